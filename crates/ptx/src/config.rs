@@ -1,0 +1,182 @@
+//! How a launch is asked for, and why it can be refused before the first instruction.
+
+use crate::module::SourceLine;
+
+/// Bounds of one machine.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Device memory in bytes; allocations past it fail as on a device.
+    pub memory_bytes: u64,
+    /// Distinct findings kept per launch.
+    pub findings: usize,
+    /// Bytes of printed text kept per launch.
+    pub printed_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 8 << 30,
+            findings: 32,
+            printed_bytes: 64 << 10,
+        }
+    }
+}
+
+/// The order in which warps and blocks run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Schedule {
+    /// Blocks and warps in index order, each as far as it can go.
+    #[default]
+    Serial,
+    /// Blocks and warps in slices drawn from the seed: another legal order, to reveal results that depend on it.
+    Seeded(u64),
+}
+
+/// How much the machine proves while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Checks {
+    /// Only what keeps the machine itself safe: bounds and alignment are always enforced.
+    Off,
+    /// Bounds, alignment and initialisation.
+    Bounds,
+    /// Everything: also races inside blocks, inside warps and between blocks.
+    #[default]
+    Full,
+}
+
+/// Cycles until a dependent instruction can issue, for the static critical path. The defaults are an L4's order of magnitude.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Latencies {
+    /// Integer, logic, single and half precision.
+    pub alu: u32,
+    /// Double precision.
+    pub fp64: u32,
+    /// Approximate reciprocal, root, exponential, sine.
+    pub special: u32,
+    /// Conversions.
+    pub conversion: u32,
+    /// Shared memory loads.
+    pub shared: u32,
+    /// Global memory loads (served by the second level cache or DRAM).
+    pub global: u32,
+    /// Constant and parameter loads.
+    pub constant: u32,
+    /// Tensor-core instructions.
+    pub tensor: u32,
+    /// Shuffles, votes.
+    pub warp: u32,
+    /// Taken branches.
+    pub branch: u32,
+    /// Block barriers.
+    pub barrier: u32,
+    /// Atomics that return a value.
+    pub atomic: u32,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self {
+            alu: 4,
+            fp64: 48,
+            special: 20,
+            conversion: 10,
+            shared: 24,
+            global: 350,
+            constant: 8,
+            tensor: 24,
+            warp: 24,
+            branch: 8,
+            barrier: 20,
+            atomic: 400,
+        }
+    }
+}
+
+/// One launch.
+#[derive(Debug, Clone)]
+pub struct LaunchConfig<'a> {
+    /// Blocks per axis.
+    pub grid: [u32; 3],
+    /// Threads per block and axis.
+    pub block: [u32; 3],
+    /// Dynamic shared memory per block in bytes.
+    pub dynamic_shared: u32,
+    /// The parameter block, laid out as [`crate::KernelInfo::params`] says.
+    pub params: &'a [u8],
+    /// Whether the grid may synchronise (all its blocks must be resident at once).
+    pub cooperative: bool,
+    /// The order of execution.
+    pub schedule: Schedule,
+    /// What is proved.
+    pub checks: Checks,
+    /// Thread instructions after which the launch counts as hanging.
+    pub budget: Option<u64>,
+    /// Threads of the host that may run blocks in parallel where that cannot be observed.
+    pub threads: usize,
+    /// Blocks that are resident at the same time on the whole device: multiprocessors times blocks per multiprocessor.
+    pub resident_blocks: u32,
+    /// Multiprocessors, for `%nsmid` and the placement `%smid` shows.
+    pub multiprocessors: u32,
+    /// For the static critical path.
+    pub latencies: Latencies,
+}
+
+impl<'a> LaunchConfig<'a> {
+    /// A launch with full checks, the serial schedule, one thread and an L4's 58 multiprocessors.
+    #[must_use]
+    pub fn new(grid: [u32; 3], block: [u32; 3], params: &'a [u8]) -> Self {
+        Self {
+            grid,
+            block,
+            dynamic_shared: 0,
+            params,
+            cooperative: false,
+            schedule: Schedule::Serial,
+            checks: Checks::Full,
+            budget: None,
+            threads: 1,
+            resident_blocks: 58,
+            multiprocessors: 58,
+            latencies: Latencies::default(),
+        }
+    }
+}
+
+/// Why a launch was refused. Nothing ran and no memory changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LaunchError {
+    /// The kernel holds an instruction this machine does not have: no evidence against the kernel.
+    #[error("run `{opcode}` (PTX line {ptx_line}{}): the emulated GPU does not have this instruction", source_line.as_ref().map_or_else(String::new, |line| format!(", {line}")))]
+    Unsupported {
+        /// The instruction as written.
+        opcode: String,
+        /// Its line in the PTX text.
+        ptx_line: u32,
+        /// The user's line.
+        source_line: Option<SourceLine>,
+    },
+    /// The module was unloaded, or the kernel is not one of it.
+    #[error("find the kernel: the module handle is stale or belongs to another machine")]
+    UnknownKernel,
+    /// Grid, block, shared memory or parameter block do not fit the kernel or the machine.
+    #[error("launch `{kernel}`: {reason}")]
+    Invalid {
+        /// The kernel.
+        kernel: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// A cooperative grid has more blocks than are resident at once.
+    #[error(
+        "launch `{kernel}` cooperatively: {blocks} blocks, but only {resident} are resident at once"
+    )]
+    CooperativeTooLarge {
+        /// The kernel.
+        kernel: String,
+        /// Blocks asked for.
+        blocks: u64,
+        /// Blocks that fit.
+        resident: u32,
+    },
+}

@@ -1,0 +1,1 @@
+//! Real GPUs as data: what a device has, with the source of each constant.

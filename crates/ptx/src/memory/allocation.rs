@@ -1,0 +1,176 @@
+//! One allocation: its bytes as 32-bit cells, and a valid bit per byte.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, RwLock};
+
+use super::Unwritten;
+
+/// What fresh memory holds: NaN in every floating-point format, so that a kernel which uses it shows.
+const FRESH: u32 = u32::MAX;
+
+/// A window of device memory. All accessors take byte offsets inside the window, checked by the caller.
+#[derive(Debug)]
+pub(crate) struct Allocation {
+    base: u64,
+    bytes: u64,
+    read_only: bool,
+    words: Box<[AtomicU32]>,
+    /// One bit per byte, 32 bytes per cell.
+    valid: Box<[AtomicU32]>,
+    /// Bytes whose valid bit is clear; zero lets loads skip the look-up.
+    invalid: AtomicU64,
+    label: RwLock<Option<Arc<str>>>,
+}
+
+impl Allocation {
+    pub(super) fn new(base: u64, bytes: u64, label: Option<&str>, read_only: bool) -> Self {
+        let words = bytes.div_ceil(4) as usize;
+        Self {
+            base,
+            bytes,
+            read_only,
+            words: (0..words).map(|_| AtomicU32::new(FRESH)).collect(),
+            valid: (0..words.div_ceil(8)).map(|_| AtomicU32::new(0)).collect(),
+            invalid: AtomicU64::new(bytes),
+            label: RwLock::new(label.map(Arc::from)),
+        }
+    }
+
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn read_only(&self) -> bool {
+        self.read_only
+    }
+
+    pub(crate) fn words(&self) -> &[AtomicU32] {
+        &self.words
+    }
+
+    pub(crate) fn label(&self) -> Option<Arc<str>> {
+        self.label
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn set_label(&self, name: &str) {
+        *self
+            .label
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Arc::from(name));
+    }
+
+    /// Whether every byte is initialised.
+    #[inline(always)]
+    pub(crate) fn all_valid(&self) -> bool {
+        self.invalid.load(Relaxed) == 0
+    }
+
+    /// Up to 32 valid bits from byte `offset` on, which must not leave the window; `bytes` is 1 to 16.
+    #[inline(always)]
+    pub(crate) fn is_valid(&self, offset: u64, bytes: u32) -> bool {
+        let cell = (offset / 32) as usize;
+        let shift = (offset % 32) as u32;
+        let mask = (1u64 << bytes) - 1;
+        let low = u64::from(self.valid[cell].load(Relaxed));
+        let high = if shift + bytes > 32 {
+            u64::from(self.valid[cell + 1].load(Relaxed)) << 32
+        } else {
+            0
+        };
+        ((low | high) >> shift) & mask == mask
+    }
+
+    pub(crate) fn set_valid(&self, offset: u64, bytes: u64) {
+        self.for_cells(offset, bytes, |cell, mask| {
+            if self.valid[cell].load(Relaxed) & mask != mask {
+                let before = self.valid[cell].fetch_or(mask, Relaxed);
+                self.invalid
+                    .fetch_sub(u64::from((mask & !before).count_ones()), Relaxed);
+            }
+        });
+    }
+
+    pub(crate) fn clear_valid(&self, offset: u64, bytes: u64) {
+        self.for_cells(offset, bytes, |cell, mask| {
+            let before = self.valid[cell].fetch_and(!mask, Relaxed);
+            self.invalid
+                .fetch_add(u64::from((mask & before).count_ones()), Relaxed);
+        });
+    }
+
+    /// Calls with each cell of valid bits the range touches and the bits in it.
+    #[inline(always)]
+    fn for_cells(&self, offset: u64, bytes: u64, mut with: impl FnMut(usize, u32)) {
+        let end = offset + bytes;
+        let mut at = offset;
+        while at < end {
+            let shift = (at % 32) as u32;
+            let step = u64::from(32 - shift).min(end - at);
+            let mask = (((1u64 << step) - 1) as u32) << shift;
+            with((at / 32) as usize, mask);
+            at += step;
+        }
+    }
+
+    pub(super) fn unwritten(&self, offset: u64, bytes: u64) -> Unwritten {
+        let mut answer = Unwritten {
+            count: 0,
+            first: None,
+        };
+        if self.all_valid() {
+            return answer;
+        }
+        self.for_cells(offset, bytes, |cell, mask| {
+            let missing = mask & !self.valid[cell].load(Relaxed);
+            if missing != 0 {
+                answer.count += u64::from(missing.count_ones());
+                answer
+                    .first
+                    .get_or_insert(cell as u64 * 32 + u64::from(missing.trailing_zeros()) - offset);
+            }
+        });
+        answer
+    }
+
+    pub(crate) fn write(&self, offset: u64, data: &[u8]) {
+        let mut data = data;
+        let mut at = offset;
+        while !data.is_empty() {
+            let shift = (at % 4) as usize;
+            let word = &self.words[(at / 4) as usize];
+            let step = (4 - shift).min(data.len());
+            if step == 4 {
+                word.store(
+                    u32::from_le_bytes([data[0], data[1], data[2], data[3]]),
+                    Relaxed,
+                );
+            } else {
+                let mut bytes = word.load(Relaxed).to_le_bytes();
+                bytes[shift..shift + step].copy_from_slice(&data[..step]);
+                word.store(u32::from_le_bytes(bytes), Relaxed);
+            }
+            data = &data[step..];
+            at += step as u64;
+        }
+    }
+
+    pub(crate) fn read(&self, offset: u64, data: &mut [u8]) {
+        let mut data = data;
+        let mut at = offset;
+        while !data.is_empty() {
+            let shift = (at % 4) as usize;
+            let step = (4 - shift).min(data.len());
+            let bytes = self.words[(at / 4) as usize].load(Relaxed).to_le_bytes();
+            data[..step].copy_from_slice(&bytes[shift..shift + step]);
+            data = &mut data[step..];
+            at += step as u64;
+        }
+    }
+}

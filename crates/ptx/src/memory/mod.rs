@@ -1,0 +1,322 @@
+//! Device memory: allocations in far-apart windows of a 64-bit address space, with a valid bit per byte.
+//!
+//! Words are relaxed atomics so that blocks may run on several host threads without `unsafe`. Everything a kernel
+//! does wrong is noticed here or in the accessors on top; what to say about it is the `check` room's business.
+
+mod allocation;
+
+use std::sync::Arc;
+
+pub(crate) use allocation::Allocation;
+
+/// Room between two allocations: an overrun of less than this lands in no neighbour.
+const GAP: u64 = 4 << 20;
+/// The first window; null and small integers are far from it.
+const HEAP_BASE: u64 = 0x0000_0010_0000_0000;
+/// Every base address is a multiple of this, as on a device.
+const BASE_ALIGN: u64 = 256;
+
+/// No window of this size is left.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("allocate {wanted} bytes: {free} of {total} bytes are free")]
+pub struct OutOfMemory {
+    /// Bytes asked for.
+    pub wanted: u64,
+    /// Bytes left.
+    pub free: u64,
+    /// Bytes of the machine.
+    pub total: u64,
+}
+
+/// The host named memory that no allocation holds.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HostAccessError {
+    /// The pointer belongs to no live allocation.
+    #[error("access {pointer:#x}: no live allocation holds it")]
+    NoAllocation {
+        /// The address.
+        pointer: u64,
+    },
+    /// The range leaves its allocation.
+    #[error("access {bytes} bytes at {pointer:#x}: only {left} are left in the allocation")]
+    PastEnd {
+        /// The address.
+        pointer: u64,
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes from the address to the allocation's end.
+        left: u64,
+    },
+    /// A free of an address that is no allocation's start.
+    #[error("free {pointer:#x}: it is not the start of a live allocation")]
+    NotABase {
+        /// The address.
+        pointer: u64,
+    },
+}
+
+/// How much of a range nobody wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unwritten {
+    /// Bytes that are not initialised.
+    pub count: u64,
+    /// Offset of the first of them from the range's start.
+    pub first: Option<u64>,
+}
+
+/// All allocations of one machine.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// Sorted by base address.
+    allocations: Vec<Arc<Allocation>>,
+    next: u64,
+    used: u64,
+    total: u64,
+}
+
+impl Memory {
+    pub(crate) fn new(total: u64) -> Self {
+        Self {
+            allocations: Vec::new(),
+            next: HEAP_BASE,
+            used: 0,
+            total,
+        }
+    }
+
+    pub(crate) fn used(&self) -> u64 {
+        self.used
+    }
+
+    pub(crate) fn allocate(
+        &mut self,
+        bytes: u64,
+        label: Option<&str>,
+        read_only: bool,
+    ) -> Result<u64, OutOfMemory> {
+        let held = bytes.max(1).next_multiple_of(BASE_ALIGN);
+        if held > self.total - self.used {
+            return Err(OutOfMemory {
+                wanted: bytes,
+                free: self.total - self.used,
+                total: self.total,
+            });
+        }
+        let base = self.next;
+        self.next = (base + held + GAP).next_multiple_of(GAP);
+        self.used += held;
+        self.allocations
+            .push(Arc::new(Allocation::new(base, bytes, label, read_only)));
+        Ok(base)
+    }
+
+    pub(crate) fn free(&mut self, pointer: u64) -> Result<(), HostAccessError> {
+        let index = self
+            .allocations
+            .binary_search_by_key(&pointer, |a| a.base())
+            .map_err(|_| HostAccessError::NotABase { pointer })?;
+        let gone = self.allocations.remove(index);
+        self.used -= gone.bytes().max(1).next_multiple_of(BASE_ALIGN);
+        Ok(())
+    }
+
+    /// The allocation whose window holds the address.
+    pub(crate) fn find(&self, pointer: u64) -> Option<&Arc<Allocation>> {
+        let candidate = self.nearest(pointer)?;
+        (pointer < candidate.base() + candidate.bytes()).then_some(candidate)
+    }
+
+    /// The last allocation that starts at or before the address, whether or not it reaches that far.
+    pub(crate) fn nearest(&self, pointer: u64) -> Option<&Arc<Allocation>> {
+        let after = self.allocations.partition_point(|a| a.base() <= pointer);
+        self.allocations.get(after.checked_sub(1)?)
+    }
+
+    pub(crate) fn label(&mut self, pointer: u64, name: &str) -> Result<(), HostAccessError> {
+        let found = self
+            .find(pointer)
+            .ok_or(HostAccessError::NoAllocation { pointer })?;
+        found.set_label(name);
+        Ok(())
+    }
+
+    /// The allocation and byte offset of a host range.
+    fn range(&self, pointer: u64, bytes: u64) -> Result<(&Allocation, u64), HostAccessError> {
+        // A range of no bytes may sit at the very end of its allocation.
+        let holder = self
+            .nearest(pointer)
+            .filter(|a| {
+                pointer - a.base() < a.bytes().max(1)
+                    || (bytes == 0 && pointer - a.base() == a.bytes())
+            })
+            .ok_or(HostAccessError::NoAllocation { pointer })?;
+        let offset = pointer - holder.base();
+        let left = holder.bytes().saturating_sub(offset);
+        if bytes > left {
+            return Err(HostAccessError::PastEnd {
+                pointer,
+                bytes,
+                left,
+            });
+        }
+        Ok((holder, offset))
+    }
+
+    pub(crate) fn write(&self, pointer: u64, data: &[u8]) -> Result<(), HostAccessError> {
+        let (holder, offset) = self.range(pointer, data.len() as u64)?;
+        holder.write(offset, data);
+        holder.set_valid(offset, data.len() as u64);
+        Ok(())
+    }
+
+    pub(crate) fn read(&self, pointer: u64, data: &mut [u8]) -> Result<(), HostAccessError> {
+        let (holder, offset) = self.range(pointer, data.len() as u64)?;
+        holder.read(offset, data);
+        Ok(())
+    }
+
+    /// Repeats a pattern of 1, 2 or 4 bytes `count` times.
+    pub(crate) fn fill(
+        &self,
+        pointer: u64,
+        pattern: &[u8],
+        count: u64,
+    ) -> Result<(), HostAccessError> {
+        let bytes = count.saturating_mul(pattern.len() as u64);
+        let (holder, offset) = self.range(pointer, bytes)?;
+        let chunk: Vec<u8> = pattern.iter().copied().cycle().take(4096).collect();
+        let mut at = 0;
+        while at < bytes {
+            let step = (bytes - at).min(chunk.len() as u64);
+            holder.write(offset + at, &chunk[..step as usize]);
+            at += step;
+        }
+        holder.set_valid(offset, bytes);
+        Ok(())
+    }
+
+    /// Copies bytes and their valid bits; the ranges may overlap.
+    pub(crate) fn copy(
+        &self,
+        destination: u64,
+        source: u64,
+        bytes: u64,
+    ) -> Result<(), HostAccessError> {
+        let (from, from_offset) = self.range(source, bytes)?;
+        let (to, to_offset) = self.range(destination, bytes)?;
+        let mut data = vec![0; bytes as usize];
+        from.read(from_offset, &mut data);
+        let valid: Vec<bool> = (0..bytes)
+            .map(|i| from.is_valid(from_offset + i, 1))
+            .collect();
+        to.write(to_offset, &data);
+        to.set_valid(to_offset, bytes);
+        for (i, _) in valid.iter().enumerate().filter(|(_, valid)| !**valid) {
+            to.clear_valid(to_offset + i as u64, 1);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn forget(&self, pointer: u64, bytes: u64) -> Result<(), HostAccessError> {
+        let (holder, offset) = self.range(pointer, bytes)?;
+        holder.clear_valid(offset, bytes);
+        Ok(())
+    }
+
+    pub(crate) fn unwritten(&self, pointer: u64, bytes: u64) -> Result<Unwritten, HostAccessError> {
+        let (holder, offset) = self.range(pointer, bytes)?;
+        Ok(holder.unwritten(offset, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_far_apart_and_fresh_memory_is_uninitialised() {
+        let mut memory = Memory::new(1 << 30);
+        let a = memory.allocate(100, None, false).unwrap();
+        let b = memory.allocate(100, None, false).unwrap();
+        assert!(b - a >= GAP);
+        assert_eq!(a % BASE_ALIGN, 0);
+        assert_eq!(
+            memory.unwritten(a, 100).unwrap(),
+            Unwritten {
+                count: 100,
+                first: Some(0)
+            }
+        );
+        memory.write(a + 3, &[1, 2, 3, 4, 5]).unwrap();
+        assert_eq!(
+            memory.unwritten(a, 100).unwrap(),
+            Unwritten {
+                count: 95,
+                first: Some(0)
+            }
+        );
+        assert_eq!(
+            memory.unwritten(a + 3, 5).unwrap(),
+            Unwritten {
+                count: 0,
+                first: None
+            }
+        );
+        let mut back = [0; 5];
+        memory.read(a + 3, &mut back).unwrap();
+        assert_eq!(back, [1, 2, 3, 4, 5]);
+        memory.forget(a + 4, 2).unwrap();
+        assert_eq!(
+            memory.unwritten(a + 3, 5).unwrap(),
+            Unwritten {
+                count: 2,
+                first: Some(1)
+            }
+        );
+    }
+
+    #[test]
+    fn host_ranges_are_checked() {
+        let mut memory = Memory::new(1 << 20);
+        let a = memory.allocate(16, None, false).unwrap();
+        assert_eq!(
+            memory.write(a + 10, &[0; 7]),
+            Err(HostAccessError::PastEnd {
+                pointer: a + 10,
+                bytes: 7,
+                left: 6
+            })
+        );
+        assert_eq!(
+            memory.write(a - 1, &[0]),
+            Err(HostAccessError::NoAllocation { pointer: a - 1 })
+        );
+        assert_eq!(
+            memory.free(a + 1),
+            Err(HostAccessError::NotABase { pointer: a + 1 })
+        );
+        assert!(memory.allocate(1 << 21, None, false).is_err());
+        memory.free(a).unwrap();
+        assert_eq!(memory.used(), 0);
+        assert_eq!(
+            memory.write(a, &[0]),
+            Err(HostAccessError::NoAllocation { pointer: a })
+        );
+    }
+
+    #[test]
+    fn a_copy_carries_valid_bits() {
+        let mut memory = Memory::new(1 << 20);
+        let a = memory.allocate(16, None, false).unwrap();
+        let b = memory.allocate(16, None, false).unwrap();
+        memory.fill(a, &[7, 8], 4).unwrap();
+        memory.copy(b, a, 16).unwrap();
+        assert_eq!(
+            memory.unwritten(b, 16).unwrap(),
+            Unwritten {
+                count: 8,
+                first: Some(8)
+            }
+        );
+    }
+}

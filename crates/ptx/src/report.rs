@@ -1,0 +1,321 @@
+//! What one launch taught us: its outcome, its findings and its counters.
+//!
+//! These are plain values that travel as JSON to whoever reads them. The module knows neither how they were found
+//! nor what a verdict is; it only gives them names, units and a stable shape.
+
+use serde::{Deserialize, Serialize};
+
+/// Everything one launch left behind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LaunchReport {
+    /// The kernel's name as written in the module.
+    pub kernel: String,
+    /// Blocks per axis.
+    pub grid: [u32; 3],
+    /// Threads per block and axis.
+    pub block: [u32; 3],
+    /// Static plus dynamic shared memory per block, in bytes.
+    pub shared_bytes: u32,
+    /// How the launch ended.
+    pub outcome: Outcome,
+    /// What was proved about the kernel, deduplicated by kind and line, first occurrence first.
+    pub findings: Vec<Finding>,
+    /// Distinct findings that did not fit into `findings`.
+    pub findings_dropped: u64,
+    /// Text that device-side printf wrote, in block order, capped.
+    pub printed: String,
+    /// What the launch executed.
+    pub counters: Counters,
+}
+
+/// How a launch ended. Everything but `Completed` stopped it, and the finding of the same kind says where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Outcome {
+    /// Every thread of every block ended.
+    Completed,
+    /// A thread touched memory outside every allocation, or an address no instruction of its kind may use (CUDA error 700).
+    IllegalAddress,
+    /// A thread used an address that is no multiple of the access size (CUDA error 716).
+    MisalignedAddress,
+    /// A thread executed `trap` or an instruction whose operands the ISA forbids (CUDA error 715).
+    Trapped,
+    /// A device-side assertion failed (CUDA error 710).
+    Asserted,
+    /// No thread could go on: each waited for another (on a GPU the launch would hang; CUDA error 702).
+    Deadlock,
+    /// The instruction budget ran out before the last thread ended (CUDA error 702).
+    BudgetExhausted,
+}
+
+/// One thing the machine proved about a kernel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What is wrong.
+    pub kind: FindingKind,
+    /// Whether it stopped the launch.
+    pub fatal: bool,
+    /// The kernel it happened in.
+    pub kernel: String,
+    /// Where in the source.
+    pub location: Location,
+    /// The block it was first seen in.
+    pub block: [u32; 3],
+    /// The thread it was first seen in.
+    pub thread: [u32; 3],
+    /// The memory involved, if any.
+    pub access: Option<Access>,
+    /// The thread on the other side of a race.
+    pub other: Option<Party>,
+    /// For deadlocks and divergent barriers: who waits where.
+    pub waits: Vec<Wait>,
+    /// How often it was seen.
+    pub occurrences: u64,
+    /// One plain sentence a person or a model can act on.
+    pub message: String,
+}
+
+/// The closed list of things the machine can prove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// A read outside the allocation, the shared window, the stack or the constant bank.
+    OutOfBoundsRead,
+    /// A write outside the allocation, the shared window or the stack.
+    OutOfBoundsWrite,
+    /// An address that is no multiple of the access size.
+    Misaligned,
+    /// A null pointer, or memory of a kind the instruction may not touch (a write to constants).
+    IllegalAddress,
+    /// An address was computed from a value nobody initialised.
+    UninitialisedAddress,
+    /// A branch or a barrier's arguments were decided by a value nobody initialised.
+    UninitialisedBranch,
+    /// A value nobody initialised was stored to global memory. Whether that matters depends on the buffer's role.
+    UninitialisedStore,
+    /// Two threads of different warps touched the same shared bytes, one of them writing, with no barrier between.
+    SharedRace,
+    /// Two lanes of one warp touched the same shared bytes, one of them writing, with no warp synchronisation between.
+    WarpRace,
+    /// Two blocks touched the same global bytes, one of them writing, without atomics.
+    GlobalRace,
+    /// Threads of one block met in one barrier from different places, or some left a loop whose barrier others still wait at.
+    DivergentBarrier,
+    /// No thread could go on.
+    Deadlock,
+    /// The instruction budget ran out.
+    BudgetExhausted,
+    /// The kernel executed `trap`.
+    Trap,
+    /// A device-side assertion failed.
+    Assertion,
+    /// Operands the ISA forbids: a shuffle that reads an absent lane, a mask without the executing lane.
+    InvalidOperands,
+}
+
+/// A place in the source.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Location {
+    /// The file as the compiler was told its name; absent without `-lineinfo`.
+    pub file: Option<String>,
+    /// The user's line: the outermost one of an inlined call.
+    pub line: Option<u32>,
+    /// The line in the PTX text.
+    pub ptx_line: u32,
+}
+
+/// The memory an access wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    /// The kind of memory.
+    pub space: Space,
+    /// The buffer's label or the variable's name, if it has one.
+    pub buffer: Option<String>,
+    /// The address as the thread computed it.
+    pub pointer: u64,
+    /// Byte offset from the buffer's (or window's) start; negative or past the end when out of bounds.
+    pub offset: i64,
+    /// The buffer's size in bytes, where there is one.
+    pub buffer_bytes: Option<u64>,
+    /// Bytes the access covers.
+    pub bytes: u32,
+}
+
+/// The kinds of memory a thread can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Space {
+    /// Device memory.
+    Global,
+    /// The block's shared memory.
+    Shared,
+    /// The thread's own stack.
+    Local,
+    /// Constant variables.
+    Constant,
+    /// Kernel parameters.
+    Parameter,
+    /// An address that belongs to none of them.
+    Generic,
+}
+
+/// The other side of a race.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Party {
+    /// Its block.
+    pub block: [u32; 3],
+    /// Its thread; absent when several threads read the bytes, or only the block is known.
+    pub thread: Option<[u32; 3]>,
+    /// Where it touched the bytes, if known.
+    pub location: Option<Location>,
+    /// Whether it wrote.
+    pub wrote: bool,
+}
+
+/// Threads that wait together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// The first of the threads.
+    pub thread: [u32; 3],
+    /// How many threads wait there.
+    pub threads: u32,
+    /// Where they wait.
+    pub location: Location,
+    /// For what: `barrier 0`, `warp synchronisation`, `exited`.
+    pub awaits: String,
+}
+
+/// What a launch executed, in total and per source line. The same for every thread count and instruction set.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Blocks that ran.
+    pub blocks: u64,
+    /// Warps that ran.
+    pub warps: u64,
+    /// Threads that ran.
+    pub threads: u64,
+    /// The sum over all lines.
+    pub total: Tally,
+    /// Distinct global sectors (32 bytes) read: what must come from DRAM at least once.
+    pub unique_sectors_read: u64,
+    /// Distinct global sectors (32 bytes) written.
+    pub unique_sectors_written: u64,
+    /// Longest block: cycles its slowest warp needs when nothing competes with it, from static in-order issue with
+    /// the latencies of [`crate::Latencies`]; barriers wait for the slowest warp.
+    pub critical_path_max: u64,
+    /// The mean of the same over all blocks.
+    pub critical_path_mean: f64,
+    /// 32-bit registers per thread, estimated from live values in the PTX (ptxas may need fewer or more).
+    pub registers_estimate: u32,
+    /// Per source line, by file and line.
+    pub lines: Vec<LineTally>,
+}
+
+/// The share of one source line.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LineTally {
+    /// The file, if the module carries line information.
+    pub file: Option<String>,
+    /// The line; the PTX line without line information.
+    pub line: u32,
+    /// What was executed there.
+    pub tally: Tally,
+}
+
+/// Executed work. Instruction counts are warp instructions unless they say otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Instructions issued by warps.
+    pub warp_instructions: u64,
+    /// Instructions times active lanes.
+    pub thread_instructions: u64,
+    /// Warp instructions by the unit that executes them.
+    pub classes: Classes,
+    /// Global memory traffic (loads, stores, atomics, asynchronous copies).
+    pub global: GlobalTraffic,
+    /// Shared memory traffic.
+    pub shared: SharedTraffic,
+    /// Bytes of the threads' stacks read and written: spills and indexed arrays.
+    pub local_bytes: u64,
+    /// Multiply-adds on tensor cores.
+    pub tensor_macs: u64,
+    /// Branches where a warp's lanes went different ways.
+    pub divergent_branches: u64,
+}
+
+/// Warp instructions by unit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Classes {
+    /// Single precision add, multiply, fused multiply-add, compare.
+    pub fp32: u64,
+    /// Half and bfloat16 arithmetic, scalar or packed.
+    pub fp16: u64,
+    /// Double precision arithmetic.
+    pub fp64: u64,
+    /// Integer and logic.
+    pub integer: u64,
+    /// Approximate reciprocal, root, exponential, logarithm, sine, division's expansion.
+    pub special: u64,
+    /// Conversions between types.
+    pub conversion: u64,
+    /// Register moves, constants and special registers (ptxas deletes most).
+    pub moves: u64,
+    /// Loads from global memory.
+    pub load_global: u64,
+    /// Stores to global memory.
+    pub store_global: u64,
+    /// Loads from shared memory, `ldmatrix` included.
+    pub load_shared: u64,
+    /// Stores to shared memory.
+    pub store_shared: u64,
+    /// Loads and stores of the stack.
+    pub local: u64,
+    /// Loads of constants and parameters.
+    pub constant: u64,
+    /// Atomics and reductions on global memory.
+    pub atomic_global: u64,
+    /// Atomics and reductions on shared memory.
+    pub atomic_shared: u64,
+    /// Asynchronous copies from global to shared memory.
+    pub async_copy: u64,
+    /// Tensor-core instructions.
+    pub tensor: u64,
+    /// Shuffles, votes, matches, warp reductions.
+    pub warp: u64,
+    /// Branches, calls and exits.
+    pub branch: u64,
+    /// Block barriers.
+    pub barrier: u64,
+    /// Everything else (fences, timers, prints).
+    pub other: u64,
+}
+
+/// Global memory traffic in sectors of 32 bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GlobalTraffic {
+    /// Sectors read.
+    pub sectors_read: u64,
+    /// Sectors that would hold the bytes read, perfectly packed.
+    pub sectors_read_ideal: u64,
+    /// Sectors written.
+    pub sectors_written: u64,
+    /// Sectors that would hold the bytes written, perfectly packed.
+    pub sectors_written_ideal: u64,
+    /// Distinct bytes each warp instruction asked for, summed.
+    pub bytes_read: u64,
+    /// Bytes written, summed.
+    pub bytes_written: u64,
+}
+
+/// Shared memory traffic.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedTraffic {
+    /// Passes through the 32 banks.
+    pub wavefronts: u64,
+    /// Passes the same bytes would need without bank conflicts.
+    pub wavefronts_ideal: u64,
+    /// Bytes read by lanes.
+    pub bytes_read: u64,
+    /// Bytes written by lanes.
+    pub bytes_written: u64,
+}
