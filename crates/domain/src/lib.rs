@@ -1,1 +1,24 @@
-//! Placeholder until the crate's first real module lands.
+//! Values and rules of Kernelwright: tasks, candidates, launch plans, verdicts, the judge and the
+//! search. Everything here is pure: no I/O, no async, no clock, no global randomness.
+
+#![forbid(unsafe_code)]
+
+pub mod api;
+pub mod candidate;
+pub mod device;
+pub mod digest;
+pub mod dtype;
+pub mod evaluation;
+pub mod expr;
+pub mod finding;
+pub mod id;
+pub mod judge;
+pub mod lease;
+pub mod plan;
+pub mod policy;
+pub mod problem;
+pub mod role;
+pub mod search;
+pub mod task;
+pub mod timing;
+pub mod verdict;

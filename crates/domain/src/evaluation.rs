@@ -1,0 +1,150 @@
+//! What is asked of an evaluator, and what it answers with its evidence.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::device::Device;
+use crate::digest::Digest;
+use crate::finding::Finding;
+use crate::plan::Configuration;
+use crate::role::{Distribution, KernelResources, Key, LaunchFacts};
+use crate::task::{Bundle, Enforce, GateSubject};
+use crate::timing::Timing;
+use crate::verdict::{Diagnostic, Verdict};
+
+/// Version of the evaluation protocol; part of every evaluation's identity.
+pub const EVALUATOR_VERSION: u32 = 1;
+
+/// One candidate to evaluate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct EvaluationRequest {
+    /// The task's files.
+    pub task: Bundle,
+    /// What the candidate's file is called in messages.
+    pub file: String,
+    /// The candidate's text.
+    pub source: String,
+    /// Tunables that differ from the source's own values.
+    #[schema(value_type = std::collections::BTreeMap<String, i64>)]
+    pub configuration: Configuration,
+    /// How much is asked.
+    pub stage: EvaluationStage,
+    /// Root of all inputs of this evaluation: one per run, seed family and epoch.
+    pub key: Key,
+    /// Times of the incumbent to compare with.
+    pub incumbent: Option<Timing>,
+}
+
+/// How much an evaluation asks of a candidate. The seed families of the stages are disjoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EvaluationStage {
+    /// The baseline of a run: soft gates never reject it.
+    Baseline,
+    /// During the search.
+    Search,
+    /// Before promotion: fresh seeds, held-out cases, a second schedule.
+    Confirmation,
+}
+
+/// A verdict with its evidence.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Evaluation {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The evaluation protocol's version.
+    pub evaluator: u32,
+    /// How much was asked.
+    pub stage: EvaluationStage,
+    /// The task's version.
+    pub task_version: Digest,
+    /// Identity of what ran; none if the source did not parse.
+    pub candidate_digest: Option<Digest>,
+    /// Digest of the machine code, once compiled.
+    pub image_digest: Option<Digest>,
+    /// The device; none if nothing ran.
+    pub device: Option<Device>,
+    /// The compiler with its version; none if nothing was compiled.
+    pub toolchain: Option<String>,
+    /// Each kernel's resources.
+    pub kernels: Vec<KernelResources>,
+    /// Every soft gate with what was found.
+    pub gates: Vec<GateOutcome>,
+    /// Every output compared.
+    pub checks: Vec<CheckOutcome>,
+    /// The launches of each score case as they ran.
+    pub launches: Vec<CaseLaunches>,
+    /// Warnings of the compiler.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Findings, the deciding one first.
+    pub findings: Vec<Finding>,
+    /// Wall time of each stage.
+    pub stages: Vec<StageTime>,
+}
+
+/// A soft gate with what was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GateOutcome {
+    /// What was looked at.
+    pub subject: GateSubject,
+    /// The phase the gate belongs to; none for the task's own.
+    pub phase: Option<String>,
+    /// The score case it was judged on; none where it does not depend on a case.
+    pub case: Option<String>,
+    /// Smallest allowed value.
+    pub min: Option<f64>,
+    /// Largest allowed value.
+    pub max: Option<f64>,
+    /// What was found.
+    pub found: f64,
+    /// Whether the gate holds.
+    pub met: bool,
+    /// What breaking it means.
+    pub enforce: Enforce,
+}
+
+/// One output of one execution, compared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CheckOutcome {
+    /// The case.
+    pub case: String,
+    /// The input distribution.
+    pub distribution: Distribution,
+    /// The output.
+    pub tensor: String,
+    /// Relative L2 error, where it has a value.
+    pub relative_l2: Option<f64>,
+    /// Largest element error over its bound, where it has a value.
+    pub worst_ratio: Option<f64>,
+    /// Whether it passed.
+    pub passed: bool,
+}
+
+/// The launches of one case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CaseLaunches {
+    /// The case.
+    pub case: String,
+    /// In order.
+    pub launches: Vec<LaunchFacts>,
+}
+
+/// How long one stage took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StageTime {
+    /// Such as "compile".
+    pub stage: String,
+    /// Wall time in milliseconds.
+    pub milliseconds: f64,
+}
+
+impl Evaluation {
+    /// Whether every gate that stands before promotion holds.
+    pub fn promotable(&self) -> bool {
+        self.verdict.acceptance().is_some()
+            && self
+                .gates
+                .iter()
+                .all(|gate| gate.met || gate.enforce == Enforce::Advise)
+    }
+}

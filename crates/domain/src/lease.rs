@@ -1,0 +1,96 @@
+//! The one path between the service and its workers: register, lease, renew, report.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::device::Device;
+use crate::evaluation::{Evaluation, EvaluationRequest};
+use crate::id::{CandidateId, JobId, RunId, WorkerId};
+
+/// How long a lease lasts without renewal, seconds.
+pub const LEASE_SECONDS: u32 = 15;
+/// How often a worker renews, seconds: a third of the lease.
+pub const HEARTBEAT_SECONDS: u32 = 5;
+
+/// A worker introduces itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Registration {
+    /// A name for people, the host's by default.
+    pub name: String,
+    /// What it evaluates on.
+    pub device: Device,
+    /// Its compiler with version.
+    pub toolchain: String,
+    /// Version of the evaluation protocol it speaks.
+    pub evaluator: u32,
+}
+
+/// The service's answer to a registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Registered {
+    /// The worker's identity from now on.
+    pub worker: WorkerId,
+}
+
+/// One evaluation, lent to one worker for a time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Lease {
+    /// The job.
+    pub job: JobId,
+    /// Fences reports: only the current attempt's report counts.
+    pub attempt: i64,
+    /// The run it belongs to.
+    pub run: RunId,
+    /// The candidate it evaluates.
+    pub candidate: CandidateId,
+    /// What to evaluate.
+    pub request: EvaluationRequest,
+    /// W3C trace context of the run, if it has one.
+    pub traceparent: Option<String>,
+}
+
+/// Extends a lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Renewal {
+    /// The attempt the worker holds.
+    pub attempt: i64,
+    /// What it is doing, such as "compile".
+    pub stage: String,
+}
+
+/// Ends a lease.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Report {
+    /// The attempt the worker held.
+    pub attempt: i64,
+    /// What became of it.
+    pub outcome: ReportOutcome,
+}
+
+/// What became of a lease.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ReportOutcome {
+    /// A verdict.
+    Evaluated {
+        /// With its evidence.
+        evaluation: Box<Evaluation>,
+    },
+    /// Trouble that is not the candidate's; the job returns to the queue within its budget.
+    Faulted {
+        /// What went wrong.
+        message: String,
+    },
+    /// The worker stops; the job returns to the queue at no charge.
+    HandedBack,
+}
+
+/// What the service did with a renewal or report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Receipt {
+    /// It counted.
+    Accepted,
+    /// Another attempt holds or held the job; nothing changed.
+    Superseded,
+}

@@ -1,0 +1,62 @@
+//! Policy on a candidate's text: preprocessor lines that reach outside the given headers.
+//!
+//! The compiler's jail holds without this check; it exists to answer at once and with the line.
+
+use crate::candidate::KernelSource;
+use crate::problem::Problem;
+
+/// The policy violations of a source, in line order; empty for an honest one.
+pub fn violations(file: &str, source: &KernelSource) -> Vec<Problem> {
+    let text = source.text();
+    let mut problems = Vec::new();
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        if let Some((message, fix)) = violation(line) {
+            problems.push(Problem::at(file, text, offset, message, fix));
+        }
+        offset += line.len();
+    }
+    problems
+}
+
+fn violation(line: &str) -> Option<(String, &'static str)> {
+    const DATA: &str = "write the data as a constant array";
+    if line.contains(".incbin") {
+        return Some((".incbin reads files into the kernel".to_owned(), DATA));
+    }
+    let directive = line
+        .trim_start()
+        .strip_prefix('#')
+        .or_else(|| line.trim_start().strip_prefix("%:"))?;
+    let directive = directive.trim_start();
+    if directive.starts_with("embed") {
+        return Some(("#embed reads files into the kernel".to_owned(), DATA));
+    }
+    let target = directive.strip_prefix("include")?.trim();
+    let name = target
+        .strip_prefix('<')
+        .and_then(|rest| rest.split_once('>'))
+        .or_else(|| {
+            target
+                .strip_prefix('"')
+                .and_then(|rest| rest.split_once('"'))
+        })
+        .map(|(name, _)| name);
+    match name {
+        None => Some((
+            "an include that is not a literal file name".to_owned(),
+            "write #include <name> or \"name\"",
+        )),
+        Some(name)
+            if name.starts_with('/')
+                || name.contains('\\')
+                || name.split('/').any(|part| part == "..") =>
+        {
+            Some((
+                format!("the include {name:?} leaves the header folders"),
+                "include CUDA's headers or the task's own, by relative name",
+            ))
+        }
+        Some(_) => None,
+    }
+}

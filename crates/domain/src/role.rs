@@ -1,0 +1,416 @@
+//! Jobs and replies of the role processes: what the supervisor asks of a child, and what the
+//! child claims to have seen. Replies of a process that ran candidate code are claims; the
+//! judge bounds them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::device::Device;
+use crate::digest::Digest;
+use crate::dtype::Dtype;
+use crate::finding::Finding;
+use crate::plan::ResolvedPlan;
+use crate::task::{Role, Tolerance};
+use crate::timing::ModelledLaunch;
+use crate::verdict::{Diagnostic, WorstElement};
+
+/// The largest reply a role may send, bytes.
+pub const MAX_REPLY_BYTES: usize = 1 << 20;
+
+/// A job or reply with the nonce that binds a reply to its job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Envelope<T> {
+    /// Fresh for each job.
+    pub nonce: String,
+    /// The job or the reply.
+    pub body: T,
+}
+
+/// A 256-bit key of the keyed generator that makes inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+pub struct Key(pub Digest);
+
+impl Key {
+    /// A key for one purpose, from which this key cannot be recovered.
+    pub fn derive(&self, parts: &[&str]) -> Self {
+        let own: &[u8] = self.0.bytes();
+        Self(Digest::of_parts(
+            std::iter::once(own).chain(parts.iter().map(|part| part.as_bytes())),
+        ))
+    }
+}
+
+/// Compiles one source for one architecture. Needs no GPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CompileJob {
+    /// The source file; diagnostics count its lines.
+    pub source: PathBuf,
+    /// Such as "sm_89".
+    pub architecture: String,
+    /// Tunables as macros.
+    pub defines: BTreeMap<String, i64>,
+    /// The task's own headers; absent when it has none.
+    pub headers: Option<PathBuf>,
+    /// Where the toolchain's bundled headers lie, or are unpacked to on first use.
+    pub toolchain_headers: PathBuf,
+    /// Where `image.cubin` and `image.ptx` go.
+    pub output: PathBuf,
+}
+
+/// What the compiler said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum CompileReply {
+    /// An image for the architecture, and the PTX it was assembled from.
+    Compiled(Compiled),
+    /// Errors in the source.
+    Rejected {
+        /// At most 20, errors first.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// The assembler refused the kernel's resource use.
+    OverResource {
+        /// Which resource.
+        resource: String,
+        /// The limit.
+        limit: u64,
+        /// What was asked for, where it is known.
+        found: Option<u64>,
+        /// One sentence.
+        message: String,
+    },
+}
+
+/// A successful compilation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Compiled {
+    /// The image files.
+    pub image: Image,
+    /// One entry per `extern "C"` kernel.
+    pub kernels: Vec<KernelResources>,
+    /// Warnings.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The compiler with its version, such as "NVRTC 13.5".
+    pub toolchain: String,
+}
+
+/// A compiled module as files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// Machine code for the architecture.
+    pub cubin: PathBuf,
+    /// The PTX of the same compilation.
+    pub ptx: PathBuf,
+    /// Digest of the machine code.
+    pub cubin_digest: Digest,
+}
+
+/// What one kernel needs, as the assembler reports it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KernelResources {
+    /// The entry.
+    pub kernel: String,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes stored and loaded by spills.
+    pub spill_bytes: u32,
+    /// Stack of a thread in bytes.
+    pub stack_bytes: u32,
+    /// Static shared memory of a block in bytes.
+    pub static_shared_bytes: u32,
+    /// Constant memory in bytes.
+    pub constant_bytes: u32,
+    /// Sizes in bytes of the entry's parameters, in order.
+    pub parameters: Vec<u32>,
+}
+
+/// Runs a candidate's executions in order on one device, then exits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunJob {
+    /// What to load.
+    pub image: Image,
+    /// The kernels' resources, for the emulated device's time model.
+    pub kernels: Vec<KernelResources>,
+    /// Passes through the plan.
+    pub executions: Vec<Execution>,
+    /// Thread instructions one launch may execute on the emulated device.
+    pub instruction_budget: Option<u64>,
+    /// Host threads the emulated device may use.
+    pub threads: u32,
+}
+
+/// One pass through the plan on one set of inputs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Execution {
+    /// Number, unique in the job.
+    pub id: u32,
+    /// The case.
+    pub case: String,
+    /// What to launch.
+    pub plan: ResolvedPlan,
+    /// The tensors with their content.
+    pub tensors: Vec<TensorData>,
+    /// Seed of the poison that outputs and workspaces hold before.
+    pub poison: u64,
+    /// Seed of the emulated device's schedule; none is its serial one.
+    pub schedule: Option<u64>,
+    /// Whether its time counts.
+    pub purpose: ExecutionPurpose,
+    /// Folder for the outputs, one file `<tensor>.bin` each; none keeps only their digests.
+    pub save: Option<PathBuf>,
+}
+
+/// Why an execution happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExecutionPurpose {
+    /// Correctness only.
+    Check,
+    /// Correctness and time.
+    Score,
+}
+
+/// A tensor's shape and how its content is made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TensorData {
+    /// Name.
+    pub name: String,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Extents in elements, outermost first.
+    pub extents: Vec<u64>,
+    /// Direction.
+    pub role: Role,
+    /// The base address is a multiple of this and not of twice this.
+    pub align: u64,
+    /// How the content is drawn; for an output, ignored.
+    pub distribution: Distribution,
+    /// The key it is drawn with.
+    pub key: Key,
+}
+
+impl TensorData {
+    /// Number of elements.
+    pub fn elements(&self) -> u64 {
+        self.extents.iter().product()
+    }
+}
+
+/// How the values of an input are distributed.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Distribution {
+    /// Normal, mean 0, deviation 1.
+    Normal,
+    /// Uniform in -1..1.
+    Uniform,
+    /// Uniform in 0..1.
+    Positive,
+    /// Small integers -2..=2.
+    Integers,
+    /// Large magnitudes that provoke overflow: normal, deviation 100, capped to the type.
+    Large,
+    /// Tiny and denormal magnitudes of the type.
+    Tiny,
+    /// 99% normal, 1% a thousand times larger.
+    HeavyTail,
+    /// Equal rows and sorted runs.
+    Ties,
+    /// Each element encodes its own coordinates.
+    IndexCoded,
+}
+
+impl Distribution {
+    /// Name as the wire carries it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Uniform => "uniform",
+            Self::Positive => "positive",
+            Self::Integers => "integers",
+            Self::Large => "large",
+            Self::Tiny => "tiny",
+            Self::HeavyTail => "heavy_tail",
+            Self::Ties => "ties",
+            Self::IndexCoded => "index_coded",
+        }
+    }
+}
+
+/// What the runner saw.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunReply {
+    /// The device it ran on.
+    pub device: Device,
+    /// How far the emulated device's times can be trusted; none on silicon.
+    pub model_label: Option<String>,
+    /// One entry per execution, in order; shorter than the job if one ended the process's
+    /// use of the device.
+    pub executions: Vec<ExecutionFacts>,
+}
+
+/// What one execution did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExecutionFacts {
+    /// The execution's number.
+    pub id: u32,
+    /// Launches that really ran, in order.
+    pub launches: Vec<LaunchFacts>,
+    /// What the emulated device proved.
+    pub findings: Vec<Finding>,
+    /// The first driver error.
+    pub fault: Option<DeviceFault>,
+    /// An instruction the emulated device lacks.
+    pub unsupported: Option<UnsupportedInstruction>,
+    /// Inputs that changed.
+    pub mutated: Vec<String>,
+    /// Buffers whose red zones changed.
+    pub overrun: Vec<String>,
+    /// Outputs with elements that nobody wrote.
+    pub unwritten: Vec<Unwritten>,
+    /// Time between events around the plan, microseconds; on silicon only.
+    pub event_us: Option<f64>,
+    /// Digest of each output's bytes.
+    pub outputs: BTreeMap<String, Digest>,
+}
+
+/// One launch as the driver executed it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LaunchFacts {
+    /// The kernel.
+    pub kernel: String,
+    /// Blocks in x, y, z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y, z.
+    pub block: [u32; 3],
+    /// Dynamic shared memory in bytes.
+    pub shared_bytes: u32,
+    /// The model's time; on the emulated device only.
+    pub modelled: Option<ModelledLaunch>,
+    /// Counters by name; on the emulated device only.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// An error of the CUDA driver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceFault {
+    /// Its code.
+    pub code: u32,
+    /// Its name.
+    pub name: String,
+    /// The call that returned it.
+    pub call: String,
+    /// The launch it follows, counted from 0.
+    pub launch: Option<u32>,
+}
+
+/// An instruction without an implementation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnsupportedInstruction {
+    /// The instruction with its modifiers.
+    pub opcode: String,
+    /// Source line.
+    pub line: Option<u32>,
+}
+
+/// Elements of an output that were never written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unwritten {
+    /// The tensor.
+    pub tensor: String,
+    /// How many elements.
+    pub elements: u64,
+    /// The first, as a flat index.
+    pub first: u64,
+}
+
+/// Compares saved outputs with the f64 reference. Runs no candidate code.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VerifyJob {
+    /// The compiled reference.
+    pub reference: Image,
+    /// The reference's resources.
+    pub kernels: Vec<KernelResources>,
+    /// One entry per execution to verify.
+    pub checks: Vec<Check>,
+    /// Host threads the emulated device may use.
+    pub threads: u32,
+}
+
+/// One set of outputs to compare.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// The execution's number.
+    pub id: u32,
+    /// The reference's plan for the case.
+    pub plan: ResolvedPlan,
+    /// The tensors, with the same keys as in the execution.
+    pub tensors: Vec<TensorData>,
+    /// Folder with the candidate's outputs. None only computes the reference.
+    pub outputs: Option<PathBuf>,
+    /// Folder where the reference's answer to these inputs is kept and looked for.
+    pub cache: PathBuf,
+    /// How close the outputs must be.
+    pub tolerance: Tolerance,
+    /// The workspace with the forward-error scale of each output.
+    pub error_scale: BTreeMap<String, String>,
+    /// How many terms are summed for one element of each output.
+    pub error_terms: BTreeMap<String, f64>,
+}
+
+/// The comparisons.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VerifyReply {
+    /// One entry per execution and output tensor.
+    pub comparisons: Vec<OutputComparison>,
+}
+
+/// One output compared with the reference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OutputComparison {
+    /// The execution's number.
+    pub id: u32,
+    /// The tensor.
+    pub tensor: String,
+    /// Relative L2 error; none where NaN or infinities make it meaningless.
+    pub relative_l2: Option<f64>,
+    /// The largest element error as a multiple of what is allowed for that element; none
+    /// where it has no finite value.
+    pub worst_ratio: Option<f64>,
+    /// The element furthest off.
+    pub worst: Option<WorstElement>,
+    /// Elements whose NaN or infinity does not match the reference's.
+    pub special_mismatches: u64,
+    /// Elements beyond their bound.
+    pub beyond_bound: u64,
+    /// Elements in all.
+    pub elements: u64,
+}
+
+/// Asks what the device is and whether it is well.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ProbeJob {}
+
+/// What the probe found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ProbeReply {
+    /// A usable device.
+    Ready {
+        /// Its facts.
+        device: Device,
+        /// The compiler with its version, if it was found.
+        toolchain: Option<String>,
+    },
+    /// No driver, no device, or one that does not work.
+    Unusable {
+        /// What is wrong and how to fix it.
+        reason: String,
+    },
+}

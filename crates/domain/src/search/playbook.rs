@@ -1,0 +1,98 @@
+//! The playbook: hand-written steps in order, each kept or passed over by what it brought, its
+//! tunables swept once it is kept.
+
+use super::sweep;
+use super::{Entry, Operator, Plan, Proposal, RunSnapshot, Standing, StopReason, fastest};
+use crate::candidate::KernelSource;
+use crate::plan::Configuration;
+use crate::task::Task;
+
+/// A step that loses less than this share is neutral: kept, because a later step may build on
+/// it. One that loses more is passed over.
+const NEUTRAL_LOSS: f64 = 0.98;
+
+pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
+    let mut kept = vec![&run.candidates[0]];
+    for (index, (file, source)) in run.task.playbook.iter().enumerate() {
+        let Some(best) = best_for(run.task, source, &kept) else {
+            return Plan::Exhausted(StopReason::PhaseClosed);
+        };
+        let Some(step) = run.of_step(file) else {
+            return Plan::Propose(vec![proposal(index, file, source, best)]);
+        };
+        let speedup = match step.standing {
+            Standing::Pending => return Plan::Wait,
+            Standing::Rejected | Standing::Abandoned => continue,
+            Standing::Accepted { speedup, .. } => speedup,
+        };
+        if speedup < best.speedup().unwrap_or(1.0) * NEUTRAL_LOSS {
+            continue;
+        }
+        kept.push(step);
+        let swept = source
+            .step()
+            .map(|step| step.sweep.clone())
+            .unwrap_or_default();
+        let missing = sweep::missing(run, source, step, &swept, file);
+        if !missing.is_empty() {
+            return Plan::Propose(missing);
+        }
+        if run
+            .sweep_of(step.id)
+            .any(|entry| entry.standing == Standing::Pending)
+        {
+            return Plan::Wait;
+        }
+        kept.extend(run.sweep_of(step.id));
+    }
+    Plan::Exhausted(StopReason::Exhausted)
+}
+
+/// The fastest kept candidate that meets the gates of every phase before the step's own.
+fn best_for<'a>(task: &Task, source: &KernelSource, kept: &[&'a Entry]) -> Option<&'a Entry> {
+    let own = source
+        .step()
+        .map(|step| step.phase.as_str())
+        .unwrap_or_default();
+    let earlier = task
+        .phases
+        .iter()
+        .map(|phase| phase.name.as_str())
+        .take_while(|name| *name != own)
+        .collect::<Vec<_>>();
+    fastest(kept.iter().copied().filter(|entry| {
+        match &entry.standing {
+            Standing::Accepted { unmet_phases, .. } => !unmet_phases
+                .iter()
+                .any(|name| earlier.contains(&name.as_str())),
+            _ => false,
+        }
+    }))
+}
+
+fn proposal(index: usize, file: &str, source: &KernelSource, parent: &Entry) -> Proposal {
+    Proposal {
+        parent: Some(parent.id),
+        operator: Operator::Step {
+            file: file.to_owned(),
+        },
+        generation: u32::try_from(index + 1).unwrap_or(u32::MAX),
+        file: file.to_owned(),
+        configuration: inherit(source, &parent.configuration),
+        title: sweep::title(file, source),
+        trial: true,
+    }
+}
+
+/// The step's own values, except where its parent has found a better one for a tunable of the
+/// same name that the step can take too.
+fn inherit(source: &KernelSource, parent: &Configuration) -> Configuration {
+    let mut configuration = source.plan().default_configuration();
+    for (name, value) in &mut configuration {
+        let choices = &source.plan().tunables[name].choices;
+        if let Some(found) = parent.get(name).filter(|found| choices.contains(found)) {
+            *value = *found;
+        }
+    }
+    configuration
+}

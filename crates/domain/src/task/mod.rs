@@ -1,0 +1,299 @@
+//! A task: what to optimise, and the definition of the right answer.
+//!
+//! A [`Bundle`] is the folder's files as texts, the form in which a task travels and is stored;
+//! [`Task::load`] checks all of it and is the only way to a [`Task`].
+
+mod read;
+mod tolerance;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::candidate::KernelSource;
+use crate::digest::Digest;
+use crate::dtype::Dtype;
+use crate::expr::Expr;
+use crate::plan::ResolvedArgument;
+use crate::problem::{Problem, Problems};
+
+pub use tolerance::{Tolerance, ToleranceClass};
+
+/// The most bytes of all files of a task together: 4 MiB.
+pub const MAX_BUNDLE_BYTES: usize = 4 << 20;
+
+/// A task folder's files by path relative to the folder, with `/` between parts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Bundle {
+    /// Text of each file.
+    pub files: BTreeMap<String, String>,
+}
+
+/// A checked task.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// Name, unique in a service; the folder's name by custom.
+    pub name: String,
+    /// A few words for people.
+    pub title: String,
+    /// Identity: hash of task.toml, the references and what they include. Results of different
+    /// versions are never mixed.
+    pub version: Digest,
+    /// Dims that are the same in every case.
+    pub fixed_dims: BTreeMap<String, i64>,
+    /// Inputs and outputs.
+    pub tensors: Vec<Tensor>,
+    /// Scalar arguments.
+    pub scalars: Vec<Scalar>,
+    /// Shapes to check, score or hold out.
+    pub cases: Vec<Case>,
+    /// How close an output must be.
+    pub tolerance: Tolerance,
+    /// What else is promised of the function.
+    pub contract: Contract,
+    /// Soft gates that apply always.
+    pub gates: Vec<Gate>,
+    /// Phases in order, with their own gates.
+    pub phases: Vec<Phase>,
+    /// What a run minimises.
+    pub objective: Objective,
+    /// The trusted definition of the right answer.
+    pub reference: KernelSource,
+    /// A second reference by another algorithm.
+    pub check: KernelSource,
+    /// Generation 0.
+    pub baseline: KernelSource,
+    /// Headers candidates may include, by name relative to `include/`.
+    pub headers: BTreeMap<String, String>,
+    /// The ordered playbook: file name and step.
+    pub playbook: Vec<(String, KernelSource)>,
+    /// Deliberately wrong variants: file name and source.
+    pub broken: Vec<(String, KernelSource)>,
+    /// What a model should know.
+    pub context: String,
+    /// Seeded insights, as written.
+    pub insights: String,
+}
+
+/// A tensor argument.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tensor {
+    /// Name in plans.
+    pub name: String,
+    /// Element type.
+    pub dtype: Dtype,
+    /// Extents in elements, outermost first; contiguous.
+    pub shape: Vec<Expr>,
+    /// Direction.
+    pub role: Role,
+    /// The weakest alignment of the base address that a candidate must accept, bytes.
+    pub align: u64,
+    /// The distribution of values the tensor has in ordinary use.
+    pub values: Values,
+}
+
+/// Direction of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Read only: a change is a verdict.
+    In,
+    /// Written only: poisoned before every execution.
+    Out,
+    /// Both.
+    Inout,
+}
+
+/// Ordinary values of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Values {
+    /// Normal, mean 0, deviation 1.
+    Normal,
+    /// Uniform in -1..1.
+    Uniform,
+}
+
+/// A scalar argument.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scalar {
+    /// Name in plans.
+    pub name: String,
+    /// Type in the kernel's signature: f32 or f64.
+    pub dtype: Dtype,
+    /// Value, over the dims.
+    pub value: Expr,
+}
+
+impl Scalar {
+    /// The argument a kernel receives for `value`.
+    pub fn argument(&self, value: f64) -> ResolvedArgument {
+        if self.dtype == Dtype::F64 {
+            return ResolvedArgument::F64(value);
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the signature asks for binary32"
+        )]
+        ResolvedArgument::F32(value as f32)
+    }
+}
+
+/// One shape.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Case {
+    /// Name, unique in the task.
+    pub name: String,
+    /// Every dim with its value, the fixed ones included.
+    pub dims: BTreeMap<String, i64>,
+    /// What it is used for.
+    pub uses: Vec<Use>,
+}
+
+impl Case {
+    /// Whether the case has a use.
+    pub fn is_for(&self, wanted: Use) -> bool {
+        self.uses.contains(&wanted)
+    }
+}
+
+/// What a case is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Use {
+    /// Correctness, for every candidate.
+    Check,
+    /// Correctness and time, for every candidate.
+    Score,
+    /// Correctness, at promotion only.
+    Holdout,
+}
+
+/// Promises beyond the tolerance.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Contract {
+    /// Inputs in which the function is linear: exact integers there give exact outputs.
+    pub linear_in: Vec<String>,
+    /// Which inputs each output depends on, as written.
+    pub depends: BTreeMap<String, Vec<String>>,
+    /// The reference's workspace that receives the forward-error scale of each output.
+    pub error_scale: BTreeMap<String, String>,
+    /// How many terms are summed for one element of each output.
+    pub error_terms: BTreeMap<String, Expr>,
+}
+
+/// A soft gate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    /// What is looked at.
+    pub subject: GateSubject,
+    /// Smallest allowed value.
+    pub min: Option<f64>,
+    /// Largest allowed value.
+    pub max: Option<f64>,
+    /// What breaking it means.
+    pub enforce: Enforce,
+}
+
+/// What a gate looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GateSubject {
+    /// Blocks of the plan's largest launch over the device's multiprocessors.
+    CtasPerSm,
+    /// Registers of a thread, largest over the plan's kernels.
+    Registers,
+    /// Bytes spilled to local memory, summed over the plan's kernels.
+    SpillBytes,
+    /// Static shared memory of a block in bytes, largest over the plan's kernels.
+    StaticSharedBytes,
+}
+
+impl GateSubject {
+    /// The name in task files and verdicts.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CtasPerSm => "ctas_per_sm",
+            Self::Registers => "registers",
+            Self::SpillBytes => "spill_bytes",
+            Self::StaticSharedBytes => "static_shared_bytes",
+        }
+    }
+}
+
+/// What breaking a soft gate means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Enforce {
+    /// A verdict of its own.
+    Reject,
+    /// May breed, but opens no later phase and is not promoted.
+    Phase,
+    /// Shown.
+    Advise,
+}
+
+/// A phase of the playbook.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Phase {
+    /// Name.
+    pub name: String,
+    /// Gates that must hold before the next phase opens.
+    pub gates: Vec<Gate>,
+    /// Speedups over the baseline worth reaching, by tier name.
+    pub targets: BTreeMap<String, f64>,
+}
+
+/// What a run minimises.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Objective {
+    /// The speedup over the baseline that counts as the target.
+    pub target_speedup: Option<f64>,
+    /// Whether a run ends when it is reached.
+    pub stop_at_target: bool,
+}
+
+impl Task {
+    /// Reads a task from its files.
+    ///
+    /// # Errors
+    /// Every defect of every file, each with file, line and column.
+    pub fn load(bundle: &Bundle) -> Result<Self, Problems> {
+        read::task(bundle)
+    }
+
+    /// The case of a name.
+    pub fn case(&self, name: &str) -> Option<&Case> {
+        self.cases.iter().find(|case| case.name == name)
+    }
+
+    /// Cases whose times make up the score, in order.
+    pub fn score_cases(&self) -> impl Iterator<Item = &Case> {
+        self.cases.iter().filter(|case| case.is_for(Use::Score))
+    }
+
+    /// A tensor's extents in one case.
+    ///
+    /// # Errors
+    /// A [`Problem`] for an extent without a positive value.
+    pub fn extents(&self, tensor: &Tensor, case: &Case) -> Result<Vec<u64>, Problem> {
+        tensor
+            .shape
+            .iter()
+            .map(|extent| match extent.integer(&case.dims) {
+                Ok(value) if value > 0 => Ok(value.cast_unsigned()),
+                Ok(value) => Err(format!("has the extent {value}")),
+                Err(error) => Err(error.to_string()),
+            })
+            .collect::<Result<_, _>>()
+            .map_err(|why| {
+                let message = format!("tensor {} in case {}: {why}", tensor.name, case.name);
+                Problem::whole(
+                    "task.toml",
+                    message,
+                    "give the case dims that make every extent positive",
+                )
+            })
+    }
+}

@@ -1,0 +1,620 @@
+//! From the files of a task folder to a checked task, with every defect located.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{
+    Bundle, Case, Contract, Enforce, Gate, GateSubject, MAX_BUNDLE_BYTES, Objective, Phase, Role,
+    Scalar, Task, Tensor, ToleranceClass, Use, Values,
+};
+use crate::candidate::{KernelSource, is_identifier};
+use crate::digest::Digest;
+use crate::dtype::Dtype;
+use crate::expr::{Expr, ExprError};
+use crate::problem::{Problem, Problems};
+
+const FILE: &str = "task.toml";
+const SEE: &str = "see docs/tasks.md for the keys of a task file";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    name: Spanned<String>,
+    #[serde(default)]
+    title: String,
+    #[serde(default)]
+    dims: BTreeMap<Spanned<String>, RawDim>,
+    #[serde(default)]
+    tensor: Vec<Spanned<RawTensor>>,
+    #[serde(default)]
+    scalar: Vec<RawScalar>,
+    #[serde(default)]
+    case: Vec<RawCase>,
+    tolerance: RawTolerance,
+    #[serde(default)]
+    contract: RawContract,
+    #[serde(default)]
+    gates: BTreeMap<GateSubject, Spanned<RawGate>>,
+    #[serde(default)]
+    phase: Vec<RawPhase>,
+    #[serde(default)]
+    objective: RawObjective,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawDim {
+    fixed: Option<i64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTensor {
+    name: Spanned<String>,
+    dtype: Dtype,
+    shape: Vec<Spanned<String>>,
+    role: Role,
+    #[serde(default = "default_align")]
+    align: Spanned<u64>,
+    #[serde(default = "default_values")]
+    values: Values,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawScalar {
+    name: Spanned<String>,
+    dtype: Spanned<Dtype>,
+    value: Spanned<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCase {
+    name: Spanned<String>,
+    dims: Spanned<BTreeMap<String, i64>>,
+    r#use: Spanned<Vec<Use>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTolerance {
+    class: ToleranceClass,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawContract {
+    #[serde(default)]
+    linear_in: Vec<Spanned<String>>,
+    #[serde(default)]
+    depends: BTreeMap<Spanned<String>, Vec<String>>,
+    #[serde(default)]
+    error_scale: BTreeMap<Spanned<String>, Spanned<String>>,
+    #[serde(default)]
+    error_terms: BTreeMap<Spanned<String>, Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawGate {
+    min: Option<f64>,
+    max: Option<f64>,
+    enforce: Enforce,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPhase {
+    name: Spanned<String>,
+    #[serde(default)]
+    gates: BTreeMap<GateSubject, Spanned<RawGate>>,
+    #[serde(default)]
+    targets: BTreeMap<String, f64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawObjective {
+    minimise: Option<Spanned<String>>,
+    target_speedup: Option<f64>,
+    #[serde(default)]
+    stop_at_target: bool,
+}
+
+fn default_align() -> Spanned<u64> {
+    Spanned::new(0..0, 16)
+}
+
+fn default_values() -> Values {
+    Values::Normal
+}
+
+pub(super) fn task(bundle: &Bundle) -> Result<Task, Problems> {
+    let bytes: usize = bundle.files.values().map(String::len).sum();
+    if bytes > MAX_BUNDLE_BYTES {
+        let message = format!(
+            "the task's files have {bytes} bytes together; at most {MAX_BUNDLE_BYTES} are read"
+        );
+        return Err(
+            Problem::whole(FILE, message, "keep data and binaries out of the folder").into(),
+        );
+    }
+    let Some(text) = bundle.files.get(FILE) else {
+        return Err(Problem::whole(
+            FILE,
+            "the file is missing",
+            "a task folder holds a task.toml",
+        )
+        .into());
+    };
+    let raw: Raw = toml::from_str(text).map_err(|error| {
+        Problem::at(
+            FILE,
+            text,
+            error.span().map_or(0, |span| span.start),
+            error.message(),
+            SEE,
+        )
+    })?;
+    let mut reader = Reader {
+        bundle,
+        text,
+        problems: Vec::new(),
+    };
+    let task = reader.task(&raw);
+    match task {
+        Some(task) if reader.problems.is_empty() => Ok(task),
+        _ => Err(Problems(reader.problems)),
+    }
+}
+
+struct Reader<'a> {
+    bundle: &'a Bundle,
+    text: &'a str,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn report<T>(&mut self, at: &Spanned<T>, message: impl Into<String>, fix: impl Into<String>) {
+        self.problems
+            .push(Problem::at(FILE, self.text, at.span().start, message, fix));
+    }
+
+    fn task(&mut self, raw: &Raw) -> Option<Task> {
+        if !raw
+            .name
+            .get_ref()
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+            || raw.name.get_ref().is_empty()
+            || raw.name.get_ref().starts_with(['.', '-'])
+        {
+            self.report(
+                &raw.name,
+                "not a task name",
+                "use letters, digits, '-', '_' and '.'",
+            );
+        }
+        for name in raw.dims.keys() {
+            self.identifier(name);
+        }
+        let fixed_dims: BTreeMap<_, _> = raw
+            .dims
+            .iter()
+            .filter_map(|(name, dim)| Some((name.get_ref().clone(), dim.fixed?)))
+            .collect();
+        let dims: BTreeSet<String> = raw.dims.keys().map(|name| name.get_ref().clone()).collect();
+        let cases = self.cases(raw, &dims, &fixed_dims);
+        let tensors = self.tensors(raw, &dims);
+        let scalars = self.scalars(raw, &dims);
+        self.unique_names(raw);
+        let contract = self.contract(&raw.contract, &tensors, &dims);
+        let gates = self.gates(&raw.gates);
+        let phases = raw
+            .phase
+            .iter()
+            .map(|phase| Phase {
+                name: phase.name.get_ref().clone(),
+                gates: self.gates(&phase.gates),
+                targets: phase.targets.clone(),
+            })
+            .collect::<Vec<_>>();
+        if let Some(minimise) = &raw.objective.minimise
+            && minimise.get_ref() != "geomean"
+        {
+            self.report(
+                minimise,
+                format!("unknown objective {:?}", minimise.get_ref()),
+                "write \"geomean\"",
+            );
+        }
+        let reference = self.kernel("reference.cu");
+        let check = self.kernel("check.cu");
+        let baseline = self.kernel("baseline.cu");
+        let playbook = self.folder("playbook/");
+        for (name, source) in &playbook {
+            self.playbook_step(name, source, &phases);
+        }
+        let broken = self.folder("broken/");
+        for (name, source) in &broken {
+            if source.expectation().is_none() {
+                let fix = "add [expect] with the verdict it must get";
+                self.problems.push(Problem::whole(
+                    name,
+                    "a broken variant without expectation",
+                    fix,
+                ));
+            }
+        }
+        let task = Task {
+            name: raw.name.get_ref().clone(),
+            title: raw.title.clone(),
+            version: self.version(),
+            fixed_dims,
+            tensors,
+            scalars,
+            cases,
+            tolerance: raw.tolerance.class.tolerance(),
+            contract,
+            gates,
+            phases,
+            objective: Objective {
+                target_speedup: raw.objective.target_speedup,
+                stop_at_target: raw.objective.stop_at_target,
+            },
+            reference: reference?,
+            check: check?,
+            baseline: baseline?,
+            headers: self.headers(),
+            playbook,
+            broken,
+            context: self.prose("context.md"),
+            insights: self.prose("insights.md"),
+        };
+        for case in &task.cases {
+            for tensor in &task.tensors {
+                if let Err(problem) = task.extents(tensor, case) {
+                    self.problems.push(problem);
+                }
+            }
+        }
+        Some(task)
+    }
+
+    fn cases(
+        &mut self,
+        raw: &Raw,
+        dims: &BTreeSet<String>,
+        fixed: &BTreeMap<String, i64>,
+    ) -> Vec<Case> {
+        let mut seen = BTreeSet::new();
+        let mut cases = Vec::new();
+        for case in &raw.case {
+            if !seen.insert(case.name.get_ref()) {
+                self.report(
+                    &case.name,
+                    format!("a second case {:?}", case.name.get_ref()),
+                    "rename one",
+                );
+            }
+            if case.r#use.get_ref().is_empty() {
+                self.report(
+                    &case.r#use,
+                    "a case without a use",
+                    "use = [\"check\"], \"score\" or \"holdout\"",
+                );
+            }
+            for (name, value) in case.dims.get_ref() {
+                if !dims.contains(name) {
+                    let known = dims.iter().cloned().collect::<Vec<_>>().join(", ");
+                    self.report(
+                        &case.dims,
+                        format!("unknown dim {name:?}"),
+                        format!("declared are: {known}"),
+                    );
+                } else if fixed.get(name).is_some_and(|fixed| fixed != value) {
+                    self.report(
+                        &case.dims,
+                        format!("dim {name:?} is fixed"),
+                        "leave it out of the case",
+                    );
+                }
+            }
+            for name in dims {
+                if !fixed.contains_key(name) && !case.dims.get_ref().contains_key(name) {
+                    self.report(
+                        &case.dims,
+                        format!("dim {name:?} has no value"),
+                        "give it one in this case",
+                    );
+                }
+            }
+            let mut values = fixed.clone();
+            values.extend(case.dims.get_ref().clone());
+            cases.push(Case {
+                name: case.name.get_ref().clone(),
+                dims: values,
+                uses: case.r#use.get_ref().clone(),
+            });
+        }
+        if !cases.iter().any(|case| case.is_for(Use::Score)) {
+            let fix = "add a [[case]] with use = [\"check\", \"score\"]";
+            self.problems
+                .push(Problem::whole(FILE, "no case is scored", fix));
+        }
+        cases
+    }
+
+    fn tensors(&mut self, raw: &Raw, dims: &BTreeSet<String>) -> Vec<Tensor> {
+        let mut tensors = Vec::new();
+        for spanned in &raw.tensor {
+            let tensor = spanned.get_ref();
+            if tensor.shape.is_empty() {
+                self.report(spanned, "a tensor without axes", "give its shape");
+            }
+            let align = *tensor.align.get_ref();
+            if !align.is_power_of_two() || align < tensor.dtype.bytes() || align > 256 {
+                let fix = format!("a power of two from {} to 256", tensor.dtype.bytes());
+                self.report(&tensor.align, format!("align cannot be {align}"), fix);
+            }
+            let shape = tensor
+                .shape
+                .iter()
+                .map(|axis| self.expr(axis, dims))
+                .collect();
+            tensors.push(Tensor {
+                name: tensor.name.get_ref().clone(),
+                dtype: tensor.dtype,
+                shape,
+                role: tensor.role,
+                align,
+                values: tensor.values,
+            });
+        }
+        if !tensors.iter().any(|tensor| tensor.role != Role::In) {
+            let fix = "add a [[tensor]] with role = \"out\"";
+            self.problems
+                .push(Problem::whole(FILE, "the task has no output", fix));
+        }
+        tensors
+    }
+
+    fn scalars(&mut self, raw: &Raw, dims: &BTreeSet<String>) -> Vec<Scalar> {
+        let mut scalars = Vec::new();
+        for scalar in &raw.scalar {
+            if !matches!(scalar.dtype.get_ref(), Dtype::F32 | Dtype::F64) {
+                self.report(
+                    &scalar.dtype,
+                    "a scalar is f32 or f64",
+                    "pass integers as dims",
+                );
+            }
+            let value = self.expr(&scalar.value, dims);
+            scalars.push(Scalar {
+                name: scalar.name.get_ref().clone(),
+                dtype: *scalar.dtype.get_ref(),
+                value,
+            });
+        }
+        scalars
+    }
+
+    fn unique_names(&mut self, raw: &Raw) {
+        let mut seen = BTreeSet::new();
+        let tensors = raw.tensor.iter().map(|tensor| &tensor.get_ref().name);
+        let scalars = raw.scalar.iter().map(|scalar| &scalar.name);
+        for name in raw.dims.keys().chain(tensors).chain(scalars) {
+            self.identifier(name);
+            if !seen.insert(name.get_ref()) {
+                let message = format!("{:?} names two things", name.get_ref());
+                self.report(
+                    name,
+                    message,
+                    "dims, tensors and scalars share one name space",
+                );
+            }
+        }
+    }
+
+    fn contract(
+        &mut self,
+        raw: &RawContract,
+        tensors: &[Tensor],
+        dims: &BTreeSet<String>,
+    ) -> Contract {
+        let outputs = |name: &str| tensors.iter().any(|t| t.name == name && t.role != Role::In);
+        let inputs = |name: &str| {
+            tensors
+                .iter()
+                .any(|t| t.name == name && t.role != Role::Out)
+        };
+        for name in &raw.linear_in {
+            if !inputs(name.get_ref()) {
+                self.report(
+                    name,
+                    format!("{:?} is no input", name.get_ref()),
+                    "name an input tensor",
+                );
+            }
+        }
+        for name in raw
+            .depends
+            .keys()
+            .chain(raw.error_scale.keys())
+            .chain(raw.error_terms.keys())
+        {
+            if !outputs(name.get_ref()) {
+                self.report(
+                    name,
+                    format!("{:?} is no output", name.get_ref()),
+                    "name an output tensor",
+                );
+            }
+        }
+        Contract {
+            linear_in: raw
+                .linear_in
+                .iter()
+                .map(|name| name.get_ref().clone())
+                .collect(),
+            depends: raw
+                .depends
+                .iter()
+                .map(|(k, v)| (k.get_ref().clone(), v.clone()))
+                .collect(),
+            error_scale: raw
+                .error_scale
+                .iter()
+                .map(|(output, workspace)| (output.get_ref().clone(), workspace.get_ref().clone()))
+                .collect(),
+            error_terms: raw
+                .error_terms
+                .iter()
+                .map(|(output, terms)| (output.get_ref().clone(), self.expr(terms, dims)))
+                .collect(),
+        }
+    }
+
+    fn gates(&mut self, raw: &BTreeMap<GateSubject, Spanned<RawGate>>) -> Vec<Gate> {
+        raw.iter()
+            .map(|(subject, gate)| {
+                let RawGate { min, max, enforce } = *gate.get_ref();
+                if min.is_none() && max.is_none() {
+                    self.report(gate, "a gate without a limit", "give it min or max");
+                }
+                Gate {
+                    subject: *subject,
+                    min,
+                    max,
+                    enforce,
+                }
+            })
+            .collect()
+    }
+
+    fn expr(&mut self, spanned: &Spanned<String>, dims: &BTreeSet<String>) -> Expr {
+        let fix = "an expression over the task's dims";
+        match Expr::parse(spanned.get_ref()) {
+            Ok(expr) => {
+                if let Some(name) = expr.names().into_iter().find(|name| !dims.contains(*name)) {
+                    self.report(spanned, format!("unknown dim {name:?}"), fix);
+                }
+                expr
+            }
+            Err(error) => {
+                let inside = if let ExprError::Syntax { offset, .. } = &error {
+                    offset + 1
+                } else {
+                    0
+                };
+                let at = spanned.span().start + inside;
+                self.problems
+                    .push(Problem::at(FILE, self.text, at, error.to_string(), fix));
+                Expr::constant(1)
+            }
+        }
+    }
+
+    fn identifier(&mut self, name: &Spanned<String>) {
+        if !is_identifier(name.get_ref()) {
+            let message = format!("{:?} is not a C identifier", name.get_ref());
+            self.report(
+                name,
+                message,
+                "use letters, digits and underscores, at most 64",
+            );
+        }
+    }
+
+    fn kernel(&mut self, path: &str) -> Option<KernelSource> {
+        let Some(text) = self.bundle.files.get(path) else {
+            self.problems.push(Problem::whole(
+                path,
+                "the file is missing",
+                "every task has one",
+            ));
+            return None;
+        };
+        match KernelSource::parse(path, text.clone()) {
+            Ok(source) => Some(source),
+            Err(Problems(found)) => {
+                self.problems.extend(found);
+                None
+            }
+        }
+    }
+
+    fn folder(&mut self, folder: &str) -> Vec<(String, KernelSource)> {
+        let paths: Vec<String> = self
+            .bundle
+            .files
+            .keys()
+            .filter(|path| path.starts_with(folder) && path.ends_with(".cu"))
+            .cloned()
+            .collect();
+        paths
+            .into_iter()
+            .filter_map(|path| Some((path.clone(), self.kernel(&path)?)))
+            .collect()
+    }
+
+    fn playbook_step(&mut self, path: &str, source: &KernelSource, phases: &[Phase]) {
+        let Some(step) = source.step() else {
+            let fix = "add [step] with phase and sweep";
+            self.problems
+                .push(Problem::whole(path, "a playbook file that is no step", fix));
+            return;
+        };
+        if !phases.iter().any(|phase| phase.name == step.phase) {
+            let known = phases
+                .iter()
+                .map(|phase| phase.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ");
+            let message = format!("unknown phase {:?}", step.phase);
+            self.problems.push(Problem::whole(
+                path,
+                message,
+                format!("task.toml declares: {known}"),
+            ));
+        }
+        for name in &step.sweep {
+            if !source.plan().tunables.contains_key(name) {
+                let message = format!("sweep names {name:?}, which is no tunable of the file");
+                self.problems
+                    .push(Problem::whole(path, message, "declare it under [tunables]"));
+            }
+        }
+    }
+
+    fn headers(&self) -> BTreeMap<String, String> {
+        self.bundle
+            .files
+            .iter()
+            .filter_map(|(path, text)| {
+                Some((path.strip_prefix("include/")?.to_owned(), text.clone()))
+            })
+            .collect()
+    }
+
+    fn prose(&self, path: &str) -> String {
+        self.bundle.files.get(path).cloned().unwrap_or_default()
+    }
+
+    /// Hashes what defines the right answer, and only that: editing prose voids no result.
+    fn version(&self) -> Digest {
+        let defining = |path: &str| {
+            matches!(path, FILE | "reference.cu" | "check.cu") || path.starts_with("include/")
+        };
+        let parts = self
+            .bundle
+            .files
+            .iter()
+            .filter(|(path, _)| defining(path))
+            .flat_map(|(path, text)| [path.as_bytes(), text.as_bytes()]);
+        Digest::of_parts(parts)
+    }
+}

@@ -1,0 +1,528 @@
+//! What we learned of a candidate. A verdict is data, however bad the news; trouble of the
+//! infrastructure is a fault, a type of its own elsewhere, and never appears here.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::finding::Finding;
+use crate::problem::Problem;
+use crate::timing::Timing;
+
+/// The closed list of verdicts. Only `Accepted` carries a time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Verdict {
+    /// Correct in every execution, inside every rejecting gate, and timed.
+    Accepted(Acceptance),
+    /// The file or its front matter is malformed.
+    ParseRejected {
+        /// Every defect.
+        problems: Vec<Problem>,
+    },
+    /// The text does what the task's policy forbids.
+    PolicyRejected {
+        /// Every violation.
+        problems: Vec<Problem>,
+    },
+    /// A soft gate that rejects was broken.
+    GateRejected {
+        /// The gate's name in the task file.
+        gate: String,
+        /// Its limit.
+        limit: f64,
+        /// What was found.
+        found: f64,
+    },
+    /// The compiler found errors.
+    CompileRejected {
+        /// Its messages.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// The compiler did not finish in time.
+    CompileTimeout {
+        /// The limit in seconds.
+        seconds: u32,
+    },
+    /// The kernel needs more of a resource than the device has.
+    CompileResource {
+        /// Which resource, such as "static shared memory".
+        resource: String,
+        /// The device's limit.
+        limit: u64,
+        /// What the kernel needs, where the compiler said so.
+        found: Option<u64>,
+        /// One sentence.
+        message: String,
+    },
+    /// The compiler itself died.
+    CompileCrash {
+        /// How.
+        how: String,
+    },
+    /// The plan cannot be launched: device limits, unknown entry, argument mismatch.
+    LaunchRejected {
+        /// What, where and the limit.
+        reason: String,
+    },
+    /// The emulated device lacks an instruction. A trial, but no evidence against the idea.
+    Unsupported {
+        /// The instruction.
+        opcode: String,
+        /// Source line, where known.
+        line: Option<u32>,
+    },
+    /// The candidate exceeded a deadline or an instruction budget.
+    Timeout {
+        /// What it was doing.
+        stage: String,
+        /// Where it hung, if the emulated device could tell.
+        finding: Option<Finding>,
+    },
+    /// The device reported an error while the candidate ran.
+    RuntimeFault {
+        /// The CUDA driver's error code.
+        code: u32,
+        /// Its name.
+        name: String,
+        /// Where, if the emulated device could tell.
+        finding: Option<Finding>,
+    },
+    /// The runner died twice on healthy devices.
+    RunnerCrash {
+        /// How.
+        how: String,
+    },
+    /// An access outside every buffer.
+    OutOfBounds {
+        /// Read or write.
+        access: Access,
+        /// Where; absent where only a red zone or a differing output shows it.
+        finding: Option<Finding>,
+        /// What shows it.
+        reason: String,
+    },
+    /// The result depends on memory that nobody wrote.
+    UninitDependent {
+        /// Where, if known.
+        finding: Option<Finding>,
+        /// What shows it.
+        reason: String,
+    },
+    /// Two threads conflict without synchronisation.
+    DataRace {
+        /// Where and with whom.
+        finding: Finding,
+    },
+    /// A barrier that not all threads reach, or reach in different places.
+    BarrierError {
+        /// Where and who waits.
+        finding: Finding,
+    },
+    /// An input changed while the candidate ran.
+    InputMutated {
+        /// The tensor.
+        tensor: String,
+    },
+    /// The output differs from the reference.
+    IncorrectOutput(Mismatch),
+    /// The output has the error of a lower precision than the task allows.
+    PrecisionDowngrade(Mismatch),
+    /// The same inputs gave different outputs.
+    NonDeterministic {
+        /// What shows it.
+        reason: String,
+        /// Where, if known.
+        finding: Option<Finding>,
+    },
+    /// Two clocks disagree about the execution.
+    ClockMismatch {
+        /// Both readings.
+        reason: String,
+    },
+    /// Faster than the work's physical floor.
+    PhysicallyImpossible {
+        /// The case.
+        case: String,
+        /// The floor in microseconds.
+        floor_us: f64,
+        /// The time found in microseconds.
+        found_us: f64,
+    },
+    /// Too few valid measurements.
+    Inconclusive {
+        /// Why.
+        reason: String,
+    },
+    /// The measurement was disturbed.
+    InvalidRun {
+        /// By what.
+        reason: String,
+    },
+}
+
+/// The kinds of [`Verdict`], for filters, statistics and expectations.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[expect(
+    missing_docs,
+    reason = "each is documented at the verdict of the same name"
+)]
+pub enum VerdictKind {
+    Accepted,
+    ParseRejected,
+    PolicyRejected,
+    GateRejected,
+    CompileRejected,
+    CompileTimeout,
+    CompileResource,
+    CompileCrash,
+    LaunchRejected,
+    Unsupported,
+    Timeout,
+    RuntimeFault,
+    RunnerCrash,
+    OutOfBounds,
+    UninitDependent,
+    DataRace,
+    BarrierError,
+    InputMutated,
+    IncorrectOutput,
+    PrecisionDowngrade,
+    NonDeterministic,
+    ClockMismatch,
+    PhysicallyImpossible,
+    Inconclusive,
+    InvalidRun,
+}
+
+impl VerdictKind {
+    /// The name as the wire and the database carry it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::ParseRejected => "parse_rejected",
+            Self::PolicyRejected => "policy_rejected",
+            Self::GateRejected => "gate_rejected",
+            Self::CompileRejected => "compile_rejected",
+            Self::CompileTimeout => "compile_timeout",
+            Self::CompileResource => "compile_resource",
+            Self::CompileCrash => "compile_crash",
+            Self::LaunchRejected => "launch_rejected",
+            Self::Unsupported => "unsupported",
+            Self::Timeout => "timeout",
+            Self::RuntimeFault => "runtime_fault",
+            Self::RunnerCrash => "runner_crash",
+            Self::OutOfBounds => "out_of_bounds",
+            Self::UninitDependent => "uninit_dependent",
+            Self::DataRace => "data_race",
+            Self::BarrierError => "barrier_error",
+            Self::InputMutated => "input_mutated",
+            Self::IncorrectOutput => "incorrect_output",
+            Self::PrecisionDowngrade => "precision_downgrade",
+            Self::NonDeterministic => "non_deterministic",
+            Self::ClockMismatch => "clock_mismatch",
+            Self::PhysicallyImpossible => "physically_impossible",
+            Self::Inconclusive => "inconclusive",
+            Self::InvalidRun => "invalid_run",
+        }
+    }
+}
+
+impl fmt::Display for VerdictKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The good news.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Acceptance {
+    /// Times per score case: measured or modelled, never mixed.
+    pub timing: Timing,
+    /// Against the incumbent it was evaluated beside; absent when there was none.
+    pub comparison: Option<Comparison>,
+    /// The execution takes little more than launching an empty kernel does.
+    pub launch_bound: bool,
+}
+
+/// The outcome of a comparison with the incumbent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Comparison {
+    /// What could be decided.
+    pub outcome: Outcome,
+    /// Incumbent's time over candidate's, geometric mean over score cases.
+    pub ratio: f64,
+    /// Interval of the ratio; for a modelled time both ends equal the ratio.
+    pub interval: [f64; 2],
+}
+
+/// What a comparison decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Faster beyond the margin.
+    Faster,
+    /// Not faster beyond the margin.
+    NotFaster,
+    /// The budget ended before it could be decided.
+    Unresolved,
+}
+
+/// One message of the compiler, parsed, capped and stripped of control characters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Diagnostic {
+    /// Line in the candidate's file, from 1; absent for messages without a place.
+    pub line: Option<u32>,
+    /// Whether it stops the compilation.
+    pub severity: Severity,
+    /// The message, at most 200 characters.
+    pub message: String,
+}
+
+/// How bad a [`Diagnostic`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Stops the compilation.
+    Error,
+    /// Does not.
+    Warning,
+}
+
+/// Whether memory was read or written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Read.
+    Read,
+    /// Written, or updated atomically.
+    Write,
+}
+
+/// Where and how an output differs from the reference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Mismatch {
+    /// The case.
+    pub case: String,
+    /// The input distribution.
+    pub distribution: String,
+    /// The output tensor.
+    pub tensor: String,
+    /// Which rule failed, in words.
+    pub reason: String,
+    /// Relative L2 error over the tensor, where it has a value.
+    pub relative_l2: Option<f64>,
+    /// The relative L2 error that is allowed.
+    pub allowed_l2: f64,
+    /// The element that is furthest off.
+    pub worst: Option<WorstElement>,
+}
+
+/// The element of an output that is furthest from the reference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WorstElement {
+    /// Index along each axis.
+    pub index: Vec<u64>,
+    /// What the candidate wrote, as text, so that NaN and infinities survive JSON.
+    pub found: String,
+    /// What the reference says, as text.
+    pub expected: String,
+}
+
+impl Verdict {
+    /// Which of the closed list it is.
+    pub fn kind(&self) -> VerdictKind {
+        match self {
+            Self::Accepted(_) => VerdictKind::Accepted,
+            Self::ParseRejected { .. } => VerdictKind::ParseRejected,
+            Self::PolicyRejected { .. } => VerdictKind::PolicyRejected,
+            Self::GateRejected { .. } => VerdictKind::GateRejected,
+            Self::CompileRejected { .. } => VerdictKind::CompileRejected,
+            Self::CompileTimeout { .. } => VerdictKind::CompileTimeout,
+            Self::CompileResource { .. } => VerdictKind::CompileResource,
+            Self::CompileCrash { .. } => VerdictKind::CompileCrash,
+            Self::LaunchRejected { .. } => VerdictKind::LaunchRejected,
+            Self::Unsupported { .. } => VerdictKind::Unsupported,
+            Self::Timeout { .. } => VerdictKind::Timeout,
+            Self::RuntimeFault { .. } => VerdictKind::RuntimeFault,
+            Self::RunnerCrash { .. } => VerdictKind::RunnerCrash,
+            Self::OutOfBounds { .. } => VerdictKind::OutOfBounds,
+            Self::UninitDependent { .. } => VerdictKind::UninitDependent,
+            Self::DataRace { .. } => VerdictKind::DataRace,
+            Self::BarrierError { .. } => VerdictKind::BarrierError,
+            Self::InputMutated { .. } => VerdictKind::InputMutated,
+            Self::IncorrectOutput(_) => VerdictKind::IncorrectOutput,
+            Self::PrecisionDowngrade(_) => VerdictKind::PrecisionDowngrade,
+            Self::NonDeterministic { .. } => VerdictKind::NonDeterministic,
+            Self::ClockMismatch { .. } => VerdictKind::ClockMismatch,
+            Self::PhysicallyImpossible { .. } => VerdictKind::PhysicallyImpossible,
+            Self::Inconclusive { .. } => VerdictKind::Inconclusive,
+            Self::InvalidRun { .. } => VerdictKind::InvalidRun,
+        }
+    }
+
+    /// The acceptance, if it is one.
+    pub fn acceptance(&self) -> Option<&Acceptance> {
+        match self {
+            Self::Accepted(acceptance) => Some(acceptance),
+            _ => None,
+        }
+    }
+
+    /// The emulated device's finding behind it, if there is one.
+    pub fn finding(&self) -> Option<&Finding> {
+        match self {
+            Self::Timeout { finding, .. }
+            | Self::RuntimeFault { finding, .. }
+            | Self::OutOfBounds { finding, .. }
+            | Self::UninitDependent { finding, .. }
+            | Self::NonDeterministic { finding, .. } => finding.as_ref(),
+            Self::DataRace { finding } | Self::BarrierError { finding } => Some(finding),
+            _ => None,
+        }
+    }
+
+    /// The first source line that the verdict blames, from 1.
+    pub fn line(&self) -> Option<u32> {
+        match self {
+            Self::ParseRejected { problems } | Self::PolicyRejected { problems } => problems
+                .first()
+                .map(|problem| problem.line)
+                .filter(|&line| line > 0),
+            Self::CompileRejected { diagnostics } => {
+                diagnostics.iter().find_map(|diagnostic| diagnostic.line)
+            }
+            Self::Unsupported { line, .. } => *line,
+            other => other.finding().and_then(|finding| finding.line),
+        }
+    }
+}
+
+/// One sentence for a person.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accepted(acceptance) => write!(f, "accepted, {}", acceptance.timing),
+            Self::ParseRejected { problems } => write!(f, "parse rejected: {}", first(problems)),
+            Self::PolicyRejected { problems } => write!(f, "policy rejected: {}", first(problems)),
+            Self::GateRejected { gate, limit, found } => {
+                write!(f, "gate rejected: {gate} is {found}, the limit is {limit}")
+            }
+            Self::CompileRejected { diagnostics } => match diagnostics.first() {
+                Some(Diagnostic {
+                    line: Some(line),
+                    message,
+                    ..
+                }) => {
+                    write!(f, "does not compile: line {line}: {message}")
+                }
+                Some(diagnostic) => write!(f, "does not compile: {}", diagnostic.message),
+                None => f.write_str("does not compile"),
+            },
+            Self::CompileTimeout { seconds } => {
+                write!(f, "the compiler did not finish in {seconds} s")
+            }
+            Self::CompileResource { message, .. } => {
+                write!(f, "over the device's resources: {message}")
+            }
+            Self::CompileCrash { how } => write!(f, "the compiler crashed: {how}"),
+            Self::LaunchRejected { reason } => write!(f, "launch rejected: {reason}"),
+            Self::Unsupported { opcode, .. } => {
+                write!(f, "the emulated device does not support {opcode}")
+            }
+            Self::Timeout { stage, finding } => {
+                write!(f, "timed out in {stage}")?;
+                finding
+                    .as_ref()
+                    .map_or(Ok(()), |finding| write!(f, ": {finding}"))
+            }
+            Self::RuntimeFault {
+                code,
+                name,
+                finding,
+            } => {
+                write!(f, "runtime fault {code} ({name})")?;
+                finding
+                    .as_ref()
+                    .map_or(Ok(()), |finding| write!(f, ": {finding}"))
+            }
+            Self::RunnerCrash { how } => write!(f, "the runner crashed: {how}"),
+            Self::OutOfBounds {
+                access,
+                finding,
+                reason,
+            } => match finding {
+                Some(finding) => write!(f, "out of bounds: {finding}"),
+                None => {
+                    let what = if *access == Access::Read {
+                        "read"
+                    } else {
+                        "write"
+                    };
+                    write!(f, "out-of-bounds {what}: {reason}")
+                }
+            },
+            Self::UninitDependent { finding, reason } => match finding {
+                Some(finding) => write!(f, "depends on uninitialised memory: {finding}"),
+                None => write!(f, "depends on uninitialised memory: {reason}"),
+            },
+            Self::DataRace { finding } => write!(f, "data race: {finding}"),
+            Self::BarrierError { finding } => write!(f, "barrier error: {finding}"),
+            Self::InputMutated { tensor } => write!(f, "the input {tensor} was changed"),
+            Self::IncorrectOutput(mismatch) => write!(f, "incorrect output: {mismatch}"),
+            Self::PrecisionDowngrade(mismatch) => write!(f, "precision downgrade: {mismatch}"),
+            Self::NonDeterministic { reason, finding } => match finding {
+                Some(finding) => write!(f, "not deterministic: {finding}"),
+                None => write!(f, "not deterministic: {reason}"),
+            },
+            Self::ClockMismatch { reason } => write!(f, "clock mismatch: {reason}"),
+            Self::PhysicallyImpossible {
+                case,
+                floor_us,
+                found_us,
+            } => {
+                write!(
+                    f,
+                    "physically impossible: {found_us:.2} us on {case}, the floor is {floor_us:.2} us"
+                )
+            }
+            Self::Inconclusive { reason } => write!(f, "inconclusive: {reason}"),
+            Self::InvalidRun { reason } => write!(f, "invalid run: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} on case {} ({} inputs): {}",
+            self.tensor, self.case, self.distribution, self.reason
+        )?;
+        if let Some(worst) = &self.worst {
+            let index = worst
+                .index
+                .iter()
+                .map(u64::to_string)
+                .collect::<Vec<_>>()
+                .join(",");
+            write!(
+                f,
+                "; {}[{index}] is {}, expected {}",
+                self.tensor, worst.found, worst.expected
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn first(problems: &[Problem]) -> String {
+    problems
+        .first()
+        .map(ToString::to_string)
+        .unwrap_or_default()
+}
