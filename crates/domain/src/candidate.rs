@@ -540,10 +540,9 @@ impl Reader<'_> {
         };
         parsed.unwrap_or_else(|error| {
             // A string's text begins one character after its opening quote.
-            let inside = if let ExprError::Syntax { offset, .. } = &error {
-                *offset + 1
-            } else {
-                0
+            let inside = match (&error, value.get_ref()) {
+                (ExprError::Syntax { offset, .. }, toml::Value::String(_)) => *offset + 1,
+                _ => 0,
             };
             let fix = "use + - * / %, cdiv, min, max over dims, tunables and SM_COUNT";
             self.report(value.span().start + inside, error.to_string(), fix);

@@ -65,7 +65,7 @@ pub struct Limits {
 }
 
 impl Device {
-    /// The compiler's name of the architecture, such as "sm_89".
+    /// The compiler's name of the architecture, such as `sm_89`.
     pub fn architecture(&self) -> String {
         format!(
             "sm_{}{}",

@@ -49,7 +49,7 @@ impl Key {
 pub struct CompileJob {
     /// The source file; diagnostics count its lines.
     pub source: PathBuf,
-    /// Such as "sm_89".
+    /// Such as `sm_89`.
     pub architecture: String,
     /// Tunables as macros.
     pub defines: BTreeMap<String, i64>,

@@ -65,7 +65,7 @@ impl Tolerance {
     /// The largest allowed error of one element, given the reference value, the forward-error
     /// scale S of that element (the operation on absolute values) and the number of summed
     /// terms. In an f16 kernel the probabilities or products that enter the sum were themselves
-    /// rounded to the output's precision, hence the term u_out S.
+    /// rounded to the output's precision, hence the term `u_out` S.
     pub fn element_bound(&self, reference: f64, scale: f64, terms: f64) -> f64 {
         self.element_factor
             * (self.output_roundoff * (reference.abs() + scale)

@@ -1,0 +1,256 @@
+//! Candidate files: what parses, and where a defect is located.
+
+use domain::candidate::KernelSource;
+use domain::dtype::Dtype;
+use domain::plan::{Argument, Configuration, Step};
+use domain::policy;
+use domain::verdict::VerdictKind;
+
+const SPLIT: &str = r#"/*---
+[idea]
+title = "split the keys"
+hypothesis = "two blocks cannot fill the device"
+gain = [2.0, 6.0]
+
+[step]
+phase = "parallelism"
+sweep = ["SPLITS"]
+
+[[launch]]
+kernel = "partial"
+grid = ["cdiv(S, ROWS)", "SPLITS"]
+block = [128]
+shared = "2 * ROWS * 64"
+args = ["x", "part", { dim = "S", as = "i64" }]
+
+[[launch]]
+memset = "part"
+byte = 255
+
+[workspace.part]
+dtype = "f32"
+shape = ["S", "SPLITS"]
+
+[tunables.ROWS]
+value = 32
+choices = [16, 32, 64]
+[tunables.SPLITS]
+value = 4
+choices = [1, 4, 8]
+---*/
+#include <cuda_fp16.h>
+extern "C" __global__ void partial(const __half* x, float* part, long long S) {}
+"#;
+
+fn problems(text: &str) -> Vec<String> {
+    KernelSource::parse("kernel.cu", text)
+        .expect_err("the text is defective")
+        .0
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+#[test]
+fn a_whole_file_parses_into_its_plan() {
+    let source = KernelSource::parse("kernel.cu", SPLIT).unwrap();
+    let [Step::Kernel(kernel), Step::Memset { buffer, byte: 255 }] = source.plan().steps.as_slice()
+    else {
+        panic!("{:?}", source.plan().steps);
+    };
+    assert_eq!(kernel.kernel, "partial");
+    assert_eq!(kernel.grid[0].text(), "cdiv(S, ROWS)");
+    assert_eq!(kernel.grid[2].text(), "1");
+    assert_eq!(
+        kernel.arguments[2],
+        Argument::Dim {
+            dim: "S".into(),
+            dtype: Dtype::I64
+        }
+    );
+    assert_eq!(buffer, "part");
+    assert_eq!(source.plan().workspaces["part"].dtype, Dtype::F32);
+    assert_eq!(source.idea().unwrap().gain, Some([2.0, 6.0]));
+    assert_eq!(source.step().unwrap().sweep, ["SPLITS"]);
+}
+
+#[test]
+fn windows_line_ends_make_no_difference() {
+    let unix = KernelSource::parse("kernel.cu", SPLIT).unwrap();
+    let windows = KernelSource::parse("kernel.cu", SPLIT.replace('\n', "\r\n")).unwrap();
+    assert_eq!(unix, windows);
+}
+
+#[test]
+fn the_digest_sees_code_plan_and_values_but_neither_prose_nor_trailing_space() {
+    let digest = |text: &str, overrides: &Configuration| {
+        let source = KernelSource::parse("kernel.cu", text).unwrap();
+        source.candidate_digest(&source.configure(overrides).unwrap())
+    };
+    let none = Configuration::new();
+    let base = digest(SPLIT, &none);
+    assert_eq!(
+        base,
+        digest(&SPLIT.replace("two blocks", "few blocks"), &none)
+    );
+    assert_eq!(base, digest(&SPLIT.replace(" {}\n", " {}  \n\n"), &none));
+    assert_ne!(base, digest(&SPLIT.replace(" {}\n", " { }\n"), &none));
+    assert_ne!(
+        base,
+        digest(&SPLIT.replace("block = [128]", "block = [256]"), &none)
+    );
+    assert_ne!(
+        base,
+        digest(SPLIT, &Configuration::from([("SPLITS".into(), 8)]))
+    );
+    let rewritten = SPLIT.replace("value = 4", "value = 8");
+    assert_eq!(
+        digest(&rewritten, &none),
+        digest(SPLIT, &Configuration::from([("SPLITS".into(), 8)]))
+    );
+}
+
+#[test]
+fn a_configuration_takes_only_declared_names_and_choices() {
+    let source = KernelSource::parse("kernel.cu", SPLIT).unwrap();
+    let unknown = source
+        .configure(&Configuration::from([("SPLIT".into(), 8)]))
+        .unwrap_err();
+    assert!(
+        unknown.to_string().contains("it declares: ROWS, SPLITS"),
+        "{unknown}"
+    );
+    let foreign = source
+        .configure(&Configuration::from([("SPLITS".into(), 3)]))
+        .unwrap_err();
+    assert!(foreign.to_string().contains("[1, 4, 8]"), "{foreign}");
+}
+
+#[test]
+fn every_defect_is_reported_with_its_place() {
+    let table: &[(&str, &str, &str)] = &[
+        (
+            "/*---\n",
+            "// no plan\n",
+            "kernel.cu:1:1: the file does not begin with its launch plan",
+        ),
+        (
+            "---*/\n",
+            "\n",
+            "kernel.cu:1:1: the front matter is never closed",
+        ),
+        (
+            "cdiv(S, ROWS)",
+            "cdiv(S ROWS)",
+            "kernel.cu:13:17: expected ')', found 'R'",
+        ),
+        (
+            "block = [128]",
+            "block = []",
+            "kernel.cu:11:1: block has 0 extents",
+        ),
+        (
+            "block = [128]",
+            "block = [1.5]",
+            "kernel.cu:14:10: an extent is an integer or an expression",
+        ),
+        (
+            "value = 32",
+            "value = 33",
+            "kernel.cu:27:9: the value 33 is not among the choices",
+        ),
+        (
+            "byte = 255",
+            "grid = [1]",
+            "kernel.cu:18:1: a memset takes only memset and byte",
+        ),
+        (
+            "memset = \"part\"\n",
+            "",
+            "kernel.cu:18:1: a launch that is neither a kernel nor a memset",
+        ),
+        (
+            "as = \"i64\"",
+            "as = \"f32\"",
+            "kernel.cu:16:22: a dim cannot be passed as f32",
+        ),
+        (
+            "kernel = \"partial\"",
+            "kernel = \"par tial\"",
+            "kernel.cu:12:10: \"par tial\" is not a C identifier",
+        ),
+        (
+            "dtype = \"f32\"",
+            "dtype = \"f31\"",
+            "kernel.cu:23:9: unknown variant `f31`",
+        ),
+        (
+            "byte = 255",
+            "bytes = 255",
+            "kernel.cu:20:1: unknown field `bytes`",
+        ),
+        ("extern", "\0extern", "kernel.cu:34:1: a NUL byte"),
+    ];
+    for (honest, defective, expected) in table {
+        assert!(SPLIT.contains(honest), "{honest}");
+        let found = problems(&SPLIT.replacen(honest, defective, 1));
+        assert!(found[0].starts_with(expected), "{defective}: {found:?}");
+    }
+}
+
+#[test]
+fn several_defects_are_reported_together() {
+    let text = SPLIT
+        .replace("block = [128]", "block = []")
+        .replace("value = 32", "value = 33");
+    assert_eq!(problems(&text).len(), 2);
+}
+
+#[test]
+fn an_over_long_source_is_refused_before_anything_else() {
+    let found = problems(&(SPLIT.to_owned() + &"/".repeat(300 << 10)));
+    assert!(found[0].contains("at most 262144"), "{found:?}");
+}
+
+#[test]
+fn a_broken_variant_states_its_verdict() {
+    let text = SPLIT.replace(
+        "[idea]",
+        "[expect]\nverdict = \"runtime_fault\"\ncode = 716\n\n[idea]",
+    );
+    let source = KernelSource::parse("kernel.cu", text).unwrap();
+    let expected = source.expectation().unwrap();
+    assert_eq!(
+        (expected.verdict, expected.code),
+        (VerdictKind::RuntimeFault, Some(716))
+    );
+}
+
+#[test]
+fn includes_that_leave_the_header_folders_are_policy_violations_with_their_line() {
+    let violation = |line: &str| {
+        let source = KernelSource::parse("kernel.cu", format!("{SPLIT}{line}\n")).unwrap();
+        policy::violations("kernel.cu", &source)
+            .into_iter()
+            .map(|p| p.line)
+            .collect::<Vec<_>>()
+    };
+    for hostile in [
+        "#include \"/etc/passwd\"",
+        "  # include <../../etc/shadow>",
+        "%:include \"/proc/self/environ\"",
+        "#include NAME",
+        "#embed \"/etc/passwd\"",
+        "asm(\".incbin \\\"/etc/passwd\\\"\");",
+    ] {
+        assert_eq!(violation(hostile), [35], "{hostile}");
+    }
+    for honest in [
+        "#include <mma.h>",
+        "#include \"tile.cuh\"",
+        "#define N 3",
+        "// #pragma",
+    ] {
+        assert_eq!(violation(honest), [0; 0], "{honest}");
+    }
+}

@@ -1,0 +1,413 @@
+//! The search as a whole: a run is driven by a scripted evaluator until it ends.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::DateTime;
+use domain::id::CandidateId;
+use domain::search::{
+    Action, Budget, Entry, Method, Operator, PromotionProgress, RunSnapshot, Standing, StopReason,
+    next,
+};
+use domain::task::{Bundle, Task};
+use proptest::prelude::*;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+fn kernel(title: &str, phase: &str, tunables: &[(&str, &[i64])]) -> String {
+    let names = tunables
+        .iter()
+        .map(|(name, _)| format!("{name:?}"))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let declared = tunables
+        .iter()
+        .map(|(name, choices)| {
+            format!(
+                "[tunables.{name}]\nvalue = {}\nchoices = {choices:?}\n",
+                choices[0]
+            )
+        })
+        .collect::<String>();
+    format!(
+        "/*---\n[idea]\ntitle = {title:?}\n[step]\nphase = {phase:?}\nsweep = [{names}]\n\
+         [[launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [32]\nargs = [\"y\"]\n{declared}---*/\n"
+    )
+}
+
+fn task() -> Task {
+    let task = r#"
+name = "t"
+[dims]
+N = {}
+[[tensor]]
+name = "y"
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[tolerance]
+class = "f32"
+[[case]]
+name = "only"
+dims = { N = 8 }
+use = ["check", "score"]
+[[phase]]
+name = "parallelism"
+[[phase]]
+name = "memory"
+"#;
+    let files = BTreeMap::from([
+        ("task.toml".to_owned(), task.to_owned()),
+        ("reference.cu".to_owned(), kernel("r", "parallelism", &[])),
+        ("check.cu".to_owned(), kernel("c", "parallelism", &[])),
+        (
+            "baseline.cu".to_owned(),
+            kernel("b", "parallelism", &[("ROWS", &[1, 2])]),
+        ),
+        (
+            "playbook/01.cu".to_owned(),
+            kernel("tile", "parallelism", &[("TILE", &[16, 32, 64])]),
+        ),
+        (
+            "playbook/02.cu".to_owned(),
+            kernel(
+                "split",
+                "parallelism",
+                &[("SPLIT", &[1, 4]), ("TILE", &[16, 64])],
+            ),
+        ),
+        ("playbook/03.cu".to_owned(), kernel("vector", "memory", &[])),
+    ]);
+    Task::load(&Bundle { files }).unwrap()
+}
+
+/// A run whose candidates are judged by a function of (operator, configuration).
+struct Rehearsal<'a> {
+    task: &'a Task,
+    method: Method,
+    budget: Budget,
+    start: Option<&'a str>,
+    seed: u64,
+    candidates: Vec<Entry>,
+    promotion: PromotionProgress,
+    refused: Vec<CandidateId>,
+}
+
+impl<'a> Rehearsal<'a> {
+    fn new(task: &'a Task, method: Method, trials: u32) -> Self {
+        Self {
+            task,
+            method,
+            budget: Budget {
+                trials,
+                wall_seconds: None,
+            },
+            start: None,
+            seed: 7,
+            candidates: Vec::new(),
+            promotion: PromotionProgress::None,
+            refused: Vec::new(),
+        }
+    }
+
+    fn next(&self) -> Vec<Action> {
+        next(&RunSnapshot {
+            task: self.task,
+            method: self.method,
+            budget: self.budget,
+            seed: self.seed,
+            start: self.start,
+            elapsed: Duration::ZERO,
+            finish_requested: false,
+            candidates: &self.candidates,
+            promotion: self.promotion,
+            refused: &self.refused,
+        })
+    }
+
+    /// Carries out actions until the run ends; returns the promoted candidate and the end.
+    fn run(
+        &mut self,
+        judge: impl Fn(&Operator, &BTreeMap<String, i64>) -> Standing,
+    ) -> (Option<CandidateId>, Action) {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let mut promoted = None;
+        for _ in 0..10_000 {
+            let actions = self.next();
+            assert!(
+                !actions.is_empty(),
+                "nothing is pending, so something must happen"
+            );
+            for action in actions {
+                match action {
+                    Action::Propose(proposal) => {
+                        let standing = judge(&proposal.operator, &proposal.configuration);
+                        self.candidates.push(Entry {
+                            id: CandidateId::generate(DateTime::UNIX_EPOCH, &mut rng),
+                            parent: proposal.parent,
+                            operator: proposal.operator,
+                            generation: proposal.generation,
+                            configuration: proposal.configuration,
+                            standing,
+                            trial: proposal.trial,
+                        });
+                    }
+                    Action::Promote(id) => {
+                        promoted = Some(id);
+                        self.promotion = PromotionProgress::Committed;
+                    }
+                    end @ (Action::Finish(_) | Action::Fail(_)) => return (promoted, end),
+                }
+            }
+        }
+        panic!("the run never ends")
+    }
+
+    fn story(&self) -> String {
+        self.candidates
+            .iter()
+            .map(|entry| {
+                let parent = entry
+                    .parent
+                    .and_then(|id| self.candidates.iter().position(|other| other.id == id))
+                    .map_or_else(|| "-".to_owned(), |at| at.to_string());
+                let values = entry
+                    .configuration
+                    .iter()
+                    .map(|(k, v)| format!(" {k}={v}"))
+                    .collect::<String>();
+                format!("{parent} {}{values}\n", entry.operator.as_str())
+            })
+            .collect()
+    }
+}
+
+fn accepted(speedup: f64) -> Standing {
+    Standing::Accepted {
+        speedup,
+        promotable: true,
+        unmet_phases: Vec::new(),
+    }
+}
+
+fn file(operator: &Operator) -> &str {
+    match operator {
+        Operator::Step { file } => file,
+        _ => "",
+    }
+}
+
+#[test]
+fn the_playbook_steps_sweeps_and_inherits_what_was_found() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Playbook, 45);
+    let (promoted, end) = run.run(|operator, configuration| match operator {
+        Operator::Baseline => accepted(1.0),
+        Operator::Step { file } if file.ends_with("01.cu") => accepted(1.5),
+        Operator::Step { file } if file.ends_with("02.cu") => accepted(4.0),
+        Operator::Sweep if configuration.get("SPLIT") == Some(&4) => accepted(6.0),
+        Operator::Sweep if configuration.get("TILE") == Some(&64) => accepted(2.0),
+        _ => accepted(1.2),
+    });
+    insta::assert_snapshot!(run.story(), @r"
+    - baseline ROWS=1
+    0 step TILE=16
+    1 sweep TILE=32
+    1 sweep TILE=64
+    3 step SPLIT=1 TILE=64
+    4 sweep SPLIT=1 TILE=16
+    4 sweep SPLIT=4 TILE=16
+    4 sweep SPLIT=4 TILE=64
+    6 step
+    ");
+    assert_eq!(
+        promoted,
+        Some(run.candidates[6].id),
+        "the earliest of the fastest"
+    );
+    assert_eq!(end, Action::Finish(StopReason::Exhausted));
+}
+
+#[test]
+fn a_rejected_or_slower_step_is_passed_over_and_not_swept() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Playbook, 45);
+    let (promoted, _) = run.run(|operator, _| match file(operator) {
+        "" => accepted(1.0),
+        file if file.ends_with("01.cu") => Standing::Rejected,
+        file if file.ends_with("02.cu") => accepted(0.9),
+        _ => accepted(1.3),
+    });
+    insta::assert_snapshot!(run.story(), @r"
+    - baseline ROWS=1
+    0 step TILE=16
+    0 step SPLIT=1 TILE=16
+    0 step
+    ");
+    assert_eq!(promoted, Some(run.candidates[3].id));
+}
+
+#[test]
+fn an_unmet_phase_gate_keeps_the_next_phase_closed() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Playbook, 45);
+    let (promoted, end) = run.run(|_, _| Standing::Accepted {
+        speedup: 1.5,
+        promotable: false,
+        unmet_phases: vec!["parallelism".to_owned()],
+    });
+    assert!(
+        !run.candidates
+            .iter()
+            .any(|entry| file(&entry.operator).ends_with("03.cu"))
+    );
+    assert_eq!(
+        (promoted, end),
+        (None, Action::Finish(StopReason::PhaseClosed))
+    );
+}
+
+#[test]
+fn a_slower_candidate_that_opens_the_phase_carries_the_playbook_on() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Playbook, 45);
+    run.run(|operator, configuration| {
+        let opens = configuration.get("SPLIT") == Some(&4);
+        let unmet_phases = if opens {
+            Vec::new()
+        } else {
+            vec!["parallelism".to_owned()]
+        };
+        let speedup = match operator {
+            Operator::Baseline => 1.0,
+            _ if opens => 1.6,
+            _ => 2.0,
+        };
+        Standing::Accepted {
+            speedup,
+            promotable: opens,
+            unmet_phases,
+        }
+    });
+    let last = run.candidates.last().unwrap();
+    assert!(file(&last.operator).ends_with("03.cu"));
+    let parent = run
+        .candidates
+        .iter()
+        .find(|entry| Some(entry.id) == last.parent)
+        .unwrap();
+    assert_eq!(parent.configuration["SPLIT"], 4);
+}
+
+#[test]
+fn a_bad_baseline_fails_the_run_at_once() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Playbook, 45);
+    let (_, end) = run.run(|_, _| Standing::Rejected);
+    assert_eq!(run.candidates.len(), 1);
+    assert!(matches!(end, Action::Fail(reason) if reason.contains("baseline")));
+}
+
+#[test]
+fn nothing_happens_while_verdicts_are_out() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Playbook, 45);
+    run.run(|_, _| accepted(1.0));
+    run.promotion = PromotionProgress::None;
+    for entry in &mut run.candidates[1..] {
+        entry.standing = Standing::Pending;
+    }
+    assert_eq!(run.next(), []);
+}
+
+#[test]
+fn a_refused_champion_makes_way_for_the_next_best() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Sweep, 45);
+    run.run(|operator, _| {
+        if *operator == Operator::Baseline {
+            accepted(1.0)
+        } else {
+            accepted(1.5)
+        }
+    });
+    run.promotion = PromotionProgress::None;
+    run.candidates[0].standing = accepted(1.3);
+    run.refused.push(run.candidates[1].id);
+    assert_eq!(run.next(), [Action::Promote(run.candidates[0].id)]);
+    run.refused.push(run.candidates[0].id);
+    assert_eq!(run.next(), [Action::Finish(StopReason::Exhausted)]);
+}
+
+#[test]
+fn an_outside_proposer_is_waited_for_until_the_trials_are_used() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::External, 1);
+    let baseline = run.next();
+    let [Action::Propose(proposal)] = baseline.as_slice() else {
+        panic!("{baseline:?}")
+    };
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let entry = Entry {
+        id: CandidateId::generate(DateTime::UNIX_EPOCH, &mut rng),
+        parent: None,
+        operator: proposal.operator.clone(),
+        generation: 0,
+        configuration: BTreeMap::new(),
+        standing: accepted(1.0),
+        trial: false,
+    };
+    run.candidates.push(entry.clone());
+    assert_eq!(run.next(), []);
+    run.candidates.push(Entry {
+        operator: Operator::Submit,
+        standing: Standing::Rejected,
+        trial: true,
+        ..entry
+    });
+    assert_eq!(run.next(), [Action::Finish(StopReason::Trials)]);
+}
+
+proptest! {
+    #[test]
+    fn no_judgement_overshoots_the_budget_or_starves_the_run(
+        trials in 0_u32..12,
+        seed in any::<u64>(),
+        method in prop_oneof![Just(Method::Playbook), Just(Method::Sweep)],
+        start in prop_oneof![Just(None), Just(Some("playbook/02.cu"))],
+        verdicts in proptest::collection::vec(prop_oneof![
+            Just(Standing::Rejected), Just(Standing::Abandoned), (0.5_f64..3.0).prop_map(accepted)
+        ], 16),
+    ) {
+        let task = task();
+        let mut run = Rehearsal::new(&task, method, trials);
+        run.seed = seed;
+        run.start = start;
+        let drawn = std::cell::Cell::new(0);
+        let (promoted, end) = run.run(|operator, _| {
+            if *operator == Operator::Baseline {
+                return accepted(1.0);
+            }
+            drawn.set(drawn.get() + 1);
+            verdicts[drawn.get() % verdicts.len()].clone()
+        });
+        prop_assert!(matches!(end, Action::Finish(_)));
+        prop_assert!(run.candidates.iter().filter(|entry| entry.trial).count() <= trials as usize);
+        let best = run.candidates.iter().filter_map(Entry::speedup).fold(0.0, f64::max);
+        let winner = promoted.and_then(|id| run.candidates.iter().find(|entry| entry.id == id));
+        prop_assert_eq!(winner.and_then(Entry::speedup), (best > 1.02).then_some(best));
+    }
+
+    #[test]
+    fn the_same_seed_is_the_same_run(seed in any::<u64>()) {
+        let task = task();
+        let story = || {
+            let mut run = Rehearsal::new(&task, Method::Sweep, 3);
+            run.start = Some("playbook/02.cu");
+            run.seed = seed;
+            run.run(|_, _| accepted(1.0));
+            run.story()
+        };
+        prop_assert_eq!(story(), story());
+    }
+}
