@@ -32,7 +32,10 @@ pub struct LaunchPlan {
 
 /// One step of an execution.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "a plan has few steps, nearly all of them kernels")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a plan has few steps, nearly all of them kernels"
+)]
 pub enum Step {
     /// Launches a kernel.
     Kernel(KernelStep),

@@ -78,7 +78,7 @@ name = "memory"
         ),
         ("playbook/03.cu".to_owned(), kernel("vector", "memory", &[])),
     ]);
-    Task::load(&Bundle { files }).unwrap()
+    Task::load(&Bundle { files }).expect("the folder is whole")
 }
 
 /// A run whose candidates are judged by a function of (operator, configuration).

@@ -117,14 +117,14 @@ fn problems(task: &str, kernel: &str) -> Vec<String> {
 }
 
 fn resolve(kernel: &str, configuration: &[(&str, i64)]) -> Result<ResolvedPlan, String> {
-    let task = Task::load(&bundle(TASK, kernel)).unwrap();
+    let task = Task::load(&bundle(TASK, kernel)).expect("the folder is whole");
     let mut values = task.baseline.plan().default_configuration();
     values.extend(
         configuration
             .iter()
             .map(|(name, value)| ((*name).to_owned(), *value)),
     );
-    let dims = &task.case("large").unwrap().dims;
+    let dims = &task.case("large").expect("the case exists").dims;
     task.baseline
         .plan()
         .resolve(&task, dims, &values, &limits())
