@@ -19,6 +19,13 @@ use crate::verdict::{Diagnostic, WorstElement};
 
 /// The largest reply a role may send, bytes.
 pub const MAX_REPLY_BYTES: usize = 1 << 20;
+/// The environment variable that tells a role process the number of its socket's descriptor.
+/// Job and reply are an [`Envelope`] as JSON, preceded by its length as a little-endian u32.
+pub const SOCKET_VARIABLE: &str = "KERNELWRIGHT_ROLE_FD";
+/// The exit status of a role that could not do its job for a reason of its surroundings (no
+/// toolchain, no driver, a full disk). It sends no reply, and the last line of its standard
+/// error says what is wrong and how to fix it. Never used for what a candidate did.
+pub const FAULT_STATUS: u8 = 3;
 
 /// A job or reply with the nonce that binds a reply to its job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
