@@ -63,5 +63,5 @@ extern "C" __global__ void check_attention(const __half* q, const __half* k, con
         }
     }
     o[row * D + lane] = sum / mass;
-    o_scale[row * D + lane] = magnitude / mass;
+    o_scale[row * D + lane] = fmax(magnitude / mass, 0x1p-14);  // as in reference.cu
 }

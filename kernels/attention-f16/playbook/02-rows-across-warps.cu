@@ -3,8 +3,9 @@
 title = "a warp per few rows instead of a thread per row"
 hypothesis = """
 With one thread per row a block needs 64 rows, so short sequences give few blocks, and each thread \
-walks through every key alone. Spreading a row over the 32 lanes of a warp (a lane scores one key, then \
-sums two channels) makes blocks of a few rows: more blocks, and a much shorter path through each."""
+walks through every key alone. Spreading a row over the 32 lanes of a warp (a lane scores one key, \
+then sums two channels) makes blocks of a few rows: more blocks, and a much shorter path through \
+each."""
 gain = [2.0, 5.0]
 
 [step]
@@ -30,7 +31,7 @@ constexpr int D = 64;
 constexpr int ROWS = WARPS * ROWS_PER_WARP;
 constexpr int THREADS = 32 * WARPS;
 constexpr int TILE = 32;           // keys in a tile: one per lane
-constexpr int KEY_STRIDE = D + 4;  // lanes read down a column: 16 bytes of padding keep them off one bank
+constexpr int KEY_STRIDE = D + 4;  // padded: lanes read down a column, each from its own banks
 constexpr int VECTOR = 8;          // f16 elements in 16 bytes
 constexpr unsigned ALL = 0xffffffffu;
 constexpr float LOG2_E = 1.4426950408889634f;

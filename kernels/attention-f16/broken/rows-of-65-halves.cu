@@ -1,0 +1,146 @@
+/*---
+[expect]
+verdict = "runtime_fault"
+code = 716
+
+[[launch]]
+kernel = "attention"
+grid = ["cdiv(S, 8)", "H", "B"]
+block = [128]
+args = ["q", "k", "v", "o", "S", "scale"]
+---*/
+// Wrong: the keys lie in shared memory as f16 with a row stride of 65 elements, 130 bytes, which keeps
+// the lanes off one bank and every row but each eighth off the 16-byte boundary that the loads need.
+#include <cuda_fp16.h>
+
+constexpr int D = 64;
+constexpr int WARPS = 4;
+constexpr int ROWS_PER_WARP = 2;
+constexpr int ROWS = WARPS * ROWS_PER_WARP;
+constexpr int THREADS = 32 * WARPS;
+constexpr int TILE = 32;           // keys in a tile: one per lane
+constexpr int KEY_STRIDE = D + 1;
+constexpr int VECTOR = 8;          // f16 elements in 16 bytes
+constexpr unsigned ALL = 0xffffffffu;
+constexpr float LOG2_E = 1.4426950408889634f;
+
+// Copies rows [first, first + TILE) of `from` to a tile of f16; rows past `last` become zeros.
+__device__ void stage_keys(__half (*tile)[KEY_STRIDE], const __half* from, int first, int last) {
+    for (int i = threadIdx.x; i < TILE * D; i += THREADS) {
+        const int row = i / D;
+        const bool exists = first + row < last;
+        tile[row][i % D] = exists ? from[size_t(first + row) * D + i % D] : __float2half_rn(0.0f);
+    }
+}
+
+// Copies rows [first, first + TILE) of `from` to a tile of f32; rows past `last` become zeros.
+__device__ void stage_values(float (*tile)[D], const __half* from, int first, int last) {
+    for (int i = threadIdx.x; i < TILE * D / VECTOR; i += THREADS) {
+        const int row = i / (D / VECTOR);
+        const int d = i % (D / VECTOR) * VECTOR;
+        uint4 packed = make_uint4(0, 0, 0, 0);
+        if (first + row < last) {
+            packed = *reinterpret_cast<const uint4*>(from + size_t(first + row) * D + d);
+        }
+        const __half2* pair = reinterpret_cast<const __half2*>(&packed);
+        const float2 a = __half22float2(pair[0]), b = __half22float2(pair[1]);
+        const float2 c = __half22float2(pair[2]), e = __half22float2(pair[3]);
+        float4* to = reinterpret_cast<float4*>(&tile[row][d]);
+        to[0] = make_float4(a.x, a.y, b.x, b.y);
+        to[1] = make_float4(c.x, c.y, e.x, e.y);
+    }
+}
+
+__device__ float warp_max(float x) {
+    for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(ALL, x, step));
+    return x;
+}
+
+__device__ float warp_sum(float x) {
+    for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(ALL, x, step);
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    attention(const __half* __restrict__ q, const __half* __restrict__ k, const __half* __restrict__ v,
+              __half* __restrict__ o, int S, float scale) {
+    __shared__ __align__(16) float queries[ROWS][D];
+    __shared__ __align__(16) __half keys[TILE][KEY_STRIDE];
+    __shared__ __align__(16) float values[TILE][D];
+
+    const int lane = threadIdx.x % 32;
+    const int own = threadIdx.x / 32 * ROWS_PER_WARP;  // the warp's first row within the block
+    const int first_row = blockIdx.x * ROWS;
+    const size_t head = size_t(blockIdx.z * gridDim.y + blockIdx.y) * S * D;
+
+    // Scores are kept in units of log2, so that a weight is a bare exp2.
+    for (int i = threadIdx.x; i < ROWS * D; i += THREADS) {
+        const int row = min(first_row + i / D, S - 1);
+        queries[i / D][i % D] = __half2float(q[head + size_t(row) * D + i % D]) * (scale * LOG2_E);
+    }
+
+    float2 total[ROWS_PER_WARP];  // channels 2 lane and 2 lane + 1
+    float mass[ROWS_PER_WARP];    // of the keys that this lane scored
+    float largest[ROWS_PER_WARP];
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_WARP; ++r) {
+        total[r] = make_float2(0.0f, 0.0f);
+        mass[r] = 0.0f;
+        largest[r] = -INFINITY;
+    }
+
+    for (int first = 0; first < S; first += TILE) {
+        __syncthreads();
+        stage_keys(keys, k + head, first, S);
+        stage_values(values, v + head, first, S);
+        __syncthreads();
+
+        // Lane = key.
+        float weight[ROWS_PER_WARP] = {};
+#pragma unroll
+        for (int d = 0; d < D; d += VECTOR) {
+            const uint4 packed = *reinterpret_cast<const uint4*>(&keys[lane][d]);  // <- finding
+            const __half* key = reinterpret_cast<const __half*>(&packed);
+#pragma unroll
+            for (int r = 0; r < ROWS_PER_WARP; ++r) {
+#pragma unroll
+                for (int j = 0; j < VECTOR; ++j) {
+                    weight[r] += queries[own + r][d + j] * __half2float(key[j]);
+                }
+            }
+        }
+        const int count = min(TILE, S - first);
+#pragma unroll
+        for (int r = 0; r < ROWS_PER_WARP; ++r) {
+            const float score = lane < count ? weight[r] : -INFINITY;
+            const float grown = fmaxf(largest[r], warp_max(score));
+            const float keep = exp2f(largest[r] - grown);
+            weight[r] = exp2f(score - grown);
+            largest[r] = grown;
+            mass[r] = mass[r] * keep + weight[r];
+            total[r].x *= keep;
+            total[r].y *= keep;
+        }
+
+        // Lane = two channels; the weight of key j comes from the lane that scored it.
+        for (int j = 0; j < count; ++j) {
+            const float2 value = *reinterpret_cast<const float2*>(&values[j][2 * lane]);
+#pragma unroll
+            for (int r = 0; r < ROWS_PER_WARP; ++r) {
+                const float shared_weight = __shfl_sync(ALL, weight[r], j);
+                total[r].x += shared_weight * value.x;
+                total[r].y += shared_weight * value.y;
+            }
+        }
+    }
+
+#pragma unroll
+    for (int r = 0; r < ROWS_PER_WARP; ++r) {
+        const float inverse = 1.0f / warp_sum(mass[r]);
+        const int row = first_row + own + r;
+        if (row < S) {
+            reinterpret_cast<__half2*>(o + head + size_t(row) * D)[lane] =
+                __floats2half2_rn(total[r].x * inverse, total[r].y * inverse);
+        }
+    }
+}
