@@ -1,0 +1,18 @@
+# Short names for what developers do all day.
+
+# Format, lint, test: what CI does.
+ci:
+    bash .ci/run
+
+# Every test.
+test *ARGS:
+    ./kw test {{ARGS}}
+
+# Only the fast tests: no whole systems.
+quick:
+    cargo nextest run --workspace -E 'not package(lab)'
+
+# Rewrite the OpenAPI snapshot and the dashboard's build.
+bless:
+    KERNELWRIGHT_BLESS=1 cargo test -p server openapi
+    tests/dashboard build
