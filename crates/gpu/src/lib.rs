@@ -1,1 +1,3 @@
-//! Placeholder until the crate's first real module lands.
+//! Bodies of the role processes.
+pub mod compare;
+pub mod inputs;

@@ -1,0 +1,282 @@
+//! Whether one output tensor is close enough to the reference: a pure function of numbers.
+//!
+//! Every predicate is written so that a NaN fails it. The module knows neither where the
+//! numbers come from nor which verdict follows.
+
+use domain::dtype::Dtype;
+use domain::role::OutputComparison;
+use domain::task::Tolerance;
+use domain::verdict::WorstElement;
+
+/// One output tensor and what it should be.
+#[derive(Debug, Clone, Copy)]
+pub struct Output<'a> {
+    /// The number of the execution that wrote it.
+    pub execution: u32,
+    /// Name of the tensor.
+    pub tensor: &'a str,
+    /// Element type of the candidate's output.
+    pub dtype: Dtype,
+    /// Extents in elements, outermost first.
+    pub extents: &'a [u64],
+    /// The candidate's values.
+    pub found: &'a [f64],
+    /// The reference's values.
+    pub reference: &'a [f64],
+    /// The forward-error scale of each element: the operation on absolute values. Without it
+    /// an element's scale is the larger of its own magnitude and the tensor's root mean square.
+    pub scale: Option<&'a [f64]>,
+    /// How many terms are summed for one element.
+    pub terms: f64,
+}
+
+/// Compares an output with the reference.
+///
+/// 1. NaN and infinities stand exactly where the reference has them; an infinity also where
+///    the reference, moved by the element's bound, overflows the type.
+/// 2. Over the finite elements, the relative L2 error is reported.
+/// 3. Each element's error is at most [`Tolerance::element_bound`], and zero for integers;
+///    there is no share of elements that may be off.
+///
+/// Half the spacing of the type's numbers at zero is not counted as error: even the correctly
+/// rounded answer is that far off where results are denormal.
+///
+/// # Panics
+/// If `found`, `reference` and `scale` do not have the same length.
+pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
+    let Output {
+        found, reference, ..
+    } = *output;
+    assert_eq!(found.len(), reference.len(), "one value per element");
+    let root_mean_square = root_mean_square(reference);
+    if let Some(scale) = output.scale {
+        assert_eq!(scale.len(), reference.len(), "one scale per element");
+    }
+
+    let format = Format::of(output.dtype);
+    let mut norms = Norms::default();
+    let mut worst: Option<(Offence, usize)> = None;
+    let (mut special_mismatches, mut beyond_bound) = (0, 0);
+    for (index, (&found, &expected)) in found.iter().zip(reference).enumerate() {
+        let scale = output.scale.map_or_else(
+            || expected.abs().max(root_mean_square),
+            |scales| scales[index],
+        );
+        let bound = if output.dtype.unit_roundoff().is_some() {
+            tolerance.element_bound(expected, scale, output.terms)
+        } else {
+            0.0
+        };
+        let offence = match judge(found, expected, bound, format) {
+            Element::SpecialAsExpected => continue,
+            Element::SpecialMismatch => {
+                special_mismatches += 1;
+                Offence::Special
+            }
+            Element::Finite { error } => {
+                norms.add(error, expected);
+                let ratio = if error == 0.0 { 0.0 } else { error / bound };
+                let inside = error <= bound && bound.is_finite();
+                if error != 0.0 && !inside {
+                    beyond_bound += 1;
+                }
+                Offence::Ratio(ratio)
+            }
+        };
+        if worst
+            .as_ref()
+            .is_none_or(|(known, _)| offence.is_worse_than(known))
+        {
+            worst = Some((offence, index));
+        }
+    }
+
+    OutputComparison {
+        id: output.execution,
+        tensor: output.tensor.to_owned(),
+        relative_l2: (special_mismatches == 0).then(|| norms.relative()),
+        worst_ratio: match worst {
+            Some((Offence::Ratio(ratio), _)) if ratio.is_finite() => Some(ratio),
+            _ => None,
+        },
+        worst: worst.map(|(_, index)| WorstElement {
+            index: coordinates(index as u64, output.extents),
+            found: text(found[index]),
+            expected: text(reference[index]),
+        }),
+        special_mismatches,
+        beyond_bound,
+        elements: found.len() as u64,
+    }
+}
+
+/// What one element turned out to be.
+enum Element {
+    /// NaN or an infinity, and rightly so.
+    SpecialAsExpected,
+    /// NaN or an infinity on one side only, or of the other sign.
+    SpecialMismatch,
+    /// Two finite numbers.
+    Finite { error: f64 },
+}
+
+fn judge(found: f64, expected: f64, bound: f64, format: Format) -> Element {
+    if expected.is_nan() || found.is_nan() {
+        return if expected.is_nan() && found.is_nan() {
+            Element::SpecialAsExpected
+        } else {
+            Element::SpecialMismatch
+        };
+    }
+    if expected.is_infinite() {
+        return if found == expected {
+            Element::SpecialAsExpected
+        } else {
+            Element::SpecialMismatch
+        };
+    }
+    if found.is_infinite() {
+        let overflows = bound.is_finite()
+            && expected.is_sign_positive() == found.is_sign_positive()
+            && expected.abs() + bound >= format.overflow;
+        return if overflows {
+            Element::SpecialAsExpected
+        } else {
+            Element::SpecialMismatch
+        };
+    }
+    let error = (found - expected).abs() - 0.5 * format.spacing_at_zero;
+    Element::Finite {
+        error: error.max(0.0),
+    }
+}
+
+/// How bad an element is. Any mismatch of NaN or infinity is worse than any finite error.
+enum Offence {
+    Ratio(f64),
+    Special,
+}
+
+impl Offence {
+    fn is_worse_than(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Special, Self::Ratio(_)) => true,
+            (_, Self::Special) => false,
+            (Self::Ratio(ratio), Self::Ratio(known)) => {
+                ratio > known || (ratio.is_nan() && !known.is_nan())
+            }
+        }
+    }
+}
+
+/// The ends of a type's range.
+#[derive(Clone, Copy)]
+struct Format {
+    /// The distance of the smallest positive number from zero; 0 for integers.
+    spacing_at_zero: f64,
+    /// The smallest magnitude that rounds to infinity; infinite for integers.
+    overflow: f64,
+}
+
+impl Format {
+    fn of(dtype: Dtype) -> Self {
+        // (significand bits with the hidden one, exponent of the largest numbers).
+        let (precision, exponent) = match dtype {
+            Dtype::F16 => (11, 15),
+            Dtype::Bf16 => (8, 127),
+            Dtype::F32 => (24, 127),
+            Dtype::F64 => {
+                return Self {
+                    spacing_at_zero: f64::from_bits(1),
+                    overflow: f64::INFINITY,
+                };
+            }
+            Dtype::I8 | Dtype::U8 | Dtype::I32 | Dtype::U32 | Dtype::I64 => {
+                return Self {
+                    spacing_at_zero: 0.0,
+                    overflow: f64::INFINITY,
+                };
+            }
+        };
+        Self {
+            spacing_at_zero: 2_f64.powi(2 - exponent - precision),
+            overflow: (2.0 - 2_f64.powi(-precision)) * 2_f64.powi(exponent),
+        }
+    }
+}
+
+/// Sums of squares of errors and of expected values, kept relative to the largest of them so
+/// that squares neither overflow nor vanish.
+#[derive(Default)]
+struct Norms {
+    scale: f64,
+    errors: f64,
+    expected: f64,
+}
+
+impl Norms {
+    fn add(&mut self, error: f64, expected: f64) {
+        let largest = error.max(expected.abs());
+        if largest > self.scale {
+            let shrink = self.scale / largest;
+            self.errors *= shrink * shrink;
+            self.expected *= shrink * shrink;
+            self.scale = largest;
+        }
+        if self.scale > 0.0 {
+            self.errors += (error / self.scale).powi(2);
+            self.expected += (expected / self.scale).powi(2);
+        }
+    }
+
+    /// The ratio of the norms; the largest finite number where only the reference vanishes.
+    fn relative(&self) -> f64 {
+        if self.errors == 0.0 {
+            return 0.0;
+        }
+        (self.errors / self.expected).sqrt().min(f64::MAX)
+    }
+}
+
+fn root_mean_square(values: &[f64]) -> f64 {
+    let mut norms = Norms::default();
+    let mut count = 0.0_f64;
+    for value in values.iter().filter(|value| value.is_finite()) {
+        norms.add(0.0, *value);
+        count += 1.0;
+    }
+    if count == 0.0 {
+        0.0
+    } else {
+        norms.scale * (norms.expected / count).sqrt()
+    }
+}
+
+/// The index along each axis of the element at a flat index.
+fn coordinates(mut flat: u64, extents: &[u64]) -> Vec<u64> {
+    let mut index: Vec<u64> = extents
+        .iter()
+        .rev()
+        .map(|&extent| {
+            let extent = extent.max(1);
+            let along = flat % extent;
+            flat /= extent;
+            along
+        })
+        .collect();
+    index.reverse();
+    index
+}
+
+/// A value as a person reads it: seven significant digits tell neighbours of binary32 apart.
+fn text(value: f64) -> String {
+    let magnitude = value.abs();
+    if value == 0.0 || !value.is_finite() || (1e-3..1e6).contains(&magnitude) {
+        format!("{value:.7}")
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .to_owned()
+    } else {
+        format!("{value:.6e}")
+    }
+}

@@ -1,0 +1,277 @@
+//! The content of tensors: input values and poison, both functions of a key and an element index.
+//!
+//! The runner and the verifier each make the bytes themselves, so nothing has to be carried
+//! between them, and a candidate cannot foresee them without the key. Every draw uses only
+//! operations that IEEE 754 defines exactly, so the bytes are the same on every machine.
+//! The module knows no tensor but the one it is asked for, and no device.
+
+mod normal;
+
+use domain::dtype::Dtype;
+use domain::role::{Distribution, Key, TensorData};
+use half::{bf16, f16};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+
+pub use normal::quantile;
+
+/// Elements made at a time: the working set stays inside the first-level cache.
+const CHUNK: u64 = 2048;
+/// Rows that are equal to each other in [`Distribution::Ties`].
+const EQUAL_ROWS: u64 = 4;
+/// Elements of one ascending run in [`Distribution::Ties`].
+const RUN: u64 = 8;
+
+/// The bytes of a whole input tensor, little-endian, in index order.
+pub fn bytes(tensor: &TensorData) -> Vec<u8> {
+    slice(tensor, 0, tensor.elements())
+}
+
+/// The bytes of `count` elements from the flat index `first` on: the same bytes as that part of
+/// [`bytes`].
+pub fn slice(tensor: &TensorData, first: u64, count: u64) -> Vec<u8> {
+    let width = tensor.dtype.bytes();
+    let capacity = usize::try_from(count * width).expect("a tensor fits the address space");
+    let mut out = Vec::with_capacity(capacity);
+    let mut stream = Stream::new(tensor);
+    let end = first + count;
+    let mut at = first;
+    let mut values = Vec::with_capacity(CHUNK.min(count) as usize);
+    while at < end {
+        let until = end.min(at + CHUNK);
+        values.clear();
+        stream.draw(at, until, &mut values);
+        encode(tensor.dtype, &values, &mut out);
+        at = until;
+    }
+    out
+}
+
+/// Pseudorandom bytes that no honest kernel writes by chance: what outputs and workspaces hold
+/// before an execution, and what surrounds a buffer. `purpose` keeps the uses of one seed apart.
+pub fn poison(seed: u64, purpose: &str, buffer: &str, bytes: usize) -> Vec<u8> {
+    let key = Key(domain::digest::Digest::of(seed.to_le_bytes())).derive(&[purpose, buffer]);
+    let mut out = vec![0; bytes];
+    ChaCha8Rng::from_seed(*key.0.bytes()).fill_bytes(&mut out);
+    out
+}
+
+/// The draws of one tensor.
+struct Stream<'a> {
+    tensor: &'a TensorData,
+    generator: ChaCha8Rng,
+    words: Vec<u32>,
+}
+
+impl<'a> Stream<'a> {
+    fn new(tensor: &'a TensorData) -> Self {
+        let key = tensor
+            .key
+            .derive(&["input", &tensor.name, tensor.distribution.as_str()]);
+        Self {
+            tensor,
+            generator: ChaCha8Rng::from_seed(*key.0.bytes()),
+            words: Vec::new(),
+        }
+    }
+
+    /// Reads `count` words of the key stream from the word `first` on.
+    fn read(&mut self, first: u64, count: u64) {
+        self.generator.set_word_pos(u128::from(first));
+        self.words.clear();
+        self.words
+            .extend((0..count).map(|_| self.generator.next_u32()));
+    }
+
+    /// Appends the values of the elements `first..end`.
+    fn draw(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
+        let count = end - first;
+        match self.tensor.distribution {
+            Distribution::Normal => self.each(first, count, values, standard),
+            Distribution::Uniform => self.each(first, count, values, symmetric),
+            Distribution::Positive => self.each(first, count, values, unit),
+            Distribution::Integers => {
+                self.each(first, count, values, |word| {
+                    (unit(word) * 5.0).floor() - 2.0
+                });
+            }
+            Distribution::Large => self.each(first, count, values, |word| 100.0 * standard(word)),
+            Distribution::Tiny => {
+                let scale = 4.0 * smallest_normal(self.tensor.dtype);
+                self.each(first, count, values, |word| symmetric(word) * scale);
+            }
+            Distribution::HeavyTail => {
+                self.read(2 * first, 2 * count);
+                values.extend(self.words.chunks_exact(2).map(|pair| {
+                    let factor = if unit(pair[1]) < 0.01 { 1000.0 } else { 1.0 };
+                    factor * standard(pair[0])
+                }));
+            }
+            Distribution::Ties => self.ties(first, end, values),
+            Distribution::IndexCoded => self.index_coded(first, end, values),
+        }
+    }
+
+    fn each(&mut self, first: u64, count: u64, values: &mut Vec<f64>, value: impl Fn(u32) -> f64) {
+        self.read(first, count);
+        values.extend(self.words.iter().map(|&word| value(word)));
+    }
+
+    /// Four equal rows at a time; along a row, runs of eight that ascend by eighths.
+    fn ties(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
+        let columns = self.tensor.extents.last().copied().unwrap_or(1).max(1);
+        let runs = columns.div_ceil(RUN);
+        let mut at = first;
+        while at < end {
+            let (row, column) = (at / columns, at % columns);
+            let until = end.min((row + 1) * columns);
+            let first_run = column / RUN;
+            let last_column = column + (until - at);
+            self.read(
+                row / EQUAL_ROWS * runs + first_run,
+                last_column.div_ceil(RUN) - first_run,
+            );
+            values.extend((column..last_column).map(|column| {
+                let run = usize::try_from(column / RUN - first_run).expect("a row fits memory");
+                standard(self.words[run]) + small(column % RUN) * 0.125
+            }));
+            at = until;
+        }
+    }
+
+    /// The flat index, rotated by the key, modulo the largest prime whose multiples of the
+    /// step the type holds exactly: neighbours differ, and so do elements a power of two apart.
+    fn index_coded(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
+        let (modulus, step) = match self.tensor.dtype {
+            Dtype::I8 | Dtype::U8 => (127, 1.0),
+            Dtype::Bf16 => (251, 1.0 / 128.0),
+            Dtype::F16 => (2039, 1.0 / 1024.0),
+            Dtype::F32 | Dtype::F64 => (8_388_593, 1.0 / 4_194_304.0),
+            Dtype::I32 | Dtype::U32 | Dtype::I64 => (8_388_593, 1.0),
+        };
+        self.read(0, 1);
+        let rotation = u64::from(self.words[0]);
+        let middle = if step < 1.0 { small(modulus / 2) } else { 0.0 };
+        values.extend(
+            (first..end).map(|index| (small((index + rotation) % modulus) - middle) * step),
+        );
+    }
+}
+
+/// Uniform in the open interval 0..1, in 2^32 steps.
+fn unit(word: u32) -> f64 {
+    (f64::from(word) + 0.5) / 4_294_967_296.0
+}
+
+/// Uniform in -1..1.
+fn symmetric(word: u32) -> f64 {
+    2.0 * unit(word) - 1.0
+}
+
+/// Normal, mean 0, deviation 1.
+fn standard(word: u32) -> f64 {
+    quantile(unit(word))
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "callers pass numbers far below 2^53"
+)]
+fn small(number: u64) -> f64 {
+    number as f64
+}
+
+/// The smallest positive normal number; 1 for integers.
+fn smallest_normal(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F16 => 2_f64.powi(-14),
+        Dtype::Bf16 | Dtype::F32 => f64::from(f32::MIN_POSITIVE),
+        Dtype::F64 => f64::MIN_POSITIVE,
+        Dtype::I8 | Dtype::U8 | Dtype::I32 | Dtype::U32 | Dtype::I64 => 1.0,
+    }
+}
+
+/// Appends the values in the type's encoding. A value for a type of 32 bits or fewer is first
+/// rounded to binary32 (that is part of how the distributions are defined) and then, with one
+/// rounding to nearest even, to the type; what is too large becomes the largest finite value.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "float to integer casts saturate, which is the capping that the distributions promise"
+)]
+pub(crate) fn encode(dtype: Dtype, values: &[f64], out: &mut Vec<u8>) {
+    match dtype {
+        Dtype::F16 => out.extend(values.iter().flat_map(|&value| {
+            let capped = (value as f32).clamp(f16::MIN.to_f32(), f16::MAX.to_f32());
+            f16::from_f32(capped).to_le_bytes()
+        })),
+        Dtype::Bf16 => out.extend(values.iter().flat_map(|&value| {
+            let capped = (value as f32).clamp(bf16::MIN.to_f32(), bf16::MAX.to_f32());
+            bf16::from_f32(capped).to_le_bytes()
+        })),
+        Dtype::F32 => out.extend(
+            values
+                .iter()
+                .flat_map(|&value| (value as f32).clamp(f32::MIN, f32::MAX).to_le_bytes()),
+        ),
+        Dtype::F64 => out.extend(values.iter().flat_map(|value| value.to_le_bytes())),
+        Dtype::I8 => out.extend(
+            values
+                .iter()
+                .flat_map(|&value| (value.round() as i8).to_le_bytes()),
+        ),
+        Dtype::U8 => out.extend(
+            values
+                .iter()
+                .flat_map(|&value| (value.round() as u8).to_le_bytes()),
+        ),
+        Dtype::I32 => {
+            out.extend(
+                values
+                    .iter()
+                    .flat_map(|&value| (value.round() as i32).to_le_bytes()),
+            );
+        }
+        Dtype::U32 => {
+            out.extend(
+                values
+                    .iter()
+                    .flat_map(|&value| (value.round() as u32).to_le_bytes()),
+            );
+        }
+        Dtype::I64 => {
+            out.extend(
+                values
+                    .iter()
+                    .flat_map(|&value| (value.round() as i64).to_le_bytes()),
+            );
+        }
+    }
+}
+
+/// The values of little-endian elements; a trailing part of an element is ignored.
+pub fn decode(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
+    fn each<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+        let (elements, _) = bytes.as_chunks::<N>();
+        elements.iter().map(|&element| value(element)).collect()
+    }
+    match dtype {
+        Dtype::F16 => each(bytes, |element| {
+            f64::from(f16::from_le_bytes(element).to_f32())
+        }),
+        Dtype::Bf16 => each(bytes, |element| {
+            f64::from(bf16::from_le_bytes(element).to_f32())
+        }),
+        Dtype::F32 => each(bytes, |element| f64::from(f32::from_le_bytes(element))),
+        Dtype::F64 => each(bytes, f64::from_le_bytes),
+        Dtype::I8 => each(bytes, |element| f64::from(i8::from_le_bytes(element))),
+        Dtype::U8 => each(bytes, |element| f64::from(u8::from_le_bytes(element))),
+        Dtype::I32 => each(bytes, |element| f64::from(i32::from_le_bytes(element))),
+        Dtype::U32 => each(bytes, |element| f64::from(u32::from_le_bytes(element))),
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "the reference is binary64, so integers beyond 2^53 cannot be told apart anyway"
+        )]
+        Dtype::I64 => each(bytes, |element| i64::from_le_bytes(element) as f64),
+    }
+}

@@ -1,0 +1,211 @@
+//! The comparison rule as a table, and as laws.
+
+use domain::dtype::Dtype;
+use domain::role::OutputComparison;
+use domain::task::{Tolerance, ToleranceClass};
+use gpu::compare::{Output, compare};
+use half::f16;
+use proptest::prelude::*;
+
+fn tolerance() -> Tolerance {
+    ToleranceClass::F16OutF32Acc.tolerance()
+}
+
+fn f16_output(found: &[f64], reference: &[f64], scale: Option<&[f64]>) -> OutputComparison {
+    compare(
+        &Output {
+            execution: 7,
+            tensor: "o",
+            dtype: Dtype::F16,
+            extents: &[reference.len() as u64],
+            found,
+            reference,
+            scale,
+            terms: 64.0,
+        },
+        &tolerance(),
+    )
+}
+
+fn passes(comparison: &OutputComparison) -> bool {
+    comparison.special_mismatches == 0
+        && comparison.beyond_bound == 0
+        && comparison
+            .relative_l2
+            .is_some_and(|error| error <= tolerance().relative_l2)
+}
+
+#[test]
+fn special_values_must_stand_where_the_reference_has_them() {
+    const NAN: f64 = f64::NAN;
+    const INF: f64 = f64::INFINITY;
+    for (found, reference, mismatches) in [
+        (NAN, NAN, 0),
+        (INF, INF, 0),
+        (-INF, -INF, 0),
+        (1.0, 1.0, 0),
+        (NAN, 1.0, 1),
+        (1.0, NAN, 1),
+        (INF, 1.0, 1),
+        (1.0, INF, 1),
+        (INF, -INF, 1),
+        (INF, NAN, 1),
+        (NAN, INF, 1),
+        // 70000 does not fit binary16: the right answer is infinity, of the right sign.
+        (INF, 70_000.0, 0),
+        (-INF, 70_000.0, 1),
+        // Within a few roundings of the largest number, either side of overflow is honest.
+        (INF, 65_500.0, 0),
+        (INF, 60_000.0, 1),
+    ] {
+        let comparison = f16_output(&[found, 1.0], &[reference, 1.0], Some(&[1.0, 1.0]));
+        assert_eq!(
+            comparison.special_mismatches, mismatches,
+            "{found} for {reference}"
+        );
+        assert_eq!(
+            passes(&comparison),
+            mismatches == 0,
+            "{found} for {reference}"
+        );
+    }
+}
+
+#[test]
+fn one_element_beyond_its_bound_is_counted_and_named() {
+    let reference = vec![1.0; 600];
+    let mut found = reference.clone();
+    found[431] = 1.02;
+    let comparison = compare(
+        &Output {
+            execution: 1,
+            tensor: "o",
+            dtype: Dtype::F16,
+            extents: &[2, 3, 100],
+            found: &found,
+            reference: &reference,
+            scale: Some(&reference),
+            terms: 64.0,
+        },
+        &tolerance(),
+    );
+    assert_eq!(comparison.beyond_bound, 1);
+    let worst = comparison.worst.clone().unwrap();
+    assert_eq!(worst.index, [1, 1, 31]);
+    assert_eq!(
+        (worst.found.as_str(), worst.expected.as_str()),
+        ("1.02", "1")
+    );
+    assert!(comparison.worst_ratio.unwrap() > 1.0);
+    assert!(!passes(&comparison));
+}
+
+#[test]
+fn a_scale_that_is_no_number_lets_nothing_pass() {
+    for scale in [f64::NAN, f64::INFINITY, -1.0] {
+        let comparison = f16_output(&[1.5], &[1.0], Some(&[scale]));
+        assert!(!passes(&comparison), "scale {scale}");
+        assert_eq!(comparison.beyond_bound, 1, "scale {scale}");
+    }
+}
+
+#[test]
+fn zeros_are_no_answer_to_small_numbers() {
+    let reference = [3e-3, -2e-3, 1e-3];
+    assert!(!passes(&f16_output(&[0.0; 3], &reference, None)));
+    assert!(!passes(&f16_output(&[1e-3; 3], &[0.0; 3], None)));
+}
+
+#[test]
+fn correctly_rounded_denormals_pass() {
+    let reference: Vec<f64> = (1..200).map(|n| f64::from(n) * 3.3e-8).collect();
+    let found: Vec<f64> = reference
+        .iter()
+        .map(|&value| f16::from_f64(value).to_f64())
+        .collect();
+    let comparison = f16_output(&found, &reference, None);
+    assert!(passes(&comparison), "{comparison:?}");
+    let flushed = vec![0.0; reference.len()];
+    assert!(!passes(&f16_output(&flushed, &reference, None)));
+}
+
+#[test]
+fn integers_must_be_equal() {
+    let compared = |found: f64, reference: f64| {
+        compare(
+            &Output {
+                execution: 1,
+                tensor: "count",
+                dtype: Dtype::I32,
+                extents: &[1],
+                found: &[found],
+                reference: &[reference],
+                scale: None,
+                terms: 1.0,
+            },
+            &tolerance(),
+        )
+    };
+    assert!(passes(&compared(1e6, 1e6)));
+    assert_eq!(compared(1e6 + 1.0, 1e6).beyond_bound, 1);
+    assert_eq!(compared(1.0, 0.0).beyond_bound, 1);
+}
+
+#[test]
+fn a_lower_precision_shows_in_the_relative_error() {
+    // Values rounded to bfloat16, as a kernel that computes in the wrong type would write them.
+    let reference: Vec<f64> = (1..2000).map(|n| f64::from(n).sin()).collect();
+    let rounded = |bits: i32| -> Vec<f64> {
+        reference
+            .iter()
+            .map(|value| {
+                let step = 2_f64.powi(value.abs().log2().floor() as i32 - bits);
+                (value / step).round() * step
+            })
+            .collect()
+    };
+    let honest = f16_output(
+        &rounded(10),
+        &reference,
+        Some(&reference.iter().map(|x| x.abs()).collect::<Vec<_>>()),
+    );
+    assert!(passes(&honest), "{honest:?}");
+    let downgraded = f16_output(&rounded(7), &reference, None);
+    assert!(downgraded.relative_l2.unwrap() > tolerance().relative_l2);
+}
+
+proptest! {
+    #[test]
+    fn the_rounded_reference_always_passes(reference in proptest::collection::vec(-6e4_f64..6e4, 1..200)) {
+        let found: Vec<f64> = reference.iter().map(|&value| f16::from_f64(value).to_f64()).collect();
+        let comparison = f16_output(&found, &reference, None);
+        prop_assert!(passes(&comparison), "{:?}", comparison);
+        prop_assert_eq!(comparison.elements, reference.len() as u64);
+    }
+
+    #[test]
+    fn no_single_wrong_element_hides(
+        reference in proptest::collection::vec(-100.0_f64..100.0, 1..400),
+        position in 0.0_f64..1.0,
+        wrong in prop_oneof![Just(f64::NAN), Just(f64::INFINITY), 500.0_f64..6e4, -6e4_f64..-500.0],
+    ) {
+        let mut found = reference.clone();
+        let index = (position * reference.len() as f64) as usize;
+        found[index] = wrong;
+        let comparison = f16_output(&found, &reference, None);
+        prop_assert!(!passes(&comparison));
+        prop_assert_eq!(&comparison.worst.unwrap().index, &[index as u64]);
+    }
+
+    #[test]
+    fn a_comparison_survives_the_wire(
+        found in proptest::collection::vec(proptest::num::f64::ANY, 1..20),
+    ) {
+        let reference = vec![0.0; found.len()];
+        let comparison = f16_output(&found, &reference, None);
+        let wire = serde_json::to_string(&comparison).unwrap();
+        let read: OutputComparison = serde_json::from_str(&wire).unwrap();
+        prop_assert_eq!(read.beyond_bound, comparison.beyond_bound);
+        prop_assert_eq!(read.relative_l2.is_some(), comparison.relative_l2.is_some());
+    }
+}

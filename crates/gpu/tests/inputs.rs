@@ -1,0 +1,220 @@
+//! What the generated inputs are, seen through the crate's face.
+
+use domain::digest::Digest;
+use domain::dtype::Dtype;
+use domain::role::{Distribution, Key, TensorData};
+use domain::task::Role;
+use gpu::inputs;
+use proptest::prelude::*;
+
+const FLOATS: [Dtype; 4] = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64];
+const ALL: [Distribution; 9] = [
+    Distribution::Normal,
+    Distribution::Uniform,
+    Distribution::Positive,
+    Distribution::Integers,
+    Distribution::Large,
+    Distribution::Tiny,
+    Distribution::HeavyTail,
+    Distribution::Ties,
+    Distribution::IndexCoded,
+];
+
+fn tensor(distribution: Distribution, dtype: Dtype, extents: &[u64], key: &str) -> TensorData {
+    TensorData {
+        name: "q".to_owned(),
+        dtype,
+        extents: extents.to_vec(),
+        role: Role::In,
+        align: 16,
+        distribution,
+        key: Key(Digest::of(key)),
+    }
+}
+
+fn values(distribution: Distribution, dtype: Dtype, extents: &[u64]) -> Vec<f64> {
+    inputs::decode(
+        dtype,
+        &inputs::bytes(&tensor(distribution, dtype, extents, "key")),
+    )
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / f64::from(u32::try_from(values.len()).unwrap())
+}
+
+fn deviation(values: &[f64]) -> f64 {
+    mean(&values.iter().map(|x| x * x).collect::<Vec<_>>()).sqrt()
+}
+
+#[test]
+fn the_moments_are_those_of_the_distribution() {
+    for dtype in FLOATS {
+        for (distribution, expected_mean, expected_deviation, peak) in [
+            (Distribution::Normal, 0.0, 1.0, 6.5),
+            (Distribution::Uniform, 0.0, (1.0_f64 / 3.0).sqrt(), 1.0),
+            (Distribution::Positive, 0.5, (1.0_f64 / 3.0).sqrt(), 1.0),
+            (Distribution::Integers, 0.0, 2.0_f64.sqrt(), 2.0),
+            (Distribution::Large, 0.0, 100.0, 650.0),
+        ] {
+            let drawn = values(distribution, dtype, &[64, 1024]);
+            let scale = expected_deviation;
+            assert!(
+                (mean(&drawn) - expected_mean).abs() < 0.02 * scale,
+                "{distribution:?} {dtype}"
+            );
+            assert!(
+                (deviation(&drawn) / scale - 1.0).abs() < 0.02,
+                "{distribution:?} {dtype}"
+            );
+            assert!(
+                drawn.iter().all(|x| x.abs() <= peak),
+                "{distribution:?} {dtype}"
+            );
+        }
+    }
+}
+
+#[test]
+fn normal_draws_have_the_tails_of_the_normal_distribution() {
+    let drawn = values(Distribution::Normal, Dtype::F32, &[200_000]);
+    for (bound, share) in [(1.0, 0.317_3), (2.0, 0.045_5), (3.0, 0.002_7)] {
+        let beyond = drawn.iter().filter(|x| x.abs() > bound).count();
+        let found = f64::from(u32::try_from(beyond).unwrap()) / 200_000.0;
+        assert!(
+            (found / share - 1.0).abs() < 0.15,
+            "{found} beyond {bound}, expected {share}"
+        );
+    }
+}
+
+#[test]
+fn integers_are_exact_and_all_occur() {
+    for dtype in [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::I8, Dtype::I32] {
+        let drawn = values(Distribution::Integers, dtype, &[4096]);
+        for integer in [-2.0, -1.0, 0.0, 1.0, 2.0] {
+            assert!(drawn.contains(&integer), "{integer} in {dtype}");
+        }
+        assert!(drawn.iter().all(|x| x.fract() == 0.0 && x.abs() <= 2.0));
+    }
+}
+
+#[test]
+fn tiny_draws_straddle_the_smallest_normal_number() {
+    for (dtype, smallest) in [
+        (Dtype::F16, 2_f64.powi(-14)),
+        (Dtype::F32, 2_f64.powi(-126)),
+    ] {
+        let drawn = values(Distribution::Tiny, dtype, &[4096]);
+        assert!(drawn.iter().any(|x| *x != 0.0 && x.abs() < smallest));
+        assert!(drawn.iter().any(|x| x.abs() > smallest));
+        assert!(drawn.iter().all(|x| x.abs() <= 4.0 * smallest));
+    }
+}
+
+#[test]
+fn one_draw_in_a_hundred_of_a_heavy_tail_is_large() {
+    let drawn = values(Distribution::HeavyTail, Dtype::F16, &[100_000]);
+    let large = drawn.iter().filter(|x| x.abs() > 10.0).count();
+    assert!((800..1200).contains(&large), "{large}");
+    assert!(drawn.iter().all(|x| x.is_finite()));
+}
+
+#[test]
+fn ties_repeat_rows_and_ascend_in_runs() {
+    let (rows, columns) = (16, 33);
+    let drawn = values(Distribution::Ties, Dtype::F16, &[16, 33]);
+    for row in 0..rows {
+        let this = &drawn[row * columns..(row + 1) * columns];
+        let first_of_group = &drawn[row / 4 * 4 * columns..][..columns];
+        assert_eq!(this, first_of_group, "row {row}");
+        for run in this.chunks(8) {
+            assert!(run.is_sorted(), "row {row}: {run:?}");
+        }
+    }
+    assert_ne!(drawn[..columns], drawn[4 * columns..5 * columns]);
+}
+
+#[test]
+fn index_codes_tell_neighbours_and_powers_of_two_apart() {
+    for dtype in [Dtype::F16, Dtype::Bf16, Dtype::F32] {
+        let drawn = values(Distribution::IndexCoded, dtype, &[128, 64]);
+        for distance in [1, 2, 64, 128, 1024, 4096] {
+            assert!(
+                drawn
+                    .iter()
+                    .zip(&drawn[distance..])
+                    .all(|(one, other)| one != other),
+                "{distance} apart in {dtype}"
+            );
+        }
+    }
+}
+
+#[test]
+fn keys_names_and_distributions_change_the_values() {
+    let bytes_of = |tensor: &TensorData| inputs::bytes(tensor);
+    for distribution in ALL {
+        let base = tensor(distribution, Dtype::F32, &[256], "key");
+        let other_key = tensor(distribution, Dtype::F32, &[256], "another key");
+        let other_name = TensorData {
+            name: "k".to_owned(),
+            ..base.clone()
+        };
+        assert_eq!(bytes_of(&base), bytes_of(&base.clone()));
+        assert_ne!(bytes_of(&base), bytes_of(&other_key), "{distribution:?}");
+        assert_ne!(bytes_of(&base), bytes_of(&other_name), "{distribution:?}");
+    }
+}
+
+#[test]
+fn the_bytes_are_the_same_on_every_machine() {
+    let digest = |distribution, dtype| {
+        Digest::of(inputs::bytes(&tensor(
+            distribution,
+            dtype,
+            &[3, 1000],
+            "key",
+        )))
+        .short()
+    };
+    assert_eq!(digest(Distribution::Normal, Dtype::F16), "22484e58a03c");
+    assert_eq!(digest(Distribution::HeavyTail, Dtype::F32), "7fc6c79b5ac3");
+}
+
+#[test]
+fn poison_differs_between_seeds_purposes_and_buffers() {
+    let base = inputs::poison(1, "output", "o", 4096);
+    assert_eq!(base, inputs::poison(1, "output", "o", 4096));
+    for other in [
+        inputs::poison(2, "output", "o", 4096),
+        inputs::poison(1, "red zone", "o", 4096),
+        inputs::poison(1, "output", "p", 4096),
+    ] {
+        let equal = base.iter().zip(&other).filter(|(a, b)| a == b).count();
+        assert!(equal < 64, "{equal} of 4096 bytes agree");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_part_has_the_bytes_it_has_in_the_whole(
+        distribution in proptest::sample::select(ALL.to_vec()),
+        dtype in proptest::sample::select(FLOATS.to_vec()),
+        rows in 1_u64..40,
+        columns in 1_u64..150,
+        start in 0.0_f64..1.0,
+        length in 0.0_f64..1.0,
+    ) {
+        let tensor = tensor(distribution, dtype, &[rows, columns], "key");
+        let total = tensor.elements();
+        let share = |part: f64, of: u64| (part * of as f64) as u64;
+        let first = share(start, total);
+        let count = share(length, total - first);
+        let width = usize::try_from(dtype.bytes()).unwrap();
+        let (from, until) = (first as usize * width, (first + count) as usize * width);
+        let whole = inputs::bytes(&tensor);
+        prop_assert_eq!(inputs::slice(&tensor, first, count), &whole[from..until]);
+        prop_assert!(inputs::decode(dtype, &whole).iter().all(|value| value.is_finite()));
+    }
+}
