@@ -1,2 +1,158 @@
 //! The judge: from facts to a verdict, as pure functions called by the supervisor after each
 //! stage. The first stage that has something to say ends the evaluation.
+//!
+//! A function here returns `None` when the facts speak for the candidate so far, and [`Trouble`]
+//! when they say nothing about it because the infrastructure failed. It refuses to know how the
+//! facts were gathered; whoever gathers them says what it was doing in words.
+
+mod execution;
+mod gates;
+mod image;
+mod output;
+
+use crate::evaluation::EvaluationStage;
+use crate::role::CompileReply;
+use crate::timing::Timing;
+use crate::verdict::{Acceptance, Comparison, Outcome, Verdict};
+
+pub use execution::{Subject, execution, repeats};
+pub use gates::{gates, rejecting_gate};
+pub use image::image;
+pub use output::comparison;
+
+/// How much faster than the incumbent a modelled time must be to count as faster: 0.5%, the
+/// least clear gap that the measuring protocol accepts as well.
+pub const FASTER_MARGIN: f64 = 0.005;
+
+/// Something that is not the candidate's doing. The evaluation has no verdict; it is repeated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Trouble(pub String);
+
+/// How a role process ended without a usable reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exit {
+    /// A signal ended it.
+    Died {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// It ended by itself and said nothing.
+    Silent {
+        /// Its exit status.
+        status: i32,
+    },
+    /// It had to be killed at its deadline.
+    TimedOut,
+    /// What it sent is no reply to the job.
+    Garbled {
+        /// What is wrong with it.
+        how: String,
+    },
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Died { signal } => write!(f, "ended by signal {signal}"),
+            Self::Silent { status } => write!(f, "exited with status {status} without a reply"),
+            Self::TimedOut => f.write_str("killed at its deadline"),
+            Self::Garbled { how } => write!(f, "sent no usable reply: {how}"),
+        }
+    }
+}
+
+/// The verdict on a compilation that was answered; none if there is an image.
+pub fn compilation(reply: &CompileReply) -> Option<Verdict> {
+    match reply {
+        CompileReply::Compiled(_) => None,
+        CompileReply::Rejected { diagnostics } => Some(Verdict::CompileRejected {
+            diagnostics: diagnostics.clone(),
+        }),
+        CompileReply::OverResource {
+            resource,
+            limit,
+            found,
+            message,
+        } => Some(Verdict::CompileResource {
+            resource: resource.clone(),
+            limit: *limit,
+            found: *found,
+            message: message.clone(),
+        }),
+    }
+}
+
+/// The verdict on a compiler that gave no answer within `limit_seconds`.
+pub fn compiler_exit(exit: &Exit, limit_seconds: u32) -> Verdict {
+    match exit {
+        Exit::TimedOut => Verdict::CompileTimeout {
+            seconds: limit_seconds,
+        },
+        other => Verdict::CompileCrash {
+            how: other.to_string(),
+        },
+    }
+}
+
+/// The verdict on a runner that gave no answer. Only right once the device is known to be well
+/// and, unless it timed out, a second runner ended without an answer too.
+pub fn runner_exit(exit: &Exit, stage: &str) -> Verdict {
+    match exit {
+        Exit::TimedOut => Verdict::Timeout {
+            stage: stage.to_owned(),
+            finding: None,
+        },
+        other => Verdict::RunnerCrash {
+            how: other.to_string(),
+        },
+    }
+}
+
+/// The verdict on a candidate that nothing speaks against: accepted, with its times compared to
+/// the incumbent's where they can be.
+///
+/// A modelled time has no noise, so that its ratio decides at once. Measured times of different
+/// processes are never compared: until both are measured side by side the outcome is
+/// [`Outcome::Unresolved`], which nothing promotes.
+pub fn acceptance(timing: Timing, incumbent: Option<&Timing>, launch_bound: bool) -> Verdict {
+    if let Some((case, us)) = timing
+        .cases()
+        .into_iter()
+        .find(|(_, us)| !(us.is_finite() && *us > 0.0))
+    {
+        return Verdict::InvalidRun {
+            reason: format!("the time of case {case} reads {us} us"),
+        };
+    }
+    if timing.cases().is_empty() {
+        return Verdict::Inconclusive {
+            reason: "the task has no case to score".to_owned(),
+        };
+    }
+    let comparison = incumbent.and_then(|incumbent| {
+        let ratio = timing.speedup_over(incumbent)?;
+        let outcome = if !timing.is_modelled() {
+            Outcome::Unresolved
+        } else if ratio > 1.0 + FASTER_MARGIN {
+            Outcome::Faster
+        } else {
+            Outcome::NotFaster
+        };
+        Some(Comparison {
+            outcome,
+            ratio,
+            interval: [ratio, ratio],
+        })
+    });
+    Verdict::Accepted(Acceptance {
+        timing,
+        comparison,
+        launch_bound,
+    })
+}
+
+/// Whether soft gates may reject at this stage: a baseline is what it is.
+fn may_reject(stage: EvaluationStage) -> bool {
+    stage != EvaluationStage::Baseline
+}

@@ -1,1 +1,16 @@
-//! Placeholder until the crate's first real module lands.
+//! The worker: takes evaluations from a service, supervises the processes that carry them out,
+//! and reports verdicts. The local verbs use the same evaluator without a service.
+//!
+//! - [`supervise`] starts, feeds, limits, times and kills one role process.
+//! - [`host`] finds the compiler and the driver of this machine and says what a role may see.
+//! - [`evaluate`] leads one candidate through every stage and lets the judge speak.
+//! - [`fleet`] leases evaluations over HTTP and reports them.
+//!
+//! The crate knows no SQL and no CUDA: what happens on a device is the roles' business, and what
+//! it means is the judge's.
+
+#![forbid(unsafe_code)]
+
+pub mod cancel;
+mod random;
+pub mod supervise;

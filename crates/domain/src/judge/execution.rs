@@ -1,0 +1,302 @@
+//! What one execution's facts mean, and what differing repeats of it mean.
+
+use super::Trouble;
+use crate::finding::{Finding, FindingKind};
+use crate::plan::{ResolvedPlan, ResolvedStep};
+use crate::role::{
+    DeviceFault, Distribution, ExecutionFacts, LaunchFacts, TensorData, Unwritten,
+};
+use crate::task::Tolerance;
+use crate::verdict::{Access, Mismatch, Verdict, WorstElement};
+
+/// What was asked of the execution whose facts are judged.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// The evaluation's stage in words, such as "smoke".
+    pub stage: &'a str,
+    /// The case.
+    pub case: &'a str,
+    /// The inputs.
+    pub distribution: Distribution,
+    /// The plan.
+    pub plan: &'a ResolvedPlan,
+    /// The tensors.
+    pub tensors: &'a [TensorData],
+    /// How close outputs must be.
+    pub tolerance: &'a Tolerance,
+}
+
+/// The verdict on one execution, before its outputs are compared with anything; none if nothing
+/// speaks against the candidate.
+///
+/// Where several things went wrong the cause is preferred to what follows from it: an access out
+/// of bounds before the race it provokes, a race before the undefined value it lets through, and
+/// all of them before the driver's error code.
+///
+/// # Errors
+/// [`Trouble`] for a driver error that no kernel can cause, and for facts that contradict the plan.
+pub fn execution(
+    facts: &ExecutionFacts,
+    subject: &Subject<'_>,
+) -> Result<Option<Verdict>, Trouble> {
+    if let Some(unsupported) = &facts.unsupported {
+        return Ok(Some(Verdict::Unsupported {
+            opcode: unsupported.opcode.clone(),
+            line: unsupported.line,
+        }));
+    }
+    if let Some(finding) = facts
+        .findings
+        .iter()
+        .min_by_key(|finding| rank(finding.kind))
+    {
+        return Ok(Some(proved(finding, subject)));
+    }
+    if let Some(fault) = &facts.fault {
+        return reported(fault, subject).map(Some);
+    }
+    if let Some(tensor) = facts.overrun.first() {
+        return Ok(Some(Verdict::OutOfBounds {
+            access: Access::Write,
+            finding: None,
+            reason: format!(
+                "the memory beside {tensor} was changed on case {}",
+                subject.case
+            ),
+        }));
+    }
+    if let Some(tensor) = facts.mutated.first() {
+        return Ok(Some(Verdict::InputMutated {
+            tensor: tensor.clone(),
+        }));
+    }
+    follows_plan(&facts.launches, subject)?;
+    Ok(facts
+        .unwritten
+        .iter()
+        .find(|unwritten| unwritten.elements > 0)
+        .map(|unwritten| never_written(unwritten, subject)))
+}
+
+/// The verdict on executions of the same inputs: `first` and `again` differ in the device's
+/// schedule, `repoisoned` in what outputs and workspaces held before. None if all outputs have
+/// the same bytes.
+pub fn repeats(
+    first: &ExecutionFacts,
+    again: Option<&ExecutionFacts>,
+    repoisoned: Option<&ExecutionFacts>,
+    subject: &Subject<'_>,
+) -> Option<Verdict> {
+    let differing = |other: &ExecutionFacts| {
+        first
+            .outputs
+            .iter()
+            .find(|(tensor, digest)| other.outputs.get(*tensor) != Some(digest))
+            .map(|(tensor, _)| tensor.clone())
+    };
+    if let Some(tensor) = again.and_then(differing) {
+        return Some(Verdict::NonDeterministic {
+            reason: format!(
+                "{tensor} differs between two executions of case {} on the same inputs",
+                subject.case
+            ),
+            finding: None,
+        });
+    }
+    let tensor = repoisoned.and_then(differing)?;
+    Some(Verdict::UninitDependent {
+        finding: None,
+        reason: format!(
+            "{tensor} of case {} changes with what outputs and workspaces held before",
+            subject.case
+        ),
+    })
+}
+
+/// Causes first: the smaller the rank, the closer to the cause.
+fn rank(kind: FindingKind) -> u8 {
+    match kind {
+        FindingKind::OutOfBoundsWrite => 0,
+        FindingKind::OutOfBoundsRead => 1,
+        FindingKind::DivergentBarrier => 2,
+        FindingKind::Deadlock => 3,
+        FindingKind::SharedRace => 4,
+        FindingKind::GlobalRace => 5,
+        FindingKind::Uninitialised => 6,
+        FindingKind::Misaligned => 7,
+        FindingKind::IllegalAddress => 8,
+        FindingKind::Assert => 9,
+        FindingKind::Trap => 10,
+        FindingKind::Hang => 11,
+        FindingKind::ScheduleDependent => 12,
+    }
+}
+
+/// What the emulated device proved, as a verdict.
+fn proved(finding: &Finding, subject: &Subject<'_>) -> Verdict {
+    let own = finding.clone();
+    let fault = |code, name: &str| Verdict::RuntimeFault {
+        code,
+        name: name.to_owned(),
+        finding: Some(finding.clone()),
+    };
+    match finding.kind {
+        FindingKind::OutOfBoundsRead | FindingKind::OutOfBoundsWrite => Verdict::OutOfBounds {
+            access: if finding.kind == FindingKind::OutOfBoundsRead {
+                Access::Read
+            } else {
+                Access::Write
+            },
+            reason: finding.message.clone(),
+            finding: Some(own),
+        },
+        FindingKind::Misaligned => fault(716, "CUDA_ERROR_MISALIGNED_ADDRESS"),
+        FindingKind::IllegalAddress => fault(700, "CUDA_ERROR_ILLEGAL_ADDRESS"),
+        FindingKind::Trap => fault(715, "CUDA_ERROR_ILLEGAL_INSTRUCTION"),
+        FindingKind::Assert => fault(710, "CUDA_ERROR_ASSERT"),
+        FindingKind::Uninitialised => Verdict::UninitDependent {
+            reason: finding.message.clone(),
+            finding: Some(own),
+        },
+        FindingKind::SharedRace | FindingKind::GlobalRace => Verdict::DataRace { finding: own },
+        FindingKind::DivergentBarrier | FindingKind::Deadlock => {
+            Verdict::BarrierError { finding: own }
+        }
+        FindingKind::Hang => Verdict::Timeout {
+            stage: subject.stage.to_owned(),
+            finding: Some(own),
+        },
+        FindingKind::ScheduleDependent => Verdict::NonDeterministic {
+            reason: finding.message.clone(),
+            finding: Some(own),
+        },
+    }
+}
+
+/// What an error of the driver means. Codes are those of `CUresult`.
+fn reported(fault: &DeviceFault, subject: &Subject<'_>) -> Result<Verdict, Trouble> {
+    let launching = fault.call.starts_with("cuLaunch") || fault.call.starts_with("cuFunc");
+    match fault.code {
+        // Illegal address, stack error, illegal instruction, misaligned address, invalid address
+        // space, invalid program counter, launch failure, assertion.
+        700 | 710 | 714..=719 => Ok(Verdict::RuntimeFault {
+            code: fault.code,
+            name: fault.name.clone(),
+            finding: None,
+        }),
+        // Launch timeout.
+        702 => Ok(Verdict::Timeout {
+            stage: subject.stage.to_owned(),
+            finding: None,
+        }),
+        // Invalid value, out of resources, cooperative launch too large, not supported: refused
+        // before anything ran. An entry that is missing is the source's, too.
+        1 | 701 | 720 | 801 if launching => Ok(refused(fault, subject)),
+        500 => Ok(refused(fault, subject)),
+        // Out of memory is the plan's doing only if its workspaces are what does not fit.
+        2 if workspace_bytes(subject.plan) > tensor_bytes(subject.tensors) => {
+            Ok(refused(fault, subject))
+        }
+        // Invalid module text, unknown virtual architecture: the emulated device does not know
+        // the language of an image that a real assembler accepted.
+        218 | 222 => Ok(Verdict::Unsupported {
+            opcode: format!("the module ({})", fault.name),
+            line: None,
+        }),
+        _ => Err(Trouble(format!(
+            "run case {} on the device: {} returned {} ({})",
+            subject.case, fault.call, fault.code, fault.name
+        ))),
+    }
+}
+
+fn refused(fault: &DeviceFault, subject: &Subject<'_>) -> Verdict {
+    let launch = fault
+        .launch
+        .map(|launch| format!("launch {}, ", launch + 1))
+        .unwrap_or_default();
+    Verdict::LaunchRejected {
+        reason: format!(
+            "case {}, {launch}{}: {} ({})",
+            subject.case, fault.call, fault.name, fault.code
+        ),
+    }
+}
+
+/// A complete execution launches what the plan says, in that order.
+fn follows_plan(launches: &[LaunchFacts], subject: &Subject<'_>) -> Result<(), Trouble> {
+    let planned = subject
+        .plan
+        .steps
+        .iter()
+        .filter_map(|step| match step {
+            ResolvedStep::Kernel(launch) => Some((&launch.kernel, launch.grid, launch.block)),
+            ResolvedStep::Memset { .. } => None,
+        })
+        .collect::<Vec<_>>();
+    let ran = launches
+        .iter()
+        .map(|launch| (&launch.kernel, launch.grid, launch.block))
+        .collect::<Vec<_>>();
+    if planned == ran {
+        return Ok(());
+    }
+    Err(Trouble(format!(
+        "run case {} as planned: {} launches were planned and {} others ran",
+        subject.case,
+        planned.len(),
+        ran.len()
+    )))
+}
+
+fn never_written(unwritten: &Unwritten, subject: &Subject<'_>) -> Verdict {
+    let extents = subject
+        .tensors
+        .iter()
+        .find(|tensor| tensor.name == unwritten.tensor)
+        .map(|tensor| tensor.extents.as_slice())
+        .unwrap_or_default();
+    Verdict::IncorrectOutput(Mismatch {
+        case: subject.case.to_owned(),
+        distribution: subject.distribution.as_str().to_owned(),
+        tensor: unwritten.tensor.clone(),
+        reason: format!("{} elements were never written", unwritten.elements),
+        relative_l2: None,
+        allowed_l2: subject.tolerance.relative_l2,
+        worst: Some(WorstElement {
+            index: unravel(unwritten.first, extents),
+            found: "not written".to_owned(),
+            expected: "a value".to_owned(),
+        }),
+    })
+}
+
+/// The index along each axis of a flat index into a contiguous tensor.
+fn unravel(flat: u64, extents: &[u64]) -> Vec<u64> {
+    let mut rest = flat;
+    let mut index = extents
+        .iter()
+        .rev()
+        .map(|&extent| {
+            let along = rest % extent.max(1);
+            rest /= extent.max(1);
+            along
+        })
+        .collect::<Vec<_>>();
+    index.reverse();
+    index
+}
+
+fn workspace_bytes(plan: &ResolvedPlan) -> u64 {
+    plan.workspaces
+        .iter()
+        .map(|workspace| workspace.elements * workspace.dtype.bytes())
+        .sum()
+}
+
+fn tensor_bytes(tensors: &[TensorData]) -> u64 {
+    tensors
+        .iter()
+        .map(|tensor| tensor.elements() * tensor.dtype.bytes())
+        .sum()
+}

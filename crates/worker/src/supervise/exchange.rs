@@ -1,0 +1,125 @@
+//! The conversation on a role's socket: one framed job out, one framed reply back.
+//!
+//! A frame is its length as a little-endian u32 and that many bytes of JSON. Nothing here blocks:
+//! each call moves what the socket takes or has at this moment.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use domain::role::MAX_REPLY_BYTES;
+
+/// Bytes read at one go.
+const CHUNK: usize = 64 << 10;
+const HEADER: usize = 4;
+
+/// How far the conversation has come.
+#[derive(Debug)]
+pub struct Exchange {
+    outgoing: Vec<u8>,
+    sent: usize,
+    incoming: Vec<u8>,
+    open: bool,
+}
+
+impl Exchange {
+    /// A conversation that begins with this job; none if the job is longer than a frame can be.
+    pub fn new(job: &[u8]) -> Option<Self> {
+        let length = u32::try_from(job.len()).ok()?;
+        Some(Self {
+            outgoing: [&length.to_le_bytes(), job].concat(),
+            sent: 0,
+            incoming: Vec::new(),
+            open: true,
+        })
+    }
+
+    /// Whether part of the job is still to be sent.
+    pub fn sending(&self) -> bool {
+        self.open && self.sent < self.outgoing.len()
+    }
+
+    /// Whether the child may still say something.
+    pub fn open(&self) -> bool {
+        self.open
+    }
+
+    /// Sends and receives what can be without waiting.
+    pub fn advance(&mut self, socket: &UnixStream) -> io::Result<()> {
+        self.send(socket)?;
+        self.receive(socket)
+    }
+
+    fn send(&mut self, mut socket: &UnixStream) -> io::Result<()> {
+        while self.sending() {
+            match socket.write(&self.outgoing[self.sent..]) {
+                Ok(bytes) => self.sent += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // The child does not want to hear the rest; it may have answered already.
+                Err(error) if is_hangup(&error) => {
+                    self.sent = self.outgoing.len();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, mut socket: &UnixStream) -> io::Result<()> {
+        let mut chunk = vec![0; CHUNK];
+        // One byte too many is enough to know that a reply is too long.
+        while self.open && self.incoming.len() <= HEADER + MAX_REPLY_BYTES {
+            match socket.read(&mut chunk) {
+                Ok(0) => self.open = false,
+                Ok(bytes) => self.incoming.extend_from_slice(&chunk[..bytes]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_hangup(&error) => self.open = false,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What the child has said so far.
+    pub fn reply(&self) -> Reply<'_> {
+        let Some((header, rest)) = self.incoming.split_first_chunk::<HEADER>() else {
+            return if self.incoming.is_empty() {
+                Reply::Nothing
+            } else {
+                Reply::Partial
+            };
+        };
+        let announced = u32::from_le_bytes(*header) as usize;
+        if announced > MAX_REPLY_BYTES {
+            return Reply::Broken(format!(
+                "it announces {announced} bytes, at most {MAX_REPLY_BYTES} are read"
+            ));
+        }
+        match rest.len().cmp(&announced) {
+            std::cmp::Ordering::Less => Reply::Partial,
+            std::cmp::Ordering::Equal => Reply::Complete(rest),
+            std::cmp::Ordering::Greater => Reply::Broken("more follows after its end".to_owned()),
+        }
+    }
+}
+
+/// What has arrived of a reply.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reply<'a> {
+    /// No byte.
+    Nothing,
+    /// Some of it.
+    Partial,
+    /// All of it, without its length.
+    Complete(&'a [u8]),
+    /// It breaks the rules, so that it is refused whatever follows.
+    Broken(String),
+}
+
+fn is_hangup(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+    )
+}

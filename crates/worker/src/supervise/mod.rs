@@ -1,0 +1,347 @@
+//! Asks one role process one thing, and returns in bounded time whatever the process does.
+//!
+//! The child gets its own process group, an environment that is spelled out, limits, a deadline,
+//! and a socket with its job. What it prints is drained and capped. When it is done, or out of
+//! time, everything it started is killed. How a child ended without an answer is data for the
+//! judge ([`Exit`]); only trouble of our own is a [`Fault`].
+//!
+//! The module refuses to know what a job means.
+
+mod capture;
+mod exchange;
+mod process;
+
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::process::{ChildStderr, ChildStdout, ExitStatus};
+use std::time::{Duration, Instant};
+
+use domain::judge::Exit;
+use domain::role::{Envelope, FAULT_STATUS};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::cancel::Cancellation;
+use crate::random;
+
+pub use capture::{Capture, KEPT_BYTES};
+pub use process::{Limits, Program};
+
+use exchange::{Exchange, Reply};
+use process::Process;
+
+/// How long a child may take to end once it has answered.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// The most that is read of a stream before the clock is looked at again.
+const AT_A_TIME: usize = 1 << 20;
+
+/// Why nothing was learned: no fault of a candidate.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The child could not be started or limited.
+    #[error(
+        "start the role process {executable}; check that it exists, may be executed and that processes are left"
+    )]
+    Start {
+        /// The executable.
+        executable: String,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// A call on the child's descriptors failed.
+    #[error("supervise the role process")]
+    Supervise(#[source] io::Error),
+    /// The job could not be written down.
+    #[error("encode the job of a role process")]
+    Encode(#[source] serde_json::Error),
+    /// The job does not fit a frame.
+    #[error("send a job of {bytes} bytes to a role process; a job has less than 4 GiB")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// The role says that it cannot work here.
+    #[error("{reason}")]
+    Surroundings {
+        /// What is missing and how to fix it, in the role's words.
+        reason: String,
+    },
+    /// The work was called off.
+    #[error("finish the evaluation: it was called off")]
+    Cancelled,
+}
+
+/// What holds a child, beside its program.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// The system's limits.
+    pub limits: Limits,
+    /// Wall time from its start to its answer.
+    pub deadline: Duration,
+}
+
+/// What became of a question.
+#[derive(Debug)]
+pub struct Answer<R> {
+    /// The reply, or how the child ended without one.
+    pub reply: Result<R, Exit>,
+    /// What it printed.
+    pub stdout: Capture,
+    /// What it printed as errors.
+    pub stderr: Capture,
+    /// From its start to its end.
+    pub wall: Duration,
+}
+
+/// Starts `program`, gives it `job` and waits for its reply.
+///
+/// # Errors
+/// A [`Fault`] if the child could not be started or watched, if it reports that its surroundings
+/// do not let it work, or if the work was called off. The child and its group are gone whatever
+/// is returned.
+pub fn ask<J: Serialize, R: DeserializeOwned>(
+    program: &Program,
+    job: &J,
+    bounds: Bounds,
+    cancellation: &Cancellation,
+) -> Result<Answer<R>, Fault> {
+    // 128 random bits, so that no reply made beforehand fits.
+    let nonce = hex::encode(random::bytes::<16>());
+    let job = serde_json::to_vec(&Envelope {
+        nonce: nonce.clone(),
+        body: job,
+    })
+    .map_err(Fault::Encode)?;
+    let exchange = Exchange::new(&job).ok_or(Fault::TooLong { bytes: job.len() })?;
+    let started = Instant::now();
+    let (process, pipes) =
+        Process::start(program, bounds.limits).map_err(|source| Fault::Start {
+            executable: program.executable.display().to_string(),
+            source,
+        })?;
+    let mut watch = Watch {
+        process,
+        socket: pipes.socket,
+        exchange,
+        stdout: Stream::new(pipes.stdout),
+        stderr: Stream::new(pipes.stderr),
+    };
+    let end = watch.until_end(started + bounds.deadline, cancellation)?;
+    let reply = match (watch.exchange.reply(), end) {
+        (Reply::Broken(how), _) => Err(Exit::Garbled { how }),
+        (Reply::Complete(reply), End::Exited(status)) => match process::signal(status) {
+            // A process that dies after its answer is not believed.
+            Some(signal) => Err(Exit::Died { signal }),
+            None => open(reply, &nonce),
+        },
+        (Reply::Complete(reply), End::OutOfTime) => open(reply, &nonce),
+        (Reply::Nothing | Reply::Partial, End::OutOfTime) => Err(Exit::TimedOut),
+        (unfinished, End::Exited(status)) => match (process::signal(status), status.code()) {
+            (Some(signal), _) => Err(Exit::Died { signal }),
+            (None, Some(code)) if code == i32::from(FAULT_STATUS) => {
+                let reason = watch.stderr.capture.last_line();
+                return Err(Fault::Surroundings {
+                    reason: reason.unwrap_or_else(|| "start a role: it gave no reason".to_owned()),
+                });
+            }
+            (None, _) if unfinished == Reply::Partial => Err(Exit::Garbled {
+                how: "it is cut short".to_owned(),
+            }),
+            (None, code) => Err(Exit::Silent {
+                status: code.unwrap_or_default(),
+            }),
+        },
+    };
+    Ok(Answer {
+        reply,
+        stdout: watch.stdout.capture,
+        stderr: watch.stderr.capture,
+        wall: started.elapsed(),
+    })
+}
+
+/// Reads a reply and checks that it belongs to our job.
+fn open<R: DeserializeOwned>(reply: &[u8], nonce: &str) -> Result<R, Exit> {
+    let garbled = |how: String| Exit::Garbled { how };
+    let envelope: Envelope<R> =
+        serde_json::from_slice(reply).map_err(|error| garbled(error.to_string()))?;
+    if envelope.nonce == nonce {
+        Ok(envelope.body)
+    } else {
+        Err(garbled("it answers another job".to_owned()))
+    }
+}
+
+/// How the watch over a child ended.
+#[derive(Clone, Copy)]
+enum End {
+    Exited(ExitStatus),
+    OutOfTime,
+}
+
+/// A child and what has come from it.
+struct Watch {
+    process: Process,
+    socket: UnixStream,
+    exchange: Exchange,
+    stdout: Stream<ChildStdout>,
+    stderr: Stream<ChildStderr>,
+}
+
+impl Watch {
+    /// Serves the child until it ends, is out of time, breaks the rules or is called off. It and
+    /// its group are gone afterwards.
+    fn until_end(&mut self, deadline: Instant, cancellation: &Cancellation) -> Result<End, Fault> {
+        let mut deadline = deadline;
+        let mut answered = false;
+        loop {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            let broken = matches!(self.exchange.reply(), Reply::Broken(_));
+            if remaining.is_zero() || broken {
+                self.process.end().map_err(Fault::Supervise)?;
+                return Ok(End::OutOfTime);
+            }
+            let ready = self.wait(remaining, cancellation)?;
+            if ready.cancelled {
+                return Err(Fault::Cancelled);
+            }
+            self.serve(&ready).map_err(Fault::Supervise)?;
+            if !answered && matches!(self.exchange.reply(), Reply::Complete(_)) {
+                answered = true;
+                deadline = deadline.min(Instant::now() + FAREWELL);
+            }
+            if ready.ended {
+                let status = self.process.end().map_err(Fault::Supervise)?;
+                self.hear_last_words().map_err(Fault::Supervise)?;
+                return Ok(End::Exited(status));
+            }
+        }
+    }
+
+    fn wait(&self, patience: Duration, cancellation: &Cancellation) -> Result<Ready, Fault> {
+        let socket_events = if self.exchange.sending() {
+            PollFlags::IN | PollFlags::OUT
+        } else {
+            PollFlags::IN
+        };
+        let cancelled = cancellation.as_fd();
+        let mut sources = vec![
+            (
+                Source::Ended,
+                PollFd::new(&self.process.ended, PollFlags::IN),
+            ),
+            (Source::Cancelled, PollFd::new(&cancelled, PollFlags::IN)),
+        ];
+        if self.exchange.open() {
+            let socket = PollFd::new(&self.socket, socket_events);
+            sources.push((Source::Socket, socket));
+        }
+        if let Some(stdout) = &self.stdout.source {
+            sources.push((Source::Stdout, PollFd::new(stdout, PollFlags::IN)));
+        }
+        if let Some(stderr) = &self.stderr.source {
+            sources.push((Source::Stderr, PollFd::new(stderr, PollFlags::IN)));
+        }
+        let (names, mut polled): (Vec<_>, Vec<_>) = sources.into_iter().unzip();
+        let patience = Timespec::try_from(patience).unwrap_or(Timespec {
+            tv_sec: i64::MAX,
+            tv_nsec: 0,
+        });
+        match poll(&mut polled, Some(&patience)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(Fault::Supervise(error.into())),
+        }
+        let is_ready = |wanted: Source| {
+            names
+                .iter()
+                .zip(&polled)
+                .any(|(name, fd)| *name == wanted && !fd.revents().is_empty())
+        };
+        Ok(Ready {
+            ended: is_ready(Source::Ended),
+            cancelled: is_ready(Source::Cancelled),
+            socket: is_ready(Source::Socket),
+            stdout: is_ready(Source::Stdout),
+            stderr: is_ready(Source::Stderr),
+        })
+    }
+
+    fn serve(&mut self, ready: &Ready) -> io::Result<()> {
+        if ready.socket {
+            self.exchange.advance(&self.socket)?;
+        }
+        if ready.stdout {
+            self.stdout.drain()?;
+        }
+        if ready.stderr {
+            self.stderr.drain()?;
+        }
+        Ok(())
+    }
+
+    /// Takes what the child left in its socket and streams.
+    fn hear_last_words(&mut self) -> io::Result<()> {
+        self.exchange.advance(&self.socket)?;
+        self.stdout.drain()?;
+        self.stderr.drain()
+    }
+}
+
+/// One of the child's output streams until its end.
+struct Stream<S> {
+    source: Option<S>,
+    capture: Capture,
+}
+
+impl<S: Read> Stream<S> {
+    fn new(source: S) -> Self {
+        Self {
+            source: Some(source),
+            capture: Capture::default(),
+        }
+    }
+
+    /// Takes what there is at this moment, but no more than [`AT_A_TIME`]: a child that prints as
+    /// fast as we read must not keep us from looking at the clock.
+    fn drain(&mut self) -> io::Result<()> {
+        let mut chunk = [0; 16 << 10];
+        let mut taken = 0;
+        while let Some(source) = &mut self.source
+            && taken < AT_A_TIME
+        {
+            match source.read(&mut chunk) {
+                Ok(0) => self.source = None,
+                Ok(bytes) => {
+                    self.capture.push(&chunk[..bytes]);
+                    taken += bytes;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Ended,
+    Cancelled,
+    Socket,
+    Stdout,
+    Stderr,
+}
+
+/// What a wait found.
+struct Ready {
+    ended: bool,
+    cancelled: bool,
+    socket: bool,
+    stdout: bool,
+    stderr: bool,
+}

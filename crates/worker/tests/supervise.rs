@@ -1,0 +1,377 @@
+//! The supervisor against children that behave, misbehave and refuse to die. The child is this
+//! test binary itself, started again to run the one test that plays the child.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its functions too"
+)]
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use domain::judge::Exit;
+use domain::role::{Envelope, FAULT_STATUS, MAX_REPLY_BYTES, SOCKET_VARIABLE};
+use serde::{Deserialize, Serialize};
+use worker::cancel::Cancellation;
+use worker::supervise::{Answer, Bounds, Fault, KEPT_BYTES, Limits, Program, ask};
+
+/// What the child is told to do.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Act {
+    Echo(String),
+    Environment,
+    HangForever,
+    AnswerAndHang,
+    FloodThenAnswer,
+    FloodForever,
+    Abort,
+    AnswerAndAbort,
+    ExitSilently(i32),
+    MissToolchain,
+    AnswerAnotherJob,
+    AnswerNonsense,
+    AnswerAnotherShape,
+    AnswerTooMuch,
+    AnswerTwice,
+    AnswerHalf,
+    LeaveGrandchild(PathBuf),
+    TakeMemory,
+    Compute,
+}
+
+/// Longer than any child of these tests needs, shorter than anybody's patience.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn plays_the_child_when_started_as_one() {
+    let Ok(descriptor) = std::env::var(SOCKET_VARIABLE) else {
+        return;
+    };
+    assert_eq!(descriptor, "0", "the socket is the standard input");
+    let stdin = std::io::stdin();
+    let mut socket = UnixStream::from(stdin.as_fd().try_clone_to_owned().unwrap());
+    let mut header = [0; 4];
+    socket.read_exact(&mut header).unwrap();
+    let mut job = vec![0; u32::from_le_bytes(header) as usize];
+    socket.read_exact(&mut job).unwrap();
+    let job: Envelope<Act> = serde_json::from_slice(&job).unwrap();
+    play(job, &mut socket);
+}
+
+fn play(job: Envelope<Act>, socket: &mut UnixStream) {
+    let Envelope { nonce, body } = job;
+    match body {
+        Act::Echo(text) => answer(socket, &nonce, &text),
+        Act::Environment => {
+            let names = std::env::vars().map(|(name, _)| name).collect::<Vec<_>>();
+            answer(socket, &nonce, &names.join(","));
+        }
+        Act::HangForever => wait_for_the_end(),
+        Act::AnswerAndHang => {
+            answer(socket, &nonce, "done");
+            wait_for_the_end();
+        }
+        Act::FloodThenAnswer => {
+            let mut out = std::io::stderr().lock();
+            for _ in 0..200 {
+                out.write_all(&[b'x'; 10_000]).unwrap();
+            }
+            answer(socket, &nonce, "dry");
+        }
+        Act::FloodForever => {
+            let mut out = std::io::stdout().lock();
+            while out.write_all(&[b'x'; 10_000]).is_ok() {}
+        }
+        Act::Abort => std::process::abort(),
+        Act::AnswerAndAbort => {
+            answer(socket, &nonce, "done");
+            std::process::abort();
+        }
+        Act::ExitSilently(status) => std::process::exit(status),
+        Act::MissToolchain => {
+            eprintln!("something else\nfind libnvrtc; install it with pip\n");
+            std::process::exit(i32::from(FAULT_STATUS));
+        }
+        Act::AnswerAnotherJob => answer(socket, "0123456789abcdef", "forged"),
+        Act::AnswerNonsense => frame(socket, b"{not json"),
+        Act::AnswerAnotherShape => frame(socket, &serde_json::to_vec(&(&nonce, 1)).unwrap()),
+        Act::AnswerTooMuch => answer(socket, &nonce, &"x".repeat(MAX_REPLY_BYTES)),
+        Act::AnswerTwice => {
+            answer(socket, &nonce, "one");
+            answer(socket, &nonce, "two");
+        }
+        Act::AnswerHalf => socket.write_all(&[100, 0, 0, 0, b'{']).unwrap(),
+        Act::LeaveGrandchild(pipe) => {
+            start_holder_of(&pipe);
+            answer(socket, &nonce, "left one behind");
+        }
+        Act::TakeMemory => {
+            let mut hoard = Vec::new();
+            for _ in 0..64 {
+                hoard.push(vec![1_u8; 64 << 20]);
+            }
+            answer(socket, &nonce, &format!("{} blocks", hoard.len()));
+        }
+        Act::Compute => {
+            let mut value = 1_u64;
+            loop {
+                value = std::hint::black_box(value.wrapping_mul(3));
+            }
+        }
+    }
+    // Nothing of the test harness follows: its output would be a reply's second half at best.
+    std::process::exit(0);
+}
+
+/// Starts a shell that holds `pipe` open for writing as long as it lives, and waits until it does.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a child that starts processes is what the test is about"
+)]
+fn start_holder_of(pipe: &Path) {
+    let script = format!("exec 3>'{}'; echo ready; sleep 1000", pipe.display());
+    let mut shell = std::process::Command::new("/bin/sh")
+        .args(["-c", &script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 6];
+    let mut stdout = shell.stdout.take().unwrap();
+    stdout.read_exact(&mut ready).unwrap();
+    assert_eq!(&ready, b"ready\n");
+}
+
+fn wait_for_the_end() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+fn answer(socket: &mut UnixStream, nonce: &str, body: &str) {
+    let reply = Envelope {
+        nonce: nonce.to_owned(),
+        body,
+    };
+    frame(socket, &serde_json::to_vec(&reply).unwrap());
+}
+
+fn frame(socket: &mut UnixStream, bytes: &[u8]) {
+    let length = u32::try_from(bytes.len()).unwrap();
+    // The supervisor may have hung up by then.
+    let _ = socket.write_all(&length.to_le_bytes());
+    let _ = socket.write_all(bytes);
+}
+
+fn child() -> Program {
+    let arguments = [
+        "--exact",
+        "plays_the_child_when_started_as_one",
+        "--nocapture",
+    ];
+    Program {
+        executable: std::env::current_exe().unwrap(),
+        arguments: arguments.map(Into::into).to_vec(),
+        environment: vec![(SOCKET_VARIABLE.into(), "0".into())],
+        directory: std::env::temp_dir(),
+    }
+}
+
+fn bounded(act: &Act, bounds: Bounds) -> Result<Answer<String>, Fault> {
+    ask(&child(), act, bounds, &Cancellation::new().unwrap())
+}
+
+fn patient(act: &Act) -> Result<Answer<String>, Fault> {
+    bounded(
+        act,
+        Bounds {
+            limits: Limits::default(),
+            deadline: PATIENCE,
+        },
+    )
+}
+
+fn hurried(act: &Act) -> Result<Answer<String>, Fault> {
+    bounded(
+        act,
+        Bounds {
+            limits: Limits::default(),
+            deadline: Duration::from_millis(300),
+        },
+    )
+}
+
+#[test]
+fn a_job_longer_than_the_sockets_buffer_is_answered() {
+    let text = "kernel ".repeat(100_000);
+    let answer = patient(&Act::Echo(text.clone())).unwrap();
+    assert_eq!(answer.reply.unwrap(), text);
+}
+
+#[test]
+fn a_child_sees_the_environment_it_is_given_and_nothing_else() {
+    let answer = patient(&Act::Environment).unwrap();
+    assert_eq!(answer.reply.unwrap(), SOCKET_VARIABLE);
+}
+
+#[test]
+fn a_child_without_an_answer_is_killed_at_its_deadline() {
+    for act in [Act::HangForever, Act::FloodForever] {
+        let answer = hurried(&act).unwrap();
+        assert_eq!(answer.reply.unwrap_err(), Exit::TimedOut, "{act:?}");
+        assert!(answer.wall < PATIENCE, "{act:?}");
+    }
+}
+
+#[test]
+fn a_child_that_answers_and_stays_is_believed_and_killed() {
+    let answer = patient(&Act::AnswerAndHang).unwrap();
+    assert_eq!(answer.reply.unwrap(), "done");
+    assert!(answer.wall < PATIENCE);
+}
+
+#[test]
+fn a_flood_of_output_neither_blocks_the_child_nor_fills_memory() {
+    let answer = patient(&Act::FloodThenAnswer).unwrap();
+    assert_eq!(answer.reply.unwrap(), "dry");
+    let kept = answer.stderr.text();
+    assert!(kept.len() < KEPT_BYTES + 100, "{} bytes kept", kept.len());
+    assert!(kept.contains("bytes left out"));
+}
+
+#[test]
+fn how_a_child_ended_is_told_apart() {
+    let table = [
+        (Act::Abort, Exit::Died { signal: 6 }),
+        (Act::AnswerAndAbort, Exit::Died { signal: 6 }),
+        (Act::ExitSilently(0), Exit::Silent { status: 0 }),
+        (Act::ExitSilently(7), Exit::Silent { status: 7 }),
+    ];
+    for (act, expected) in table {
+        let answer = patient(&act).unwrap();
+        assert_eq!(answer.reply.unwrap_err(), expected, "{act:?}");
+    }
+}
+
+#[test]
+fn a_reply_that_breaks_the_rules_is_refused() {
+    let table = [
+        (Act::AnswerAnotherJob, "another job"),
+        (Act::AnswerNonsense, "key must be a string"),
+        (Act::AnswerAnotherShape, "expected a string"),
+        (Act::AnswerTooMuch, "at most 1048576 are read"),
+        (Act::AnswerTwice, "more follows"),
+        (Act::AnswerHalf, "cut short"),
+    ];
+    for (act, expected) in table {
+        let answer = patient(&act).unwrap();
+        match answer.reply.unwrap_err() {
+            Exit::Garbled { how } => assert!(how.contains(expected), "{act:?}: {how}"),
+            other => panic!("{act:?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_role_without_its_toolchain_is_a_fault_with_the_roles_own_words() {
+    let fault = patient(&Act::MissToolchain).unwrap_err();
+    assert!(matches!(fault, Fault::Surroundings { .. }), "{fault:?}");
+    assert_eq!(fault.to_string(), "find libnvrtc; install it with pip");
+}
+
+#[test]
+fn grandchildren_die_with_their_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    // Reading ends when the last writer is gone, which is the grandchild's death.
+    let listener = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe).unwrap()
+    });
+    let answer = patient(&Act::LeaveGrandchild(pipe)).unwrap();
+    assert_eq!(answer.reply.unwrap(), "left one behind");
+    assert_eq!(listener.join().unwrap(), "");
+}
+
+#[test]
+fn a_limit_on_memory_ends_a_hoarder() {
+    let limits = Limits {
+        address_space: Some(1 << 30),
+        ..Limits::default()
+    };
+    let answer = bounded(
+        &Act::TakeMemory,
+        Bounds {
+            limits,
+            deadline: PATIENCE,
+        },
+    )
+    .unwrap();
+    assert_eq!(answer.reply.unwrap_err(), Exit::Died { signal: 6 });
+}
+
+#[test]
+fn a_limit_on_processor_time_ends_a_child_without_its_supervisors_help() {
+    let limits = Limits {
+        cpu_seconds: Some(1),
+        ..Limits::default()
+    };
+    let answer = bounded(
+        &Act::Compute,
+        Bounds {
+            limits,
+            deadline: PATIENCE,
+        },
+    )
+    .unwrap();
+    assert!(matches!(answer.reply, Err(Exit::Died { .. })));
+}
+
+#[test]
+fn work_that_is_called_off_ends_at_once() {
+    let cancellation = Cancellation::new().unwrap();
+    let bounds = Bounds {
+        limits: Limits::default(),
+        deadline: PATIENCE,
+    };
+    let started = Instant::now();
+    let asked = std::thread::spawn({
+        let cancellation = cancellation.clone();
+        move || ask::<_, String>(&child(), &Act::HangForever, bounds, &cancellation)
+    });
+    cancellation.cancel();
+    let fault = asked.join().unwrap().unwrap_err();
+    assert!(matches!(fault, Fault::Cancelled), "{fault:?}");
+    assert!(cancellation.is_cancelled());
+    assert!(started.elapsed() < PATIENCE);
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_a_fault_that_names_it() {
+    let program = Program {
+        executable: "/nowhere/kernelwright".into(),
+        ..child()
+    };
+    let bounds = Bounds {
+        limits: Limits::default(),
+        deadline: PATIENCE,
+    };
+    let cancellation = Cancellation::new().unwrap();
+    let fault = ask::<_, String>(&program, &Act::HangForever, bounds, &cancellation).unwrap_err();
+    assert!(
+        fault.to_string().contains("/nowhere/kernelwright"),
+        "{fault}"
+    );
+}
