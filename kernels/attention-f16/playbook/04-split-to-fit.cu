@@ -15,7 +15,7 @@ sweep = ["CTAS_PER_SM", "ROWS_PER_WARP"]
 kernel = "attention_split"
 grid = [
   "cdiv(S, WARPS * ROWS_PER_WARP)",
-  "min(16, max(1, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H)))",
+  "min(16, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H))",
   "B * H",
 ]
 block = ["32 * WARPS"]
@@ -24,14 +24,14 @@ args = ["q", "k", "v", "part_o", "part_ml", "S", "scale"]
 [[launch]]
 kernel = "attention_fuse"
 grid = ["B * H * S"]
-block = [64, "min(16, max(1, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H)))"]
+block = [64, "min(16, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H))"]
 args = ["part_o", "part_ml", "o"]
 
 [workspace.part_o]
 dtype = "f32"
 shape = [
   "B * H * S",
-  "min(16, max(1, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H)))",
+  "min(16, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H))",
   "D",
 ]
 
@@ -39,7 +39,7 @@ shape = [
 dtype = "f32"
 shape = [
   "B * H * S",
-  "min(16, max(1, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H)))",
+  "min(16, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H))",
   "2",
 ]
 
