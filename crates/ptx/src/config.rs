@@ -1,5 +1,7 @@
 //! How a launch is asked for, and why it can be refused before the first instruction.
 
+use serde::Deserialize;
+
 use crate::module::SourceLine;
 
 /// Bounds of one machine.
@@ -46,7 +48,8 @@ pub enum Checks {
 }
 
 /// Cycles until a dependent instruction can issue, for the static critical path. The defaults are an L4's order of magnitude.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Latencies {
     /// Integer, logic, single and half precision.
     pub alu: u32,
