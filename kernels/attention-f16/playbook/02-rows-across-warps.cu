@@ -10,7 +10,7 @@ gain = [2.0, 5.0]
 
 [step]
 phase = "parallelism"
-sweep = ["ROWS_PER_WARP", "WARPS"]
+sweep = ["ROWS_PER_WARP"]
 
 [[launch]]
 kernel = "attention"

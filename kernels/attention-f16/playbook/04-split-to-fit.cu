@@ -9,13 +9,13 @@ gain = [1.1, 1.8]
 
 [step]
 phase = "parallelism"
-sweep = ["CTAS_PER_SM", "ROWS_PER_WARP"]
+sweep = ["CTAS_PER_SM"]
 
 [[launch]]
 kernel = "attention_split"
 grid = [
   "cdiv(S, WARPS * ROWS_PER_WARP)",
-  "min(16, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H))",
+  "min(32, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H))",
   "B * H",
 ]
 block = ["32 * WARPS"]
@@ -24,14 +24,14 @@ args = ["q", "k", "v", "part_o", "part_ml", "S", "scale"]
 [[launch]]
 kernel = "attention_fuse"
 grid = ["B * H * S"]
-block = [64, "min(16, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H))"]
+block = [32, "min(32, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H))"]
 args = ["part_o", "part_ml", "o"]
 
 [workspace.part_o]
 dtype = "f32"
 shape = [
   "B * H * S",
-  "min(16, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H))",
+  "min(32, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H))",
   "D",
 ]
 
@@ -39,7 +39,7 @@ shape = [
 dtype = "f32"
 shape = [
   "B * H * S",
-  "min(16, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H))",
+  "min(32, cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, WARPS * ROWS_PER_WARP) * B * H))",
   "2",
 ]
 
@@ -61,7 +61,7 @@ constexpr int THREADS = 32 * WARPS;
 constexpr int TILE = 32;           // keys in a tile: one per lane
 constexpr int KEY_STRIDE = D + 4;  // padded: lanes read down a column, each from its own banks
 constexpr int VECTOR = 8;          // f16 elements in 16 bytes
-constexpr int MOST_SLICES = 16;  // a block of the fuse kernel has 64 threads for each
+constexpr int MOST_SLICES = 32;  // a block of the fuse kernel has a warp for each
 constexpr unsigned ALL = 0xffffffffu;
 constexpr float LOG2_E = 1.4426950408889634f;
 
@@ -182,29 +182,32 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Block = one row, thread (x, y) = channel x of slice y: each brings its slice to the largest of the
-// slices' maxima, and the first slice's threads add up.
-extern "C" __global__ void __launch_bounds__(D * MOST_SLICES)
-    attention_fuse(const float* __restrict__ part_o, const float2* __restrict__ part_ml,
-                   __half* __restrict__ o) {
-    __shared__ float scaled[MOST_SLICES][D];
+// Block = one row, thread (x, y) = two channels of slice y: each brings its slice to the largest of
+// the slices' maxima, and the first slice's threads add up.
+extern "C" __global__ void __launch_bounds__(D / 2 * MOST_SLICES)
+    attention_fuse(const float2* __restrict__ part_o, const float2* __restrict__ part_ml,
+                   __half2* __restrict__ o) {
+    __shared__ float2 scaled[MOST_SLICES][D / 2];
     const int slices = blockDim.y;
-    const int channel = threadIdx.x;
+    const int pair = threadIdx.x;
     const size_t first = size_t(blockIdx.x) * slices;
     const float2* ml = part_ml + first;
 
     float largest = -INFINITY;
     for (int s = 0; s < slices; ++s) largest = fmaxf(largest, ml[s].x);
     const float factor = exp2f(ml[threadIdx.y].x - largest);
-    scaled[threadIdx.y][channel] = factor * part_o[(first + threadIdx.y) * D + channel];
+    const float2 sum = part_o[(first + threadIdx.y) * (D / 2) + pair];
+    scaled[threadIdx.y][pair] = make_float2(factor * sum.x, factor * sum.y);
     __syncthreads();
     if (threadIdx.y > 0) return;
 
     float mass = 0.0f;
-    float total = 0.0f;
+    float2 total = make_float2(0.0f, 0.0f);
     for (int s = 0; s < slices; ++s) {
         mass += exp2f(ml[s].x - largest) * ml[s].y;
-        total += scaled[s][channel];
+        total.x += scaled[s][pair].x;
+        total.y += scaled[s][pair].y;
     }
-    o[size_t(blockIdx.x) * D + channel] = __float2half_rn(total / mass);
+    const float inverse = 1.0f / mass;
+    o[size_t(blockIdx.x) * (D / 2) + pair] = __floats2half2_rn(total.x * inverse, total.y * inverse);
 }
