@@ -1,1 +1,155 @@
-//! Placeholder until the crate's first real module lands.
+//! Durable truth: tasks, runs, candidates, evaluations, jobs with their leases, promotions and
+//! the event log. The only crate with SQL.
+//!
+//! Every public method is one transaction, so that a process killed at any instruction leaves
+//! either all of an effect or none. Time is always an argument. What happens next is not decided
+//! here, nothing is evaluated here, and no row is trusted to decode: one that does not is an
+//! error that names table, column and row.
+
+#![forbid(unsafe_code)]
+
+mod candidates;
+mod error;
+mod events;
+mod faults;
+mod jobs;
+mod judgements;
+mod promotions;
+mod rows;
+mod runs;
+mod snapshot;
+mod tasks;
+mod views;
+mod workers;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rand::SeedableRng;
+use rand::rngs::SysRng;
+use rand_chacha::ChaCha20Rng;
+use sqlx::migrate::Migrator;
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{Sqlite, SqliteConnection, Transaction};
+use tokio::sync::watch;
+
+pub use candidates::{NewCandidate, Proposed};
+pub use error::StoreError;
+pub use faults::{MAX_FAULTS, MAX_LOSSES};
+pub use jobs::LeasedJob;
+pub use promotions::{ConfirmationOutcome, OutstandingPromotion};
+pub use runs::{CreatedRun, NewRun};
+pub use snapshot::Snapshot;
+pub use tasks::StoredTask;
+pub use views::CandidateRecord;
+pub use workers::Load;
+
+use error::Doing;
+
+static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
+
+/// How long a statement waits for another process that holds the database.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+const READERS: u32 = 4;
+
+/// The database. Clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Store {
+    read: SqlitePool,
+    /// One connection: writers queue here instead of failing in the database.
+    write: SqlitePool,
+    changed: watch::Sender<u64>,
+    /// Source of ids and run secrets.
+    entropy: Arc<Mutex<ChaCha20Rng>>,
+}
+
+impl Store {
+    /// Opens the database file, creating and migrating it as needed.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or is of a newer version than this program.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        let named = |source| StoreError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .foreign_keys(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Normal)
+            .busy_timeout(BUSY_TIMEOUT);
+        let write = SqlitePoolOptions::new()
+            .max_connections(1)
+            .connect_with(options.clone())
+            .await
+            .map_err(named)?;
+        MIGRATIONS
+            .run(&write)
+            .await
+            .map_err(|source| StoreError::Migrate {
+                path: path.to_owned(),
+                source,
+            })?;
+        let read = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .connect_with(options.read_only(true).create_if_missing(false))
+            .await
+            .map_err(named)?;
+        let entropy = ChaCha20Rng::try_from_rng(&mut SysRng)
+            .map_err(|source| named(sqlx::Error::Io(std::io::Error::other(source))))?;
+        Ok(Self {
+            read,
+            write,
+            changed: watch::Sender::new(0),
+            entropy: Arc::new(Mutex::new(entropy)),
+        })
+    }
+
+    /// Closes the connections; what was committed stays.
+    pub async fn close(&self) {
+        self.read.close().await;
+        self.write.close().await;
+    }
+
+    /// Changes whenever something was committed through this value or a clone of it. A hint:
+    /// what happened is in the rows.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Makes something random: an id, a secret.
+    fn draw<T>(&self, make: impl FnOnce(&mut ChaCha20Rng) -> T) -> T {
+        let mut rng = self.entropy.lock().unwrap_or_else(PoisonError::into_inner);
+        make(&mut rng)
+    }
+
+    /// A transaction that holds the write lock from its start, so that what it reads stays true
+    /// until it commits.
+    async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        self.write
+            .begin_with("BEGIN IMMEDIATE")
+            .await
+            .doing("begin a transaction")
+    }
+
+    async fn commit(&self, tx: Transaction<'static, Sqlite>) -> Result<(), StoreError> {
+        tx.commit().await.doing("commit a transaction")?;
+        self.changed
+            .send_modify(|version| *version = version.wrapping_add(1));
+        Ok(())
+    }
+
+    /// One consistent state of all tables for the statements of one read.
+    async fn view(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        self.read.begin().await.doing("begin reading")
+    }
+}
+
+/// What a statement runs on.
+type Connection = SqliteConnection;

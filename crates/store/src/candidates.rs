@@ -1,0 +1,247 @@
+//! Proposing: a candidate, its job and the event come about together or not at all.
+
+use chrono::{DateTime, Utc};
+use domain::api::{EventKind, RunRequest};
+use domain::candidate::Idea;
+use domain::digest::Digest;
+use domain::evaluation::{Evaluation, EvaluationStage};
+use domain::id::{CandidateId, EvaluationId, JobId, RunId};
+use domain::plan::Configuration;
+use domain::search::Operator;
+use sqlx::{query, query_as, query_scalar};
+use uuid::Uuid;
+
+use crate::error::Doing;
+use crate::judgements::{self, Judgement};
+use crate::rows::{Place, json, micros};
+use crate::{Connection, Store, StoreError, events, jobs, runs};
+
+/// A candidate to be.
+#[derive(Debug, Clone)]
+pub struct NewCandidate {
+    /// The primary parent; none for the baseline.
+    pub parent: Option<CandidateId>,
+    /// How it came about.
+    pub operator: Operator,
+    /// Generation.
+    pub generation: u32,
+    /// Who proposed it.
+    pub proposer: String,
+    /// A few words.
+    pub title: String,
+    /// What its file is called.
+    pub file: String,
+    /// The whole text, which holds its configuration.
+    pub source: String,
+    /// Identity of the code; none if the text does not parse.
+    pub digest: Option<Digest>,
+    /// Values of all its tunables.
+    pub configuration: Configuration,
+    /// What its author hopes for.
+    pub idea: Option<Idea>,
+    /// Whether it is charged as a trial.
+    pub trial: bool,
+    /// A verdict that needs no worker, for a text that does not parse.
+    pub verdict: Option<Box<Evaluation>>,
+}
+
+/// What became of a proposal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proposed {
+    /// A new candidate.
+    New(CandidateId),
+    /// The run had asked for it before; nothing changed.
+    Known(CandidateId),
+    /// The trials are used up, or the run was asked to finish; nothing changed.
+    OverBudget,
+}
+
+impl Store {
+    /// Records a candidate with its job. Code that the run has evaluated or is evaluating is
+    /// linked to that candidate and gets no job; such a duplicate is no trial in a sweep.
+    ///
+    /// # Errors
+    /// The run or the parent is unknown, the run is over, or the database fails.
+    pub async fn propose(
+        &self,
+        run: RunId,
+        new: &NewCandidate,
+        now: DateTime<Utc>,
+    ) -> Result<Proposed, StoreError> {
+        let (id, job, evaluation) = self.draw(|rng| {
+            (
+                CandidateId::generate(now, rng),
+                JobId::generate(now, rng),
+                EvaluationId::generate(now, rng),
+            )
+        });
+        let mut tx = self.begin().await?;
+        runs::open_state_of(&mut tx, run, "propose a candidate for").await?;
+        let proposal = proposal_key(new);
+        let known: Option<Uuid> =
+            query_scalar("SELECT id FROM candidates WHERE run = $1 AND proposal = $2")
+                .bind(run.uuid())
+                .bind(&proposal)
+                .fetch_optional(&mut *tx)
+                .await
+                .doing("look for the proposal")?;
+        if let Some(known) = known {
+            return Ok(Proposed::Known(CandidateId::from(known)));
+        }
+        if new.trial && !may_charge(&mut tx, run).await? {
+            return Ok(Proposed::OverBudget);
+        }
+        if let Some(parent) = new.parent {
+            require_in_run(&mut tx, parent, run).await?;
+        }
+        let original = original(&mut tx, run, new.digest).await?;
+        let trial = new.trial && !(original.is_some() && new.operator == Operator::Sweep);
+        let ordinal: i64 =
+            query_scalar("SELECT COALESCE(MAX(ordinal) + 1, 0) FROM candidates WHERE run = $1")
+                .bind(run.uuid())
+                .fetch_one(&mut *tx)
+                .await
+                .doing("number a candidate")?;
+        query(
+            "INSERT INTO candidates (id, run, ordinal, generation, parent, operator, proposer, \
+             title, file, source, digest, configuration, idea, trial, proposal, state, \
+             duplicate_of, created_at) VALUES \
+             ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+        )
+        .bind(id.uuid())
+        .bind(run.uuid())
+        .bind(ordinal)
+        .bind(i64::from(new.generation))
+        .bind(new.parent.map(CandidateId::uuid))
+        .bind(json(&new.operator))
+        .bind(&new.proposer)
+        .bind(&new.title)
+        .bind(&new.file)
+        .bind(&new.source)
+        .bind(new.digest.map(|digest| digest.to_string()))
+        .bind(json(&new.configuration))
+        .bind(new.idea.as_ref().map(json))
+        .bind(i64::from(trial))
+        .bind(proposal)
+        .bind(if original.is_some() {
+            "duplicate"
+        } else {
+            "pending"
+        })
+        .bind(original)
+        .bind(micros(now))
+        .execute(&mut *tx)
+        .await
+        .doing("record a candidate")?;
+        let place = Place::new("candidates", id);
+        let proposed = EventKind::Proposed {
+            candidate: id,
+            ordinal: place.number("ordinal", ordinal)?,
+            title: new.title.clone(),
+        };
+        events::record(&mut tx, run, &proposed, now).await?;
+        if let Some(original) = original {
+            judgements::announce_duplicate(&mut tx, run, id, CandidateId::from(original), now)
+                .await?;
+        } else if let Some(verdict) = &new.verdict {
+            let judgement = Judgement {
+                id: evaluation,
+                run,
+                candidate: id,
+                job: None,
+                evaluation: verdict,
+                speedup: None,
+            };
+            judgements::record(&mut tx, &judgement, now).await?;
+        } else {
+            let stage = if new.operator == Operator::Baseline {
+                EvaluationStage::Baseline
+            } else {
+                EvaluationStage::Search
+            };
+            jobs::enqueue(&mut tx, job, run, id, stage, now).await?;
+        }
+        self.commit(tx).await?;
+        Ok(Proposed::New(id))
+    }
+
+    /// What a candidate's file is called, and its text.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn source(
+        &self,
+        candidate: CandidateId,
+    ) -> Result<Option<(String, String)>, StoreError> {
+        query_as("SELECT file, source FROM candidates WHERE id = $1")
+            .bind(candidate.uuid())
+            .fetch_optional(&self.read)
+            .await
+            .doing("read a candidate's source")
+    }
+}
+
+/// What makes two proposals of a run the same. Submissions are never the same: each was paid for.
+fn proposal_key(new: &NewCandidate) -> Option<String> {
+    match &new.operator {
+        Operator::Baseline => Some("baseline".to_owned()),
+        Operator::Step { file } => Some(format!("step {file}")),
+        Operator::Sweep => {
+            let parent = new.parent.map(|id| id.to_string()).unwrap_or_default();
+            Some(format!("sweep {parent} {}", json(&new.configuration)))
+        }
+        Operator::Submit => None,
+    }
+}
+
+async fn may_charge(tx: &mut Connection, run: RunId) -> Result<bool, StoreError> {
+    let (request, finish_requested, charged): (String, i64, i64) = query_as(
+        "SELECT request, finish_requested, \
+         (SELECT COUNT(*) FROM candidates WHERE run = $1 AND trial = 1) FROM runs WHERE id = $1",
+    )
+    .bind(run.uuid())
+    .fetch_one(tx)
+    .await
+    .doing("count the trials")?;
+    let request: RunRequest = Place::new("runs", run).json("request", &request)?;
+    Ok(finish_requested == 0 && charged < i64::from(request.budget.trials))
+}
+
+/// Fails unless the candidate exists in the run.
+async fn require_in_run(
+    tx: &mut Connection,
+    candidate: CandidateId,
+    run: RunId,
+) -> Result<(), StoreError> {
+    let known: Option<i64> = query_scalar("SELECT 1 FROM candidates WHERE id = $1 AND run = $2")
+        .bind(candidate.uuid())
+        .bind(run.uuid())
+        .fetch_optional(tx)
+        .await
+        .doing("look for the parent")?;
+    known.map(drop).ok_or_else(|| StoreError::Unknown {
+        subject: "candidate",
+        id: candidate.to_string(),
+    })
+}
+
+/// The run's first candidate with this code that has or awaits a verdict of its own. Other runs
+/// do not count: their inputs, device and baseline are others.
+async fn original(
+    tx: &mut Connection,
+    run: RunId,
+    digest: Option<Digest>,
+) -> Result<Option<Uuid>, StoreError> {
+    let Some(digest) = digest else {
+        return Ok(None);
+    };
+    query_scalar(
+        "SELECT id FROM candidates WHERE run = $1 AND digest = $2 \
+         AND state IN ('pending', 'evaluated') ORDER BY ordinal LIMIT 1",
+    )
+    .bind(run.uuid())
+    .bind(digest.to_string())
+    .fetch_optional(tx)
+    .await
+    .doing("look for the same code")
+}

@@ -1,0 +1,190 @@
+//! What can go wrong with the records, told apart by what the caller can do about it.
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use domain::id::{JobId, RunId};
+
+/// An error of the store. Messages read after "failed to".
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database file cannot be used.
+    #[error(
+        "open the database {}: check that its folder exists and is writable", path.display()
+    )]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: sqlx::Error,
+    },
+    /// The schema could not be brought up to date.
+    #[error(
+        "migrate the database {}: it may have been written by a newer version of this program", path.display()
+    )]
+    Migrate {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: sqlx::migrate::MigrateError,
+    },
+    /// No space is left for the database.
+    #[error("{doing}: the disk of the database is full; free some space, nothing recorded is lost")]
+    DiskFull {
+        /// What was tried.
+        doing: &'static str,
+        /// The database's words.
+        source: sqlx::Error,
+    },
+    /// Another process holds the database.
+    #[error(
+        "{doing}: another process holds the database; stop it or give this one its own data folder"
+    )]
+    Busy {
+        /// What was tried.
+        doing: &'static str,
+        /// The database's words.
+        source: sqlx::Error,
+    },
+    /// The database refused for another reason.
+    #[error("{doing}")]
+    Database {
+        /// What was tried.
+        doing: &'static str,
+        /// The database's words.
+        source: sqlx::Error,
+    },
+    /// A row holds what no version of this program writes.
+    #[error("read column {column} of table {table}, row {row}")]
+    Inconsistent {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// The row's identity.
+        row: String,
+        /// What is wrong with the value.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// Nothing of this kind has this id.
+    #[error("find {subject} {id}")]
+    Unknown {
+        /// Such as "run".
+        subject: &'static str,
+        /// The id as given.
+        id: String,
+    },
+    /// The run's state does not allow it.
+    #[error("{wanted} run {run}: it is {state}")]
+    WrongState {
+        /// The run.
+        run: RunId,
+        /// Its state in words.
+        state: String,
+        /// What was asked for.
+        wanted: &'static str,
+    },
+    /// The idempotency key belongs to another request.
+    #[error(
+        "reuse the idempotency key {key:?}: it already belongs to a different request; choose a new key"
+    )]
+    KeyReused {
+        /// The key.
+        key: String,
+    },
+    /// A report is not about what was leased.
+    #[error("accept the report for job {job}: {what}")]
+    Mismatch {
+        /// The job.
+        job: JobId,
+        /// What does not match.
+        what: String,
+    },
+    /// A worker of another version.
+    #[error(
+        "register the worker: it speaks version {found} of the evaluation protocol and this service version {wanted}; run the same release on both"
+    )]
+    WrongEvaluator {
+        /// The worker's version.
+        found: u32,
+        /// The service's.
+        wanted: u32,
+    },
+}
+
+const SQLITE_BUSY: u32 = 5;
+const SQLITE_LOCKED: u32 = 6;
+const SQLITE_FULL: u32 = 13;
+/// Postgres: `disk_full`.
+const POSTGRES_FULL: &str = "53100";
+
+/// Names what was tried when a statement fails.
+pub(crate) trait Doing<T> {
+    /// Attaches "failed to `doing`".
+    fn doing(self, doing: &'static str) -> Result<T, StoreError>;
+}
+
+impl<T> Doing<T> for Result<T, sqlx::Error> {
+    fn doing(self, doing: &'static str) -> Result<T, StoreError> {
+        self.map_err(|source| {
+            let code = source
+                .as_database_error()
+                .and_then(|error| error.code())
+                .unwrap_or_default();
+            // The low byte of SQLite's extended codes is the primary code.
+            let primary = code.parse::<u32>().ok().map(|code| code & 0xff);
+            match primary {
+                _ if code == POSTGRES_FULL => StoreError::DiskFull { doing, source },
+                Some(SQLITE_FULL) => StoreError::DiskFull { doing, source },
+                Some(SQLITE_BUSY | SQLITE_LOCKED) => StoreError::Busy { doing, source },
+                _ => StoreError::Database { doing, source },
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Connection as _;
+    use sqlx::SqliteConnection;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_full_database_is_told_apart() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        sqlx::query("PRAGMA max_page_count = 2")
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        let refused = sqlx::query("CREATE TABLE big AS SELECT randomblob(100000) AS content")
+            .execute(&mut connection)
+            .await
+            .doing("write much")
+            .unwrap_err();
+        assert!(
+            matches!(refused, StoreError::DiskFull { .. }),
+            "{refused:?}"
+        );
+        assert!(refused.to_string().contains("free some space"));
+    }
+
+    #[tokio::test]
+    async fn another_writer_is_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = sqlx::sqlite::SqliteConnectOptions::new()
+            .filename(folder.path().join("held.db"))
+            .create_if_missing(true)
+            .busy_timeout(std::time::Duration::ZERO);
+        let mut holder = SqliteConnection::connect_with(&options).await.unwrap();
+        let mut other = SqliteConnection::connect_with(&options).await.unwrap();
+        let _held = holder.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        let refused = other
+            .begin_with("BEGIN IMMEDIATE")
+            .await
+            .map(drop)
+            .doing("begin")
+            .unwrap_err();
+        assert!(matches!(refused, StoreError::Busy { .. }), "{refused:?}");
+    }
+}

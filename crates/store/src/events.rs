@@ -1,0 +1,76 @@
+//! The event log: what streams show and resume from. Nothing is decided by it.
+
+use chrono::{DateTime, Utc};
+use domain::api::{Event, EventKind};
+use domain::id::RunId;
+use sqlx::{query, query_as};
+
+use crate::error::Doing;
+use crate::rows::{Place, json, micros};
+use crate::{Connection, Store, StoreError};
+
+#[derive(sqlx::FromRow)]
+struct EventRow {
+    id: i64,
+    at: i64,
+    what: String,
+}
+
+impl Store {
+    /// Events of a run with an id above `after`, oldest first.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn events_after(
+        &self,
+        run: RunId,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError> {
+        let mut view = self.view().await?;
+        crate::runs::require(&mut view, run).await?;
+        let rows: Vec<EventRow> = query_as(
+            "SELECT id, at, what FROM events WHERE run = $1 AND id > $2 ORDER BY id LIMIT $3",
+        )
+        .bind(run.uuid())
+        .bind(after)
+        .bind(i64::from(limit))
+        .fetch_all(&mut *view)
+        .await
+        .doing("read events")?;
+        rows.into_iter()
+            .map(|row| {
+                let place = Place::new("events", row.id);
+                Ok(Event {
+                    id: row.id,
+                    run,
+                    at: place.time("at", row.at)?,
+                    what: place.json("what", &row.what)?,
+                })
+            })
+            .collect()
+    }
+}
+
+/// Records an event in the transaction that makes it true.
+pub(crate) async fn record(
+    tx: &mut Connection,
+    run: RunId,
+    what: &EventKind,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    query("INSERT INTO events (run, at, what) VALUES ($1, $2, $3)")
+        .bind(run.uuid())
+        .bind(micros(now))
+        .bind(json(what))
+        .execute(&mut *tx)
+        .await
+        .doing("record an event")?;
+    query("UPDATE runs SET updated_at = $2 WHERE id = $1")
+        .bind(run.uuid())
+        .bind(micros(now))
+        .execute(tx)
+        .await
+        .doing("record an event")?;
+    Ok(())
+}

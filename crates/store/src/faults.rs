@@ -1,0 +1,166 @@
+//! Trouble that is no candidate's fault: the job goes back to the queue, later each time, until
+//! so much has gone wrong that someone must look.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use domain::api::EventKind;
+use domain::evaluation::EvaluationStage;
+use domain::id::{CandidateId, JobId, RunId};
+use sqlx::{query, query_as};
+use uuid::Uuid;
+
+use crate::error::Doing;
+use crate::rows::{Place, micros};
+use crate::{Connection, Store, StoreError, events};
+
+/// Reported faults of one job after which it is given up.
+pub const MAX_FAULTS: u32 = 3;
+/// Workers lost over one job after which it is given up. More than the faults: a machine that is
+/// switched off says nothing about what it worked on.
+pub const MAX_LOSSES: u32 = 8;
+/// The longest wait before a job is lent again.
+const MAX_BACK_OFF: TimeDelta = TimeDelta::seconds(60);
+
+/// What happened to a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The worker, or what it reported, says so.
+    Fault(String),
+    /// The worker was not heard of in time.
+    Loss(String),
+    /// The worker gave it back unharmed.
+    HandBack,
+}
+
+/// A leased job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) job: JobId,
+    pub(crate) run: RunId,
+    pub(crate) candidate: CandidateId,
+    pub(crate) stage: EvaluationStage,
+}
+
+impl Store {
+    /// Takes back every lease whose deadline has passed. Returns how many.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn expire_leases(&self, now: DateTime<Utc>) -> Result<usize, StoreError> {
+        let late = "SELECT id, run, candidate, stage FROM jobs \
+                    WHERE state = 'leased' AND deadline < $1 ORDER BY id";
+        // Most of the time there is nothing to take back, and readers do not queue.
+        let any: Vec<(Uuid, Uuid, Uuid, String)> = query_as(late)
+            .bind(micros(now))
+            .fetch_all(&self.read)
+            .await
+            .doing("look for late leases")?;
+        if any.is_empty() {
+            return Ok(0);
+        }
+        let mut tx = self.begin().await?;
+        let rows: Vec<(Uuid, Uuid, Uuid, String)> = query_as(late)
+            .bind(micros(now))
+            .fetch_all(&mut *tx)
+            .await
+            .doing("look for late leases")?;
+        for row in &rows {
+            let held = held(row)?;
+            let loss = Trouble::Loss("its worker was not heard of in time".to_owned());
+            give_back(&mut tx, &held, loss, now).await?;
+        }
+        self.commit(tx).await?;
+        Ok(rows.len())
+    }
+}
+
+pub(crate) fn held(row: &(Uuid, Uuid, Uuid, String)) -> Result<Held, StoreError> {
+    let job = JobId::from(row.0);
+    Ok(Held {
+        job,
+        run: RunId::from(row.1),
+        candidate: CandidateId::from(row.2),
+        stage: Place::new("jobs", job).word("stage", &row.3)?,
+    })
+}
+
+/// Ends a lease without a verdict: back to the queue, or parked for good.
+pub(crate) async fn give_back(
+    tx: &mut Connection,
+    held: &Held,
+    trouble: Trouble,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let (faults, losses, reason) = match trouble {
+        Trouble::Fault(reason) => (1, 0, reason),
+        Trouble::Loss(reason) => (0, 1, reason),
+        Trouble::HandBack => (0, 0, "its worker stops".to_owned()),
+    };
+    let (faults, losses): (i64, i64) = query_as(
+        "UPDATE jobs SET state = 'queued', worker = NULL, deadline = NULL, progress = '', \
+         faults = faults + $2, losses = losses + $3, not_before = $4, last_error = $5 \
+         WHERE id = $1 RETURNING faults, losses",
+    )
+    .bind(held.job.uuid())
+    .bind(i64::from(faults))
+    .bind(i64::from(losses))
+    .bind(micros(now))
+    .bind(&reason)
+    .fetch_one(&mut *tx)
+    .await
+    .doing("return a job to the queue")?;
+    let given_up = faults >= i64::from(MAX_FAULTS) || losses >= i64::from(MAX_LOSSES);
+    if given_up {
+        park(tx, held, &reason).await?;
+    } else {
+        query("UPDATE jobs SET not_before = $2 WHERE id = $1")
+            .bind(held.job.uuid())
+            .bind(micros(now + back_off(faults + losses)))
+            .execute(&mut *tx)
+            .await
+            .doing("delay a job")?;
+    }
+    let reason = if given_up {
+        format!("given up: {reason}")
+    } else {
+        reason
+    };
+    let requeued = EventKind::Requeued {
+        candidate: held.candidate,
+        reason,
+    };
+    events::record(tx, held.run, &requeued, now).await
+}
+
+async fn park(tx: &mut Connection, held: &Held, reason: &str) -> Result<(), StoreError> {
+    query("UPDATE jobs SET state = 'parked' WHERE id = $1")
+        .bind(held.job.uuid())
+        .execute(&mut *tx)
+        .await
+        .doing("park a job")?;
+    if held.stage != EvaluationStage::Confirmation {
+        query("UPDATE candidates SET state = 'abandoned', state_detail = $2 WHERE id = $1")
+            .bind(held.candidate.uuid())
+            .bind(reason)
+            .execute(tx)
+            .await
+            .doing("abandon a candidate")?;
+    }
+    Ok(())
+}
+
+/// None after a hand-back; 1, 3, 7... seconds after troubles.
+fn back_off(troubles: i64) -> TimeDelta {
+    let doublings = u32::try_from(troubles).unwrap_or(0).min(16);
+    TimeDelta::seconds((1_i64 << doublings) - 1).min(MAX_BACK_OFF)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_grows_and_is_bounded() {
+        let waits = [0, 1, 2, 3, 30].map(|troubles| back_off(troubles).num_seconds());
+        assert_eq!(waits, [0, 1, 3, 7, 60]);
+    }
+}

@@ -1,0 +1,411 @@
+//! Jobs on loan: claimed by the oldest first, renewed by heartbeats, fenced by their attempt.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use domain::api::EventKind;
+use domain::digest::Digest;
+use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
+use domain::id::{CandidateId, EvaluationId, JobId, RunId, WorkerId};
+use domain::lease::{LEASE_SECONDS, Receipt, Renewal, Report, ReportOutcome};
+use domain::plan::Configuration;
+use domain::role::Key;
+use domain::task::Bundle;
+use domain::timing::Timing;
+use sqlx::{query, query_as, query_scalar};
+use uuid::Uuid;
+
+use crate::error::Doing;
+use crate::faults::{self, Held, Trouble};
+use crate::judgements::{self, Judgement};
+use crate::rows::{Place, micros, stage_word};
+use crate::{Connection, Store, StoreError, events, runs};
+
+/// A job lent to a worker, with all that an evaluation needs to know.
+#[derive(Debug, Clone)]
+pub struct LeasedJob {
+    /// The job.
+    pub job: JobId,
+    /// Fences the reports.
+    pub attempt: i64,
+    /// The run.
+    pub run: RunId,
+    /// The run's secret, from which inputs are derived.
+    pub secret: Key,
+    /// The candidate.
+    pub candidate: CandidateId,
+    /// How much is asked.
+    pub stage: EvaluationStage,
+    /// Which confirmation of the candidate it is, from 0.
+    pub round: u32,
+    /// The task's files.
+    pub bundle: Bundle,
+    /// What the candidate's file is called.
+    pub file: String,
+    /// The candidate's text.
+    pub source: String,
+    /// Values of all its tunables.
+    pub configuration: Configuration,
+    /// The times to compare with: the best so far while searching, the baseline's when
+    /// confirming.
+    pub incumbent: Option<Timing>,
+}
+
+#[derive(sqlx::FromRow)]
+struct JobRow {
+    job: Uuid,
+    attempt: i64,
+    run: Uuid,
+    secret: String,
+    candidate: Uuid,
+    stage: String,
+    round: i64,
+    bundle: String,
+    file: String,
+    source: String,
+    configuration: String,
+}
+
+#[derive(sqlx::FromRow)]
+struct ReportedRow {
+    worker: Option<Uuid>,
+    run: Uuid,
+    candidate: Uuid,
+    stage: String,
+    digest: Option<String>,
+    version: String,
+}
+
+impl Store {
+    /// Lends the oldest job that the worker's device may take. Only the baseline's is lent
+    /// before the baseline is accepted, and nothing of a paused run.
+    ///
+    /// # Errors
+    /// The worker is unknown or the database fails.
+    pub async fn lease(
+        &self,
+        worker: WorkerId,
+        now: DateTime<Utc>,
+    ) -> Result<Option<LeasedJob>, StoreError> {
+        let mut tx = self.begin().await?;
+        let device: Option<String> =
+            query_scalar("UPDATE workers SET seen_at = $2 WHERE id = $1 RETURNING device_name")
+                .bind(worker.uuid())
+                .bind(micros(now))
+                .fetch_optional(&mut *tx)
+                .await
+                .doing("hear of a worker")?;
+        let device = device.ok_or_else(|| StoreError::Unknown {
+            subject: "worker",
+            id: worker.to_string(),
+        })?;
+        // On Postgres the inner query ends in FOR UPDATE OF j SKIP LOCKED; SQLite has one writer.
+        let claimed: Option<Uuid> = query_scalar(
+            "UPDATE jobs SET state = 'leased', worker = $1, attempt = attempt + 1, \
+             deadline = $2, progress = '' WHERE id = (\
+             SELECT j.id FROM jobs j JOIN runs r ON r.id = j.run \
+             JOIN candidates c ON c.id = j.candidate \
+             WHERE j.state = 'queued' AND j.not_before <= $3 \
+             AND (r.device IS NULL OR r.device = $4) \
+             AND ((j.stage = 'baseline' AND r.state IN ('created', 'checking_baseline')) \
+             OR (j.stage <> 'baseline' AND r.state = 'running') \
+             OR (j.stage = 'confirmation' AND r.state = 'completed')) \
+             ORDER BY j.created_at, r.id, c.ordinal LIMIT 1) RETURNING id",
+        )
+        .bind(worker.uuid())
+        .bind(micros(deadline(now)))
+        .bind(micros(now))
+        .bind(device)
+        .fetch_optional(&mut *tx)
+        .await
+        .doing("lend a job")?;
+        let leased = match claimed {
+            Some(job) => Some(leased(&mut tx, JobId::from(job)).await?),
+            None => None,
+        };
+        self.commit_quietly(tx, leased.is_some()).await?;
+        Ok(leased)
+    }
+
+    /// Extends a lease and records what the worker does.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn renew(
+        &self,
+        job: JobId,
+        renewal: &Renewal,
+        now: DateTime<Utc>,
+    ) -> Result<Receipt, StoreError> {
+        let mut tx = self.begin().await?;
+        let row: Option<(Uuid, Uuid, Option<Uuid>, String)> = query_as(
+            "SELECT run, candidate, worker, progress FROM jobs \
+             WHERE id = $1 AND attempt = $2 AND state = 'leased'",
+        )
+        .bind(job.uuid())
+        .bind(renewal.attempt)
+        .fetch_optional(&mut *tx)
+        .await
+        .doing("find a lease")?;
+        let Some((run, candidate, Some(worker), progress)) = row else {
+            return Ok(Receipt::Superseded);
+        };
+        query("UPDATE jobs SET deadline = $2, progress = $3 WHERE id = $1")
+            .bind(job.uuid())
+            .bind(micros(deadline(now)))
+            .bind(&renewal.stage)
+            .execute(&mut *tx)
+            .await
+            .doing("renew a lease")?;
+        query("UPDATE workers SET seen_at = $2 WHERE id = $1")
+            .bind(worker)
+            .bind(micros(now))
+            .execute(&mut *tx)
+            .await
+            .doing("hear of a worker")?;
+        let news = progress != renewal.stage;
+        if news {
+            let stage = EventKind::Stage {
+                candidate: CandidateId::from(candidate),
+                stage: renewal.stage.clone(),
+                worker: WorkerId::from(worker),
+            };
+            events::record(&mut tx, RunId::from(run), &stage, now).await?;
+        }
+        self.commit_quietly(tx, news).await?;
+        Ok(Receipt::Accepted)
+    }
+
+    /// Ends a lease. Only the current attempt counts: whatever a late worker says changes no row.
+    ///
+    /// # Errors
+    /// The report is not about what was leased, which counts as a fault of the worker; or the
+    /// database fails.
+    pub async fn report(
+        &self,
+        job: JobId,
+        report: &Report,
+        now: DateTime<Utc>,
+    ) -> Result<Receipt, StoreError> {
+        let id = self.draw(|rng| EvaluationId::generate(now, rng));
+        let mut tx = self.begin().await?;
+        let row: Option<ReportedRow> = query_as(
+            "SELECT j.worker, j.run, j.candidate, j.stage, c.digest, t.version FROM jobs j \
+             JOIN candidates c ON c.id = j.candidate JOIN runs r ON r.id = j.run \
+             JOIN tasks t ON t.content = r.task_content \
+             WHERE j.id = $1 AND j.attempt = $2 AND j.state = 'leased'",
+        )
+        .bind(job.uuid())
+        .bind(report.attempt)
+        .fetch_optional(&mut *tx)
+        .await
+        .doing("find a lease")?;
+        let Some(row) = row else {
+            return Ok(Receipt::Superseded);
+        };
+        let held = Held {
+            job,
+            run: RunId::from(row.run),
+            candidate: CandidateId::from(row.candidate),
+            stage: Place::new("jobs", job).word("stage", &row.stage)?,
+        };
+        let evaluation = match &report.outcome {
+            ReportOutcome::Evaluated { evaluation } => evaluation,
+            ReportOutcome::Faulted { message } => {
+                faults::give_back(&mut tx, &held, Trouble::Fault(message.clone()), now).await?;
+                self.commit(tx).await?;
+                return Ok(Receipt::Accepted);
+            }
+            ReportOutcome::HandedBack => {
+                faults::give_back(&mut tx, &held, Trouble::HandBack, now).await?;
+                self.commit(tx).await?;
+                return Ok(Receipt::Accepted);
+            }
+        };
+        let speedup = match examine(&mut tx, &held, &row, evaluation).await? {
+            Ok(speedup) => speedup,
+            Err(what) => {
+                faults::give_back(&mut tx, &held, Trouble::Fault(what.clone()), now).await?;
+                self.commit(tx).await?;
+                return Err(StoreError::Mismatch { job, what });
+            }
+        };
+        query("UPDATE jobs SET state = 'done', deadline = NULL WHERE id = $1")
+            .bind(job.uuid())
+            .execute(&mut *tx)
+            .await
+            .doing("finish a job")?;
+        if held.stage == EvaluationStage::Baseline && speedup.is_some() {
+            pin_device(&mut tx, held.run, evaluation).await?;
+        }
+        let judgement = Judgement {
+            id,
+            run: held.run,
+            candidate: held.candidate,
+            job: Some((job, report.attempt, row.worker.map(WorkerId::from))),
+            evaluation,
+            speedup,
+        };
+        judgements::record(&mut tx, &judgement, now).await?;
+        self.commit(tx).await?;
+        Ok(Receipt::Accepted)
+    }
+
+    /// Commits; tells those who wait only if there is news for them.
+    async fn commit_quietly(
+        &self,
+        tx: sqlx::Transaction<'static, sqlx::Sqlite>,
+        news: bool,
+    ) -> Result<(), StoreError> {
+        if news {
+            self.commit(tx).await
+        } else {
+            tx.commit().await.doing("commit a transaction")
+        }
+    }
+}
+
+/// Queues the evaluation of a candidate, as its next round of the stage.
+pub(crate) async fn enqueue(
+    tx: &mut Connection,
+    job: JobId,
+    run: RunId,
+    candidate: CandidateId,
+    stage: EvaluationStage,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    query(
+        "INSERT INTO jobs (id, run, candidate, stage, round, not_before, created_at) \
+         VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(round) + 1, 0) FROM jobs \
+         WHERE candidate = $3 AND stage = $4), $5, $5)",
+    )
+    .bind(job.uuid())
+    .bind(run.uuid())
+    .bind(candidate.uuid())
+    .bind(stage_word(stage))
+    .bind(micros(now))
+    .execute(tx)
+    .await
+    .doing("queue a job")?;
+    Ok(())
+}
+
+fn deadline(now: DateTime<Utc>) -> DateTime<Utc> {
+    now + TimeDelta::seconds(i64::from(LEASE_SECONDS))
+}
+
+async fn leased(tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError> {
+    let row: JobRow = query_as(
+        "SELECT j.id AS job, j.attempt, j.run, r.secret, j.candidate, j.stage, j.round, \
+         t.bundle, c.file, c.source, c.configuration FROM jobs j \
+         JOIN candidates c ON c.id = j.candidate JOIN runs r ON r.id = j.run \
+         JOIN tasks t ON t.content = r.task_content WHERE j.id = $1",
+    )
+    .bind(job.uuid())
+    .fetch_one(&mut *tx)
+    .await
+    .doing("read a job")?;
+    let run = RunId::from(row.run);
+    let candidate = CandidateId::from(row.candidate);
+    let place = Place::new("jobs", job);
+    let stage = place.word("stage", &row.stage)?;
+    let rival = match stage {
+        EvaluationStage::Baseline => None,
+        EvaluationStage::Search => judgements::best(tx, run).await?,
+        EvaluationStage::Confirmation => judgements::baseline(tx, run).await?,
+    };
+    let incumbent = match rival {
+        Some(rival) => judgements::timing(tx, rival).await?,
+        None => None,
+    };
+    Ok(LeasedJob {
+        job: JobId::from(row.job),
+        attempt: row.attempt,
+        run,
+        secret: runs::key(&Place::new("runs", run), &row.secret)?,
+        candidate,
+        stage,
+        round: place.number("round", row.round)?,
+        bundle: Place::new("tasks", run).json("bundle", &row.bundle)?,
+        file: row.file,
+        source: row.source,
+        configuration: Place::new("candidates", candidate)
+            .json("configuration", &row.configuration)?,
+        incumbent,
+    })
+}
+
+/// Whether an evaluation is about what was lent; its speedup over the baseline if it was
+/// accepted, or what is wrong with it.
+async fn examine(
+    tx: &mut Connection,
+    held: &Held,
+    row: &ReportedRow,
+    evaluation: &Evaluation,
+) -> Result<Result<Option<f64>, String>, StoreError> {
+    let version: Digest = row
+        .version
+        .parse()
+        .map_err(|error: domain::digest::DigestError| {
+            Place::new("tasks", held.run).wrong("version", error)
+        })?;
+    let reported = evaluation.candidate_digest.map(|digest| digest.to_string());
+    let accepted = evaluation.verdict.acceptance();
+    if evaluation.evaluator != EVALUATOR_VERSION {
+        let found = evaluation.evaluator;
+        return Ok(Err(format!("it speaks version {found} of the protocol")));
+    }
+    if evaluation.stage != held.stage {
+        return Ok(Err("it answers another stage".to_owned()));
+    }
+    if evaluation.task_version != version {
+        return Ok(Err("it is about another version of the task".to_owned()));
+    }
+    if reported != row.digest && (reported.is_some() || accepted.is_some()) {
+        return Ok(Err("it is about another candidate's code".to_owned()));
+    }
+    let Some(acceptance) = accepted else {
+        return Ok(Ok(None));
+    };
+    if evaluation.device.is_none() {
+        return Ok(Err("it accepts without naming a device".to_owned()));
+    }
+    let cases = acceptance.timing.cases();
+    if cases.is_empty() || cases.iter().any(|(_, us)| !(us.is_finite() && *us > 0.0)) {
+        return Ok(Err(
+            "it accepts without a positive time for each case".to_owned()
+        ));
+    }
+    if held.stage == EvaluationStage::Baseline {
+        return Ok(Ok(Some(1.0)));
+    }
+    let baseline = match judgements::baseline(tx, held.run).await? {
+        Some(baseline) => judgements::timing(tx, baseline).await?,
+        None => None,
+    };
+    Ok(baseline
+        .and_then(|baseline| acceptance.timing.speedup_over(&baseline))
+        .map(Some)
+        .ok_or_else(|| {
+            "its times cannot be compared with the baseline's: another device, model or set of \
+             cases"
+                .to_owned()
+        }))
+}
+
+/// From the baseline on, a run's times come from one kind of device.
+async fn pin_device(
+    tx: &mut Connection,
+    run: RunId,
+    evaluation: &Evaluation,
+) -> Result<(), StoreError> {
+    let name = evaluation
+        .device
+        .as_ref()
+        .map(|device| device.name.as_str());
+    query("UPDATE runs SET device = COALESCE(device, $2) WHERE id = $1")
+        .bind(run.uuid())
+        .bind(name)
+        .execute(tx)
+        .await
+        .doing("record the run's device")?;
+    Ok(())
+}

@@ -1,0 +1,275 @@
+//! Recording what was learned of a candidate: the evaluation with its evidence, what lists repeat
+//! of it, and who is told.
+
+use chrono::{DateTime, Utc};
+use domain::api::EventKind;
+use domain::candidate::Idea;
+use domain::evaluation::{Evaluation, EvaluationStage};
+use domain::id::{CandidateId, EvaluationId, InsightId, JobId, RunId, WorkerId};
+use domain::task::GateSubject;
+use domain::timing::Timing;
+use domain::verdict::VerdictKind;
+use sqlx::{query, query_as, query_scalar};
+use uuid::Uuid;
+
+use crate::error::Doing;
+use crate::rows::{Place, json, micros, stage_word};
+use crate::{Connection, Store, StoreError, events};
+
+/// An evaluation on its way into the records.
+pub(crate) struct Judgement<'a> {
+    pub(crate) id: EvaluationId,
+    pub(crate) run: RunId,
+    pub(crate) candidate: CandidateId,
+    /// The job with its attempt and worker; none if no worker was needed.
+    pub(crate) job: Option<(JobId, i64, Option<WorkerId>)>,
+    pub(crate) evaluation: &'a Evaluation,
+    /// Baseline's time over the candidate's, if it was accepted.
+    pub(crate) speedup: Option<f64>,
+}
+
+/// Records an evaluation, and for all but confirmations what follows from it for the candidate.
+pub(crate) async fn record(
+    tx: &mut Connection,
+    judgement: &Judgement<'_>,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let evaluation = judgement.evaluation;
+    let timing = evaluation
+        .verdict
+        .acceptance()
+        .map(|acceptance| &acceptance.timing);
+    let mut unmet_gates: Vec<GateSubject> = Vec::new();
+    let mut unmet_phases: Vec<&str> = Vec::new();
+    for gate in evaluation.gates.iter().filter(|gate| !gate.met) {
+        unmet_gates.push(gate.subject);
+        unmet_phases.extend(gate.phase.as_deref());
+    }
+    unmet_gates.sort_unstable();
+    unmet_gates.dedup();
+    unmet_phases.sort_unstable();
+    unmet_phases.dedup();
+    let (job, attempt, worker) = match judgement.job {
+        Some((job, attempt, worker)) => (Some(job.uuid()), attempt, worker.map(WorkerId::uuid)),
+        None => (None, 0, None),
+    };
+    query(
+        "INSERT INTO evaluations (id, run, candidate, job, stage, worker, attempt, evidence, \
+         verdict, summary, line, speedup, time_us, modelled, promotable, unmet_gates, \
+         unmet_phases, created_at) VALUES \
+         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+    )
+    .bind(judgement.id.uuid())
+    .bind(judgement.run.uuid())
+    .bind(judgement.candidate.uuid())
+    .bind(job)
+    .bind(stage_word(evaluation.stage))
+    .bind(worker)
+    .bind(attempt)
+    .bind(json(evaluation))
+    .bind(evaluation.verdict.kind().as_str())
+    .bind(evaluation.verdict.to_string())
+    .bind(evaluation.verdict.line().map(i64::from))
+    .bind(judgement.speedup)
+    .bind(timing.map(Timing::geomean_us))
+    .bind(i64::from(timing.is_some_and(Timing::is_modelled)))
+    .bind(i64::from(evaluation.promotable()))
+    .bind(json(&unmet_gates))
+    .bind(json(&unmet_phases))
+    .bind(micros(now))
+    .execute(&mut *tx)
+    .await
+    .doing("record an evaluation")?;
+    if evaluation.stage == EvaluationStage::Confirmation {
+        return Ok(());
+    }
+    query("UPDATE candidates SET state = 'evaluated' WHERE id = $1")
+        .bind(judgement.candidate.uuid())
+        .execute(&mut *tx)
+        .await
+        .doing("mark a candidate evaluated")?;
+    announce(tx, judgement.run, judgement.candidate, now).await
+}
+
+/// Tells that a candidate, and every duplicate of it, has its verdict.
+async fn announce(
+    tx: &mut Connection,
+    run: RunId,
+    candidate: CandidateId,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let duplicates: Vec<Uuid> =
+        query_scalar("SELECT id FROM candidates WHERE duplicate_of = $1 ORDER BY ordinal")
+            .bind(candidate.uuid())
+            .fetch_all(&mut *tx)
+            .await
+            .doing("find the duplicates")?;
+    let best = best(tx, run).await?;
+    tell(tx, run, candidate, candidate, best == Some(candidate), now).await?;
+    for duplicate in duplicates {
+        tell(tx, run, CandidateId::from(duplicate), candidate, false, now).await?;
+    }
+    Ok(())
+}
+
+/// Tells that a new duplicate has a verdict, if its original has.
+pub(crate) async fn announce_duplicate(
+    tx: &mut Connection,
+    run: RunId,
+    duplicate: CandidateId,
+    original: CandidateId,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let judged: Option<i64> =
+        query_scalar("SELECT 1 FROM candidates WHERE id = $1 AND state = 'evaluated'")
+            .bind(original.uuid())
+            .fetch_optional(&mut *tx)
+            .await
+            .doing("read the original's state")?;
+    match judged {
+        Some(_) => tell(tx, run, duplicate, original, false, now).await,
+        None => Ok(()),
+    }
+}
+
+async fn tell(
+    tx: &mut Connection,
+    run: RunId,
+    candidate: CandidateId,
+    original: CandidateId,
+    best: bool,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let (ordinal, title, idea, trial): (i64, String, Option<String>, i64) =
+        query_as("SELECT ordinal, title, idea, trial FROM candidates WHERE id = $1")
+            .bind(candidate.uuid())
+            .fetch_one(&mut *tx)
+            .await
+            .doing("read a candidate")?;
+    let (verdict, summary, speedup): (String, String, Option<f64>) = query_as(
+        "SELECT verdict, summary, speedup FROM evaluations \
+         WHERE candidate = $1 AND stage <> 'confirmation'",
+    )
+    .bind(original.uuid())
+    .fetch_one(&mut *tx)
+    .await
+    .doing("read an evaluation")?;
+    let place = Place::new("candidates", candidate);
+    let verdict: VerdictKind = place.word("verdict", &verdict)?;
+    let judged = EventKind::Judged {
+        candidate,
+        ordinal: place.number("ordinal", ordinal)?,
+        title,
+        verdict,
+        summary: summary.clone(),
+        speedup,
+        best,
+    };
+    events::record(tx, run, &judged, now).await?;
+    let Some(idea) = idea.filter(|_| trial == 1) else {
+        return Ok(());
+    };
+    let idea: Idea = place.json("idea", &idea)?;
+    let outcome = match speedup {
+        Some(speedup) => format!("{summary}, {speedup:.2} times the baseline's speed"),
+        None => summary,
+    };
+    // The id only has to be unique: the candidate's own is.
+    let id = InsightId::from(candidate.uuid());
+    query(
+        "INSERT INTO insights (id, run, candidate, idea, outcome, created_at) \
+         VALUES ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(id.uuid())
+    .bind(run.uuid())
+    .bind(candidate.uuid())
+    .bind(idea.title)
+    .bind(outcome)
+    .bind(micros(now))
+    .execute(tx)
+    .await
+    .doing("record an insight")?;
+    Ok(())
+}
+
+/// The fastest accepted candidate whose promotion was neither refused nor taken back; the
+/// earliest of equals.
+pub(crate) async fn best(
+    connection: &mut Connection,
+    run: RunId,
+) -> Result<Option<CandidateId>, StoreError> {
+    let id: Option<Uuid> = query_scalar(
+        "SELECT c.id FROM candidates c JOIN evaluations e ON e.candidate = c.id \
+         WHERE c.run = $1 AND e.stage <> 'confirmation' AND e.speedup IS NOT NULL \
+         AND NOT EXISTS (SELECT 1 FROM promotions p \
+         WHERE p.candidate = c.id AND p.state IN ('refused', 'reverted')) \
+         ORDER BY e.speedup DESC, c.ordinal LIMIT 1",
+    )
+    .bind(run.uuid())
+    .fetch_optional(connection)
+    .await
+    .doing("find the best candidate")?;
+    Ok(id.map(CandidateId::from))
+}
+
+/// The times a candidate was accepted with.
+pub(crate) async fn timing(
+    connection: &mut Connection,
+    candidate: CandidateId,
+) -> Result<Option<Timing>, StoreError> {
+    let evidence: Option<String> = query_scalar(
+        "SELECT evidence FROM evaluations WHERE candidate = $1 AND stage <> 'confirmation' \
+         AND verdict = 'accepted'",
+    )
+    .bind(candidate.uuid())
+    .fetch_optional(connection)
+    .await
+    .doing("read an evaluation")?;
+    let Some(evidence) = evidence else {
+        return Ok(None);
+    };
+    let evaluation: Evaluation =
+        Place::new("evaluations", candidate).json("evidence", &evidence)?;
+    Ok(evaluation
+        .verdict
+        .acceptance()
+        .map(|acceptance| acceptance.timing.clone()))
+}
+
+/// The run's generation 0, once it has been proposed.
+pub(crate) async fn baseline(
+    connection: &mut Connection,
+    run: RunId,
+) -> Result<Option<CandidateId>, StoreError> {
+    let id: Option<Uuid> = query_scalar("SELECT id FROM candidates WHERE run = $1 AND ordinal = 0")
+        .bind(run.uuid())
+        .fetch_optional(connection)
+        .await
+        .doing("find the baseline")?;
+    Ok(id.map(CandidateId::from))
+}
+
+impl Store {
+    /// What the run's candidates hoped for, each with what was found, oldest first; the newest
+    /// `limit` of them.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn insights(
+        &self,
+        run: RunId,
+        limit: u32,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        let mut newest: Vec<(String, String)> = query_as(
+            "SELECT i.idea, i.outcome FROM insights i JOIN candidates c ON c.id = i.candidate \
+             WHERE i.run = $1 ORDER BY i.created_at DESC, c.ordinal DESC LIMIT $2",
+        )
+        .bind(run.uuid())
+        .bind(i64::from(limit))
+        .fetch_all(&self.read)
+        .await
+        .doing("read the insights")?;
+        newest.reverse();
+        Ok(newest)
+    }
+}

@@ -1,0 +1,419 @@
+//! How far champions are on their way into a repository. What git says is the engine's business.
+
+use chrono::{DateTime, Utc};
+use domain::api::{EventKind, PromotionState, PromotionTarget, PromotionView, RunState};
+use domain::evaluation::{Evaluation, EvaluationStage};
+use domain::id::{CandidateId, JobId, PromotionId, RunId};
+use sqlx::{query, query_as, query_scalar};
+use uuid::Uuid;
+
+use crate::error::Doing;
+use crate::rows::{Place, micros};
+use crate::{Connection, Store, StoreError, events, jobs, runs};
+
+/// A promotion that waits for the engine: its confirmation or re-check has ended.
+#[derive(Debug, Clone)]
+pub struct OutstandingPromotion {
+    /// As it stands.
+    pub view: PromotionView,
+    /// The run.
+    pub run: RunId,
+    /// Where the winner goes.
+    pub target: PromotionTarget,
+    /// The commit of the winner, if it was made: then a re-check has ended.
+    pub commit: Option<String>,
+    /// What the evaluation says.
+    pub outcome: ConfirmationOutcome,
+}
+
+/// How a confirmation ended.
+#[derive(Debug, Clone)]
+pub enum ConfirmationOutcome {
+    /// With a verdict.
+    Evaluated {
+        /// With its evidence.
+        evaluation: Box<Evaluation>,
+        /// Baseline's time over the candidate's, if it was accepted.
+        speedup: Option<f64>,
+        /// Which confirmation of the candidate it was, from 0.
+        round: u32,
+    },
+    /// Without one: the infrastructure gave up.
+    GivenUp {
+        /// What went wrong last.
+        message: String,
+    },
+}
+
+#[derive(sqlx::FromRow)]
+struct PromotionRow {
+    id: Uuid,
+    run: Uuid,
+    candidate: Uuid,
+    repository: String,
+    branch: String,
+    state: String,
+    state_detail: String,
+    commit_id: Option<String>,
+    revert_id: Option<String>,
+}
+
+impl TryFrom<PromotionRow> for PromotionView {
+    type Error = StoreError;
+
+    fn try_from(row: PromotionRow) -> Result<Self, StoreError> {
+        let id = PromotionId::from(row.id);
+        let place = Place::new("promotions", id);
+        Ok(Self {
+            id,
+            candidate: CandidateId::from(row.candidate),
+            repository: row.repository,
+            branch: row.branch,
+            state: place.promotion_state(
+                &row.state,
+                &row.state_detail,
+                row.commit_id,
+                row.revert_id,
+            )?,
+        })
+    }
+}
+
+impl Store {
+    /// Begins to promote a candidate: queues its confirmation. Beginning again changes nothing.
+    ///
+    /// # Errors
+    /// The run is unknown or over, or the database fails.
+    pub async fn begin_promotion(
+        &self,
+        run: RunId,
+        candidate: CandidateId,
+        branch: &str,
+        now: DateTime<Utc>,
+    ) -> Result<PromotionView, StoreError> {
+        let (id, job) =
+            self.draw(|rng| (PromotionId::generate(now, rng), JobId::generate(now, rng)));
+        let mut tx = self.begin().await?;
+        runs::open_state_of(&mut tx, run, "promote a candidate of").await?;
+        let known: Option<Uuid> =
+            query_scalar("SELECT id FROM promotions WHERE run = $1 AND candidate = $2")
+                .bind(run.uuid())
+                .bind(candidate.uuid())
+                .fetch_optional(&mut *tx)
+                .await
+                .doing("look for the promotion")?;
+        if let Some(known) = known {
+            return view(&mut tx, PromotionId::from(known)).await;
+        }
+        let target = target(&mut tx, run).await?;
+        jobs::enqueue(
+            &mut tx,
+            job,
+            run,
+            candidate,
+            EvaluationStage::Confirmation,
+            now,
+        )
+        .await?;
+        query(
+            "INSERT INTO promotions (id, run, candidate, repository, branch, state, job, \
+             created_at, updated_at) VALUES ($1, $2, $3, $4, $5, 'confirming', $6, $7, $7)",
+        )
+        .bind(id.uuid())
+        .bind(run.uuid())
+        .bind(candidate.uuid())
+        .bind(target.repository)
+        .bind(branch)
+        .bind(job.uuid())
+        .bind(micros(now))
+        .execute(&mut *tx)
+        .await
+        .doing("record a promotion")?;
+        let view = tell(&mut tx, run, id, now).await?;
+        self.commit(tx).await?;
+        Ok(view)
+    }
+
+    /// Queues a further confirmation of the run's committed champion. While one is under way,
+    /// asking again changes nothing.
+    ///
+    /// # Errors
+    /// The run is unknown or has no committed champion, or the database fails.
+    pub async fn begin_recheck(
+        &self,
+        run: RunId,
+        now: DateTime<Utc>,
+    ) -> Result<PromotionView, StoreError> {
+        let job = self.draw(|rng| JobId::generate(now, rng));
+        let mut tx = self.begin().await?;
+        let state = runs::state_of(&mut tx, run).await?;
+        let committed: Option<(Uuid, Uuid, Option<Uuid>)> = query_as(
+            "SELECT id, candidate, job FROM promotions WHERE run = $1 AND state = 'committed' \
+             ORDER BY created_at DESC LIMIT 1",
+        )
+        .bind(run.uuid())
+        .fetch_optional(&mut *tx)
+        .await
+        .doing("find the committed champion")?;
+        let may = matches!(state, RunState::Running | RunState::Completed { .. });
+        let Some((promotion, candidate, underway)) = committed.filter(|_| may) else {
+            return Err(StoreError::WrongState {
+                run,
+                state: format!("{state}, with no committed champion whose jobs may run"),
+                wanted: "re-check the champion of",
+            });
+        };
+        if underway.is_none() {
+            let candidate = CandidateId::from(candidate);
+            let stage = EvaluationStage::Confirmation;
+            jobs::enqueue(&mut tx, job, run, candidate, stage, now).await?;
+            query("UPDATE promotions SET job = $2, updated_at = $3 WHERE id = $1")
+                .bind(promotion)
+                .bind(job.uuid())
+                .bind(micros(now))
+                .execute(&mut *tx)
+                .await
+                .doing("record a re-check")?;
+        }
+        let view = view(&mut tx, PromotionId::from(promotion)).await?;
+        self.commit(tx).await?;
+        Ok(view)
+    }
+
+    /// Promotions whose confirmation or re-check has ended and was not acted on yet.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn outstanding_promotions(&self) -> Result<Vec<OutstandingPromotion>, StoreError> {
+        let mut view = self.view().await?;
+        let rows: Vec<PromotionRow> = query_as(
+            "SELECT p.id, p.run, p.candidate, p.repository, p.branch, p.state, p.state_detail, \
+             p.commit_id, p.revert_id FROM promotions p JOIN jobs j ON j.id = p.job \
+             JOIN runs r ON r.id = p.run WHERE j.state IN ('done', 'parked') \
+             AND p.state IN ('confirming', 'committed') AND r.state <> 'paused' ORDER BY p.id",
+        )
+        .fetch_all(&mut *view)
+        .await
+        .doing("list the open promotions")?;
+        let mut outstanding = Vec::with_capacity(rows.len());
+        for row in rows {
+            let run = RunId::from(row.run);
+            let commit = row.commit_id.clone();
+            let promotion = PromotionView::try_from(row)?;
+            outstanding.push(OutstandingPromotion {
+                run,
+                target: target(&mut view, run).await?,
+                commit,
+                outcome: outcome(&mut view, promotion.id).await?,
+                view: promotion,
+            });
+        }
+        Ok(outstanding)
+    }
+
+    /// Records what became of a promotion or of its re-check; nothing waits for it any more.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn settle_promotion(
+        &self,
+        run: RunId,
+        promotion: PromotionId,
+        state: &PromotionState,
+        now: DateTime<Utc>,
+    ) -> Result<PromotionView, StoreError> {
+        let mut tx = self.begin().await?;
+        set_state(&mut tx, promotion, state, now).await?;
+        // A blocked promotion keeps its confirmation for when someone has fixed the repository.
+        if !matches!(state, PromotionState::Blocked { .. }) {
+            query("UPDATE promotions SET job = NULL WHERE id = $1")
+                .bind(promotion.uuid())
+                .execute(&mut *tx)
+                .await
+                .doing("settle a promotion")?;
+        }
+        let view = tell(&mut tx, run, promotion, now).await?;
+        if let PromotionState::Blocked { reason } = state
+            && !runs::state_of(&mut tx, run).await?.is_over()
+        {
+            let paused = RunState::Paused {
+                reason: reason.clone(),
+            };
+            runs::set_state(&mut tx, run, &paused, now).await?;
+        }
+        self.commit(tx).await?;
+        Ok(view)
+    }
+}
+
+/// Lets blocked promotions of a run try again; with a new confirmation where the last gave up.
+pub(crate) async fn unblock(
+    tx: &mut Connection,
+    run: RunId,
+    job: JobId,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let blocked: Option<(Uuid, Uuid, Option<String>)> = query_as(
+        "SELECT p.id, p.candidate, j.state FROM promotions p LEFT JOIN jobs j ON j.id = p.job \
+         WHERE p.run = $1 AND p.state = 'blocked' ORDER BY p.created_at DESC LIMIT 1",
+    )
+    .bind(run.uuid())
+    .fetch_optional(&mut *tx)
+    .await
+    .doing("find the blocked promotion")?;
+    let Some((promotion, candidate, confirmation)) = blocked else {
+        return Ok(());
+    };
+    if confirmation.as_deref() != Some("done") {
+        let candidate = CandidateId::from(candidate);
+        let stage = EvaluationStage::Confirmation;
+        jobs::enqueue(tx, job, run, candidate, stage, now).await?;
+        query("UPDATE promotions SET job = $2 WHERE id = $1")
+            .bind(promotion)
+            .bind(job.uuid())
+            .execute(&mut *tx)
+            .await
+            .doing("confirm a champion again")?;
+    }
+    let promotion = PromotionId::from(promotion);
+    set_state(tx, promotion, &PromotionState::Confirming, now).await?;
+    tell(tx, run, promotion, now).await.map(drop)
+}
+
+/// Refuses what is not committed yet, because its run ends.
+pub(crate) async fn refuse_open(
+    tx: &mut Connection,
+    run: RunId,
+    reason: &str,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let open: Vec<Uuid> = query_scalar(
+        "SELECT id FROM promotions WHERE run = $1 AND state IN ('confirming', 'blocked')",
+    )
+    .bind(run.uuid())
+    .fetch_all(&mut *tx)
+    .await
+    .doing("find the open promotions")?;
+    for promotion in open {
+        let promotion = PromotionId::from(promotion);
+        let refused = PromotionState::Refused {
+            reason: reason.to_owned(),
+        };
+        set_state(tx, promotion, &refused, now).await?;
+        tell(tx, run, promotion, now).await?;
+    }
+    Ok(())
+}
+
+/// The run's newest promotion.
+pub(crate) async fn newest(
+    connection: &mut Connection,
+    run: RunId,
+) -> Result<Option<PromotionView>, StoreError> {
+    let row: Option<PromotionRow> = query_as(
+        "SELECT id, run, candidate, repository, branch, state, state_detail, commit_id, revert_id \
+         FROM promotions WHERE run = $1 ORDER BY created_at DESC, id DESC LIMIT 1",
+    )
+    .bind(run.uuid())
+    .fetch_optional(connection)
+    .await
+    .doing("read a promotion")?;
+    row.map(PromotionView::try_from).transpose()
+}
+
+async fn view(
+    connection: &mut Connection,
+    promotion: PromotionId,
+) -> Result<PromotionView, StoreError> {
+    let row: PromotionRow = query_as(
+        "SELECT id, run, candidate, repository, branch, state, state_detail, commit_id, revert_id \
+         FROM promotions WHERE id = $1",
+    )
+    .bind(promotion.uuid())
+    .fetch_one(connection)
+    .await
+    .doing("read a promotion")?;
+    row.try_into()
+}
+
+async fn tell(
+    tx: &mut Connection,
+    run: RunId,
+    promotion: PromotionId,
+    now: DateTime<Utc>,
+) -> Result<PromotionView, StoreError> {
+    let view = view(tx, promotion).await?;
+    let moved = EventKind::Promotion {
+        promotion: view.clone(),
+    };
+    events::record(tx, run, &moved, now).await?;
+    Ok(view)
+}
+
+async fn set_state(
+    tx: &mut Connection,
+    promotion: PromotionId,
+    state: &PromotionState,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let (word, detail, commit, revert) = match state {
+        PromotionState::Confirming => ("confirming", "", None, None),
+        PromotionState::Committed { commit } => ("committed", "", Some(commit), None),
+        PromotionState::Reverted { commit, reason } => {
+            ("reverted", reason.as_str(), None, Some(commit))
+        }
+        PromotionState::Refused { reason } => ("refused", reason.as_str(), None, None),
+        PromotionState::Blocked { reason } => ("blocked", reason.as_str(), None, None),
+    };
+    query(
+        "UPDATE promotions SET state = $2, state_detail = $3, \
+         commit_id = COALESCE($4, commit_id), revert_id = COALESCE($5, revert_id), \
+         updated_at = $6 WHERE id = $1",
+    )
+    .bind(promotion.uuid())
+    .bind(word)
+    .bind(detail)
+    .bind(commit)
+    .bind(revert)
+    .bind(micros(now))
+    .execute(tx)
+    .await
+    .doing("change a promotion's state")?;
+    Ok(())
+}
+
+/// Where the run's winner goes.
+pub(crate) async fn target(
+    connection: &mut Connection,
+    run: RunId,
+) -> Result<PromotionTarget, StoreError> {
+    let target: String = query_scalar("SELECT promotion_target FROM runs WHERE id = $1")
+        .bind(run.uuid())
+        .fetch_one(connection)
+        .await
+        .doing("read the promotion target")?;
+    Place::new("runs", run).json("promotion_target", &target)
+}
+
+async fn outcome(
+    connection: &mut Connection,
+    promotion: PromotionId,
+) -> Result<ConfirmationOutcome, StoreError> {
+    let (round, message, evidence, speedup): (i64, String, Option<String>, Option<f64>) = query_as(
+        "SELECT j.round, j.last_error, e.evidence, e.speedup FROM promotions p \
+             JOIN jobs j ON j.id = p.job LEFT JOIN evaluations e ON e.job = j.id WHERE p.id = $1",
+    )
+    .bind(promotion.uuid())
+    .fetch_one(connection)
+    .await
+    .doing("read a confirmation")?;
+    let place = Place::new("evaluations", format!("of promotion {promotion}"));
+    Ok(match evidence {
+        Some(evidence) => ConfirmationOutcome::Evaluated {
+            evaluation: place.json("evidence", &evidence)?,
+            speedup,
+            round: place.number("round", round)?,
+        },
+        None => ConfirmationOutcome::GivenUp { message },
+    })
+}

@@ -1,0 +1,380 @@
+//! Runs: asked for once, then moved from state to state. Only running time counts.
+
+use chrono::{DateTime, Utc};
+use domain::api::{EventKind, PromotionTarget, RunRequest, RunState, RunView};
+use domain::digest::Digest;
+use domain::id::RunId;
+use domain::role::Key;
+use domain::search::StopReason;
+use rand::Rng;
+use sqlx::{query, query_as, query_scalar};
+use uuid::Uuid;
+
+use crate::error::Doing;
+use crate::rows::{Place, json, micros, run_state_columns};
+use crate::{Connection, Store, StoreError, events, promotions, views};
+
+/// A run to be.
+#[derive(Debug, Clone)]
+pub struct NewRun<'a> {
+    /// What was asked for.
+    pub request: &'a RunRequest,
+    /// Where a winner goes.
+    pub promotion: &'a PromotionTarget,
+    /// The same key always gives the same run.
+    pub idempotency_key: Option<&'a str>,
+}
+
+/// A run, and whether this call made it.
+#[derive(Debug, Clone)]
+pub struct CreatedRun {
+    /// The run.
+    pub run: RunView,
+    /// False if the idempotency key had made it before.
+    pub fresh: bool,
+}
+
+impl Store {
+    /// Records a run on the newest task of the requested name.
+    ///
+    /// # Errors
+    /// The task is unknown, the key belongs to another request, or the database fails.
+    pub async fn create_run(
+        &self,
+        new: NewRun<'_>,
+        now: DateTime<Utc>,
+    ) -> Result<CreatedRun, StoreError> {
+        let request = json(new.request);
+        let (id, secret) = self.draw(|rng| {
+            let mut secret = [0_u8; 32];
+            rng.fill_bytes(&mut secret);
+            (RunId::generate(now, rng), Digest::of(secret))
+        });
+        let mut tx = self.begin().await?;
+        if let Some(key) = new.idempotency_key {
+            let known: Option<(Uuid, String)> =
+                query_as("SELECT id, request FROM runs WHERE idempotency_key = $1")
+                    .bind(key)
+                    .fetch_optional(&mut *tx)
+                    .await
+                    .doing("look for the idempotency key")?;
+            if let Some((known, earlier)) = known {
+                if earlier != request {
+                    return Err(StoreError::KeyReused {
+                        key: key.to_owned(),
+                    });
+                }
+                let run = views::run_view(&mut tx, RunId::from(known)).await?;
+                return Ok(CreatedRun { run, fresh: false });
+            }
+        }
+        let content: Option<String> = query_scalar(
+            "SELECT content FROM tasks WHERE name = $1 ORDER BY created_at DESC, content LIMIT 1",
+        )
+        .bind(&new.request.task)
+        .fetch_optional(&mut *tx)
+        .await
+        .doing("look for the task")?;
+        let content = content.ok_or_else(|| StoreError::Unknown {
+            subject: "task",
+            id: new.request.task.clone(),
+        })?;
+        let name = new
+            .request
+            .name
+            .clone()
+            .unwrap_or_else(|| format!("{} {}", new.request.task, new.request.method.as_str()));
+        query(
+            "INSERT INTO runs (id, name, task_content, request, promotion_target, \
+             idempotency_key, secret, device, created_at, updated_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)",
+        )
+        .bind(id.uuid())
+        .bind(name)
+        .bind(content)
+        .bind(request)
+        .bind(json(new.promotion))
+        .bind(new.idempotency_key)
+        .bind(secret.to_string())
+        .bind(new.request.device.as_deref())
+        .bind(micros(now))
+        .execute(&mut *tx)
+        .await
+        .doing("record a run")?;
+        let created = EventKind::RunChanged {
+            state: RunState::Created,
+        };
+        events::record(&mut tx, id, &created, now).await?;
+        let run = views::run_view(&mut tx, id).await?;
+        self.commit(tx).await?;
+        Ok(CreatedRun { run, fresh: true })
+    }
+
+    /// Runs that are neither paused nor over, oldest first.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn active_runs(&self) -> Result<Vec<RunId>, StoreError> {
+        let ids: Vec<Uuid> = query_scalar(
+            "SELECT id FROM runs WHERE state IN ('created', 'checking_baseline', 'running') \
+             ORDER BY id",
+        )
+        .fetch_all(&self.read)
+        .await
+        .doing("list the active runs")?;
+        Ok(ids.into_iter().map(RunId::from).collect())
+    }
+
+    /// Moves an active run on to the state that its candidates have reached. Nothing happens to
+    /// a run that is in that state, paused or over.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn advance(
+        &self,
+        run: RunId,
+        state: &RunState,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let current = state_of(&mut tx, run).await?;
+        let active = matches!(
+            current,
+            RunState::Created | RunState::CheckingBaseline | RunState::Running
+        );
+        if active && current != *state {
+            set_state(&mut tx, run, state, now).await?;
+            self.commit(tx).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends a run as planned, unless it is over.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn finish(
+        &self,
+        run: RunId,
+        reason: StopReason,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        self.advance(run, &RunState::Completed { reason }, now)
+            .await
+    }
+
+    /// Stops a run until someone resumes it. Jobs that workers hold go on to their verdicts.
+    ///
+    /// # Errors
+    /// The run is unknown or over, or the database fails.
+    pub async fn pause(
+        &self,
+        run: RunId,
+        reason: &str,
+        now: DateTime<Utc>,
+    ) -> Result<RunView, StoreError> {
+        let mut tx = self.begin().await?;
+        let current = open_state_of(&mut tx, run, "pause").await?;
+        if !matches!(current, RunState::Paused { .. }) {
+            let paused = RunState::Paused {
+                reason: reason.to_owned(),
+            };
+            set_state(&mut tx, run, &paused, now).await?;
+        }
+        self.done(tx, run).await
+    }
+
+    /// Lets a paused run go on; a promotion that the repository refused is tried again.
+    ///
+    /// # Errors
+    /// The run is unknown or over, or the database fails.
+    pub async fn resume(&self, run: RunId, now: DateTime<Utc>) -> Result<RunView, StoreError> {
+        let new_job = self.draw(|rng| domain::id::JobId::generate(now, rng));
+        let mut tx = self.begin().await?;
+        let current = open_state_of(&mut tx, run, "resume").await?;
+        if matches!(current, RunState::Paused { .. }) {
+            let baseline: Option<String> =
+                query_scalar("SELECT state FROM candidates WHERE run = $1 AND ordinal = 0")
+                    .bind(run.uuid())
+                    .fetch_optional(&mut *tx)
+                    .await
+                    .doing("read the baseline")?;
+            let state = match baseline.as_deref() {
+                None => RunState::Created,
+                Some("evaluated") => RunState::Running,
+                Some(_) => RunState::CheckingBaseline,
+            };
+            set_state(&mut tx, run, &state, now).await?;
+            promotions::unblock(&mut tx, run, new_job, now).await?;
+        }
+        self.done(tx, run).await
+    }
+
+    /// Ends a run now. Its jobs are taken back; what workers still report of them changes
+    /// nothing. Cancelling a run that is over changes nothing.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn cancel(&self, run: RunId, now: DateTime<Utc>) -> Result<RunView, StoreError> {
+        const WHY: &str = "the run was cancelled";
+        let mut tx = self.begin().await?;
+        if !state_of(&mut tx, run).await?.is_over() {
+            query(
+                "UPDATE jobs SET state = 'parked', worker = NULL, deadline = NULL, last_error = $2 \
+                 WHERE run = $1 AND state IN ('queued', 'leased')",
+            )
+            .bind(run.uuid())
+            .bind(WHY)
+            .execute(&mut *tx)
+            .await
+            .doing("take the run's jobs back")?;
+            query(
+                "UPDATE candidates SET state = 'abandoned', state_detail = $2 \
+                 WHERE run = $1 AND state = 'pending'",
+            )
+            .bind(run.uuid())
+            .bind(WHY)
+            .execute(&mut *tx)
+            .await
+            .doing("abandon the run's candidates")?;
+            promotions::refuse_open(&mut tx, run, WHY, now).await?;
+            set_state(&mut tx, run, &RunState::Cancelled, now).await?;
+        }
+        self.done(tx, run).await
+    }
+
+    /// Asks a run to propose nothing more, to promote its champion and to complete.
+    ///
+    /// # Errors
+    /// The run is unknown or over, or the database fails.
+    pub async fn request_finish(
+        &self,
+        run: RunId,
+        now: DateTime<Utc>,
+    ) -> Result<RunView, StoreError> {
+        let mut tx = self.begin().await?;
+        open_state_of(&mut tx, run, "finish").await?;
+        query("UPDATE runs SET finish_requested = 1, updated_at = $2 WHERE id = $1")
+            .bind(run.uuid())
+            .bind(micros(now))
+            .execute(&mut *tx)
+            .await
+            .doing("ask the run to finish")?;
+        self.done(tx, run).await
+    }
+
+    /// Adds the time since the last call to the running time of every active run.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn keep_time(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        query(
+            "UPDATE runs SET elapsed = elapsed + CASE WHEN running_since < $1 \
+             THEN $1 - running_since ELSE 0 END, running_since = $1 \
+             WHERE running_since IS NOT NULL",
+        )
+        .bind(micros(now))
+        .execute(&self.write)
+        .await
+        .doing("keep the runs' time")?;
+        Ok(())
+    }
+
+    /// Starts the clocks of active runs anew: the time since the service stopped was no running
+    /// time.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn restart_clocks(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        query("UPDATE runs SET running_since = $1 WHERE running_since IS NOT NULL")
+            .bind(micros(now))
+            .execute(&self.write)
+            .await
+            .doing("restart the runs' clocks")?;
+        Ok(())
+    }
+
+    async fn done(
+        &self,
+        mut tx: sqlx::Transaction<'static, sqlx::Sqlite>,
+        run: RunId,
+    ) -> Result<RunView, StoreError> {
+        let view = views::run_view(&mut tx, run).await?;
+        self.commit(tx).await?;
+        Ok(view)
+    }
+}
+
+/// The run's secret, the root of its inputs.
+pub(crate) fn key(place: &Place, secret: &str) -> Result<Key, StoreError> {
+    secret
+        .parse()
+        .map(Key)
+        .map_err(|error: domain::digest::DigestError| place.wrong("secret", error))
+}
+
+/// Fails unless the run exists.
+pub(crate) async fn require(connection: &mut Connection, run: RunId) -> Result<(), StoreError> {
+    state_of(connection, run).await.map(drop)
+}
+
+pub(crate) async fn state_of(
+    connection: &mut Connection,
+    run: RunId,
+) -> Result<RunState, StoreError> {
+    let row: Option<(String, String)> =
+        query_as("SELECT state, state_detail FROM runs WHERE id = $1")
+            .bind(run.uuid())
+            .fetch_optional(connection)
+            .await
+            .doing("read a run's state")?;
+    let (state, detail) = row.ok_or_else(|| StoreError::Unknown {
+        subject: "run",
+        id: run.to_string(),
+    })?;
+    Place::new("runs", run).run_state(&state, &detail)
+}
+
+/// The state of a run that is not over.
+pub(crate) async fn open_state_of(
+    connection: &mut Connection,
+    run: RunId,
+    wanted: &'static str,
+) -> Result<RunState, StoreError> {
+    let state = state_of(connection, run).await?;
+    if state.is_over() {
+        return Err(StoreError::WrongState {
+            run,
+            state: state.to_string(),
+            wanted,
+        });
+    }
+    Ok(state)
+}
+
+pub(crate) async fn set_state(
+    tx: &mut Connection,
+    run: RunId,
+    state: &RunState,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let (word, detail) = run_state_columns(state);
+    let running = matches!(state, RunState::CheckingBaseline | RunState::Running);
+    query(
+        "UPDATE runs SET state = $2, state_detail = $3, \
+         elapsed = elapsed + CASE WHEN running_since < $4 THEN $4 - running_since ELSE 0 END, \
+         running_since = $5 WHERE id = $1",
+    )
+    .bind(run.uuid())
+    .bind(word)
+    .bind(detail)
+    .bind(micros(now))
+    .bind(running.then(|| micros(now)))
+    .execute(&mut *tx)
+    .await
+    .doing("change a run's state")?;
+    let changed = EventKind::RunChanged {
+        state: state.clone(),
+    };
+    events::record(tx, run, &changed, now).await
+}

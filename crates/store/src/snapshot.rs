@@ -1,0 +1,179 @@
+//! A run as the search sees it.
+
+use std::time::Duration;
+
+use domain::api::{RunRequest, RunState};
+use domain::digest::Digest;
+use domain::id::{CandidateId, RunId};
+use domain::search::{Entry, PromotionProgress, Standing};
+use sqlx::{query_as, query_scalar};
+use uuid::Uuid;
+
+use crate::error::Doing;
+use crate::rows::Place;
+use crate::{Connection, Store, StoreError};
+
+/// Everything that decides what happens next in a run, read at one moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The run.
+    pub run: RunId,
+    /// What was asked for.
+    pub request: RunRequest,
+    /// Where it stands.
+    pub state: RunState,
+    /// Which content of the task it is about.
+    pub content: Digest,
+    /// Time spent running, as far as it was kept.
+    pub elapsed: Duration,
+    /// Someone asked the run to finish.
+    pub finish_requested: bool,
+    /// Every candidate by ordinal.
+    pub entries: Vec<Entry>,
+    /// How far the promotion of the champion is.
+    pub promotion: PromotionProgress,
+    /// Candidates whose confirmation failed or whose promotion was taken back.
+    pub refused: Vec<CandidateId>,
+}
+
+#[derive(sqlx::FromRow)]
+struct RunRow {
+    request: String,
+    state: String,
+    state_detail: String,
+    task_content: String,
+    elapsed: i64,
+    finish_requested: i64,
+}
+
+#[derive(sqlx::FromRow)]
+struct EntryRow {
+    id: Uuid,
+    parent: Option<Uuid>,
+    operator: String,
+    generation: i64,
+    configuration: String,
+    trial: i64,
+    /// State of the candidate, or of the one it duplicates.
+    state: String,
+    speedup: Option<f64>,
+    promotable: Option<i64>,
+    unmet_phases: Option<String>,
+}
+
+impl TryFrom<EntryRow> for Entry {
+    type Error = StoreError;
+
+    fn try_from(row: EntryRow) -> Result<Self, StoreError> {
+        let id = CandidateId::from(row.id);
+        let place = Place::new("candidates", id);
+        let standing = match row.state.as_str() {
+            "pending" => Standing::Pending,
+            "abandoned" => Standing::Abandoned,
+            "evaluated" => match row.speedup {
+                Some(speedup) => Standing::Accepted {
+                    speedup,
+                    promotable: row.promotable == Some(1),
+                    unmet_phases: place
+                        .json("unmet_phases", row.unmet_phases.as_deref().unwrap_or("[]"))?,
+                },
+                None => Standing::Rejected,
+            },
+            other => return Err(place.wrong("state", format!("{other:?} has no standing"))),
+        };
+        Ok(Self {
+            id,
+            parent: row.parent.map(CandidateId::from),
+            operator: place.json("operator", &row.operator)?,
+            generation: place.number("generation", row.generation)?,
+            configuration: place.json("configuration", &row.configuration)?,
+            standing,
+            trial: row.trial == 1,
+        })
+    }
+}
+
+impl Store {
+    /// Reads what decides a run's next actions.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn snapshot(&self, run: RunId) -> Result<Snapshot, StoreError> {
+        let mut view = self.view().await?;
+        let row: Option<RunRow> = query_as(
+            "SELECT request, state, state_detail, task_content, elapsed, finish_requested \
+             FROM runs WHERE id = $1",
+        )
+        .bind(run.uuid())
+        .fetch_optional(&mut *view)
+        .await
+        .doing("read a run")?;
+        let row = row.ok_or_else(|| StoreError::Unknown {
+            subject: "run",
+            id: run.to_string(),
+        })?;
+        let entries: Vec<EntryRow> = query_as(
+            "SELECT c.id, c.parent, c.operator, c.generation, c.configuration, c.trial, \
+             o.state, e.speedup, e.promotable, e.unmet_phases FROM candidates c \
+             JOIN candidates o ON o.id = COALESCE(c.duplicate_of, c.id) \
+             LEFT JOIN evaluations e ON e.candidate = o.id AND e.stage <> 'confirmation' \
+             WHERE c.run = $1 ORDER BY c.ordinal",
+        )
+        .bind(run.uuid())
+        .fetch_all(&mut *view)
+        .await
+        .doing("read the run's candidates")?;
+        let (promotion, refused) = promotion(&mut view, run).await?;
+        let place = Place::new("runs", run);
+        Ok(Snapshot {
+            run,
+            request: place.json("request", &row.request)?,
+            state: place.run_state(&row.state, &row.state_detail)?,
+            content: row
+                .task_content
+                .parse()
+                .map_err(|error: domain::digest::DigestError| place.wrong("task_content", error))?,
+            elapsed: Duration::from_micros(place.number("elapsed", row.elapsed)?),
+            finish_requested: row.finish_requested == 1,
+            entries: entries
+                .into_iter()
+                .map(Entry::try_from)
+                .collect::<Result<_, _>>()?,
+            promotion,
+            refused,
+        })
+    }
+}
+
+async fn promotion(
+    connection: &mut Connection,
+    run: RunId,
+) -> Result<(PromotionProgress, Vec<CandidateId>), StoreError> {
+    let states: Vec<String> = query_scalar("SELECT state FROM promotions WHERE run = $1")
+        .bind(run.uuid())
+        .fetch_all(&mut *connection)
+        .await
+        .doing("read the promotions")?;
+    let any = |wanted: &[&str]| states.iter().any(|state| wanted.contains(&state.as_str()));
+    let progress = if any(&["confirming", "blocked"]) {
+        PromotionProgress::Underway
+    } else if any(&["committed"]) {
+        PromotionProgress::Committed
+    } else {
+        PromotionProgress::None
+    };
+    // The same code under another name is refused with it.
+    let refused: Vec<Uuid> = query_scalar(
+        "SELECT c.id FROM candidates c JOIN promotions p \
+         ON p.candidate = COALESCE(c.duplicate_of, c.id) \
+         WHERE c.run = $1 AND p.state IN ('refused', 'reverted') ORDER BY c.ordinal",
+    )
+    .bind(run.uuid())
+    .fetch_all(connection)
+    .await
+    .doing("read the refused promotions")?;
+    Ok((
+        progress,
+        refused.into_iter().map(CandidateId::from).collect(),
+    ))
+}

@@ -1,0 +1,141 @@
+//! Tasks by content. A run keeps the content it started with, whatever is uploaded later.
+
+use chrono::{DateTime, Utc};
+use domain::api::TaskView;
+use domain::digest::Digest;
+use domain::task::{Bundle, Task};
+use sqlx::{query, query_as};
+
+use crate::error::Doing;
+use crate::rows::{Place, json, micros};
+use crate::{Store, StoreError};
+
+/// A task as stored.
+#[derive(Debug, Clone)]
+pub struct StoredTask {
+    /// What lists show.
+    pub view: TaskView,
+    /// Its files.
+    pub bundle: Bundle,
+}
+
+#[derive(sqlx::FromRow)]
+struct TaskRow {
+    content: String,
+    view: String,
+    bundle: String,
+}
+
+impl TryFrom<TaskRow> for StoredTask {
+    type Error = StoreError;
+
+    fn try_from(row: TaskRow) -> Result<Self, StoreError> {
+        let place = Place::new("tasks", &row.content);
+        Ok(Self {
+            view: place.json("view", &row.view)?,
+            bundle: place.json("bundle", &row.bundle)?,
+        })
+    }
+}
+
+impl Store {
+    /// Stores a checked task with the files it was read from, as the newest of its name.
+    /// The same files again only become the newest again.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn put_task(
+        &self,
+        task: &Task,
+        bundle: &Bundle,
+        now: DateTime<Utc>,
+    ) -> Result<TaskView, StoreError> {
+        let view = TaskView {
+            name: task.name.clone(),
+            title: task.title.clone(),
+            version: task.version,
+            cases: task.cases.iter().map(|case| case.name.clone()).collect(),
+            playbook: task.playbook.iter().map(|(file, _)| file.clone()).collect(),
+            created_at: now,
+        };
+        let mut tx = self.begin().await?;
+        query(
+            "INSERT INTO tasks (content, name, version, view, bundle, created_at) \
+             VALUES ($1, $2, $3, $4, $5, $6) \
+             ON CONFLICT (content) DO UPDATE SET view = excluded.view, created_at = excluded.created_at",
+        )
+        .bind(content_digest(bundle).to_string())
+        .bind(&view.name)
+        .bind(view.version.to_string())
+        .bind(json(&view))
+        .bind(json(bundle))
+        .bind(micros(now))
+        .execute(&mut *tx)
+        .await
+        .doing("store a task")?;
+        self.commit(tx).await?;
+        Ok(view)
+    }
+
+    /// The newest task of a name.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn task(&self, name: &str) -> Result<Option<StoredTask>, StoreError> {
+        let row: Option<TaskRow> = query_as(
+            "SELECT content, view, bundle FROM tasks WHERE name = $1 \
+             ORDER BY created_at DESC, content LIMIT 1",
+        )
+        .bind(name)
+        .fetch_optional(&self.read)
+        .await
+        .doing("read a task")?;
+        row.map(StoredTask::try_from).transpose()
+    }
+
+    /// The newest task of each name, by name.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn tasks(&self) -> Result<Vec<TaskView>, StoreError> {
+        let rows: Vec<(String, String)> = query_as(
+            "SELECT content, view FROM tasks AS own WHERE NOT EXISTS (SELECT 1 FROM tasks AS newer \
+             WHERE newer.name = own.name AND (newer.created_at > own.created_at \
+             OR (newer.created_at = own.created_at AND newer.content < own.content))) \
+             ORDER BY name LIMIT 1000",
+        )
+        .fetch_all(&self.read)
+        .await
+        .doing("list the tasks")?;
+        rows.iter()
+            .map(|(content, view)| Place::new("tasks", content).json("view", view))
+            .collect()
+    }
+
+    /// The files of a task by the digest of their content.
+    ///
+    /// # Errors
+    /// No such content, or the database fails.
+    pub async fn bundle(&self, content: Digest) -> Result<Bundle, StoreError> {
+        let bundle: Option<String> =
+            sqlx::query_scalar("SELECT bundle FROM tasks WHERE content = $1")
+                .bind(content.to_string())
+                .fetch_optional(&self.read)
+                .await
+                .doing("read a task's files")?;
+        let bundle = bundle.ok_or_else(|| StoreError::Unknown {
+            subject: "task content",
+            id: content.to_string(),
+        })?;
+        Place::new("tasks", content).json("bundle", &bundle)
+    }
+}
+
+fn content_digest(bundle: &Bundle) -> Digest {
+    Digest::of_parts(
+        bundle
+            .files
+            .iter()
+            .flat_map(|(path, text)| [path.as_bytes(), text.as_bytes()]),
+    )
+}

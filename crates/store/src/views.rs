@@ -1,0 +1,421 @@
+//! What clients see: runs, candidates and lineage, put together from rows at one moment.
+
+use std::collections::BTreeMap;
+
+use domain::api::{
+    Best, CandidatePage, CandidateState, CandidateSummary, Lineage, RunPage, RunRequest, RunView,
+};
+use domain::digest::Digest;
+use domain::evaluation::Evaluation;
+use domain::id::{CandidateId, RunId, WorkerId};
+use domain::verdict::VerdictKind;
+use sqlx::{query_as, query_scalar};
+use uuid::Uuid;
+
+use crate::error::Doing;
+use crate::rows::Place;
+use crate::{Connection, Store, StoreError, judgements, promotions, runs};
+
+/// Everything recorded about one candidate.
+#[derive(Debug, Clone)]
+pub struct CandidateRecord {
+    /// The run.
+    pub run: RunId,
+    /// The task's name.
+    pub task: String,
+    /// What lists show.
+    pub summary: CandidateSummary,
+    /// What its file is called.
+    pub file: String,
+    /// The text.
+    pub source: String,
+    /// The primary parent's text.
+    pub parent_source: Option<String>,
+    /// What its author hoped for.
+    pub idea: Option<domain::candidate::Idea>,
+    /// Identity of the code.
+    pub digest: Option<Digest>,
+    /// The evaluation, or that of the candidate it duplicates.
+    pub evaluation: Option<Evaluation>,
+    /// The newest confirmation.
+    pub confirmation: Option<Evaluation>,
+    /// Candidates bred from it.
+    pub children: Vec<CandidateId>,
+}
+
+#[derive(sqlx::FromRow)]
+struct SummaryRow {
+    id: Uuid,
+    ordinal: i64,
+    generation: i64,
+    parent: Option<Uuid>,
+    operator: String,
+    proposer: String,
+    title: String,
+    configuration: String,
+    state: String,
+    state_detail: String,
+    duplicate_of: Option<Uuid>,
+    created_at: i64,
+    worker: Option<Uuid>,
+    progress: Option<String>,
+    verdict: Option<String>,
+    summary: Option<String>,
+    line: Option<i64>,
+    speedup: Option<f64>,
+    time_us: Option<f64>,
+    modelled: Option<i64>,
+    unmet_gates: Option<String>,
+    judged_at: Option<i64>,
+}
+
+impl SummaryRow {
+    fn read(self, best: Option<CandidateId>) -> Result<CandidateSummary, StoreError> {
+        let id = CandidateId::from(self.id);
+        let place = Place::new("candidates", id);
+        let state =
+            match place.candidate_state(&self.state, &self.state_detail, self.duplicate_of)? {
+                CandidateState::Queued => match (self.worker, self.progress) {
+                    (Some(worker), Some(stage)) => CandidateState::Evaluating {
+                        stage,
+                        worker: WorkerId::from(worker),
+                    },
+                    _ => CandidateState::Queued,
+                },
+                other => other,
+            };
+        Ok(CandidateSummary {
+            id,
+            ordinal: place.number("ordinal", self.ordinal)?,
+            generation: place.number("generation", self.generation)?,
+            parents: self.parent.map(CandidateId::from).into_iter().collect(),
+            operator: place.json("operator", &self.operator)?,
+            proposer: self.proposer,
+            title: self.title,
+            configuration: place.json("configuration", &self.configuration)?,
+            state,
+            verdict: self
+                .verdict
+                .map(|word| place.word("verdict", &word))
+                .transpose()?,
+            summary: self.summary,
+            line: self
+                .line
+                .map(|line| place.number("line", line))
+                .transpose()?,
+            speedup: self.speedup,
+            time_us: self.time_us,
+            modelled: self.modelled == Some(1),
+            unmet_gates: place.json("unmet_gates", self.unmet_gates.as_deref().unwrap_or("[]"))?,
+            best: best == Some(id),
+            created_at: place.time("created_at", self.created_at)?,
+            judged_at: self
+                .judged_at
+                .map(|at| place.time("judged_at", at))
+                .transpose()?,
+        })
+    }
+}
+
+/// Selects [`SummaryRow`]s. A duplicate shows its original's evaluation.
+macro_rules! summaries {
+    ($rest:literal) => {
+        concat!(
+            "SELECT c.id, c.ordinal, c.generation, c.parent, c.operator, c.proposer, c.title, \
+             c.configuration, c.state, c.state_detail, c.duplicate_of, c.created_at, \
+             j.worker, j.progress, e.verdict, e.summary, e.line, e.speedup, e.time_us, \
+             e.modelled, e.unmet_gates, e.created_at AS judged_at FROM candidates c \
+             LEFT JOIN evaluations e ON e.candidate = COALESCE(c.duplicate_of, c.id) \
+             AND e.stage <> 'confirmation' \
+             LEFT JOIN jobs j ON j.candidate = c.id AND j.stage <> 'confirmation' \
+             AND j.state = 'leased' ",
+            $rest
+        )
+    };
+}
+
+impl Store {
+    /// A run.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn run(&self, run: RunId) -> Result<Option<RunView>, StoreError> {
+        let mut view = self.view().await?;
+        match run_view(&mut view, run).await {
+            Ok(run) => Ok(Some(run)),
+            Err(StoreError::Unknown { subject: "run", .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Runs older than `before`, newest first.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn runs(&self, before: Option<RunId>, limit: u32) -> Result<RunPage, StoreError> {
+        let mut view = self.view().await?;
+        let ids: Vec<Uuid> = query_scalar(
+            "SELECT id FROM runs WHERE $1 IS NULL OR id < $1 ORDER BY id DESC LIMIT $2",
+        )
+        .bind(before.map(RunId::uuid))
+        .bind(i64::from(limit) + 1)
+        .fetch_all(&mut *view)
+        .await
+        .doing("list the runs")?;
+        let more = ids.len() > limit as usize;
+        let mut runs = Vec::with_capacity(ids.len());
+        for id in ids.into_iter().take(limit as usize) {
+            runs.push(run_view(&mut view, RunId::from(id)).await?);
+        }
+        let next = runs.last().filter(|_| more).map(|last| last.id.to_string());
+        Ok(RunPage { runs, next })
+    }
+
+    /// Candidates with an ordinal above `after`, by ordinal; those of one verdict if asked.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn candidates(
+        &self,
+        run: RunId,
+        verdict: Option<VerdictKind>,
+        after: Option<u32>,
+        limit: u32,
+    ) -> Result<CandidatePage, StoreError> {
+        let mut view = self.view().await?;
+        runs::require(&mut view, run).await?;
+        let rows: Vec<SummaryRow> = query_as(summaries!(
+            "WHERE c.run = $1 AND c.ordinal > $2 AND ($3 IS NULL OR e.verdict = $3) \
+             ORDER BY c.ordinal LIMIT $4"
+        ))
+        .bind(run.uuid())
+        .bind(after.map_or(-1, i64::from))
+        .bind(verdict.map(VerdictKind::as_str))
+        .bind(i64::from(limit) + 1)
+        .fetch_all(&mut *view)
+        .await
+        .doing("list the candidates")?;
+        let more = rows.len() > limit as usize;
+        let best = judgements::best(&mut view, run).await?;
+        let candidates = rows
+            .into_iter()
+            .take(limit as usize)
+            .map(|row| row.read(best))
+            .collect::<Result<Vec<_>, _>>()?;
+        let next = candidates
+            .last()
+            .filter(|_| more)
+            .map(|last| last.ordinal.to_string());
+        Ok(CandidatePage { candidates, next })
+    }
+
+    /// What lists show of one candidate.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn summary(
+        &self,
+        candidate: CandidateId,
+    ) -> Result<Option<CandidateSummary>, StoreError> {
+        let mut view = self.view().await?;
+        summary(&mut view, candidate).await
+    }
+
+    /// The run's candidates, at most `limit`, whose parents are the edges.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn lineage(&self, run: RunId, limit: u32) -> Result<Lineage, StoreError> {
+        let page = self.candidates(run, None, None, limit).await?;
+        Ok(Lineage {
+            truncated: page.next.is_some(),
+            nodes: page.candidates,
+        })
+    }
+
+    /// Everything recorded about a candidate.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn candidate(
+        &self,
+        candidate: CandidateId,
+    ) -> Result<Option<CandidateRecord>, StoreError> {
+        let mut view = self.view().await?;
+        let Some(summary) = summary(&mut view, candidate).await? else {
+            return Ok(None);
+        };
+        let row: RecordRow = query_as(
+            "SELECT c.run, t.name AS task, c.file, c.source, c.idea, c.digest, \
+             (SELECT source FROM candidates WHERE id = c.parent) AS parent_source, \
+             (SELECT evidence FROM evaluations WHERE candidate = COALESCE(c.duplicate_of, c.id) \
+             AND stage <> 'confirmation') AS evaluation, \
+             (SELECT evidence FROM evaluations WHERE candidate = c.id \
+             AND stage = 'confirmation' ORDER BY created_at DESC, id DESC LIMIT 1) AS confirmation \
+             FROM candidates c JOIN runs r ON r.id = c.run \
+             JOIN tasks t ON t.content = r.task_content WHERE c.id = $1",
+        )
+        .bind(candidate.uuid())
+        .fetch_one(&mut *view)
+        .await
+        .doing("read a candidate")?;
+        let children: Vec<Uuid> = query_scalar(
+            "SELECT id FROM candidates WHERE parent = $1 ORDER BY ordinal LIMIT 10000",
+        )
+        .bind(candidate.uuid())
+        .fetch_all(&mut *view)
+        .await
+        .doing("read a candidate's children")?;
+        let place = Place::new("candidates", candidate);
+        let evidence = |column, text: Option<String>| {
+            text.map(|text| Place::new("evaluations", candidate).json(column, &text))
+                .transpose()
+        };
+        Ok(Some(CandidateRecord {
+            run: RunId::from(row.run),
+            task: row.task,
+            summary,
+            file: row.file,
+            source: row.source,
+            parent_source: row.parent_source,
+            idea: row.idea.map(|idea| place.json("idea", &idea)).transpose()?,
+            digest: row
+                .digest
+                .map(|digest| digest.parse())
+                .transpose()
+                .map_err(|error: domain::digest::DigestError| place.wrong("digest", error))?,
+            evaluation: evidence("evidence", row.evaluation)?,
+            confirmation: evidence("evidence", row.confirmation)?,
+            children: children.into_iter().map(CandidateId::from).collect(),
+        }))
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct RecordRow {
+    run: Uuid,
+    task: String,
+    file: String,
+    source: String,
+    idea: Option<String>,
+    digest: Option<String>,
+    parent_source: Option<String>,
+    evaluation: Option<String>,
+    confirmation: Option<String>,
+}
+
+async fn summary(
+    connection: &mut Connection,
+    candidate: CandidateId,
+) -> Result<Option<CandidateSummary>, StoreError> {
+    let run: Option<Uuid> = query_scalar("SELECT run FROM candidates WHERE id = $1")
+        .bind(candidate.uuid())
+        .fetch_optional(&mut *connection)
+        .await
+        .doing("find a candidate")?;
+    let Some(run) = run else {
+        return Ok(None);
+    };
+    let row: SummaryRow = query_as(summaries!("WHERE c.id = $1"))
+        .bind(candidate.uuid())
+        .fetch_one(&mut *connection)
+        .await
+        .doing("read a candidate")?;
+    let best = judgements::best(connection, RunId::from(run)).await?;
+    row.read(best).map(Some)
+}
+
+#[derive(sqlx::FromRow)]
+struct RunRow {
+    name: String,
+    version: String,
+    request: String,
+    state: String,
+    state_detail: String,
+    created_at: i64,
+    updated_at: i64,
+    trials: i64,
+}
+
+pub(crate) async fn run_view(
+    connection: &mut Connection,
+    run: RunId,
+) -> Result<RunView, StoreError> {
+    let row: Option<RunRow> = query_as(
+        "SELECT r.name, t.version, r.request, r.state, r.state_detail, r.created_at, \
+         r.updated_at, (SELECT COUNT(*) FROM candidates WHERE run = r.id AND trial = 1) AS trials \
+         FROM runs r JOIN tasks t ON t.content = r.task_content WHERE r.id = $1",
+    )
+    .bind(run.uuid())
+    .fetch_optional(&mut *connection)
+    .await
+    .doing("read a run")?;
+    let row = row.ok_or_else(|| StoreError::Unknown {
+        subject: "run",
+        id: run.to_string(),
+    })?;
+    let place = Place::new("runs", run);
+    let request: RunRequest = place.json("request", &row.request)?;
+    let tally: Vec<(Option<String>, i64, i64)> = query_as(
+        "SELECT e.verdict, COUNT(*), SUM(CASE WHEN o.state = 'pending' THEN 1 ELSE 0 END) \
+         FROM candidates c JOIN candidates o ON o.id = COALESCE(c.duplicate_of, c.id) \
+         LEFT JOIN evaluations e ON e.candidate = o.id AND e.stage <> 'confirmation' \
+         WHERE c.run = $1 GROUP BY e.verdict",
+    )
+    .bind(run.uuid())
+    .fetch_all(&mut *connection)
+    .await
+    .doing("count the verdicts")?;
+    let mut verdicts = BTreeMap::new();
+    let mut pending = 0;
+    for (verdict, count, waiting) in tally {
+        match verdict {
+            Some(word) => {
+                let kind: VerdictKind = place.word("verdict", &word)?;
+                verdicts.insert(kind, place.number("count", count)?);
+            }
+            None => pending = place.number("count", waiting)?,
+        }
+    }
+    Ok(RunView {
+        id: run,
+        name: row.name,
+        task: request.task,
+        task_version: row
+            .version
+            .parse()
+            .map_err(|error: domain::digest::DigestError| place.wrong("version", error))?,
+        method: request.method,
+        state: place.run_state(&row.state, &row.state_detail)?,
+        budget: request.budget,
+        trials: place.number("trials", row.trials)?,
+        verdicts,
+        pending,
+        best: best(connection, run).await?,
+        promotion: promotions::newest(connection, run).await?,
+        seed: request.seed,
+        created_at: place.time("created_at", row.created_at)?,
+        updated_at: place.time("updated_at", row.updated_at)?,
+    })
+}
+
+async fn best(connection: &mut Connection, run: RunId) -> Result<Option<Best>, StoreError> {
+    let Some(candidate) = judgements::best(connection, run).await? else {
+        return Ok(None);
+    };
+    let (title, speedup, time_us, modelled): (String, f64, f64, i64) = query_as(
+        "SELECT c.title, e.speedup, e.time_us, e.modelled FROM candidates c \
+         JOIN evaluations e ON e.candidate = c.id AND e.stage <> 'confirmation' WHERE c.id = $1",
+    )
+    .bind(candidate.uuid())
+    .fetch_one(connection)
+    .await
+    .doing("read the best candidate")?;
+    Ok(Some(Best {
+        candidate,
+        title,
+        speedup,
+        time_us,
+        modelled: modelled == 1,
+    }))
+}

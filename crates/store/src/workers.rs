@@ -1,0 +1,144 @@
+//! Who evaluates: registrations and signs of life.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use domain::api::WorkerView;
+use domain::evaluation::EVALUATOR_VERSION;
+use domain::id::{CandidateId, WorkerId};
+use domain::lease::{LEASE_SECONDS, Registered, Registration};
+use sqlx::{query, query_as, query_scalar};
+use uuid::Uuid;
+
+use crate::error::Doing;
+use crate::faults::{self, Trouble};
+use crate::rows::{Place, json, micros};
+use crate::{Store, StoreError};
+
+/// How long a silent worker stays on the list.
+const LISTED: TimeDelta = TimeDelta::hours(1);
+
+/// A worker asks for work at least this often while its long poll is open.
+const ALIVE: TimeDelta = TimeDelta::seconds(2 * LEASE_SECONDS as i64);
+
+/// How busy the service is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Workers heard of lately.
+    pub workers: u32,
+    /// Jobs that wait for one.
+    pub queued: u32,
+}
+
+#[derive(sqlx::FromRow)]
+struct WorkerRow {
+    id: Uuid,
+    name: String,
+    device: String,
+    toolchain: String,
+    seen_at: i64,
+    evaluating: Option<Uuid>,
+}
+
+impl Store {
+    /// Records a worker under a new identity. Whatever an earlier one of the same name on the
+    /// same device held goes back to the queue: it has been started anew.
+    ///
+    /// # Errors
+    /// The worker speaks another version of the protocol, or the database fails.
+    pub async fn register(
+        &self,
+        registration: &Registration,
+        now: DateTime<Utc>,
+    ) -> Result<Registered, StoreError> {
+        if registration.evaluator != EVALUATOR_VERSION {
+            return Err(StoreError::WrongEvaluator {
+                found: registration.evaluator,
+                wanted: EVALUATOR_VERSION,
+            });
+        }
+        let id = self.draw(|rng| WorkerId::generate(now, rng));
+        let mut tx = self.begin().await?;
+        let held: Vec<(Uuid, Uuid, Uuid, String)> = query_as(
+            "SELECT j.id, j.run, j.candidate, j.stage FROM jobs j JOIN workers w ON w.id = j.worker \
+             WHERE j.state = 'leased' AND w.name = $1 AND w.device_uuid = $2 ORDER BY j.id",
+        )
+        .bind(&registration.name)
+        .bind(&registration.device.uuid)
+        .fetch_all(&mut *tx)
+        .await
+        .doing("find an earlier worker's leases")?;
+        for row in &held {
+            let loss = Trouble::Loss("its worker was started anew".to_owned());
+            faults::give_back(&mut tx, &faults::held(row)?, loss, now).await?;
+        }
+        query(
+            "INSERT INTO workers (id, name, device_name, device_uuid, device, toolchain, \
+             evaluator, registered_at, seen_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)",
+        )
+        .bind(id.uuid())
+        .bind(&registration.name)
+        .bind(&registration.device.name)
+        .bind(&registration.device.uuid)
+        .bind(json(&registration.device))
+        .bind(&registration.toolchain)
+        .bind(i64::from(registration.evaluator))
+        .bind(micros(now))
+        .execute(&mut *tx)
+        .await
+        .doing("register a worker")?;
+        self.commit(tx).await?;
+        Ok(Registered { worker: id })
+    }
+
+    /// Workers heard of in the last hour, the newest first; at most 200.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn workers(&self, now: DateTime<Utc>) -> Result<Vec<WorkerView>, StoreError> {
+        let rows: Vec<WorkerRow> = query_as(
+            "SELECT id, name, device, toolchain, seen_at, (SELECT j.candidate FROM jobs j \
+             WHERE j.worker = w.id AND j.state = 'leased' ORDER BY j.id LIMIT 1) AS evaluating \
+             FROM workers w WHERE seen_at >= $1 ORDER BY seen_at DESC, id DESC LIMIT 200",
+        )
+        .bind(micros(now - LISTED))
+        .fetch_all(&self.read)
+        .await
+        .doing("list the workers")?;
+        rows.into_iter()
+            .map(|row| {
+                let id = WorkerId::from(row.id);
+                let place = Place::new("workers", id);
+                let seen_at = place.time("seen_at", row.seen_at)?;
+                Ok(WorkerView {
+                    id,
+                    name: row.name,
+                    device: place.json("device", &row.device)?,
+                    toolchain: row.toolchain,
+                    alive: seen_at >= now - ALIVE,
+                    seen_at,
+                    evaluating: row.evaluating.map(CandidateId::from),
+                })
+            })
+            .collect()
+    }
+
+    /// Counts the workers alive and the jobs that wait.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn load(&self, now: DateTime<Utc>) -> Result<Load, StoreError> {
+        let workers: i64 = query_scalar("SELECT COUNT(*) FROM workers WHERE seen_at >= $1")
+            .bind(micros(now - ALIVE))
+            .fetch_one(&self.read)
+            .await
+            .doing("count the workers")?;
+        let queued: i64 = query_scalar("SELECT COUNT(*) FROM jobs WHERE state = 'queued'")
+            .fetch_one(&self.read)
+            .await
+            .doing("count the queued jobs")?;
+        let place = Place::new("workers", "in all");
+        Ok(Load {
+            workers: place.number("count", workers)?,
+            queued: place.number("count", queued)?,
+        })
+    }
+}
