@@ -1,1 +1,124 @@
 //! From counters to a modelled time on a named device, labelled as modelled.
+//!
+//! The model is a pure function of what a launch executed and of the device's data file. It explains and ranks; it is
+//! not a stopwatch, and a [`Modelled`] is its own type so that nobody can mistake it for a measurement. It knows no
+//! source text, no machine state and no other launch.
+//!
+//! Every resource gives a lower bound on the launch's time if nothing else were in the way. Their smooth maximum is
+//! the modelled time: a plain maximum would reward no change to a near-second bottleneck, a sum would deny overlap.
+
+mod occupancy;
+mod terms;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Device;
+use crate::report::Counters;
+
+pub use occupancy::{Footprint, Limiter, Occupancy, occupancy};
+pub use terms::Term;
+
+/// Exponent of the smooth maximum. At 5, two equal bounds cost 15 % more than one, which stands for imperfect overlap.
+const SHARPNESS: f64 = 5.0;
+
+/// A launch as the model needs it.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Blocks per axis.
+    pub grid: [u32; 3],
+    /// What one block takes from its multiprocessor.
+    pub footprint: Footprint,
+}
+
+impl Shape {
+    fn blocks(&self) -> f64 {
+        self.grid
+            .iter()
+            .map(|&blocks| f64::from(blocks))
+            .product::<f64>()
+            .max(1.0)
+    }
+}
+
+/// A modelled time and its explanation. Never a measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Modelled {
+    /// Identifier of the device the time is for.
+    pub device: String,
+    /// How far to trust it: `uncalibrated` until compared with measurements.
+    pub label: String,
+    /// Modelled duration of the launch in microseconds, launch cost included.
+    pub microseconds: f64,
+    /// The launch cost alone.
+    pub launch_microseconds: f64,
+    /// The resource whose bound is the largest (the launch cost included).
+    pub bottleneck: Term,
+    /// The bottleneck's bound as a share of the modelled time.
+    pub share: f64,
+    /// Every resource's bound in microseconds.
+    pub terms: BTreeMap<Term, f64>,
+    /// Residency on one multiprocessor.
+    pub occupancy: Occupancy,
+    /// How often the device must be filled to run all blocks; below one, multiprocessors are idle.
+    pub waves: f64,
+    /// Blocks of the busiest multiprocessor over the mean of all: what the last, partial round costs.
+    pub tail_imbalance: f64,
+}
+
+/// Models one launch on a device.
+///
+/// A kernel of which not one block fits is modelled with one resident block: whether it may launch is for others.
+#[must_use]
+pub fn modelled(counters: &Counters, shape: Shape, device: &Device) -> Modelled {
+    let occupancy = occupancy(shape.footprint, &device.limits);
+    let resident = f64::from(occupancy.blocks_per_multiprocessor.max(1));
+    let multiprocessors = f64::from(device.multiprocessors);
+    let blocks = shape.blocks();
+    let placement = terms::Placement {
+        active: blocks.min(multiprocessors),
+        busiest_share: (blocks / multiprocessors).ceil() / blocks,
+        rounds: (blocks / (multiprocessors * resident)).ceil(),
+    };
+
+    let launch_microseconds = device.launch.microseconds;
+    let mut terms: BTreeMap<Term, f64> = terms::bounds(counters, placement, device)
+        .into_iter()
+        .map(|(term, cycles)| (term, cycles / device.cycles_per_microsecond()))
+        .collect();
+    let execution = smooth_maximum(terms.values().copied());
+    let microseconds = execution + launch_microseconds;
+
+    terms.insert(Term::Launch, launch_microseconds);
+    let (bottleneck, bound) = terms
+        .iter()
+        .map(|(term, bound)| (*term, *bound))
+        .max_by(|(_, left), (_, right)| left.total_cmp(right))
+        .expect("the launch cost is always a term");
+    Modelled {
+        device: device.id.clone(),
+        label: device.label.clone(),
+        microseconds,
+        launch_microseconds,
+        bottleneck,
+        share: bound / microseconds,
+        terms,
+        occupancy,
+        waves: blocks / (multiprocessors * resident),
+        tail_imbalance: placement.busiest_share * multiprocessors,
+    }
+}
+
+/// The norm of order [`SHARPNESS`], scaled so that huge values do not overflow.
+fn smooth_maximum(values: impl Iterator<Item = f64> + Clone) -> f64 {
+    let largest = values.clone().fold(0.0, f64::max);
+    if largest == 0.0 {
+        return 0.0;
+    }
+    let sum: f64 = values.map(|value| (value / largest).powf(SHARPNESS)).sum();
+    largest * sum.powf(1.0 / SHARPNESS)
+}
+
+#[cfg(test)]
+mod tests;

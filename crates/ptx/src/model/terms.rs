@@ -1,0 +1,195 @@
+//! The bounds: for each resource, the cycles a launch needs of it if nothing else were in the way.
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Device;
+use crate::report::{Counters, Tally};
+
+/// Lanes of a warp.
+const LANES: f64 = 32.0;
+/// Bytes of a sector.
+const SECTOR: f64 = 32.0;
+/// Share of PTX moves and of constant or parameter loads that survive in machine code; ptxas folds the others into
+/// the instructions that use them. An estimate from disassembled kernels.
+const SURVIVING_MOVES: f64 = 0.25;
+/// Passes an atomic makes through the second level cache: it reads and writes there.
+const ATOMIC_PASSES: f64 = 2.0;
+
+/// A resource that bounds a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Term {
+    /// The schedulers' issue slots.
+    Issue,
+    /// Single precision units.
+    Fp32,
+    /// Half precision units.
+    Fp16,
+    /// Double precision units.
+    Fp64,
+    /// Integer and logic units.
+    Integer,
+    /// Special function units, with the conversions that share their rate.
+    Special,
+    /// Load-store units.
+    LoadStore,
+    /// Tensor cores.
+    Tensor,
+    /// Shared memory passes, with the shuffles that use the same crossbar.
+    SharedWavefronts,
+    /// Sectors through the first level cache.
+    L1Sectors,
+    /// Bytes through the second level cache.
+    L2Bytes,
+    /// Bytes from and to DRAM.
+    DramBytes,
+    /// One block's dependent chain, once for each round of resident blocks: latency that nothing hides.
+    CriticalPath,
+    /// The fixed cost of a launch.
+    Launch,
+}
+
+/// How the blocks spread over the device.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placement {
+    /// Multiprocessors that have a block.
+    pub active: f64,
+    /// Share of all blocks that the busiest multiprocessor executes.
+    pub busiest_share: f64,
+    /// Rounds of resident blocks.
+    pub rounds: f64,
+}
+
+/// Every resource's bound in core cycles.
+pub(super) fn bounds(
+    counters: &Counters,
+    placement: Placement,
+    device: &Device,
+) -> Vec<(Term, f64)> {
+    let tally = &counters.total;
+    let classes = &tally.classes;
+    let rates = &device.rates;
+    let memory = &device.memory;
+
+    // Work of the busiest multiprocessor: warp instructions over a rate in lanes per clock.
+    let lanes =
+        |instructions: f64, rate: f64| instructions * LANES / rate * placement.busiest_share;
+    let count = |instructions: u64| instructions as f64;
+
+    let accesses = classes.load_global
+        + classes.store_global
+        + classes.load_shared
+        + classes.store_shared
+        + classes.local
+        + classes.atomic_global
+        + classes.atomic_shared
+        + classes.async_copy;
+    let first_level = global_sectors(tally) + tally.local_bytes as f64 / SECTOR;
+
+    vec![
+        (
+            Term::Issue,
+            issued(tally) / rates.warp_instructions * placement.busiest_share,
+        ),
+        (Term::Fp32, lanes(count(classes.fp32), rates.fp32)),
+        (Term::Fp16, lanes(count(classes.fp16), rates.fp16)),
+        (Term::Fp64, lanes(count(classes.fp64), rates.fp64)),
+        (Term::Integer, lanes(count(classes.integer), rates.integer)),
+        (
+            Term::Special,
+            lanes(count(classes.special), rates.special)
+                + lanes(count(classes.conversion), rates.conversion),
+        ),
+        (Term::LoadStore, lanes(count(accesses), rates.load_store)),
+        (
+            Term::Tensor,
+            count(tally.tensor_macs) / rates.tensor_macs * placement.busiest_share,
+        ),
+        (
+            Term::SharedWavefronts,
+            count(tally.shared.wavefronts) / rates.shared_wavefronts * placement.busiest_share
+                + lanes(count(classes.warp), rates.shuffle),
+        ),
+        (
+            Term::L1Sectors,
+            first_level * SECTOR / memory.l1_bytes_per_clock * placement.busiest_share,
+        ),
+        (
+            Term::L2Bytes,
+            second_level_bytes(tally, memory.l1_spatial_hit)
+                / memory
+                    .l2_bytes_per_clock
+                    .min(placement.active * memory.l2_bytes_per_clock_per_multiprocessor),
+        ),
+        (
+            Term::DramBytes,
+            dram_bytes(counters, memory.l2_bytes as f64) / dram_bytes_per_cycle(device),
+        ),
+        (
+            Term::CriticalPath,
+            (placement.rounds - 1.0) * counters.critical_path_mean
+                + counters.critical_path_max as f64,
+        ),
+    ]
+}
+
+/// Machine instructions the schedulers issue, estimated from PTX instructions.
+fn issued(tally: &Tally) -> f64 {
+    let classes = &tally.classes;
+    let folded = classes.moves + classes.constant;
+    let kept = classes.fp32
+        + classes.fp16
+        + classes.fp64
+        + classes.integer
+        + classes.special
+        + classes.conversion
+        + classes.load_global
+        + classes.store_global
+        + classes.load_shared
+        + classes.store_shared
+        + classes.local
+        + classes.atomic_global
+        + classes.atomic_shared
+        + classes.async_copy
+        + classes.tensor
+        + classes.warp
+        + classes.branch
+        + classes.barrier
+        + classes.other;
+    kept as f64 + folded as f64 * SURVIVING_MOVES
+}
+
+fn global_sectors(tally: &Tally) -> f64 {
+    (tally.global.sectors_read + tally.global.sectors_written) as f64
+}
+
+/// Bytes that reach the second level: writes go through; of the reads, the first level cache catches a share of the
+/// sectors beyond the perfectly packed ones, because strided walks come back to them.
+fn second_level_bytes(tally: &Tally, spatial_hit: f64) -> f64 {
+    let global = &tally.global;
+    let packed = global.sectors_read_ideal.min(global.sectors_read) as f64;
+    let scattered = global.sectors_read as f64 - packed;
+    let reads = packed + scattered * (1.0 - spatial_hit);
+    let atomics = tally.classes.atomic_global as f64 * (ATOMIC_PASSES - 1.0);
+    (reads + global.sectors_written as f64 + atomics) * SECTOR
+}
+
+/// Bytes that reach DRAM: every distinct sector once (caches start cold), and of the repeated ones the share that the
+/// second level cache cannot hold.
+fn dram_bytes(counters: &Counters, l2_bytes: f64) -> f64 {
+    let distinct = (counters.unique_sectors_read + counters.unique_sectors_written) as f64;
+    let repeated = (global_sectors(&counters.total) - distinct).max(0.0);
+    let working_set = distinct * SECTOR;
+    let missed = if working_set > l2_bytes {
+        1.0 - l2_bytes / working_set
+    } else {
+        0.0
+    };
+    (distinct + repeated * missed) * SECTOR
+}
+
+fn dram_bytes_per_cycle(device: &Device) -> f64 {
+    let bytes_per_microsecond =
+        device.memory.dram_gigabytes_per_second * 1e3 * device.memory.dram_efficiency;
+    bytes_per_microsecond / device.cycles_per_microsecond()
+}

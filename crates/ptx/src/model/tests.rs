@@ -1,0 +1,217 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::report::{Classes, GlobalTraffic, SharedTraffic, Tally};
+
+fn l4() -> Device {
+    Device::embedded("l4").expect("embedded")
+}
+
+fn shape(blocks: u32, threads: u32) -> Shape {
+    Shape {
+        grid: [blocks, 1, 1],
+        footprint: Footprint {
+            threads,
+            registers: 64,
+            shared_bytes: 0,
+        },
+    }
+}
+
+/// A launch of `blocks` equal blocks, each with this many of the given instructions and this critical path.
+fn arithmetic(blocks: u64, fp32_per_block: u64, critical_path: u64) -> Counters {
+    Counters {
+        blocks,
+        total: Tally {
+            warp_instructions: blocks * fp32_per_block,
+            classes: Classes {
+                fp32: blocks * fp32_per_block,
+                ..Classes::default()
+            },
+            ..Tally::default()
+        },
+        critical_path_max: critical_path,
+        critical_path_mean: critical_path as f64,
+        ..Counters::default()
+    }
+}
+
+fn streaming(sectors: u64) -> Counters {
+    Counters {
+        total: Tally {
+            global: GlobalTraffic {
+                sectors_read: sectors,
+                sectors_read_ideal: sectors,
+                ..GlobalTraffic::default()
+            },
+            ..Tally::default()
+        },
+        unique_sectors_read: sectors,
+        ..Counters::default()
+    }
+}
+
+#[test]
+fn a_starved_grid_is_bound_by_its_critical_path_and_gains_from_a_split() {
+    // Two blocks of 8 warps walk 4096 keys; split eight ways, sixteen blocks walk 512 keys each and a second, small
+    // launch combines. The split does more work in total and must still win.
+    let whole = modelled(&arithmetic(2, 200_000, 120_000), shape(2, 256), &l4());
+    let split = modelled(&arithmetic(16, 26_000, 15_600), shape(16, 256), &l4());
+    let combine = modelled(&arithmetic(2, 500, 2_000), shape(2, 256), &l4());
+    assert_eq!(whole.bottleneck, Term::CriticalPath);
+    assert!(whole.waves < 0.05, "{}", whole.waves);
+    assert!(split.microseconds + combine.microseconds < whole.microseconds / 3.0);
+}
+
+#[test]
+fn a_full_grid_gains_nothing_from_a_split() {
+    let whole = modelled(&arithmetic(580, 20_000, 12_000), shape(580, 256), &l4());
+    let split = modelled(&arithmetic(4640, 2_600, 1_560), shape(4640, 256), &l4());
+    assert!(split.microseconds > whole.microseconds);
+}
+
+#[test]
+fn the_bottleneck_is_the_resource_that_dominates() {
+    let tally = |edit: fn(&mut Counters)| {
+        let mut counters = Counters::default();
+        edit(&mut counters);
+        modelled(&counters, shape(58, 256), &l4()).bottleneck
+    };
+    assert_eq!(tally(|_| ()), Term::Launch);
+    assert_eq!(tally(|c| c.total.tensor_macs = 1 << 40), Term::Tensor);
+    assert_eq!(tally(|c| c.total.classes.special = 1 << 30), Term::Special);
+    assert_eq!(
+        tally(|c| {
+            c.total.shared = SharedTraffic {
+                wavefronts: 1 << 30,
+                ..SharedTraffic::default()
+            }
+        }),
+        Term::SharedWavefronts
+    );
+    assert_eq!(
+        modelled(&streaming(1 << 28), shape(5800, 256), &l4()).bottleneck,
+        Term::DramBytes
+    );
+}
+
+#[test]
+fn streaming_a_gigabyte_takes_what_the_data_sheet_says() {
+    let time = modelled(&streaming((1 << 30) / 32), shape(5800, 256), &l4());
+    // 1.0737 GB at 85 % of 300 GB/s are 4.21 ms.
+    let expected = 4210.0;
+    assert!((time.terms[&Term::DramBytes] / expected - 1.0).abs() < 0.01);
+    assert!(time.microseconds >= expected && time.microseconds < expected * 1.05);
+    assert!(time.share > 0.9);
+}
+
+#[test]
+fn a_partial_last_round_is_paid_for() {
+    let even = modelled(&arithmetic(58, 1_000_000, 0), shape(58, 1024), &l4());
+    let uneven = modelled(&arithmetic(59, 1_000_000, 0), shape(59, 1024), &l4());
+    assert!((even.tail_imbalance - 1.0).abs() < 1e-9);
+    assert!(uneven.tail_imbalance > 1.9);
+    assert!(uneven.terms[&Term::Fp32] > even.terms[&Term::Fp32] * 1.9);
+}
+
+#[test]
+fn modelled_times_travel_as_json_unchanged() {
+    let time = modelled(&arithmetic(580, 20_000, 12_000), shape(580, 256), &l4());
+    let text = serde_json::to_string(&time).expect("serialises");
+    assert!(text.contains("\"critical_path\""));
+    let back: Modelled = serde_json::from_str(&text).expect("reads");
+    assert_eq!(back.bottleneck, time.bottleneck);
+    assert_eq!(back.label, "uncalibrated");
+}
+
+/// Writes one counter, numbered; the list is every counter the model reads.
+fn counter(counters: &mut Counters, index: usize) -> &mut u64 {
+    let total = &mut counters.total;
+    let classes = &mut total.classes;
+    match index {
+        0 => &mut classes.fp32,
+        1 => &mut classes.fp16,
+        2 => &mut classes.fp64,
+        3 => &mut classes.integer,
+        4 => &mut classes.special,
+        5 => &mut classes.conversion,
+        6 => &mut classes.moves,
+        7 => &mut classes.load_global,
+        8 => &mut classes.store_global,
+        9 => &mut classes.load_shared,
+        10 => &mut classes.store_shared,
+        11 => &mut classes.local,
+        12 => &mut classes.constant,
+        13 => &mut classes.atomic_global,
+        14 => &mut classes.atomic_shared,
+        15 => &mut classes.async_copy,
+        16 => &mut classes.tensor,
+        17 => &mut classes.warp,
+        18 => &mut classes.branch,
+        19 => &mut classes.barrier,
+        20 => &mut classes.other,
+        21 => &mut total.global.sectors_read,
+        22 => &mut total.global.sectors_written,
+        23 => &mut total.shared.wavefronts,
+        24 => &mut total.local_bytes,
+        25 => &mut total.tensor_macs,
+        26 => &mut counters.unique_sectors_read,
+        27 => &mut counters.unique_sectors_written,
+        28 => &mut total.global.sectors_read_ideal,
+        _ => &mut counters.critical_path_max,
+    }
+}
+const COUNTERS: usize = 30;
+
+proptest! {
+    #[test]
+    fn more_of_anything_is_never_faster(
+        values in proptest::collection::vec(0u64..1 << 32, COUNTERS),
+        index in 0..COUNTERS,
+        more in 1u64..1 << 32,
+        blocks in 1u32..5000,
+    ) {
+        let mut counters = Counters::default();
+        for (index, value) in values.iter().enumerate() {
+            *counter(&mut counters, index) = *value;
+        }
+        let before = modelled(&counters, shape(blocks, 128), &l4()).microseconds;
+        *counter(&mut counters, index) += more;
+        let after = modelled(&counters, shape(blocks, 128), &l4()).microseconds;
+        prop_assert!(after >= before * (1.0 - 1e-12), "{before} became {after}");
+    }
+
+    /// Splitting every block in two halves of the same total work never slows the model down.
+    #[test]
+    fn halving_the_blocks_work_is_never_slower(
+        half in 1u64..1 << 20,
+        path in 1u64..1 << 20,
+        blocks in 1u32..5000,
+    ) {
+        let whole = arithmetic(u64::from(blocks), half * 2, path * 2);
+        let split = arithmetic(u64::from(blocks) * 2, half, path);
+        let before = modelled(&whole, shape(blocks, 128), &l4()).microseconds;
+        let after = modelled(&split, shape(blocks * 2, 128), &l4()).microseconds;
+        prop_assert!(after <= before * (1.0 + 1e-12), "{before} became {after}");
+    }
+
+    #[test]
+    fn the_time_is_between_the_largest_bound_and_the_sum(
+        values in proptest::collection::vec(0u64..1 << 40, COUNTERS),
+        blocks in 1u32..100_000,
+    ) {
+        let mut counters = Counters::default();
+        for (index, value) in values.iter().enumerate() {
+            *counter(&mut counters, index) = *value;
+        }
+        for id in Device::embedded_ids() {
+            let device = Device::embedded(id).expect("embedded");
+            let time = modelled(&counters, shape(blocks, 128), &device);
+            let sum: f64 = time.terms.values().sum();
+            let largest = time.terms.values().copied().fold(0.0, f64::max);
+            prop_assert!(time.microseconds >= largest * (1.0 - 1e-12));
+            prop_assert!(time.microseconds <= sum * (1.0 + 1e-12));
+            prop_assert!(time.share > 0.0 && time.share <= 1.0 + 1e-12);
+        }
+    }
+}
