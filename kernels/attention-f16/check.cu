@@ -24,37 +24,46 @@ extern "C" __global__ void check_attention(const __half* q, const __half* k, con
 
     __shared__ double query[D];
     __shared__ double score[D];
+    __shared__ double key_squares[D];  // the longest key that each lane met
     query[lane] = double(__half2float(q[row * D + lane])) * scale;
+    key_squares[lane] = 0.0;
 
     double largest = -INFINITY;
     double mass = 0.0;
     double sum = 0.0;
     double magnitude = 0.0;
-    for (int end = S; end > 0; end -= 64) {
+    for (int end = S; end > 0; end -= D) {
         // Lane = key: the score of key end - 1 - lane.
         const int key = end - 1 - lane;
         __syncthreads();
         if (key >= 0) {
-            const __half* element = k + (head * S + key) * D;
+            const __half* elements = k + (head * S + key) * D;
             double dot = 0.0;
-            for (int d = D - 1; d >= 0; --d) dot = fma(query[d], double(__half2float(element[d])), dot);
+            double squares = 0.0;
+            for (int d = D - 1; d >= 0; --d) {
+                const double element = __half2float(elements[d]);
+                dot = fma(query[d], element, dot);
+                squares = fma(element, element, squares);
+            }
             score[lane] = dot;
+            key_squares[lane] = fmax(key_squares[lane], squares);
         }
         __syncthreads();
 
-        // Lane = channel: all lanes follow the same maximum and mass.
-        const int count = min(64, end);
+        // All lanes follow the same maximum; each key's exponential is taken once for the block.
+        const int count = min(D, end);
         double grown = largest;
         for (int j = 0; j < count; ++j) grown = fmax(grown, score[j]);
+        __syncthreads();
+        if (key >= 0) score[lane] = exp(score[lane] - grown);
+        __syncthreads();
+
+        // Lane = channel.
         const double keep = exp(largest - grown);
         mass *= keep;
         sum *= keep;
         magnitude *= keep;
         largest = grown;
-        // One exponential per key, shared by the block.
-        __syncthreads();
-        if (key >= 0) score[lane] = exp(score[lane] - largest);
-        __syncthreads();
         for (int j = 0; j < count; ++j) {
             const double element = __half2float(v[(head * S + end - 1 - j) * D + lane]);
             mass += score[j];
@@ -63,5 +72,15 @@ extern "C" __global__ void check_attention(const __half* q, const __half* k, con
         }
     }
     o[row * D + lane] = sum / mass;
-    o_scale[row * D + lane] = fmax(magnitude / mass, 0x1p-14);  // as in reference.cu
+
+    // The error's scale, as reference.cu explains it.
+    __syncthreads();
+    double query_squares = 0.0;
+    double longest = 0.0;
+    for (int d = 0; d < D; ++d) {
+        query_squares += query[d] * query[d];
+        longest = fmax(longest, key_squares[d]);
+    }
+    const double growth = 1.0 + 0x1p-12 * sqrt(query_squares * longest);
+    o_scale[row * D + lane] = fmax(magnitude / mass * growth, 0x1p-14);
 }

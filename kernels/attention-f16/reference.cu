@@ -3,23 +3,31 @@
 kernel = "reference_scores"
 grid = ["cdiv(S, 64)", "cdiv(S, 4)", "B * H"]
 block = [64]
-args = ["q", "k", "scores", "S", "scale"]
+args = ["q", "k", "scores", "key_norm", "S", "scale"]
 
 [[launch]]
 kernel = "reference_probabilities"
-grid = ["cdiv(B * H * S, 64)"]
+grid = ["cdiv(S, 64)", "B * H"]
 block = [64]
-args = ["scores", "B", "H", "S"]
+args = ["q", "key_norm", "scores", "growth", "S", "scale"]
 
 [[launch]]
 kernel = "reference_output"
 grid = ["cdiv(S, 4)", "B * H"]
 block = [64]
-args = ["scores", "v", "o", "o_scale", "S"]
+args = ["scores", "growth", "v", "o", "o_scale", "S"]
 
 [workspace.scores]
 dtype = "f64"
 shape = ["B", "H", "S", "S"]
+
+[workspace.key_norm]
+dtype = "f64"
+shape = ["B", "H", "S"]
+
+[workspace.growth]
+dtype = "f64"
+shape = ["B", "H", "S"]
 
 [workspace.o_scale]
 dtype = "f64"
@@ -28,14 +36,19 @@ shape = ["B", "H", "S", "D"]
 // The right answer, in binary64 and in the order of the textbook: all scores, then the softmax of
 // each row, then the weighted sum of the values. The only liberty is that a block handles four
 // rows at once, so that an element of k or v is converted once for the four.
+//
+// Beside each output stands the scale of the error that an honest kernel may make there: the sum
+// over the keys of probability times |v|, grown where scores are large. An f32 score is off by about
+// u_acc |q| |k| scale, whatever its own size, which is also the relative error of its weight and of
+// the mass. The tolerance counts the scale in units of u_out, and 2 u_acc / u_out is 2^-12.
 #include <cuda_fp16.h>
 
 constexpr int D = 64;
 constexpr int ROWS = 4;
 
 // Thread = one key; scores[row][key] = scale * sum_d q[row][d] k[key][d].
-extern "C" __global__ void reference_scores(const __half* q, const __half* k, double* scores, int S,
-                                            float scale) {
+extern "C" __global__ void reference_scores(const __half* q, const __half* k, double* scores,
+                                            double* key_norm, int S, float scale) {
     const size_t head = blockIdx.z;
     const int first_row = blockIdx.y * ROWS;
     const int key = blockIdx.x * 64 + threadIdx.x;
@@ -49,20 +62,26 @@ extern "C" __global__ void reference_scores(const __half* q, const __half* k, do
     if (key >= S) return;
 
     double sum[ROWS] = {};
+    double squares = 0.0;
     for (int d = 0; d < D; ++d) {
         const double element = __half2float(k[(head * S + key) * D + d]);
         for (int r = 0; r < ROWS; ++r) sum[r] += query[r][d] * element;
+        squares += element * element;
     }
     for (int r = 0; r < ROWS && first_row + r < S; ++r) {
         scores[(head * S + first_row + r) * S + key] = sum[r] * scale;
     }
+    if (first_row == 0) key_norm[head * S + key] = sqrt(squares);
 }
 
 // Thread = one row of scores, replaced by its softmax.
-extern "C" __global__ void reference_probabilities(double* scores, int B, int H, int S) {
-    const int row = blockIdx.x * 64 + threadIdx.x;
-    if (row >= B * H * S) return;
-    double* p = scores + size_t(row) * S;
+extern "C" __global__ void reference_probabilities(const __half* q, const double* key_norm,
+                                                   double* scores, double* growth, int S, float scale) {
+    const size_t head = blockIdx.y;
+    const int position = blockIdx.x * 64 + threadIdx.x;
+    if (position >= S) return;
+    const size_t row = head * S + position;
+    double* p = scores + row * S;
 
     double largest = p[0];
     for (int key = 1; key < S; ++key) largest = fmax(largest, p[key]);
@@ -72,11 +91,20 @@ extern "C" __global__ void reference_probabilities(double* scores, int B, int H,
         mass += p[key];
     }
     for (int key = 0; key < S; ++key) p[key] /= mass;
+
+    double squares = 0.0;
+    for (int d = 0; d < D; ++d) {
+        const double element = __half2float(q[row * D + d]);
+        squares += element * element;
+    }
+    double longest = 0.0;
+    for (int key = 0; key < S; ++key) longest = fmax(longest, key_norm[head * S + key]);
+    growth[row] = 1.0 + 0x1p-12 * sqrt(squares) * longest * scale;
 }
 
-// Thread = one channel; o = sum_key p v, and its error scale sum_key p |v|.
-extern "C" __global__ void reference_output(const double* probabilities, const __half* v, double* o,
-                                            double* o_scale, int S) {
+// Thread = one channel; o = sum_key p v.
+extern "C" __global__ void reference_output(const double* probabilities, const double* growth,
+                                            const __half* v, double* o, double* o_scale, int S) {
     const size_t head = blockIdx.y;
     const int first_row = blockIdx.x * ROWS;
     const int channel = threadIdx.x;
@@ -93,8 +121,9 @@ extern "C" __global__ void reference_output(const double* probabilities, const _
         }
     }
     for (int r = 0; r < ROWS && first_row + r < S; ++r) {
-        o[(head * S + first_row + r) * D + channel] = sum[r];
-        // Below the normal numbers of f16 an error is absolute: half of 2^-24, which is u_out 2^-14.
-        o_scale[(head * S + first_row + r) * D + channel] = fmax(magnitude[r], 0x1p-14);
+        const size_t row = head * S + first_row + r;
+        o[row * D + channel] = sum[r];
+        // Below the smallest normal number of f16 the spacing, and so the rounding, is that number's.
+        o_scale[row * D + channel] = fmax(magnitude[r] * growth[row], 0x1p-14);
     }
 }

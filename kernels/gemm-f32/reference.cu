@@ -10,8 +10,8 @@ dtype = "f64"
 shape = ["M", "N"]
 ---*/
 // The right answer: the sum of products in binary64, in the order of k. Beside it the sum of the
-// products' magnitudes, to which rounding errors are proportional; below the normal numbers of f32
-// an error is absolute, 2^-126 where they are flushed to zero, which is u_out 2^-102.
+// products' magnitudes, to which rounding errors are proportional; below the smallest normal number of
+// f32 the spacing, and so the rounding, is that number's.
 extern "C" __global__ void reference_gemm(const float* a, const float* b, double* c, double* c_scale,
                                           int M, int N, int K) {
     const int column = blockIdx.x * 16 + threadIdx.x;
@@ -25,5 +25,5 @@ extern "C" __global__ void reference_gemm(const float* a, const float* b, double
         magnitude += fabs(product);
     }
     c[size_t(row) * N + column] = sum;
-    c_scale[size_t(row) * N + column] = fmax(magnitude, 0x1p-102);
+    c_scale[size_t(row) * N + column] = fmax(magnitude, 0x1p-126);
 }

@@ -32,6 +32,6 @@ extern "C" __global__ void check_softmax(const float* x, double* y, double* y_sc
         const double quotient = exp(from[c] - log_sum);
         y[size_t(row) * C + c] = quotient;
         // As in reference.cu.
-        y_scale[size_t(row) * C + c] = fmax(quotient * (1.0 + fabs(from[c] - largest)), 0x1p-102);
+        y_scale[size_t(row) * C + c] = fmax(quotient * (1.0 + fabs(from[c] - largest)), 0x1p-126);
     }
 }

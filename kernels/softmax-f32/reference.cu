@@ -49,8 +49,7 @@ extern "C" __global__ void reference_softmax(const float* x, double* y, double* 
         const double quotient = y[first + c] / mass;
         y[first + c] = quotient;
         // The rounding of x - largest grows with the difference and becomes a relative error of the
-        // exponential. Below the normal numbers of f32 an error is absolute, 2^-126 where they are
-        // flushed to zero, which is u_out 2^-102.
-        y_scale[first + c] = fmax(quotient * (1.0 + fabs(x[first + c] - largest)), 0x1p-102);
+        // exponential. Below the smallest normal number of f32 the spacing is that number's.
+        y_scale[first + c] = fmax(quotient * (1.0 + fabs(x[first + c] - largest)), 0x1p-126);
     }
 }
