@@ -150,6 +150,8 @@ CREATE TABLE promotions (
     -- The commit of the winner, and the one that takes it back.
     commit_id    TEXT,
     revert_id    TEXT,
+    -- As confirmed for the commit.
+    speedup      REAL,
     -- The confirmation or re-check whose outcome is waited for.
     job          BLOB    REFERENCES jobs (id),
     created_at   INTEGER NOT NULL,

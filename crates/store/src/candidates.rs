@@ -68,101 +68,36 @@ impl Store {
         new: &NewCandidate,
         now: DateTime<Utc>,
     ) -> Result<Proposed, StoreError> {
-        let (id, job, evaluation) = self.draw(|rng| {
-            (
-                CandidateId::generate(now, rng),
-                JobId::generate(now, rng),
-                EvaluationId::generate(now, rng),
-            )
-        });
+        let proposed = self
+            .propose_all(run, std::slice::from_ref(new), now)
+            .await?;
+        Ok(proposed[0])
+    }
+
+    /// Records several candidates in order, all or none of them: what was decided together is
+    /// never half done.
+    ///
+    /// # Errors
+    /// As of [`Store::propose`].
+    pub async fn propose_all(
+        &self,
+        run: RunId,
+        new: &[NewCandidate],
+        now: DateTime<Utc>,
+    ) -> Result<Vec<Proposed>, StoreError> {
         let mut tx = self.begin().await?;
         runs::open_state_of(&mut tx, run, "propose a candidate for").await?;
-        let proposal = proposal_key(new);
-        let known: Option<Uuid> =
-            query_scalar("SELECT id FROM candidates WHERE run = $1 AND proposal = $2")
-                .bind(run.uuid())
-                .bind(&proposal)
-                .fetch_optional(&mut *tx)
-                .await
-                .doing("look for the proposal")?;
-        if let Some(known) = known {
-            return Ok(Proposed::Known(CandidateId::from(known)));
-        }
-        if new.trial && !may_charge(&mut tx, run).await? {
-            return Ok(Proposed::OverBudget);
-        }
-        if let Some(parent) = new.parent {
-            require_in_run(&mut tx, parent, run).await?;
-        }
-        let original = original(&mut tx, run, new.digest).await?;
-        let trial = new.trial && !(original.is_some() && new.operator == Operator::Sweep);
-        let ordinal: i64 =
-            query_scalar("SELECT COALESCE(MAX(ordinal) + 1, 0) FROM candidates WHERE run = $1")
-                .bind(run.uuid())
-                .fetch_one(&mut *tx)
-                .await
-                .doing("number a candidate")?;
-        query(
-            "INSERT INTO candidates (id, run, ordinal, generation, parent, operator, proposer, \
-             title, file, source, digest, configuration, idea, trial, proposal, state, \
-             duplicate_of, created_at) VALUES \
-             ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
-        )
-        .bind(id.uuid())
-        .bind(run.uuid())
-        .bind(ordinal)
-        .bind(i64::from(new.generation))
-        .bind(new.parent.map(CandidateId::uuid))
-        .bind(json(&new.operator))
-        .bind(&new.proposer)
-        .bind(&new.title)
-        .bind(&new.file)
-        .bind(&new.source)
-        .bind(new.digest.map(|digest| digest.to_string()))
-        .bind(json(&new.configuration))
-        .bind(new.idea.as_ref().map(json))
-        .bind(i64::from(trial))
-        .bind(proposal)
-        .bind(if original.is_some() {
-            "duplicate"
-        } else {
-            "pending"
-        })
-        .bind(original)
-        .bind(micros(now))
-        .execute(&mut *tx)
-        .await
-        .doing("record a candidate")?;
-        let place = Place::new("candidates", id);
-        let proposed = EventKind::Proposed {
-            candidate: id,
-            ordinal: place.number("ordinal", ordinal)?,
-            title: new.title.clone(),
-        };
-        events::record(&mut tx, run, &proposed, now).await?;
-        if let Some(original) = original {
-            judgements::announce_duplicate(&mut tx, run, id, CandidateId::from(original), now)
-                .await?;
-        } else if let Some(verdict) = &new.verdict {
-            let judgement = Judgement {
-                id: evaluation,
-                run,
-                candidate: id,
-                job: None,
-                evaluation: verdict,
-                speedup: None,
-            };
-            judgements::record(&mut tx, &judgement, now).await?;
-        } else {
-            let stage = if new.operator == Operator::Baseline {
-                EvaluationStage::Baseline
-            } else {
-                EvaluationStage::Search
-            };
-            jobs::enqueue(&mut tx, job, run, id, stage, now).await?;
+        let mut proposed = Vec::with_capacity(new.len());
+        for candidate in new {
+            let ids = self.draw(|rng| Ids {
+                candidate: CandidateId::generate(now, rng),
+                job: JobId::generate(now, rng),
+                evaluation: EvaluationId::generate(now, rng),
+            });
+            proposed.push(propose(&mut tx, run, candidate, &ids, now).await?);
         }
         self.commit(tx).await?;
-        Ok(Proposed::New(id))
+        Ok(proposed)
     }
 
     /// What a candidate's file is called, and its text.
@@ -179,6 +114,107 @@ impl Store {
             .await
             .doing("read a candidate's source")
     }
+}
+
+/// Identities for what a proposal may bring about.
+struct Ids {
+    candidate: CandidateId,
+    job: JobId,
+    evaluation: EvaluationId,
+}
+
+async fn propose(
+    tx: &mut Connection,
+    run: RunId,
+    new: &NewCandidate,
+    ids: &Ids,
+    now: DateTime<Utc>,
+) -> Result<Proposed, StoreError> {
+    let id = ids.candidate;
+    let proposal = proposal_key(new);
+    let known: Option<Uuid> =
+        query_scalar("SELECT id FROM candidates WHERE run = $1 AND proposal = $2")
+            .bind(run.uuid())
+            .bind(&proposal)
+            .fetch_optional(&mut *tx)
+            .await
+            .doing("look for the proposal")?;
+    if let Some(known) = known {
+        return Ok(Proposed::Known(CandidateId::from(known)));
+    }
+    if new.trial && !may_charge(tx, run).await? {
+        return Ok(Proposed::OverBudget);
+    }
+    if let Some(parent) = new.parent {
+        require_in_run(tx, parent, run).await?;
+    }
+    let original = original(tx, run, new.digest).await?;
+    let trial = new.trial && !(original.is_some() && new.operator == Operator::Sweep);
+    let ordinal: i64 =
+        query_scalar("SELECT COALESCE(MAX(ordinal) + 1, 0) FROM candidates WHERE run = $1")
+            .bind(run.uuid())
+            .fetch_one(&mut *tx)
+            .await
+            .doing("number a candidate")?;
+    query(
+        "INSERT INTO candidates (id, run, ordinal, generation, parent, operator, proposer, \
+         title, file, source, digest, configuration, idea, trial, proposal, state, \
+         duplicate_of, created_at) VALUES \
+         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+    )
+    .bind(id.uuid())
+    .bind(run.uuid())
+    .bind(ordinal)
+    .bind(i64::from(new.generation))
+    .bind(new.parent.map(CandidateId::uuid))
+    .bind(json(&new.operator))
+    .bind(&new.proposer)
+    .bind(&new.title)
+    .bind(&new.file)
+    .bind(&new.source)
+    .bind(new.digest.map(|digest| digest.to_string()))
+    .bind(json(&new.configuration))
+    .bind(new.idea.as_ref().map(json))
+    .bind(i64::from(trial))
+    .bind(proposal)
+    .bind(if original.is_some() {
+        "duplicate"
+    } else {
+        "pending"
+    })
+    .bind(original)
+    .bind(micros(now))
+    .execute(&mut *tx)
+    .await
+    .doing("record a candidate")?;
+    let place = Place::new("candidates", id);
+    let proposed = EventKind::Proposed {
+        candidate: id,
+        ordinal: place.number("ordinal", ordinal)?,
+        title: new.title.clone(),
+    };
+    events::record(tx, run, &proposed, now).await?;
+    if let Some(original) = original {
+        judgements::announce_duplicate(tx, run, id, CandidateId::from(original), now).await?;
+    } else if let Some(verdict) = &new.verdict {
+        let judgement = Judgement {
+            id: ids.evaluation,
+            run,
+            candidate: id,
+            job: None,
+            evaluation: verdict,
+            speedup: None,
+        };
+        judgements::record(tx, &judgement, now).await?;
+    } else {
+        let stage = if new.operator == Operator::Baseline {
+            EvaluationStage::Baseline
+        } else {
+            EvaluationStage::Search
+        };
+        jobs::enqueue(tx, ids.job, run, id, stage, now).await?;
+    }
+    Ok(Proposed::New(id))
 }
 
 /// What makes two proposals of a run the same. Submissions are never the same: each was paid for.

@@ -40,7 +40,7 @@ pub use candidates::{NewCandidate, Proposed};
 pub use error::StoreError;
 pub use faults::{MAX_FAULTS, MAX_LOSSES};
 pub use jobs::LeasedJob;
-pub use promotions::{ConfirmationOutcome, OutstandingPromotion};
+pub use promotions::{Committed, ConfirmationOutcome, OutstandingPromotion};
 pub use runs::{CreatedRun, NewRun};
 pub use snapshot::Snapshot;
 pub use tasks::StoredTask;

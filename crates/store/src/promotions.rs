@@ -20,10 +20,21 @@ pub struct OutstandingPromotion {
     pub run: RunId,
     /// Where the winner goes.
     pub target: PromotionTarget,
-    /// The commit of the winner, if it was made: then a re-check has ended.
-    pub commit: Option<String>,
+    /// What was committed, if it was: then a re-check has ended.
+    pub committed: Option<Committed>,
+    /// The commit that the service left at the branch's tip, if it has made any.
+    pub expected_tip: Option<String>,
     /// What the evaluation says.
     pub outcome: ConfirmationOutcome,
+}
+
+/// A winner's commit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Committed {
+    /// The commit.
+    pub commit: String,
+    /// Baseline's time over the winner's, as confirmed for the commit.
+    pub speedup: f64,
 }
 
 /// How a confirmation ended.
@@ -56,6 +67,7 @@ struct PromotionRow {
     state_detail: String,
     commit_id: Option<String>,
     revert_id: Option<String>,
+    speedup: Option<f64>,
 }
 
 impl TryFrom<PromotionRow> for PromotionView {
@@ -188,7 +200,7 @@ impl Store {
         let mut view = self.view().await?;
         let rows: Vec<PromotionRow> = query_as(
             "SELECT p.id, p.run, p.candidate, p.repository, p.branch, p.state, p.state_detail, \
-             p.commit_id, p.revert_id FROM promotions p JOIN jobs j ON j.id = p.job \
+             p.commit_id, p.revert_id, p.speedup FROM promotions p JOIN jobs j ON j.id = p.job \
              JOIN runs r ON r.id = p.run WHERE j.state IN ('done', 'parked') \
              AND p.state IN ('confirming', 'committed') AND r.state <> 'paused' ORDER BY p.id",
         )
@@ -198,17 +210,49 @@ impl Store {
         let mut outstanding = Vec::with_capacity(rows.len());
         for row in rows {
             let run = RunId::from(row.run);
-            let commit = row.commit_id.clone();
+            let committed = row
+                .commit_id
+                .clone()
+                .zip(row.speedup)
+                .map(|(commit, speedup)| Committed { commit, speedup });
             let promotion = PromotionView::try_from(row)?;
             outstanding.push(OutstandingPromotion {
                 run,
                 target: target(&mut view, run).await?,
-                commit,
+                committed,
+                expected_tip: expected_tip(&mut view, run).await?,
                 outcome: outcome(&mut view, promotion.id).await?,
                 view: promotion,
             });
         }
         Ok(outstanding)
+    }
+
+    /// Records the winner's commit with the speedup that its confirmation found.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn commit_promotion(
+        &self,
+        run: RunId,
+        promotion: PromotionId,
+        committed: &Committed,
+        now: DateTime<Utc>,
+    ) -> Result<PromotionView, StoreError> {
+        let mut tx = self.begin().await?;
+        let state = PromotionState::Committed {
+            commit: committed.commit.clone(),
+        };
+        set_state(&mut tx, promotion, &state, now).await?;
+        query("UPDATE promotions SET job = NULL, speedup = $2 WHERE id = $1")
+            .bind(promotion.uuid())
+            .bind(committed.speedup)
+            .execute(&mut *tx)
+            .await
+            .doing("record a commit")?;
+        let view = tell(&mut tx, run, promotion, now).await?;
+        self.commit(tx).await?;
+        Ok(view)
     }
 
     /// Records what became of a promotion or of its re-check; nothing waits for it any more.
@@ -311,8 +355,8 @@ pub(crate) async fn newest(
     run: RunId,
 ) -> Result<Option<PromotionView>, StoreError> {
     let row: Option<PromotionRow> = query_as(
-        "SELECT id, run, candidate, repository, branch, state, state_detail, commit_id, revert_id \
-         FROM promotions WHERE run = $1 ORDER BY created_at DESC, id DESC LIMIT 1",
+        "SELECT id, run, candidate, repository, branch, state, state_detail, commit_id, revert_id, \
+         speedup FROM promotions WHERE run = $1 ORDER BY created_at DESC, id DESC LIMIT 1",
     )
     .bind(run.uuid())
     .fetch_optional(connection)
@@ -326,8 +370,8 @@ async fn view(
     promotion: PromotionId,
 ) -> Result<PromotionView, StoreError> {
     let row: PromotionRow = query_as(
-        "SELECT id, run, candidate, repository, branch, state, state_detail, commit_id, revert_id \
-         FROM promotions WHERE id = $1",
+        "SELECT id, run, candidate, repository, branch, state, state_detail, commit_id, revert_id, \
+         speedup FROM promotions WHERE id = $1",
     )
     .bind(promotion.uuid())
     .fetch_one(connection)
@@ -393,6 +437,22 @@ pub(crate) async fn target(
         .await
         .doing("read the promotion target")?;
     Place::new("runs", run).json("promotion_target", &target)
+}
+
+/// The last commit that the service recorded on the run's branch.
+async fn expected_tip(
+    connection: &mut Connection,
+    run: RunId,
+) -> Result<Option<String>, StoreError> {
+    let tip: Option<String> = query_scalar(
+        "SELECT COALESCE(revert_id, commit_id) FROM promotions \
+         WHERE run = $1 AND commit_id IS NOT NULL ORDER BY updated_at DESC, id DESC LIMIT 1",
+    )
+    .bind(run.uuid())
+    .fetch_optional(connection)
+    .await
+    .doing("find the branch's last commit")?;
+    Ok(tip)
 }
 
 async fn outcome(

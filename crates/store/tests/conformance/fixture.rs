@@ -1,0 +1,275 @@
+//! A small task, candidates and evaluations of it, and a database in a folder of its own.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use domain::api::{PromotionTarget, RunRequest, RunState};
+use domain::candidate::{Idea, KernelSource};
+use domain::device::{Device, DeviceKind, Limits};
+use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
+use domain::id::{CandidateId, RunId, WorkerId};
+use domain::lease::{Receipt, Registration, Report, ReportOutcome};
+use domain::search::{Budget, Method, Operator};
+use domain::task::{Bundle, Task};
+use domain::timing::{ModelledTime, Timing};
+use domain::verdict::{Acceptance, Verdict};
+use store::{LeasedJob, NewCandidate, NewRun, Proposed, Store};
+
+pub const TASK: &str = r#"
+name = "fill"
+title = "Fill a vector"
+[dims]
+N = {}
+[[tensor]]
+name = "y"
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[tolerance]
+class = "f32"
+[[case]]
+name = "only"
+dims = { N = 8 }
+use = ["check", "score"]
+"#;
+
+pub fn kernel(body: &str) -> String {
+    format!(
+        "/*---\n[idea]\ntitle = \"{body}\"\n[[launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [32]\n\
+         args = [\"y\"]\n---*/\n{body}\n"
+    )
+}
+
+pub fn bundle() -> Bundle {
+    let files = [
+        ("task.toml", TASK.to_owned()),
+        ("reference.cu", kernel("reference")),
+        ("check.cu", kernel("check")),
+        ("baseline.cu", kernel("baseline")),
+    ];
+    Bundle {
+        files: files
+            .into_iter()
+            .map(|(path, text)| (path.to_owned(), text))
+            .collect(),
+    }
+}
+
+/// Seconds after the tests' epoch.
+pub fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::days(20_000) + TimeDelta::seconds(seconds)
+}
+
+pub fn device(name: &str) -> Device {
+    Device {
+        name: name.to_owned(),
+        kind: DeviceKind::Emulated,
+        uuid: format!("uuid of {name}"),
+        compute_capability: (8, 9),
+        driver_version: 13_000,
+        memory_bytes: 1 << 34,
+        l2_bytes: 1 << 25,
+        limits: Limits {
+            sm_count: 58,
+            threads_per_block: 1024,
+            block: [1024, 1024, 64],
+            grid: [i32::MAX.cast_unsigned(), 65_535, 65_535],
+            shared_per_block: 49_152,
+            shared_per_block_optin: 101_376,
+            shared_per_sm: 102_400,
+            registers_per_block: 65_536,
+            registers_per_sm: 65_536,
+            threads_per_sm: 1536,
+            blocks_per_sm: 24,
+        },
+    }
+}
+
+pub const DEVICE: &str = "emulated L4";
+
+pub fn request(trials: u32) -> RunRequest {
+    RunRequest {
+        task: "fill".to_owned(),
+        method: Method::External,
+        name: None,
+        budget: Budget {
+            trials,
+            wall_seconds: None,
+        },
+        seed: 1,
+        start: None,
+        device: None,
+        promotion: None,
+    }
+}
+
+pub fn target() -> PromotionTarget {
+    PromotionTarget {
+        repository: "/nowhere".to_owned(),
+        base: None,
+        path: None,
+    }
+}
+
+pub fn candidate(operator: Operator, parent: Option<CandidateId>, body: &str) -> NewCandidate {
+    let source = KernelSource::parse("k.cu", kernel(body)).unwrap();
+    NewCandidate {
+        parent,
+        trial: operator != Operator::Baseline,
+        operator,
+        generation: u32::from(parent.is_some()),
+        proposer: "tests".to_owned(),
+        title: body.to_owned(),
+        file: "k.cu".to_owned(),
+        digest: Some(source.candidate_digest(&BTreeMap::new())),
+        source: source.text().to_owned(),
+        configuration: BTreeMap::new(),
+        idea: Some(Idea {
+            title: body.to_owned(),
+            hypothesis: String::new(),
+            gain: None,
+        }),
+        verdict: None,
+    }
+}
+
+pub fn timing(us: f64) -> Timing {
+    Timing::Modelled {
+        device: "l4".to_owned(),
+        label: "uncalibrated".to_owned(),
+        cases: vec![ModelledTime {
+            case: "only".to_owned(),
+            us,
+            launches: Vec::new(),
+        }],
+    }
+}
+
+pub fn accepted(us: f64) -> Verdict {
+    Verdict::Accepted(Acceptance {
+        timing: timing(us),
+        comparison: None,
+        launch_bound: false,
+    })
+}
+
+/// The evaluation a healthy worker makes of a leased job.
+pub fn evaluation(leased: &LeasedJob, verdict: Verdict) -> Evaluation {
+    let source = KernelSource::parse(&leased.file, leased.source.clone()).unwrap();
+    Evaluation {
+        verdict,
+        evaluator: EVALUATOR_VERSION,
+        stage: leased.stage,
+        task_version: Task::load(&leased.bundle).unwrap().version,
+        candidate_digest: Some(source.candidate_digest(&leased.configuration)),
+        image_digest: None,
+        device: Some(device(DEVICE)),
+        toolchain: Some("NVRTC 13.5".to_owned()),
+        kernels: Vec::new(),
+        gates: Vec::new(),
+        checks: Vec::new(),
+        launches: Vec::new(),
+        diagnostics: Vec::new(),
+        findings: Vec::new(),
+        stages: Vec::new(),
+    }
+}
+
+pub fn report(leased: &LeasedJob, verdict: Verdict) -> Report {
+    Report {
+        attempt: leased.attempt,
+        outcome: ReportOutcome::Evaluated {
+            evaluation: Box::new(evaluation(leased, verdict)),
+        },
+    }
+}
+
+/// A store in a folder that goes with it.
+pub struct Lab {
+    pub store: Store,
+    pub folder: tempfile::TempDir,
+}
+
+impl Lab {
+    pub async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("test.db")).await.unwrap();
+        let bundle = bundle();
+        let task = Task::load(&bundle).unwrap();
+        store.put_task(&task, &bundle, at(0)).await.unwrap();
+        Self { store, folder }
+    }
+
+    /// A second connection to the same file, as after a restart.
+    pub async fn reopen(&self) -> Store {
+        Store::open(self.folder.path().join("test.db"))
+            .await
+            .unwrap()
+    }
+
+    pub async fn run(&self, trials: u32) -> RunId {
+        let new = NewRun {
+            request: &request(trials),
+            promotion: &target(),
+            idempotency_key: None,
+        };
+        self.store.create_run(new, at(1)).await.unwrap().run.id
+    }
+
+    pub async fn worker(&self, name: &str, device_name: &str) -> WorkerId {
+        let registration = Registration {
+            name: name.to_owned(),
+            device: device(device_name),
+            toolchain: "NVRTC 13.5".to_owned(),
+            evaluator: EVALUATOR_VERSION,
+        };
+        self.store
+            .register(&registration, at(1))
+            .await
+            .unwrap()
+            .worker
+    }
+
+    pub async fn propose(&self, run: RunId, new: &NewCandidate) -> CandidateId {
+        match self.store.propose(run, new, at(2)).await.unwrap() {
+            Proposed::New(id) => id,
+            other => panic!("proposed anew, but got {other:?}"),
+        }
+    }
+
+    /// A run whose baseline was accepted with 100 us; the worker that did it, and the baseline.
+    pub async fn running(&self, trials: u32) -> (RunId, WorkerId, CandidateId) {
+        let run = self.run(trials).await;
+        let worker = self.worker("w", DEVICE).await;
+        let baseline = self
+            .propose(run, &candidate(Operator::Baseline, None, "baseline"))
+            .await;
+        let checking = RunState::CheckingBaseline;
+        self.store.advance(run, &checking, at(2)).await.unwrap();
+        let leased = self.lease(worker, at(3)).await.unwrap();
+        assert_eq!(leased.stage, EvaluationStage::Baseline);
+        self.judge(&leased, accepted(100.0)).await;
+        self.store
+            .advance(run, &RunState::Running, at(4))
+            .await
+            .unwrap();
+        (run, worker, baseline)
+    }
+
+    pub async fn lease(&self, worker: WorkerId, now: DateTime<Utc>) -> Option<LeasedJob> {
+        self.store.lease(worker, now).await.unwrap()
+    }
+
+    pub async fn judge(&self, leased: &LeasedJob, verdict: Verdict) {
+        let receipt = self
+            .store
+            .report(leased.job, &report(leased, verdict), at(4))
+            .await;
+        assert_eq!(receipt.unwrap(), Receipt::Accepted);
+    }
+}
+
+/// Six decimals: a geometric mean passes through logarithms.
+pub fn rounded(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}

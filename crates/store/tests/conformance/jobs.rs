@@ -1,0 +1,355 @@
+//! Leases: one holder at a time, fenced by the attempt, lost and found.
+
+use domain::api::{CandidateState, EventKind, RunState};
+use domain::evaluation::EVALUATOR_VERSION;
+use domain::lease::{Receipt, Registration, Renewal, Report, ReportOutcome};
+use domain::search::{Operator, Standing};
+use domain::verdict::{Verdict, VerdictKind};
+use store::{LeasedJob, MAX_FAULTS, MAX_LOSSES, StoreError};
+
+use crate::fixture::{DEVICE, Lab, accepted, at, candidate, device, evaluation, report, timing};
+
+fn renewal(leased: &LeasedJob, stage: &str) -> Renewal {
+    Renewal {
+        attempt: leased.attempt,
+        stage: stage.to_owned(),
+    }
+}
+
+fn faulted(leased: &LeasedJob) -> Report {
+    Report {
+        attempt: leased.attempt,
+        outcome: ReportOutcome::Faulted {
+            message: "no disk".to_owned(),
+        },
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_lent_to_one_worker_with_all_it_needs() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let other = lab.worker("other", DEVICE).await;
+    let id = lab
+        .propose(run, &candidate(Operator::Submit, Some(baseline), "fast"))
+        .await;
+    let leased = lab.lease(worker, at(5)).await.unwrap();
+    assert_eq!((leased.candidate, leased.attempt, leased.round), (id, 1, 0));
+    assert!(leased.source.ends_with("fast\n"));
+    assert_eq!(leased.incumbent, Some(timing(100.0)));
+    assert!(lab.lease(other, at(5)).await.is_none());
+}
+
+#[tokio::test]
+async fn a_late_report_changes_no_row() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let id = lab
+        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let first = lab.lease(worker, at(5)).await.unwrap();
+    assert_eq!(lab.store.expire_leases(at(20)).await.unwrap(), 0);
+    assert_eq!(lab.store.expire_leases(at(21)).await.unwrap(), 1);
+    let stale = lab
+        .store
+        .renew(first.job, &renewal(&first, "run"), at(21))
+        .await;
+    assert_eq!(stale.unwrap(), Receipt::Superseded);
+    assert!(lab.lease(worker, at(21)).await.is_none(), "it backs off");
+    let second = lab.lease(worker, at(22)).await.unwrap();
+    assert_eq!(second.attempt, 2);
+    let late = report(&first, accepted(10.0));
+    let receipt = lab.store.report(first.job, &late, at(23)).await.unwrap();
+    assert_eq!(receipt, Receipt::Superseded);
+    assert!(
+        lab.store
+            .summary(id)
+            .await
+            .unwrap()
+            .unwrap()
+            .verdict
+            .is_none()
+    );
+    lab.judge(&second, accepted(50.0)).await;
+    let again = report(&second, accepted(10.0));
+    let receipt = lab.store.report(second.job, &again, at(24)).await.unwrap();
+    assert_eq!(receipt, Receipt::Superseded);
+    let summary = lab.store.summary(id).await.unwrap().unwrap();
+    assert_eq!(summary.speedup.map(crate::fixture::rounded), Some(2.0));
+}
+
+#[tokio::test]
+async fn a_renewed_lease_lives_on_and_tells_its_stage() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let id = lab
+        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let leased = lab.lease(worker, at(5)).await.unwrap();
+    for (now, stage) in [(15, "compile"), (25, "screen"), (35, "screen")] {
+        let receipt = lab
+            .store
+            .renew(leased.job, &renewal(&leased, stage), at(now))
+            .await;
+        assert_eq!(receipt.unwrap(), Receipt::Accepted);
+        assert_eq!(lab.store.expire_leases(at(now + 14)).await.unwrap(), 0);
+    }
+    let summary = lab.store.summary(id).await.unwrap().unwrap();
+    let evaluating = CandidateState::Evaluating {
+        stage: "screen".to_owned(),
+        worker,
+    };
+    assert_eq!(summary.state, evaluating);
+    let stages = lab
+        .store
+        .events_after(run, 0, 100)
+        .await
+        .unwrap()
+        .into_iter()
+        .filter_map(|event| match event.what {
+            EventKind::Stage { stage, .. } => Some(stage),
+            _ => None,
+        })
+        .collect::<Vec<_>>();
+    assert_eq!(stages, ["compile", "screen"]);
+}
+
+#[tokio::test]
+async fn faults_park_a_job_and_say_why() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let id = lab
+        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let mut now = 5;
+    for attempt in 1..=MAX_FAULTS {
+        let leased = lab.lease(worker, at(now)).await.unwrap();
+        assert_eq!(leased.attempt, i64::from(attempt));
+        let receipt = lab
+            .store
+            .report(leased.job, &faulted(&leased), at(now))
+            .await;
+        assert_eq!(receipt.unwrap(), Receipt::Accepted);
+        now += 60;
+    }
+    assert!(lab.lease(worker, at(now)).await.is_none());
+    let summary = lab.store.summary(id).await.unwrap().unwrap();
+    let abandoned = CandidateState::Abandoned {
+        message: "no disk".to_owned(),
+    };
+    assert_eq!(summary.state, abandoned);
+    let snapshot = lab.store.snapshot(run).await.unwrap();
+    assert_eq!(snapshot.entries[1].standing, Standing::Abandoned);
+    assert_eq!(lab.store.run(run).await.unwrap().unwrap().pending, 0);
+}
+
+#[tokio::test]
+async fn losses_are_forgiven_longer_than_faults_and_hand_backs_for_ever() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let id = lab
+        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let mut now = 5;
+    for _ in 0..2 * MAX_LOSSES {
+        let leased = lab.lease(worker, at(now)).await.unwrap();
+        let back = Report {
+            attempt: leased.attempt,
+            outcome: ReportOutcome::HandedBack,
+        };
+        lab.store.report(leased.job, &back, at(now)).await.unwrap();
+    }
+    for _ in 0..MAX_LOSSES {
+        lab.lease(worker, at(now)).await.unwrap();
+        now += 100;
+        assert_eq!(lab.store.expire_leases(at(now)).await.unwrap(), 1);
+        now += 100;
+    }
+    assert!(lab.lease(worker, at(now)).await.is_none());
+    let summary = lab.store.summary(id).await.unwrap().unwrap();
+    assert!(matches!(summary.state, CandidateState::Abandoned { .. }));
+}
+
+#[tokio::test]
+async fn a_worker_started_anew_frees_what_it_held() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let first = lab.lease(worker, at(5)).await.unwrap();
+    let stranger = lab.worker("stranger", DEVICE).await;
+    assert!(lab.lease(stranger, at(9)).await.is_none());
+    let reborn = lab.worker("w", DEVICE).await;
+    let second = lab.lease(reborn, at(9)).await.unwrap();
+    assert_eq!((first.job, 2), (second.job, second.attempt));
+}
+
+#[tokio::test]
+async fn only_the_device_of_the_baseline_takes_the_runs_jobs() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let silicon = lab.worker("s", "NVIDIA L4").await;
+    assert!(lab.lease(silicon, at(5)).await.is_none());
+    assert!(lab.lease(worker, at(5)).await.is_some());
+}
+
+#[tokio::test]
+async fn nothing_is_evaluated_before_the_baseline_is_accepted() {
+    let lab = Lab::new().await;
+    let run = lab.run(5).await;
+    let worker = lab.worker("w", DEVICE).await;
+    let baseline = lab
+        .propose(run, &candidate(Operator::Baseline, None, "baseline"))
+        .await;
+    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    lab.store
+        .advance(run, &RunState::CheckingBaseline, at(2))
+        .await
+        .unwrap();
+    assert_eq!(lab.lease(worker, at(3)).await.unwrap().candidate, baseline);
+    assert!(lab.lease(worker, at(3)).await.is_none());
+}
+
+#[tokio::test]
+async fn a_report_about_something_else_is_a_fault_of_the_worker() {
+    type Spoil = fn(&mut domain::evaluation::Evaluation);
+    let spoilt: [(Spoil, &str); 6] = [
+        (|e| e.evaluator += 1, "version 2"),
+        (
+            |e| e.stage = domain::evaluation::EvaluationStage::Confirmation,
+            "another stage",
+        ),
+        (
+            |e| e.task_version = domain::digest::Digest::of("x"),
+            "version of the task",
+        ),
+        (|e| e.candidate_digest = None, "another candidate"),
+        (|e| e.device = None, "naming a device"),
+        (
+            |e| {
+                if let Verdict::Accepted(acceptance) = &mut e.verdict {
+                    acceptance.timing = timing(-1.0);
+                }
+            },
+            "positive time",
+        ),
+    ];
+    for (spoil, wanted) in spoilt {
+        let lab = Lab::new().await;
+        let (run, worker, baseline) = lab.running(5).await;
+        let id = lab
+            .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+            .await;
+        let leased = lab.lease(worker, at(5)).await.unwrap();
+        let mut spoilt = evaluation(&leased, accepted(50.0));
+        spoil(&mut spoilt);
+        let report = Report {
+            attempt: leased.attempt,
+            outcome: ReportOutcome::Evaluated {
+                evaluation: Box::new(spoilt),
+            },
+        };
+        let refused = lab.store.report(leased.job, &report, at(6)).await;
+        let refused = refused.unwrap_err();
+        assert!(
+            matches!(refused, StoreError::Mismatch { .. }) && refused.to_string().contains(wanted),
+            "{refused}"
+        );
+        let summary = lab.store.summary(id).await.unwrap().unwrap();
+        assert_eq!(
+            (summary.state, summary.verdict),
+            (CandidateState::Queued, None)
+        );
+    }
+}
+
+#[tokio::test]
+async fn times_of_another_model_are_not_compared() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let leased = lab.lease(worker, at(5)).await.unwrap();
+    let mut verdict = accepted(50.0);
+    if let Verdict::Accepted(acceptance) = &mut verdict
+        && let domain::timing::Timing::Modelled { label, .. } = &mut acceptance.timing
+    {
+        *label = "calibrated".to_owned();
+    }
+    let refused = lab
+        .store
+        .report(leased.job, &report(&leased, verdict), at(6))
+        .await
+        .unwrap_err();
+    assert!(
+        refused.to_string().contains("cannot be compared"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn bad_news_is_recorded_without_a_time() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let id = lab
+        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let leased = lab.lease(worker, at(5)).await.unwrap();
+    lab.judge(
+        &leased,
+        Verdict::LaunchRejected {
+            reason: "grid of 0".to_owned(),
+        },
+    )
+    .await;
+    let summary = lab.store.summary(id).await.unwrap().unwrap();
+    assert_eq!(summary.verdict, Some(VerdictKind::LaunchRejected));
+    assert_eq!(
+        summary.summary.as_deref(),
+        Some("launch rejected: grid of 0")
+    );
+    assert_eq!((summary.speedup, summary.time_us), (None, None));
+    let insights = lab.store.insights(run, 10).await.unwrap();
+    let wanted = ("a".to_owned(), "launch rejected: grid of 0".to_owned());
+    assert_eq!(insights, [wanted]);
+}
+
+#[tokio::test]
+async fn an_unknown_worker_and_one_of_another_version_are_refused() {
+    let lab = Lab::new().await;
+    let known = lab.worker("w", DEVICE).await;
+    let unknown = domain::id::WorkerId::from(domain::id::RunId::from(known.uuid()).uuid());
+    assert!(lab.lease(unknown, at(1)).await.is_none(), "it is the same");
+    let stranger = "00000000-0000-7000-8000-000000000000".parse().unwrap();
+    let refused = lab.store.lease(stranger, at(1)).await.unwrap_err();
+    assert!(matches!(
+        refused,
+        StoreError::Unknown {
+            subject: "worker",
+            ..
+        }
+    ));
+    let registration = Registration {
+        name: "old".to_owned(),
+        device: device(DEVICE),
+        toolchain: String::new(),
+        evaluator: EVALUATOR_VERSION + 1,
+    };
+    let refused = lab.store.register(&registration, at(1)).await.unwrap_err();
+    assert!(refused.to_string().contains("same release"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_silent_worker_is_listed_as_dead_and_then_not_at_all() {
+    let lab = Lab::new().await;
+    lab.worker("w", DEVICE).await;
+    for (now, workers, listed) in [(10, 1, 1), (100, 0, 1), (4000, 0, 0)] {
+        assert_eq!(lab.store.load(at(now)).await.unwrap().workers, workers);
+        let list = lab.store.workers(at(now)).await.unwrap();
+        assert_eq!(list.len(), listed);
+        assert!(list.iter().all(|worker| worker.alive == (workers == 1)));
+    }
+}

@@ -1,0 +1,73 @@
+//! A process that dies anywhere leaves a database that the next one goes on with.
+
+use domain::search::Operator;
+
+use crate::fixture::{Lab, accepted, at, candidate};
+
+#[tokio::test]
+async fn what_was_committed_survives_and_nothing_is_half_done() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(9).await;
+    let id = lab
+        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let leased = lab.lease(worker, at(5)).await.unwrap();
+    let before = lab.store.run(run).await.unwrap().unwrap();
+    // The first process never closes its connections: its end is not an orderly one.
+    let next = lab.reopen().await;
+    assert_eq!(next.run(run).await.unwrap().unwrap(), before);
+    let report = crate::fixture::report(&leased, accepted(50.0));
+    next.report(leased.job, &report, at(6)).await.unwrap();
+    let summary = next.summary(id).await.unwrap().unwrap();
+    assert_eq!(summary.speedup.map(crate::fixture::rounded), Some(2.0));
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_midway_leaves_no_trace() {
+    let lab = Lab::new().await;
+    let (run, _, baseline) = lab.running(9).await;
+    let all = (0..200)
+        .map(|i| candidate(Operator::Submit, Some(baseline), &format!("c{i}")))
+        .map(|mut new| {
+            new.trial = false;
+            new
+        })
+        .collect::<Vec<_>>();
+    for polls in [1, 2, 5, 20, 60] {
+        let mut call = Box::pin(lab.store.propose_all(run, &all, at(5)));
+        for _ in 0..polls {
+            let pending = std::future::poll_fn(|cx| {
+                std::task::Poll::Ready(call.as_mut().poll(cx).is_pending())
+            })
+            .await;
+            assert!(pending, "200 proposals take more than {polls} polls");
+            tokio::task::yield_now().await;
+        }
+        drop(call);
+        let page = lab.store.candidates(run, None, None, 500).await.unwrap();
+        assert_eq!(page.candidates.len(), 1);
+    }
+    let made = lab.store.propose_all(run, &all, at(6)).await.unwrap();
+    assert_eq!(made.len(), 200);
+    let page = lab.store.candidates(run, None, None, 500).await.unwrap();
+    assert_eq!(page.candidates.len(), 201);
+}
+
+#[tokio::test]
+async fn a_row_that_no_version_writes_is_named() {
+    let lab = Lab::new().await;
+    let (run, _, _) = lab.running(9).await;
+    let options =
+        sqlx::sqlite::SqliteConnectOptions::new().filename(lab.folder.path().join("test.db"));
+    let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    sqlx::query("UPDATE candidates SET operator = 'nonsense' WHERE run = $1")
+        .bind(run.uuid())
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    let refused = lab.store.snapshot(run).await.unwrap_err().to_string();
+    assert!(
+        refused.starts_with("read column operator of table candidates, row cand_"),
+        "{refused}"
+    );
+}

@@ -1,0 +1,129 @@
+//! Runs: asked for once, moved from state to state, timed while they run.
+
+use std::time::Duration;
+
+use domain::api::RunState;
+use domain::search::{Operator, StopReason};
+use store::{NewRun, StoreError};
+
+use crate::fixture::{Lab, accepted, at, candidate, request, target};
+
+#[tokio::test]
+async fn the_same_key_gives_the_same_run_and_another_request_is_refused() {
+    let lab = Lab::new().await;
+    let (first, other) = (request(5), request(6));
+    let new = |request| NewRun {
+        request,
+        promotion: &TARGET,
+        idempotency_key: Some("k1"),
+    };
+    static TARGET: std::sync::LazyLock<domain::api::PromotionTarget> =
+        std::sync::LazyLock::new(target);
+    let made = lab.store.create_run(new(&first), at(1)).await.unwrap();
+    let again = lab.store.create_run(new(&first), at(9)).await.unwrap();
+    assert!(made.fresh && !again.fresh);
+    assert_eq!(made.run, again.run);
+    let refused = lab.store.create_run(new(&other), at(9)).await.unwrap_err();
+    assert!(matches!(refused, StoreError::KeyReused { .. }), "{refused}");
+    assert_eq!(lab.store.runs(None, 10).await.unwrap().runs.len(), 1);
+}
+
+#[tokio::test]
+async fn an_unknown_task_is_named() {
+    let lab = Lab::new().await;
+    let mut request = request(5);
+    request.task = "fil".to_owned();
+    let new = NewRun {
+        request: &request,
+        promotion: &target(),
+        idempotency_key: None,
+    };
+    let refused = lab.store.create_run(new, at(1)).await.unwrap_err();
+    assert_eq!(refused.to_string(), "find task fil");
+}
+
+#[tokio::test]
+async fn only_running_time_counts() {
+    let lab = Lab::new().await;
+    let run = lab.run(5).await;
+    let store = &lab.store;
+    let elapsed = async || store.snapshot(run).await.unwrap().elapsed;
+    let checking = RunState::CheckingBaseline;
+    store.advance(run, &checking, at(10)).await.unwrap();
+    store.keep_time(at(14)).await.unwrap();
+    assert_eq!(elapsed().await, Duration::from_secs(4));
+    store.pause(run, "lunch", at(20)).await.unwrap();
+    store.keep_time(at(90)).await.unwrap();
+    assert_eq!(elapsed().await, Duration::from_secs(10));
+    store.resume(run, at(100)).await.unwrap();
+    lab.propose(run, &candidate(Operator::Baseline, None, "baseline"))
+        .await;
+    store.advance(run, &checking, at(100)).await.unwrap();
+    store.keep_time(at(103)).await.unwrap();
+    // The service was down until 200.
+    store.restart_clocks(at(200)).await.unwrap();
+    store
+        .finish(run, StopReason::Requested, at(205))
+        .await
+        .unwrap();
+    assert_eq!(elapsed().await, Duration::from_secs(18));
+    store.keep_time(at(900)).await.unwrap();
+    assert_eq!(elapsed().await, Duration::from_secs(18));
+}
+
+#[tokio::test]
+async fn a_paused_run_lends_nothing_and_resumes_where_it_was() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let paused = lab.store.pause(run, "lunch", at(5)).await.unwrap();
+    assert_eq!(paused.state.to_string(), "paused: lunch");
+    assert!(lab.lease(worker, at(6)).await.is_none());
+    assert!(lab.store.active_runs().await.unwrap().is_empty());
+    let resumed = lab.store.resume(run, at(7)).await.unwrap();
+    assert_eq!(resumed.state, RunState::Running);
+    assert!(lab.lease(worker, at(8)).await.is_some());
+}
+
+#[tokio::test]
+async fn a_run_that_is_over_cannot_be_moved() {
+    let lab = Lab::new().await;
+    let (run, _, _) = lab.running(5).await;
+    lab.store
+        .finish(run, StopReason::Exhausted, at(5))
+        .await
+        .unwrap();
+    for refused in [
+        lab.store.pause(run, "why", at(6)).await,
+        lab.store.resume(run, at(6)).await,
+        lab.store.request_finish(run, at(6)).await,
+    ] {
+        let refused = refused.unwrap_err();
+        assert!(
+            matches!(refused, StoreError::WrongState { .. }),
+            "{refused}"
+        );
+    }
+    let cancelled = lab.store.cancel(run, at(6)).await.unwrap();
+    let reason = StopReason::Exhausted;
+    assert_eq!(cancelled.state, RunState::Completed { reason });
+}
+
+#[tokio::test]
+async fn cancelling_takes_back_what_workers_hold() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let held = lab
+        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let leased = lab.lease(worker, at(5)).await.unwrap();
+    let cancelled = lab.store.cancel(run, at(6)).await.unwrap();
+    assert_eq!(cancelled.state, RunState::Cancelled);
+    assert_eq!(cancelled.pending, 0);
+    let late = crate::fixture::report(&leased, accepted(50.0));
+    let receipt = lab.store.report(leased.job, &late, at(7)).await.unwrap();
+    assert_eq!(receipt, domain::lease::Receipt::Superseded);
+    let summary = lab.store.summary(held).await.unwrap().unwrap();
+    assert_eq!(summary.verdict, None);
+}

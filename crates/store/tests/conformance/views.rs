@@ -1,0 +1,155 @@
+//! What clients see, page by page.
+
+use domain::api::EventKind;
+use domain::search::Operator;
+use domain::task::Task;
+use domain::verdict::{Verdict, VerdictKind};
+
+use crate::fixture::{Lab, accepted, at, bundle, candidate, kernel};
+
+#[tokio::test]
+async fn runs_are_paged_newest_first() {
+    let lab = Lab::new().await;
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        made.push(lab.run(5).await);
+    }
+    // Runs made in the same millisecond are ordered by the random part of their ids.
+    made.sort();
+    made.reverse();
+    let mut seen = Vec::new();
+    let mut before = None;
+    loop {
+        let page = lab.store.runs(before, 2).await.unwrap();
+        seen.extend(page.runs.iter().map(|run| run.id));
+        let Some(next) = page.next else { break };
+        before = Some(next.parse().unwrap());
+    }
+    assert_eq!(seen, made);
+}
+
+#[tokio::test]
+async fn candidates_are_filtered_and_paged_by_ordinal() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(9).await;
+    for (body, us) in [
+        ("a", Some(50.0)),
+        ("b", None),
+        ("c", Some(20.0)),
+        ("d", None),
+    ] {
+        lab.propose(run, &candidate(Operator::Submit, Some(baseline), body))
+            .await;
+        let leased = lab.lease(worker, at(5)).await.unwrap();
+        let verdict = us.map_or(
+            Verdict::LaunchRejected {
+                reason: String::new(),
+            },
+            accepted,
+        );
+        lab.judge(&leased, verdict).await;
+    }
+    let rejected = Some(VerdictKind::LaunchRejected);
+    let page = lab.store.candidates(run, rejected, None, 1).await.unwrap();
+    assert_eq!(page.candidates[0].title, "b");
+    let after = page.next.map(|next| next.parse().unwrap());
+    let page = lab.store.candidates(run, rejected, after, 1).await.unwrap();
+    assert_eq!((page.candidates[0].title.as_str(), page.next), ("d", None));
+    let view = lab.store.run(run).await.unwrap().unwrap();
+    assert_eq!(
+        view.verdicts.into_iter().collect::<Vec<_>>(),
+        [(VerdictKind::Accepted, 3), (VerdictKind::LaunchRejected, 2)]
+    );
+    let best = view.best.unwrap();
+    assert_eq!(
+        (
+            best.title.as_str(),
+            crate::fixture::rounded(best.speedup),
+            best.modelled
+        ),
+        ("c", 5.0, true)
+    );
+    let lineage = lab.store.lineage(run, 3).await.unwrap();
+    assert_eq!((lineage.nodes.len(), lineage.truncated), (3, true));
+}
+
+#[tokio::test]
+async fn a_candidates_record_holds_its_parents_text_and_its_children() {
+    let lab = Lab::new().await;
+    let (run, _, baseline) = lab.running(9).await;
+    let child = lab
+        .propose(run, &candidate(Operator::Submit, Some(baseline), "child"))
+        .await;
+    let record = lab.store.candidate(child).await.unwrap().unwrap();
+    assert_eq!(record.parent_source, Some(kernel("baseline")));
+    assert_eq!(record.source, kernel("child"));
+    assert_eq!((record.task.as_str(), record.run), ("fill", run));
+    assert!(record.evaluation.is_none());
+    let parent = lab.store.candidate(baseline).await.unwrap().unwrap();
+    assert_eq!(parent.children, [child]);
+    assert!(parent.evaluation.unwrap().verdict.acceptance().is_some());
+}
+
+#[tokio::test]
+async fn the_event_log_tells_a_run_in_order_and_from_any_point() {
+    let lab = Lab::new().await;
+    let mut hint = lab.store.changed();
+    hint.borrow_and_update();
+    let (run, _, _) = lab.running(9).await;
+    assert!(hint.has_changed().unwrap());
+    let events = lab.store.events_after(run, 0, 100).await.unwrap();
+    let story = events
+        .iter()
+        .map(|event| match &event.what {
+            EventKind::RunChanged { state } => state.as_str().to_owned(),
+            EventKind::Proposed { title, .. } => format!("proposed {title}"),
+            EventKind::Judged { best, summary, .. } => format!("{summary}, best: {best}"),
+            other => panic!("unexpected {other:?}"),
+        })
+        .collect::<Vec<_>>();
+    assert_eq!(
+        story,
+        [
+            "created",
+            "proposed baseline",
+            "checking_baseline",
+            "accepted, 100.00 us modelled, best: true",
+            "running",
+        ]
+    );
+    let rest = lab
+        .store
+        .events_after(run, events[2].id, 100)
+        .await
+        .unwrap();
+    assert_eq!(rest, events[3..]);
+}
+
+#[tokio::test]
+async fn the_newest_content_of_a_task_is_shown_and_runs_keep_theirs() {
+    let lab = Lab::new().await;
+    let (run, _, _) = lab.running(9).await;
+    let content = lab.store.snapshot(run).await.unwrap().content;
+    let mut edited = bundle();
+    edited
+        .files
+        .insert("context.md".to_owned(), "Mind the gap.".to_owned());
+    let task = Task::load(&edited).unwrap();
+    lab.store.put_task(&task, &edited, at(50)).await.unwrap();
+    let tasks = lab.store.tasks().await.unwrap();
+    assert_eq!(tasks.len(), 1);
+    assert_eq!(tasks[0].created_at, at(50));
+    assert_eq!(
+        lab.store.task("fill").await.unwrap().unwrap().bundle,
+        edited
+    );
+    assert_eq!(lab.store.bundle(content).await.unwrap(), bundle());
+    // The same files again are not stored twice, and are the newest again.
+    let task = Task::load(&bundle()).unwrap();
+    lab.store.put_task(&task, &bundle(), at(60)).await.unwrap();
+    assert_eq!(
+        lab.store.task("fill").await.unwrap().unwrap().bundle,
+        bundle()
+    );
+    assert!(lab.store.task("gone").await.unwrap().is_none());
+}
