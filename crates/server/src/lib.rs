@@ -1,1 +1,20 @@
-//! Placeholder until the crate's first real module lands.
+//! The service and its command line: HTTP API, event stream, dashboard and every verb.
+//!
+//! This crate wires the others together and speaks to people. It decides nothing about a search
+//! (`domain`), writes no SQL (`store`) and starts no role process itself (`worker`).
+
+#![forbid(unsafe_code)]
+
+pub mod bundle;
+pub mod cli;
+pub mod client;
+pub mod commands;
+pub mod data;
+pub mod evidence;
+pub mod http;
+pub mod local_worker;
+pub mod logging;
+pub mod outcome;
+pub mod progress;
+pub mod terminal;
+pub mod tree;

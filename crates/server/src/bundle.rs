@@ -1,0 +1,98 @@
+//! Reads a task folder into the form in which a task travels. What the files mean is `domain`'s
+//! affair; this module only refuses what cannot be a task: too much, not text, not a folder.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use domain::task::{Bundle, MAX_BUNDLE_BYTES};
+
+/// Why a folder could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// Nothing is there, or it is no folder.
+    #[error(
+        "read the task folder {0}: there is no task.toml in it; name a folder such as kernels/attention-f16"
+    )]
+    NoTask(PathBuf),
+    /// The system refused.
+    #[error("read {path}")]
+    Read {
+        /// What was read.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A file is not UTF-8.
+    #[error("read {0}: it is not UTF-8 text, and a task consists of text files")]
+    NotText(PathBuf),
+    /// The folder is larger than any task.
+    #[error(
+        "read the task folder {0}: its files exceed {limit} MiB; keep only the task's own texts in it",
+        limit = MAX_BUNDLE_BYTES >> 20
+    )]
+    TooLarge(PathBuf),
+}
+
+/// Reads every text file below `dir`. Hidden files and links are left out: a task is what its
+/// folder holds, never what a link points to.
+///
+/// # Errors
+/// [`BundleError`] names the path.
+pub fn read(dir: &Path) -> Result<Bundle, BundleError> {
+    if !dir.join("task.toml").is_file() {
+        return Err(BundleError::NoTask(dir.to_owned()));
+    }
+    let mut files = BTreeMap::new();
+    let mut bytes = 0;
+    let mut folders = vec![(dir.to_owned(), String::new())];
+    while let Some((folder, prefix)) = folders.pop() {
+        for (path, name, kind) in entries(&folder)? {
+            if kind.is_dir() {
+                folders.push((path, format!("{prefix}{name}/")));
+            } else if kind.is_file() {
+                let text = text_of(&path)?;
+                bytes += text.len();
+                if bytes > MAX_BUNDLE_BYTES {
+                    return Err(BundleError::TooLarge(dir.to_owned()));
+                }
+                files.insert(format!("{prefix}{name}"), text);
+            }
+        }
+    }
+    Ok(Bundle { files })
+}
+
+type Entry = (PathBuf, String, fs::FileType);
+
+fn entries(folder: &Path) -> Result<Vec<Entry>, BundleError> {
+    let failed = |source| BundleError::Read {
+        path: folder.to_owned(),
+        source,
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry
+            .file_name()
+            .into_string()
+            .map_err(|_| BundleError::NotText(entry.path()))?;
+        if !name.starts_with('.') {
+            found.push((entry.path(), name, entry.file_type().map_err(failed)?));
+        }
+    }
+    Ok(found)
+}
+
+fn text_of(path: &Path) -> Result<String, BundleError> {
+    let size = fs::metadata(path).map(|facts| facts.len());
+    if size.is_ok_and(|size| size > MAX_BUNDLE_BYTES as u64) {
+        return Err(BundleError::TooLarge(path.to_owned()));
+    }
+    let bytes = fs::read(path).map_err(|source| BundleError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    String::from_utf8(bytes).map_err(|_| BundleError::NotText(path.to_owned()))
+}

@@ -1,0 +1,271 @@
+//! The command line's view of a service: one method per route it uses.
+//!
+//! What the service refuses is the caller's to mend; what does not answer is trouble. The two
+//! stay apart up to the exit code.
+
+pub mod stream;
+
+use std::time::Duration;
+
+use domain::api::{
+    Brief, CandidateDetail, CandidateSummary, Health, Lineage, ProblemDocument, RunPage,
+    RunRequest, RunView, Submission, TaskView,
+};
+use domain::id::{CandidateId, RunId};
+use domain::task::Bundle;
+use reqwest::{RequestBuilder, Response, StatusCode, Url};
+use serde::de::DeserializeOwned;
+
+use crate::outcome::Failure;
+
+/// The longest that one answer may take.
+const TIMEOUT: Duration = Duration::from_secs(40);
+
+/// Why a request came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The address is none.
+    #[error("read {0:?} as the service's address: it must look like http://127.0.0.1:8787")]
+    Address(String),
+    /// The system's TLS set-up is broken.
+    #[error("prepare HTTP requests")]
+    Setup(#[source] reqwest::Error),
+    /// Nothing answers there, or not to the end.
+    #[error(
+        "reach the service at {url}; start one with `kernelwright serve --with-local-worker`, or name another with --server"
+    )]
+    Unreachable {
+        /// The service.
+        url: String,
+        /// Why.
+        source: reqwest::Error,
+    },
+    /// The service says that the request is wrong.
+    #[error("{doing}: {detail}")]
+    Refused {
+        /// What was asked.
+        doing: String,
+        /// What it said.
+        detail: String,
+    },
+    /// The service says that it is in trouble, or answers what nobody understands.
+    #[error("{doing}: the service answered {status}: {detail}")]
+    Trouble {
+        /// What was asked.
+        doing: String,
+        /// The status.
+        status: StatusCode,
+        /// What it said.
+        detail: String,
+    },
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Address(_) | ClientError::Refused { .. } => Self::input(error),
+            _ => Self::infrastructure(error),
+        }
+    }
+}
+
+/// A connection to one service.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: Url,
+}
+
+impl Client {
+    /// For the service at `address`.
+    ///
+    /// # Errors
+    /// [`ClientError::Address`] or [`ClientError::Setup`].
+    pub fn new(address: &str) -> Result<Self, ClientError> {
+        let wrong = || ClientError::Address(address.to_owned());
+        let base = Url::parse(address).map_err(|_| wrong())?;
+        if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
+            return Err(wrong());
+        }
+        let mut builder = reqwest::Client::builder()
+            .connect_timeout(Duration::from_secs(5))
+            .read_timeout(TIMEOUT);
+        if base.scheme() == "http" {
+            // No proxy stands between this machine and itself, and a machine without CA
+            // certificates can still talk to its own service.
+            builder = builder.no_proxy().tls_certs_only([]);
+        }
+        let http = builder.build().map_err(ClientError::Setup)?;
+        Ok(Self { http, base })
+    }
+
+    /// The service's address, without a slash at the end.
+    pub fn address(&self) -> &str {
+        self.base.as_str().trim_end_matches('/')
+    }
+
+    /// The dashboard's page of a run.
+    pub fn run_page(&self, run: RunId) -> String {
+        format!("{}/runs/{}", self.address(), run.uuid())
+    }
+
+    /// Whether the service works.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn health(&self) -> Result<Health, ClientError> {
+        self.get("health", "ask for the service's health").await
+    }
+
+    /// Uploads a task.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn upload(&self, bundle: &Bundle) -> Result<TaskView, ClientError> {
+        let request = self.http.post(self.url("tasks")).json(bundle);
+        self.send(request, "upload the task").await
+    }
+
+    /// Asks for a run; the same key gives the same run.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn create(&self, request: &RunRequest, key: &str) -> Result<RunView, ClientError> {
+        let request = self
+            .http
+            .post(self.url("runs"))
+            .header("idempotency-key", key)
+            .json(request);
+        self.send(request, "launch the run").await
+    }
+
+    /// The newest runs.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn runs(&self) -> Result<RunPage, ClientError> {
+        self.get("runs?limit=200", "list the runs").await
+    }
+
+    /// One run.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn run(&self, run: RunId) -> Result<RunView, ClientError> {
+        self.get(&format!("runs/{}", run.uuid()), "look at the run")
+            .await
+    }
+
+    /// Lets a paused run go on.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn resume(&self, run: RunId) -> Result<RunView, ClientError> {
+        let request = self
+            .http
+            .post(self.url(&format!("runs/{}/resume", run.uuid())));
+        self.send(request, "resume the run").await
+    }
+
+    /// A run's lineage.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn lineage(&self, run: RunId) -> Result<Lineage, ClientError> {
+        let path = format!("runs/{}/lineage", run.uuid());
+        self.get(&path, "read the run's lineage").await
+    }
+
+    /// A run's brief.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn brief(&self, run: RunId) -> Result<Brief, ClientError> {
+        let path = format!("runs/{}/brief", run.uuid());
+        self.get(&path, "ask for the run's brief").await
+    }
+
+    /// Proposes a kernel.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn submit(
+        &self,
+        run: RunId,
+        submission: &Submission,
+    ) -> Result<CandidateSummary, ClientError> {
+        let url = self.url(&format!("runs/{}/candidates", run.uuid()));
+        self.send(self.http.post(url).json(submission), "submit the kernel")
+            .await
+    }
+
+    /// One candidate.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn candidate(&self, id: CandidateId) -> Result<CandidateDetail, ClientError> {
+        let path = format!("candidates/{}", id.uuid());
+        self.get(&path, "look at the candidate").await
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}/api/v1/{path}", self.address())
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str, doing: &str) -> Result<T, ClientError> {
+        self.send(self.http.get(self.url(path)).timeout(TIMEOUT), doing)
+            .await
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+        doing: &str,
+    ) -> Result<T, ClientError> {
+        let response = request
+            .send()
+            .await
+            .map_err(|error| self.unreachable(error))?;
+        let response = accepted(response, doing).await?;
+        let status = response.status();
+        let body = response
+            .bytes()
+            .await
+            .map_err(|error| self.unreachable(error))?;
+        serde_json::from_slice(&body).map_err(|error| ClientError::Trouble {
+            doing: doing.to_owned(),
+            status,
+            detail: format!("its answer is not understood: {error}"),
+        })
+    }
+
+    fn unreachable(&self, source: reqwest::Error) -> ClientError {
+        ClientError::Unreachable {
+            url: self.address().to_owned(),
+            source,
+        }
+    }
+}
+
+/// Passes a success on; anything else becomes the error that it is.
+async fn accepted(response: Response, doing: &str) -> Result<Response, ClientError> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let text = response.text().await.unwrap_or_default();
+    let detail = match serde_json::from_str::<ProblemDocument>(&text) {
+        Ok(document) => document.detail,
+        Err(_) => crate::terminal::line(&text, 200),
+    };
+    let doing = doing.to_owned();
+    Err(if status.is_client_error() {
+        ClientError::Refused { doing, detail }
+    } else {
+        ClientError::Trouble {
+            doing,
+            status,
+            detail,
+        }
+    })
+}

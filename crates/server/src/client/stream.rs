@@ -1,0 +1,156 @@
+//! A run's events over one connection after the other: whatever breaks a connection, the next
+//! one starts after the last event seen, so nothing is missed and nothing comes twice.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use domain::api::Event;
+use domain::id::RunId;
+use reqwest::Response;
+
+use super::{Client, ClientError, accepted};
+
+/// How often a lost connection is tried again before giving up: with the pauses between, about
+/// half a minute.
+const MAX_FAILURES: u32 = 8;
+/// The pause after the first lost connection; each further one waits twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// The longest pause between two tries.
+const MAX_PAUSE: Duration = Duration::from_secs(8);
+
+/// The events of one run.
+#[derive(Debug)]
+pub struct Events {
+    client: Client,
+    run: RunId,
+    after: i64,
+    connection: Option<Response>,
+    parser: Parser,
+    ready: VecDeque<Event>,
+    failures: u32,
+}
+
+impl Events {
+    /// Events with a larger id than `after`.
+    pub fn after(client: &Client, run: RunId, after: i64) -> Self {
+        Self {
+            client: client.clone(),
+            run,
+            after,
+            connection: None,
+            parser: Parser::default(),
+            ready: VecDeque::new(),
+            failures: 0,
+        }
+    }
+
+    /// The next event, waiting for it; connects again as often as it takes, within reason.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the service refuses, or stays away.
+    pub async fn next(&mut self) -> Result<Event, ClientError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                self.after = event.id;
+                return Ok(event);
+            }
+            match self.read().await {
+                Ok(()) => {}
+                Err(error @ ClientError::Refused { .. }) => return Err(error),
+                Err(error) => {
+                    self.connection = None;
+                    self.failures += 1;
+                    if self.failures > MAX_FAILURES {
+                        return Err(error);
+                    }
+                    let pause = FIRST_PAUSE * (1 << (self.failures - 1));
+                    tokio::time::sleep(pause.min(MAX_PAUSE)).await;
+                }
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<(), ClientError> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => {
+                self.parser = Parser::default();
+                none.insert(connect(&self.client, self.run, self.after).await?)
+            }
+        };
+        match connection.chunk().await {
+            Ok(Some(bytes)) => {
+                self.failures = 0;
+                for data in self.parser.push(&bytes) {
+                    match serde_json::from_str(&data) {
+                        Ok(event) => self.ready.push_back(event),
+                        // A newer service may send kinds of events that this program predates.
+                        Err(error) => tracing::warn!("skipped an event: {error}"),
+                    }
+                }
+            }
+            Ok(None) => {
+                // The service stopped or let go; it gets a moment before it is asked again.
+                self.connection = None;
+                tokio::time::sleep(FIRST_PAUSE).await;
+            }
+            Err(source) => return Err(self.client.unreachable(source)),
+        }
+        Ok(())
+    }
+}
+
+async fn connect(client: &Client, run: RunId, after: i64) -> Result<Response, ClientError> {
+    let url = client.url(&format!("runs/{}/events", run.uuid()));
+    let request = client.http.get(url).header("last-event-id", after);
+    let response = request
+        .send()
+        .await
+        .map_err(|error| client.unreachable(error))?;
+    accepted(response, "follow the run").await
+}
+
+/// Takes a byte stream apart into the data of server-sent events.
+#[derive(Debug, Default)]
+struct Parser {
+    partial: Vec<u8>,
+    data: Vec<String>,
+}
+
+impl Parser {
+    /// The data of every event that these bytes complete.
+    fn push(&mut self, bytes: &[u8]) -> Vec<String> {
+        self.partial.extend_from_slice(bytes);
+        let mut complete = Vec::new();
+        while let Some(end) = self.partial.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.partial.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line);
+            let line = line.trim_end_matches(['\r', '\n']);
+            if line.is_empty() {
+                if !self.data.is_empty() {
+                    complete.push(std::mem::take(&mut self.data).join("\n"));
+                }
+            } else if let Some(data) = line.strip_prefix("data:") {
+                self.data
+                    .push(data.strip_prefix(' ').unwrap_or(data).to_owned());
+            }
+        }
+        complete
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_out_whole_however_the_bytes_are_cut() {
+        let text = ": keep-alive\n\nid: 1\ndata: {\"a\":\ndata: 1}\n\nid: 2\r\ndata: \u{e9}\r\n\r\ndata: half";
+        for size in 1..text.len() {
+            let mut parser = Parser::default();
+            let chunks = text.as_bytes().chunks(size);
+            let data: Vec<_> = chunks.flat_map(|chunk| parser.push(chunk)).collect();
+            assert_eq!(data, ["{\"a\":\n1}", "\u{e9}"], "in chunks of {size}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `demo`: the whole main job with one command. Everything after the start goes over HTTP, as it
+//! would from another machine.
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+
+use domain::api::{RunRequest, RunState, RunView, TaskView};
+use domain::search::{Budget, Method};
+use uuid::Uuid;
+
+use super::follow::{Style, Until, follow, print};
+use super::serve::{self, Service, Setup};
+use super::{preflight, run, show};
+use crate::bundle;
+use crate::cli::{DEFAULT_AUTHOR, DEFAULT_LISTEN, DemoArgs};
+use crate::client::Client;
+use crate::data::Data;
+use crate::logging::Format;
+use crate::outcome::{Ending, Failure};
+
+/// What a demo's runs are called; another call finds them by it.
+const NAME: &str = "demo";
+
+pub(super) async fn demo(args: DemoArgs, format: Format) -> Ending {
+    let bundle = bundle::read(&args.task).map_err(Failure::input)?;
+    let data = serve::open(&args.folder.data)?;
+    preflight::require(&data).await?;
+    let (client, own) = service(&args, &data, format).await?;
+
+    let ending = perform(&args, &client, &bundle).await;
+    let Some(own) = own else { return ending };
+    if ending.is_ok() && std::io::stdout().is_terminal() {
+        eprintln!("\nserving {}; Ctrl-C stops", client.address());
+        serve::stop_requested().await?;
+    }
+    own.stop().await;
+    ending
+}
+
+async fn perform(args: &DemoArgs, client: &Client, bundle: &domain::task::Bundle) -> Ending {
+    let task = client.upload(bundle).await?;
+    let run = find_or_launch(args, client, &task).await?;
+    eprintln!("{} on {}  {}", run.id, run.task, client.run_page(run.id));
+    let run = tokio::select! {
+        run = follow(client, run, Style::Text, Until::OverOrPaused) => run?,
+        stopped = serve::stop_requested() => {
+            stopped?;
+            return Err(Failure::infrastructure(anyhow::anyhow!(
+                "finish the run: it was interrupted; the same command goes on where it stands"
+            )));
+        }
+    };
+    print(&show::report(client, &run).await?)?;
+    match &run.state {
+        RunState::Paused { reason } => Err(Failure::infrastructure(anyhow::anyhow!(
+            "finish the run: it paused: {reason}; mend that, then the same command resumes it"
+        ))),
+        _ => Ok(run::outcome(&run)),
+    }
+}
+
+/// The service that already works in the data folder, or a new one in this process.
+async fn service(
+    args: &DemoArgs,
+    data: &Data,
+    format: Format,
+) -> Result<(Client, Option<Service>), Failure> {
+    if let Some(url) = data.address() {
+        let client = Client::new(&url)?;
+        if client.health().await.is_ok() {
+            eprintln!("using the service that runs at {url}");
+            return Ok((client, None));
+        }
+    }
+    let service = Service::start(Setup {
+        listen: listen_address(args).await,
+        data,
+        author_email: DEFAULT_AUTHOR,
+        local_worker: Some(format),
+    })
+    .await?;
+    let client = Client::new(&service.url)?;
+    eprintln!("serving {} from {}", service.url, data.root().display());
+    Ok((client, Some(service)))
+}
+
+async fn listen_address(args: &DemoArgs) -> SocketAddr {
+    let default: SocketAddr = DEFAULT_LISTEN
+        .parse()
+        .expect("the constant is a socket address");
+    match args.listen {
+        Some(address) => address,
+        None if serve::is_free(default).await => default,
+        None => SocketAddr::new(default.ip(), 0),
+    }
+}
+
+/// The newest demo of this very task; a new one where there is none or one was asked for.
+async fn find_or_launch(
+    args: &DemoArgs,
+    client: &Client,
+    task: &TaskView,
+) -> Result<RunView, Failure> {
+    if !args.new {
+        let runs = client.runs().await?.runs;
+        let known = runs.into_iter().find(|run| {
+            run.name == NAME && run.task == task.name && run.task_version == task.version
+        });
+        match known {
+            Some(run) if matches!(run.state, RunState::Paused { .. }) => {
+                eprintln!("resuming the paused run");
+                return Ok(client.resume(run.id).await?);
+            }
+            Some(run) => {
+                eprintln!(
+                    "{}; --new starts another",
+                    if run.state.is_over() {
+                        "showing the finished run"
+                    } else {
+                        "going on with the unfinished run"
+                    }
+                );
+                return Ok(run);
+            }
+            None => {}
+        }
+    }
+    let request = RunRequest {
+        task: task.name.clone(),
+        method: Method::Playbook,
+        name: Some(NAME.to_owned()),
+        budget: Budget {
+            trials: args.budget_trials.unwrap_or(Budget::default().trials),
+            wall_seconds: None,
+        },
+        seed: 0,
+        start: None,
+        device: None,
+        promotion: None,
+    };
+    let key = Uuid::now_v7().to_string();
+    Ok(client.create(&request, &key).await?)
+}

@@ -1,0 +1,165 @@
+//! `eval`: one file to its verdict, without a service, by the same evaluator that workers use.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use domain::digest::Digest;
+use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
+use domain::role::Key;
+use domain::task::{Bundle, Task};
+use rand::TryRng;
+use rand::rngs::SysRng;
+use worker::cancel::Cancellation;
+use worker::evaluate::{Evaluator, Fault};
+use worker::host::{Host, Settings};
+
+use super::follow::{print, print_json};
+use super::{propose, serve};
+use crate::bundle;
+use crate::cli::EvalArgs;
+use crate::data::Data;
+use crate::evidence;
+use crate::outcome::{Ending, Failure, Outcome};
+
+pub(super) async fn eval(args: EvalArgs) -> Ending {
+    let bundle = bundle::read(&args.task).map_err(Failure::input)?;
+    Task::load(&bundle).map_err(|problems| {
+        let folder = args.task.display();
+        Failure::input(anyhow::anyhow!("read the task {folder}:\n{problems}"))
+    })?;
+    let source = propose::source(&args.file)?;
+    let stage = if args.confirm {
+        EvaluationStage::Confirmation
+    } else {
+        EvaluationStage::Search
+    };
+    let bench = Bench::open(&args.folder.data, args.seed).await?;
+    let request = bench.request(
+        &bundle,
+        &args.file.to_string_lossy(),
+        source,
+        args.settings.into_iter().collect(),
+        stage,
+    )?;
+    let evaluation = bench.evaluate(request).await?;
+    if args.json {
+        print_json(&evaluation)?;
+    } else {
+        print(&evidence::evaluation(&evaluation))?;
+    }
+    Ok(match evaluation.verdict.acceptance() {
+        Some(_) => Outcome::Accepted,
+        None => Outcome::NotAccepted,
+    })
+}
+
+/// What this machine can evaluate with.
+///
+/// # Errors
+/// [`Failure::Infrastructure`] with what is missing and the command that installs it.
+pub(super) async fn host(data: &Data, cancellation: &Cancellation) -> Result<Host, Failure> {
+    let (root, cancellation) = (data.root().to_owned(), cancellation.clone());
+    blocking(move || Host::discover(Settings::from_environment(&root)?, &cancellation))
+        .await?
+        .map_err(Failure::infrastructure)
+}
+
+/// A switch that calls off whatever watches it.
+pub(super) fn cancellation() -> Result<Cancellation, Failure> {
+    Cancellation::new()
+        .context("prepare to be interrupted")
+        .map_err(Failure::infrastructure)
+}
+
+/// Work that holds its thread for long.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .context("finish: a part of the program panicked")
+        .map_err(Failure::infrastructure)
+}
+
+/// The evaluator of the local verbs, which Ctrl-C interrupts.
+pub(super) struct Bench {
+    evaluator: Arc<Evaluator>,
+    cancellation: Cancellation,
+    seed: Option<u64>,
+}
+
+impl Bench {
+    /// With builds and reference answers in a data folder. Inputs are fresh for every evaluation
+    /// unless a seed repeats them.
+    pub async fn open(data: &Path, seed: Option<u64>) -> Result<Self, Failure> {
+        let data = serve::open(data)?;
+        let cancellation = cancellation()?;
+        let interrupted = cancellation.clone();
+        tokio::spawn(async move {
+            if serve::stop_requested().await.is_ok() {
+                interrupted.cancel();
+            }
+        });
+        let host = host(&data, &cancellation).await?;
+        let evaluator = blocking(move || Evaluator::new(host)).await?;
+        Ok(Self {
+            evaluator: Arc::new(evaluator.map_err(failure)?),
+            cancellation,
+            seed,
+        })
+    }
+
+    /// What to ask of one source.
+    pub fn request(
+        &self,
+        task: &Bundle,
+        file: &str,
+        source: String,
+        configuration: BTreeMap<String, i64>,
+        stage: EvaluationStage,
+    ) -> Result<EvaluationRequest, Failure> {
+        Ok(EvaluationRequest {
+            task: task.clone(),
+            file: file.to_owned(),
+            source,
+            configuration,
+            stage,
+            key: self.key()?,
+            incumbent: None,
+        })
+    }
+
+    /// Evaluates.
+    pub async fn evaluate(&self, request: EvaluationRequest) -> Result<Evaluation, Failure> {
+        let (evaluator, cancellation) = (self.evaluator.clone(), self.cancellation.clone());
+        let progress = |stage: &str| tracing::info!("{stage}");
+        blocking(move || evaluator.evaluate(&request, progress, &cancellation))
+            .await?
+            .map_err(failure)
+    }
+
+    fn key(&self) -> Result<Key, Failure> {
+        if let Some(seed) = self.seed {
+            return Ok(Key(Digest::of_parts([
+                b"local evaluation".as_slice(),
+                &seed.to_le_bytes(),
+            ])));
+        }
+        let mut bytes = [0; 32];
+        SysRng
+            .try_fill_bytes(&mut bytes)
+            .context("draw random numbers from the system")
+            .map_err(Failure::infrastructure)?;
+        Ok(Key(Digest::of(bytes)))
+    }
+}
+
+/// A task that does not read is the caller's to mend; any other fault is not.
+fn failure(fault: Fault) -> Failure {
+    match fault {
+        Fault::Task(_) | Fault::Reference(_) => Failure::input(fault),
+        other => Failure::infrastructure(other),
+    }
+}

@@ -1,0 +1,73 @@
+//! Every verb of the command line, one module each.
+
+mod address;
+mod check;
+mod demo;
+mod eval;
+mod follow;
+mod preflight;
+mod propose;
+mod run;
+mod serve;
+mod show;
+
+use std::process::ExitCode;
+
+use crate::cli::{Cli, Command, TaskCommand, WorkerCommand};
+use crate::logging::{self, Format};
+use crate::outcome::{Ending, Failure, exit_code};
+
+/// Does what the command line says and answers with the documented exit code.
+pub fn dispatch(cli: Cli) -> ExitCode {
+    if let Command::Role(role) = &cli.command {
+        // A role confines itself and must start no thread before that: no runtime, no log.
+        return gpu::role::main(&role.name);
+    }
+    let format = if cli.log_json {
+        Format::Json
+    } else {
+        Format::Text
+    };
+    logging::start(format, default_filter(&cli.command));
+    let ending = perform(cli.command, format);
+    if let Err(failure) = &ending {
+        eprintln!("kernelwright: failed to {:#}", failure.error());
+    }
+    exit_code(&ending)
+}
+
+/// A service's log is its face; a command's output is, so its log holds trouble only.
+fn default_filter(command: &Command) -> &'static str {
+    match command {
+        Command::Serve(_) | Command::Worker(_) => "info,hyper=warn,sqlx=warn",
+        _ => "warn",
+    }
+}
+
+fn perform(command: Command, format: Format) -> Ending {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            Failure::infrastructure(
+                anyhow::Error::new(error).context("start the asynchronous runtime"),
+            )
+        })?;
+    let ending = runtime.block_on(async {
+        match command {
+            Command::Serve(args) => serve::serve(args, format).await,
+            Command::Run(args) => run::run(args).await,
+            Command::Show(args) => show::show(args).await,
+            Command::Eval(args) => eval::eval(args).await,
+            Command::Task(TaskCommand::Check(args)) => check::check(args).await,
+            Command::Preflight(args) => preflight::preflight(args).await,
+            Command::Context(args) => propose::context(args).await,
+            Command::Submit(args) => propose::submit(args).await,
+            Command::Demo(args) => demo::demo(args, format).await,
+            _ => unreachable!("a role is performed without a runtime"),
+        }
+    });
+    // Blocking threads may still wait for standard input; the process ends regardless.
+    runtime.shutdown_background();
+    ending
+}

@@ -1,0 +1,189 @@
+//! `context` and `submit`: the two halves of proposing a kernel from outside.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use domain::api::{Brief, CandidateDetail, CandidateState, Event, EventKind, Submission};
+use domain::id::CandidateId;
+use domain::verdict::VerdictKind;
+
+use super::address;
+use super::follow::{print, print_json};
+use crate::cli::{ContextArgs, SubmitArgs};
+use crate::client::Client;
+use crate::client::stream::Events;
+use crate::evidence;
+use crate::outcome::{Ending, Failure, Outcome};
+use crate::terminal::line;
+
+/// How long to rely on events alone before looking at the candidate itself.
+const RELOOK: Duration = Duration::from_secs(10);
+
+/// Prints a run's brief.
+pub(super) async fn context(args: ContextArgs) -> Ending {
+    let client = address::client(&args.service)?;
+    let brief = client.brief(args.run).await?;
+    if args.json {
+        print_json(&brief)?;
+    } else {
+        print(&brief_text(&brief))?;
+    }
+    Ok(Outcome::Accepted)
+}
+
+/// Proposes a kernel, and waits for its verdict if asked.
+pub(super) async fn submit(args: SubmitArgs) -> Ending {
+    let client = address::client(&args.service)?;
+    let submission = Submission {
+        source: source(&args.file)?,
+        file: args
+            .file
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned()),
+        parent: args.parent,
+        proposer: args.proposer.clone(),
+        hypothesis: args.hypothesis.clone(),
+    };
+    let submitted = client.submit(args.run, &submission).await?;
+    if !args.wait {
+        if args.json {
+            print_json(&submitted)?;
+        } else {
+            print(&format!("{}\n", submitted.id))?;
+        }
+        return Ok(Outcome::Accepted);
+    }
+    let events = Events::after(&client, args.run, 0);
+    let detail = judged(&client, submitted.id, events).await?;
+    if args.json {
+        print_json(&detail)?;
+    } else {
+        print(&verdict_text(&detail))?;
+    }
+    match (&detail.summary.state, detail.summary.verdict) {
+        (CandidateState::Abandoned { message }, _) => Err(Failure::infrastructure(
+            anyhow::anyhow!("evaluate the kernel: {}", line(message, 400)),
+        )),
+        (_, Some(VerdictKind::Accepted)) => Ok(Outcome::Accepted),
+        _ => Ok(Outcome::NotAccepted),
+    }
+}
+
+/// A kernel's text.
+pub(super) fn source(file: &Path) -> Result<String, Failure> {
+    let bytes = fs::read(file)
+        .with_context(|| format!("read {}", file.display()))
+        .map_err(Failure::input)?;
+    String::from_utf8(bytes).map_err(|_| {
+        let file = file.display();
+        Failure::input(anyhow::anyhow!("read {file}: a kernel must be UTF-8 text"))
+    })
+}
+
+/// The candidate once nothing more will happen to it.
+async fn judged(
+    client: &Client,
+    candidate: CandidateId,
+    mut events: Events,
+) -> Result<CandidateDetail, Failure> {
+    loop {
+        let detail = client.candidate(candidate).await?;
+        let waiting = matches!(
+            detail.summary.state,
+            CandidateState::Queued | CandidateState::Evaluating { .. }
+        );
+        // A duplicate of something pending has no verdict of its own yet.
+        let undecided = detail.summary.verdict.is_none()
+            && !matches!(detail.summary.state, CandidateState::Abandoned { .. });
+        if !waiting && !undecided {
+            return Ok(detail);
+        }
+        let news = async {
+            loop {
+                let event = events.next().await?;
+                if is_news(&event, candidate) {
+                    return Ok(());
+                }
+            }
+        };
+        match tokio::time::timeout(RELOOK, news).await {
+            Ok(news) => news.map_err(|error: crate::client::ClientError| Failure::from(error))?,
+            Err(_elapsed) => {}
+        }
+    }
+}
+
+fn is_news(event: &Event, candidate: CandidateId) -> bool {
+    match &event.what {
+        EventKind::Judged { candidate: of, .. } | EventKind::Requeued { candidate: of, .. } => {
+            *of == candidate
+        }
+        _ => false,
+    }
+}
+
+fn verdict_text(detail: &CandidateDetail) -> String {
+    let summary = &detail.summary;
+    let mut text = format!(
+        "#{} {} ({})\n",
+        summary.ordinal,
+        line(&summary.title, 80),
+        summary.id
+    );
+    if let Some(speedup) = summary.speedup {
+        let _infallible = writeln!(text, "speedup    {speedup:.2}x over the baseline");
+    }
+    match (&detail.evaluation, &summary.summary) {
+        (Some(evaluation), _) => text.push_str(&evidence::evaluation(evaluation)),
+        (None, Some(sentence)) => {
+            let _infallible = writeln!(text, "verdict    {}", line(sentence, 400));
+        }
+        (None, None) => {}
+    }
+    text
+}
+
+/// The brief as one text that a person reads and a model can be given. It goes to files and
+/// prompts, so it is the sources' own text, not cleaned for a terminal.
+fn brief_text(brief: &Brief) -> String {
+    let mut text = format!(
+        "# Task {}\n\n{}\n\n# How to answer\n\n{}\n\nTrials left: {}\n",
+        brief.task,
+        brief.context.trim(),
+        brief.instructions.trim(),
+        brief.trials_left
+    );
+    if let Some(device) = &brief.device {
+        let _infallible = write!(text, "\n# Device\n\n{device}\n");
+    }
+    text.push_str("\n# Cases\n\n");
+    for case in &brief.cases {
+        let dims = case
+            .dims
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        let dims = dims.collect::<Vec<_>>().join(" ");
+        let _infallible = writeln!(text, "- {}: {dims}", case.name);
+    }
+    if !brief.insights.trim().is_empty() {
+        let _infallible = write!(text, "\n# Insights\n\n{}\n", brief.insights.trim());
+    }
+    if !brief.history.is_empty() {
+        text.push_str("\n# What was tried\n\n");
+        for entry in &brief.history {
+            let _infallible = writeln!(text, "- {}: {}", entry.title, entry.outcome);
+        }
+    }
+    let time = brief.parent_time_us.map(|us| format!(", {us:.2} us"));
+    let _infallible = write!(
+        text,
+        "\n# Start from {}{}\n\n{}",
+        brief.parent,
+        time.unwrap_or_default(),
+        brief.parent_source
+    );
+    text
+}

@@ -1,0 +1,114 @@
+//! `run`: launches a run on a service, and follows it if asked.
+
+use std::path::Path;
+
+use anyhow::Context;
+use domain::api::{PromotionState, PromotionTarget, RunRequest, RunView};
+use domain::search::Budget;
+use uuid::Uuid;
+
+use super::follow::{self, Style, Until, follow, print, print_json};
+use super::{address, show};
+use crate::bundle::{self, BundleError};
+use crate::cli::RunArgs;
+use crate::client::Client;
+use crate::outcome::{Ending, Failure, Outcome};
+
+pub(super) async fn run(args: RunArgs) -> Ending {
+    let client = address::client(&args.service)?;
+    let request = RunRequest {
+        task: task_name(&client, &args.task).await?,
+        method: args.method.into(),
+        name: args.name.clone(),
+        budget: Budget {
+            trials: args.budget_trials.unwrap_or(Budget::default().trials),
+            wall_seconds: args.budget_seconds,
+        },
+        seed: args.seed,
+        start: args.start.clone(),
+        device: args.device.clone(),
+        promotion: promotion(&args)?,
+    };
+    let key = args
+        .idempotency_key
+        .clone()
+        .unwrap_or_else(|| Uuid::now_v7().to_string());
+    let launched = client.create(&request, &key).await?;
+    if !args.follow {
+        if args.json {
+            print_json(&launched)?;
+        } else {
+            print(&format!(
+                "{}\n{}\n",
+                launched.id,
+                client.run_page(launched.id)
+            ))?;
+        }
+        return Ok(Outcome::Accepted);
+    }
+    let style = if args.json { Style::Json } else { Style::Text };
+    if style == Style::Text {
+        eprintln!("{}  {}", launched.id, client.run_page(launched.id));
+    }
+    let run = follow(&client, launched, style, Until::Over).await?;
+    match style {
+        Style::Json => follow::print_json(&run)?,
+        Style::Text => print(&show::report(&client, &run).await?)?,
+    }
+    Ok(outcome(&run))
+}
+
+/// A folder is uploaded and gives its task's name; anything else is a name already.
+pub(super) async fn task_name(client: &Client, task: &str) -> Result<String, Failure> {
+    let dir = Path::new(task);
+    if !dir.is_dir() {
+        let looks_like_a_path = task.contains('/');
+        return if looks_like_a_path {
+            Err(Failure::input(BundleError::NoTask(dir.to_owned())))
+        } else {
+            Ok(task.to_owned())
+        };
+    }
+    let bundle = bundle::read(dir).map_err(Failure::input)?;
+    Ok(client.upload(&bundle).await?.name)
+}
+
+/// A run succeeds when its winner stands in git.
+pub(super) fn outcome(run: &RunView) -> Outcome {
+    let committed = run
+        .promotion
+        .as_ref()
+        .is_some_and(|promotion| matches!(promotion.state, PromotionState::Committed { .. }));
+    if committed {
+        Outcome::Accepted
+    } else {
+        Outcome::NotAccepted
+    }
+}
+
+fn promotion(args: &RunArgs) -> Result<Option<PromotionTarget>, Failure> {
+    let Some(repository) = &args.promote_to else {
+        return Ok(None);
+    };
+    // The service has a working directory of its own.
+    let absolute = repository
+        .canonicalize()
+        .with_context(|| {
+            format!(
+                "find the repository {}: name an existing git repository, bare or not",
+                repository.display()
+            )
+        })
+        .map_err(Failure::input)?;
+    let repository = absolute.into_os_string().into_string().map_err(|path| {
+        Failure::input(anyhow::anyhow!(
+            "use the repository {}: its path must be UTF-8",
+            path.display()
+        ))
+    })?;
+    Ok(Some(PromotionTarget {
+        repository,
+        base: args.promote_base.clone(),
+        path: args.promote_path.clone(),
+    }))
+}

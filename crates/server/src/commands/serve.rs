@@ -1,0 +1,171 @@
+//! `serve`: the service in this process, and its stop.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use engine::{Engine, Settings, SystemClock};
+use store::Store;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::ServeArgs;
+use crate::data::{Data, Lock};
+use crate::http::{self, App, guard};
+use crate::local_worker;
+use crate::logging::Format;
+use crate::outcome::{Ending, Failure, Outcome};
+
+/// How long the parts of a service may take to stop.
+const STOP: Duration = Duration::from_secs(10);
+
+/// What a service is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setup<'a> {
+    pub listen: SocketAddr,
+    pub data: &'a Data,
+    pub author_email: &'a str,
+    pub local_worker: Option<Format>,
+}
+
+/// A service that runs.
+pub(super) struct Service {
+    pub url: String,
+    closing: CancellationToken,
+    parts: Vec<(&'static str, JoinHandle<()>)>,
+    lock: Lock,
+}
+
+/// Serves until told to stop.
+pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
+    let data = open(&args.folder.data)?;
+    let service = Service::start(Setup {
+        listen: args.listen,
+        data: &data,
+        author_email: &args.author_email,
+        local_worker: args.with_local_worker.then_some(format),
+    })
+    .await?;
+    tracing::info!("serving {} from {}", service.url, data.root().display());
+    if !args.with_local_worker {
+        tracing::info!(
+            "workers join with: kernelwright worker join {}",
+            service.url
+        );
+    }
+    stop_requested().await?;
+    tracing::info!("stopping");
+    service.stop().await;
+    Ok(Outcome::Accepted)
+}
+
+/// The data folder, or why it cannot be used.
+pub(super) fn open(root: &Path) -> Result<Data, Failure> {
+    Data::open(root).map_err(Failure::infrastructure)
+}
+
+/// Returns on Ctrl-C or a request to terminate.
+pub(super) async fn stop_requested() -> Result<(), Failure> {
+    let mut terminate = signal(SignalKind::terminate())
+        .context("listen for signals")
+        .map_err(Failure::infrastructure)?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    Ok(())
+}
+
+impl Service {
+    /// Starts every part; when this returns, requests are answered.
+    pub async fn start(setup: Setup<'_>) -> Result<Self, Failure> {
+        let address = guard::require_loopback(setup.listen).map_err(Failure::input)?;
+        let lock = setup.data.lock().map_err(Failure::infrastructure)?;
+        let listener = bind(address).await?;
+        let local = listener
+            .local_addr()
+            .context("ask for the address listened on")
+            .map_err(Failure::infrastructure)?;
+        let url = format!("http://{local}");
+        let store = Store::open(setup.data.database())
+            .await
+            .map_err(Failure::infrastructure)?;
+        let settings = Settings {
+            default_repository: setup.data.promotions(),
+            author_email: setup.author_email.to_owned(),
+        };
+        let engine = Engine::new(store, Arc::new(SystemClock), settings);
+        let closing = CancellationToken::new();
+        lock.announce(&url).map_err(Failure::infrastructure)?;
+
+        let mut parts = Vec::new();
+        let app = App {
+            engine: engine.clone(),
+            closing: closing.clone(),
+        };
+        let answering = axum::serve(listener, http::router(app))
+            .with_graceful_shutdown(closing.clone().cancelled_owned());
+        parts.push((
+            "HTTP",
+            tokio::spawn(async move {
+                if let Err(error) = answering.await {
+                    tracing::error!("failed to serve HTTP: {error}");
+                }
+            }),
+        ));
+        let token = closing.clone();
+        parts.push((
+            "the engine",
+            tokio::spawn(async move { engine.run_forever(token).await }),
+        ));
+        if let Some(format) = setup.local_worker {
+            let kept = local_worker::keep(
+                url.clone(),
+                setup.data.root().to_owned(),
+                format,
+                closing.clone(),
+            );
+            parts.push(("the local worker", tokio::spawn(kept)));
+        }
+        Ok(Self {
+            url,
+            closing,
+            parts,
+            lock,
+        })
+    }
+
+    /// Stops every part, the worker first to hand back what it holds.
+    pub async fn stop(self) {
+        self.closing.cancel();
+        let deadline = tokio::time::Instant::now() + STOP;
+        for (name, part) in self.parts {
+            if tokio::time::timeout_at(deadline, part).await.is_err() {
+                tracing::warn!("{name} did not stop in time; nothing is lost by that");
+            }
+        }
+        drop(self.lock);
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let fix = if error.kind() == io::ErrorKind::AddrInUse {
+            ": another program listens there; stop it, or choose another port with --listen (port 0 takes any free one)"
+        } else {
+            ""
+        };
+        let doing = format!("listen on {address}{fix}");
+        Failure::infrastructure(anyhow::Error::new(error).context(doing))
+    })
+}
+
+/// Whether a service could listen at an address right now.
+pub(super) async fn is_free(address: SocketAddr) -> bool {
+    TcpListener::bind(address).await.is_ok()
+}

@@ -1,0 +1,184 @@
+//! The data folder: what lies where, who holds it, and where its service listens.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Why a data folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// The system refused.
+    #[error("{doing} {path}")]
+    Io {
+        /// What was tried, such as "make the data folder".
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Another process serves from it.
+    #[error(
+        "lock the data folder {folder}: another service works in it{}; stop that one, or give this one a folder of its own with --data DIR",
+        .address.as_ref().map(|address| format!(", at {address}")).unwrap_or_default()
+    )]
+    Taken {
+        /// The folder.
+        folder: PathBuf,
+        /// Where the other one listens, if it says so.
+        address: Option<String>,
+    },
+}
+
+/// A data folder that exists.
+#[derive(Debug, Clone)]
+pub struct Data {
+    root: PathBuf,
+}
+
+/// Held for as long as a service works in the folder. The system lets go of it when the
+/// process ends, however it ends.
+#[derive(Debug)]
+#[must_use = "the folder is free for others as soon as this is dropped"]
+pub struct Lock {
+    _file: File,
+    address: PathBuf,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Address {
+    url: String,
+    pid: u32,
+}
+
+impl Data {
+    /// The folder at `root`, made when missing.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] when it cannot be made.
+    pub fn open(root: &Path) -> Result<Self, DataError> {
+        let io = |doing, path: &Path| {
+            let path = path.to_owned();
+            move |source| DataError::Io {
+                doing,
+                path,
+                source,
+            }
+        };
+        fs::create_dir_all(root).map_err(io("make the data folder", root))?;
+        let root = root
+            .canonicalize()
+            .map_err(io("find the data folder", root))?;
+        Ok(Self { root })
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The database.
+    pub fn database(&self) -> PathBuf {
+        self.root.join("kernelwright.db")
+    }
+
+    /// The bare repository that winners go to where a run names no other.
+    pub fn promotions(&self) -> PathBuf {
+        self.root.join("promotions.git")
+    }
+
+    fn address_file(&self) -> PathBuf {
+        self.root.join("server.json")
+    }
+
+    /// Takes the folder for one service.
+    ///
+    /// # Errors
+    /// [`DataError::Taken`] while another one has it.
+    pub fn lock(&self) -> Result<Lock, DataError> {
+        let path = self.root.join("lock");
+        let io = |source| DataError::Io {
+            doing: "open the lock file",
+            path: path.clone(),
+            source,
+        };
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock {
+                _file: file,
+                address: self.address_file(),
+            }),
+            Err(TryLockError::WouldBlock) => Err(DataError::Taken {
+                folder: self.root.clone(),
+                address: self.address(),
+            }),
+            Err(TryLockError::Error(source)) => Err(io(source)),
+        }
+    }
+
+    /// Where the folder's service listens, as it said itself; it may have gone since.
+    pub fn address(&self) -> Option<String> {
+        let text = fs::read_to_string(self.address_file()).ok()?;
+        let address: Address = serde_json::from_str(&text).ok()?;
+        Some(address.url)
+    }
+}
+
+impl Lock {
+    /// Says where the service listens.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] when the file cannot be written.
+    pub fn announce(&self, url: &str) -> Result<(), DataError> {
+        let address = Address {
+            url: url.to_owned(),
+            pid: std::process::id(),
+        };
+        let text = serde_json::to_string(&address).expect("two plain fields always serialise");
+        let fresh = self.address.with_extension("json.new");
+        // Renamed into place, so that a reader sees the old address or the new one.
+        File::create(&fresh)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .and_then(|()| fs::rename(&fresh, &self.address))
+            .map_err(|source| DataError::Io {
+                doing: "write",
+                path: self.address.clone(),
+                source,
+            })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // The address is a hint: one that stays behind costs a client one refused connection.
+        drop(fs::remove_file(&self.address));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_serves_one_service_at_a_time_and_says_where_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = Data::open(&folder.path().join("deep/er")).unwrap();
+        let lock = data.lock().unwrap();
+        lock.announce("http://127.0.0.1:1").unwrap();
+        let error = data.lock().unwrap_err();
+        assert!(
+            error.to_string().contains("at http://127.0.0.1:1"),
+            "{error}"
+        );
+        drop(lock);
+        assert_eq!(data.address(), None);
+        assert!(data.lock().is_ok());
+    }
+}

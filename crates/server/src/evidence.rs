@@ -1,0 +1,237 @@
+//! An evaluation and a promotion as text: what was found, on what, and how sure that is.
+
+use std::fmt::Write as _;
+
+use domain::api::{CandidateDetail, PromotionState, PromotionView, RunView};
+use domain::evaluation::{CheckOutcome, Evaluation, GateOutcome};
+use domain::task::Enforce;
+use domain::timing::Timing;
+use domain::verdict::{Severity, Verdict};
+
+use crate::terminal::{columns, labelled_time, line, plain, time};
+
+/// The most findings and diagnostics shown.
+const MAX_SHOWN: usize = 5;
+
+/// Everything of an evaluation that a person wants to see first.
+pub fn evaluation(evaluation: &Evaluation) -> String {
+    let mut text = format!(
+        "verdict    {}\n",
+        line(&evaluation.verdict.to_string(), 400)
+    );
+    problems(&mut text, &evaluation.verdict);
+    for finding in evaluation.findings.iter().take(MAX_SHOWN) {
+        let _infallible = writeln!(text, "finding    {}", line(&finding.to_string(), 400));
+    }
+    for diagnostic in evaluation.diagnostics.iter().take(MAX_SHOWN) {
+        let severity = match diagnostic.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        let place = diagnostic.line.map(|line| format!("line {line}: "));
+        let place = place.unwrap_or_default();
+        let message = line(&diagnostic.message, 240);
+        let _infallible = writeln!(text, "{severity:10} {place}{message}");
+    }
+    if let Some(acceptance) = evaluation.verdict.acceptance() {
+        times(&mut text, &acceptance.timing);
+        if acceptance.launch_bound {
+            text.push_str("           little more than launching an empty kernel takes\n");
+        }
+    }
+    checks(&mut text, &evaluation.checks);
+    gates(&mut text, &evaluation.gates);
+    resources(&mut text, evaluation);
+    if let Some(device) = &evaluation.device {
+        let _infallible = writeln!(text, "device     {}", plain(&device.to_string()));
+    }
+    if let Some(toolchain) = &evaluation.toolchain {
+        let _infallible = writeln!(text, "toolchain  {}", plain(toolchain));
+    }
+    if let Some(digest) = &evaluation.candidate_digest {
+        let _infallible = writeln!(text, "identity   {digest}");
+    }
+    let stages = evaluation.stages.iter();
+    let stages: Vec<_> = stages
+        .map(|stage| format!("{} {:.0} ms", plain(&stage.stage), stage.milliseconds))
+        .collect();
+    if !stages.is_empty() {
+        let _infallible = writeln!(text, "took       {}", stages.join(", "));
+    }
+    text
+}
+
+/// The winner of a run with its evidence, or why there is none.
+pub fn winner(run: &RunView, winner: Option<&CandidateDetail>) -> String {
+    let Some(detail) = winner else {
+        return "winner     none: no candidate was accepted\n".to_owned();
+    };
+    let summary = &detail.summary;
+    let mut text = format!(
+        "winner     #{} {} ({})\n",
+        summary.ordinal,
+        line(&summary.title, 80),
+        summary.id
+    );
+    if let (Some(speedup), Some(us)) = (summary.speedup, summary.time_us) {
+        let _infallible = writeln!(
+            text,
+            "speedup    {speedup:.2}x over the baseline, {} (geometric mean over the score cases)",
+            labelled_time(us, summary.modelled)
+        );
+    }
+    if let Some(evidence) = &detail.evaluation {
+        text.push_str(&evaluation(evidence));
+    }
+    if let Some(confirmation) = &detail.confirmation {
+        let _infallible = writeln!(
+            text,
+            "confirmed  {} (fresh process, fresh inputs, held-out cases)",
+            line(&confirmation.verdict.to_string(), 200)
+        );
+    }
+    text.push_str(&promotion(run.promotion.as_ref()));
+    text
+}
+
+/// Where the winner went.
+fn promotion(promotion: Option<&PromotionView>) -> String {
+    let Some(promotion) = promotion else {
+        return "branch     none: nothing was promoted\n".to_owned();
+    };
+    let branch = plain(&promotion.branch);
+    let state = match &promotion.state {
+        PromotionState::Confirming => "being confirmed".to_owned(),
+        PromotionState::Committed { commit } => format!("commit {}", plain(commit)),
+        PromotionState::Reverted { commit, reason } => {
+            format!("taken back by {}: {}", plain(commit), line(reason, 200))
+        }
+        PromotionState::Refused { reason } => format!("not confirmed: {}", line(reason, 200)),
+        PromotionState::Blocked { reason } => format!("blocked: {}", line(reason, 400)),
+    };
+    format!(
+        "branch     {branch} ({state})\nin         {}\n",
+        plain(&promotion.repository)
+    )
+}
+
+fn problems(text: &mut String, verdict: &Verdict) {
+    let (Verdict::ParseRejected { problems } | Verdict::PolicyRejected { problems }) = verdict
+    else {
+        return;
+    };
+    for problem in problems {
+        let _infallible = writeln!(text, "problem    {}", line(&problem.to_string(), 400));
+    }
+}
+
+fn times(text: &mut String, timing: &Timing) {
+    let mut rows = Vec::new();
+    match timing {
+        Timing::Measured { cases } => {
+            for case in cases {
+                let [low, high] = case.quartiles_us.map(time);
+                rows.push(vec![
+                    plain(&case.case),
+                    labelled_time(case.median_us, false),
+                    format!("quartiles {low} to {high}, {} executions", case.samples),
+                ]);
+            }
+        }
+        Timing::Modelled { label, cases, .. } => {
+            for case in cases {
+                rows.push(vec![
+                    plain(&case.case),
+                    format!("{} ({})", labelled_time(case.us, true), plain(label)),
+                ]);
+                for launch in &case.launches {
+                    rows.push(vec![
+                        format!("  {}", plain(&launch.kernel)),
+                        time(launch.us),
+                        format!("{:.0}% {}", launch.share * 100.0, plain(&launch.bottleneck)),
+                    ]);
+                }
+            }
+        }
+    }
+    text.push_str("times\n");
+    text.push_str(&columns(&rows, 11));
+}
+
+fn checks(text: &mut String, checks: &[CheckOutcome]) {
+    if checks.is_empty() {
+        return;
+    }
+    let passed = checks.iter().filter(|check| check.passed).count();
+    let worst = checks
+        .iter()
+        .filter_map(|check| check.worst_ratio.map(|ratio| (ratio, check)))
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let _infallible = write!(
+        text,
+        "correct    {passed} of {} outputs agree with the f64 reference",
+        checks.len()
+    );
+    if let Some((ratio, check)) = worst {
+        let case = plain(&check.case);
+        let _infallible = write!(text, "; largest error {ratio:.3} of its bound, on {case}");
+    }
+    text.push('\n');
+}
+
+fn gates(text: &mut String, gates: &[GateOutcome]) {
+    if gates.is_empty() {
+        return;
+    }
+    let rows: Vec<_> = gates
+        .iter()
+        .map(|gate| {
+            let limits = [
+                gate.min.map(|min| format!(">= {min}")),
+                gate.max.map(|max| format!("<= {max}")),
+            ];
+            let limits: Vec<_> = limits.into_iter().flatten().collect();
+            let place = [&gate.phase, &gate.case];
+            let place: Vec<_> = place
+                .into_iter()
+                .flatten()
+                .map(|part| plain(part))
+                .collect();
+            let verdict = match (gate.met, gate.enforce) {
+                (true, _) => "met",
+                (false, Enforce::Advise) => "not met (advice)",
+                (false, Enforce::Phase) => "NOT MET: not promoted",
+                (false, Enforce::Reject) => "NOT MET: rejected",
+            };
+            vec![
+                gate.subject.as_str().to_owned(),
+                place.join(" "),
+                format!("{:.2}", gate.found),
+                limits.join(", "),
+                verdict.to_owned(),
+            ]
+        })
+        .collect();
+    text.push_str("gates\n");
+    text.push_str(&columns(&rows, 11));
+}
+
+fn resources(text: &mut String, evaluation: &Evaluation) {
+    if evaluation.kernels.is_empty() {
+        return;
+    }
+    let rows: Vec<_> = evaluation
+        .kernels
+        .iter()
+        .map(|kernel| {
+            vec![
+                plain(&kernel.kernel),
+                format!("{} registers", kernel.registers),
+                format!("{} B spilled", kernel.spill_bytes),
+                format!("{} B static shared", kernel.static_shared_bytes),
+            ]
+        })
+        .collect();
+    text.push_str("kernels\n");
+    text.push_str(&columns(&rows, 11));
+}

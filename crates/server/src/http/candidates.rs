@@ -1,0 +1,98 @@
+//! Candidates: list, submit, look at.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
+use axum::response::IntoResponse;
+use domain::api::{CandidateDetail, CandidatePage, CandidateSummary, Submission};
+use domain::id::{CandidateId, RunId};
+use domain::verdict::VerdictKind;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::App;
+use super::error::{AnyProblem, ApiError};
+use super::extract::{Body, Id, Parameters};
+use super::runs::bad_cursor;
+
+/// The most candidates of one page.
+const MAX_CANDIDATES: u32 = 500;
+
+/// Which candidates.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct CandidateFilter {
+    /// Only those with this verdict.
+    verdict: Option<VerdictKind>,
+    /// The `next` of the page before; the first candidates when absent.
+    cursor: Option<String>,
+    /// At most this many, 1 to 500; 100 when absent.
+    limit: Option<u32>,
+}
+
+/// Candidates of a run by ordinal.
+#[utoipa::path(get, path = "/runs/{id}/candidates", tag = "candidates", params(("id" = RunId, Path, description = "The run"), CandidateFilter), responses((status = 200, body = CandidatePage), AnyProblem))]
+pub async fn list(
+    State(app): State<App>,
+    Id(run): Id<RunId>,
+    Parameters(filter): Parameters<CandidateFilter>,
+) -> Result<Json<CandidatePage>, ApiError> {
+    let after = filter
+        .cursor
+        .map(|cursor| cursor.parse::<u32>())
+        .transpose()
+        .map_err(|_| bad_cursor())?;
+    let limit = filter.limit.unwrap_or(100).clamp(1, MAX_CANDIDATES);
+    let store = app.engine.store();
+    Ok(Json(
+        store.candidates(run, filter.verdict, after, limit).await?,
+    ))
+}
+
+/// Proposes a kernel. A file that does not parse is a candidate with that verdict, not an error.
+#[utoipa::path(post, path = "/runs/{id}/candidates", tag = "candidates", params(("id" = RunId, Path, description = "The run")), request_body = Submission, responses((status = 201, body = CandidateSummary), AnyProblem))]
+pub async fn submit(
+    State(app): State<App>,
+    Id(run): Id<RunId>,
+    Body(submission): Body<Submission>,
+) -> Result<impl IntoResponse, ApiError> {
+    let summary = app.engine.submit(run, submission).await?;
+    let id = summary.id;
+    tracing::info!(run.id = %run, candidate.id = %id, "took candidate {id} from {:?}", summary.proposer);
+    let location = [(LOCATION, format!("/api/v1/candidates/{}", id.uuid()))];
+    Ok((StatusCode::CREATED, location, Json(summary)))
+}
+
+/// Everything about one candidate.
+#[utoipa::path(get, path = "/candidates/{id}", tag = "candidates", params(("id" = CandidateId, Path, description = "The candidate")), responses((status = 200, body = CandidateDetail), AnyProblem))]
+pub async fn get(
+    State(app): State<App>,
+    Id(candidate): Id<CandidateId>,
+) -> Result<Json<CandidateDetail>, ApiError> {
+    let detail = app.engine.candidate(candidate).await?;
+    detail.map(Json).ok_or_else(|| unknown(candidate))
+}
+
+/// A candidate's text, byte for byte.
+#[utoipa::path(get, path = "/candidates/{id}/source", tag = "candidates", params(("id" = CandidateId, Path, description = "The candidate")), responses((status = 200, body = String, content_type = "text/plain"), AnyProblem))]
+pub async fn source(
+    State(app): State<App>,
+    Id(candidate): Id<CandidateId>,
+) -> Result<impl IntoResponse, ApiError> {
+    let found = app.engine.store().source(candidate).await?;
+    let (_, text) = found.ok_or_else(|| unknown(candidate))?;
+    let headers = [
+        (CONTENT_TYPE, "text/plain; charset=utf-8"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    Ok((headers, text))
+}
+
+fn unknown(candidate: CandidateId) -> ApiError {
+    ApiError::Unknown {
+        subject: "candidate",
+        id: candidate.to_string(),
+    }
+}

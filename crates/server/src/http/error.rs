@@ -1,0 +1,242 @@
+//! The one type of an HTTP error, and how it looks as an RFC 9457 problem document.
+//!
+//! Every code is part of the API: clients branch on it, texts may change.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use domain::api::ProblemDocument;
+use domain::problem::Problems;
+use engine::EngineError;
+use store::StoreError;
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
+use uuid::Uuid;
+
+/// Everything that a request can run into.
+#[derive(Debug)]
+pub enum ApiError {
+    /// There is no such run, task, candidate, worker or job.
+    Unknown {
+        /// What was looked for, such as "run".
+        subject: &'static str,
+        /// Its name or id.
+        id: String,
+    },
+    /// No route has this path.
+    NoRoute(String),
+    /// The route exists, but not with this method.
+    MethodNotAllowed,
+    /// The request could not be read at all.
+    Malformed(String),
+    /// The body is not announced as JSON.
+    NotJson,
+    /// The body exceeds what the route takes.
+    TooLarge,
+    /// The request was read, and is wrong.
+    Invalid(Problems),
+    /// A report is not about the job it was sent for.
+    Mismatch(String),
+    /// What is asked for does not fit the state of things.
+    Conflict(String),
+    /// An idempotency key came back with another request.
+    KeyReused(String),
+    /// The request names a host that is not this machine's loopback.
+    ForeignHost(String),
+    /// A page of another origin sent the request.
+    ForeignOrigin(String),
+    /// The request took too long.
+    TimedOut,
+    /// The disk is full.
+    StorageFull(String),
+    /// The database is held by someone else.
+    Busy(String),
+    /// A defect of ours; the text goes to the log, never to the client.
+    Internal(anyhow::Error),
+}
+
+impl ApiError {
+    /// An error of ours that the client learns nothing about but its id.
+    pub fn internal(error: impl Into<anyhow::Error>) -> Self {
+        Self::Internal(error.into())
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Unknown { .. } | Self::NoRoute(_) => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Invalid(_) | Self::Mismatch(_) | Self::KeyReused(_) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
+            Self::Conflict(_) => StatusCode::CONFLICT,
+            Self::ForeignHost(_) | Self::ForeignOrigin(_) => StatusCode::FORBIDDEN,
+            Self::TimedOut | Self::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::StorageFull(_) => StatusCode::INSUFFICIENT_STORAGE,
+            Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The stable code and its words.
+    fn code(&self) -> (String, String) {
+        let (code, title) = match self {
+            Self::Unknown { subject, .. } => {
+                return (format!("unknown-{subject}"), format!("Unknown {subject}"));
+            }
+            Self::NoRoute(_) => ("no-such-route", "No such route"),
+            Self::MethodNotAllowed => ("method-not-allowed", "Method not allowed"),
+            Self::Malformed(_) => ("malformed-request", "Malformed request"),
+            Self::NotJson => ("not-json", "Not JSON"),
+            Self::TooLarge => ("body-too-large", "Body too large"),
+            Self::Invalid(_) => ("invalid-request", "Invalid request"),
+            Self::Mismatch(_) => ("report-mismatch", "Report does not match its job"),
+            Self::Conflict(_) => ("wrong-state", "Not in this state"),
+            Self::KeyReused(_) => ("key-reused", "Idempotency key reused"),
+            Self::ForeignHost(_) => ("foreign-host", "Foreign host"),
+            Self::ForeignOrigin(_) => ("foreign-origin", "Foreign origin"),
+            Self::TimedOut => ("timed-out", "Timed out"),
+            Self::StorageFull(_) => ("storage-full", "Storage full"),
+            Self::Busy(_) => ("busy", "Busy"),
+            Self::Internal(_) => ("internal", "Internal error"),
+        };
+        (code.to_owned(), title.to_owned())
+    }
+
+    fn detail(&self) -> String {
+        match self {
+            Self::Unknown { subject, id } => {
+                format!("no {subject} {id:?} is stored here; list what is there first")
+            }
+            Self::NoRoute(path) => {
+                format!("nothing is served at {path}; the routes are listed at /api/openapi.json")
+            }
+            Self::MethodNotAllowed => {
+                "this route takes other methods; they are listed at /api/openapi.json".to_owned()
+            }
+            Self::NotJson => {
+                "the body must be JSON; send the header content-type: application/json".to_owned()
+            }
+            Self::TooLarge => {
+                "the body is larger than this route takes; a task may have 4 MiB of text, a kernel 256 KiB"
+                    .to_owned()
+            }
+            Self::Invalid(problems) => problems.to_string(),
+            Self::ForeignHost(host) => format!(
+                "the request is for host {host:?}, and without authentication only loopback names are served; use 127.0.0.1 or localhost"
+            ),
+            Self::ForeignOrigin(origin) => format!(
+                "a page from {origin} may not use this service; open the service's own address"
+            ),
+            Self::TimedOut => "the request took too long; try again".to_owned(),
+            Self::Malformed(detail)
+            | Self::Mismatch(detail)
+            | Self::Conflict(detail)
+            | Self::StorageFull(detail)
+            | Self::Busy(detail) => detail.clone(),
+            Self::KeyReused(key) => format!(
+                "the idempotency key {key:?} was used for another request; choose a fresh key for a new run"
+            ),
+            Self::Internal(_) => String::new(),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let status = self.status();
+        let (code, title) = self.code();
+        let detail = match &self {
+            Self::Internal(error) => {
+                let id = Uuid::now_v7();
+                tracing::error!(error.id = %id, "failed to {error:#}");
+                format!("the service failed; its log has the details under {id}")
+            }
+            other => other.detail(),
+        };
+        let problems = match self {
+            Self::Invalid(Problems(problems)) => problems,
+            _ => Vec::new(),
+        };
+        let document = ProblemDocument {
+            r#type: format!("/problems/{code}"),
+            title,
+            status: status.as_u16(),
+            detail,
+            problems,
+        };
+        let mut response = (status, Json(document)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unknown { subject, id } => Self::Unknown { subject, id },
+            StoreError::WrongState { .. } => Self::Conflict(error.to_string()),
+            StoreError::KeyReused { key } => Self::KeyReused(key),
+            StoreError::Mismatch { .. } => Self::Mismatch(error.to_string()),
+            StoreError::DiskFull { .. } => Self::StorageFull(error.to_string()),
+            StoreError::Busy { .. } => Self::Busy(error.to_string()),
+            other => Self::internal(other),
+        }
+    }
+}
+
+impl From<EngineError> for ApiError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Store(error) => error.into(),
+            EngineError::Invalid(problems) => Self::Invalid(problems),
+            EngineError::Refused { .. } => Self::Conflict(error.to_string()),
+            other => Self::internal(other),
+        }
+    }
+}
+
+impl From<JsonRejection> for ApiError {
+    fn from(rejection: JsonRejection) -> Self {
+        if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            return Self::TooLarge;
+        }
+        match rejection {
+            JsonRejection::MissingJsonContentType(_) => Self::NotJson,
+            other => Self::Malformed(other.body_text()),
+        }
+    }
+}
+
+impl From<QueryRejection> for ApiError {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::Malformed(rejection.body_text())
+    }
+}
+
+/// Documents that any answer may be a problem document instead.
+pub struct AnyProblem;
+
+impl utoipa::IntoResponses for AnyProblem {
+    fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {
+        let content = ContentBuilder::new()
+            .schema(Some(Ref::from_schema_name("ProblemDocument")))
+            .build();
+        let response = ResponseBuilder::new()
+            .description("What went wrong, with a stable code in `type`")
+            .content("application/problem+json", content)
+            .build();
+        BTreeMap::from([("default".to_owned(), RefOr::T(response))])
+    }
+}

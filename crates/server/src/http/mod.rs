@@ -1,0 +1,152 @@
+//! The HTTP API, version 1: routes, what each may cost, and their description.
+//!
+//! Handlers translate: a request into one call of the engine or the store, its result into an
+//! answer. They hold no state and no rules.
+
+pub mod dashboard;
+pub mod error;
+pub mod guard;
+
+mod candidates;
+mod events;
+mod extract;
+mod runs;
+mod service;
+mod tasks;
+mod workers;
+
+use std::time::Duration;
+
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::{Json, Router};
+use domain::api::ProblemDocument;
+use domain::task::MAX_BUNDLE_BYTES;
+use engine::Engine;
+use tokio_util::sync::CancellationToken;
+use tower_http::compression::CompressionLayer;
+use tower_http::trace::TraceLayer;
+use tracing::field::Empty;
+use utoipa::OpenApi;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+use utoipa_axum::routes;
+
+use error::ApiError;
+
+/// The longest a request may take that neither streams nor waits by design.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// The largest body of an ordinary request, bytes.
+const BODY_LIMIT: usize = 1 << 20;
+/// The largest task upload: its texts, each byte of which JSON may escape to two.
+const TASK_LIMIT: usize = 2 * MAX_BUNDLE_BYTES;
+/// The largest report of a worker, bytes: an evaluation with all its evidence.
+const REPORT_LIMIT: usize = 8 << 20;
+
+/// What the handlers share.
+#[derive(Debug, Clone)]
+pub struct App {
+    /// Performs what is asked.
+    pub engine: Engine,
+    /// Cancelled when the service stops, so that streams and long polls end.
+    pub closing: CancellationToken,
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Kernelwright",
+        description = "Evolves CUDA kernels and proves what it claims. Ids are accepted with or without their prefix; lists are bounded and paged by cursor; errors are problem documents (RFC 9457) with a stable code.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
+    ),
+    components(schemas(ProblemDocument)),
+    tags(
+        (name = "tasks", description = "What to optimise"),
+        (name = "runs", description = "Campaigns"),
+        (name = "candidates", description = "Kernels with their verdicts"),
+        (name = "fleet", description = "Workers and their leases"),
+        (name = "service", description = "The service itself")
+    )
+)]
+struct Description;
+
+/// The service's routes with everything around them.
+pub fn router(app: App) -> Router {
+    let (routes, description) = api().split_for_parts();
+    let description = Json(description);
+    routes
+        .with_state(app)
+        .route(
+            "/api/openapi.json",
+            axum::routing::get(move || std::future::ready(description.clone())),
+        )
+        .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
+        .fallback(dashboard::serve)
+        .layer(middleware::from_fn(guard::local_only))
+        .layer(CompressionLayer::new())
+        .layer(
+            TraceLayer::new_for_http()
+                .make_span_with(span)
+                .on_request(())
+                .on_failure(()),
+        )
+}
+
+/// The description of the API that is committed as `openapi.json`.
+pub fn description() -> utoipa::openapi::OpenApi {
+    api().split_for_parts().1
+}
+
+fn api() -> OpenApiRouter<App> {
+    let prompt = OpenApiRouter::new()
+        .routes(routes!(service::health))
+        .routes(routes!(tasks::get))
+        .routes(routes!(runs::list, runs::create))
+        .routes(routes!(runs::get))
+        .routes(routes!(runs::pause))
+        .routes(routes!(runs::resume))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(runs::finish))
+        .routes(routes!(runs::recheck))
+        .routes(routes!(runs::brief))
+        .routes(routes!(runs::lineage))
+        .routes(routes!(candidates::list, candidates::submit))
+        .routes(routes!(candidates::get))
+        .routes(routes!(candidates::source))
+        .routes(routes!(workers::list, workers::register))
+        .routes(routes!(workers::renew))
+        .merge(with_limit(TASK_LIMIT, routes!(tasks::list, tasks::upload)))
+        .merge(with_limit(REPORT_LIMIT, routes!(workers::report)))
+        .layer(middleware::from_fn(in_time));
+    let waiting = OpenApiRouter::new()
+        .routes(routes!(events::stream_events))
+        .routes(routes!(workers::lease));
+    let all = prompt
+        .merge(waiting)
+        .layer(DefaultBodyLimit::max(BODY_LIMIT));
+    OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", all)
+}
+
+/// Routes whose bodies may be larger than others'.
+fn with_limit(bytes: usize, routes: UtoipaMethodRouter<App>) -> OpenApiRouter<App> {
+    let limited = OpenApiRouter::new().routes(routes);
+    limited.layer(DefaultBodyLimit::max(bytes))
+}
+
+async fn in_time(request: Request, next: Next) -> Response {
+    tokio::time::timeout(REQUEST_TIMEOUT, next.run(request))
+        .await
+        .unwrap_or_else(|_| ApiError::TimedOut.into_response())
+}
+
+fn span(request: &Request) -> tracing::Span {
+    tracing::info_span!(
+        "request",
+        http.method = %request.method(),
+        http.path = request.uri().path(),
+        run.id = Empty,
+        candidate.id = Empty,
+        worker.id = Empty,
+        lease.job = Empty,
+    )
+}

@@ -1,0 +1,192 @@
+//! Runs: create, look at, steer.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
+use domain::api::{Brief, Lineage, PromotionView, RunPage, RunRequest, RunView};
+use domain::id::RunId;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::App;
+use super::error::{AnyProblem, ApiError};
+use super::extract::{Body, Id, Parameters};
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The longest idempotency key, bytes.
+const MAX_KEY: usize = 200;
+/// The most runs of one page.
+const MAX_RUNS: u32 = 200;
+/// The most candidates of one lineage.
+const MAX_NODES: u32 = 2000;
+
+/// Which page of runs.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct RunFilter {
+    /// The `next` of the page before; the newest runs when absent.
+    cursor: Option<String>,
+    /// At most this many, 1 to 200; 50 when absent.
+    limit: Option<u32>,
+}
+
+/// Which part of a lineage.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct Extent {
+    /// At most this many candidates, the earliest first, 1 to 2000; 2000 when absent.
+    limit: Option<u32>,
+}
+
+/// Asks for a run. The same `Idempotency-Key` always gives the same run: 201 the first time,
+/// 200 after that.
+#[utoipa::path(
+    post,
+    path = "/runs",
+    tag = "runs",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Names this request; at most 200 bytes")),
+    request_body = RunRequest,
+    responses(
+        (status = 201, body = RunView, description = "A new run"),
+        (status = 200, body = RunView, description = "The run that this key made before"),
+        AnyProblem
+    )
+)]
+pub async fn create(
+    State(app): State<App>,
+    headers: HeaderMap,
+    Body(request): Body<RunRequest>,
+) -> Result<impl IntoResponse, ApiError> {
+    let key = headers
+        .get(IDEMPOTENCY_KEY)
+        .map(|value| {
+            let readable = value
+                .to_str()
+                .ok()
+                .filter(|key| (1..=MAX_KEY).contains(&key.len()));
+            readable.ok_or_else(|| {
+                ApiError::Malformed(format!(
+                    "the header Idempotency-Key must have 1 to {MAX_KEY} visible ASCII characters"
+                ))
+            })
+        })
+        .transpose()?;
+    let created = app.engine.create_run(request, key).await?;
+    let run = created.run;
+    let status = if created.fresh {
+        tracing::info!(run.id = %run.id, "created run {} on {}", run.id, run.task);
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    let location = [(LOCATION, format!("/api/v1/runs/{}", run.id.uuid()))];
+    Ok((status, location, Json(run)))
+}
+
+/// Runs, newest first.
+#[utoipa::path(get, path = "/runs", tag = "runs", params(RunFilter), responses((status = 200, body = RunPage), AnyProblem))]
+pub async fn list(
+    State(app): State<App>,
+    Parameters(filter): Parameters<RunFilter>,
+) -> Result<Json<RunPage>, ApiError> {
+    let before = filter
+        .cursor
+        .map(|cursor| cursor.parse::<RunId>())
+        .transpose()
+        .map_err(|_| bad_cursor())?;
+    let limit = filter.limit.unwrap_or(50).clamp(1, MAX_RUNS);
+    Ok(Json(app.engine.store().runs(before, limit).await?))
+}
+
+/// One run.
+#[utoipa::path(get, path = "/runs/{id}", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = RunView), AnyProblem))]
+pub async fn get(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<RunView>, ApiError> {
+    match app.engine.store().run(run).await? {
+        Some(view) => Ok(Json(view)),
+        None => Err(ApiError::Unknown {
+            subject: "run",
+            id: run.to_string(),
+        }),
+    }
+}
+
+/// Nothing new is proposed or leased until the run is resumed.
+#[utoipa::path(post, path = "/runs/{id}/pause", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = RunView), AnyProblem))]
+pub async fn pause(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<RunView>, ApiError> {
+    let now = app.engine.now();
+    let view = app
+        .engine
+        .store()
+        .pause(run, "paused by request", now)
+        .await?;
+    Ok(Json(view))
+}
+
+/// A paused run goes on.
+#[utoipa::path(post, path = "/runs/{id}/resume", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = RunView), AnyProblem))]
+pub async fn resume(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<RunView>, ApiError> {
+    Ok(Json(
+        app.engine.store().resume(run, app.engine.now()).await?,
+    ))
+}
+
+/// The run ends now; what is being evaluated is dropped and nothing is promoted.
+#[utoipa::path(post, path = "/runs/{id}/cancel", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = RunView), AnyProblem))]
+pub async fn cancel(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<RunView>, ApiError> {
+    Ok(Json(
+        app.engine.store().cancel(run, app.engine.now()).await?,
+    ))
+}
+
+/// Nothing new is proposed; what is pending is evaluated, and the best is promoted.
+#[utoipa::path(post, path = "/runs/{id}/finish", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 202, body = RunView), AnyProblem))]
+pub async fn finish(
+    State(app): State<App>,
+    Id(run): Id<RunId>,
+) -> Result<(StatusCode, Json<RunView>), ApiError> {
+    let view = app
+        .engine
+        .store()
+        .request_finish(run, app.engine.now())
+        .await?;
+    Ok((StatusCode::ACCEPTED, Json(view)))
+}
+
+/// Evaluates the promoted winner again with fresh seeds; if it does not hold, a further commit
+/// takes it back. The outcome arrives as an event.
+#[utoipa::path(post, path = "/runs/{id}/recheck", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 202, body = PromotionView), AnyProblem))]
+pub async fn recheck(
+    State(app): State<App>,
+    Id(run): Id<RunId>,
+) -> Result<(StatusCode, Json<PromotionView>), ApiError> {
+    Ok((StatusCode::ACCEPTED, Json(app.engine.recheck(run).await?)))
+}
+
+/// What a proposer is told.
+#[utoipa::path(get, path = "/runs/{id}/brief", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = Brief), AnyProblem))]
+pub async fn brief(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<Brief>, ApiError> {
+    Ok(Json(app.engine.brief(run).await?))
+}
+
+/// The lineage graph.
+#[utoipa::path(get, path = "/runs/{id}/lineage", tag = "runs", params(("id" = RunId, Path, description = "The run"), Extent), responses((status = 200, body = Lineage), AnyProblem))]
+pub async fn lineage(
+    State(app): State<App>,
+    Id(run): Id<RunId>,
+    Parameters(extent): Parameters<Extent>,
+) -> Result<Json<Lineage>, ApiError> {
+    let limit = extent.limit.unwrap_or(MAX_NODES).clamp(1, MAX_NODES);
+    Ok(Json(app.engine.store().lineage(run, limit).await?))
+}
+
+/// What a cursor is answered with that no page gave out.
+pub(super) fn bad_cursor() -> ApiError {
+    ApiError::Malformed(
+        "the cursor is none that a page gave; pass the `next` of the page before, unchanged"
+            .to_owned(),
+    )
+}

@@ -1,0 +1,19 @@
+//! Whether the service works.
+
+use axum::Json;
+use axum::extract::State;
+use domain::api::Health;
+
+use super::App;
+use super::error::{AnyProblem, ApiError};
+
+/// Whether the service works, and whether anyone works for it.
+#[utoipa::path(get, path = "/health", tag = "service", responses((status = 200, body = Health), AnyProblem))]
+pub async fn health(State(app): State<App>) -> Result<Json<Health>, ApiError> {
+    let load = app.engine.store().load(app.engine.now()).await?;
+    Ok(Json(Health {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        workers: load.workers,
+        queued: load.queued,
+    }))
+}

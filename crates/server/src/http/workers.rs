@@ -1,0 +1,122 @@
+//! The fleet: register, lease by long poll, renew, report.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use domain::api::WorkerView;
+use domain::id::{JobId, WorkerId};
+use domain::lease::{Lease, Receipt, Registered, Registration, Renewal, Report};
+use serde::Deserialize;
+use tokio::time::Instant;
+use utoipa::IntoParams;
+
+use super::App;
+use super::error::{AnyProblem, ApiError};
+use super::extract::{Body, Id, Parameters};
+
+/// The longest a poll may wait, seconds.
+const MAX_WAIT: u32 = 30;
+/// How often a waiting poll looks without being told to: some jobs become free by time alone.
+const RELOOK: Duration = Duration::from_secs(1);
+
+/// How patient a poll is.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct Patience {
+    /// Seconds to wait for a job, at most 30; 0 answers at once.
+    #[serde(default)]
+    wait: u32,
+}
+
+/// A worker introduces itself.
+#[utoipa::path(post, path = "/workers", tag = "fleet", request_body = Registration, responses((status = 201, body = Registered), AnyProblem))]
+pub async fn register(
+    State(app): State<App>,
+    Body(registration): Body<Registration>,
+) -> Result<(StatusCode, Json<Registered>), ApiError> {
+    let registered = app
+        .engine
+        .store()
+        .register(&registration, app.engine.now())
+        .await?;
+    let id = registered.worker;
+    tracing::info!(worker.id = %id, "registered worker {:?} with {} as {id}", registration.name, registration.device);
+    Ok((StatusCode::CREATED, Json(registered)))
+}
+
+/// Every worker that ever registered, the living first.
+#[utoipa::path(get, path = "/workers", tag = "fleet", responses((status = 200, body = [WorkerView]), AnyProblem))]
+pub async fn list(State(app): State<App>) -> Result<Json<Vec<WorkerView>>, ApiError> {
+    Ok(Json(app.engine.store().workers(app.engine.now()).await?))
+}
+
+/// Lends a job to a worker, waiting for one if it is asked to.
+#[utoipa::path(
+    post,
+    path = "/workers/{id}/lease",
+    tag = "fleet",
+    params(("id" = WorkerId, Path, description = "The worker"), Patience),
+    responses(
+        (status = 200, body = Lease, description = "A job"),
+        (status = 204, description = "No job in that time: ask again"),
+        AnyProblem
+    )
+)]
+pub async fn lease(
+    State(app): State<App>,
+    Id(worker): Id<WorkerId>,
+    Parameters(patience): Parameters<Patience>,
+) -> Result<Response, ApiError> {
+    let wait = Duration::from_secs(u64::from(patience.wait.min(MAX_WAIT)));
+    let until = Instant::now() + wait;
+    let mut hint = app.engine.store().changed();
+    loop {
+        // Taken before asking, so that a job queued between the two wakes the wait below.
+        hint.borrow_and_update();
+        if let Some(lease) = app.engine.lease(worker).await? {
+            tracing::info!(
+                run.id = %lease.run, candidate.id = %lease.candidate, lease.job = %lease.job, lease.attempt = lease.attempt,
+                "lent {} to {worker}", lease.job
+            );
+            return Ok(Json(lease).into_response());
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        }
+        tokio::select! {
+            () = app.closing.cancelled() => return Ok(StatusCode::NO_CONTENT.into_response()),
+            _ = hint.changed() => {}
+            () = tokio::time::sleep(left.min(RELOOK)) => {}
+        }
+    }
+}
+
+/// Extends a lease, and says what the worker is doing.
+#[utoipa::path(post, path = "/leases/{job}/renew", tag = "fleet", params(("job" = JobId, Path, description = "The job")), request_body = Renewal, responses((status = 200, body = Receipt), AnyProblem))]
+pub async fn renew(
+    State(app): State<App>,
+    Id(job): Id<JobId>,
+    Body(renewal): Body<Renewal>,
+) -> Result<Json<Receipt>, ApiError> {
+    let store = app.engine.store();
+    Ok(Json(store.renew(job, &renewal, app.engine.now()).await?))
+}
+
+/// Ends a lease. A report of an attempt that no longer holds the job changes nothing and is
+/// answered `superseded`.
+#[utoipa::path(post, path = "/leases/{job}/report", tag = "fleet", params(("job" = JobId, Path, description = "The job")), request_body = Report, responses((status = 200, body = Receipt), AnyProblem))]
+pub async fn report(
+    State(app): State<App>,
+    Id(job): Id<JobId>,
+    Body(report): Body<Report>,
+) -> Result<Json<Receipt>, ApiError> {
+    let store = app.engine.store();
+    let receipt = store.report(job, &report, app.engine.now()).await?;
+    tracing::info!(lease.job = %job, lease.attempt = report.attempt, "report on {job}: {receipt:?}");
+    Ok(Json(receipt))
+}

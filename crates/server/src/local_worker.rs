@@ -1,0 +1,115 @@
+//! A worker beside the service: the same program as a process of its own, over loopback like any
+//! other worker, started again when it dies and gone when the service goes.
+//!
+//! The child watches its standard input, which the system closes when this process ends, however
+//! it ends. That needs no signal and no race-prone parent id.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::process::{Child, Command};
+use tokio_util::sync::CancellationToken;
+
+use crate::logging::Format;
+
+/// Environment variables that a worker needs and may see. Anything else, a model's key above
+/// all, stays with the service.
+const ALLOWED: &[&str] = &[
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "LANG",
+    "LC_ALL",
+    "RUST_LOG",
+    "RUST_BACKTRACE",
+    "LD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "KERNELWRIGHT_CACHE",
+    "KERNELWRIGHT_NVRTC",
+    "KERNELWRIGHT_DRIVER",
+    "KERNELWRIGHT_EMULATE",
+    "KERNELWRIGHT_EMULATED_DEVICE",
+    "KERNELWRIGHT_FAULT_PLAN",
+    "NVIDIA_VISIBLE_DEVICES",
+];
+/// How long a worker may take to hand its job back once the service stops.
+const GOODBYE: Duration = Duration::from_secs(5);
+/// The pause before a worker that died is started again; doubles up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// A worker that lived this long did not die of how it was started.
+const HEALTHY: Duration = Duration::from_secs(60);
+
+/// Keeps one local worker alive until `closing` is cancelled.
+pub async fn keep(url: String, data: PathBuf, format: Format, closing: CancellationToken) {
+    let mut pause = FIRST_PAUSE;
+    while !closing.is_cancelled() {
+        let started = tokio::time::Instant::now();
+        match start(&url, &data, format) {
+            Ok(mut child) => {
+                tracing::info!("started the local worker, process {:?}", child.id());
+                tokio::select! {
+                    () = closing.cancelled() => return stop(child).await,
+                    status = child.wait() => tracing::error!("the local worker ended ({}); it is started again", describe(status)),
+                }
+            }
+            Err(error) => tracing::error!("failed to start the local worker: {error}"),
+        }
+        if started.elapsed() > HEALTHY {
+            pause = FIRST_PAUSE;
+        }
+        tokio::select! {
+            () = closing.cancelled() => return,
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(MAX_PAUSE),
+        }
+    }
+}
+
+fn start(url: &str, data: &Path, format: Format) -> std::io::Result<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .args([
+            "worker",
+            "join",
+            url,
+            "--name",
+            "local",
+            "--while-stdin-open",
+            "--data",
+        ])
+        .arg(data)
+        .env_clear()
+        .envs(
+            std::env::vars_os()
+                .filter(|(name, _)| name.to_str().is_some_and(|name| ALLOWED.contains(&name))),
+        )
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        // A Ctrl-C on the terminal is for the service, which then lets its worker finish.
+        .process_group(0)
+        .kill_on_drop(true);
+    if format == Format::Json {
+        command.arg("--log-json");
+    }
+    command.spawn()
+}
+
+async fn stop(mut child: Child) {
+    drop(child.stdin.take());
+    if tokio::time::timeout(GOODBYE, child.wait()).await.is_err() {
+        tracing::warn!(
+            "the local worker did not stop in time and is killed; its job is lent again"
+        );
+        if let Err(error) = child.kill().await {
+            tracing::error!("failed to kill the local worker: {error}");
+        }
+    }
+}
+
+fn describe(status: std::io::Result<ExitStatus>) -> String {
+    match status {
+        Ok(status) => status.to_string(),
+        Err(error) => format!("unknown status: {error}"),
+    }
+}

@@ -1,0 +1,147 @@
+//! What a person who follows a run sees: the events of its stream, folded into one line that
+//! changes and lines that stay. Pure; drawing is the caller's.
+
+use std::fmt::Write as _;
+
+use domain::api::{Event, EventKind, PromotionState, RunState, RunView};
+
+use crate::terminal::{labelled_time, line, plain};
+
+/// How far a run is.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    budget: u32,
+    trials: u32,
+    judged: u32,
+    accepted: u32,
+    best: Option<String>,
+    doing: String,
+    state: RunState,
+}
+
+impl Progress {
+    /// As the run stands.
+    pub fn of(run: &RunView) -> Self {
+        let mut progress = Self {
+            budget: run.budget.trials,
+            trials: 0,
+            judged: 0,
+            accepted: 0,
+            best: None,
+            doing: String::new(),
+            state: run.state.clone(),
+        };
+        progress.refresh(run);
+        progress
+    }
+
+    /// Takes over what only the run itself knows: charged trials and the best time.
+    pub fn refresh(&mut self, run: &RunView) {
+        self.trials = run.trials;
+        self.judged = run.verdicts.values().sum();
+        let accepted = run.verdicts.iter();
+        self.accepted = accepted
+            .filter(|(kind, _)| **kind == domain::verdict::VerdictKind::Accepted)
+            .map(|(_, count)| count)
+            .sum();
+        self.best = run.best.as_ref().map(|best| {
+            let time = labelled_time(best.time_us, best.modelled);
+            format!("{:.2}x, {time} ({})", best.speedup, line(&best.title, 40))
+        });
+        self.state = run.state.clone();
+    }
+
+    /// Takes over one event. The answer is the line that stays, if the event is worth one.
+    pub fn absorb(&mut self, event: &Event) -> Option<String> {
+        match &event.what {
+            EventKind::RunChanged { state } => {
+                self.state = state.clone();
+                self.doing.clear();
+                Some(format!("run {}", plain(&state.to_string())))
+            }
+            EventKind::Proposed { ordinal, title, .. } => {
+                self.doing = format!("#{ordinal} {} waits for a worker", line(title, 40));
+                None
+            }
+            EventKind::Stage { stage, .. } => {
+                self.doing = plain(stage);
+                None
+            }
+            EventKind::Judged {
+                ordinal,
+                title,
+                summary,
+                speedup,
+                best,
+                ..
+            } => {
+                self.doing.clear();
+                let mut text = format!("#{ordinal} {}: ", line(title, 40));
+                if let Some(speedup) = speedup {
+                    let _infallible = write!(text, "{speedup:.2}x, ");
+                }
+                text.push_str(&line(summary, 120));
+                if *best {
+                    text.push_str("  * best so far");
+                }
+                Some(text)
+            }
+            EventKind::Requeued { reason, .. } => {
+                Some(format!("back to the queue: {}", line(reason, 120)))
+            }
+            EventKind::Promotion { promotion } => {
+                let what = match &promotion.state {
+                    PromotionState::Confirming => {
+                        self.doing = "confirming the winner with fresh seeds".to_owned();
+                        "the winner is confirmed with fresh seeds".to_owned()
+                    }
+                    PromotionState::Committed { commit } => {
+                        format!(
+                            "committed {} on {}",
+                            short(commit),
+                            plain(&promotion.branch)
+                        )
+                    }
+                    PromotionState::Reverted { commit, reason } => {
+                        format!("taken back by {}: {}", short(commit), line(reason, 120))
+                    }
+                    PromotionState::Refused { reason } => {
+                        format!("not confirmed: {}", line(reason, 120))
+                    }
+                    PromotionState::Blocked { reason } => {
+                        format!("the repository refused: {}", line(reason, 200))
+                    }
+                };
+                Some(what)
+            }
+        }
+    }
+
+    /// Whether the run has ended.
+    pub fn is_over(&self) -> bool {
+        self.state.is_over()
+    }
+
+    /// The line that changes.
+    pub fn headline(&self) -> String {
+        let mut text = format!(
+            "trials {}/{}, {} judged, {} accepted; best {}",
+            self.trials,
+            self.budget,
+            self.judged,
+            self.accepted,
+            self.best.as_deref().unwrap_or("none yet"),
+        );
+        let doing = if self.doing.is_empty() {
+            plain(&self.state.to_string())
+        } else {
+            self.doing.clone()
+        };
+        let _infallible = write!(text, "; {doing}");
+        text
+    }
+}
+
+fn short(commit: &str) -> String {
+    plain(commit).chars().take(12).collect()
+}
