@@ -12,5 +12,8 @@
 #![forbid(unsafe_code)]
 
 pub mod cancel;
+pub mod evaluate;
+pub mod host;
 mod random;
 pub mod supervise;
+pub mod toolchain;

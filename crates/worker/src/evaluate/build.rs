@@ -1,0 +1,198 @@
+//! Compiles a source once and keeps the image: the same text for the same architecture with the
+//! same compiler never compiles twice on this machine.
+//!
+//! A build is a folder named by the digest of everything that goes into it, made beside its place
+//! and renamed into it, so that a half-made one is never seen. What is read back is checked
+//! against the digests written down with it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use domain::candidate::KernelSource;
+use domain::digest::Digest;
+use domain::evaluation::EVALUATOR_VERSION;
+use domain::judge;
+use domain::plan::Configuration;
+use domain::role::{CompileJob, CompileReply, Compiled, Image, KernelResources};
+use domain::verdict::{Diagnostic, Verdict};
+use serde::{Deserialize, Serialize};
+
+use super::{COMPILE_DEADLINE, Fault, storage};
+use crate::cancel::Cancellation;
+use crate::host::{Host, Role};
+use crate::supervise;
+
+const RECORD: &str = "build.json";
+const CUBIN: &str = "image/image.cubin";
+const PTX: &str = "image/image.ptx";
+
+/// What is compiled.
+#[derive(Debug, Clone, Copy)]
+pub struct Recipe<'a> {
+    /// The source.
+    pub source: &'a KernelSource,
+    /// Its tunables.
+    pub configuration: &'a Configuration,
+    /// The task's own headers by name.
+    pub headers: &'a BTreeMap<String, String>,
+    /// Such as `sm_89`.
+    pub architecture: &'a str,
+}
+
+/// What is remembered of a build, beside its files.
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    cubin_digest: Digest,
+    ptx_digest: Digest,
+    kernels: Vec<KernelResources>,
+    diagnostics: Vec<Diagnostic>,
+    toolchain: String,
+}
+
+/// Compiles `recipe` or finds its build.
+///
+/// # Errors
+/// A [`Fault`] that is not the source's.
+pub fn build(
+    host: &Host,
+    recipe: &Recipe<'_>,
+    cancellation: &Cancellation,
+) -> Result<Result<Compiled, Verdict>, Fault> {
+    let builds = host.data().join("builds");
+    let place = builds.join(identity(host, recipe).to_string());
+    if let Some(compiled) = load(&place) {
+        return Ok(Ok(compiled));
+    }
+    std::fs::create_dir_all(&builds).map_err(storage(&builds))?;
+    let workshop = tempfile::Builder::new()
+        .prefix("making-")
+        .tempdir_in(&builds)
+        .map_err(storage(&builds))?;
+    let job = lay_out(host, recipe, workshop.path())?;
+    let compiled = match compile(host, &job, workshop.path(), cancellation)? {
+        Ok(compiled) => compiled,
+        Err(verdict) => return Ok(Err(verdict)),
+    };
+    let record = Record {
+        cubin_digest: digest_of(&workshop.path().join(CUBIN))?,
+        ptx_digest: digest_of(&workshop.path().join(PTX))?,
+        kernels: compiled.kernels,
+        diagnostics: compiled.diagnostics,
+        toolchain: compiled.toolchain,
+    };
+    let text = serde_json::to_vec_pretty(&record).expect("a record has only string keys");
+    write(&workshop.path().join(RECORD), &text)?;
+    // Whoever was faster made the same; whatever else stands there was not usable.
+    if load(&place).is_none() {
+        let _ = std::fs::remove_dir_all(&place);
+        std::fs::rename(workshop.path(), &place).map_err(storage(&place))?;
+    }
+    load(&place).map(Ok).ok_or_else(|| Fault::Build {
+        path: place.display().to_string(),
+    })
+}
+
+/// Everything that decides what comes out.
+fn identity(host: &Host, recipe: &Recipe<'_>) -> Digest {
+    let headers = host.toolchain_headers();
+    let whole = (
+        recipe.source.text(),
+        recipe.configuration,
+        recipe.headers,
+        recipe.architecture,
+        (
+            host.toolchain(),
+            headers.file_name().map(|name| name.to_string_lossy()),
+        ),
+        EVALUATOR_VERSION,
+    );
+    Digest::of(serde_json::to_vec(&whole).expect("a recipe is text and numbers"))
+}
+
+/// Writes the inputs of a compilation into a new folder. The source has a name of ours: whatever
+/// the author calls it must not become a path.
+fn lay_out(host: &Host, recipe: &Recipe<'_>, folder: &Path) -> Result<CompileJob, Fault> {
+    let source = folder.join("source/candidate.cu");
+    write(&source, recipe.source.text().as_bytes())?;
+    let headers = folder.join("include");
+    for (name, text) in recipe.headers {
+        write(&headers.join(name), text.as_bytes())?;
+    }
+    let output = folder.join("image");
+    std::fs::create_dir_all(&output).map_err(storage(&output))?;
+    let toolchain_headers = host.toolchain_headers();
+    std::fs::create_dir_all(&toolchain_headers).map_err(storage(&toolchain_headers))?;
+    Ok(CompileJob {
+        source,
+        architecture: recipe.architecture.to_owned(),
+        defines: recipe.configuration.clone(),
+        headers: (!recipe.headers.is_empty()).then_some(headers),
+        toolchain_headers,
+        output,
+    })
+}
+
+/// Asks the compiler. One that dies is asked once more: a machine short of memory is not the
+/// source's fault, and a compiler that dies of the source dies again.
+fn compile(
+    host: &Host,
+    job: &CompileJob,
+    folder: &Path,
+    cancellation: &Cancellation,
+) -> Result<Result<Compiled, Verdict>, Fault> {
+    let program = host.program(Role::Compile, folder);
+    let bounds = host.bounds(Role::Compile, COMPILE_DEADLINE);
+    let ask = || supervise::ask::<_, CompileReply>(&program, job, bounds, cancellation);
+    let mut answer = ask()?;
+    if matches!(&answer.reply, Err(exit) if *exit != judge::Exit::TimedOut) {
+        answer = ask()?;
+    }
+    let seconds = u32::try_from(COMPILE_DEADLINE.as_secs()).unwrap_or(u32::MAX);
+    let reply = match answer.reply {
+        Ok(reply) => reply,
+        Err(exit) => return Ok(Err(judge::compiler_exit(&exit, seconds))),
+    };
+    Ok(match (judge::compilation(&reply), reply) {
+        (None, CompileReply::Compiled(compiled)) => Ok(compiled),
+        (Some(verdict), _) => Err(verdict),
+        (None, _) => unreachable!("only an image gets no verdict"),
+    })
+}
+
+/// A finished build, unless it is missing or not what was written down.
+fn load(place: &Path) -> Option<Compiled> {
+    let text = std::fs::read(place.join(RECORD)).ok()?;
+    let record: Record = serde_json::from_slice(&text).ok()?;
+    let (cubin, ptx) = (place.join(CUBIN), place.join(PTX));
+    let matches = |path: &Path, digest: Digest| {
+        std::fs::read(path).is_ok_and(|bytes| Digest::of(bytes) == digest)
+    };
+    if !matches(&cubin, record.cubin_digest) || !matches(&ptx, record.ptx_digest) {
+        tracing::warn!(
+            "the build {} was damaged and is made again",
+            place.display()
+        );
+        return None;
+    }
+    Some(Compiled {
+        image: Image {
+            cubin,
+            ptx,
+            cubin_digest: record.cubin_digest,
+        },
+        kernels: record.kernels,
+        diagnostics: record.diagnostics,
+        toolchain: record.toolchain,
+    })
+}
+
+fn digest_of(path: &Path) -> Result<Digest, Fault> {
+    let bytes = std::fs::read(path).map_err(storage(path))?;
+    Ok(Digest::of(bytes))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+    let folder: PathBuf = path.parent().unwrap_or(Path::new("/")).to_owned();
+    std::fs::create_dir_all(&folder).map_err(storage(&folder))?;
+    std::fs::write(path, bytes).map_err(storage(path))
+}

@@ -1,0 +1,436 @@
+//! The stages of one evaluation in their order, and the evidence they leave.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use domain::candidate::KernelSource;
+use domain::device::DeviceKind;
+use domain::digest::Digest;
+use domain::evaluation::{
+    CaseLaunches, CheckOutcome, EVALUATOR_VERSION, Evaluation, EvaluationRequest, EvaluationStage,
+    GateOutcome, StageTime,
+};
+use domain::finding::Finding;
+use domain::judge::{self, Trouble};
+use domain::plan::{Configuration, ResolvedPlan, ResolvedStep};
+use domain::policy;
+use domain::problem::{Problem, Problems};
+use domain::role::{Compiled, Distribution, ExecutionFacts, ExecutionPurpose, KernelResources};
+use domain::task::Task;
+use domain::verdict::Verdict;
+
+use super::build::{Recipe, build};
+use super::examine::Trial;
+use super::passes::{Against, Extent, Pass, Passes};
+use super::roles::{Allowance, Reference, Roles};
+use super::timing::{by_case, launch_bound, timing};
+use super::{Evaluator, Fault, storage};
+use crate::cancel::Cancellation;
+
+/// Findings kept as evidence.
+const MAX_FINDINGS: usize = 32;
+/// Different inputs of each score case on silicon, where each is timed [`REPETITIONS`] times. On
+/// the emulated device, whose model is deterministic, each case has one input and one execution.
+const DRAWS: usize = 4;
+/// 32 samples for each score case: at least 30 make a median worth comparing.
+const REPETITIONS: u64 = 8;
+
+/// Small cases: an honest kernel needs a few hundred million thread instructions at the very
+/// most, and a loop without an end is found within seconds.
+const SMALL: u64 = 1 << 30;
+/// Score cases: generous, since a slow kernel is not a wrong one.
+const LARGE: u64 = 48 << 30;
+
+const SMOKE: Allowance = Allowance {
+    stage: "smoke",
+    deadline: Duration::from_secs(20),
+    instructions: SMALL,
+};
+const SCREEN: Allowance = Allowance {
+    stage: "screen",
+    deadline: Duration::from_secs(60),
+    instructions: SMALL,
+};
+const REPEAT: Allowance = Allowance {
+    stage: "repeat",
+    deadline: Duration::from_secs(60),
+    instructions: SMALL,
+};
+const SCORE: Allowance = Allowance {
+    stage: "score",
+    deadline: Duration::from_secs(120),
+    instructions: LARGE,
+};
+
+/// Why the stages ended before the last.
+pub(super) enum Stop {
+    Verdict(Box<Verdict>),
+    Fault(Fault),
+}
+
+impl From<Verdict> for Stop {
+    fn from(verdict: Verdict) -> Self {
+        Self::Verdict(Box::new(verdict))
+    }
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<Problem> for Stop {
+    fn from(problem: Problem) -> Self {
+        Self::Fault(problem.into())
+    }
+}
+
+impl From<Trouble> for Stop {
+    fn from(trouble: Trouble) -> Self {
+        Self::Fault(trouble.into())
+    }
+}
+
+/// Takes a candidate through all stages.
+pub fn evaluate(
+    evaluator: &Evaluator,
+    request: &EvaluationRequest,
+    progress: &dyn Fn(&str),
+    cancellation: &Cancellation,
+) -> Result<Evaluation, Fault> {
+    let task = Task::load(&request.task).map_err(Fault::Task)?;
+    let scratch = tempfile::tempdir_in(&evaluator.scratch).map_err(storage(&evaluator.scratch))?;
+    let mut course = Course {
+        evaluator,
+        request,
+        task: &task,
+        progress,
+        roles: Roles {
+            host: &evaluator.host,
+            scratch: scratch.path(),
+            cancellation,
+        },
+        evidence: Evidence::default(),
+        originals: BTreeMap::new(),
+        scored: Vec::new(),
+        next_id: 0,
+    };
+    match course.run() {
+        Ok(verdict) => Ok(course.conclude(verdict)),
+        Err(Stop::Verdict(verdict)) => Ok(course.conclude(*verdict)),
+        Err(Stop::Fault(fault)) => Err(fault),
+    }
+}
+
+/// What the stages found out.
+#[derive(Default)]
+pub(super) struct Evidence {
+    candidate_digest: Option<Digest>,
+    compiled: Option<Compiled>,
+    pub(super) ran: bool,
+    pub(super) label: Option<String>,
+    kernels: Vec<KernelResources>,
+    gates: Vec<GateOutcome>,
+    pub(super) checks: Vec<CheckOutcome>,
+    launches: Vec<CaseLaunches>,
+    pub(super) findings: Vec<Finding>,
+    stages: Vec<StageTime>,
+}
+
+/// A candidate that reads, with its plan for every case that takes part.
+struct Candidate {
+    source: KernelSource,
+    configuration: Configuration,
+    plans: BTreeMap<String, ResolvedPlan>,
+}
+
+/// One candidate on its way through the stages.
+pub(super) struct Course<'a> {
+    pub(super) evaluator: &'a Evaluator,
+    pub(super) request: &'a EvaluationRequest,
+    pub(super) task: &'a Task,
+    pub(super) progress: &'a dyn Fn(&str),
+    pub(super) roles: Roles<'a>,
+    pub(super) evidence: Evidence,
+    /// The first execution on each set of inputs.
+    pub(super) originals: BTreeMap<(String, Distribution, Option<Digest>), ExecutionFacts>,
+    /// Executions whose time counts, with their case.
+    pub(super) scored: Vec<(String, ExecutionFacts)>,
+    pub(super) next_id: u32,
+}
+
+impl<'a> Course<'a> {
+    fn run(&mut self) -> Result<Verdict, Stop> {
+        let candidate = self.timed("parse", Self::read)?;
+        let compiled = self.timed("compile", |course| course.compile(&candidate))?;
+        let reference = self.timed("reference", Self::reference)?;
+        let passes = self.passes();
+        let trial = Trial {
+            plans: &candidate.plans,
+            compiled: &compiled,
+            reference: &reference,
+        };
+        self.examine(SMOKE, &passes.smoke()?, &trial)?;
+        self.examine(SCREEN, &passes.screen()?, &trial)?;
+        let extent = if self.request.stage == EvaluationStage::Confirmation {
+            Extent::All
+        } else {
+            Extent::LargestOnly
+        };
+        self.examine(REPEAT, &passes.repeats(extent)?, &trial)?;
+        self.examine(SCORE, &self.score_passes(&passes)?, &trial)?;
+        self.decide(&candidate)
+    }
+
+    /// Runs one stage, tells whoever watches, and notes how long it took.
+    pub(super) fn timed<T>(
+        &mut self,
+        stage: &str,
+        work: impl FnOnce(&mut Self) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        (self.progress)(stage);
+        let started = Instant::now();
+        let result = work(self);
+        self.evidence.stages.push(StageTime {
+            stage: stage.to_owned(),
+            milliseconds: started.elapsed().as_secs_f64() * 1e3,
+        });
+        result
+    }
+
+    fn passes(&self) -> Passes<'a> {
+        Passes {
+            task: self.task,
+            key: self.request.key,
+            holdout: self.request.stage == EvaluationStage::Confirmation,
+        }
+    }
+
+    /// Everything that needs no compiler: text, policy, plan, and the gates on the plan.
+    fn read(&mut self) -> Result<Candidate, Stop> {
+        let reject = |problems: Vec<Problem>| Stop::from(Verdict::ParseRejected { problems });
+        let source = KernelSource::parse(&self.request.file, self.request.source.as_str())
+            .map_err(|Problems(problems)| reject(problems))?;
+        let configuration = source
+            .configure(&self.request.configuration)
+            .map_err(|problem| reject(vec![problem]))?;
+        self.evidence.candidate_digest = Some(source.candidate_digest(&configuration));
+        let problems = policy::violations(&self.request.file, &source);
+        if !problems.is_empty() {
+            return Err(Verdict::PolicyRejected { problems }.into());
+        }
+        let limits = &self.evaluator.host.device().limits;
+        let mut plans = BTreeMap::new();
+        for case in self.passes().cases() {
+            let plan = source
+                .plan()
+                .resolve(self.task, &case.dims, &configuration, limits)
+                .map_err(|error| {
+                    Stop::from(Verdict::LaunchRejected {
+                        reason: format!("case {}: {error}", case.name),
+                    })
+                })?;
+            plans.insert(case.name.clone(), plan);
+        }
+        let candidate = Candidate {
+            source,
+            configuration,
+            plans,
+        };
+        let planned = self.planned_blocks(&candidate);
+        self.judge_gates(&candidate, &planned)?;
+        Ok(candidate)
+    }
+
+    /// An image, and the gates on its resources.
+    fn compile(&mut self, candidate: &Candidate) -> Result<Compiled, Stop> {
+        let compiled = self.build(&candidate.source, &candidate.configuration)?;
+        let compiled = compiled.map_err(Stop::from)?;
+        let launched = candidate
+            .plans
+            .values()
+            .flat_map(|plan| &plan.steps)
+            .filter_map(|step| match step {
+                ResolvedStep::Kernel(launch) => Some(launch.kernel.as_str()),
+                ResolvedStep::Memset { .. } => None,
+            })
+            .collect::<BTreeSet<_>>();
+        self.evidence.kernels = compiled
+            .kernels
+            .iter()
+            .filter(|kernel| launched.contains(kernel.kernel.as_str()))
+            .cloned()
+            .collect();
+        self.evidence.compiled = Some(compiled.clone());
+        let limits = &self.evaluator.host.device().limits;
+        for plan in candidate.plans.values() {
+            if let Some(verdict) = judge::image(plan, &compiled.kernels, limits) {
+                return Err(verdict.into());
+            }
+        }
+        let planned = self.planned_blocks(candidate);
+        self.judge_gates(candidate, &planned)?;
+        Ok(compiled)
+    }
+
+    /// The task's reference as an image. One that does not compile is nobody's verdict.
+    fn reference(&mut self) -> Result<Reference<'a>, Stop> {
+        let source = &self.task.reference;
+        let configuration = source.plan().default_configuration();
+        let compiled = self
+            .build(source, &configuration)?
+            .map_err(|verdict| Fault::Reference(verdict.to_string()))?;
+        Ok(Reference {
+            task: self.task,
+            compiled,
+        })
+    }
+
+    fn build(
+        &self,
+        source: &KernelSource,
+        configuration: &Configuration,
+    ) -> Result<Result<Compiled, Verdict>, Fault> {
+        let architecture = self.evaluator.host.device().architecture();
+        let recipe = Recipe {
+            source,
+            configuration,
+            headers: &self.task.headers,
+            architecture: &architecture,
+        };
+        build(&self.evaluator.host, &recipe, self.roles.cancellation)
+    }
+
+    /// The blocks of each score case's largest launch, as planned.
+    fn planned_blocks(&self, candidate: &Candidate) -> Vec<(String, u64)> {
+        self.task
+            .score_cases()
+            .filter_map(|case| Some((case.name.clone(), candidate.plans.get(&case.name)?)))
+            .map(|(case, plan)| {
+                let blocks = plan.steps.iter().map(|step| match step {
+                    ResolvedStep::Kernel(launch) => launch.blocks(),
+                    ResolvedStep::Memset { .. } => 0,
+                });
+                (case, blocks.max().unwrap_or(0))
+            })
+            .collect()
+    }
+
+    /// Looks at every gate the facts so far decide, and stops at a broken one that rejects.
+    fn judge_gates(&mut self, candidate: &Candidate, blocks: &[(String, u64)]) -> Result<(), Stop> {
+        let blocks = blocks
+            .iter()
+            .map(|(case, blocks)| (case.as_str(), *blocks))
+            .collect::<Vec<_>>();
+        let limits = &self.evaluator.host.device().limits;
+        self.evidence.gates = judge::gates(self.task, &blocks, &self.evidence.kernels, limits);
+        let phase = candidate.source.step().map(|step| step.phase.as_str());
+        match judge::rejecting_gate(&self.evidence.gates, phase, self.request.stage) {
+            Some(verdict) => Err(verdict.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The passes of the score stage: on silicon every draw several times, each over poison of
+    /// its own; the outputs of the first are compared with the reference, those of the others
+    /// with the first, so that every timed output is verified.
+    fn score_passes(&self, passes: &Passes<'_>) -> Result<Vec<Pass>, Problem> {
+        if self.evaluator.host.device().kind == DeviceKind::Emulated {
+            return passes.score(1);
+        }
+        let first = passes.score(DRAWS)?;
+        let again = (1..REPETITIONS).flat_map(|repetition| {
+            let timed = first
+                .iter()
+                .filter(|pass| pass.purpose == ExecutionPurpose::Score);
+            timed.map(move |pass| Pass {
+                poison: pass.poison.wrapping_add(repetition),
+                comparison: Against::Rescheduled,
+                ..pass.clone()
+            })
+        });
+        Ok(first.iter().cloned().chain(again).collect())
+    }
+
+    /// Every stage is passed: the gates on what really ran, then the times.
+    fn decide(&mut self, candidate: &Candidate) -> Result<Verdict, Stop> {
+        let scored = by_case(
+            self.scored
+                .iter()
+                .map(|(case, facts)| (case.as_str(), facts)),
+        );
+        let label = self.evidence.label.as_deref();
+        let timing = timing(self.evaluator.host.device(), label, &scored)?;
+        self.evidence.launches = scored
+            .iter()
+            .filter_map(|(case, executions)| {
+                Some(CaseLaunches {
+                    case: case.clone(),
+                    launches: executions.first()?.launches.clone(),
+                })
+            })
+            .collect();
+        let observed = self
+            .evidence
+            .launches
+            .iter()
+            .map(|case| {
+                let blocks = case.launches.iter().map(|launch| {
+                    let grid = launch.grid.map(u64::from);
+                    grid.iter().product()
+                });
+                (case.case.clone(), blocks.max().unwrap_or(0))
+            })
+            .collect::<Vec<_>>();
+        self.judge_gates(candidate, &observed)?;
+        let bound = launch_bound(&timing);
+        Ok(judge::acceptance(
+            timing,
+            self.request.incumbent.as_ref(),
+            bound,
+        ))
+    }
+
+    /// The evaluation with its evidence, the deciding finding first.
+    fn conclude(self, verdict: Verdict) -> Evaluation {
+        let Evidence {
+            candidate_digest,
+            compiled,
+            ran,
+            label: _,
+            kernels,
+            gates,
+            checks,
+            launches,
+            mut findings,
+            stages,
+        } = self.evidence;
+        if let Some(deciding) = verdict.finding() {
+            findings.retain(|finding| finding != deciding);
+            findings.insert(0, deciding.clone());
+        }
+        findings.truncate(MAX_FINDINGS);
+        Evaluation {
+            verdict,
+            evaluator: EVALUATOR_VERSION,
+            stage: self.request.stage,
+            task_version: self.task.version,
+            candidate_digest,
+            image_digest: compiled
+                .as_ref()
+                .map(|compiled| compiled.image.cubin_digest),
+            device: ran.then(|| self.evaluator.host.device().clone()),
+            toolchain: compiled.as_ref().map(|compiled| compiled.toolchain.clone()),
+            kernels,
+            gates,
+            checks,
+            launches,
+            diagnostics: compiled
+                .map(|compiled| compiled.diagnostics)
+                .unwrap_or_default(),
+            findings,
+            stages,
+        }
+    }
+}

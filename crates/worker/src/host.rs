@@ -1,0 +1,458 @@
+//! This machine as the roles see it: the compiler's folder, the driver's folder, the device.
+//!
+//! NVIDIA's driver is used where it works; everywhere else the emulated one takes its place on
+//! the loader's path of the child, and nothing else differs.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain::device::{Device, DeviceKind};
+use domain::evaluation::EVALUATOR_VERSION;
+use domain::judge::Exit;
+use domain::lease::Registration;
+use domain::role::{ProbeJob, ProbeReply, SOCKET_VARIABLE};
+
+use crate::cancel::Cancellation;
+use crate::supervise::{self, Bounds, Limits, Program};
+use crate::toolchain;
+
+/// File name of the emulated driver as the build makes it.
+const DRIVER_LIBRARY: &str = "libkernelwright_driver.so";
+/// Names under which programs look for a CUDA driver.
+const CUDA_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+/// Where NVIDIA's driver is installed, beside the loader's own path.
+const NVIDIA_FOLDERS: [&str; 6] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib/wsl/lib",
+    "/usr/local/nvidia/lib64",
+    "/run/opengl-driver/lib",
+];
+/// Variables a role sees as this process has them, where it has them.
+const PASSED_ON: [&str; 6] = [
+    "CUDA_VISIBLE_DEVICES",
+    "KERNELWRIGHT_EMULATED_DEVICE",
+    "KERNELWRIGHT_FAULT_PLAN",
+    "NVIDIA_VISIBLE_DEVICES",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+];
+const GIB: u64 = 1 << 30;
+/// The most a role may write to one file.
+const FILE_BYTES: u64 = 8 * GIB;
+const PROBE_DEADLINE: Duration = Duration::from_secs(15);
+
+/// What an operator may decide.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The program with the hidden command `role`.
+    pub executable: PathBuf,
+    /// Where builds, reference answers and scratch folders go.
+    pub data: PathBuf,
+    /// Where the set-up installs the compiler.
+    pub cache: PathBuf,
+    /// The compiler library or its folder.
+    pub nvrtc: Option<PathBuf>,
+    /// The emulated driver's library.
+    pub driver: Option<PathBuf>,
+    /// Whether to emulate even where NVIDIA's driver works.
+    pub emulate: bool,
+}
+
+impl Settings {
+    /// The settings that the environment gives: `KERNELWRIGHT_NVRTC`, `KERNELWRIGHT_DRIVER`,
+    /// `KERNELWRIGHT_CACHE` and `KERNELWRIGHT_EMULATE`.
+    ///
+    /// # Errors
+    /// [`Fault::Executable`] if the system does not say which program this is.
+    pub fn from_environment(data: &Path) -> Result<Self, Fault> {
+        let path = |name: &str| {
+            std::env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        let cache = path("KERNELWRIGHT_CACHE")
+            .or_else(|| path("HOME").map(|home| home.join(".cache/kernelwright")))
+            .unwrap_or_else(|| data.join("cache"));
+        Ok(Self {
+            executable: std::env::current_exe().map_err(Fault::Executable)?,
+            data: data.to_owned(),
+            cache,
+            nvrtc: path("KERNELWRIGHT_NVRTC"),
+            driver: path("KERNELWRIGHT_DRIVER"),
+            emulate: std::env::var_os("KERNELWRIGHT_EMULATE").is_some_and(|value| value == "1"),
+        })
+    }
+}
+
+/// Why this machine cannot evaluate.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The system does not know our own program.
+    #[error("find the running executable")]
+    Executable(#[source] io::Error),
+    /// No compiler.
+    #[error(transparent)]
+    Toolchain(#[from] toolchain::Missing),
+    /// No emulated driver, and none of NVIDIA's that works.
+    #[error(
+        "find a CUDA driver: {nvidia}, and the emulated driver {DRIVER_LIBRARY} is not in {searched}; build it with `cargo build -p driver` or name it in KERNELWRIGHT_DRIVER"
+    )]
+    Driver {
+        /// What is wrong with NVIDIA's.
+        nvidia: String,
+        /// Where the emulated one was looked for.
+        searched: String,
+    },
+    /// A folder could not be prepared.
+    #[error("prepare {path}")]
+    Storage {
+        /// Which.
+        path: String,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// A child could not be supervised.
+    #[error(transparent)]
+    Supervise(#[from] supervise::Fault),
+    /// The probe found no usable device.
+    #[error("use the device: {reason}")]
+    Unusable {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The roles of child processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Source to image.
+    Compile,
+    /// Image to facts.
+    Run,
+    /// Outputs to comparisons.
+    Verify,
+    /// The device's facts and health.
+    Probe,
+}
+
+impl Role {
+    /// Its name on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Compile => "compile",
+            Self::Run => "run",
+            Self::Verify => "verify",
+            Self::Probe => "probe",
+        }
+    }
+}
+
+/// A machine that can evaluate.
+#[derive(Debug, Clone)]
+pub struct Host {
+    settings: Settings,
+    nvrtc: PathBuf,
+    /// The folder of the emulated driver; none where the loader finds NVIDIA's.
+    driver: Option<PathBuf>,
+    device: Device,
+    toolchain: String,
+}
+
+impl Host {
+    /// Finds compiler and driver and asks the device what it is.
+    ///
+    /// # Errors
+    /// A [`Fault`] that says what is missing and how to install it.
+    pub fn discover(mut settings: Settings, cancellation: &Cancellation) -> Result<Self, Fault> {
+        let nvrtc = toolchain::find(&toolchain::Search {
+            setting: settings.nvrtc.clone(),
+            cache: settings.cache.clone(),
+            library_path: loader_path(),
+            system: toolchain::system_folders(),
+        })?;
+        create(&settings.data)?;
+        // Roles work in folders of their own, where a relative path would mean something else.
+        settings.data = settings
+            .data
+            .canonicalize()
+            .map_err(|source| storage(&settings.data, source))?;
+        let nvidia = match nvidia_driver(&settings) {
+            Err(why) => why,
+            Ok(()) => match probe(&settings, &nvrtc, None, cancellation)? {
+                Ok((device, toolchain)) => {
+                    return Ok(Self {
+                        settings,
+                        nvrtc,
+                        driver: None,
+                        device,
+                        toolchain,
+                    });
+                }
+                Err(why) => {
+                    tracing::warn!("NVIDIA's driver is installed but cannot be used: {why}");
+                    why
+                }
+            },
+        };
+        let library = emulated_driver(&settings, nvidia)?;
+        let folder = driver_folder(&settings.data, &library)?;
+        let (device, toolchain) = probe(&settings, &nvrtc, Some(&folder), cancellation)?
+            .map_err(|reason| Fault::Unusable { reason })?;
+        Ok(Self {
+            settings,
+            nvrtc,
+            driver: Some(folder),
+            device,
+            toolchain,
+        })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The compiler with its version.
+    pub fn toolchain(&self) -> &str {
+        &self.toolchain
+    }
+
+    /// The data folder.
+    pub fn data(&self) -> &Path {
+        &self.settings.data
+    }
+
+    /// Where the compiler's own headers are unpacked to: a folder for each compiler.
+    pub fn toolchain_headers(&self) -> PathBuf {
+        let identity = domain::digest::Digest::of(self.nvrtc.as_os_str().as_encoded_bytes());
+        let folder = format!("headers/{}", identity.short());
+        self.settings.data.join(folder)
+    }
+
+    /// How this machine introduces itself to a service.
+    pub fn registration(&self, name: &str) -> Registration {
+        Registration {
+            name: name.to_owned(),
+            device: self.device.clone(),
+            toolchain: self.toolchain.clone(),
+            evaluator: EVALUATOR_VERSION,
+        }
+    }
+
+    /// Host threads a role may use.
+    pub fn threads(&self) -> u32 {
+        std::thread::available_parallelism()
+            .ok()
+            .and_then(|threads| u32::try_from(threads.get()).ok())
+            .unwrap_or(1)
+    }
+
+    /// How to start a role whose home is `scratch`.
+    pub fn program(&self, role: Role, scratch: &Path) -> Program {
+        program(
+            &self.settings,
+            role,
+            &self.nvrtc,
+            self.driver.as_deref(),
+            scratch,
+        )
+    }
+
+    /// The limits of a role with a deadline. CUDA reserves address space by the terabyte, so that
+    /// roles on NVIDIA's driver have no limit on it.
+    pub fn bounds(&self, role: Role, deadline: Duration) -> Bounds {
+        let address_space = match (role, self.device.kind) {
+            (Role::Compile, _) => Some(4 * GIB),
+            (_, DeviceKind::Emulated) => Some(12 * GIB),
+            (_, DeviceKind::Nvidia) => None,
+        };
+        let threads = match role {
+            Role::Compile => 1,
+            _ => u64::from(self.threads()),
+        };
+        Bounds {
+            limits: Limits {
+                address_space,
+                cpu_seconds: Some(deadline.as_secs() * threads + 5),
+                file_bytes: Some(FILE_BYTES),
+            },
+            deadline,
+        }
+    }
+
+    /// Asks the device whether it is still well.
+    ///
+    /// # Errors
+    /// [`Fault::Unusable`] if it is not, or not the same device any more.
+    pub fn check(&self, cancellation: &Cancellation) -> Result<(), Fault> {
+        let found = probe(
+            &self.settings,
+            &self.nvrtc,
+            self.driver.as_deref(),
+            cancellation,
+        )?;
+        match found {
+            Ok((device, _)) if device == self.device => Ok(()),
+            Ok((device, _)) => Err(Fault::Unusable {
+                reason: format!("it was {} and is now {device}", self.device),
+            }),
+            Err(reason) => Err(Fault::Unusable { reason }),
+        }
+    }
+}
+
+fn program(
+    settings: &Settings,
+    role: Role,
+    nvrtc: &Path,
+    driver: Option<&Path>,
+    scratch: &Path,
+) -> Program {
+    let mut library_path = Vec::new();
+    if role != Role::Compile {
+        match driver {
+            Some(driver) => library_path.push(driver.to_owned()),
+            None => library_path.extend(loader_path()),
+        }
+    }
+    if matches!(role, Role::Compile | Role::Probe) {
+        library_path.push(nvrtc.to_owned());
+    }
+    let library_path = std::env::join_paths(library_path)
+        .expect("the folders exist under these names or came from such a list");
+    let mut environment: Vec<(OsString, OsString)> = vec![
+        ("LD_LIBRARY_PATH".into(), library_path),
+        (SOCKET_VARIABLE.into(), "0".into()),
+        ("CUDA_CACHE_DISABLE".into(), "1".into()),
+        ("HOME".into(), scratch.into()),
+        ("TMPDIR".into(), scratch.into()),
+        ("LANG".into(), "C.UTF-8".into()),
+    ];
+    for name in PASSED_ON {
+        if let Some(value) = std::env::var_os(name) {
+            environment.push((name.into(), value));
+        }
+    }
+    Program {
+        executable: settings.executable.clone(),
+        arguments: vec!["role".into(), role.as_str().into()],
+        environment,
+        directory: scratch.to_owned(),
+    }
+}
+
+/// The device and the compiler's name, or what is wrong with them.
+fn probe(
+    settings: &Settings,
+    nvrtc: &Path,
+    driver: Option<&Path>,
+    cancellation: &Cancellation,
+) -> Result<Result<(Device, String), String>, Fault> {
+    let program = program(settings, Role::Probe, nvrtc, driver, &settings.data);
+    let bounds = Bounds {
+        limits: Limits::default(),
+        deadline: PROBE_DEADLINE,
+    };
+    let answer = supervise::ask::<_, ProbeReply>(&program, &ProbeJob {}, bounds, cancellation);
+    Ok(match answer {
+        Ok(answer) => match answer.reply {
+            Ok(ProbeReply::Ready { device, toolchain }) => toolchain
+                .map(|toolchain| (device, toolchain))
+                .ok_or_else(|| format!("the compiler in {} does not load", nvrtc.display())),
+            Ok(ProbeReply::Unusable { reason }) => Err(reason),
+            Err(exit) => Err(died(&exit, answer.stderr.last_line())),
+        },
+        Err(supervise::Fault::Surroundings { reason }) => Err(reason),
+        Err(fault) => return Err(fault.into()),
+    })
+}
+
+fn died(exit: &Exit, last_line: Option<String>) -> String {
+    let said = last_line
+        .map(|line| format!(": {line}"))
+        .unwrap_or_default();
+    format!("the probe {exit}{said}")
+}
+
+/// Whether a driver of NVIDIA's is worth a probe; otherwise why not.
+fn nvidia_driver(settings: &Settings) -> Result<(), String> {
+    if settings.emulate {
+        return Err("NVIDIA's is set aside by KERNELWRIGHT_EMULATE".to_owned());
+    }
+    let folders = loader_path()
+        .into_iter()
+        .chain(NVIDIA_FOLDERS.map(PathBuf::from));
+    let installed = folders
+        .into_iter()
+        .any(|folder| CUDA_NAMES.iter().any(|name| folder.join(name).exists()));
+    if installed {
+        Ok(())
+    } else {
+        Err("NVIDIA's is not installed".to_owned())
+    }
+}
+
+/// The emulated driver's library: as set, beside the executable, or where an installation has it.
+fn emulated_driver(settings: &Settings, nvidia: String) -> Result<PathBuf, Fault> {
+    let beside = settings.executable.parent().unwrap_or(Path::new("/"));
+    let candidates = match &settings.driver {
+        Some(driver) => vec![driver.clone()],
+        None => [".", "deps", "../lib/kernelwright"]
+            .map(|folder| beside.join(folder).join(DRIVER_LIBRARY))
+            .to_vec(),
+    };
+    let found = candidates
+        .iter()
+        .find_map(|library| library.canonicalize().ok().filter(|path| path.is_file()));
+    found.ok_or_else(|| Fault::Driver {
+        nvidia,
+        searched: candidates
+            .iter()
+            .map(|library| library.display().to_string())
+            .collect::<Vec<_>>()
+            .join(", "),
+    })
+}
+
+/// A folder in which the library has the names that programs look for.
+fn driver_folder(data: &Path, library: &Path) -> Result<PathBuf, Fault> {
+    let data = data
+        .canonicalize()
+        .map_err(|source| storage(data, source))?;
+    let identity = domain::digest::Digest::of(library.as_os_str().as_encoded_bytes());
+    let folder = data.join("driver").join(identity.short());
+    create(&folder)?;
+    for name in CUDA_NAMES {
+        let link = folder.join(name);
+        match std::os::unix::fs::symlink(library, &link) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(storage(&link, error));
+            }
+            _ => {}
+        }
+    }
+    Ok(folder)
+}
+
+fn loader_path() -> Vec<PathBuf> {
+    let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .collect()
+}
+
+fn create(folder: &Path) -> Result<(), Fault> {
+    std::fs::create_dir_all(folder).map_err(|source| storage(folder, source))
+}
+
+fn storage(path: &Path, source: io::Error) -> Fault {
+    Fault::Storage {
+        path: path.display().to_string(),
+        source,
+    }
+}

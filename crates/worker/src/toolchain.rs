@@ -1,0 +1,188 @@
+//! Finds NVIDIA's run-time compiler on this machine. It is never part of the product: the set-up
+//! installs it, a CUDA installation has it, or a setting names it.
+
+use std::path::{Path, PathBuf};
+
+/// Where the compiler may be, in the order of search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Search {
+    /// The library or its folder, as the operator named it; nothing else is looked at then.
+    pub setting: Option<PathBuf>,
+    /// The folder the set-up installs into: `nvrtc-<version>/nvidia/<package>/lib` below it.
+    pub cache: PathBuf,
+    /// Folders of the loader's path.
+    pub library_path: Vec<PathBuf>,
+    /// Where CUDA installations put it.
+    pub system: Vec<PathBuf>,
+}
+
+/// No compiler was found.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "find the CUDA compiler library libnvrtc.so in {searched}; install it with `./kw preflight`, with \
+     `python3 -m pip install --target {}/nvrtc-13.5.37 nvidia-cuda-nvrtc==13.5.37`, or name its folder in KERNELWRIGHT_NVRTC",
+    cache.display()
+)]
+pub struct Missing {
+    searched: String,
+    cache: PathBuf,
+}
+
+/// The usual places of CUDA installations.
+pub fn system_folders() -> Vec<PathBuf> {
+    [
+        "/usr/local/cuda/lib64",
+        "/usr/local/cuda/targets/x86_64-linux/lib",
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib64",
+    ]
+    .map(PathBuf::from)
+    .to_vec()
+}
+
+/// The folder with the compiler library and its built-ins; the loader needs the whole folder.
+///
+/// # Errors
+/// [`Missing`], with what was searched and the command that installs it.
+pub fn find(search: &Search) -> Result<PathBuf, Missing> {
+    let candidates = match &search.setting {
+        Some(setting) if setting.is_file() => {
+            vec![setting.parent().unwrap_or(Path::new("/")).to_owned()]
+        }
+        Some(setting) => vec![setting.clone()],
+        None => installed(&search.cache)
+            .into_iter()
+            .chain(search.library_path.iter().cloned())
+            .chain(search.system.iter().cloned())
+            .collect(),
+    };
+    if let Some(folder) = candidates.iter().find(|folder| has_compiler(folder)) {
+        return Ok(folder.clone());
+    }
+    let mut searched = candidates;
+    if search.setting.is_none() {
+        searched.insert(0, search.cache.clone());
+    }
+    let searched = searched
+        .iter()
+        .map(|folder| folder.display().to_string())
+        .collect::<Vec<_>>()
+        .join(", ");
+    Err(Missing {
+        searched,
+        cache: search.cache.clone(),
+    })
+}
+
+/// The library folders of the wheels in the cache, the newest version first.
+fn installed(cache: &Path) -> Vec<PathBuf> {
+    let mut versions = subfolders(cache)
+        .into_iter()
+        .filter_map(|folder| {
+            let name = folder.file_name()?.to_str()?;
+            let version = name.strip_prefix("nvrtc-")?;
+            let numbers = version
+                .split('.')
+                .map(|part| part.parse::<u32>().unwrap_or(0))
+                .collect::<Vec<_>>();
+            Some((numbers, folder))
+        })
+        .collect::<Vec<_>>();
+    versions.sort();
+    versions
+        .iter()
+        .rev()
+        .flat_map(|(_, folder)| subfolders(&folder.join("nvidia")))
+        .map(|package| package.join("lib"))
+        .collect()
+}
+
+fn subfolders(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut folders = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .collect::<Vec<_>>();
+    folders.sort();
+    folders
+}
+
+fn has_compiler(folder: &Path) -> bool {
+    let names = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect::<Vec<_>>();
+    let has = |prefix: &str| names.iter().any(|name| name.starts_with(prefix));
+    has("libnvrtc.so") && has("libnvrtc-builtins.so")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn install(folder: &Path) {
+        std::fs::create_dir_all(folder).unwrap();
+        for name in ["libnvrtc.so.13", "libnvrtc-builtins.so.13.5"] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+    }
+
+    fn search(root: &Path) -> Search {
+        Search {
+            setting: None,
+            cache: root.join("cache"),
+            library_path: vec![root.join("path")],
+            system: vec![root.join("system")],
+        }
+    }
+
+    #[test]
+    fn the_newest_installed_wheel_is_preferred_and_a_setting_overrides_it() {
+        let root = tempfile::tempdir().unwrap();
+        let (old, new) = (
+            root.path()
+                .join("cache/nvrtc-12.9.86/nvidia/cuda_nvrtc/lib"),
+            root.path().join("cache/nvrtc-12.10.1/nvidia/cu12/lib"),
+        );
+        let own = root.path().join("own");
+        [&old, &new, &own].map(|folder| install(folder));
+        let mut search = search(root.path());
+        assert_eq!(find(&search).unwrap(), new);
+        search.setting = Some(own.clone());
+        assert_eq!(find(&search).unwrap(), own);
+        search.setting = Some(own.join("libnvrtc.so.13"));
+        assert_eq!(find(&search).unwrap(), own);
+    }
+
+    #[test]
+    fn without_a_wheel_the_loaders_path_comes_before_the_system() {
+        let root = tempfile::tempdir().unwrap();
+        install(&root.path().join("system"));
+        assert_eq!(
+            find(&search(root.path())).unwrap(),
+            root.path().join("system")
+        );
+        install(&root.path().join("path"));
+        assert_eq!(
+            find(&search(root.path())).unwrap(),
+            root.path().join("path")
+        );
+    }
+
+    #[test]
+    fn a_missing_compiler_is_named_with_the_places_and_the_cure() {
+        let root = tempfile::tempdir().unwrap();
+        let missing = find(&search(root.path())).unwrap_err().to_string();
+        for expected in [
+            "cache",
+            "path",
+            "system",
+            "pip install",
+            "KERNELWRIGHT_NVRTC",
+        ] {
+            assert!(missing.contains(expected), "{missing}");
+        }
+    }
+}
