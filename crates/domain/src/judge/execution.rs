@@ -3,10 +3,8 @@
 use super::Trouble;
 use crate::finding::{Finding, FindingKind};
 use crate::plan::{ResolvedPlan, ResolvedStep};
-use crate::role::{
-    DeviceFault, Distribution, ExecutionFacts, LaunchFacts, TensorData, Unwritten,
-};
-use crate::task::Tolerance;
+use crate::role::{DeviceFault, Distribution, ExecutionFacts, TensorData, Unwritten};
+use crate::task::{Role, Tolerance};
 use crate::verdict::{Access, Mismatch, Verdict, WorstElement};
 
 /// What was asked of the execution whose facts are judged.
@@ -70,7 +68,7 @@ pub fn execution(
             tensor: tensor.clone(),
         }));
     }
-    follows_plan(&facts.launches, subject)?;
+    follows_plan(facts, subject)?;
     Ok(facts
         .unwritten
         .iter()
@@ -223,8 +221,8 @@ fn refused(fault: &DeviceFault, subject: &Subject<'_>) -> Verdict {
     }
 }
 
-/// A complete execution launches what the plan says, in that order.
-fn follows_plan(launches: &[LaunchFacts], subject: &Subject<'_>) -> Result<(), Trouble> {
+/// A complete execution launches what the plan says, in that order, and leaves every output.
+fn follows_plan(facts: &ExecutionFacts, subject: &Subject<'_>) -> Result<(), Trouble> {
     let planned = subject
         .plan
         .steps
@@ -234,19 +232,31 @@ fn follows_plan(launches: &[LaunchFacts], subject: &Subject<'_>) -> Result<(), T
             ResolvedStep::Memset { .. } => None,
         })
         .collect::<Vec<_>>();
-    let ran = launches
+    let ran = facts
+        .launches
         .iter()
         .map(|launch| (&launch.kernel, launch.grid, launch.block))
         .collect::<Vec<_>>();
-    if planned == ran {
-        return Ok(());
+    if planned != ran {
+        return Err(Trouble(format!(
+            "run case {} as planned: {} launches were planned and {} others ran",
+            subject.case,
+            planned.len(),
+            ran.len()
+        )));
     }
-    Err(Trouble(format!(
-        "run case {} as planned: {} launches were planned and {} others ran",
-        subject.case,
-        planned.len(),
-        ran.len()
-    )))
+    let unread = subject
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.role != Role::In)
+        .find(|tensor| !facts.outputs.contains_key(&tensor.name));
+    match unread {
+        None => Ok(()),
+        Some(tensor) => Err(Trouble(format!(
+            "read {} after case {}: the runner says nothing of it",
+            tensor.name, subject.case
+        ))),
+    }
 }
 
 fn never_written(unwritten: &Unwritten, subject: &Subject<'_>) -> Verdict {

@@ -29,10 +29,7 @@ fn one_launch(
     limits: &Limits,
 ) -> Option<Verdict> {
     let place = format!("launch {} ({})", index + 1, launch.kernel);
-    let Some(kernel) = kernels
-        .iter()
-        .find(|kernel| kernel.kernel == launch.kernel)
-    else {
+    let Some(kernel) = kernels.iter().find(|kernel| kernel.kernel == launch.kernel) else {
         let known = kernels
             .iter()
             .map(|kernel| kernel.kernel.as_str())
