@@ -1,0 +1,94 @@
+// The only place that speaks HTTP. Answers are values of ./types or an ApiError that a page can
+// show as it is.
+
+import type {
+  CandidateDetail,
+  CandidatePage,
+  Health,
+  Lineage,
+  Problem,
+  ProblemDocument,
+  PromotionView,
+  RunPage,
+  RunView,
+} from "./types";
+
+const BASE = "/api/v1";
+
+export type Control = "pause" | "resume" | "finish" | "cancel";
+
+/** What went wrong, in words for a person. `status` is 0 when no answer came at all. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly title: string,
+    readonly detail: string,
+    readonly problems: Problem[] = [],
+  ) {
+    super(`${title}: ${detail}`);
+  }
+}
+
+async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(BASE + path, { headers: { accept: "application/json" }, ...init });
+  } catch {
+    throw new ApiError(0, "No answer", "The service does not answer. Check that it runs, then retry.");
+  }
+  if (!response.ok) throw await problemOf(response);
+  return (await response.json()) as T;
+}
+
+async function problemOf(response: Response): Promise<ApiError> {
+  try {
+    const document = (await response.json()) as ProblemDocument;
+    return new ApiError(response.status, document.title, document.detail, document.problems);
+  } catch {
+    return new ApiError(response.status, `HTTP ${response.status}`, "The service answered without saying why.");
+  }
+}
+
+function query(values: Record<string, string | undefined>): string {
+  const set = Object.entries(values).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return set.length === 0 ? "" : `?${new URLSearchParams(set)}`;
+}
+
+export function runs(cursor?: string): Promise<RunPage> {
+  return request(`/runs${query({ cursor })}`);
+}
+
+export function run(id: string): Promise<RunView> {
+  return request(`/runs/${id}`);
+}
+
+export function lineage(id: string): Promise<Lineage> {
+  return request(`/runs/${id}/lineage`);
+}
+
+/** Candidates with successive ordinals; the API's cursor is the ordinal before the first. */
+export function candidates(id: string, window: { first: number; size: number }): Promise<CandidatePage> {
+  const cursor = window.first === 0 ? undefined : String(window.first - 1);
+  return request(`/runs/${id}/candidates${query({ cursor, limit: String(window.size) })}`);
+}
+
+export function candidate(id: string): Promise<CandidateDetail> {
+  return request(`/candidates/${id}`);
+}
+
+export function health(): Promise<Health> {
+  return request("/health");
+}
+
+export function control(id: string, action: Control): Promise<RunView> {
+  return request(`/runs/${id}/${action}`, { method: "POST" });
+}
+
+/** Has the promoted winner evaluated again; what becomes of it arrives as events. */
+export function recheck(id: string): Promise<PromotionView> {
+  return request(`/runs/${id}/recheck`, { method: "POST" });
+}
+
+export function eventsUrl(id: string, after: number): string {
+  return `${BASE}/runs/${id}/events${query({ after: String(after) })}`;
+}

@@ -1,0 +1,65 @@
+// Which page an address means, and how to get there without loading the document again.
+
+export type Route =
+  | { page: "runs" }
+  | { page: "run"; id: string }
+  | { page: "candidate"; id: string }
+  | { page: "unknown" };
+
+// Ids are printed with a prefix on the command line; addresses take them either way.
+const ID = "([0-9a-fA-F-]{36})";
+const RUN = new RegExp(`^/runs/(?:run_)?${ID}/?$`);
+const CANDIDATE = new RegExp(`^/candidates/(?:cand_)?${ID}/?$`);
+
+export function parseRoute(path: string): Route {
+  if (path === "/" || path === "/runs" || path === "/runs/") return { page: "runs" };
+  const run = RUN.exec(path)?.[1];
+  if (run) return { page: "run", id: run };
+  const candidate = CANDIDATE.exec(path)?.[1];
+  if (candidate) return { page: "candidate", id: candidate };
+  return { page: "unknown" };
+}
+
+export function runPath(id: string): string {
+  return `/runs/${id}`;
+}
+
+export function candidatePath(id: string, line?: number | null): string {
+  return `/candidates/${id}${line ? `#L${line}` : ""}`;
+}
+
+/** The address as the pages see it. */
+export class Router {
+  route: Route = $state.raw({ page: "unknown" });
+  hash = $state("");
+
+  constructor() {
+    this.#read();
+    window.addEventListener("popstate", () => this.#read());
+    document.addEventListener("click", (event) => this.#follow(event));
+  }
+
+  go(path: string): void {
+    history.pushState(null, "", path);
+    this.#read();
+    if (!location.hash) window.scrollTo(0, 0);
+  }
+
+  #read(): void {
+    this.route = parseRoute(location.pathname);
+    this.hash = location.hash;
+  }
+
+  /** Follows plain clicks on links of this site; others are left to the browser. */
+  #follow(event: MouseEvent): void {
+    if (event.defaultPrevented || event.button !== 0) return;
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    const link = event.target instanceof Element ? event.target.closest("a") : null;
+    const target = link?.getAttribute("href");
+    if (!link || !target?.startsWith("/") || link.hasAttribute("download")) return;
+    const path = new URL(target, location.href).pathname;
+    if (parseRoute(path).page === "unknown") return;
+    event.preventDefault();
+    this.go(target);
+  }
+}

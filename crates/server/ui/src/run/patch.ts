@@ -1,0 +1,94 @@
+// What a batch of events changes in the candidates that are already known.
+
+import type { CandidateSummary, RunEvent } from "../api/types";
+
+/** Candidates with successive ordinals. */
+export interface Window {
+  first: number;
+  size: number;
+}
+
+export interface Patched {
+  nodes: CandidateSummary[];
+  /** The windows that must be read again, because events carry too little. */
+  stale: Window[];
+  /** Whether the run's own numbers or state changed. */
+  runChanged: boolean;
+}
+
+/** The most candidates of one window. */
+const WINDOW = 50;
+
+/**
+ * Applies events to candidates given by ordinal. An event that was applied before changes
+ * nothing. Candidates that are not known are read, unless the list was cut off by intention.
+ */
+export function patch(nodes: readonly CandidateSummary[], events: readonly RunEvent[], truncated = false): Patched {
+  const byId = new Map(nodes.map((node) => [node.id, node]));
+  const stale = new Set<number>();
+  let runChanged = false;
+  for (const { what, at } of events) {
+    switch (what.kind) {
+      case "run_changed":
+      case "promotion":
+        runChanged = true;
+        break;
+      case "proposed":
+        if (byId.has(what.candidate)) break;
+        runChanged = true;
+        if (!truncated) stale.add(what.ordinal);
+        break;
+      case "stage": {
+        const node = byId.get(what.candidate);
+        if (node && node.verdict === null) {
+          const state = { state: "evaluating" as const, stage: what.stage, worker: what.worker };
+          byId.set(node.id, { ...node, state });
+        }
+        break;
+      }
+      case "requeued": {
+        const node = byId.get(what.candidate);
+        if (node && node.verdict === null) byId.set(node.id, { ...node, state: { state: "queued" } });
+        break;
+      }
+      case "judged": {
+        const node = byId.get(what.candidate);
+        if (node?.verdict) break;
+        runChanged = true;
+        if (node || !truncated) stale.add(what.ordinal);
+        if (!node) break;
+        const { verdict, summary, speedup, best } = what;
+        if (best) for (const [id, other] of byId) if (other.best) byId.set(id, { ...other, best: false });
+        byId.set(node.id, {
+          ...node,
+          state: { state: "evaluated" },
+          verdict,
+          summary,
+          speedup,
+          best,
+          judged_at: at,
+        });
+        break;
+      }
+    }
+  }
+  return { nodes: [...byId.values()], stale: windows(stale), runChanged };
+}
+
+/** The fewest windows that cover every ordinal. */
+function windows(ordinals: Set<number>): Window[] {
+  const made: Window[] = [];
+  for (const ordinal of [...ordinals].sort((one, other) => one - other)) {
+    const last = made.at(-1);
+    if (last && ordinal < last.first + WINDOW) last.size = ordinal - last.first + 1;
+    else made.push({ first: ordinal, size: 1 });
+  }
+  return made;
+}
+
+/** Takes over newer versions of candidates, keeping the order by ordinal. */
+export function merge(nodes: readonly CandidateSummary[], newer: readonly CandidateSummary[]): CandidateSummary[] {
+  const byId = new Map(nodes.map((node) => [node.id, node]));
+  for (const node of newer) byId.set(node.id, node);
+  return [...byId.values()].sort((one, other) => one.ordinal - other.ordinal);
+}

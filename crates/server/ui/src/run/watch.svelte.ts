@@ -1,0 +1,129 @@
+// One run as the dashboard knows it: loaded once, then kept current by the run's events.
+//
+// An event names what changed and carries a little of it. What it does not carry is read again
+// in the smallest portion that the API has: the run itself, or a window of candidates around the
+// changed ordinal. The whole lineage is never read twice.
+
+import { ApiError, candidates, control, eventsUrl, lineage, run, type Control } from "../api/client";
+import type { CandidateSummary, RunEvent, RunState, RunView } from "../api/types";
+import { merge, patch, type Window } from "./patch";
+
+/** Events kept for the feed. */
+const FEED = 400;
+/** Changes that arrive within this time are taken over together. */
+const BATCH_MS = 60;
+/** How long to wait before a stream that the service refused is opened again. */
+const REOPEN_MS = 3_000;
+
+export type Connection = "connecting" | "live" | "lost" | "ended";
+
+export class RunWatch {
+  run: RunView | null = $state.raw(null);
+  /** By ordinal. */
+  nodes: CandidateSummary[] = $state.raw([]);
+  truncated = $state(false);
+  /** Newest last. */
+  events: RunEvent[] = $state.raw([]);
+  connection: Connection = $state("connecting");
+  error: ApiError | null = $state.raw(null);
+
+  readonly id: string;
+  #stream: EventSource | null = null;
+  #last = 0;
+  #arrived: RunEvent[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #reopen: ReturnType<typeof setTimeout> | undefined;
+  #closed = false;
+
+  constructor(id: string) {
+    this.id = id;
+  }
+
+  async open(): Promise<void> {
+    this.error = null;
+    try {
+      const [view, graph] = await Promise.all([run(this.id), lineage(this.id)]);
+      if (this.#closed) return;
+      this.run = view;
+      this.nodes = graph.nodes;
+      this.truncated = graph.truncated;
+    } catch (error) {
+      this.error = asApiError(error);
+      return;
+    }
+    this.#connect();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#stream?.close();
+    clearTimeout(this.#timer);
+    clearTimeout(this.#reopen);
+  }
+
+  /** Asks the service to pause, resume, finish or cancel the run. */
+  async control(action: Control): Promise<void> {
+    this.run = await control(this.id, action);
+  }
+
+  #connect(): void {
+    const stream = new EventSource(eventsUrl(this.id, this.#last));
+    this.#stream = stream;
+    stream.onopen = () => {
+      this.connection = "live";
+    };
+    stream.onmessage = (message: MessageEvent<string>) => {
+      const event = JSON.parse(message.data) as RunEvent;
+      if (event.id <= this.#last) return;
+      this.#last = event.id;
+      this.#arrived.push(event);
+      this.#timer ??= setTimeout(() => void this.#take(), BATCH_MS);
+    };
+    stream.onerror = () => {
+      if (isOver(this.run?.state)) {
+        stream.close();
+        this.connection = "ended";
+      } else {
+        this.connection = "lost";
+        // A browser reopens a stream that broke, but not one that was refused.
+        if (stream.readyState === EventSource.CLOSED) {
+          this.#reopen = setTimeout(() => this.#connect(), REOPEN_MS);
+        }
+      }
+    };
+  }
+
+  async #take(): Promise<void> {
+    const events = this.#arrived;
+    this.#arrived = [];
+    this.#timer = undefined;
+    this.events = [...this.events, ...events].slice(-FEED);
+    const { nodes, stale, runChanged } = patch(this.nodes, events, this.truncated);
+    this.nodes = nodes;
+    try {
+      await Promise.all([runChanged ? this.#refreshRun() : null, ...stale.map((window) => this.#refresh(window))]);
+    } catch {
+      // The next event, or the next opening of the page, reads it again.
+      this.connection = "lost";
+    }
+  }
+
+  async #refreshRun(): Promise<void> {
+    const view = await run(this.id);
+    if (!this.#closed) this.run = view;
+  }
+
+  async #refresh(window: Window): Promise<void> {
+    const page = await candidates(this.id, window);
+    if (!this.#closed) this.nodes = merge(this.nodes, page.candidates);
+  }
+}
+
+export function isOver(state: RunState | undefined): boolean {
+  return state !== undefined && ["completed", "failed", "cancelled"].includes(state.state);
+}
+
+export function asApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  return new ApiError(0, "Defect of the dashboard", String(error));
+}

@@ -1,0 +1,31 @@
+// What gates look at, in words and units.
+
+import type { GateOutcome, GateSubject } from "../api/types";
+import { bytes, count } from "./format";
+
+interface Word {
+  name: string;
+  quantity: (value: number) => string;
+}
+
+const WORDS: Record<GateSubject, Word> = {
+  ctas_per_sm: { name: "CTAs per SM", quantity: (value) => `${count(Number(value.toFixed(2)))} CTAs/SM` },
+  registers: { name: "registers of a thread", quantity: (value) => `${count(value)} registers` },
+  spill_bytes: { name: "register spills", quantity: bytes },
+  static_shared_bytes: { name: "static shared memory", quantity: bytes },
+};
+
+export function gateName(subject: GateSubject): string {
+  return WORDS[subject].name;
+}
+
+export function gateFound(gate: GateOutcome): string {
+  return WORDS[gate.subject].quantity(gate.found);
+}
+
+export function gateExpected({ subject, min, max }: GateOutcome): string {
+  const { quantity } = WORDS[subject];
+  if (min !== null && max !== null) return `${quantity(min)} to ${quantity(max)}`;
+  if (min !== null) return `at least ${quantity(min)}`;
+  return max === null ? "anything" : `at most ${quantity(max)}`;
+}

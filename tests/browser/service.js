@@ -1,0 +1,139 @@
+// A stand-in for the service: it serves the built dashboard under the same content security
+// policy, and a world that tests change while pages watch.
+
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { extname } from "node:path";
+
+import { detail } from "./world.js";
+
+const DIST = new URL("../../crates/server/ui/dist/", import.meta.url);
+const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+export class Service {
+  constructor(world) {
+    this.world = world;
+    /** Requests as "METHOD path", for tests that count them. */
+    this.requests = [];
+    /** Answers every request of the API with a problem while set. */
+    this.problem = null;
+    this.readers = new Set();
+    this.server = createServer((request, response) => void this.#answer(request, response));
+  }
+
+  async start() {
+    await new Promise((done) => this.server.listen(0, "127.0.0.1", done));
+    this.origin = `http://127.0.0.1:${this.server.address().port}`;
+  }
+
+  async stop() {
+    this.dropReaders();
+    this.server.closeAllConnections();
+    await new Promise((done) => this.server.close(done));
+  }
+
+  /** Adds an event to the log and sends it to whoever reads. */
+  emit(what) {
+    const event = { id: this.world.events.length + 1, run: this.world.live, at: new Date().toISOString(), what };
+    this.world.events.push(event);
+    for (const reader of this.readers) reader.write(frame(event));
+  }
+
+  /** Ends every event stream, as a restart of the service would. */
+  dropReaders() {
+    for (const reader of this.readers) reader.destroy();
+    this.readers.clear();
+  }
+
+  async #answer(request, response) {
+    const url = new URL(request.url, this.origin);
+    if (url.pathname.startsWith("/api/v1/")) {
+      this.requests.push(`${request.method} ${url.pathname}`);
+      this.#api(request, response, url);
+    } else await this.#file(response, url.pathname);
+  }
+
+  async #file(response, path) {
+    const name = extname(path) === "" ? "index.html" : path.slice(1);
+    try {
+      const content = await readFile(new URL(name, DIST));
+      response.writeHead(200, { "content-type": TYPES[extname(name)], "content-security-policy": POLICY });
+      response.end(content);
+    } catch {
+      response.writeHead(404).end();
+    }
+  }
+
+  #api(request, response, url) {
+    if (this.problem) return send(response, this.problem.status, this.problem);
+    const { world } = this;
+    const [, , , collection, id, part] = url.pathname.split("/");
+    if (collection === "health") return send(response, 200, { version: "0.1.0", workers: 1, queued: 1 });
+    if (collection === "runs" && id === undefined) return send(response, 200, { runs: world.runs, next: null });
+    if (collection === "candidates") {
+      const node = world.nodes.find((other) => other.id === id);
+      return node ? send(response, 200, detail(world.nodes, node, world.live)) : unknown(response, "candidate", id);
+    }
+    const run = world.runs.find((other) => other.id === id);
+    if (collection !== "runs" || !run) return unknown(response, "run", id);
+    const nodes = run.id === world.live ? world.nodes : [];
+    switch (part) {
+      case undefined:
+        return send(response, 200, run);
+      case "lineage":
+        return send(response, 200, { nodes, truncated: false });
+      case "candidates": {
+        const after = Number(url.searchParams.get("cursor") ?? -1);
+        const limit = Number(url.searchParams.get("limit") ?? 100);
+        const rest = nodes.filter((node) => node.ordinal > after);
+        return send(response, 200, { candidates: rest.slice(0, limit), next: rest.length > limit ? String(rest[limit - 1].ordinal) : null });
+      }
+      case "events":
+        return this.#events(request, response, url, run);
+      default:
+        return this.#control(response, run, part);
+    }
+  }
+
+  #events(request, response, url, run) {
+    const after = Number(request.headers["last-event-id"] ?? url.searchParams.get("after") ?? 0);
+    response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
+    response.write("retry: 50\n\n");
+    for (const event of this.world.events) if (event.id > after && event.run === run.id) response.write(frame(event));
+    this.readers.add(response);
+    response.on("close", () => this.readers.delete(response));
+  }
+
+  #control(response, run, action) {
+    const states = {
+      pause: { state: "paused", reason: "paused by request" },
+      resume: { state: "running" },
+      finish: run.state,
+      cancel: { state: "cancelled" },
+    };
+    if (!(action in states)) return unknown(response, "route", action);
+    run.state = states[action];
+    send(response, 200, run);
+    this.emit({ kind: "run_changed", state: run.state });
+  }
+}
+
+function frame(event) {
+  return `id: ${event.id}\ndata: ${JSON.stringify(event)}\n\n`;
+}
+
+function send(response, status, value) {
+  response.writeHead(status, { "content-type": status < 400 ? "application/json" : "application/problem+json" });
+  response.end(JSON.stringify(value));
+}
+
+function unknown(response, subject, id) {
+  send(response, 404, {
+    type: `/problems/unknown-${subject}`,
+    title: `Unknown ${subject}`,
+    status: 404,
+    detail: `there is no ${subject} ${id}; list what there is first`,
+  });
+}
