@@ -4,7 +4,8 @@ title = "only as many slices as the grid lacks"
 hypothesis = """
 A fixed number of slices that fills the device for a short sequence is ballast for a long one: every \
 slice writes a partial sum for every row and the fuse kernel reads it back. Let the plan ask for just \
-the blocks that are missing to CTAS_PER_SM, and let the fuse kernel take all slices of a row at once."""
+the blocks that are missing to CTAS_PER_SM. A lone slice needs no fusing and writes the output itself; \
+otherwise the fuse kernel takes all slices of a row at once."""
 gain = [1.1, 1.8]
 
 [step]
@@ -19,7 +20,7 @@ grid = [
   "B * H",
 ]
 block = ["32 * WARPS"]
-args = ["q", "k", "v", "part_o", "part_ml", "S", "scale"]
+args = ["q", "k", "v", "o", "part_o", "part_ml", "S", "scale"]
 
 [[launch]]
 kernel = "attention_fuse"
@@ -94,11 +95,12 @@ __device__ float warp_sum(float x) {
     return x;
 }
 
-// Block (x, y, z): a few rows of head z against slice y of the keys.
+// Block (x, y, z): a few rows of head z against slice y of the keys. If the slice is all keys, the
+// block writes the output.
 extern "C" __global__ void __launch_bounds__(THREADS)
     attention_split(const __half* __restrict__ q, const __half* __restrict__ k,
-                    const __half* __restrict__ v, float* __restrict__ part_o,
-                    float2* __restrict__ part_ml, int S, float scale) {
+                    const __half* __restrict__ v, __half* __restrict__ o,
+                    float* __restrict__ part_o, float2* __restrict__ part_ml, int S, float scale) {
     __shared__ __align__(16) float queries[ROWS][D];
     __shared__ __align__(16) float keys[TILE][KEY_STRIDE];
     __shared__ __align__(16) float values[TILE][D];
@@ -174,7 +176,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (int r = 0; r < ROWS_PER_WARP; ++r) {
         const float slice_mass = warp_sum(mass[r]);
         const int row = first_row + own + r;
-        if (row < S) {
+        if (row < S && gridDim.y == 1) {
+            const float inverse = 1.0f / slice_mass;
+            reinterpret_cast<__half2*>(o + head + size_t(row) * D)[lane] =
+                __floats2half2_rn(total[r].x * inverse, total[r].y * inverse);
+        } else if (row < S) {
             const size_t part = (size_t(blockIdx.z) * S + row) * gridDim.y + blockIdx.y;
             reinterpret_cast<float2*>(part_o + part * D)[lane] = total[r];
             if (lane == 0) part_ml[part] = make_float2(largest[r], slice_mass);
@@ -189,6 +195,7 @@ extern "C" __global__ void __launch_bounds__(D / 2 * MOST_SLICES)
                    __half2* __restrict__ o) {
     __shared__ float2 scaled[MOST_SLICES][D / 2];
     const int slices = blockDim.y;
+    if (slices == 1) return;  // the output is already there
     const int pair = threadIdx.x;
     const size_t first = size_t(blockIdx.x) * slices;
     const float2* ml = part_ml + first;

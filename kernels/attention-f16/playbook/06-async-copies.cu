@@ -19,7 +19,7 @@ grid = [
   "B * H",
 ]
 block = [32]
-args = ["q", "k", "v", "part_o", "part_ml", "S", "scale"]
+args = ["q", "k", "v", "o", "part_o", "part_ml", "S", "scale"]
 
 [[launch]]
 kernel = "attention_fuse"
@@ -143,9 +143,9 @@ struct Tiles {
 
 // 16 rows against the keys [begin, end), for WIDTH channels of v from `channel` on.
 template <int WIDTH>
-__device__ void attend(const __half* q, const __half* k, const __half* v, float* part_o, float2* part_ml,
-                       Tiles (&buffers)[2], int first_row, int channel, int begin, int end, int S,
-                       float scale) {
+__device__ void attend(const __half* q, const __half* k, const __half* v, __half* o, float* part_o,
+                       float2* part_ml, Tiles (&buffers)[2], int first_row, int channel, int begin,
+                       int end, int S, float scale) {
     const int lane = threadIdx.x;
     const int upper = first_row + lane / 4;  // this lane's rows of every product
     const int lower = upper + 8;
@@ -249,6 +249,16 @@ __device__ void attend(const __half* q, const __half* k, const __half* v, float*
         const float slice_mass = quad_sum(mass[row]);
         const int position = row == 0 ? upper : lower;
         if (position >= S) continue;
+        if (gridDim.y == 1) {
+            const float inverse = 1.0f / slice_mass;
+            __half* to = o + size_t(position) * D + channel + column;
+#pragma unroll
+            for (int n = 0; n < WIDTH / 8; ++n) {
+                *reinterpret_cast<__half2*>(to + 8 * n) =
+                    __floats2half2_rn(total[n][2 * row] * inverse, total[n][2 * row + 1] * inverse);
+            }
+            continue;
+        }
         const size_t part = size_t(position) * gridDim.y + blockIdx.y;
         float* to = part_o + part * D + channel + column;
 #pragma unroll
@@ -261,25 +271,27 @@ __device__ void attend(const __half* q, const __half* k, const __half* v, float*
 }
 
 // Block (x, y, z): 16 rows of head z against slice y of the keys. A grid that is four times as wide
-// as there are tiles of rows gives each of four blocks a quarter of the channels.
+// as there are tiles of rows gives each of four blocks a quarter of the channels. If the slice is all
+// keys, the block writes the output.
 extern "C" __global__ void __launch_bounds__(32)
     attention_split(const __half* __restrict__ q, const __half* __restrict__ k,
-                    const __half* __restrict__ v, float* __restrict__ part_o,
-                    float2* __restrict__ part_ml, int S, float scale) {
+                    const __half* __restrict__ v, __half* __restrict__ o,
+                    float* __restrict__ part_o, float2* __restrict__ part_ml, int S, float scale) {
     __shared__ __align__(16) Tiles buffers[2];
     const size_t head = size_t(blockIdx.z) * S;
     const size_t part = head * gridDim.y;
-    q += head * D, k += head * D, v += head * D, part_o += part * D, part_ml += part;
+    q += head * D, k += head * D, v += head * D, o += head * D;
+    part_o += part * D, part_ml += part;
     const int slice = (S + gridDim.y - 1) / gridDim.y;
     const int begin = blockIdx.y * slice;
     const int end = min(begin + slice, S);
     const int row_tiles = (S + ROWS - 1) / ROWS;
     const int first_row = blockIdx.x % row_tiles * ROWS;
     if (gridDim.x == row_tiles) {
-        attend<D>(q, k, v, part_o, part_ml, buffers, first_row, 0, begin, end, S, scale);
+        attend<D>(q, k, v, o, part_o, part_ml, buffers, first_row, 0, begin, end, S, scale);
     } else {
         const int channel = blockIdx.x / row_tiles * (D / 4);
-        attend<D / 4>(q, k, v, part_o, part_ml, buffers, first_row, channel, begin, end, S, scale);
+        attend<D / 4>(q, k, v, o, part_o, part_ml, buffers, first_row, channel, begin, end, S, scale);
     }
 }
 
@@ -290,6 +302,7 @@ extern "C" __global__ void __launch_bounds__(D / 2 * MOST_SLICES)
                    __half2* __restrict__ o) {
     __shared__ float2 scaled[MOST_SLICES][D / 2];
     const int slices = blockDim.y;
+    if (slices == 1) return;  // the output is already there
     const int pair = threadIdx.x;
     const size_t first = size_t(blockIdx.x) * slices;
     const float2* ml = part_ml + first;
