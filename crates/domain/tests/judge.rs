@@ -1,5 +1,10 @@
 //! The judge's tables: which facts give which verdict, and which of several causes is named.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its functions too"
+)]
+
 use std::collections::BTreeMap;
 
 use domain::device::Limits;

@@ -13,6 +13,7 @@
 
 pub mod cancel;
 pub mod evaluate;
+pub mod fleet;
 pub mod host;
 mod random;
 pub mod supervise;

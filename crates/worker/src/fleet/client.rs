@@ -1,0 +1,136 @@
+//! The service's four requests, as HTTP. Whether to repeat one is the caller's decision.
+
+use std::fmt;
+use std::time::Duration;
+
+use domain::id::{JobId, WorkerId};
+use domain::lease::{Lease, Receipt, Registered, Registration, Renewal, Report};
+use reqwest::{Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Fault, Join};
+
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a request may take, beyond what the service is allowed to hold it open.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Bytes of a refusal's text that are worth a line in the log.
+const EXCERPT: usize = 300;
+
+/// Speaks to one service.
+#[derive(Debug)]
+pub struct Client {
+    http: reqwest::Client,
+    base: String,
+    token: Option<String>,
+}
+
+/// Why a request was not answered as wished.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The service is not there, or what it sent does not read.
+    Unreachable(reqwest::Error),
+    /// It says no.
+    Status {
+        /// The HTTP status.
+        status: u16,
+        /// The beginning of its reason.
+        body: String,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(error) => {
+                write!(f, "{error}")?;
+                match std::error::Error::source(error) {
+                    Some(cause) => write!(f, ": {cause}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Status { status, body } => write!(f, "status {status}: {body}"),
+        }
+    }
+}
+
+impl From<reqwest::Error> for Refusal {
+    fn from(error: reqwest::Error) -> Self {
+        Self::Unreachable(error)
+    }
+}
+
+impl Client {
+    /// A client for the service of `join`.
+    pub fn new(join: &Join) -> Result<Self, Fault> {
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT)
+            .build()
+            .map_err(Fault::Client)?;
+        Ok(Self {
+            http,
+            base: format!("{}/api/v1", join.server.trim_end_matches('/')),
+            token: join.token.clone(),
+        })
+    }
+
+    /// Introduces the worker.
+    pub async fn register(&self, registration: &Registration) -> Result<Registered, Refusal> {
+        let response = self.post("workers", registration, PATIENCE).await?;
+        read(response).await
+    }
+
+    /// Asks for a lease and lets the service wait for work up to `wait`.
+    pub async fn lease(&self, worker: WorkerId, wait: Duration) -> Result<Option<Lease>, Refusal> {
+        let path = format!("workers/{}/lease?wait={}", worker.uuid(), wait.as_secs());
+        let response = self.post(&path, &(), wait + PATIENCE).await?;
+        if response.status() == StatusCode::NO_CONTENT {
+            return Ok(None);
+        }
+        read(response).await.map(Some)
+    }
+
+    /// Extends a lease.
+    pub async fn renew(&self, job: JobId, renewal: &Renewal) -> Result<Receipt, Refusal> {
+        let path = format!("leases/{}/renew", job.uuid());
+        let response = self.post(&path, renewal, PATIENCE).await?;
+        read(response).await
+    }
+
+    /// Ends a lease.
+    pub async fn report(&self, job: JobId, report: &Report) -> Result<Receipt, Refusal> {
+        let path = format!("leases/{}/report", job.uuid());
+        let response = self.post(&path, report, PATIENCE).await?;
+        read(response).await
+    }
+
+    async fn post(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        timeout: Duration,
+    ) -> Result<Response, Refusal> {
+        let mut request = self
+            .http
+            .post(format!("{}/{path}", self.base))
+            .timeout(timeout)
+            .json(body);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let response = request.send().await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = response.text().await.unwrap_or_default();
+        Err(Refusal::Status {
+            status: status.as_u16(),
+            body: body.chars().take(EXCERPT).collect(),
+        })
+    }
+}
+
+async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Refusal> {
+    Ok(response.json().await?)
+}

@@ -1,0 +1,371 @@
+//! A worker of a service: registers, leases one evaluation at a time, renews the lease while the
+//! evaluation runs, and reports what became of it.
+//!
+//! The worker only ever dials out. A service that is gone is waited for; a lease that was lost
+//! calls the evaluation off; a worker that is told to stop hands its lease back. The module knows
+//! what [`domain::lease`] says and nothing of how an evaluation is made.
+
+mod backoff;
+mod client;
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::evaluation::{Evaluation, EvaluationRequest};
+use domain::id::WorkerId;
+use domain::lease::{
+    HEARTBEAT_SECONDS, Lease, Receipt, Registration, Renewal, Report, ReportOutcome,
+};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, info, info_span, warn};
+
+use crate::cancel::Cancellation;
+use backoff::Backoff;
+use client::{Client, Refusal};
+
+/// How long a stopping worker waits for the service to take its lease back.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Which service to work for, and as whom.
+#[derive(Debug, Clone)]
+pub struct Join {
+    /// The service's address, such as `http://127.0.0.1:8787`.
+    pub server: String,
+    /// A token of the service, where it asks for one.
+    pub token: Option<String>,
+    /// How the worker introduces itself.
+    pub registration: Registration,
+    /// How often it speaks.
+    pub pace: Pace,
+}
+
+/// The worker's rhythm.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// Between two renewals of a lease.
+    pub heartbeat: Duration,
+    /// How long the service may hold a request for a lease open.
+    pub poll: Duration,
+    /// Before the first repetition of a failed request; doubled for each further one.
+    pub first_delay: Duration,
+    /// The longest wait before a repetition.
+    pub longest_delay: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            heartbeat: Duration::from_secs(u64::from(HEARTBEAT_SECONDS)),
+            poll: Duration::from_secs(20),
+            first_delay: Duration::from_millis(250),
+            longest_delay: Duration::from_secs(15),
+        }
+    }
+}
+
+/// Why a worker cannot work for a service at all.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// No HTTP client could be made.
+    #[error("set up the HTTP client; check that certificates are installed")]
+    Client(#[source] reqwest::Error),
+    /// The service does not want this worker.
+    #[error("join {server}: it answered {status}: {body}")]
+    Refused {
+        /// The service.
+        server: String,
+        /// The HTTP status.
+        status: u16,
+        /// The beginning of what it said.
+        body: String,
+    },
+    /// No evaluation can be called off.
+    #[error("prepare an evaluation")]
+    Prepare(#[source] std::io::Error),
+}
+
+/// Works for a service until `shutdown`, and then hands back what it holds.
+///
+/// `evaluate` makes one evaluation; it is told whom to tell its stage and how it is called off.
+///
+/// # Errors
+/// A [`Fault`] if the service refuses the worker. A service that is gone is no error: the worker
+/// waits for it.
+pub async fn join<F, E>(join: Join, evaluate: F, shutdown: CancellationToken) -> Result<(), Fault>
+where
+    F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
+        + Send
+        + Sync
+        + 'static,
+    E: Error,
+{
+    let client = Client::new(&join)?;
+    let evaluate = Arc::new(evaluate);
+    let fleet = Fleet {
+        join,
+        client,
+        shutdown,
+    };
+    while let Some(worker) = fleet.register().await? {
+        if !fleet.serve(worker, &evaluate).await? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+struct Fleet {
+    join: Join,
+    client: Client,
+    shutdown: CancellationToken,
+}
+
+/// How an evaluation on a thread of its own ended.
+type Outcome = JoinHandle<ReportOutcome>;
+
+impl Fleet {
+    /// Registers, however long the service takes to appear; none on shutdown.
+    async fn register(&self) -> Result<Option<WorkerId>, Fault> {
+        let mut backoff = self.backoff();
+        loop {
+            let answer = self.client.register(&self.join.registration);
+            let Some(answer) = self.unless_stopping(answer).await else {
+                return Ok(None);
+            };
+            match answer {
+                Ok(registered) => {
+                    info!(
+                        worker.id = %registered.worker,
+                        "joined {} as {}", self.join.server, registered.worker
+                    );
+                    return Ok(Some(registered.worker));
+                }
+                Err(Refusal::Status { status, body }) if is_final(status) => {
+                    return Err(Fault::Refused {
+                        server: self.join.server.clone(),
+                        status,
+                        body,
+                    });
+                }
+                Err(refusal) => {
+                    if !self.pause(&mut backoff, "register", &refusal).await {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes leases one after the other. False on shutdown; true if the service does not know the
+    /// worker any more, which then registers again.
+    async fn serve<F, E>(&self, worker: WorkerId, evaluate: &Arc<F>) -> Result<bool, Fault>
+    where
+        F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
+            + Send
+            + Sync
+            + 'static,
+        E: Error,
+    {
+        let mut backoff = self.backoff();
+        loop {
+            let answer = self.client.lease(worker, self.join.pace.poll);
+            let Some(answer) = self.unless_stopping(answer).await else {
+                return Ok(false);
+            };
+            match answer {
+                Ok(None) => backoff = self.backoff(),
+                Ok(Some(lease)) => {
+                    backoff = self.backoff();
+                    let span = info_span!(
+                        "lease",
+                        job.id = %lease.job,
+                        attempt = lease.attempt,
+                        run.id = %lease.run,
+                        candidate.id = %lease.candidate,
+                        traceparent = lease.traceparent.as_deref(),
+                    );
+                    self.work(lease, evaluate).instrument(span).await?;
+                }
+                Err(Refusal::Status { status: 404, .. }) => return Ok(true),
+                Err(refusal) => {
+                    if !self.pause(&mut backoff, "lease", &refusal).await {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Evaluates under one lease and reports, unless the lease is lost on the way.
+    async fn work<F, E>(&self, lease: Lease, evaluate: &Arc<F>) -> Result<(), Fault>
+    where
+        F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
+            + Send
+            + Sync
+            + 'static,
+        E: Error,
+    {
+        let cancellation = Cancellation::new().map_err(Fault::Prepare)?;
+        let (stage, stages) = watch::channel("start".to_owned());
+        let (job, attempt) = (lease.job, lease.attempt);
+        info!(candidate.id = %lease.candidate, "evaluating {}", lease.candidate);
+        let task = tokio::task::spawn_blocking({
+            let evaluate = Arc::clone(evaluate);
+            let cancellation = cancellation.clone();
+            move || {
+                let progress = |name: &str| {
+                    stage.send_replace(name.to_owned());
+                };
+                match evaluate(&lease.request, &progress, &cancellation) {
+                    Ok(evaluation) => ReportOutcome::Evaluated {
+                        evaluation: Box::new(evaluation),
+                    },
+                    Err(error) => ReportOutcome::Faulted {
+                        message: with_causes(&error),
+                    },
+                }
+            }
+        });
+        let renewal = || Renewal {
+            attempt,
+            stage: stages.borrow().clone(),
+        };
+        let (held, outcome) = self.hold(job, renewal, task, &cancellation).await;
+        let outcome = match held {
+            Held::Lost => {
+                info!("the lease was lost; its evaluation is dropped");
+                return Ok(());
+            }
+            Held::Stopping => ReportOutcome::HandedBack,
+            Held::Done => outcome,
+        };
+        match &outcome {
+            ReportOutcome::Evaluated { evaluation } => info!("verdict: {}", evaluation.verdict),
+            ReportOutcome::Faulted { message } => warn!("failed to {message}"),
+            ReportOutcome::HandedBack => info!("handing the lease back"),
+        }
+        self.report(job, &Report { attempt, outcome }).await;
+        Ok(())
+    }
+
+    /// Renews a lease until its evaluation is done, the lease is lost or the worker stops. The
+    /// evaluation has ended in every case.
+    async fn hold(
+        &self,
+        job: domain::id::JobId,
+        renewal: impl Fn() -> Renewal,
+        mut task: Outcome,
+        cancellation: &Cancellation,
+    ) -> (Held, ReportOutcome) {
+        let mut heartbeat = tokio::time::interval(self.join.pace.heartbeat);
+        heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let held = loop {
+            tokio::select! {
+                outcome = &mut task => return (Held::Done, ended(outcome)),
+                () = self.shutdown.cancelled() => break Held::Stopping,
+                _ = heartbeat.tick() => {}
+            }
+            // The evaluation may end while the service thinks about the renewal.
+            let renewal = renewal();
+            let receipt = tokio::select! {
+                outcome = &mut task => return (Held::Done, ended(outcome)),
+                () = self.shutdown.cancelled() => break Held::Stopping,
+                receipt = self.client.renew(job, &renewal) => receipt,
+            };
+            match receipt {
+                Ok(Receipt::Accepted) => {}
+                Ok(Receipt::Superseded) | Err(Refusal::Status { status: 404, .. }) => {
+                    break Held::Lost;
+                }
+                // The next heartbeat tries again; the service decides when the lease is over.
+                Err(refusal) => warn!("failed to renew the lease: {refusal}"),
+            }
+        };
+        cancellation.cancel();
+        (held, ended(task.await))
+    }
+
+    /// Delivers a report. A service that is gone may come back and still want it, therefore it is
+    /// repeated until it is taken, refused, or the worker stops.
+    async fn report(&self, job: domain::id::JobId, report: &Report) {
+        let mut backoff = self.backoff();
+        loop {
+            let sent = self.client.report(job, report);
+            let answer = if self.shutdown.is_cancelled() {
+                match tokio::time::timeout(FAREWELL, sent).await {
+                    Ok(answer) => answer,
+                    Err(_) => return,
+                }
+            } else {
+                sent.await
+            };
+            match answer {
+                Ok(Receipt::Accepted) => return,
+                Ok(Receipt::Superseded) => {
+                    info!("the report came too late: another attempt counts");
+                    return;
+                }
+                Err(Refusal::Status { status, body }) if is_final(status) => {
+                    warn!("failed to report: the service answered {status}: {body}");
+                    return;
+                }
+                Err(refusal) => {
+                    if !self.pause(&mut backoff, "report", &refusal).await {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn backoff(&self) -> Backoff {
+        Backoff::new(self.join.pace.first_delay, self.join.pace.longest_delay)
+    }
+
+    /// Waits before a repetition; false on shutdown.
+    async fn pause(&self, backoff: &mut Backoff, what: &str, refusal: &Refusal) -> bool {
+        let delay = backoff.next();
+        warn!(
+            delay_ms = delay.as_millis(),
+            "failed to {what} at {}: {refusal}; trying again", self.join.server
+        );
+        self.unless_stopping(tokio::time::sleep(delay))
+            .await
+            .is_some()
+    }
+
+    async fn unless_stopping<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        self.shutdown.run_until_cancelled(work).await
+    }
+}
+
+/// How a lease was held to its end.
+enum Held {
+    Done,
+    Lost,
+    Stopping,
+}
+
+fn ended(outcome: Result<ReportOutcome, tokio::task::JoinError>) -> ReportOutcome {
+    outcome.unwrap_or_else(|error| ReportOutcome::Faulted {
+        message: format!("evaluate: the evaluator panicked: {error}"),
+    })
+}
+
+/// Whether repeating the same request cannot help.
+fn is_final(status: u16) -> bool {
+    (400..500).contains(&status) && !matches!(status, 408 | 425 | 429)
+}
+
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
