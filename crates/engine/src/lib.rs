@@ -1,1 +1,148 @@
-//! Placeholder until the crate's first real module lands.
+//! Performs what `domain::search` decides: proposes, confirms, promotes, ends runs; and answers
+//! for the service what needs more than rows: leases, briefs, submissions.
+//!
+//! Level-triggered: everything derives from rows, and a hint that something changed merely wakes
+//! the loop early. A process killed at any instruction is followed by one that goes on where the
+//! rows say. Nothing here knows CUDA, SQL or HTTP.
+
+#![forbid(unsafe_code)]
+
+mod brief;
+mod clock;
+pub mod configured;
+pub mod diff;
+mod error;
+mod intake;
+pub mod promote;
+mod request;
+mod step;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use chrono::{DateTime, Utc};
+use domain::api::CandidateDetail;
+use domain::digest::Digest;
+use domain::id::{CandidateId, PromotionId, WorkerId};
+use domain::lease::Lease;
+use domain::task::Task;
+use store::Store;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use error::EngineError;
+pub use intake::Created;
+pub use request::evaluation_request;
+
+/// Tasks kept in memory; more are read again.
+const KEPT_TASKS: usize = 64;
+
+/// What the engine is told about its surroundings.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The bare repository that winners go to unless a run names another; made when missing.
+    pub default_repository: PathBuf,
+    /// The e-mail address that commits carry.
+    pub author_email: String,
+}
+
+/// The engine. Clones share everything.
+#[derive(Clone)]
+pub struct Engine {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    settings: Arc<Settings>,
+    tasks: Arc<Mutex<HashMap<Digest, Arc<Task>>>>,
+    /// Reverts that git refused, with when to try again.
+    postponed: Arc<Mutex<HashMap<PromotionId, DateTime<Utc>>>>,
+}
+
+impl Engine {
+    /// An engine on a store. It does nothing by itself before [`Engine::run_forever`].
+    pub fn new(store: Store, clock: Arc<dyn Clock>, settings: Settings) -> Self {
+        Self {
+            store,
+            clock,
+            settings: Arc::new(settings),
+            tasks: Arc::default(),
+            postponed: Arc::default(),
+        }
+    }
+
+    /// The records.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The time.
+    pub fn now(&self) -> DateTime<Utc> {
+        self.clock.now()
+    }
+
+    /// Lends a worker the next job that its device may take, with the request it answers. Does
+    /// not wait.
+    ///
+    /// # Errors
+    /// The worker is unknown or the database fails.
+    pub async fn lease(&self, worker: WorkerId) -> Result<Option<Lease>, EngineError> {
+        let leased = self.store.lease(worker, self.now()).await?;
+        Ok(leased.map(|leased| Lease {
+            job: leased.job,
+            attempt: leased.attempt,
+            run: leased.run,
+            candidate: leased.candidate,
+            request: evaluation_request(leased),
+            traceparent: None,
+        }))
+    }
+
+    /// Everything about a candidate, with the difference to its parent.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn candidate(
+        &self,
+        candidate: CandidateId,
+    ) -> Result<Option<CandidateDetail>, EngineError> {
+        let Some(record) = self.store.candidate(candidate).await? else {
+            return Ok(None);
+        };
+        let diff = record
+            .parent_source
+            .as_deref()
+            .map(|parent| diff::lines(parent, &record.source))
+            .unwrap_or_default();
+        Ok(Some(CandidateDetail {
+            run: record.run,
+            task: record.task,
+            summary: record.summary,
+            file: record.file,
+            source: record.source,
+            idea: record.idea,
+            digest: record.digest,
+            evaluation: record.evaluation,
+            confirmation: record.confirmation,
+            diff,
+            children: record.children,
+        }))
+    }
+
+    /// A stored task, checked once and kept.
+    async fn task(&self, content: Digest) -> Result<Arc<Task>, EngineError> {
+        if let Some(task) = self.kept().get(&content) {
+            return Ok(Arc::clone(task));
+        }
+        let bundle = self.store.bundle(content).await?;
+        let task = Arc::new(Task::load(&bundle).map_err(EngineError::Task)?);
+        let mut kept = self.kept();
+        if kept.len() >= KEPT_TASKS {
+            kept.clear();
+        }
+        kept.insert(content, Arc::clone(&task));
+        Ok(task)
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Arc<Task>>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

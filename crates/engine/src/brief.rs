@@ -1,0 +1,89 @@
+//! What a proposer outside is told: the same that a model would be.
+
+use domain::api::{Brief, HistoryEntry};
+use domain::id::RunId;
+use store::StoreError;
+
+use crate::{Engine, EngineError};
+
+/// Earlier attempts that are told; the newest of them.
+const HISTORY: usize = 40;
+/// Lessons of the run that are told; the newest of them.
+const LESSONS: u32 = 20;
+
+const INSTRUCTIONS: &str = "Answer with one whole .cu file: device code only, its launch plan in \
+the TOML front matter of the head comment, as in the parent. State title and hypothesis under \
+[idea] before you know the outcome. Change one thing at a time. Submit it with \
+`kernelwright submit RUN FILE`, or POST it to /api/v1/runs/RUN/candidates as \
+{\"source\": \"...\", \"parent\": \"...\", \"proposer\": \"your name\"}. Every submission costs one \
+trial, whatever its verdict.";
+
+impl Engine {
+    /// What someone needs to know to propose the next candidate of a run.
+    ///
+    /// # Errors
+    /// The run is unknown or has not begun, or the database fails.
+    pub async fn brief(&self, run: RunId) -> Result<Brief, EngineError> {
+        let snapshot = self.begun(run).await?;
+        let task = self.task(snapshot.content).await?;
+        let unknown = |subject, id: String| EngineError::Store(StoreError::Unknown { subject, id });
+        let parent = self.best(&snapshot).await?;
+        let parent = self
+            .store
+            .candidate(parent)
+            .await?
+            .ok_or_else(|| unknown("candidate", parent.to_string()))?;
+        let first = snapshot.entries.first().map(|entry| entry.id);
+        let baseline = match first {
+            Some(baseline) => self.store.candidate(baseline).await?,
+            None => None,
+        };
+        let told = u32::try_from(snapshot.entries.len().saturating_sub(HISTORY)).unwrap_or(0);
+        let page = self
+            .store
+            .candidates(run, None, told.checked_sub(1), HISTORY as u32)
+            .await?;
+        let history = page
+            .candidates
+            .into_iter()
+            .filter_map(|candidate| {
+                let summary = candidate.summary?;
+                let outcome = match candidate.speedup {
+                    Some(speedup) => format!("{summary}, {speedup:.2} times the baseline's speed"),
+                    None => summary,
+                };
+                Some(HistoryEntry {
+                    candidate: candidate.id,
+                    title: candidate.title,
+                    outcome,
+                })
+            })
+            .collect();
+        let mut insights = task.insights.clone();
+        let lessons = self.store.insights(run, LESSONS).await?;
+        if !lessons.is_empty() {
+            insights.push_str("\nFound in this run:\n");
+        }
+        for (idea, outcome) in lessons {
+            insights.push_str(&format!("- {idea}: {outcome}\n"));
+        }
+        let charged = snapshot.entries.iter().filter(|entry| entry.trial).count();
+        let charged = u32::try_from(charged).unwrap_or(u32::MAX);
+        Ok(Brief {
+            run,
+            task: task.name.clone(),
+            context: task.context.clone(),
+            device: baseline
+                .and_then(|record| record.evaluation)
+                .and_then(|evaluation| evaluation.device),
+            cases: task.cases.clone(),
+            parent: parent.summary.id,
+            parent_time_us: parent.summary.time_us,
+            parent_source: parent.source,
+            history,
+            insights,
+            trials_left: snapshot.request.budget.trials.saturating_sub(charged),
+            instructions: INSTRUCTIONS.to_owned(),
+        })
+    }
+}

@@ -1,0 +1,27 @@
+//! What the engine's callers must tell apart: wrong input, wrong moment, and trouble of our own.
+
+use domain::problem::Problems;
+use store::StoreError;
+
+/// An error of the engine. Messages read after "failed to".
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The records.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The input is wrong.
+    #[error("accept the input: {0}")]
+    Invalid(Problems),
+    /// A stored task no longer reads.
+    #[error("read a stored task: {0}")]
+    Task(Problems),
+    /// A git operation did not come to its end; it is tried again.
+    #[error("finish a git operation")]
+    Interrupted(#[source] tokio::task::JoinError),
+    /// Not now.
+    #[error("{why}")]
+    Refused {
+        /// What was asked, and why not.
+        why: String,
+    },
+}

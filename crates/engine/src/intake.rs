@@ -1,0 +1,357 @@
+//! What comes from outside: requests for runs, and kernels that someone else wrote.
+
+use std::path::{Component, Path};
+
+use domain::api::{CandidateSummary, PromotionTarget, RunRequest, RunView, Submission};
+use domain::candidate::{Idea, KernelSource, MAX_SOURCE_BYTES};
+use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
+use domain::id::{CandidateId, RunId};
+use domain::plan::Configuration;
+use domain::problem::{Problem, Problems};
+use domain::search::{Entry, Method, Operator};
+use domain::task::Task;
+use domain::verdict::Verdict;
+use store::{NewCandidate, NewRun, Proposed, Snapshot, StoreError};
+
+use crate::{Engine, EngineError};
+
+const MAX_NAME: usize = 200;
+const DEFAULT_FILE: &str = "submission.cu";
+const DEFAULT_PROPOSER: &str = "outside";
+
+/// A run that was asked for.
+#[derive(Debug, Clone)]
+pub struct Created {
+    /// The run.
+    pub run: RunView,
+    /// False if the idempotency key had made it before.
+    pub fresh: bool,
+}
+
+impl Engine {
+    /// Records a run. The same key always gives the same run.
+    ///
+    /// # Errors
+    /// The request is wrong, the task is unknown, the key belongs to another request, or the
+    /// database fails.
+    pub async fn create_run(
+        &self,
+        request: RunRequest,
+        idempotency_key: Option<&str>,
+    ) -> Result<Created, EngineError> {
+        let stored = self.store.task(&request.task).await?;
+        let stored = stored.ok_or_else(|| StoreError::Unknown {
+            subject: "task",
+            id: request.task.clone(),
+        })?;
+        let task = Task::load(&stored.bundle).map_err(EngineError::Task)?;
+        let problems = defects(&request, &task);
+        if !problems.is_empty() {
+            return Err(EngineError::Invalid(Problems(problems)));
+        }
+        let promotion = match &request.promotion {
+            Some(target) => target.clone(),
+            None => self.default_target()?,
+        };
+        let new = NewRun {
+            request: &request,
+            promotion: &promotion,
+            idempotency_key,
+        };
+        let created = self.store.create_run(new, self.now()).await?;
+        Ok(Created {
+            run: created.run,
+            fresh: created.fresh,
+        })
+    }
+
+    /// Records a kernel from outside as a candidate of a run, one trial whatever its verdict. One
+    /// that does not parse has its verdict at once.
+    ///
+    /// # Errors
+    /// The text cannot be kept, the run or the parent is unknown, the run takes no more, or the
+    /// database fails.
+    pub async fn submit(
+        &self,
+        run: RunId,
+        submission: Submission,
+    ) -> Result<CandidateSummary, EngineError> {
+        let snapshot = self.begun(run).await?;
+        let task = self.task(snapshot.content).await?;
+        let file = submission
+            .file
+            .clone()
+            .unwrap_or_else(|| DEFAULT_FILE.to_owned());
+        let problems = unkeepable(&file, &submission);
+        if !problems.is_empty() {
+            return Err(EngineError::Invalid(Problems(problems)));
+        }
+        let parent = match submission.parent {
+            Some(parent) => parent,
+            None => self.best(&snapshot).await?,
+        };
+        let generation = snapshot
+            .entries
+            .iter()
+            .find(|entry| entry.id == parent)
+            .map_or(0, |entry| entry.generation + 1);
+        let new = submitted(&task, file, parent, generation, submission);
+        match self.store.propose(run, &new, self.now()).await? {
+            Proposed::New(id) | Proposed::Known(id) => {
+                let summary = self.store.summary(id).await?;
+                summary.ok_or_else(|| {
+                    EngineError::Store(StoreError::Unknown {
+                        subject: "candidate",
+                        id: id.to_string(),
+                    })
+                })
+            }
+            Proposed::OverBudget => Err(EngineError::Refused {
+                why: format!(
+                    "submit to run {run}: its trials are used up or it was asked to finish; \
+                     create another run with a larger budget"
+                ),
+            }),
+        }
+    }
+
+    /// The run with its baseline proposed, so that whatever is submitted has a parent.
+    pub(crate) async fn begun(&self, run: RunId) -> Result<Snapshot, EngineError> {
+        let snapshot = self.store.snapshot(run).await?;
+        if !snapshot.entries.is_empty() {
+            return Ok(snapshot);
+        }
+        self.step(run).await?;
+        let snapshot = self.store.snapshot(run).await?;
+        if snapshot.entries.is_empty() {
+            return Err(EngineError::Refused {
+                why: format!(
+                    "use run {run} before it has begun: it is {}",
+                    snapshot.state
+                ),
+            });
+        }
+        Ok(snapshot)
+    }
+
+    /// The best candidate so far; the baseline while nothing is accepted.
+    pub(crate) async fn best(&self, snapshot: &Snapshot) -> Result<CandidateId, EngineError> {
+        let view = self.store.run(snapshot.run).await?;
+        let best = view.and_then(|view| view.best).map(|best| best.candidate);
+        let baseline = snapshot.entries.first().map(|entry: &Entry| entry.id);
+        best.or(baseline).ok_or_else(|| EngineError::Refused {
+            why: format!("find a parent in run {}: it has not begun", snapshot.run),
+        })
+    }
+
+    fn default_target(&self) -> Result<PromotionTarget, EngineError> {
+        let repository = &self.settings.default_repository;
+        let Some(path) = repository.to_str() else {
+            return Err(EngineError::Refused {
+                why: format!(
+                    "use {} as the promotion target: its path is not UTF-8; choose another data \
+                     folder",
+                    repository.display()
+                ),
+            });
+        };
+        Ok(PromotionTarget {
+            repository: path.to_owned(),
+            base: None,
+            path: None,
+        })
+    }
+}
+
+/// What is wrong with a request for a run of `task`.
+fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut report = |field: &str, message: String, fix: &str| {
+        problems.push(Problem::whole(field, message, fix));
+    };
+    if request.budget.trials == 0 {
+        let message = "a run without a trial tries nothing".to_owned();
+        report("budget.trials", message, "allow at least one");
+    }
+    if request.budget.wall_seconds == Some(0) {
+        let message = "a run without time does nothing".to_owned();
+        report("budget.wall_seconds", message, "allow at least one second");
+    }
+    if let Some(name) = &request.name
+        && (name.trim().is_empty() || name.len() > MAX_NAME || name.contains(char::is_control))
+    {
+        let message = format!("a name has 1 to {MAX_NAME} printable bytes");
+        report("name", message, "shorten it, or leave it out");
+    }
+    if let Some(start) = &request.start {
+        let playbook = task.playbook.iter().map(|(file, _)| file.as_str());
+        let known = std::iter::once("baseline.cu")
+            .chain(playbook)
+            .collect::<Vec<_>>();
+        if request.method != Method::Sweep {
+            let message = "only a sweep has a start file".to_owned();
+            report("start", message, "leave it out, or choose the method sweep");
+        } else if !known.contains(&start.as_str()) {
+            let message = format!("the task has no file {start:?}");
+            report("start", message, &format!("it has: {}", known.join(", ")));
+        }
+    }
+    if let Some(target) = &request.promotion {
+        if target.repository.is_empty() {
+            let message = "the repository has no path".to_owned();
+            report(
+                "promotion.repository",
+                message,
+                "name a git repository on the service's machine, or leave promotion out",
+            );
+        }
+        if target
+            .path
+            .as_deref()
+            .is_some_and(|path| !is_tree_path(path))
+        {
+            let message = "the path is not one inside a repository".to_owned();
+            report(
+                "promotion.path",
+                message,
+                "give a relative path without . or .., such as kernels/attention.cu",
+            );
+        }
+    }
+    problems
+}
+
+/// Whether git can keep a file at this path of a tree.
+fn is_tree_path(path: &str) -> bool {
+    let plain = |part: Component<'_>| matches!(part, Component::Normal(name) if !name.eq_ignore_ascii_case(".git"));
+    !path.is_empty()
+        && !path.ends_with('/')
+        && !path.contains(['\0', '\n', '\\'])
+        && Path::new(path).components().all(plain)
+}
+
+/// What keeps a submission from being recorded at all.
+fn unkeepable(file: &str, submission: &Submission) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut report = |message: String, fix: &str| problems.push(Problem::whole(file, message, fix));
+    if submission.source.len() > MAX_SOURCE_BYTES {
+        let found = submission.source.len();
+        let message = format!("the source has {found} bytes; at most {MAX_SOURCE_BYTES} are kept");
+        report(message, "split off what is not device code");
+    }
+    let texts = [
+        Some(&submission.source),
+        submission.file.as_ref(),
+        submission.proposer.as_ref(),
+        submission.hypothesis.as_ref(),
+    ];
+    if texts.into_iter().flatten().any(|text| text.contains('\0')) {
+        report("a NUL byte".to_owned(), "remove it");
+    }
+    let names = [submission.file.as_ref(), submission.proposer.as_ref()];
+    if names
+        .into_iter()
+        .flatten()
+        .any(|name| name.is_empty() || name.len() > MAX_NAME || name.contains(char::is_control))
+    {
+        let message = format!("file and proposer have 1 to {MAX_NAME} printable bytes");
+        report(message, "shorten them, or leave them out");
+    }
+    problems
+}
+
+fn submitted(
+    task: &Task,
+    file: String,
+    parent: CandidateId,
+    generation: u32,
+    submission: Submission,
+) -> NewCandidate {
+    let parsed = KernelSource::parse(&file, submission.source.as_str());
+    let own = parsed.as_ref().ok().and_then(KernelSource::idea).cloned();
+    let idea = match (own, submission.hypothesis) {
+        (Some(idea), None) => Some(idea),
+        (Some(idea), Some(hypothesis)) => Some(Idea { hypothesis, ..idea }),
+        (None, Some(hypothesis)) => Some(Idea {
+            title: file.clone(),
+            hypothesis,
+            gain: None,
+        }),
+        (None, None) => None,
+    };
+    let (source, digest, configuration, verdict) = match parsed {
+        Ok(source) => {
+            let configuration = source.plan().default_configuration();
+            let digest = source.candidate_digest(&configuration);
+            (source.text().to_owned(), Some(digest), configuration, None)
+        }
+        Err(problems) => {
+            let verdict = Box::new(parse_rejected(task, problems));
+            (submission.source, None, Configuration::new(), Some(verdict))
+        }
+    };
+    NewCandidate {
+        parent: Some(parent),
+        operator: Operator::Submit,
+        generation,
+        proposer: submission
+            .proposer
+            .unwrap_or_else(|| DEFAULT_PROPOSER.to_owned()),
+        title: idea
+            .as_ref()
+            .map_or_else(|| file.clone(), |idea| idea.title.clone()),
+        file,
+        source,
+        digest,
+        configuration,
+        idea,
+        trial: true,
+        verdict,
+    }
+}
+
+/// The evaluation of a text that never reaches a worker.
+fn parse_rejected(task: &Task, problems: Problems) -> Evaluation {
+    Evaluation {
+        verdict: Verdict::ParseRejected {
+            problems: problems.0,
+        },
+        evaluator: EVALUATOR_VERSION,
+        stage: EvaluationStage::Search,
+        task_version: task.version,
+        candidate_digest: None,
+        image_digest: None,
+        device: None,
+        toolchain: None,
+        kernels: Vec::new(),
+        gates: Vec::new(),
+        checks: Vec::new(),
+        launches: Vec::new(),
+        diagnostics: Vec::new(),
+        findings: Vec::new(),
+        stages: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_inside_a_repository_are_taken() {
+        let cases = [
+            ("kernels/a.cu", true),
+            ("a.cu", true),
+            ("", false),
+            ("/a.cu", false),
+            ("../a.cu", false),
+            ("a/../b.cu", false),
+            ("kernels/", false),
+            (".git/config", false),
+            ("a/.GIT/b", false),
+        ];
+        for (path, fits) in cases {
+            assert_eq!(is_tree_path(path), fits, "{path:?}");
+        }
+    }
+}

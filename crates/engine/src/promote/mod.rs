@@ -1,0 +1,320 @@
+//! From a confirmed champion to a commit, and back if a later check says so.
+//!
+//! The branch is written before the row, and each commit says in its trailers what it is about:
+//! a process killed between the two recognises its own commit at the tip and only records it.
+
+mod evidence;
+pub mod repository;
+
+use std::path::PathBuf;
+
+use chrono::TimeDelta;
+use domain::api::{PromotionState, PromotionView};
+use domain::digest::Digest;
+use domain::evaluation::Evaluation;
+use domain::id::RunId;
+use domain::search::PROMOTION_MARGIN;
+use store::{Committed, ConfirmationOutcome, OutstandingPromotion};
+use tracing::{info, warn};
+
+use crate::{Engine, EngineError};
+use evidence::{Winner, commit_message, evidence_json, revert_message};
+use repository::{Change, File, Tip};
+
+/// A re-check that finds the winner slower than this share of its recorded speedup takes it back:
+/// 2%.
+const REGRESSION: f64 = 1.02;
+/// How long a revert that the repository refused waits.
+const RETRY_REVERT: TimeDelta = TimeDelta::seconds(60);
+
+/// The branch of a run's winner. Modelled times never share a namespace with measured ones.
+pub(crate) fn branch_name(task: &str, run: RunId, modelled: bool) -> String {
+    let root = if modelled {
+        "kernelwright-modelled"
+    } else {
+        "kernelwright"
+    };
+    // The end of the id is random; its beginning is the time and close for runs made together.
+    let id = run.uuid().simple().to_string();
+    format!("{root}/{task}/{}", &id[id.len() - 12..])
+}
+
+impl Engine {
+    /// Queues a further confirmation, with fresh seeds, of the run's committed champion. If it is
+    /// not accepted any more, or slower by more than 2%, a new commit takes it back.
+    ///
+    /// # Errors
+    /// The run is unknown or has no committed champion, or the database fails.
+    pub async fn recheck(&self, run: RunId) -> Result<PromotionView, EngineError> {
+        Ok(self.store.begin_recheck(run, self.now()).await?)
+    }
+
+    /// Acts on every confirmation and re-check that has ended.
+    pub(crate) async fn settle_promotions(&self) -> Result<(), EngineError> {
+        let mut worked = Ok(());
+        for promotion in self.store.outstanding_promotions().await? {
+            let settled = match promotion.committed.clone() {
+                None => self.conclude(&promotion).await,
+                Some(committed) => self.reconsider(&promotion, committed).await,
+            };
+            worked = worked.and(settled);
+        }
+        worked
+    }
+
+    /// A first confirmation has ended: commit, or refuse.
+    async fn conclude(&self, promotion: &OutstandingPromotion) -> Result<(), EngineError> {
+        let (run, id) = (promotion.run, promotion.view.id);
+        let (confirmation, speedup, round) = match &promotion.outcome {
+            ConfirmationOutcome::Evaluated {
+                evaluation,
+                speedup,
+                round,
+            } => (evaluation.as_ref(), *speedup, *round),
+            ConfirmationOutcome::GivenUp { message } => {
+                let reason = format!(
+                    "the champion could not be confirmed: {message}; fix that and resume the run"
+                );
+                return self
+                    .settle(promotion, PromotionState::Blocked { reason })
+                    .await;
+            }
+        };
+        let speedup = match holds(confirmation, speedup) {
+            Ok(speedup) => speedup,
+            Err(reason) => {
+                return self
+                    .settle(promotion, PromotionState::Refused { reason })
+                    .await;
+            }
+        };
+        let Some(winner) = self.winner(promotion, confirmation, speedup, round).await? else {
+            return Ok(());
+        };
+        let path = promotion
+            .target
+            .path
+            .clone()
+            .unwrap_or_else(|| format!("kernels/{}.cu", winner.task));
+        let change = Change {
+            repository: PathBuf::from(&promotion.target.repository),
+            create: self.is_default(promotion),
+            base: promotion.target.base.clone(),
+            branch: promotion.view.branch.clone(),
+            expected_tip: promotion.expected_tip.clone(),
+            files: vec![
+                File {
+                    path: path.clone(),
+                    content: winner.source.clone().into_bytes(),
+                },
+                File {
+                    path: format!("{path}.evidence.json"),
+                    content: evidence_json(&winner).into_bytes(),
+                },
+            ],
+            message: commit_message(&winner),
+            identity: vec![
+                ("Candidate".to_owned(), winner.summary.id.to_string()),
+                (
+                    "Verdict-Digest".to_owned(),
+                    winner.verdict_digest.to_string(),
+                ),
+            ],
+            author_email: self.settings.author_email.clone(),
+            at: self.now(),
+        };
+        match aside(move || repository::commit(&change)).await? {
+            Ok(Tip(commit)) => {
+                let committed = Committed { commit, speedup };
+                let view = self
+                    .store
+                    .commit_promotion(run, id, &committed, self.now())
+                    .await?;
+                info!(
+                    candidate.id = %view.candidate,
+                    "promoted candidate {} as {} on {}", view.candidate, committed.commit, view.branch
+                );
+                Ok(())
+            }
+            Err(error) => {
+                let reason = format!("failed to {error}");
+                self.settle(promotion, PromotionState::Blocked { reason })
+                    .await
+            }
+        }
+    }
+
+    /// A re-check has ended: keep the commit, or take it back.
+    async fn reconsider(
+        &self,
+        promotion: &OutstandingPromotion,
+        committed: Committed,
+    ) -> Result<(), EngineError> {
+        let keep = PromotionState::Committed {
+            commit: committed.commit.clone(),
+        };
+        let reason = match &promotion.outcome {
+            ConfirmationOutcome::GivenUp { message } => {
+                warn!(
+                    "the re-check of {} found nothing: {message}",
+                    promotion.view.id
+                );
+                return self.settle(promotion, keep).await;
+            }
+            ConfirmationOutcome::Evaluated {
+                evaluation,
+                speedup,
+                ..
+            } => match still_holds(evaluation, *speedup, committed.speedup) {
+                Ok(()) => return self.settle(promotion, keep).await,
+                Err(reason) => reason,
+            },
+        };
+        let now = self.now();
+        if self.is_postponed(promotion, now) {
+            return Ok(());
+        }
+        let revert = repository::Revert {
+            repository: PathBuf::from(&promotion.target.repository),
+            branch: promotion.view.branch.clone(),
+            commit: committed.commit.clone(),
+            message: revert_message(promotion.view.candidate, &committed.commit, &reason),
+            author_email: self.settings.author_email.clone(),
+            at: now,
+        };
+        match aside(move || repository::revert(&revert)).await? {
+            Ok(Tip(commit)) => {
+                warn!("took back {}: {reason}", promotion.view.id);
+                let reverted = PromotionState::Reverted { commit, reason };
+                self.settle(promotion, reverted).await
+            }
+            Err(error) => {
+                let chained: &dyn std::error::Error = &error;
+                warn!(
+                    error = chained,
+                    "failed to {error}; the revert of {} is tried again in a minute",
+                    promotion.view.id
+                );
+                self.postpone(promotion, now + RETRY_REVERT);
+                Ok(())
+            }
+        }
+    }
+
+    async fn settle(
+        &self,
+        promotion: &OutstandingPromotion,
+        state: PromotionState,
+    ) -> Result<(), EngineError> {
+        if let PromotionState::Blocked { reason } | PromotionState::Refused { reason } = &state {
+            warn!("promotion {} stops: {reason}", promotion.view.id);
+        }
+        self.store
+            .settle_promotion(promotion.run, promotion.view.id, &state, self.now())
+            .await?;
+        Ok(())
+    }
+
+    /// Everything a commit says about the champion.
+    async fn winner(
+        &self,
+        promotion: &OutstandingPromotion,
+        confirmation: &Evaluation,
+        speedup: f64,
+        round: u32,
+    ) -> Result<Option<Winner>, EngineError> {
+        let Some(record) = self.store.candidate(promotion.view.candidate).await? else {
+            return Ok(None);
+        };
+        let mut ancestors = Vec::new();
+        let mut parents = record.summary.parents.clone();
+        while let Some(parent) = parents.first() {
+            let Some(parent) = self.store.summary(*parent).await? else {
+                break;
+            };
+            parents.clone_from(&parent.parents);
+            ancestors.push(parent);
+        }
+        let verdict = serde_json::to_vec(&confirmation.verdict)
+            .expect("a verdict has text keys and is JSON already in the records");
+        Ok(Some(Winner {
+            run: promotion.run,
+            task: record.task,
+            summary: record.summary,
+            idea: record.idea,
+            digest: record.digest,
+            source: record.source,
+            evaluation: record.evaluation,
+            confirmation: confirmation.clone(),
+            ancestors,
+            speedup,
+            round,
+            verdict_digest: Digest::of(verdict),
+        }))
+    }
+
+    fn is_default(&self, promotion: &OutstandingPromotion) -> bool {
+        self.settings.default_repository.to_str() == Some(promotion.target.repository.as_str())
+    }
+
+    fn is_postponed(
+        &self,
+        promotion: &OutstandingPromotion,
+        now: chrono::DateTime<chrono::Utc>,
+    ) -> bool {
+        let postponed = self
+            .postponed
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        postponed
+            .get(&promotion.view.id)
+            .is_some_and(|until| now < *until)
+    }
+
+    fn postpone(&self, promotion: &OutstandingPromotion, until: chrono::DateTime<chrono::Utc>) {
+        self.postponed
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .insert(promotion.view.id, until);
+    }
+}
+
+/// Runs what git does on a thread that may wait for the disk.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, EngineError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(EngineError::Interrupted)
+}
+
+/// The confirmed speedup, if the champion may be promoted; else why not.
+fn holds(confirmation: &Evaluation, speedup: Option<f64>) -> Result<f64, String> {
+    let Some(speedup) = speedup else {
+        return Err(format!("its confirmation says: {}", confirmation.verdict));
+    };
+    if !confirmation.promotable() {
+        return Err("a gate that stands before promotion does not hold".to_owned());
+    }
+    if speedup <= PROMOTION_MARGIN {
+        return Err(format!(
+            "confirmed at only {speedup:.3} times the baseline's speed; {PROMOTION_MARGIN} is \
+             the least"
+        ));
+    }
+    Ok(speedup)
+}
+
+fn still_holds(
+    confirmation: &Evaluation,
+    speedup: Option<f64>,
+    recorded: f64,
+) -> Result<(), String> {
+    let speedup = holds(confirmation, speedup)?;
+    if speedup * REGRESSION < recorded {
+        return Err(format!(
+            "re-checked at {speedup:.3} times the baseline's speed; {recorded:.3} was recorded"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! From a leased job to what the evaluator is asked.
+
+use domain::candidate::KernelSource;
+use domain::evaluation::{EvaluationRequest, EvaluationStage};
+use domain::plan::Configuration;
+use domain::role::Key;
+use store::LeasedJob;
+
+/// The seeds of the search change with it; one epoch lets all candidates of a run share the
+/// reference's answers.
+const SEARCH_EPOCH: &str = "0";
+
+/// The request that a leased job stands for.
+pub fn evaluation_request(leased: LeasedJob) -> EvaluationRequest {
+    let family = seed_family(&leased);
+    let parts = family.iter().map(String::as_str).collect::<Vec<_>>();
+    let key: Key = leased.secret.derive(&parts);
+    EvaluationRequest {
+        configuration: differing(&leased),
+        task: leased.bundle,
+        file: leased.file,
+        source: leased.source,
+        stage: leased.stage,
+        key,
+        incumbent: leased.incumbent,
+    }
+}
+
+/// What the run's secret is combined with. The search's inputs never appear in a confirmation,
+/// and no two confirmations share any.
+fn seed_family(leased: &LeasedJob) -> Vec<String> {
+    match leased.stage {
+        EvaluationStage::Baseline | EvaluationStage::Search => search_seeds(),
+        EvaluationStage::Confirmation => {
+            confirmation_seeds(&leased.candidate.to_string(), leased.round)
+        }
+    }
+}
+
+pub(crate) fn search_seeds() -> Vec<String> {
+    vec!["search".to_owned(), SEARCH_EPOCH.to_owned()]
+}
+
+pub(crate) fn confirmation_seeds(candidate: &str, round: u32) -> Vec<String> {
+    vec![
+        "confirmation".to_owned(),
+        candidate.to_owned(),
+        round.to_string(),
+    ]
+}
+
+/// Tunables whose value is not the one in the text. None, unless the text is of an older program
+/// that did not write them into it.
+fn differing(leased: &LeasedJob) -> Configuration {
+    let declared = KernelSource::parse(&leased.file, leased.source.as_str())
+        .map(|source| source.plan().default_configuration())
+        .unwrap_or_default();
+    leased
+        .configuration
+        .iter()
+        .filter(|(name, value)| declared.get(*name) != Some(value))
+        .map(|(name, value)| (name.clone(), *value))
+        .collect()
+}

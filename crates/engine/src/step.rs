@@ -1,0 +1,224 @@
+//! The loop: look at the rows, do what follows from them, wait for a hint or a second.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use domain::api::RunState;
+use domain::candidate::KernelSource;
+use domain::id::RunId;
+use domain::search::{Action, Operator, Proposal, RunSnapshot, Standing, next};
+use domain::task::Task;
+use store::{NewCandidate, Snapshot, StoreError};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, error, info, info_span, warn};
+
+use crate::configured::with_values;
+use crate::promote::branch_name;
+use crate::{Engine, EngineError};
+
+/// How long the loop waits without a hint.
+const IDLE: Duration = Duration::from_secs(1);
+/// The longest wait after failures.
+const MAX_BACK_OFF: Duration = Duration::from_secs(30);
+/// How often the running time is written down.
+const TIME_KEEPING: TimeDelta = TimeDelta::seconds(5);
+
+impl Engine {
+    /// Drives every run until `shutdown`. Failures are logged and tried again, later each time.
+    pub async fn run_forever(&self, shutdown: CancellationToken) {
+        let mut hint = self.store.changed();
+        let mut started = false;
+        let mut kept: Option<DateTime<Utc>> = None;
+        let mut wait = IDLE;
+        loop {
+            hint.borrow_and_update();
+            let worked = async {
+                if !started {
+                    self.store.restart_clocks(self.now()).await?;
+                    started = true;
+                }
+                let now = self.now();
+                if kept.is_none_or(|kept| now - kept >= TIME_KEEPING) {
+                    self.store.keep_time(now).await?;
+                    kept = Some(now);
+                }
+                self.tick().await
+            }
+            .await;
+            // After a failure a hint does not shorten the wait: what failed writes hints too.
+            let failed = worked.is_err();
+            if let Err(error) = worked {
+                wait = (wait * 2).min(MAX_BACK_OFF);
+                error!(
+                    error = &error as &dyn std::error::Error,
+                    "failed to {error}; trying again in {} s",
+                    wait.as_secs()
+                );
+            } else {
+                wait = IDLE;
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                _ = hint.changed(), if !failed => {}
+                () = sleep(wait) => {}
+            }
+        }
+    }
+
+    /// One round: late leases return to the queue, confirmed champions are promoted, and every
+    /// active run takes its next step. One run's trouble does not keep the others waiting.
+    ///
+    /// # Errors
+    /// The first failure, after everything was tried.
+    pub async fn tick(&self) -> Result<(), EngineError> {
+        let late = self.store.expire_leases(self.now()).await?;
+        if late > 0 {
+            warn!(jobs = late, "took back {late} leases of silent workers");
+        }
+        let mut worked = self.settle_promotions().await;
+        for run in self.store.active_runs().await? {
+            let step = self
+                .step(run)
+                .instrument(info_span!("run", run.id = %run))
+                .await;
+            worked = worked.and(step);
+        }
+        worked
+    }
+
+    /// Takes the next step of one run, if it has one.
+    pub(crate) async fn step(&self, run: RunId) -> Result<(), EngineError> {
+        let snapshot = self.store.snapshot(run).await?;
+        let task = match self.task(snapshot.content).await {
+            Ok(task) => task,
+            Err(EngineError::Task(problems)) => {
+                let reason = format!("its task no longer reads: {problems}");
+                return self.fail(run, reason).await;
+            }
+            Err(error) => return Err(error),
+        };
+        match snapshot.entries.first().map(|baseline| &baseline.standing) {
+            Some(Standing::Pending) => {
+                let checking = RunState::CheckingBaseline;
+                self.store.advance(run, &checking, self.now()).await?;
+            }
+            Some(Standing::Accepted { .. }) => {
+                let running = RunState::Running;
+                self.store.advance(run, &running, self.now()).await?;
+            }
+            Some(Standing::Rejected | Standing::Abandoned) | None => {}
+        }
+        let mut proposals = Vec::new();
+        for action in next(&view(&snapshot, &task)) {
+            match action {
+                Action::Propose(proposal) => proposals.push(proposal),
+                Action::Promote(candidate) => {
+                    let modelled = match self.store.summary(candidate).await? {
+                        Some(summary) => summary.modelled,
+                        None => continue,
+                    };
+                    let branch = branch_name(&task.name, run, modelled);
+                    self.store
+                        .begin_promotion(run, candidate, &branch, self.now())
+                        .await?;
+                    info!(candidate.id = %candidate, "confirming candidate {candidate}");
+                }
+                Action::Finish(reason) => {
+                    self.store.finish(run, reason, self.now()).await?;
+                    info!("run {run} completed: {reason}");
+                }
+                Action::Fail(reason) => return self.fail(run, reason).await,
+            }
+        }
+        self.propose(&snapshot, &task, &proposals).await
+    }
+
+    async fn propose(
+        &self,
+        snapshot: &Snapshot,
+        task: &Task,
+        proposals: &[Proposal],
+    ) -> Result<(), EngineError> {
+        if proposals.is_empty() {
+            return Ok(());
+        }
+        let run = snapshot.run;
+        let mut candidates = Vec::with_capacity(proposals.len());
+        for proposal in proposals {
+            match candidate(task, proposal) {
+                Ok(candidate) => candidates.push(candidate),
+                Err(reason) => return self.fail(run, reason).await,
+            }
+        }
+        match self.store.propose_all(run, &candidates, self.now()).await {
+            Ok(proposed) => {
+                info!("proposed {} candidates", proposed.len());
+                Ok(())
+            }
+            // Someone ended the run since it was read.
+            Err(StoreError::WrongState { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn fail(&self, run: RunId, reason: String) -> Result<(), EngineError> {
+        warn!("run {run} failed: {reason}");
+        let failed = RunState::Failed { reason };
+        Ok(self.store.advance(run, &failed, self.now()).await?)
+    }
+}
+
+fn view<'a>(snapshot: &'a Snapshot, task: &'a Task) -> RunSnapshot<'a> {
+    RunSnapshot {
+        task,
+        method: snapshot.request.method,
+        budget: snapshot.request.budget,
+        seed: snapshot.request.seed,
+        start: snapshot.request.start.as_deref(),
+        elapsed: snapshot.elapsed,
+        finish_requested: snapshot.finish_requested,
+        candidates: &snapshot.entries,
+        promotion: snapshot.promotion,
+        refused: &snapshot.refused,
+    }
+}
+
+/// The candidate a proposal asks for: the task's file with the configuration written into it.
+fn candidate(task: &Task, proposal: &Proposal) -> Result<NewCandidate, String> {
+    let source = source(task, &proposal.file)
+        .ok_or_else(|| format!("its task has no file {}", proposal.file))?;
+    let source = with_values(&proposal.file, source, &proposal.configuration)
+        .map_err(|problems| format!("a configuration cannot be written down: {problems}"))?;
+    let proposer = match &proposal.operator {
+        Operator::Baseline => "task",
+        Operator::Step { .. } => "playbook",
+        Operator::Sweep => "sweep",
+        Operator::Submit => "outside",
+    };
+    Ok(NewCandidate {
+        parent: proposal.parent,
+        operator: proposal.operator.clone(),
+        generation: proposal.generation,
+        proposer: proposer.to_owned(),
+        title: proposal.title.clone(),
+        file: proposal.file.clone(),
+        digest: Some(source.candidate_digest(&proposal.configuration)),
+        idea: source
+            .idea()
+            .filter(|_| proposal.operator != Operator::Sweep)
+            .cloned(),
+        source: source.text().to_owned(),
+        configuration: proposal.configuration.clone(),
+        trial: proposal.trial,
+        verdict: None,
+    })
+}
+
+fn source<'a>(task: &'a Task, file: &str) -> Option<&'a KernelSource> {
+    if file == "baseline.cu" {
+        return Some(&task.baseline);
+    }
+    let step = task.playbook.iter().find(|(own, _)| own == file);
+    step.map(|(_, source)| source)
+}
