@@ -8,15 +8,26 @@
 //! The crate refuses to know the CUDA driver API, files, clocks and processes: the `driver` crate puts the API on top.
 #![deny(unsafe_code)]
 
+mod check;
+mod code;
 pub mod config;
 pub mod device;
+mod ir;
+mod lex;
+mod lower;
 pub mod machine;
 pub mod memory;
 pub mod model;
 pub mod module;
+mod numeric;
+mod parse;
 pub mod report;
+mod simd;
+mod sync;
+mod tensor;
 
 pub use config::{Checks, Latencies, LaunchConfig, LaunchError, Limits, Schedule};
 pub use machine::{Machine, ModuleHandle};
 pub use memory::{HostAccessError, OutOfMemory, Unwritten};
 pub use module::{KernelId, KernelInfo, LoadError, Module, ParamInfo, SourceLine, VariableInfo};
+pub use simd::Isa;

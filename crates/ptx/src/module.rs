@@ -1,6 +1,14 @@
 //! A PTX module as its users see it: kernels with their parameters, variables, and why a text is refused.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
+
+use crate::code::Program;
+use crate::config::LaunchError;
+use crate::ir::{Init, StateSpace, Variable};
+use crate::lower::{self, Refusal};
+use crate::parse;
 
 /// The position of a kernel in its module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -89,10 +97,30 @@ pub struct VariableInfo {
     pub constant: bool,
 }
 
+/// A module-scope variable and what it starts with.
+#[derive(Debug, Clone)]
+pub(crate) struct Placed {
+    pub(crate) info: VariableInfo,
+    /// Whether it lives in device memory (shared variables do not).
+    pub(crate) in_memory: bool,
+    pub(crate) image: Vec<u8>,
+    /// Where the image holds an address: byte offset, variable, addend.
+    pub(crate) pointers: Vec<(usize, usize, i64)>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    kernels: Vec<KernelInfo>,
+    programs: Vec<Result<Program, Refusal>>,
+    variables: Vec<Placed>,
+    in_memory: Vec<VariableInfo>,
+    files: Arc<HashMap<u32, String>>,
+}
+
 /// A parsed, validated and lowered module: immutable, cheap to clone, shareable between threads and machines.
 #[derive(Debug, Clone)]
 pub struct Module {
-    pub(crate) kernels: std::sync::Arc<Vec<KernelInfo>>,
+    inner: Arc<Inner>,
 }
 
 impl Module {
@@ -101,22 +129,69 @@ impl Module {
     /// # Errors
     /// When the text is not PTX, or is for 32-bit addresses.
     pub fn parse(text: &str) -> Result<Self, LoadError> {
-        let _ = text;
+        let tree = parse::parse(text)?;
+        let files = Arc::new(tree.files.clone());
+        let mut kernels = Vec::new();
+        let mut programs = Vec::new();
+        for (index, function) in tree.functions.iter().enumerate() {
+            if !function.kernel || function.body.is_none() {
+                continue;
+            }
+            let (offsets, param_bytes) = lower::parameter_offsets(function);
+            let program = lower::lower(&tree, index, &files);
+            let lowered = program.as_ref().ok();
+            kernels.push(KernelInfo {
+                name: function.name.clone(),
+                params: function
+                    .params
+                    .iter()
+                    .zip(offsets)
+                    .map(|(param, offset)| {
+                        let variable = &function.variables[*param];
+                        ParamInfo {
+                            name: variable.name.clone(),
+                            offset,
+                            bytes: variable.bytes as u32,
+                            align: variable.align,
+                        }
+                    })
+                    .collect(),
+                param_bytes,
+                static_shared: lowered.map_or(0, |program| program.static_shared),
+                local_bytes: lowered.map_or(0, |program| program.local_bytes),
+                max_threads: function.max_threads.unwrap_or(1024).min(1024),
+                required_threads: function.required_threads,
+                registers_estimate: lowered.map_or(0, |program| program.registers_estimate),
+            });
+            programs.push(program);
+        }
+        let variables: Vec<Placed> = tree.variables.iter().map(placed).collect();
+        let in_memory = variables
+            .iter()
+            .filter(|v| v.in_memory)
+            .map(|v| v.info.clone())
+            .collect();
         Ok(Self {
-            kernels: std::sync::Arc::default(),
+            inner: Arc::new(Inner {
+                kernels,
+                programs,
+                variables,
+                in_memory,
+                files,
+            }),
         })
     }
 
     /// The kernels in the order of the text.
     #[must_use]
     pub fn kernels(&self) -> &[KernelInfo] {
-        &self.kernels
+        &self.inner.kernels
     }
 
     /// The kernel of this name.
     #[must_use]
     pub fn kernel(&self, name: &str) -> Option<KernelId> {
-        self.kernels
+        self.kernels()
             .iter()
             .position(|kernel| kernel.name == name)
             .map(KernelId)
@@ -124,13 +199,72 @@ impl Module {
 
     /// What the kernel needs and takes.
     #[must_use]
-    pub fn info(&self, kernel: KernelId) -> &KernelInfo {
-        &self.kernels[kernel.0]
+    pub fn info(&self, kernel: KernelId) -> Option<&KernelInfo> {
+        self.inner.kernels.get(kernel.0)
     }
 
     /// The module-scope variables in device memory.
     #[must_use]
     pub fn variables(&self) -> &[VariableInfo] {
-        &[]
+        &self.inner.in_memory
+    }
+
+    pub(crate) fn placed(&self) -> &[Placed] {
+        &self.inner.variables
+    }
+
+    /// The code of a kernel, or what it needs that this machine lacks.
+    pub(crate) fn program(&self, kernel: KernelId) -> Result<&Program, LaunchError> {
+        match self.inner.programs.get(kernel.0) {
+            None => Err(LaunchError::UnknownKernel),
+            Some(Ok(program)) => Ok(program),
+            Some(Err(refusal)) => Err(LaunchError::Unsupported {
+                opcode: refusal.opcode.clone(),
+                ptx_line: refusal.line,
+                source_line: refusal.place.and_then(|place| {
+                    Some(SourceLine {
+                        file: self.inner.files.get(&place.file)?.clone(),
+                        line: place.line,
+                    })
+                }),
+            }),
+        }
+    }
+}
+
+/// The initial bytes of a variable.
+fn placed(variable: &Variable) -> Placed {
+    let width = variable.element.bytes() as usize;
+    let in_memory = matches!(variable.space, StateSpace::Global | StateSpace::Const);
+    let mut image = vec![
+        0;
+        if in_memory {
+            variable.bytes as usize
+        } else {
+            0
+        }
+    ];
+    let mut pointers = Vec::new();
+    for (index, init) in variable.init.iter().enumerate() {
+        match init {
+            Init::Bits(bits) => {
+                if let Some(bytes) = image.get_mut(index * width..(index + 1) * width) {
+                    bytes.copy_from_slice(&bits.to_le_bytes()[..width.min(8)]);
+                }
+            }
+            Init::Address { variable, offset } => {
+                pointers.push((index * width, *variable, *offset))
+            }
+        }
+    }
+    Placed {
+        info: VariableInfo {
+            name: variable.name.clone(),
+            bytes: variable.bytes,
+            constant: variable.space == StateSpace::Const,
+        },
+        in_memory,
+        image,
+        pointers,
     }
 }

@@ -319,3 +319,23 @@ pub struct SharedTraffic {
     /// Bytes written by lanes.
     pub bytes_written: u64,
 }
+
+macro_rules! sums {
+    ($($type:ident: $($field:ident),*; $($nested:ident),*.)*) => {$(
+        impl $type {
+            /// Adds another share.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$field += other.$field;)*
+                $(self.$nested.add(&other.$nested);)*
+            }
+        }
+    )*};
+}
+
+sums! {
+    Tally: warp_instructions, thread_instructions, local_bytes, tensor_macs, divergent_branches; classes, global, shared.
+    Classes: fp32, fp16, fp64, integer, special, conversion, moves, load_global, store_global, load_shared, store_shared,
+        local, constant, atomic_global, atomic_shared, async_copy, tensor, warp, branch, barrier, other;.
+    GlobalTraffic: sectors_read, sectors_read_ideal, sectors_written, sectors_written_ideal, bytes_read, bytes_written;.
+    SharedTraffic: wavefronts, wavefronts_ideal, bytes_read, bytes_written;.
+}

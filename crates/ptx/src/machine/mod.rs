@@ -1,9 +1,28 @@
 //! One emulated device: its memory, its loaded modules, and launches on them.
 
+pub(crate) mod access;
+pub(crate) mod block;
+mod control;
+mod copy;
+pub(crate) mod exec;
+pub(crate) mod interpret;
+mod launch;
+mod matrix;
+mod pattern;
+mod print;
+mod tally;
+mod vector;
+pub(crate) mod warp;
+mod warpwide;
+
+use std::sync::atomic::AtomicU64;
+
 use crate::config::{LaunchConfig, LaunchError, Limits};
+use crate::lower::schedule;
 use crate::memory::{HostAccessError, Memory, OutOfMemory, Unwritten};
 use crate::module::{KernelId, Module};
 use crate::report::LaunchReport;
+use crate::simd::Isa;
 
 /// A module loaded into one machine. Stale after [`Machine::unload`]; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,9 +33,24 @@ pub struct ModuleHandle(u64);
 pub struct Machine {
     memory: Memory,
     limits: Limits,
-    modules: Vec<(ModuleHandle, Module, Vec<(String, u64, u64)>)>,
+    modules: Vec<Loaded>,
     next_handle: u64,
+    isa: Isa,
 }
+
+/// A module in this machine's memory.
+#[derive(Debug)]
+struct Loaded {
+    handle: ModuleHandle,
+    module: Module,
+    /// Addresses by the module's variable number; 0 for variables outside device memory.
+    addresses: Vec<u64>,
+}
+
+/// Most threads of a block.
+const MAX_THREADS: u64 = 1024;
+/// Most shared bytes of a block any supported device has.
+const MAX_SHARED: u64 = 228 << 10;
 
 impl Machine {
     /// An empty device.
@@ -27,6 +61,7 @@ impl Machine {
             limits,
             modules: Vec::new(),
             next_handle: 1,
+            isa: Isa::detect(),
         }
     }
 
@@ -124,41 +159,113 @@ impl Machine {
         self.memory.unwritten(pointer, bytes)
     }
 
+    /// Runs launches with another instruction set than the best one; for comparisons.
+    pub fn use_isa(&mut self, isa: Isa) {
+        // A set this processor lacks must never be chosen.
+        if isa == Isa::Portable || isa == Isa::detect() {
+            self.isa = isa;
+        }
+    }
+
+    /// The instruction set launches run with.
+    #[must_use]
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
     /// Loads a module: places its variables in device memory and initialises them.
     ///
     /// # Errors
     /// When the variables do not fit.
     pub fn load(&mut self, module: Module) -> Result<ModuleHandle, OutOfMemory> {
+        let mut addresses = Vec::new();
+        for placed in module.placed() {
+            if !placed.in_memory {
+                addresses.push(0);
+                continue;
+            }
+            match self.memory.allocate(
+                placed.info.bytes,
+                Some(&placed.info.name),
+                placed.info.constant,
+            ) {
+                Ok(address) => addresses.push(address),
+                Err(error) => {
+                    self.release(&addresses);
+                    return Err(error);
+                }
+            }
+        }
+        for (placed, &address) in module.placed().iter().zip(&addresses) {
+            if !placed.in_memory {
+                continue;
+            }
+            let mut image = placed.image.clone();
+            for (at, variable, offset) in &placed.pointers {
+                let value = addresses[*variable]
+                    .wrapping_add_signed(*offset)
+                    .to_le_bytes();
+                if let Some(bytes) = image.get_mut(*at..*at + 8) {
+                    bytes.copy_from_slice(&value);
+                }
+            }
+            self.memory
+                .write(address, &image)
+                .expect("the image has its allocation's size");
+        }
         let handle = ModuleHandle(self.next_handle);
         self.next_handle += 1;
-        self.modules.push((handle, module, Vec::new()));
+        self.modules.push(Loaded {
+            handle,
+            module,
+            addresses,
+        });
         Ok(handle)
+    }
+
+    fn release(&mut self, addresses: &[u64]) {
+        for &address in addresses.iter().filter(|address| **address != 0) {
+            self.memory
+                .free(address)
+                .expect("a module's variables are its own allocations");
+        }
+    }
+
+    fn loaded(&self, handle: ModuleHandle) -> Option<&Loaded> {
+        self.modules.iter().find(|loaded| loaded.handle == handle)
     }
 
     /// Unloads a module and frees its variables; false if the handle is stale.
     pub fn unload(&mut self, handle: ModuleHandle) -> bool {
-        let before = self.modules.len();
-        self.modules.retain(|(h, ..)| *h != handle);
-        self.modules.len() < before
+        let Some(index) = self
+            .modules
+            .iter()
+            .position(|loaded| loaded.handle == handle)
+        else {
+            return false;
+        };
+        let gone = self.modules.remove(index);
+        self.release(&gone.addresses);
+        true
     }
 
     /// The module behind a handle.
     #[must_use]
     pub fn module(&self, handle: ModuleHandle) -> Option<&Module> {
-        self.modules
-            .iter()
-            .find(|(h, ..)| *h == handle)
-            .map(|(_, module, _)| module)
+        self.loaded(handle).map(|loaded| &loaded.module)
     }
 
     /// Address and size of a module's variable.
     #[must_use]
     pub fn variable(&self, handle: ModuleHandle, name: &str) -> Option<(u64, u64)> {
-        let (.., variables) = self.modules.iter().find(|(h, ..)| *h == handle)?;
-        variables
+        let loaded = self.loaded(handle)?;
+        let (placed, address) = loaded
+            .module
+            .placed()
             .iter()
-            .find(|(n, ..)| n == name)
-            .map(|(_, address, bytes)| (*address, *bytes))
+            .zip(&loaded.addresses)
+            .find(|(placed, _)| placed.info.name == name)?;
+        placed.in_memory.then_some((*address, placed.info.bytes))
     }
 
     /// Runs a kernel to its end.
@@ -171,7 +278,92 @@ impl Machine {
         kernel: KernelId,
         config: &LaunchConfig<'_>,
     ) -> Result<LaunchReport, LaunchError> {
-        let _ = (handle, kernel, config);
-        Err(LaunchError::UnknownKernel)
+        let loaded = self.loaded(handle).ok_or(LaunchError::UnknownKernel)?;
+        let info = loaded
+            .module
+            .info(kernel)
+            .ok_or(LaunchError::UnknownKernel)?;
+        let invalid = |reason: String| {
+            Err(LaunchError::Invalid {
+                kernel: info.name.clone(),
+                reason,
+            })
+        };
+        let threads = config.block.iter().map(|n| u64::from(*n)).product::<u64>();
+        let blocks = config
+            .grid
+            .iter()
+            .try_fold(1u64, |product, n| product.checked_mul(u64::from(*n)))
+            .unwrap_or(0);
+        if blocks == 0 || blocks >= 1 << 32 {
+            return invalid(format!("a grid of {:?} blocks", config.grid));
+        }
+        if threads == 0 || threads > MAX_THREADS {
+            return invalid(format!(
+                "{threads} threads per block; 1 to {MAX_THREADS} are possible"
+            ));
+        }
+        if threads > u64::from(info.max_threads) {
+            return invalid(format!(
+                "{threads} threads per block; its launch bounds allow {}",
+                info.max_threads
+            ));
+        }
+        if let Some(required) = info
+            .required_threads
+            .filter(|required| *required != config.block)
+        {
+            return invalid(format!(
+                "a block of {:?}; it requires {required:?}",
+                config.block
+            ));
+        }
+        let program = loaded.module.program(kernel)?;
+        let shared = u64::from(program.static_shared) + u64::from(config.dynamic_shared);
+        if shared > MAX_SHARED {
+            return invalid(format!(
+                "{shared} bytes of shared memory per block; at most {MAX_SHARED} are possible"
+            ));
+        }
+        if config.params.len() < info.param_bytes as usize {
+            return invalid(format!(
+                "{} parameter bytes; it takes {}",
+                config.params.len(),
+                info.param_bytes
+            ));
+        }
+        if config.cooperative && blocks > u64::from(config.resident_blocks) {
+            return Err(LaunchError::CooperativeTooLarge {
+                kernel: info.name.clone(),
+                blocks,
+                resident: config.resident_blocks,
+            });
+        }
+        let stalls = schedule::stalls(program, &config.latencies);
+        let launch = exec::Launch {
+            program,
+            kernel: &info.name,
+            memory: &self.memory,
+            params: config.params,
+            grid: config.grid,
+            block: config.block,
+            shared_bytes: shared as u32,
+            dynamic_shared: config.dynamic_shared,
+            checks: config.checks,
+            budget: config.budget.unwrap_or(u64::MAX),
+            spent: AtomicU64::new(0),
+            stopped_at: AtomicU64::new(u64::MAX),
+            stalls: &stalls,
+            tracks: self
+                .memory
+                .allocations()
+                .iter()
+                .map(exec::Track::new)
+                .collect(),
+            variables: &loaded.addresses,
+            multiprocessors: config.multiprocessors,
+            printed_limit: self.limits.printed_bytes,
+        };
+        Ok(launch::run(&launch, config, self.isa, self.limits.findings))
     }
 }

@@ -4,6 +4,7 @@
 //! does wrong is noticed here or in the accessors on top; what to say about it is the `check` room's business.
 
 mod allocation;
+pub(crate) mod window;
 
 use std::sync::Arc;
 
@@ -82,6 +83,11 @@ impl Memory {
             used: 0,
             total,
         }
+    }
+
+    /// All allocations, by base address.
+    pub(crate) fn allocations(&self) -> &[Arc<Allocation>] {
+        &self.allocations
     }
 
     pub(crate) fn used(&self) -> u64 {

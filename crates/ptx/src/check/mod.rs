@@ -1,0 +1,190 @@
+//! Writing findings down: once per kind and line, with a sentence a person or a model can act on.
+
+use std::collections::HashMap;
+
+use crate::code::Program;
+use crate::report::{Access, Finding, FindingKind, Location, Outcome, Party, Space, Wait};
+
+/// What an observer knows when it finds something.
+#[derive(Debug, Clone)]
+pub(crate) struct Observation {
+    pub(crate) kind: FindingKind,
+    pub(crate) pc: u32,
+    pub(crate) block: [u32; 3],
+    pub(crate) thread: [u32; 3],
+    pub(crate) access: Option<Access>,
+    pub(crate) other: Option<Party>,
+    pub(crate) waits: Vec<Wait>,
+    pub(crate) message: String,
+}
+
+/// Findings of one launch (or of one host thread's share of it).
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// With the linear index of the block that saw it first.
+    list: Vec<(u64, Finding)>,
+    seen: HashMap<(FindingKind, Option<u32>, u32), usize>,
+    dropped: u64,
+    limit: usize,
+}
+
+/// Whether a kind ends the launch, and how.
+pub(crate) fn outcome_of(kind: FindingKind) -> Option<Outcome> {
+    Some(match kind {
+        FindingKind::OutOfBoundsRead
+        | FindingKind::OutOfBoundsWrite
+        | FindingKind::IllegalAddress => Outcome::IllegalAddress,
+        FindingKind::Misaligned => Outcome::MisalignedAddress,
+        FindingKind::Trap => Outcome::Trapped,
+        FindingKind::Assertion => Outcome::Asserted,
+        FindingKind::Deadlock => Outcome::Deadlock,
+        FindingKind::BudgetExhausted => Outcome::BudgetExhausted,
+        FindingKind::UninitialisedAddress
+        | FindingKind::UninitialisedBranch
+        | FindingKind::UninitialisedStore
+        | FindingKind::SharedRace
+        | FindingKind::WarpRace
+        | FindingKind::GlobalRace
+        | FindingKind::DivergentBarrier
+        | FindingKind::InvalidOperands => return None,
+    })
+}
+
+/// The source position of an instruction.
+pub(crate) fn location(program: &Program, pc: u32) -> Location {
+    let Some(origin) = program.origin.get(pc as usize) else {
+        return Location::default();
+    };
+    Location {
+        file: origin
+            .place
+            .and_then(|place| program.files.get(&place.file).cloned()),
+        line: origin.place.map(|place| place.line),
+        ptx_line: origin.ptx_line,
+    }
+}
+
+/// The position in words.
+pub(crate) fn spoken(program: &Program, pc: u32) -> String {
+    let at = location(program, pc);
+    match at.line {
+        Some(line) => format!("line {line}"),
+        None => format!("PTX line {}", at.ptx_line),
+    }
+}
+
+impl Findings {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            ..Self::default()
+        }
+    }
+
+    /// Counts a finding that was seen before, so that its sentence need not be made again.
+    pub(crate) fn repeat(&mut self, program: &Program, kind: FindingKind, pc: u32) -> bool {
+        let key = Self::key(program, kind, pc);
+        match self.seen.get(&key) {
+            Some(&index) => {
+                self.list[index].1.occurrences += 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn key(program: &Program, kind: FindingKind, pc: u32) -> (FindingKind, Option<u32>, u32) {
+        let origin = &program.origin[pc as usize];
+        match origin.place {
+            Some(place) => (kind, Some(place.file), place.line),
+            None => (kind, None, origin.ptx_line),
+        }
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        program: &Program,
+        kernel: &str,
+        block_index: u64,
+        seen: Observation,
+    ) {
+        if self.repeat(program, seen.kind, seen.pc) {
+            return;
+        }
+        let fatal = outcome_of(seen.kind).is_some();
+        if self.list.len() >= self.limit && !fatal {
+            self.dropped += 1;
+            return;
+        }
+        self.seen
+            .insert(Self::key(program, seen.kind, seen.pc), self.list.len());
+        self.list.push((
+            block_index,
+            Finding {
+                kind: seen.kind,
+                fatal,
+                kernel: kernel.to_owned(),
+                location: location(program, seen.pc),
+                block: seen.block,
+                thread: seen.thread,
+                access: seen.access,
+                other: seen.other,
+                waits: seen.waits,
+                occurrences: 1,
+                message: seen.message,
+            },
+        ));
+    }
+
+    /// Joins the findings of several host threads in block order.
+    pub(crate) fn merge(parts: Vec<Self>, limit: usize) -> (Vec<Finding>, u64) {
+        let mut dropped = parts.iter().map(|part| part.dropped).sum();
+        let mut all: Vec<(u64, Finding)> = parts.into_iter().flat_map(|part| part.list).collect();
+        all.sort_by_key(|(block, _)| *block);
+        let mut joined: Vec<Finding> = Vec::new();
+        for (_, finding) in all {
+            let same = |other: &&mut Finding| {
+                other.kind == finding.kind
+                    && other.location.file == finding.location.file
+                    && (
+                        other.location.line,
+                        other.location.line.map_or(other.location.ptx_line, |_| 0),
+                    ) == (
+                        finding.location.line,
+                        finding
+                            .location
+                            .line
+                            .map_or(finding.location.ptx_line, |_| 0),
+                    )
+            };
+            if let Some(known) = joined.iter_mut().find(same) {
+                known.occurrences += finding.occurrences;
+            } else if joined.len() < limit || finding.fatal {
+                joined.push(finding);
+            } else {
+                dropped += 1;
+            }
+        }
+        (joined, dropped)
+    }
+}
+
+/// How a space is called in sentences.
+pub(crate) fn space_name(space: Space) -> &'static str {
+    match space {
+        Space::Global => "global memory",
+        Space::Shared => "shared memory",
+        Space::Local => "the thread's stack",
+        Space::Constant => "constant memory",
+        Space::Parameter => "the parameters",
+        Space::Generic => "no memory",
+    }
+}
+
+/// An element of a buffer in words: `q[12]` cannot be known without its type, so bytes it is.
+pub(crate) fn buffer_name(access: &Access) -> String {
+    match &access.buffer {
+        Some(name) => format!("`{name}`"),
+        None => space_name(access.space).to_owned(),
+    }
+}

@@ -1,0 +1,519 @@
+//! Lowered code: what the machine executes. Flat, typed by opcode, operands in 32-lane register slots.
+//!
+//! Three register files: 32-bit slots (8- and 16-bit values live zero-extended in them), 64-bit slots and predicates.
+//! Immediates and special registers are slots too, filled when a warp starts, so that every operand is a slot.
+
+use crate::ir::Place;
+
+/// No operand.
+pub(crate) const NONE: u16 = u16::MAX;
+/// In [`Inst::guard`]: execute where the predicate is false.
+pub(crate) const GUARD_NOT: u16 = 1 << 14;
+
+/// A function of one lane's operand bits; the definition of every operation that has no vector form.
+pub(crate) type LaneFn = fn([u64; 4]) -> u64;
+/// The same with a second result, such as a carry.
+pub(crate) type LaneFn2 = fn([u64; 4]) -> (u64, u64);
+
+/// A register file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum File {
+    R32,
+    R64,
+    Predicate,
+}
+
+/// A slot together with its file, in two bytes; `NONE` for no slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SlotRef(u16);
+
+impl SlotRef {
+    pub(crate) const NONE: Self = Self(NONE);
+
+    pub(crate) fn new(file: File, slot: u16) -> Self {
+        let tag = match file {
+            File::R32 => 0,
+            File::R64 => 1,
+            File::Predicate => 2,
+        };
+        Self(tag << 14 | slot)
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(self) -> Option<(File, usize)> {
+        let slot = (self.0 & 0x3fff) as usize;
+        match self.0 >> 14 {
+            0 => Some((File::R32, slot)),
+            1 => Some((File::R64, slot)),
+            2 => Some((File::Predicate, slot)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn slot(self) -> u16 {
+        if self == Self::NONE {
+            NONE
+        } else {
+            self.0 & 0x3fff
+        }
+    }
+}
+
+/// Most slots of one file.
+pub(crate) const MAX_SLOTS: usize = 0x3fff;
+
+/// One instruction. What `x` means is said at the opcode.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Inst {
+    pub(crate) op: Op,
+    pub(crate) d: u16,
+    pub(crate) a: u16,
+    pub(crate) b: u16,
+    pub(crate) c: u16,
+    /// Predicate slot, with [`GUARD_NOT`]; `NONE` if always executed.
+    pub(crate) guard: u16,
+    pub(crate) x: u32,
+}
+
+/// Which slots an instruction touches, for poison and for lane functions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flow {
+    pub(crate) d: SlotRef,
+    pub(crate) q: SlotRef,
+    pub(crate) s: [SlotRef; 4],
+}
+
+/// The unit that executes an instruction, for counters and for the critical path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    Fp32,
+    Fp16,
+    Fp64,
+    Integer,
+    Special,
+    Conversion,
+    Move,
+    LoadGlobal,
+    StoreGlobal,
+    LoadShared,
+    StoreShared,
+    Local,
+    Constant,
+    AtomicGlobal,
+    AtomicShared,
+    AsyncCopy,
+    Tensor,
+    Warp,
+    Branch,
+    Barrier,
+    Other,
+}
+
+/// Comparisons; the numbers stand in `x` of the `Setp` opcodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Equ,
+    Neu,
+    Ltu,
+    Leu,
+    Gtu,
+    Geu,
+    Num,
+    Nan,
+}
+
+/// Opcodes. Operand files are in the names: 32 and 64 for slots of that width, P for predicates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u16)]
+pub(crate) enum Op {
+    Mov32,
+    Mov64,
+    MovP,
+    Add32,
+    Sub32,
+    Mul32,
+    Mad32,
+    MulHiS32,
+    MulHiU32,
+    And32,
+    Or32,
+    Xor32,
+    Not32,
+    Neg32,
+    Shl32,
+    ShrU32,
+    ShrS32,
+    MinS32,
+    MaxS32,
+    MinU32,
+    MaxU32,
+    Select32,
+    Select64,
+    Add64,
+    Sub64,
+    Mul64,
+    Mad64,
+    And64,
+    Or64,
+    Xor64,
+    Not64,
+    Shl64,
+    ShrU64,
+    ShrS64,
+    /// 32 x 32 -> 64, and with a 64-bit addend.
+    MulWideS,
+    MulWideU,
+    MadWideS,
+    MadWideU,
+    /// 32 -> 64 and back.
+    Sext,
+    Zext,
+    Trunc,
+    /// {a, b} -> 64, and 64 -> {d, c}.
+    Pack64,
+    Unpack64,
+    /// {a, b} halves -> 32, and 32 -> {d, c}.
+    Pack32,
+    Unpack32,
+    SetpS32,
+    SetpU32,
+    SetpS64,
+    SetpU64,
+    SetpF32,
+    SetpF64,
+    AndP,
+    OrP,
+    XorP,
+    NotP,
+    AddF32,
+    SubF32,
+    MulF32,
+    FmaF32,
+    FmaRmF32,
+    DivF32,
+    NegF32,
+    AbsF32,
+    MinF32,
+    MaxF32,
+    /// The same with subnormal inputs and results flushed.
+    AddFtz,
+    SubFtz,
+    MulFtz,
+    FmaFtz,
+    Ex2F32,
+    Ex2Ftz,
+    Lg2F32,
+    RcpF32,
+    SqrtF32,
+    RsqrtF32,
+    SatF32,
+    F16ToF32,
+    F32ToF16,
+    Bf16ToF32,
+    F32ToBf16,
+    /// {a, b} -> packed halves, a in the upper one.
+    F32x2ToF16x2,
+    F32x2ToBf16x2,
+    S32ToF32,
+    U32ToF32,
+    /// To the nearest even integer, and toward zero.
+    F32ToS32Rni,
+    F32ToS32Rzi,
+    AddF16,
+    SubF16,
+    MulF16,
+    FmaF16,
+    MaxF16,
+    MinF16,
+    AddF16x2,
+    SubF16x2,
+    MulF16x2,
+    FmaF16x2,
+    MaxF16x2,
+    MinF16x2,
+    AddF64,
+    SubF64,
+    MulF64,
+    FmaF64,
+    DivF64,
+    SqrtF64,
+    NegF64,
+    AbsF64,
+    F32ToF64,
+    F64ToF32,
+    S32ToF64,
+    /// x: index into [`Program::lane_fns`].
+    Lane,
+    /// x: index into [`Program::lane_fns2`]; results d and q of the flow.
+    Lane2,
+    /// Parameter bytes at offset x.
+    Param32,
+    Param64,
+    /// x: index into [`Program::memory`].
+    Load,
+    Store,
+    Atomic,
+    /// x: index into [`Program::copies`].
+    AsyncCopy,
+    AsyncCommit,
+    /// x: groups that may still be in flight; `u32::MAX` waits for everything.
+    AsyncWait,
+    /// x: index into [`Program::tensor`].
+    LoadMatrix,
+    Tensor,
+    /// a value, b lane or delta, c clamp; x: index into [`Program::warp_ops`].
+    Shuffle,
+    /// a predicate; x: index into [`Program::warp_ops`].
+    Vote,
+    Match,
+    Redux,
+    ActiveMask,
+    Elect,
+    /// Waits until the lanes of mask a have arrived.
+    WarpBarrier,
+    /// x: index into [`Program::barriers`].
+    Barrier,
+    /// x: target.
+    Branch,
+    /// a index; x: index into [`Program::tables`].
+    BranchTable,
+    Exit,
+    Trap,
+    Fence,
+    /// x: 0 clock, 1 clock64, 2 globaltimer.
+    Clock,
+    Sleep,
+    /// x: index into [`Program::calls`].
+    Print,
+    AssertFail,
+}
+
+/// Memory a load, store or atomic names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MemSpace {
+    Generic,
+    Global,
+    Shared,
+    Local,
+    Const,
+    Param,
+}
+
+/// A load or store of 1 to 4 elements per lane.
+#[derive(Debug, Clone)]
+pub(crate) struct MemoryOp {
+    pub(crate) space: MemSpace,
+    /// Bytes of one element: 1, 2, 4 or 8.
+    pub(crate) element: u32,
+    pub(crate) count: u32,
+    pub(crate) regs: [SlotRef; 8],
+    /// 32- or 64-bit.
+    pub(crate) address: SlotRef,
+    pub(crate) offset: i64,
+    /// Sign-extend loads from this many bits, then keep `keep` bits.
+    pub(crate) signed: bool,
+    /// Bits of the destination register.
+    pub(crate) keep: u32,
+    /// Volatile, relaxed, acquire, release: ordered on purpose, so no race.
+    pub(crate) ordered: bool,
+    /// For atomics.
+    pub(crate) atomic: Option<AtomicOp>,
+    /// A parameter of a call: the stack in PTX, registers on a device.
+    pub(crate) stack_of_call: bool,
+}
+
+/// What an atomic does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AtomicOp {
+    /// old, operand, second operand -> new.
+    pub(crate) combine: LaneFn,
+    pub(crate) d: SlotRef,
+    pub(crate) b: SlotRef,
+    pub(crate) c: SlotRef,
+}
+
+/// An asynchronous copy from global to shared memory.
+#[derive(Debug, Clone)]
+pub(crate) struct CopyOp {
+    pub(crate) shared: SlotRef,
+    pub(crate) shared_offset: i64,
+    pub(crate) global: SlotRef,
+    pub(crate) global_offset: i64,
+    /// Bytes written to shared memory: 4, 8 or 16.
+    pub(crate) bytes: u32,
+    /// Bytes read; the rest is zero. `NONE` for all.
+    pub(crate) source_bytes: SlotRef,
+    /// Predicate that makes the copy write zeros.
+    pub(crate) ignore: SlotRef,
+}
+
+/// A shuffle, vote, match or reduction.
+#[derive(Debug, Clone)]
+pub(crate) struct WarpOp {
+    pub(crate) kind: WarpKind,
+    pub(crate) d: SlotRef,
+    /// The second result: the shuffle's or match's predicate.
+    pub(crate) p: SlotRef,
+    pub(crate) a: SlotRef,
+    /// Whether a predicate operand is negated.
+    pub(crate) negated: bool,
+    pub(crate) b: SlotRef,
+    pub(crate) c: SlotRef,
+    /// The member mask.
+    pub(crate) mask: SlotRef,
+}
+
+/// Which of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WarpKind {
+    ShuffleUp,
+    ShuffleDown,
+    ShuffleXor,
+    ShuffleIndex,
+    VoteAll,
+    VoteAny,
+    VoteUni,
+    Ballot,
+    MatchAny,
+    MatchAll,
+    ReduxAdd,
+    ReduxMinS,
+    ReduxMaxS,
+    ReduxMinU,
+    ReduxMaxU,
+    ReduxAnd,
+    ReduxOr,
+    ReduxXor,
+    Elect,
+}
+
+/// A block barrier.
+#[derive(Debug, Clone)]
+pub(crate) struct BarrierOp {
+    pub(crate) id: SlotRef,
+    /// Threads that take part; `NONE` for all of the block.
+    pub(crate) count: SlotRef,
+    /// Whether the thread only announces itself and goes on.
+    pub(crate) arrive: bool,
+    /// A reduction over the predicates of all threads.
+    pub(crate) reduce: Option<BarrierReduce>,
+    /// Whether all threads of a warp must execute it together.
+    pub(crate) aligned: bool,
+}
+
+/// The reduction of a `bar.red`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BarrierReduce {
+    pub(crate) kind: ReduceKind,
+    pub(crate) d: SlotRef,
+    pub(crate) a: SlotRef,
+    pub(crate) negated: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReduceKind {
+    And,
+    Or,
+    Count,
+}
+
+/// A call of a function the machine itself provides. Arguments are stack offsets of call-scope parameters.
+#[derive(Debug, Clone)]
+pub(crate) struct CallOp {
+    pub(crate) arguments: Vec<u32>,
+    pub(crate) result: Option<u32>,
+}
+
+/// A tensor-core instruction, `ldmatrix` included.
+#[derive(Debug, Clone)]
+pub(crate) struct TensorOp {
+    pub(crate) kind: crate::tensor::TensorKind,
+    pub(crate) d: Vec<SlotRef>,
+    pub(crate) a: Vec<SlotRef>,
+    pub(crate) b: Vec<SlotRef>,
+    pub(crate) c: Vec<SlotRef>,
+    /// Address and leading dimension, for matrix loads and stores.
+    pub(crate) address: SlotRef,
+    pub(crate) offset: i64,
+    pub(crate) stride: SlotRef,
+    pub(crate) space: MemSpace,
+}
+
+/// Special registers that are constant while a warp lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Special {
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    Nctaid(u8),
+    LaneId,
+    WarpId,
+    NWarpId,
+    SmId,
+    NSmId,
+    GridId,
+    LaneMask(LaneMask),
+    DynamicShared,
+    TotalShared,
+    Env,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum LaneMask {
+    Eq,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// Where an instruction came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) ptx_line: u32,
+    pub(crate) place: Option<Place>,
+}
+
+/// A lowered kernel.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Program {
+    pub(crate) code: Vec<Inst>,
+    pub(crate) flow: Vec<Flow>,
+    pub(crate) class: Vec<Class>,
+    pub(crate) origin: Vec<Origin>,
+    pub(crate) lane_fns: Vec<LaneFn>,
+    pub(crate) lane_fns2: Vec<LaneFn2>,
+    pub(crate) memory: Vec<MemoryOp>,
+    pub(crate) copies: Vec<CopyOp>,
+    pub(crate) warp_ops: Vec<WarpOp>,
+    pub(crate) barriers: Vec<BarrierOp>,
+    pub(crate) calls: Vec<CallOp>,
+    pub(crate) tensor: Vec<TensorOp>,
+    pub(crate) tables: Vec<Vec<u32>>,
+    /// Slots per file: 32-bit, 64-bit, predicates.
+    pub(crate) slots: [usize; 3],
+    /// Slots with fixed bits.
+    pub(crate) constants: Vec<(SlotRef, u64)>,
+    /// Slots that hold the address of a module variable plus an offset.
+    pub(crate) addresses: Vec<(SlotRef, usize, i64)>,
+    pub(crate) specials: Vec<(SlotRef, Special)>,
+    /// Slots a path may read before any instruction wrote them.
+    pub(crate) undefined: Vec<SlotRef>,
+    pub(crate) static_shared: u32,
+    /// Shared variables by start, for findings.
+    pub(crate) shared_names: Vec<(u32, u32, String)>,
+    pub(crate) local_bytes: u32,
+    pub(crate) registers_estimate: u32,
+    /// Smallest shared access, which is the grain of race detection: 1, 2 or 4.
+    pub(crate) shared_grain: u32,
+    /// Whether blocks can notice each other while they run (global atomics, ordered accesses, grid barriers).
+    pub(crate) blocks_communicate: bool,
+    /// Source files by number.
+    pub(crate) files: std::sync::Arc<std::collections::HashMap<u32, String>>,
+}

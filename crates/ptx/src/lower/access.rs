@@ -1,0 +1,381 @@
+//! Loads, stores, atomics and asynchronous copies.
+
+use super::arithmetic::{definition, integer};
+use super::operands::{Words, file_of};
+use super::{Detail, Lowering, MemoryDetail, Unknown, V};
+use crate::code::{Class, File, LaneFn, MemSpace, Op};
+use crate::ir::{Base, Instruction, Operand, Ty};
+use crate::numeric::{Mode, int};
+
+fn space_word(word: &str) -> Option<MemSpace> {
+    Some(match word {
+        "global" => MemSpace::Global,
+        "shared" | "shared::cta" => MemSpace::Shared,
+        "local" => MemSpace::Local,
+        "const" => MemSpace::Const,
+        "param" | "param::entry" | "param::func" => MemSpace::Param,
+        _ => return None,
+    })
+}
+
+/// Words that steer caches and change no result.
+fn is_hint(word: &str) -> bool {
+    matches!(
+        word,
+        "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt" | "nc" | "level::eviction_priority"
+    ) || word.starts_with("L1::")
+        || word.starts_with("L2::")
+}
+
+fn load_class(space: MemSpace) -> Class {
+    match space {
+        MemSpace::Shared => Class::LoadShared,
+        MemSpace::Local => Class::Local,
+        MemSpace::Const | MemSpace::Param => Class::Constant,
+        MemSpace::Global | MemSpace::Generic => Class::LoadGlobal,
+    }
+}
+
+fn store_class(space: MemSpace) -> Class {
+    match space {
+        MemSpace::Shared => Class::StoreShared,
+        MemSpace::Local => Class::Local,
+        _ => Class::StoreGlobal,
+    }
+}
+
+impl Lowering<'_> {
+    pub(super) fn access(&mut self, i: &Instruction) -> Result<(), Unknown> {
+        let words = Words::new(&i.modifiers);
+        match i.base.as_str() {
+            "ld" | "ldu" => self.load(i, words),
+            "st" => self.store(i, words),
+            "atom" | "red" => self.atomic(i, words),
+            "cp" => self.copy_async(i, words),
+            // Hints about caches.
+            _ => {
+                self.emit(Op::Fence, &[], &[], Class::Other);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ordering and scope words: whether the access is ordered on purpose.
+    fn ordering(words: &mut Words<'_>) -> bool {
+        let ordered = words.take("volatile")
+            | words.take("relaxed")
+            | words.take("acquire")
+            | words.take("release")
+            | words.take("acq_rel");
+        let _ = words.take("weak");
+        let _ = words.take("gpu") | words.take("cta") | words.take("sys") | words.take("cluster");
+        ordered
+    }
+
+    fn space(words: &mut Words<'_>) -> MemSpace {
+        words.take_by(space_word).unwrap_or(MemSpace::Generic)
+    }
+
+    /// Parameters of kernels stay parameters; those of calls are on the stack.
+    fn resolve(
+        &mut self,
+        space: MemSpace,
+        operand: &Operand,
+    ) -> Result<(MemSpace, V, i64, bool), Unknown> {
+        let Operand::Memory(base, offset) = operand else {
+            return Err(Unknown);
+        };
+        if let (MemSpace::Param, Base::Variable(symbol)) = (space, base) {
+            if let Some(at) = self.kernel_parameter(*symbol) {
+                let v = self.constant(File::R64, (i64::from(at) + offset) as u64);
+                return Ok((MemSpace::Param, v, 0, true));
+            }
+            let v = self.address(*symbol, *offset, File::R64)?;
+            return Ok((MemSpace::Local, v, 0, true));
+        }
+        let (v, offset) = self.memory_operand(operand)?;
+        let space = match (space, base) {
+            (MemSpace::Generic, Base::Variable(symbol)) if self.is_module_constant(*symbol) => {
+                MemSpace::Const
+            }
+            _ => space,
+        };
+        Ok((space, v, offset, false))
+    }
+
+    fn elements<'o>(operand: &'o Operand, vector: usize) -> Result<Vec<&'o Operand>, Unknown> {
+        match operand {
+            Operand::Vector(parts) if parts.len() == vector => Ok(parts.iter().collect()),
+            Operand::Vector(_) => Err(Unknown),
+            single if vector == 1 => Ok(vec![single]),
+            _ => Err(Unknown),
+        }
+    }
+
+    fn vector(words: &mut Words<'_>) -> usize {
+        if words.take("v2") {
+            2
+        } else if words.take("v4") {
+            4
+        } else if words.take("v8") {
+            8
+        } else {
+            1
+        }
+    }
+
+    fn load(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
+        let ty = words.ty()?;
+        let ordered = Self::ordering(&mut words);
+        let vector = Self::vector(&mut words);
+        let space = Self::space(&mut words);
+        while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
+        words.done()?;
+        let [d, address] = &i.operands[..] else {
+            return Err(Unknown);
+        };
+        if ty == Ty::Pred || ty == Ty::B128 {
+            return Err(Unknown);
+        }
+        let parameter = match address {
+            Operand::Memory(Base::Variable(symbol), offset) if space == MemSpace::Param => self
+                .kernel_parameter(*symbol)
+                .map(|at| i64::from(at) + offset),
+            _ => None,
+        };
+        let mut d_v = Vec::new();
+        let mut keep = 64;
+        for part in Self::elements(d, vector)? {
+            let declared = self.declared(part).unwrap_or(ty);
+            if declared.bits() < ty.bits() || declared == Ty::Pred {
+                return Err(Unknown);
+            }
+            keep = declared.bits();
+            d_v.push(self.destination(part, file_of(declared)?)?);
+        }
+        if let (Some(at), 1, true) = (parameter, vector, keep == ty.bits()) {
+            // The common case: a whole scalar parameter.
+            if at >= 0 && matches!(ty.bits(), 32 | 64) {
+                let op = if ty.bits() == 32 {
+                    Op::Param32
+                } else {
+                    Op::Param64
+                };
+                self.emit_x(op, &d_v, &[], Class::Constant, at as u32);
+                return Ok(());
+            }
+        }
+        let (space, v, offset, of_call) = self.resolve(space, address)?;
+        let class = if of_call && space == MemSpace::Local {
+            Class::Move
+        } else {
+            load_class(space)
+        };
+        let detail = MemoryDetail {
+            space,
+            element: ty.bytes(),
+            offset,
+            signed: ty.signed(),
+            keep,
+            ordered,
+        };
+        self.draft(Op::Load, &d_v, &[v], class, 0, Detail::Memory(detail));
+        Ok(())
+    }
+
+    fn store(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
+        let ty = words.ty()?;
+        let ordered = Self::ordering(&mut words);
+        let vector = Self::vector(&mut words);
+        let space = Self::space(&mut words);
+        while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
+        words.done()?;
+        let [address, value] = &i.operands[..] else {
+            return Err(Unknown);
+        };
+        if ty == Ty::Pred || ty == Ty::B128 {
+            return Err(Unknown);
+        }
+        let mut s = Vec::new();
+        let (space, v, offset, of_call) = self.resolve(space, address)?;
+        if matches!(space, MemSpace::Param | MemSpace::Const) {
+            return Err(Unknown);
+        }
+        s.push(v);
+        for part in Self::elements(value, vector)? {
+            let ty = self
+                .declared(part)
+                .filter(|declared| declared.bits() >= ty.bits())
+                .unwrap_or(ty);
+            s.push(self.source(part, ty)?);
+        }
+        let class = if of_call {
+            Class::Move
+        } else {
+            store_class(space)
+        };
+        let detail = MemoryDetail {
+            space,
+            element: ty.bytes(),
+            offset,
+            signed: false,
+            keep: 64,
+            ordered,
+        };
+        self.draft(Op::Store, &[], &s, class, 0, Detail::Memory(detail));
+        Ok(())
+    }
+
+    /// `atom.sem.scope.space.op.type d, [a], b[, c]` and `red` without d.
+    fn atomic(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
+        let ty = words.ty()?;
+        let _ = Self::ordering(&mut words);
+        let space = Self::space(&mut words);
+        let _ = words.take("noftz");
+        while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
+        let name = words
+            .take_by(|word| {
+                [
+                    "add", "min", "max", "and", "or", "xor", "inc", "dec", "exch", "cas",
+                ]
+                .into_iter()
+                .find(|name| *name == word)
+            })
+            .ok_or(Unknown)?;
+        words.done()?;
+        let combine: LaneFn = match (name, ty) {
+            ("exch", _) => int::exchange,
+            ("cas", _) => int::compare_exchange,
+            ("inc", Ty::U32) => int::inc,
+            ("dec", Ty::U32) => int::dec,
+            ("add", Ty::F32 | Ty::F64 | Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2)
+            | ("min" | "max", Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2) => {
+                definition(name, ty, Mode::PLAIN, false).ok_or(Unknown)?
+            }
+            ("add", _) => integer!(ty, add).ok_or(Unknown)?,
+            ("min", _) => integer!(ty, min).ok_or(Unknown)?,
+            ("max", _) => integer!(ty, max).ok_or(Unknown)?,
+            ("and", _) => integer!(ty, and).ok_or(Unknown)?,
+            ("or", _) => integer!(ty, or).ok_or(Unknown)?,
+            ("xor", _) => integer!(ty, xor).ok_or(Unknown)?,
+            _ => return Err(Unknown),
+        };
+        let returns = i.base == "atom";
+        let operands = if returns {
+            &i.operands[1..]
+        } else {
+            &i.operands[..]
+        };
+        let file = file_of(ty)?;
+        let d = if returns {
+            vec![self.destination(Self::operand(&i.operands, 0)?, file)?]
+        } else {
+            Vec::new()
+        };
+        let (address, b, c) = match operands {
+            [address, b] if name != "cas" => (address, b, None),
+            [address, b, c] if name == "cas" => (address, b, Some(c)),
+            _ => return Err(Unknown),
+        };
+        let (space, v, offset, _) = self.resolve(space, address)?;
+        if !matches!(
+            space,
+            MemSpace::Global | MemSpace::Shared | MemSpace::Generic
+        ) {
+            return Err(Unknown);
+        }
+        let mut s = vec![v, self.source(b, ty)?];
+        if let Some(c) = c {
+            s.push(self.source(c, ty)?);
+        }
+        let class = if space == MemSpace::Shared {
+            Class::AtomicShared
+        } else {
+            Class::AtomicGlobal
+        };
+        let detail = MemoryDetail {
+            space,
+            element: ty.bytes(),
+            offset,
+            signed: false,
+            keep: ty.bits(),
+            ordered: true,
+        };
+        self.draft(
+            Op::Atomic,
+            &d,
+            &s,
+            class,
+            0,
+            Detail::Atomic(detail, combine),
+        );
+        Ok(())
+    }
+
+    /// `cp.async.{ca,cg}.shared.global [dst], [src], bytes[, source bytes]`, commit_group, wait_group, wait_all.
+    fn copy_async(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
+        if !words.take("async") {
+            return Err(Unknown);
+        }
+        if words.take("commit_group") {
+            words.done()?;
+            self.emit(Op::AsyncCommit, &[], &[], Class::Other);
+            return Ok(());
+        }
+        if words.take("wait_all") {
+            words.done()?;
+            self.emit_x(Op::AsyncWait, &[], &[], Class::Other, u32::MAX);
+            return Ok(());
+        }
+        if words.take("wait_group") {
+            words.done()?;
+            let [Operand::Integer(groups)] = i.operands[..] else {
+                return Err(Unknown);
+            };
+            let groups = u32::try_from(groups).map_err(|_| Unknown)?;
+            self.emit_x(Op::AsyncWait, &[], &[], Class::Other, groups);
+            return Ok(());
+        }
+        let whole_lines = words.take("cg");
+        let any = words.take("ca");
+        if whole_lines == any {
+            return Err(Unknown);
+        }
+        while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
+        if !((words.take("shared") || words.take("shared::cta")) && words.take("global")) {
+            return Err(Unknown);
+        }
+        words.done()?;
+        let [shared, global, Operand::Integer(bytes), rest @ ..] = &i.operands[..] else {
+            return Err(Unknown);
+        };
+        let bytes = *bytes as u32;
+        if !(bytes == 16 || (any && (bytes == 4 || bytes == 8))) {
+            return Err(Unknown);
+        }
+        let (shared, shared_offset) = self.memory_operand(shared)?;
+        let (global, global_offset) = self.memory_operand(global)?;
+        let (source_bytes, ignore) = match rest {
+            [] => (V::NONE, V::NONE),
+            [operand] if self.declared(operand) == Some(Ty::Pred) => {
+                let (v, negated) = self.predicate(operand)?;
+                (V::NONE, if negated { self.negated(v) } else { v })
+            }
+            [operand] => (self.source(operand, Ty::U32)?, V::NONE),
+            _ => return Err(Unknown),
+        };
+        self.draft(
+            Op::AsyncCopy,
+            &[],
+            &[shared, global, source_bytes, ignore],
+            Class::AsyncCopy,
+            0,
+            Detail::Copy {
+                shared_offset,
+                global_offset,
+                bytes,
+            },
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,533 @@
+//! Virtual registers to slots: live ranges over the control flow graph, then a linear scan.
+//!
+//! Slots are shared by registers that are never alive together, so that a warp's registers stay in the host's first
+//! cache. Lanes that took different ways may stand at different instructions, but each lane has its own column of
+//! every slot, so the argument for one thread holds for all.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::{Detail, Draft, Lowering, Refusal, V};
+use crate::code::{
+    AtomicOp, BarrierOp, BarrierReduce, CallOp, Class, CopyOp, File, Flow, GUARD_NOT, Inst,
+    MAX_SLOTS, MemSpace, MemoryOp, NONE, Op, Program, SlotRef, TensorOp, WarpOp,
+};
+
+/// Most bits of liveness tables; past it the kernel is refused rather than the memory filled.
+const MAX_LIVENESS_BITS: usize = 1 << 32;
+
+/// A run of instructions with one entry.
+struct Block {
+    start: usize,
+    end: usize,
+    next: Vec<usize>,
+}
+
+fn ends_block(op: Op) -> bool {
+    matches!(op, Op::Branch | Op::BranchTable | Op::Exit)
+}
+
+fn blocks(lowering: &Lowering<'_>) -> Vec<Block> {
+    let code = &lowering.code;
+    let position = |label: usize| lowering.labels[label].unwrap_or(code.len() - 1);
+    let mut leaders: BTreeSet<usize> = BTreeSet::from([0]);
+    for (at, draft) in code.iter().enumerate() {
+        match (&draft.op, &draft.detail) {
+            (Op::Branch, _) => {
+                leaders.insert(position(draft.x as usize));
+            }
+            (Op::BranchTable, Detail::Targets(targets)) => {
+                leaders.extend(targets.iter().map(|t| position(*t)))
+            }
+            _ => {}
+        }
+        if ends_block(draft.op) {
+            leaders.insert(at + 1);
+        }
+    }
+    leaders.remove(&code.len());
+    let starts: Vec<usize> = leaders.into_iter().collect();
+    let index: HashMap<usize, usize> = starts
+        .iter()
+        .enumerate()
+        .map(|(i, start)| (*start, i))
+        .collect();
+    starts
+        .iter()
+        .enumerate()
+        .map(|(i, &start)| {
+            let end = starts.get(i + 1).copied().unwrap_or(code.len());
+            let last = &code[end - 1];
+            let mut next = Vec::new();
+            match (&last.op, &last.detail) {
+                (Op::Branch, _) => next.push(index[&position(last.x as usize)]),
+                (Op::BranchTable, Detail::Targets(targets)) => {
+                    next.extend(targets.iter().map(|t| index[&position(*t)]))
+                }
+                _ => {}
+            }
+            if (!ends_block(last.op) || last.guard.is_some()) && i + 1 < starts.len() {
+                next.push(i + 1);
+            }
+            Block { start, end, next }
+        })
+        .collect()
+}
+
+fn uses(draft: &Draft) -> impl Iterator<Item = V> + '_ {
+    draft
+        .s
+        .iter()
+        .copied()
+        .chain(draft.guard.map(|(v, _)| v))
+        .filter(|v| *v != V::NONE)
+}
+
+fn defs(draft: &Draft) -> impl Iterator<Item = V> + '_ {
+    draft.d.iter().copied().filter(|v| *v != V::NONE)
+}
+
+/// Where a register must keep its value: in half steps, reads before writes.
+#[derive(Clone, Copy)]
+struct Range {
+    start: usize,
+    end: usize,
+}
+
+struct Live {
+    ranges: Vec<Option<Range>>,
+    /// Registers a path can read before writing.
+    undefined: Vec<V>,
+}
+
+fn live(lowering: &Lowering<'_>, pinned: &[bool]) -> Result<Live, Refusal> {
+    let count = lowering.files.len();
+    let words = count.div_ceil(64);
+    let blocks = blocks(lowering);
+    if blocks.len().saturating_mul(count) > MAX_LIVENESS_BITS {
+        return Err(lowering.refusal("a kernel this long"));
+    }
+    let mut reads = vec![vec![0u64; words]; blocks.len()];
+    let mut writes = vec![vec![0u64; words]; blocks.len()];
+    for (block, (reads, writes)) in blocks.iter().zip(reads.iter_mut().zip(&mut writes)) {
+        for draft in &lowering.code[block.start..block.end] {
+            for v in uses(draft).filter(|v| !pinned[v.0 as usize]) {
+                let (word, bit) = (v.0 as usize / 64, 1u64 << (v.0 % 64));
+                reads[word] |= bit & !writes[word];
+            }
+            // A guarded write may not happen.
+            if draft.guard.is_none() {
+                for v in defs(draft) {
+                    writes[v.0 as usize / 64] |= 1 << (v.0 % 64);
+                }
+            }
+        }
+    }
+    let mut live_in = reads.clone();
+    let mut live_out = vec![vec![0u64; words]; blocks.len()];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for b in (0..blocks.len()).rev() {
+            for word in 0..words {
+                let out = blocks[b]
+                    .next
+                    .iter()
+                    .fold(0, |bits, next| bits | live_in[*next][word]);
+                let into = reads[b][word] | (out & !writes[b][word]);
+                changed |= into != live_in[b][word];
+                live_out[b][word] = out;
+                live_in[b][word] = into;
+            }
+        }
+    }
+    let mut ranges: Vec<Option<Range>> = vec![None; count];
+    let mut extend = |v: usize, at: usize| {
+        let range = ranges[v].get_or_insert(Range { start: at, end: at });
+        range.start = range.start.min(at);
+        range.end = range.end.max(at);
+    };
+    let members = |set: &[u64]| -> Vec<usize> {
+        set.iter()
+            .enumerate()
+            .flat_map(|(word, bits)| {
+                (0..64)
+                    .filter(move |bit| bits >> bit & 1 == 1)
+                    .map(move |bit| word * 64 + bit)
+            })
+            .collect()
+    };
+    for (b, block) in blocks.iter().enumerate() {
+        for v in members(&live_in[b]) {
+            extend(v, 2 * block.start);
+        }
+        for v in members(&live_out[b]) {
+            extend(v, 2 * block.end);
+        }
+        for (offset, draft) in lowering.code[block.start..block.end].iter().enumerate() {
+            let at = 2 * (block.start + offset);
+            // An instruction with several results may write one before it has read everything.
+            let simple =
+                matches!(draft.detail, Detail::None | Detail::Lane(_)) && draft.d.len() <= 1;
+            for v in uses(draft).filter(|v| !pinned[v.0 as usize]) {
+                extend(v.0 as usize, if simple { at } else { at + 1 });
+            }
+            for v in defs(draft) {
+                extend(v.0 as usize, at + 1);
+            }
+        }
+    }
+    let undefined = members(&live_in[0])
+        .into_iter()
+        .map(|v| V(v as u32))
+        .collect();
+    Ok(Live { ranges, undefined })
+}
+
+/// Slots of one file while scanning.
+#[derive(Default)]
+struct Pool {
+    free: BTreeSet<usize>,
+    count: usize,
+}
+
+impl Pool {
+    fn take(&mut self) -> usize {
+        self.free.pop_first().unwrap_or_else(|| {
+            self.count += 1;
+            self.count - 1
+        })
+    }
+}
+
+fn pool(file: File) -> usize {
+    match file {
+        File::R32 => 0,
+        File::R64 => 1,
+        File::Predicate => 2,
+    }
+}
+
+/// Assigns slots and builds the program.
+pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
+    let shared_end = lowering
+        .shared_bytes
+        .next_multiple_of(lowering.dynamic_align);
+    let uses_dynamic = !lowering.dynamic.is_empty();
+    let static_shared = if uses_dynamic {
+        shared_end
+    } else {
+        lowering.shared_bytes
+    };
+    let mut constants: Vec<(V, u64)> = lowering
+        .constants
+        .iter()
+        .map(|((_, bits), v)| (*v, *bits))
+        .collect();
+    constants.extend(
+        lowering
+            .dynamic
+            .iter()
+            .map(|((_, offset), v)| (*v, (i64::from(shared_end) + offset) as u64)),
+    );
+    constants.sort_by_key(|(v, _)| v.0);
+    let mut pinned = vec![false; lowering.files.len()];
+    let fixed = constants
+        .iter()
+        .map(|(v, _)| *v)
+        .chain(lowering.specials.values().copied())
+        .chain(lowering.addresses.values().copied());
+    for v in fixed {
+        pinned[v.0 as usize] = true;
+    }
+    let live = live(&lowering, &pinned)?;
+    let mut pools: [Pool; 3] = Default::default();
+    let mut slots: Vec<Option<SlotRef>> = vec![None; lowering.files.len()];
+    let give =
+        |lowering: &Lowering<'_>, slots: &mut Vec<Option<SlotRef>>, v: usize, slot: usize| {
+            if slot >= MAX_SLOTS {
+                return Err(lowering.refusal("a kernel with this many live registers"));
+            }
+            slots[v] = Some(SlotRef::new(lowering.files[v], slot as u16));
+            Ok(())
+        };
+    let mut order: Vec<(usize, Range)> = live
+        .ranges
+        .iter()
+        .enumerate()
+        .filter_map(|(v, range)| Some((v, (*range)?)))
+        .collect();
+    order.sort_by_key(|(v, range)| (range.start, *v));
+    let mut active: BTreeSet<(usize, usize)> = BTreeSet::new();
+    let mut registers = 0;
+    let mut most_registers = 0;
+    for (v, range) in order {
+        while let Some(&(end, done)) = active.first() {
+            if end >= range.start {
+                break;
+            }
+            active.pop_first();
+            let file = lowering.files[done];
+            let slot = slots[done].expect("active registers have slots").slot() as usize;
+            pools[pool(file)].free.insert(slot);
+            registers -= width(file);
+        }
+        let file = lowering.files[v];
+        let slot = pools[pool(file)].take();
+        give(&lowering, &mut slots, v, slot)?;
+        active.insert((range.end, v));
+        registers += width(file);
+        most_registers = most_registers.max(registers);
+    }
+    for (v, _) in pinned.iter().enumerate().filter(|(_, pinned)| **pinned) {
+        // Pinned slots come after the others, which keeps the busy ones close together.
+        let pool = &mut pools[pool(lowering.files[v])];
+        pool.count += 1;
+        let slot = pool.count - 1;
+        give(&lowering, &mut slots, v, slot)?;
+    }
+    let slot = |v: V| -> SlotRef {
+        if v == V::NONE {
+            SlotRef::NONE
+        } else {
+            slots[v.0 as usize].unwrap_or(SlotRef::NONE)
+        }
+    };
+    let mut program = Program {
+        slots: [pools[0].count, pools[1].count, pools[2].count],
+        constants: constants
+            .iter()
+            .map(|(v, bits)| (slot(*v), *bits))
+            .filter(|(s, _)| *s != SlotRef::NONE)
+            .collect(),
+        addresses: lowering
+            .addresses
+            .iter()
+            .map(|((variable, offset), v)| (slot(*v), *variable, *offset))
+            .collect(),
+        specials: lowering
+            .specials
+            .iter()
+            .map(|((_, special), v)| (slot(*v), *special))
+            .collect(),
+        undefined: live.undefined.iter().map(|v| slot(*v)).collect(),
+        static_shared,
+        shared_names: std::mem::take(&mut lowering.shared_names),
+        local_bytes: lowering.local_bytes.next_multiple_of(16),
+        // Addresses of 64 bits are folded by ptxas more often than not; a handful is always needed.
+        registers_estimate: (most_registers as u32 + 8).clamp(16, 255),
+        shared_grain: 4,
+        ..Program::default()
+    };
+    if uses_dynamic {
+        program
+            .shared_names
+            .push((shared_end, u32::MAX, "dynamic shared memory".into()));
+    }
+    let position = |label: usize| lowering.labels[label].map(|at| at as u32);
+    for draft in &lowering.code {
+        let x = table_entry(&mut program, draft, &slot, &position)
+            .ok_or_else(|| lowering.refusal("a jump to nowhere"))?;
+        note_memory(&mut program, draft);
+        let at = |list: &[V], index: usize| list.get(index).map_or(NONE, |v| slot(*v).slot());
+        let reference =
+            |list: &[V], index: usize| list.get(index).map_or(SlotRef::NONE, |v| slot(*v));
+        program.code.push(Inst {
+            op: draft.op,
+            d: at(&draft.d, 0),
+            a: at(&draft.s, 0),
+            b: at(&draft.s, 1),
+            c: if draft.d.len() == 2 {
+                at(&draft.d, 1)
+            } else {
+                at(&draft.s, 2)
+            },
+            guard: draft.guard.map_or(NONE, |(v, negated)| {
+                slot(v).slot() | if negated { GUARD_NOT } else { 0 }
+            }),
+            x,
+        });
+        program.flow.push(Flow {
+            d: reference(&draft.d, 0),
+            q: reference(&draft.d, 1),
+            s: [0, 1, 2, 3].map(|index| reference(&draft.s, index)),
+        });
+        program.class.push(draft.class);
+        program.origin.push(draft.origin);
+    }
+    Ok(program)
+}
+
+fn width(file: File) -> usize {
+    match file {
+        File::R32 => 1,
+        File::R64 => 2,
+        File::Predicate => 0,
+    }
+}
+
+/// Notes what the whole kernel does to memory.
+fn note_memory(program: &mut Program, draft: &Draft) {
+    let (detail, atomic) = match &draft.detail {
+        Detail::Memory(detail) => (detail, false),
+        Detail::Atomic(detail, _) => (detail, true),
+        _ => return,
+    };
+    if matches!(detail.space, MemSpace::Shared | MemSpace::Generic) {
+        program.shared_grain = program.shared_grain.min(detail.element);
+    }
+    if matches!(detail.space, MemSpace::Global | MemSpace::Generic) && (atomic || detail.ordered) {
+        program.blocks_communicate = true;
+    }
+}
+
+/// Puts an instruction's detail into its table and says what its `x` is.
+fn table_entry(
+    program: &mut Program,
+    draft: &Draft,
+    slot: &impl Fn(V) -> SlotRef,
+    position: &impl Fn(usize) -> Option<u32>,
+) -> Option<u32> {
+    fn push<T>(table: &mut Vec<T>, entry: T) -> u32 {
+        table.push(entry);
+        table.len() as u32 - 1
+    }
+    let d = |index: usize| draft.d.get(index).map_or(SlotRef::NONE, |v| slot(*v));
+    let s = |index: usize| draft.s.get(index).map_or(SlotRef::NONE, |v| slot(*v));
+    let memory = |detail: &super::MemoryDetail, list: &[V], atomic: Option<AtomicOp>| {
+        let mut regs = [SlotRef::NONE; 8];
+        for (register, v) in regs.iter_mut().zip(list) {
+            *register = slot(*v);
+        }
+        MemoryOp {
+            space: detail.space,
+            element: detail.element,
+            count: list.len() as u32,
+            regs,
+            address: s(0),
+            offset: detail.offset,
+            signed: detail.signed,
+            keep: detail.keep,
+            ordered: detail.ordered,
+            atomic,
+            stack_of_call: draft.class == Class::Move,
+        }
+    };
+    Some(match &draft.detail {
+        Detail::None if draft.op == Op::Branch => position(draft.x as usize)?,
+        Detail::None => draft.x,
+        Detail::Lane(f) => push(&mut program.lane_fns, *f),
+        Detail::Lane2(f) => push(&mut program.lane_fns2, *f),
+        Detail::Memory(detail) => {
+            let list = if draft.op == Op::Load {
+                &draft.d[..]
+            } else {
+                &draft.s[1..]
+            };
+            let entry = memory(detail, list, None);
+            push(&mut program.memory, entry)
+        }
+        Detail::Atomic(detail, combine) => {
+            let atomic = AtomicOp {
+                combine: *combine,
+                d: d(0),
+                b: s(1),
+                c: s(2),
+            };
+            let mut entry = memory(detail, &[], Some(atomic));
+            entry.count = 1;
+            push(&mut program.memory, entry)
+        }
+        Detail::Copy {
+            shared_offset,
+            global_offset,
+            bytes,
+        } => push(
+            &mut program.copies,
+            CopyOp {
+                shared: s(0),
+                shared_offset: *shared_offset,
+                global: s(1),
+                global_offset: *global_offset,
+                bytes: *bytes,
+                source_bytes: s(2),
+                ignore: s(3),
+            },
+        ),
+        Detail::Warp { kind, negated } => push(
+            &mut program.warp_ops,
+            WarpOp {
+                kind: *kind,
+                d: d(0),
+                p: d(1),
+                a: s(0),
+                negated: *negated,
+                b: s(1),
+                c: s(2),
+                mask: s(3),
+            },
+        ),
+        Detail::Barrier {
+            arrive,
+            reduce,
+            negated,
+            aligned,
+        } => push(
+            &mut program.barriers,
+            BarrierOp {
+                id: s(0),
+                count: s(1),
+                arrive: *arrive,
+                reduce: reduce.map(|kind| BarrierReduce {
+                    kind,
+                    d: d(0),
+                    a: s(2),
+                    negated: *negated,
+                }),
+                aligned: *aligned,
+            },
+        ),
+        Detail::Call { arguments, result } => push(
+            &mut program.calls,
+            CallOp {
+                arguments: arguments.clone(),
+                result: *result,
+            },
+        ),
+        Detail::Tensor {
+            kind,
+            a,
+            b,
+            c,
+            offset,
+            space,
+        } => {
+            let list = |from: usize, count: usize| {
+                draft.s[from..from + count]
+                    .iter()
+                    .map(|v| slot(*v))
+                    .collect()
+            };
+            push(
+                &mut program.tensor,
+                TensorOp {
+                    kind: *kind,
+                    d: draft.d.iter().map(|v| slot(*v)).collect(),
+                    a: list(2, *a),
+                    b: list(2 + a, *b),
+                    c: list(2 + a + b, *c),
+                    address: s(0),
+                    offset: *offset,
+                    stride: s(1),
+                    space: *space,
+                },
+            )
+        }
+        Detail::Targets(targets) => {
+            let targets = targets
+                .iter()
+                .map(|label| position(*label))
+                .collect::<Option<Vec<u32>>>()?;
+            push(&mut program.tables, targets)
+        }
+    })
+}

@@ -1,0 +1,497 @@
+//! Integer and floating-point arithmetic.
+
+use super::operands::{Words, file_of};
+use super::{Detail, Lowering, Unknown, V};
+use crate::code::{Class, File, LaneFn, LaneFn2, Op};
+use crate::ir::{Instruction, Operand, Ty};
+use crate::numeric::{Mode, Rounding, approx, float, half, int};
+
+/// The instance of an integer function for a type.
+macro_rules! integer {
+    ($ty:expr, $f:ident) => {
+        match $ty {
+            Ty::U16 | Ty::B16 => Some(int::$f::<u16> as LaneFn),
+            Ty::S16 => Some(int::$f::<i16> as LaneFn),
+            Ty::U32 | Ty::B32 => Some(int::$f::<u32> as LaneFn),
+            Ty::S32 => Some(int::$f::<i32> as LaneFn),
+            Ty::U64 | Ty::B64 => Some(int::$f::<u64> as LaneFn),
+            Ty::S64 => Some(int::$f::<i64> as LaneFn),
+            _ => None,
+        }
+    };
+}
+pub(super) use integer;
+
+pub(super) fn is_integer(ty: Ty) -> bool {
+    matches!(
+        ty,
+        Ty::U16 | Ty::S16 | Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64 | Ty::B16 | Ty::B32 | Ty::B64
+    )
+}
+
+fn float_class(ty: Ty) -> Class {
+    match ty {
+        Ty::F64 => Class::Fp64,
+        Ty::F32 => Class::Fp32,
+        _ => Class::Fp16,
+    }
+}
+
+impl Lowering<'_> {
+    /// The sources from the second operand on, all of one type.
+    fn sources(&mut self, i: &Instruction, ty: Ty, count: usize) -> Result<Vec<V>, Unknown> {
+        if i.operands.len() != count + 1 {
+            return Err(Unknown);
+        }
+        i.operands[1..]
+            .iter()
+            .map(|operand| self.source(operand, ty))
+            .collect()
+    }
+
+    pub(super) fn arithmetic(&mut self, i: &Instruction) -> Result<(), Unknown> {
+        let mut words = Words::new(&i.modifiers);
+        match i.base.as_str() {
+            "dp4a" | "dp2a" => return self.dot(i, words),
+            "testp" => return self.testp(i, words),
+            "copysign" => {
+                let ty = words.ty()?;
+                words.done()?;
+                let f: LaneFn = match ty {
+                    Ty::F32 => float::copysign32,
+                    Ty::F64 => float::copysign64,
+                    _ => return Err(Unknown),
+                };
+                let d = self.destination(&i.operands[0], file_of(ty)?)?;
+                let s = self.sources(i, ty, 2)?;
+                self.lane(f, d, &s, float_class(ty));
+                return Ok(());
+            }
+            _ => {}
+        }
+        let ty = words.ty()?;
+        if is_integer(ty) {
+            self.integer_arithmetic(i, words, ty)
+        } else {
+            self.float_arithmetic(i, words, ty)
+        }
+    }
+
+    fn integer_arithmetic(
+        &mut self,
+        i: &Instruction,
+        mut words: Words<'_>,
+        ty: Ty,
+    ) -> Result<(), Unknown> {
+        let base = i.base.as_str();
+        if words.take("cc") || matches!(base, "addc" | "subc" | "madc") {
+            return self.carry_arithmetic(i, words, ty);
+        }
+        let class = Class::Integer;
+        let wide = words.take("wide");
+        let high = words.take("hi");
+        let low = words.take("lo");
+        let saturate = words.take("sat");
+        words.done()?;
+        let d_ty = if wide {
+            if ty.bits() == 16 { Ty::B32 } else { Ty::B64 }
+        } else {
+            ty
+        };
+        if wide && ty.bits() == 64 {
+            return Err(Unknown);
+        }
+        let d = self.destination(Self::operand(&i.operands, 0)?, file_of(d_ty)?)?;
+        let three = matches!(base, "mad" | "sad" | "mad24");
+        let one = matches!(base, "abs" | "neg");
+        let count = if three {
+            3
+        } else if one {
+            1
+        } else {
+            2
+        };
+        if i.operands.len() != count + 1 {
+            return Err(Unknown);
+        }
+        let mut s = Vec::new();
+        for (index, operand) in i.operands[1..].iter().enumerate() {
+            s.push(self.source(operand, if wide && index == 2 { d_ty } else { ty })?);
+        }
+        let bits = ty.bits();
+        let signed = ty.signed();
+        let fast = match (base, bits) {
+            _ if saturate => None,
+            ("add", 32) => Some(Op::Add32),
+            ("add", 64) => Some(Op::Add64),
+            ("sub", 32) => Some(Op::Sub32),
+            ("sub", 64) => Some(Op::Sub64),
+            ("mul", 32) if low => Some(Op::Mul32),
+            ("mul", 64) if low => Some(Op::Mul64),
+            ("mul", 32) if high => Some(if signed { Op::MulHiS32 } else { Op::MulHiU32 }),
+            ("mul", 32) if wide => Some(if signed { Op::MulWideS } else { Op::MulWideU }),
+            ("mad", 32) if low => Some(Op::Mad32),
+            ("mad", 64) if low => Some(Op::Mad64),
+            ("mad", 32) if wide => Some(if signed { Op::MadWideS } else { Op::MadWideU }),
+            ("min", 32) => Some(if signed { Op::MinS32 } else { Op::MinU32 }),
+            ("max", 32) => Some(if signed { Op::MaxS32 } else { Op::MaxU32 }),
+            ("neg", 32) => Some(Op::Neg32),
+            _ => None,
+        };
+        if let Some(op) = fast {
+            self.emit(op, &[d], &s, class);
+            return Ok(());
+        }
+        let f = match base {
+            "add" if saturate => integer!(ty, add_sat),
+            "sub" if saturate => integer!(ty, sub_sat),
+            "mad" if saturate && high => integer!(ty, mad_hi_sat),
+            _ if saturate => None,
+            "add" => integer!(ty, add),
+            "sub" => integer!(ty, sub),
+            "mul" if low => integer!(ty, mul_lo),
+            "mul" if high => integer!(ty, mul_hi),
+            "mul" if wide => integer!(ty, mul_wide),
+            "mad" if low => integer!(ty, mad_lo),
+            "mad" if high => integer!(ty, mad_hi),
+            "mad" if wide => integer!(ty, mad_wide),
+            "mul24" if low && bits == 32 => integer!(ty, mul24_lo),
+            "mul24" if high && bits == 32 => integer!(ty, mul24_hi),
+            "mad24" if low && bits == 32 => integer!(ty, mad24_lo),
+            "mad24" if high && bits == 32 => integer!(ty, mad24_hi),
+            "div" => integer!(ty, div),
+            "rem" => integer!(ty, rem),
+            "min" => integer!(ty, min),
+            "max" => integer!(ty, max),
+            "abs" => integer!(ty, abs),
+            "neg" => integer!(ty, neg),
+            "sad" => integer!(ty, sad),
+            _ => None,
+        };
+        self.lane(f.ok_or(Unknown)?, d, &s, class);
+        Ok(())
+    }
+
+    /// The carry flag's register.
+    fn carry(&mut self) -> V {
+        match self.carry {
+            Some(v) => v,
+            None => {
+                let v = self.fresh(File::Predicate);
+                self.carry = Some(v);
+                v
+            }
+        }
+    }
+
+    /// `add.cc`, `addc`, `sub.cc`, `subc`, `mad.cc`, `madc`: the carry is a predicate.
+    fn carry_arithmetic(
+        &mut self,
+        i: &Instruction,
+        mut words: Words<'_>,
+        ty: Ty,
+    ) -> Result<(), Unknown> {
+        let _ = words.take("cc");
+        let out = i.modifiers.iter().any(|word| word == "cc");
+        let high = words.take("hi");
+        let low = words.take("lo");
+        words.done()?;
+        macro_rules! pick {
+            ($f:ident) => {
+                match ty.bits() {
+                    32 => int::$f::<u32> as LaneFn2,
+                    64 => int::$f::<u64> as LaneFn2,
+                    _ => return Err(Unknown),
+                }
+            };
+        }
+        let signed = ty.signed();
+        let f = match i.base.as_str() {
+            "add" | "addc" => pick!(add_carry),
+            "sub" | "subc" => pick!(sub_borrow),
+            "mad" | "madc" if low => pick!(mad_lo_carry),
+            "mad" | "madc" if high => match (ty.bits(), signed) {
+                (32, true) => int::mad_hi_carry::<i32> as LaneFn2,
+                (64, true) => int::mad_hi_carry::<i64> as LaneFn2,
+                _ => pick!(mad_hi_carry),
+            },
+            _ => return Err(Unknown),
+        };
+        let file = file_of(ty)?;
+        let d = self.destination(Self::operand(&i.operands, 0)?, file)?;
+        let count = if i.base.starts_with("mad") { 3 } else { 2 };
+        let mut s = self.sources(i, ty, count)?;
+        if count == 2 {
+            s.push(self.constant(file, 0));
+        }
+        let carry = self.carry();
+        let takes = matches!(i.base.as_str(), "addc" | "subc" | "madc");
+        s.push(if takes {
+            carry
+        } else {
+            self.constant(File::Predicate, 0)
+        });
+        let q = if out {
+            carry
+        } else {
+            self.fresh(File::Predicate)
+        };
+        self.draft(Op::Lane2, &[d, q], &s, Class::Integer, 0, Detail::Lane2(f));
+        Ok(())
+    }
+
+    fn float_arithmetic(
+        &mut self,
+        i: &Instruction,
+        mut words: Words<'_>,
+        ty: Ty,
+    ) -> Result<(), Unknown> {
+        let base = i.base.as_str();
+        let approximate = words.take("approx");
+        let full = words.take("full");
+        let directed =
+            words.take("rz") as u8 + words.take("rm") as u8 * 2 + words.take("rp") as u8 * 3;
+        let mut mode = words.mode();
+        mode.rounding = match directed {
+            0 => mode.rounding,
+            1 => Rounding::Zero,
+            2 => Rounding::Down,
+            3 => Rounding::Up,
+            _ => return Err(Unknown),
+        };
+        words.done()?;
+        let count = match base {
+            "fma" | "mad" => 3,
+            "add" | "sub" | "mul" | "div" | "min" | "max" => 2,
+            _ => 1,
+        };
+        let d = self.destination(Self::operand(&i.operands, 0)?, file_of(ty)?)?;
+        let s = self.sources(i, ty, count)?;
+        let special = matches!(
+            base,
+            "sqrt" | "rcp" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "div"
+        );
+        let class = if special && ty != Ty::F64 {
+            Class::Special
+        } else {
+            float_class(ty)
+        };
+        if let Some(op) = fast(base, ty, mode) {
+            self.emit(op, &[d], &s, class);
+            return Ok(());
+        }
+        let f = definition(base, ty, mode, approximate || full).ok_or(Unknown)?;
+        let mut s = s;
+        let zero = self.constant(file_of(ty)?, 0);
+        s.resize(3, zero);
+        s.push(self.mode_constant(mode));
+        self.lane(f, d, &s, class);
+        Ok(())
+    }
+
+    fn dot(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
+        let (low, high) = (words.take("lo"), words.take("hi"));
+        let b = words.ty()?;
+        let a = words.ty()?;
+        words.done()?;
+        let f: LaneFn = match (i.base.as_str(), a, b) {
+            ("dp4a", Ty::U32, Ty::U32) => int::dp4a::<u8, u8>,
+            ("dp4a", Ty::S32, Ty::U32) => int::dp4a::<i8, u8>,
+            ("dp4a", Ty::U32, Ty::S32) => int::dp4a::<u8, i8>,
+            ("dp4a", Ty::S32, Ty::S32) => int::dp4a::<i8, i8>,
+            ("dp2a", Ty::U32, Ty::U32) if low => int::dp2a_lo::<u16, u8>,
+            ("dp2a", Ty::S32, Ty::U32) if low => int::dp2a_lo::<i16, u8>,
+            ("dp2a", Ty::U32, Ty::S32) if low => int::dp2a_lo::<u16, i8>,
+            ("dp2a", Ty::S32, Ty::S32) if low => int::dp2a_lo::<i16, i8>,
+            ("dp2a", Ty::U32, Ty::U32) if high => int::dp2a_hi::<u16, u8>,
+            ("dp2a", Ty::S32, Ty::U32) if high => int::dp2a_hi::<i16, u8>,
+            ("dp2a", Ty::U32, Ty::S32) if high => int::dp2a_hi::<u16, i8>,
+            ("dp2a", Ty::S32, Ty::S32) if high => int::dp2a_hi::<i16, i8>,
+            _ => return Err(Unknown),
+        };
+        let d = self.destination(Self::operand(&i.operands, 0)?, File::R32)?;
+        let s = self.sources(i, Ty::B32, 3)?;
+        self.lane(f, d, &s, Class::Integer);
+        Ok(())
+    }
+
+    fn testp(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
+        let ty = words.ty()?;
+        let pick = |single: LaneFn, double: LaneFn| match ty {
+            Ty::F32 => Some(single),
+            Ty::F64 => Some(double),
+            _ => None,
+        };
+        let f = words
+            .take_by(|word| {
+                Some(match word {
+                    "finite" => pick(float::finite32, float::finite64),
+                    "infinite" => pick(float::infinite32, float::infinite64),
+                    "number" => pick(float::number32, float::number64),
+                    "notanumber" => pick(float::notanumber32, float::notanumber64),
+                    "normal" => pick(float::normal32, float::normal64),
+                    "subnormal" => pick(float::subnormal32, float::subnormal64),
+                    _ => return None,
+                })
+            })
+            .flatten()
+            .ok_or(Unknown)?;
+        words.done()?;
+        let d = self.destination(Self::operand(&i.operands, 0)?, File::Predicate)?;
+        let s = self.sources(i, ty, 1)?;
+        self.lane(f, d, &s, float_class(ty));
+        Ok(())
+    }
+
+    /// A source that is a predicate, possibly negated: the register, and whether it is negated.
+    pub(super) fn predicate(&mut self, operand: &Operand) -> Result<(V, bool), Unknown> {
+        match operand {
+            Operand::Not(register) => {
+                let v = self.register(*register);
+                if self.file(v) == File::Predicate {
+                    Ok((v, true))
+                } else {
+                    Err(Unknown)
+                }
+            }
+            Operand::Integer(value) => Ok((
+                self.constant(File::Predicate, u64::from(*value != 0)),
+                false,
+            )),
+            _ => Ok((self.source(operand, Ty::Pred)?, false)),
+        }
+    }
+}
+
+/// The vector form of an operation, where there is one for the mode.
+fn fast(base: &str, ty: Ty, mode: Mode) -> Option<Op> {
+    let flushing = Mode {
+        flush: true,
+        ..Mode::PLAIN
+    };
+    Some(match (base, ty) {
+        ("fma" | "mad", Ty::F32)
+            if mode
+                == (Mode {
+                    rounding: Rounding::Down,
+                    ..Mode::PLAIN
+                }) =>
+        {
+            Op::FmaRmF32
+        }
+        ("add", Ty::F32) if mode == flushing => Op::AddFtz,
+        ("sub", Ty::F32) if mode == flushing => Op::SubFtz,
+        ("mul", Ty::F32) if mode == flushing => Op::MulFtz,
+        ("fma" | "mad", Ty::F32) if mode == flushing => Op::FmaFtz,
+        ("ex2", Ty::F32) if mode == flushing => Op::Ex2Ftz,
+        _ if mode != Mode::PLAIN => return None,
+        ("add", Ty::F32) => Op::AddF32,
+        ("sub", Ty::F32) => Op::SubF32,
+        ("mul", Ty::F32) => Op::MulF32,
+        ("fma" | "mad", Ty::F32) => Op::FmaF32,
+        ("div", Ty::F32) => Op::DivF32,
+        ("neg", Ty::F32) => Op::NegF32,
+        ("abs", Ty::F32) => Op::AbsF32,
+        ("min", Ty::F32) => Op::MinF32,
+        ("max", Ty::F32) => Op::MaxF32,
+        ("ex2", Ty::F32) => Op::Ex2F32,
+        ("lg2", Ty::F32) => Op::Lg2F32,
+        ("rcp", Ty::F32) => Op::RcpF32,
+        ("sqrt", Ty::F32) => Op::SqrtF32,
+        ("rsqrt", Ty::F32) => Op::RsqrtF32,
+        ("add", Ty::F16) => Op::AddF16,
+        ("sub", Ty::F16) => Op::SubF16,
+        ("mul", Ty::F16) => Op::MulF16,
+        ("fma", Ty::F16) => Op::FmaF16,
+        ("max", Ty::F16) => Op::MaxF16,
+        ("min", Ty::F16) => Op::MinF16,
+        ("add", Ty::F16x2) => Op::AddF16x2,
+        ("sub", Ty::F16x2) => Op::SubF16x2,
+        ("mul", Ty::F16x2) => Op::MulF16x2,
+        ("fma", Ty::F16x2) => Op::FmaF16x2,
+        ("max", Ty::F16x2) => Op::MaxF16x2,
+        ("min", Ty::F16x2) => Op::MinF16x2,
+        ("add", Ty::F64) => Op::AddF64,
+        ("sub", Ty::F64) => Op::SubF64,
+        ("mul", Ty::F64) => Op::MulF64,
+        ("fma" | "mad", Ty::F64) => Op::FmaF64,
+        ("div", Ty::F64) => Op::DivF64,
+        ("sqrt", Ty::F64) => Op::SqrtF64,
+        ("neg", Ty::F64) => Op::NegF64,
+        ("abs", Ty::F64) => Op::AbsF64,
+        _ => return None,
+    })
+}
+
+/// The lane function that defines an operation in a mode.
+pub(super) fn definition(base: &str, ty: Ty, mode: Mode, approximate: bool) -> Option<LaneFn> {
+    let nearest = mode.rounding == Rounding::Nearest;
+    let plain64 = Mode {
+        rounding: Rounding::Nearest,
+        ..mode
+    } == Mode::PLAIN;
+    macro_rules! halves {
+        ($h:ident, $h2:ident, $b:ident, $b2:ident) => {
+            match ty {
+                Ty::F16 => half::$h as LaneFn,
+                Ty::F16x2 => half::$h2,
+                Ty::Bf16 => half::$b,
+                Ty::Bf16x2 => half::$b2,
+                _ => return None,
+            }
+        };
+    }
+    if matches!(ty, Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2) {
+        if !nearest {
+            return None;
+        }
+        return Some(match base {
+            "add" => halves!(add_h, add_h2, add_b, add_b2),
+            "sub" => halves!(sub_h, sub_h2, sub_b, sub_b2),
+            "mul" => halves!(mul_h, mul_h2, mul_b, mul_b2),
+            "fma" => halves!(fma_h, fma_h2, fma_b, fma_b2),
+            "min" => halves!(min_h, min_h2, min_b, min_b2),
+            "max" => halves!(max_h, max_h2, max_b, max_b2),
+            "neg" => halves!(neg_h, neg_h2, neg_b, neg_b2),
+            "abs" => halves!(abs_h, abs_h2, abs_b, abs_b2),
+            "ex2" => halves!(ex2_h, ex2_h2, ex2_b, ex2_b2),
+            "tanh" => halves!(tanh_h, tanh_h2, tanh_b, tanh_b2),
+            _ => return None,
+        });
+    }
+    let f: LaneFn = match (base, ty) {
+        ("add", Ty::F32) => float::add32,
+        ("sub", Ty::F32) => float::sub32,
+        ("mul", Ty::F32) => float::mul32,
+        ("fma" | "mad", Ty::F32) => float::fma32,
+        ("div", Ty::F32) => float::div32,
+        ("rcp", Ty::F32) => float::rcp32,
+        ("sqrt", Ty::F32) => float::sqrt32,
+        ("rsqrt", Ty::F32) => approx::rsqrt_lane,
+        ("neg", Ty::F32) => float::neg32,
+        ("abs", Ty::F32) => float::abs32,
+        ("min", Ty::F32) => float::min32,
+        ("max", Ty::F32) => float::max32,
+        ("ex2", Ty::F32) => approx::ex2_lane,
+        ("lg2", Ty::F32) => approx::lg2_lane,
+        ("sin", Ty::F32) => approx::sin_lane,
+        ("cos", Ty::F32) => approx::cos_lane,
+        ("tanh", Ty::F32) => approx::tanh_lane,
+        ("add", Ty::F64) => float::add64,
+        ("sub", Ty::F64) => float::sub64,
+        ("mul", Ty::F64) if plain64 && nearest => float::mul64,
+        ("fma" | "mad", Ty::F64) if plain64 && nearest => float::fma64,
+        ("div", Ty::F64) if plain64 && nearest => float::div64,
+        ("rcp", Ty::F64) if approximate => float::rcp64_approx,
+        ("rsqrt", Ty::F64) if approximate && mode.flush => float::rsqrt64_approx,
+        ("rsqrt", Ty::F64) => float::rsqrt64,
+        ("rcp", Ty::F64) if nearest => float::rcp64,
+        ("sqrt", Ty::F64) if nearest => float::sqrt64,
+        ("neg", Ty::F64) => float::neg64,
+        ("abs", Ty::F64) => float::abs64,
+        ("min", Ty::F64) => float::min64,
+        ("max", Ty::F64) => float::max64,
+        _ => return None,
+    };
+    Some(f)
+}

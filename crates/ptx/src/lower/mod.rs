@@ -1,0 +1,426 @@
+//! One kernel's tree to flat code. Calls are inlined, every operand becomes a virtual register of a file, and every
+//! modifier must be understood: an instruction that is not fully known is refused by name and line, never guessed.
+
+mod access;
+mod allocate;
+mod arithmetic;
+mod control;
+mod convert;
+mod logic;
+mod operands;
+pub(crate) mod schedule;
+mod tensor;
+mod warp;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::code::{Class, File, LaneFn, LaneFn2, Op, Origin, Program, Special, WarpKind};
+use crate::ir::{Function, Instruction, Place, StateSpace, Statement, Tree, Variable};
+use crate::tensor::TensorKind;
+
+/// Deepest chain of inlined calls.
+const MAX_DEPTH: usize = 24;
+/// Most instructions of one kernel after inlining.
+const MAX_CODE: usize = 1 << 20;
+/// Most stack bytes per thread, as on devices.
+const MAX_LOCAL: u32 = 512 << 10;
+
+/// An instruction this machine does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) opcode: String,
+    pub(crate) line: u32,
+    pub(crate) place: Option<Place>,
+}
+
+/// The handler does not know the instruction in this form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unknown;
+
+/// A virtual register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct V(u32);
+
+impl V {
+    pub(crate) const NONE: Self = Self(u32::MAX);
+}
+
+/// What stands beside the registers of an instruction; the order of registers is said at each kind.
+#[derive(Debug, Clone)]
+pub(crate) enum Detail {
+    None,
+    Lane(LaneFn),
+    Lane2(LaneFn2),
+    /// d: elements of a load; s: address, then elements of a store.
+    Memory(MemoryDetail),
+    /// d: old value; s: address, operand, second operand.
+    Atomic(MemoryDetail, LaneFn),
+    /// s: shared address, global address, source bytes, ignore predicate.
+    Copy {
+        shared_offset: i64,
+        global_offset: i64,
+        bytes: u32,
+    },
+    /// d: value, predicate; s: a, b, c, mask.
+    Warp {
+        kind: WarpKind,
+        negated: bool,
+    },
+    /// d: result; s: id, count, predicate.
+    Barrier {
+        arrive: bool,
+        reduce: Option<crate::code::ReduceKind>,
+        negated: bool,
+        aligned: bool,
+    },
+    Call {
+        arguments: Vec<u32>,
+        result: Option<u32>,
+    },
+    /// d: elements; s: address, stride, then a, b and c elements by the counts.
+    Tensor {
+        kind: TensorKind,
+        a: usize,
+        b: usize,
+        c: usize,
+        offset: i64,
+        space: crate::code::MemSpace,
+    },
+    Targets(Vec<usize>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct MemoryDetail {
+    pub(crate) space: crate::code::MemSpace,
+    pub(crate) element: u32,
+    pub(crate) offset: i64,
+    pub(crate) signed: bool,
+    pub(crate) keep: u32,
+    pub(crate) ordered: bool,
+}
+
+/// An instruction over virtual registers. For branches `x` is a label until allocation.
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    pub(crate) op: Op,
+    pub(crate) guard: Option<(V, bool)>,
+    pub(crate) d: Vec<V>,
+    pub(crate) s: Vec<V>,
+    pub(crate) x: u32,
+    pub(crate) class: Class,
+    pub(crate) detail: Detail,
+    pub(crate) origin: Origin,
+}
+
+/// Where a variable of a function lives.
+#[derive(Debug, Clone, Copy)]
+enum Home {
+    Local(u32),
+    Shared(u32),
+    DynamicShared,
+    KernelParam(u32),
+}
+
+/// One inlined function body.
+struct Frame<'t> {
+    function: &'t Function,
+    registers: Vec<Option<V>>,
+    homes: Vec<Option<Home>>,
+    /// Our label for each label of the function.
+    labels: Vec<Option<usize>>,
+    /// Where `ret` goes; `None` ends the thread.
+    leave: Option<usize>,
+}
+
+pub(crate) struct Lowering<'t> {
+    tree: &'t Tree,
+    files: Vec<File>,
+    code: Vec<Draft>,
+    /// Positions of labels in `code`.
+    labels: Vec<Option<usize>>,
+    constants: HashMap<(File, u64), V>,
+    specials: HashMap<(File, Special), V>,
+    addresses: HashMap<(usize, i64), V>,
+    dynamic: HashMap<(File, i64), V>,
+    shared_homes: HashMap<usize, Home>,
+    shared_names: Vec<(u32, u32, String)>,
+    shared_bytes: u32,
+    dynamic_align: u32,
+    local_bytes: u32,
+    frames: Vec<Frame<'t>>,
+    call_chain: Vec<String>,
+    guard: Option<(V, bool)>,
+    origin: Origin,
+    /// The carry flag, made at its first use.
+    carry: Option<V>,
+}
+
+/// Offsets of a kernel's parameters and the size of their block.
+pub(crate) fn parameter_offsets(function: &Function) -> (Vec<u32>, u32) {
+    let mut offsets = Vec::new();
+    let mut at = 0u32;
+    for &index in &function.params {
+        let variable = &function.variables[index];
+        at = at.next_multiple_of(variable.align);
+        offsets.push(at);
+        at += variable.bytes as u32;
+    }
+    (offsets, at)
+}
+
+/// Lowers one kernel.
+pub(crate) fn lower(
+    tree: &Tree,
+    kernel: usize,
+    files: &Arc<HashMap<u32, String>>,
+) -> Result<Program, Refusal> {
+    let function = &tree.functions[kernel];
+    let mut lowering = Lowering {
+        tree,
+        files: Vec::new(),
+        code: Vec::new(),
+        labels: Vec::new(),
+        constants: HashMap::new(),
+        specials: HashMap::new(),
+        addresses: HashMap::new(),
+        dynamic: HashMap::new(),
+        shared_homes: HashMap::new(),
+        shared_names: Vec::new(),
+        shared_bytes: 0,
+        dynamic_align: 16,
+        local_bytes: 0,
+        frames: Vec::new(),
+        call_chain: Vec::new(),
+        guard: None,
+        origin: Origin {
+            ptx_line: 0,
+            place: None,
+        },
+        carry: None,
+    };
+    let mut homes = vec![None; function.variables.len()];
+    let (offsets, _) = parameter_offsets(function);
+    for (&index, &offset) in function.params.iter().zip(&offsets) {
+        homes[index] = Some(Home::KernelParam(offset));
+    }
+    lowering.body(function, homes, None)?;
+    lowering.emit(Op::Exit, &[], &[], Class::Branch);
+    let mut program = allocate::finish(lowering)?;
+    program.files = Arc::clone(files);
+    Ok(program)
+}
+
+impl<'t> Lowering<'t> {
+    fn refusal(&self, opcode: impl Into<String>) -> Refusal {
+        Refusal {
+            opcode: opcode.into(),
+            line: self.origin.ptx_line,
+            place: self.origin.place,
+        }
+    }
+
+    fn frame(&self) -> &Frame<'t> {
+        self.frames.last().expect("a body is being lowered")
+    }
+
+    fn frame_mut(&mut self) -> &mut Frame<'t> {
+        self.frames.last_mut().expect("a body is being lowered")
+    }
+
+    fn fresh(&mut self, file: File) -> V {
+        self.files.push(file);
+        V(self.files.len() as u32 - 1)
+    }
+
+    fn file(&self, v: V) -> File {
+        self.files[v.0 as usize]
+    }
+
+    fn new_label(&mut self) -> usize {
+        self.labels.push(None);
+        self.labels.len() - 1
+    }
+
+    fn draft(&mut self, op: Op, d: &[V], s: &[V], class: Class, x: u32, detail: Detail) {
+        self.code.push(Draft {
+            op,
+            guard: self.guard,
+            d: d.to_vec(),
+            s: s.to_vec(),
+            x,
+            class,
+            detail,
+            origin: self.origin,
+        });
+    }
+
+    fn emit(&mut self, op: Op, d: &[V], s: &[V], class: Class) {
+        self.draft(op, d, s, class, 0, Detail::None);
+    }
+
+    fn emit_x(&mut self, op: Op, d: &[V], s: &[V], class: Class, x: u32) {
+        self.draft(op, d, s, class, x, Detail::None);
+    }
+
+    fn lane(&mut self, f: LaneFn, d: V, s: &[V], class: Class) {
+        self.draft(Op::Lane, &[d], s, class, 0, Detail::Lane(f));
+    }
+
+    /// Reserves stack bytes.
+    fn stack(&mut self, bytes: u32, align: u32) -> Result<u32, Unknown> {
+        let at = self.local_bytes.next_multiple_of(align.max(4));
+        self.local_bytes = at
+            .checked_add(bytes)
+            .filter(|end| *end <= MAX_LOCAL)
+            .ok_or(Unknown)?;
+        Ok(at)
+    }
+
+    fn shared(&mut self, variable: &Variable) -> Result<Home, Unknown> {
+        if variable.unsized_array {
+            self.dynamic_align = self.dynamic_align.max(variable.align);
+            return Ok(Home::DynamicShared);
+        }
+        let at = self.shared_bytes.next_multiple_of(variable.align);
+        let bytes = u32::try_from(variable.bytes).map_err(|_| Unknown)?;
+        self.shared_bytes = at
+            .checked_add(bytes)
+            .filter(|end| *end < 1 << 24)
+            .ok_or(Unknown)?;
+        self.shared_names.push((at, bytes, variable.name.clone()));
+        Ok(Home::Shared(at))
+    }
+
+    fn home(&mut self, index: usize) -> Result<Home, Unknown> {
+        if let Some(home) = self.frame().homes[index] {
+            return Ok(home);
+        }
+        let function = self.frame().function;
+        let variable = &function.variables[index];
+        let home = match variable.space {
+            StateSpace::Shared => self.shared(variable)?,
+            _ => Home::Local(self.stack(
+                u32::try_from(variable.bytes).map_err(|_| Unknown)?,
+                variable.align,
+            )?),
+        };
+        self.frame_mut().homes[index] = Some(home);
+        Ok(home)
+    }
+
+    fn module_shared(&mut self, index: usize) -> Result<Home, Unknown> {
+        if let Some(home) = self.shared_homes.get(&index) {
+            return Ok(*home);
+        }
+        let tree = self.tree;
+        let home = self.shared(&tree.variables[index])?;
+        self.shared_homes.insert(index, home);
+        Ok(home)
+    }
+
+    fn label(&mut self, label: usize) -> usize {
+        if let Some(known) = self.frame().labels[label] {
+            return known;
+        }
+        let new = self.new_label();
+        self.frame_mut().labels[label] = Some(new);
+        new
+    }
+
+    fn place_label(&mut self, label: usize) {
+        self.labels[label] = Some(self.code.len());
+    }
+
+    /// Lowers a body in a frame of its own.
+    fn body(
+        &mut self,
+        function: &'t Function,
+        homes: Vec<Option<Home>>,
+        leave: Option<usize>,
+    ) -> Result<(), Refusal> {
+        let Some(body) = &function.body else {
+            return Err(self.refusal(format!("call {} (declared, not defined)", function.name)));
+        };
+        if self.call_chain.contains(&function.name) {
+            return Err(self.refusal(format!("call {} (recursive)", function.name)));
+        }
+        if self.call_chain.len() >= MAX_DEPTH {
+            return Err(self.refusal(format!("call {} (nested too deeply)", function.name)));
+        }
+        self.call_chain.push(function.name.clone());
+        self.frames.push(Frame {
+            function,
+            registers: vec![None; function.registers.len()],
+            homes,
+            labels: vec![None; function.labels.len()],
+            leave,
+        });
+        let mut at: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (label, (_, position)) in function.labels.iter().enumerate() {
+            if let Some(position) = position {
+                at.entry(*position).or_default().push(label);
+            }
+        }
+        for (position, statement) in body.iter().enumerate() {
+            for &label in at.get(&position).map_or(&[][..], Vec::as_slice) {
+                let label = self.label(label);
+                self.place_label(label);
+            }
+            if let Statement::Instruction(instruction) = statement {
+                self.instruction(instruction)?;
+            }
+            if self.code.len() > MAX_CODE {
+                return Err(self.refusal("a kernel this long"));
+            }
+        }
+        for &label in at.get(&body.len()).map_or(&[][..], Vec::as_slice) {
+            let label = self.label(label);
+            self.place_label(label);
+        }
+        self.frames.pop();
+        self.call_chain.pop();
+        Ok(())
+    }
+
+    fn instruction(&mut self, instruction: &'t Instruction) -> Result<(), Refusal> {
+        let outer = self.origin;
+        // Inside an inlined call the caller's place would hide the callee's own lines; both are the user's.
+        self.origin = Origin {
+            ptx_line: instruction.line,
+            place: instruction.place.or(outer.place),
+        };
+        self.guard = match instruction.guard {
+            Some((register, negated)) => Some((self.register(register), negated)),
+            None => None,
+        };
+        let result = if instruction.base == "call" {
+            self.call(instruction)
+        } else {
+            self.dispatch(instruction)
+                .map_err(|Unknown| self.refusal(instruction.opcode()))
+        };
+        self.guard = None;
+        result
+    }
+
+    fn dispatch(&mut self, i: &Instruction) -> Result<(), Unknown> {
+        match i.base.as_str() {
+            "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "min" | "max" | "abs"
+            | "neg" | "sqrt" | "rcp" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh"
+            | "mul24" | "mad24" | "sad" | "dp4a" | "dp2a" | "copysign" | "testp" | "addc"
+            | "subc" | "madc" => self.arithmetic(i),
+            "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "bfe" | "bfi"
+            | "bfind" | "brev" | "popc" | "clz" | "prmt" | "lop3" | "bmsk" | "selp" | "slct"
+            | "set" | "setp" => self.logic(i),
+            "mov" | "cvt" | "cvta" | "isspacep" => self.convert(i),
+            "ld" | "ldu" | "st" | "atom" | "red" | "cp" | "prefetch" | "prefetchu" | "discard"
+            | "applypriority" => self.access(i),
+            "bra" | "brx" | "ret" | "exit" | "trap" | "brkpt" | "bar" | "barrier" | "membar"
+            | "fence" | "nanosleep" => self.control(i),
+            "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => self.warp(i),
+            "ldmatrix" | "mma" | "wmma" => self.tensor(i),
+            _ => Err(Unknown),
+        }
+    }
+}

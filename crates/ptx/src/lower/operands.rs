@@ -1,0 +1,317 @@
+//! Operands and modifiers: how a handler asks for a register, an address, a constant, or one more word.
+
+use super::{Home, Lowering, Unknown, V};
+use crate::code::{File, LaneMask, Special};
+use crate::ir::{Base, Operand, StateSpace, Symbol, Ty};
+use crate::numeric::{Mode, Rounding};
+
+/// The dotted words of an opcode; each must be taken by someone.
+pub(super) struct Words<'a> {
+    words: Vec<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn new(words: &'a [String]) -> Self {
+        Self {
+            words: words.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// Takes a word if it is there.
+    pub(super) fn take(&mut self, word: &str) -> bool {
+        match self.words.iter().position(|w| *w == word) {
+            Some(index) => {
+                self.words.remove(index);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes the first word that the function knows.
+    pub(super) fn take_by<T>(&mut self, f: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let (index, value) = self
+            .words
+            .iter()
+            .enumerate()
+            .find_map(|(index, word)| Some((index, f(word)?)))?;
+        self.words.remove(index);
+        Some(value)
+    }
+
+    /// The last word as a type.
+    pub(super) fn ty(&mut self) -> Result<Ty, Unknown> {
+        let ty = self
+            .words
+            .last()
+            .and_then(|word| Ty::parse(word))
+            .ok_or(Unknown)?;
+        self.words.pop();
+        Ok(ty)
+    }
+
+    /// Every word is understood.
+    pub(super) fn done(&self) -> Result<(), Unknown> {
+        if self.words.is_empty() {
+            Ok(())
+        } else {
+            Err(Unknown)
+        }
+    }
+
+    /// Rounding, flushing and saturation.
+    pub(super) fn mode(&mut self) -> Mode {
+        let rounding = self
+            .take_by(|word| {
+                Some(match word {
+                    "rn" | "rni" => Rounding::Nearest,
+                    "rz" | "rzi" => Rounding::Zero,
+                    "rm" | "rmi" => Rounding::Down,
+                    "rp" | "rpi" => Rounding::Up,
+                    "rna" => Rounding::Away,
+                    _ => return None,
+                })
+            })
+            .unwrap_or(Rounding::Nearest);
+        Mode {
+            rounding,
+            flush: self.take("ftz"),
+            saturate: self.take("sat"),
+            nan: self.take("NaN"),
+            relu: self.take("relu"),
+            finite: self.take("satfinite"),
+        }
+    }
+}
+
+pub(super) fn file_of(ty: Ty) -> Result<File, Unknown> {
+    match ty {
+        Ty::Pred => Ok(File::Predicate),
+        Ty::B128 => Err(Unknown),
+        _ if ty.bits() == 64 => Ok(File::R64),
+        _ => Ok(File::R32),
+    }
+}
+
+impl Lowering<'_> {
+    pub(super) fn register(&mut self, register: usize) -> V {
+        if let Some(v) = self.frame().registers[register] {
+            return v;
+        }
+        let ty = self.frame().function.registers[register];
+        // 128-bit registers are refused where they are used.
+        let file = file_of(ty).unwrap_or(File::R64);
+        let v = self.fresh(file);
+        self.frame_mut().registers[register] = Some(v);
+        v
+    }
+
+    /// The declared type of a register operand.
+    pub(super) fn declared(&self, operand: &Operand) -> Option<Ty> {
+        match operand {
+            Operand::Register(register) | Operand::Not(register) => {
+                Some(self.frame().function.registers[*register])
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn constant(&mut self, file: File, bits: u64) -> V {
+        if let Some(v) = self.constants.get(&(file, bits)) {
+            return *v;
+        }
+        let v = self.fresh(file);
+        self.constants.insert((file, bits), v);
+        v
+    }
+
+    pub(super) fn mode_constant(&mut self, mode: Mode) -> V {
+        self.constant(File::R64, mode.pack())
+    }
+
+    pub(super) fn special(&mut self, file: File, special: Special) -> V {
+        if let Some(v) = self.specials.get(&(file, special)) {
+            return *v;
+        }
+        let v = self.fresh(file);
+        self.specials.insert((file, special), v);
+        v
+    }
+
+    /// The operand at a position, or nothing known.
+    pub(super) fn operand(operands: &[Operand], index: usize) -> Result<&Operand, Unknown> {
+        operands.get(index).ok_or(Unknown)
+    }
+
+    /// A destination register; `_` gets one nobody reads.
+    pub(super) fn destination(&mut self, operand: &Operand, file: File) -> Result<V, Unknown> {
+        match operand {
+            Operand::Register(register) => {
+                let v = self.register(*register);
+                if self.file(v) == file && self.declared(operand) != Some(Ty::B128) {
+                    Ok(v)
+                } else {
+                    Err(Unknown)
+                }
+            }
+            Operand::Sink => Ok(self.fresh(file)),
+            _ => Err(Unknown),
+        }
+    }
+
+    /// A source of a type.
+    pub(super) fn source(&mut self, operand: &Operand, ty: Ty) -> Result<V, Unknown> {
+        let file = file_of(ty)?;
+        match operand {
+            Operand::Register(register) => {
+                let v = self.register(*register);
+                if self.declared(operand) == Some(Ty::B128) {
+                    return Err(Unknown);
+                }
+                if self.file(v) == file {
+                    Ok(v)
+                } else {
+                    Err(Unknown)
+                }
+            }
+            Operand::Special(name) => {
+                let special = special_named(name).ok_or(Unknown)?;
+                Ok(self.special(file, special))
+            }
+            Operand::Variable(symbol, offset) => self.address(*symbol, *offset, file),
+            _ => {
+                let bits = immediate(operand, ty).ok_or(Unknown)?;
+                Ok(self.constant(file, bits))
+            }
+        }
+    }
+
+    /// The address of a variable in its own state space; global variables have their place in device memory.
+    pub(super) fn address(
+        &mut self,
+        symbol: Symbol,
+        offset: i64,
+        file: File,
+    ) -> Result<V, Unknown> {
+        let home = match symbol {
+            Symbol::Function(index) => self.home(index)?,
+            Symbol::Module(index) => {
+                if self.tree.variables[index].space == StateSpace::Shared {
+                    self.module_shared(index)?
+                } else {
+                    if file != File::R64 {
+                        return Err(Unknown);
+                    }
+                    if let Some(v) = self.addresses.get(&(index, offset)) {
+                        return Ok(*v);
+                    }
+                    let v = self.fresh(File::R64);
+                    self.addresses.insert((index, offset), v);
+                    return Ok(v);
+                }
+            }
+        };
+        let at = match home {
+            Home::Local(at) | Home::Shared(at) | Home::KernelParam(at) => at,
+            Home::DynamicShared => {
+                if let Some(v) = self.dynamic.get(&(file, offset)) {
+                    return Ok(*v);
+                }
+                let v = self.fresh(file);
+                self.dynamic.insert((file, offset), v);
+                return Ok(v);
+            }
+        };
+        let bits = (i64::from(at) + offset) as u64;
+        Ok(self.constant(
+            file,
+            if file == File::R32 {
+                bits & 0xffff_ffff
+            } else {
+                bits
+            },
+        ))
+    }
+
+    /// The address register and byte offset of `[base+offset]`.
+    pub(super) fn memory_operand(&mut self, operand: &Operand) -> Result<(V, i64), Unknown> {
+        let Operand::Memory(base, offset) = operand else {
+            return Err(Unknown);
+        };
+        match base {
+            Base::Register(register) => {
+                let v = self.register(*register);
+                if self.file(v) == File::Predicate {
+                    Err(Unknown)
+                } else {
+                    Ok((v, *offset))
+                }
+            }
+            Base::Variable(symbol) => Ok((self.address(*symbol, *offset, File::R64)?, 0)),
+            Base::Absolute => Ok((self.constant(File::R64, *offset as u64), 0)),
+        }
+    }
+}
+
+/// The bits of an immediate operand of a type.
+pub(super) fn immediate(operand: &Operand, ty: Ty) -> Option<u64> {
+    let mask = if ty.bits() >= 64 {
+        u64::MAX
+    } else {
+        (1 << ty.bits()) - 1
+    };
+    match (operand, ty) {
+        (Operand::Integer(bits), Ty::F32) => Some(u64::from((*bits as i64 as f32).to_bits())),
+        (Operand::Integer(bits), Ty::F64) => Some((*bits as i64 as f64).to_bits()),
+        (Operand::Integer(bits), _) => Some(bits & mask),
+        (Operand::Single(bits), _) if ty.bits() == 32 => Some(u64::from(*bits)),
+        (Operand::Single(bits), Ty::F64) => Some(f64::from(f32::from_bits(*bits)).to_bits()),
+        (Operand::Double(bits), Ty::F32) => {
+            Some(u64::from((f64::from_bits(*bits) as f32).to_bits()))
+        }
+        (Operand::Double(bits), _) if ty.bits() == 64 => Some(*bits),
+        _ => None,
+    }
+}
+
+fn special_named(name: &str) -> Option<Special> {
+    let axis = |component: &str| match component {
+        "x" => Some(0),
+        "y" => Some(1),
+        "z" => Some(2),
+        "w" => Some(3),
+        _ => None,
+    };
+    if let Some((base, component)) = name.split_once('.') {
+        let axis = axis(component)?;
+        return Some(match base {
+            "tid" => Special::Tid(axis),
+            "ntid" => Special::Ntid(axis),
+            "ctaid" => Special::Ctaid(axis),
+            "nctaid" => Special::Nctaid(axis),
+            _ => return None,
+        });
+    }
+    Some(match name {
+        "laneid" => Special::LaneId,
+        "warpid" => Special::WarpId,
+        "nwarpid" => Special::NWarpId,
+        "smid" => Special::SmId,
+        "nsmid" => Special::NSmId,
+        "gridid" => Special::GridId,
+        "lanemask_eq" => Special::LaneMask(LaneMask::Eq),
+        "lanemask_lt" => Special::LaneMask(LaneMask::Lt),
+        "lanemask_le" => Special::LaneMask(LaneMask::Le),
+        "lanemask_gt" => Special::LaneMask(LaneMask::Gt),
+        "lanemask_ge" => Special::LaneMask(LaneMask::Ge),
+        "dynamic_smem_size" => Special::DynamicShared,
+        "total_smem_size" => Special::TotalShared,
+        name if name
+            .strip_prefix("envreg")
+            .is_some_and(|n| n.parse::<u8>().is_ok_and(|n| n < 32)) =>
+        {
+            Special::Env
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,167 @@
+//! The static critical path: the cycles a warp needs when it runs alone.
+//!
+//! Between branches, jump targets and barriers ptxas orders instructions freely, so inside such a segment an
+//! instruction starts when its operands are ready, whatever stands before it; a segment ends when its last
+//! instruction could start, and not before all of them were issued. Results still in flight delay the next segment.
+//! Loops are looked at twice, so that what one iteration leaves in flight delays the next.
+
+use crate::code::{Class, Op, Program, SlotRef};
+use crate::config::Latencies;
+
+/// Most segments simulated per segment of the kernel; nested loops cost one more pass each.
+const MAX_PASSES: usize = 16;
+
+struct Scoreboard {
+    now: u64,
+    ready: [Vec<u64>; 3],
+}
+
+impl Scoreboard {
+    fn ready_at(&mut self, slot: SlotRef) -> Option<&mut u64> {
+        let (file, slot) = slot.get()?;
+        self.ready[file as usize].get_mut(slot)
+    }
+}
+
+fn latency(class: Class, latencies: &Latencies) -> u32 {
+    match class {
+        Class::Fp32 | Class::Fp16 | Class::Integer => latencies.alu,
+        // Most moves disappear in ptxas.
+        Class::Move => 1,
+        Class::Fp64 => latencies.fp64,
+        Class::Special => latencies.special,
+        Class::Conversion => latencies.conversion,
+        Class::LoadGlobal | Class::Local => latencies.global,
+        Class::LoadShared => latencies.shared,
+        Class::Constant => latencies.constant,
+        Class::AtomicGlobal => latencies.atomic,
+        Class::AtomicShared => latencies.shared * 2,
+        Class::Tensor => latencies.tensor,
+        Class::Warp => latencies.warp,
+        Class::StoreGlobal
+        | Class::StoreShared
+        | Class::AsyncCopy
+        | Class::Branch
+        | Class::Barrier
+        | Class::Other => 0,
+    }
+}
+
+/// Runs a segment; the cycles it takes.
+fn segment(
+    board: &mut Scoreboard,
+    program: &Program,
+    from: usize,
+    to: usize,
+    latencies: &Latencies,
+) -> u32 {
+    let entry = board.now;
+    let mut last_start = entry;
+    let mut issued = 0;
+    let mut after = 0;
+    for at in from..to {
+        let inst = program.code[at];
+        let class = program.class[at];
+        let flow = program.flow[at];
+        let mut start = entry;
+        let mut wait = |board: &mut Scoreboard, slots: &[SlotRef]| {
+            for slot in slots {
+                if let Some(ready) = board.ready_at(*slot) {
+                    start = start.max(*ready);
+                }
+            }
+        };
+        wait(board, &flow.s);
+        match inst.op {
+            Op::Store => wait(board, &program.memory[inst.x as usize].regs),
+            Op::Tensor | Op::LoadMatrix => {
+                let op = &program.tensor[inst.x as usize];
+                wait(board, &op.a);
+                wait(board, &op.b);
+                wait(board, &op.c);
+            }
+            _ => {}
+        }
+        let done = start + u64::from(latency(class, latencies));
+        let mut finish = |board: &mut Scoreboard, slots: &[SlotRef]| {
+            for slot in slots {
+                if let Some(ready) = board.ready_at(*slot) {
+                    *ready = done;
+                }
+            }
+        };
+        finish(board, &[flow.d, flow.q]);
+        match inst.op {
+            Op::Load => finish(board, &program.memory[inst.x as usize].regs),
+            Op::Tensor | Op::LoadMatrix => finish(board, &program.tensor[inst.x as usize].d),
+            _ => {}
+        }
+        last_start = last_start.max(start);
+        issued += u64::from(class != Class::Move);
+        after += match inst.op {
+            Op::Barrier => u64::from(latencies.barrier),
+            Op::Branch => u64::from(latencies.branch),
+            // Waiting for the newest group waits for memory; older groups had time to arrive.
+            Op::AsyncWait if inst.x == 0 || inst.x == u32::MAX => u64::from(latencies.global),
+            Op::AsyncWait => u64::from(latencies.global) / 4,
+            _ => 0,
+        };
+    }
+    board.now = last_start.max(entry + issued) + after;
+    u32::try_from(board.now - entry).unwrap_or(u32::MAX)
+}
+
+/// Cycles to charge when an instruction is issued: a segment's whole time stands at its last instruction.
+pub(crate) fn stalls(program: &Program, latencies: &Latencies) -> Vec<u32> {
+    let mut starts = vec![false; program.code.len() + 1];
+    for (at, inst) in program.code.iter().enumerate() {
+        match inst.op {
+            Op::Branch => {
+                starts[inst.x as usize] = true;
+                starts[at + 1] = true;
+            }
+            Op::BranchTable => {
+                for target in &program.tables[inst.x as usize] {
+                    starts[*target as usize] = true;
+                }
+                starts[at + 1] = true;
+            }
+            Op::Barrier | Op::WarpBarrier | Op::Exit | Op::AsyncWait => starts[at + 1] = true,
+            _ => {}
+        }
+    }
+    let bounds: Vec<usize> = std::iter::once(0)
+        .chain((1..starts.len()).filter(|at| starts[*at] || *at == program.code.len()))
+        .collect();
+    let mut stalls = vec![0; program.code.len()];
+    let mut board = Scoreboard {
+        now: 0,
+        ready: program.slots.map(|count| vec![0; count]),
+    };
+    let mut passes = bounds.len().saturating_mul(MAX_PASSES);
+    for index in 1..bounds.len() {
+        let end = bounds[index];
+        stalls[end - 1] = segment(&mut board, program, bounds[index - 1], end, latencies);
+        let last = program.code[end - 1];
+        if last.op == Op::Branch && (last.x as usize) < end {
+            // A loop: once more around, as it runs when it is warm.
+            let Ok(first) = bounds.binary_search(&(last.x as usize)) else {
+                continue;
+            };
+            if passes < index - first {
+                continue;
+            }
+            passes -= index - first;
+            for inner in first + 1..=index {
+                stalls[bounds[inner] - 1] = segment(
+                    &mut board,
+                    program,
+                    bounds[inner - 1],
+                    bounds[inner],
+                    latencies,
+                );
+            }
+        }
+    }
+    stalls
+}

@@ -1,0 +1,83 @@
+//! The state of one block: its warps, its shared memory, its barriers, and how its warps take turns.
+
+use crate::sync::Shadow;
+
+/// Barriers a block has.
+pub(crate) const BARRIERS: usize = 16;
+
+/// Threads that have arrived at one barrier.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Barrier {
+    /// Threads that wait, and threads that only announced themselves.
+    pub(crate) arrived: u32,
+    /// Threads expected, if the instruction says.
+    pub(crate) expected: Option<u32>,
+    /// The instruction of the first arrival, and of the first one somewhere else.
+    pub(crate) first_pc: Option<u32>,
+    pub(crate) other: Option<(u32, u32)>,
+    /// The thread that arrived first.
+    pub(crate) first_thread: u32,
+    /// Reduction over the predicates.
+    pub(crate) all: bool,
+    pub(crate) any: bool,
+    pub(crate) count: u32,
+    /// Threads that waited or arrived with a reduction.
+    pub(crate) voted: bool,
+}
+
+/// Everything of a block that its warps share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) index: u64,
+    pub(crate) coordinates: [u32; 3],
+    pub(crate) words: Vec<u32>,
+    /// A bit per byte, 32 bytes per word.
+    pub(crate) valid: Vec<u32>,
+    /// Bytes whose bit is clear.
+    pub(crate) invalid: u32,
+    /// Where a byte's last uninitialised write came from is not kept: the load's own line is what the finding names.
+    pub(crate) bytes: u32,
+    pub(crate) shadow: Option<Shadow>,
+    pub(crate) barriers: [Barrier; BARRIERS],
+    pub(crate) live_threads: u32,
+    /// Where a thread that exited had last met a barrier, and the thread.
+    pub(crate) exited_after: Vec<(u32, u32)>,
+    pub(crate) printed: String,
+}
+
+impl Shared {
+    /// Whether `bytes` (at most 16) from an offset on are initialised.
+    #[inline(always)]
+    pub(crate) fn is_valid(&self, offset: u32, bytes: u32) -> bool {
+        let cell = (offset / 32) as usize;
+        let shift = offset % 32;
+        let mask = (1u64 << bytes) - 1;
+        let low = u64::from(self.valid[cell]);
+        let high = if shift + bytes > 32 {
+            u64::from(self.valid[cell + 1]) << 32
+        } else {
+            0
+        };
+        ((low | high) >> shift) & mask == mask
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_valid(&mut self, offset: u32, bytes: u32, valid: bool) {
+        let end = offset + bytes;
+        let mut at = offset;
+        while at < end {
+            let shift = at % 32;
+            let step = (32 - shift).min(end - at);
+            let mask = (((1u64 << step) - 1) as u32) << shift;
+            let cell = &mut self.valid[(at / 32) as usize];
+            if valid {
+                self.invalid -= (mask & !*cell).count_ones();
+                *cell |= mask;
+            } else {
+                self.invalid += (mask & *cell).count_ones();
+                *cell &= !mask;
+            }
+            at += step;
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Instructions that are rare or change who runs: kept out of the interpreter's loop.
+
+use super::access::lanes;
+use super::block::Shared;
+use super::exec::{Exec, Fatal};
+use super::warp::{FULL, Fragment, Wait, Warp};
+use crate::check::spoken;
+use crate::code::{Flow, GUARD_NOT, Inst, LaneFn, LaneFn2, NONE, ReduceKind};
+use crate::report::FindingKind;
+
+/// Eight parameter bytes from an offset on; zeros past the end.
+pub(crate) fn parameter(params: &[u8], offset: u32) -> u64 {
+    let mut raw = [0; 8];
+    for (byte, value) in raw
+        .iter_mut()
+        .zip(params.get(offset as usize..).unwrap_or_default())
+    {
+        *byte = *value;
+    }
+    u64::from_le_bytes(raw)
+}
+
+/// Lanes for which a guard holds.
+#[inline(always)]
+pub(crate) fn guard(warp: &Warp, guard: u16) -> u32 {
+    if guard == NONE {
+        return FULL;
+    }
+    let predicate = warp.p[(guard & (GUARD_NOT - 1)) as usize];
+    if guard & GUARD_NOT != 0 {
+        !predicate
+    } else {
+        predicate
+    }
+}
+
+/// Runs a lane function.
+#[inline(never)]
+pub(crate) fn lane(warp: &mut Warp, flow: &Flow, f: LaneFn, mask: u32) {
+    for lane in lanes(mask) {
+        let operands = flow.s.map(|slot| warp.lane(slot, lane));
+        warp.set_lane(flow.d, lane, f(operands));
+    }
+}
+
+#[inline(never)]
+pub(crate) fn lane2(warp: &mut Warp, flow: &Flow, f: LaneFn2, mask: u32) {
+    for lane in lanes(mask) {
+        let operands = flow.s.map(|slot| warp.lane(slot, lane));
+        let (d, q) = f(operands);
+        warp.set_lane(flow.d, lane, d);
+        warp.set_lane(flow.q, lane, q);
+    }
+}
+
+/// A selection is poisoned by what it selects, and by its predicate.
+#[inline(never)]
+pub(crate) fn select_poison(warp: &mut Warp, flow: &Flow, mask: u32, choice: u32) {
+    let (a, from_a) = warp.poison.get(flow.s[0]);
+    let (b, from_b) = warp.poison.get(flow.s[1]);
+    let (c, from_c) = warp.poison.get(flow.s[2]);
+    let poisoned = ((a & choice) | (b & !choice) | c) & mask;
+    let origin = if a & choice & mask != 0 {
+        from_a
+    } else if b & !choice & mask != 0 {
+        from_b
+    } else {
+        from_c
+    };
+    warp.poison.set(flow.d, mask, poisoned, origin);
+}
+
+#[inline(never)]
+pub(crate) fn branch_poison(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    guard: u16,
+    active: u32,
+    pc: u32,
+) {
+    let slot = crate::code::SlotRef::new(crate::code::File::Predicate, guard & (GUARD_NOT - 1));
+    let (poisoned, origin) = warp.poison.get(slot);
+    if poisoned & active != 0 {
+        exec.uninitialised(
+            FindingKind::UninitialisedBranch,
+            pc,
+            origin,
+            block,
+            warp,
+            poisoned & active,
+            None,
+        );
+    }
+}
+
+/// Lanes of the running fragment that go on at the next instruction while others do something else.
+#[inline(always)]
+pub(crate) fn split_off(warp: &mut Warp, mask: u32) {
+    if mask != 0 {
+        warp.others.push(Fragment {
+            pc: warp.pc,
+            mask,
+            wait: Wait::Ready,
+        });
+    }
+}
+
+/// `brx.idx`.
+#[inline(never)]
+pub(crate) fn table(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &mut Warp,
+    inst: &Inst,
+    mask: u32,
+    pc: u32,
+) -> Result<(), Fatal> {
+    let targets = &exec.launch.program.tables[inst.x as usize];
+    let flow = exec.launch.program.flow[pc as usize];
+    let (poisoned, origin) = warp.poison.get(flow.s[0]);
+    if warp.tainted && poisoned & mask != 0 {
+        exec.uninitialised(
+            FindingKind::UninitialisedBranch,
+            pc,
+            origin,
+            block,
+            warp,
+            poisoned & mask,
+            None,
+        );
+    }
+    split_off(warp, warp.mask & !mask);
+    let mut pieces: Vec<Fragment> = Vec::new();
+    for lane in lanes(mask) {
+        let index = warp.r32[inst.a as usize].0[lane] as usize;
+        let Some(&target) = targets.get(index) else {
+            let message = format!(
+                "the jump table at {} has {} entries, and thread {:?} asks for entry {index}",
+                spoken(exec.launch.program, pc),
+                targets.len(),
+                exec.thread_of(warp, lane)
+            );
+            let seen = exec.plain(FindingKind::Trap, pc, block, warp, lane, message);
+            return exec.find(block, seen);
+        };
+        match pieces.iter_mut().find(|piece| piece.pc == target) {
+            Some(piece) => piece.mask |= 1 << lane,
+            None => pieces.push(Fragment {
+                pc: target,
+                mask: 1 << lane,
+                wait: Wait::Ready,
+            }),
+        }
+    }
+    if pieces.len() > 1 {
+        exec.divergent[pc as usize] += 1;
+    }
+    warp.others.append(&mut pieces);
+    warp.mask = 0;
+    Ok(())
+}
+
+/// Lanes end.
+#[inline(never)]
+pub(crate) fn exit(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, mask: u32) {
+    let _ = exec;
+    warp.live &= !mask;
+    warp.mask &= !mask;
+    block.live_threads -= mask.count_ones();
+    for lane in lanes(mask) {
+        let last = warp.last_barrier[lane];
+        if last != u32::MAX && !block.exited_after.iter().any(|(pc, _)| *pc == last) {
+            block
+                .exited_after
+                .push((last, warp.index * 32 + lane as u32));
+        }
+    }
+}
+
+/// Lanes arrive at a block barrier. The fragment is parked unless it only announces itself.
+#[inline(never)]
+pub(crate) fn arrive(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    x: usize,
+    mask: u32,
+    pc: u32,
+) -> Result<(), Fatal> {
+    let op = &exec.launch.program.barriers[x];
+    let lane = mask.trailing_zeros() as usize & 31;
+    let (poisoned, origin) = warp.poison.get(op.id);
+    if warp.tainted && poisoned & mask != 0 {
+        exec.uninitialised(
+            FindingKind::UninitialisedBranch,
+            pc,
+            origin,
+            block,
+            warp,
+            poisoned & mask,
+            None,
+        );
+    }
+    let id = warp.lane(op.id, lane) as u32;
+    let expected =
+        (op.count != crate::code::SlotRef::NONE).then(|| warp.lane(op.count, lane) as u32);
+    let wrong = id as usize >= block.barriers.len()
+        || expected.is_some_and(|count| count == 0 || count % 32 != 0);
+    if wrong {
+        let message = format!(
+            "{} names barrier {id} with {expected:?} threads; a block has barriers 0 to 15, and counts are multiples of 32",
+            spoken(exec.launch.program, pc)
+        );
+        let seen = exec.plain(FindingKind::Trap, pc, block, warp, lane, message);
+        return exec.find(block, seen);
+    }
+    let barrier = &mut block.barriers[id as usize];
+    if barrier.arrived == 0 {
+        barrier.first_thread = warp.index * 32 + lane as u32;
+        barrier.first_pc = Some(pc);
+        barrier.all = true;
+    } else if barrier.first_pc != Some(pc) && barrier.other.is_none() {
+        barrier.other = Some((pc, warp.index * 32 + lane as u32));
+    }
+    barrier.arrived += mask.count_ones();
+    if expected.is_some() {
+        barrier.expected = expected;
+    }
+    if let Some(reduce) = &op.reduce {
+        let votes = warp.predicate(reduce.a, reduce.negated) & mask;
+        barrier.voted = true;
+        barrier.all &= votes == mask;
+        barrier.any |= votes != 0;
+        barrier.count += votes.count_ones();
+    }
+    for lane in lanes(mask) {
+        warp.last_barrier[lane] = pc;
+    }
+    if !op.arrive {
+        super::interpret::park_at(warp, pc, Wait::Block { barrier: id as u8 });
+    }
+    Ok(())
+}
+
+/// The result a barrier's reduction gives to the lanes of a fragment that waited at `pc`.
+pub(crate) fn reduced(
+    exec: &Exec<'_>,
+    warp: &mut Warp,
+    fragment: Fragment,
+    all: bool,
+    any: bool,
+    count: u32,
+) {
+    let inst = &exec.launch.program.code[fragment.pc as usize];
+    let Some(reduce) = exec.launch.program.barriers[inst.x as usize].reduce else {
+        return;
+    };
+    let value = match reduce.kind {
+        ReduceKind::And => u64::from(all),
+        ReduceKind::Or => u64::from(any),
+        ReduceKind::Count => u64::from(count),
+    };
+    for lane in lanes(fragment.mask) {
+        warp.set_lane(reduce.d, lane, value);
+    }
+    if warp.tainted {
+        warp.poison.set(reduce.d, fragment.mask, 0, 0);
+    }
+}

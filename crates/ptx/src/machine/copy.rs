@@ -1,0 +1,200 @@
+//! Asynchronous copies: the data land when the thread waits for them, and until then the bytes are poisoned, so that
+//! a missing or early wait is found.
+
+use super::access::{Want, address_poison, addresses, global_bounds, lanes, out_of_bounds};
+use super::block::Shared;
+use super::exec::{Exec, Fatal, Track};
+use super::warp::{PendingCopy, Warp};
+use crate::code::{MemSpace, MemoryOp, SlotRef};
+use crate::memory::window;
+use crate::report::{Access, FindingKind, Space};
+use crate::sync::Accessor;
+
+/// Starts the copies of a mask's lanes.
+#[inline(never)]
+pub(crate) fn issue(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    x: usize,
+    mask: u32,
+    pc: u32,
+) -> Result<(), Fatal> {
+    let launch = exec.launch;
+    let op = &launch.program.copies[x];
+    if warp.tainted {
+        address_poison(exec, block, warp, op.shared, mask, pc);
+        address_poison(exec, block, warp, op.global, mask, pc);
+    }
+    let mut to = addresses(warp, op.shared, op.shared_offset);
+    for address in &mut to {
+        if window::of(*address) == window::SHARED {
+            *address -= window::SHARED;
+        }
+    }
+    let from = addresses(warp, op.global, op.global_offset);
+    cost(exec, x, mask, pc, &from, &to, op.bytes);
+    for lane in lanes(mask) {
+        let bytes = u64::from(op.bytes);
+        let (target, source) = (to[lane], from[lane]);
+        if target > u64::from(block.bytes) || u64::from(block.bytes) - target < bytes {
+            let access = Access {
+                space: Space::Shared,
+                buffer: None,
+                pointer: target,
+                offset: target as i64,
+                buffer_bytes: Some(u64::from(block.bytes)),
+                bytes: op.bytes,
+            };
+            return out_of_bounds(exec, block, warp, lane, access, Want::Store, pc);
+        }
+        if (target | source) & (bytes - 1) != 0 {
+            let space = if target & (bytes - 1) != 0 {
+                "shared"
+            } else {
+                "global"
+            };
+            let message = format!(
+                "thread {:?} copies {bytes} bytes asynchronously at {}, and the {space} address is not a multiple of {bytes}",
+                exec.thread_of(warp, lane),
+                crate::check::spoken(launch.program, pc)
+            );
+            let mut seen = exec.plain(FindingKind::Misaligned, pc, block, warp, lane, message);
+            seen.access = Some(exec.shared_access(target as u32, op.bytes));
+            return exec.find(block, seen);
+        }
+        let ignored = op.ignore != SlotRef::NONE && warp.lane(op.ignore, lane) == 1;
+        let wanted = match op.source_bytes.get() {
+            _ if ignored => 0,
+            Some(_) => (warp.lane(op.source_bytes, lane) as u32).min(op.bytes),
+            None => op.bytes,
+        };
+        let mut copy = PendingCopy {
+            lane: lane as u8,
+            group: warp.copy_groups[lane],
+            shared: target as u32,
+            bytes: op.bytes as u8,
+            data: [0; 16],
+            valid: u16::MAX,
+            pc,
+        };
+        if wanted > 0 {
+            let index = launch
+                .tracks
+                .partition_point(|track| track.allocation.base() <= source)
+                .wrapping_sub(1);
+            let Some(track) = launch.tracks.get(index).filter(|track| {
+                let offset = source - track.allocation.base();
+                offset < track.allocation.bytes()
+                    && track.allocation.bytes() - offset >= u64::from(wanted)
+            }) else {
+                let shape = read_of(op.bytes);
+                return global_bounds(exec, block, warp, &shape, lane, pc, Want::Load, source);
+            };
+            let offset = source - track.allocation.base();
+            track
+                .allocation
+                .read(offset, &mut copy.data[..wanted as usize]);
+            Track::touch(&track.read, offset, u64::from(wanted));
+            for byte in 0..wanted {
+                if !track.allocation.is_valid(offset + u64::from(byte), 1) {
+                    copy.valid &= !(1 << byte);
+                }
+            }
+        }
+        // The old content is gone and the new one not there yet.
+        block.set_valid(target as u32, op.bytes, false);
+        note_write(exec, block, warp, &copy);
+        warp.copies.push(copy);
+    }
+    Ok(())
+}
+
+/// A load of the copy's size, for the finding.
+fn read_of(bytes: u32) -> MemoryOp {
+    MemoryOp {
+        space: MemSpace::Global,
+        element: bytes,
+        count: 1,
+        regs: [SlotRef::NONE; 8],
+        address: SlotRef::NONE,
+        offset: 0,
+        signed: false,
+        keep: 64,
+        ordered: false,
+        atomic: None,
+        stack_of_call: false,
+    }
+}
+
+fn cost(
+    exec: &mut Exec<'_>,
+    x: usize,
+    mask: u32,
+    pc: u32,
+    from: &[u64; 32],
+    to: &[u64; 32],
+    bytes: u32,
+) {
+    let base = exec.launch.program.memory.len();
+    let moved = &mut exec.moved[pc as usize];
+    let global = &mut exec.patterns[base + 2 * x];
+    global.observe(mask, from, bytes, false);
+    moved.sectors += u64::from(global.cost.sectors);
+    moved.sectors_ideal += u64::from(global.cost.sectors_ideal);
+    moved.bytes += u64::from(global.cost.bytes);
+    let shared = &mut exec.patterns[base + 2 * x + 1];
+    shared.observe(mask, to, bytes, true);
+    moved.wavefronts += u64::from(shared.cost.wavefronts);
+    moved.wavefronts_ideal += u64::from(shared.cost.wavefronts_ideal);
+    moved.shared_bytes += u64::from(mask.count_ones() * bytes);
+}
+
+fn note_write(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, copy: &PendingCopy) {
+    let by = Accessor {
+        warp: warp.index,
+        synced: warp.synced,
+        pc: copy.pc,
+    };
+    let bytes = u32::from(copy.bytes);
+    let conflict = block
+        .shadow
+        .as_mut()
+        .and_then(|shadow| shadow.write(copy.lane as usize, copy.shared, bytes, false, by));
+    if let Some(conflict) = conflict {
+        exec.shared_race(conflict, copy.pc, copy.shared, bytes, true, block, warp);
+    }
+}
+
+/// Closes the group of the lanes' copies so far.
+pub(crate) fn commit(warp: &mut Warp, mask: u32) {
+    for lane in lanes(mask) {
+        warp.copy_groups[lane] += 1;
+    }
+}
+
+/// Lands all but the newest `keep` groups of the lanes; `u32::MAX` lands everything.
+#[inline(never)]
+pub(crate) fn wait(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, keep: u32, mask: u32) {
+    let groups = warp.copy_groups;
+    let (landing, flying): (Vec<_>, Vec<_>) = std::mem::take(&mut warp.copies)
+        .into_iter()
+        .partition(|copy| {
+            mask >> copy.lane & 1 == 1
+                && (keep == u32::MAX
+                    || copy.group.saturating_add(keep) < groups[copy.lane as usize])
+        });
+    warp.copies = flying;
+    for copy in landing {
+        note_write(exec, block, warp, &copy);
+        for byte in 0..u32::from(copy.bytes) {
+            let at = copy.shared + byte;
+            let word = &mut block.words[(at / 4) as usize];
+            let shift = 8 * (at % 4);
+            *word = *word & !(0xff << shift) | u32::from(copy.data[byte as usize]) << shift;
+            if copy.valid >> byte & 1 == 1 {
+                block.set_valid(at, 1, true);
+            }
+        }
+    }
+}

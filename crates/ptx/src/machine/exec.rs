@@ -1,0 +1,446 @@
+//! What one host thread needs to run blocks of a launch, and what it learns on the way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use super::block::Shared;
+use super::pattern::Pattern;
+use super::warp::{FULL, Warp};
+use crate::check::{Findings, Observation, buffer_name, outcome_of, spoken};
+use crate::code::{File, Program};
+use crate::config::Checks;
+use crate::memory::{Allocation, Memory};
+use crate::report::{Access, FindingKind, Outcome, Party, Space};
+
+/// How often an instruction was issued, and for how many lanes in total.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Issued {
+    pub(crate) warps: u64,
+    pub(crate) lanes: u64,
+}
+
+/// Memory costs of one instruction.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Moved {
+    pub(crate) sectors: u64,
+    pub(crate) sectors_ideal: u64,
+    pub(crate) bytes: u64,
+    pub(crate) wavefronts: u64,
+    pub(crate) wavefronts_ideal: u64,
+    pub(crate) lane_bytes: u64,
+    /// Shared-memory side of generic accesses and copies: bytes per lane went there.
+    pub(crate) shared_bytes: u64,
+    pub(crate) local_bytes: u64,
+}
+
+/// What all blocks of a launch share and nobody changes.
+pub(crate) struct Launch<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) kernel: &'a str,
+    pub(crate) memory: &'a Memory,
+    pub(crate) params: &'a [u8],
+    /// The parameter block as words, for fast broadcasts.
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: u32,
+    pub(crate) dynamic_shared: u32,
+    pub(crate) checks: Checks,
+    pub(crate) budget: u64,
+    /// Thread instructions of finished slices, all host threads together.
+    pub(crate) spent: AtomicU64,
+    /// The lowest block that ended the launch; blocks above it need not run.
+    pub(crate) stopped_at: AtomicU64,
+    /// Issue-to-issue cycles per instruction, for the critical path.
+    pub(crate) stalls: &'a [u32],
+    /// Per allocation: footprints and cross-block shadows, made at first use.
+    pub(crate) tracks: Vec<Track>,
+    /// Addresses of the module's variables.
+    pub(crate) variables: &'a [u64],
+    pub(crate) multiprocessors: u32,
+    pub(crate) printed_limit: usize,
+}
+
+/// What a launch did to one allocation.
+#[derive(Debug)]
+pub(crate) struct Track {
+    pub(crate) allocation: Arc<Allocation>,
+    /// A bit per sector read, and per sector written.
+    pub(crate) read: Box<[AtomicU32]>,
+    pub(crate) written: Box<[AtomicU32]>,
+    /// Last writing block plus one per word; made when the launch first writes here.
+    pub(crate) writers: std::sync::OnceLock<Box<[AtomicU32]>>,
+}
+
+/// A word that several blocks wrote disjoint bytes of: not followed further.
+pub(crate) const SEVERAL: u32 = u32::MAX >> 4;
+
+impl Track {
+    pub(crate) fn new(allocation: &Arc<Allocation>) -> Self {
+        let sectors = allocation.bytes().div_ceil(32);
+        let bits = || {
+            (0..sectors.div_ceil(32))
+                .map(|_| AtomicU32::new(0))
+                .collect()
+        };
+        Self {
+            allocation: Arc::clone(allocation),
+            read: bits(),
+            written: bits(),
+            writers: std::sync::OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn writers(&self) -> &[AtomicU32] {
+        self.writers.get_or_init(|| {
+            (0..self.allocation.words().len())
+                .map(|_| AtomicU32::new(0))
+                .collect()
+        })
+    }
+
+    /// Marks the sectors of a byte range.
+    #[inline(always)]
+    pub(crate) fn touch(bits: &[AtomicU32], offset: u64, bytes: u64) {
+        let mut sector = offset / 32;
+        let last = (offset + bytes - 1) / 32;
+        while sector <= last {
+            let cell = &bits[(sector / 32) as usize];
+            let shift = sector % 32;
+            let step = (32 - shift).min(last - sector + 1);
+            let mask = (((1u64 << step) - 1) as u32) << shift;
+            if cell.load(Relaxed) & mask != mask {
+                cell.fetch_or(mask, Relaxed);
+            }
+            sector += step;
+        }
+    }
+}
+
+/// The launch cannot go on in this block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fatal;
+
+/// One host thread's share of a launch.
+pub(crate) struct Exec<'a> {
+    pub(crate) launch: &'a Launch<'a>,
+    pub(crate) issued: Vec<Issued>,
+    pub(crate) moved: Vec<Moved>,
+    pub(crate) divergent: Vec<u64>,
+    pub(crate) patterns: Vec<Pattern>,
+    pub(crate) findings: Findings,
+    pub(crate) outcome: Option<(u64, Outcome)>,
+    pub(crate) printed: Vec<(u64, String)>,
+    pub(crate) printed_bytes: usize,
+    pub(crate) cycles_max: u64,
+    pub(crate) cycles_sum: u64,
+    /// A clock for `%clock`: instructions issued so far in the block.
+    pub(crate) clock: u64,
+}
+
+impl<'a> Exec<'a> {
+    pub(crate) fn new(launch: &'a Launch<'a>, findings: usize) -> Self {
+        let code = launch.program.code.len();
+        Self {
+            launch,
+            issued: vec![Issued::default(); code],
+            moved: vec![Moved::default(); code],
+            divergent: vec![0; code],
+            patterns: vec![
+                Pattern::default();
+                launch.program.memory.len() + launch.program.copies.len() * 2
+            ],
+            findings: Findings::new(findings),
+            outcome: None,
+            printed: Vec::new(),
+            printed_bytes: 0,
+            cycles_max: 0,
+            cycles_sum: 0,
+            clock: 0,
+        }
+    }
+
+    pub(crate) fn thread_of(&self, warp: &Warp, lane: usize) -> [u32; 3] {
+        self.thread_at(warp.index * 32 + lane as u32)
+    }
+
+    pub(crate) fn thread_at(&self, linear: u32) -> [u32; 3] {
+        let [x, y, _] = self.launch.block;
+        [linear % x, linear / x % y, linear / (x * y)]
+    }
+
+    /// Records an observation; tells whether the launch ends here.
+    pub(crate) fn find(&mut self, block: &Shared, seen: Observation) -> Result<(), Fatal> {
+        let outcome = outcome_of(seen.kind);
+        self.findings
+            .add(self.launch.program, self.launch.kernel, block.index, seen);
+        match outcome {
+            Some(outcome) => {
+                self.stop(block.index, outcome);
+                Err(Fatal)
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn stop(&mut self, block: u64, outcome: Outcome) {
+        if self.outcome.as_ref().is_none_or(|(at, _)| block < *at) {
+            self.outcome = Some((block, outcome));
+        }
+        self.launch.stopped_at.fetch_min(block, Relaxed);
+    }
+
+    /// An observation without access or other party.
+    pub(crate) fn plain(
+        &self,
+        kind: FindingKind,
+        pc: u32,
+        block: &Shared,
+        warp: &Warp,
+        lane: usize,
+        message: String,
+    ) -> Observation {
+        Observation {
+            kind,
+            pc,
+            block: block.coordinates,
+            thread: self.thread_of(warp, lane),
+            access: None,
+            other: None,
+            waits: Vec::new(),
+            message,
+        }
+    }
+
+    /// Poison decides an address, a branch or a stored value.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn uninitialised(
+        &mut self,
+        kind: FindingKind,
+        pc: u32,
+        origin: u32,
+        block: &Shared,
+        warp: &Warp,
+        poisoned: u32,
+        access: Option<Access>,
+    ) {
+        // The finding stands at the load that brought the value in, where the cause is.
+        if self.findings.repeat(self.launch.program, kind, origin) {
+            return;
+        }
+        let program = self.launch.program;
+        let lane = poisoned.trailing_zeros() as usize & 31;
+        let cause = spoken(program, origin);
+        let message = match kind {
+            FindingKind::UninitialisedStore => format!(
+                "the value read at {cause} was never initialised, and what is computed from it is stored to {} at {}; \
+                 initialise it, or do not use what lies past the valid range",
+                access
+                    .as_ref()
+                    .map_or_else(|| "global memory".into(), buffer_name),
+                spoken(program, pc)
+            ),
+            FindingKind::UninitialisedAddress => format!(
+                "the value read at {cause} was never initialised, and it decides an address at {}",
+                spoken(program, pc)
+            ),
+            _ => format!(
+                "the value read at {cause} was never initialised, and it decides a branch at {}",
+                spoken(program, pc)
+            ),
+        };
+        let mut seen = self.plain(kind, origin, block, warp, lane, message);
+        seen.access = access;
+        // None of these kinds is fatal.
+        let _ = self.find(block, seen);
+    }
+
+    /// Fills a warp's constant slots and clears everything else.
+    pub(crate) fn start_warp(&self, warp: &mut Warp, block: &Shared, index: u32) {
+        let program = self.launch.program;
+        let threads = self.launch.block.iter().product::<u32>();
+        let here = (threads - index * 32).min(32);
+        let live = if here == 32 { FULL } else { (1 << here) - 1 };
+        warp.index = index;
+        warp.pc = 0;
+        warp.mask = live;
+        warp.live = live;
+        warp.others.clear();
+        warp.spins = 0;
+        warp.hold = 0;
+        warp.cycles = 0;
+        warp.synced = 0;
+        warp.local_valid.fill(0);
+        warp.last_barrier = [u32::MAX; 32];
+        warp.copies.clear();
+        warp.copy_groups = [0; 32];
+        warp.poison.clear();
+        warp.tainted = !program.undefined.is_empty();
+        for slot in &program.undefined {
+            warp.poison.set(*slot, FULL, FULL, 0);
+        }
+        for (slot, special) in &program.specials {
+            for lane in 0..32 {
+                let value = self.special(*special, block, index * 32 + lane as u32);
+                warp.set_lane(*slot, lane, value);
+            }
+        }
+    }
+
+    /// A warp with its constants in place, to be started for each block.
+    pub(crate) fn new_warp(&self) -> Warp {
+        use super::warp::{Lanes32, Lanes64, Poison};
+        let program = self.launch.program;
+        let mut warp = Warp {
+            r32: vec![Lanes32([0; 32]); program.slots[0]],
+            r64: vec![Lanes64([0; 32]); program.slots[1]],
+            p: vec![0; program.slots[2]],
+            poison: Poison::new(program.slots),
+            tainted: false,
+            pc: 0,
+            mask: 0,
+            others: Vec::new(),
+            live: 0,
+            spins: 0,
+            hold: 0,
+            cycles: 0,
+            synced: 0,
+            index: 0,
+            local: vec![u32::MAX; program.local_bytes as usize / 4 * 32],
+            local_valid: vec![0; program.local_bytes as usize],
+            last_barrier: [u32::MAX; 32],
+            copies: Vec::new(),
+            copy_groups: [0; 32],
+        };
+        let broadcast = |warp: &mut Warp, slot: crate::code::SlotRef, bits: u64| match slot.get() {
+            Some((File::R32, slot)) => warp.r32[slot].0 = [bits as u32; 32],
+            Some((File::R64, slot)) => warp.r64[slot].0 = [bits; 32],
+            Some((File::Predicate, slot)) => warp.p[slot] = 0u32.wrapping_sub((bits & 1) as u32),
+            None => {}
+        };
+        for (slot, bits) in &program.constants {
+            broadcast(&mut warp, *slot, *bits);
+        }
+        for (slot, variable, offset) in &program.addresses {
+            broadcast(
+                &mut warp,
+                *slot,
+                self.launch.variables[*variable].wrapping_add_signed(*offset),
+            );
+        }
+        warp
+    }
+
+    fn special(&self, special: crate::code::Special, block: &Shared, thread: u32) -> u64 {
+        use crate::code::{LaneMask, Special};
+        let lane = thread % 32;
+        let axis = |values: [u32; 3], axis: u8| values.get(axis as usize).copied().unwrap_or(0);
+        u64::from(match special {
+            Special::Tid(a) => axis(self.thread_at(thread), a),
+            Special::Ntid(a) => axis(self.launch.block, a),
+            Special::Ctaid(a) => axis(block.coordinates, a),
+            Special::Nctaid(a) => axis(self.launch.grid, a),
+            Special::LaneId => lane,
+            Special::WarpId => thread / 32,
+            Special::NWarpId => self.launch.block.iter().product::<u32>().div_ceil(32),
+            Special::SmId => (block.index % u64::from(self.launch.multiprocessors.max(1))) as u32,
+            Special::NSmId => self.launch.multiprocessors,
+            Special::GridId | Special::Env => 0,
+            Special::LaneMask(LaneMask::Eq) => 1 << lane,
+            Special::LaneMask(LaneMask::Lt) => (1 << lane) - 1,
+            Special::LaneMask(LaneMask::Le) => FULL >> (31 - lane),
+            Special::LaneMask(LaneMask::Gt) => !(FULL >> (31 - lane)),
+            Special::LaneMask(LaneMask::Ge) => !((1 << lane) - 1),
+            Special::DynamicShared => self.launch.dynamic_shared,
+            Special::TotalShared => self.launch.shared_bytes,
+        })
+    }
+
+    /// A race in shared memory, in words.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn shared_race(
+        &mut self,
+        conflict: crate::sync::Conflict,
+        pc: u32,
+        offset: u32,
+        bytes: u32,
+        wrote: bool,
+        block: &Shared,
+        warp: &Warp,
+    ) {
+        let kind = if conflict.same_warp {
+            FindingKind::WarpRace
+        } else {
+            FindingKind::SharedRace
+        };
+        let program = self.launch.program;
+        if self.findings.repeat(program, kind, pc) {
+            return;
+        }
+        let access = self.shared_access(offset, bytes);
+        let does = if wrote { "writes" } else { "reads" };
+        let did = if conflict.other_wrote {
+            "wrote"
+        } else {
+            "read"
+        };
+        let who = match conflict.other {
+            Some(thread) => format!("thread {:?}", self.thread_at(thread)),
+            None => "other threads".into(),
+        };
+        let fix = if conflict.same_warp {
+            "put __syncwarp() between the two"
+        } else {
+            "put __syncthreads() between the two"
+        };
+        let message = format!(
+            "thread {:?} {does} byte {} of {} at {}, which {who} {did} at {} with nothing in between to order them; {fix}",
+            self.thread_of(warp, conflict.lane),
+            access.offset,
+            buffer_name(&access),
+            spoken(program, pc),
+            spoken(program, conflict.other_pc),
+        );
+        let mut seen = self.plain(kind, pc, block, warp, conflict.lane, message);
+        seen.access = Some(access);
+        seen.other = Some(Party {
+            block: block.coordinates,
+            thread: conflict.other.map(|thread| self.thread_at(thread)),
+            location: Some(crate::check::location(program, conflict.other_pc)),
+            wrote: conflict.other_wrote,
+        });
+        let _ = self.find(block, seen);
+    }
+
+    /// A place in shared memory, by the variable that holds it.
+    pub(crate) fn shared_access(&self, offset: u32, bytes: u32) -> Access {
+        let holder = self
+            .launch
+            .program
+            .shared_names
+            .iter()
+            .find(|(start, size, _)| {
+                offset >= *start && (*size == u32::MAX || offset - start < *size)
+            });
+        let start = holder.map_or(0, |(start, ..)| *start);
+        Access {
+            space: Space::Shared,
+            buffer: holder.map(|(.., name)| name.clone()),
+            pointer: u64::from(offset),
+            offset: i64::from(offset - start),
+            buffer_bytes: holder.map(|(start, size, _)| {
+                u64::from(if *size == u32::MAX {
+                    self.launch.shared_bytes - start
+                } else {
+                    *size
+                })
+            }),
+            bytes,
+        }
+    }
+
+    pub(crate) fn full_checks(&self) -> bool {
+        self.launch.checks == Checks::Full
+    }
+}

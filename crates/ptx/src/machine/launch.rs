@@ -1,0 +1,519 @@
+//! A launch from its first block to its report: which blocks run when, on which host thread, and what is added up.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::block::{Barrier, Shared};
+use super::control;
+use super::exec::{Exec, Launch};
+use super::interpret::Stop;
+use super::tally;
+use super::warp::{Wait, Warp};
+use crate::check::{Findings, Observation, spoken};
+use crate::config::{Checks, LaunchConfig, Schedule};
+use crate::report::{FindingKind, LaunchReport, Outcome};
+use crate::simd::{self, Isa};
+use crate::sync::Shadow;
+
+/// Instructions a warp runs before its neighbours get a turn.
+const SLICE: u64 = 1 << 15;
+/// Turns a block gets before the other resident blocks do, where blocks can wait for each other.
+const TURNS: u32 = 4;
+
+/// A block on its way.
+struct Block {
+    shared: Shared,
+    warps: Vec<Warp>,
+    started: bool,
+}
+
+/// How a turn of a block ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Done,
+    /// It could go on, but others should.
+    Yield,
+    Fatal,
+}
+
+/// A small generator for seeded schedules.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % below.max(1)
+    }
+}
+
+fn new_block(exec: &Exec<'_>) -> Block {
+    let launch = exec.launch;
+    let bytes = launch.shared_bytes as usize;
+    let shared = Shared {
+        index: 0,
+        coordinates: [0; 3],
+        words: vec![u32::MAX; bytes.div_ceil(4) + 1],
+        valid: vec![0; bytes.div_ceil(32) + 1],
+        invalid: launch.shared_bytes,
+        bytes: launch.shared_bytes,
+        shadow: (launch.checks == Checks::Full && bytes > 0)
+            .then(|| Shadow::new(bytes, launch.program.shared_grain)),
+        barriers: Default::default(),
+        live_threads: 0,
+        exited_after: Vec::new(),
+        printed: String::new(),
+    };
+    let warps = launch.block.iter().product::<u32>().div_ceil(32);
+    Block {
+        shared,
+        warps: (0..warps).map(|_| exec.new_warp()).collect(),
+        started: false,
+    }
+}
+
+fn start(exec: &Exec<'_>, block: &mut Block, index: u64) {
+    let [x, y, _] = exec.launch.grid.map(u64::from);
+    let shared = &mut block.shared;
+    shared.index = index;
+    shared.coordinates = [
+        (index % x) as u32,
+        (index / x % y) as u32,
+        (index / (x * y)) as u32,
+    ];
+    shared.words.fill(u32::MAX);
+    shared.valid.fill(0);
+    shared.invalid = shared.bytes;
+    if let Some(shadow) = &mut shared.shadow {
+        shadow.clear();
+    }
+    shared.barriers = Default::default();
+    shared.live_threads = exec.launch.block.iter().product();
+    shared.exited_after.clear();
+    shared.printed.clear();
+    for (warp, state) in block.warps.iter_mut().enumerate() {
+        exec.start_warp(state, shared, warp as u32);
+    }
+    block.started = true;
+}
+
+/// Lets every warp of a block run in turn until the block is done or has had its share.
+fn turn(
+    exec: &mut Exec<'_>,
+    block: &mut Block,
+    isa: Isa,
+    turns: u32,
+    dice: &mut Option<Dice>,
+) -> Turn {
+    let mut order: Vec<usize> = (0..block.warps.len()).collect();
+    for _ in 0..turns {
+        if exec.launch.stopped_at.load(Relaxed) < block.shared.index {
+            return Turn::Fatal;
+        }
+        if let Some(dice) = dice {
+            for i in (1..order.len()).rev() {
+                order.swap(i, dice.roll(i as u64 + 1) as usize);
+            }
+        }
+        let mut moved = false;
+        let mut live = false;
+        for &w in &order {
+            let warp = &mut block.warps[w];
+            if warp.live == 0 {
+                continue;
+            }
+            let slice = dice.as_mut().map_or(SLICE, |dice| 1 + dice.roll(200));
+            let mut left = slice;
+            let lanes = u64::from(warp.live.count_ones());
+            let stop = simd::run(isa, exec, &mut block.shared, warp, &mut left);
+            let executed = slice - left;
+            exec.clock += executed;
+            moved |= executed > 0;
+            live |= warp.live != 0;
+            match stop {
+                Stop::Fatal => return Turn::Fatal,
+                Stop::Done | Stop::Waiting | Stop::Slice => {}
+            }
+            if stop == Stop::Slice && exec.launch.budget != u64::MAX || executed >= SLICE {
+                let spent =
+                    exec.launch.spent.fetch_add(executed * lanes, Relaxed) + executed * lanes;
+                if spent > exec.launch.budget {
+                    budget_exhausted(exec, block, w);
+                    return Turn::Fatal;
+                }
+            } else {
+                exec.launch.spent.fetch_add(executed * lanes, Relaxed);
+            }
+        }
+        if !live {
+            finish(exec, block);
+            return Turn::Done;
+        }
+        let released = release_barriers(exec, block);
+        if !moved && !released {
+            let freed = block
+                .warps
+                .iter_mut()
+                .fold(false, |any, warp| warp.release_warp_waits() | any);
+            if !freed {
+                deadlock(exec, block);
+                return Turn::Fatal;
+            }
+        }
+    }
+    Turn::Yield
+}
+
+fn finish(exec: &mut Exec<'_>, block: &mut Block) {
+    let cycles = block
+        .warps
+        .iter()
+        .map(|warp| warp.cycles)
+        .max()
+        .unwrap_or(0);
+    exec.cycles_max = exec.cycles_max.max(cycles);
+    exec.cycles_sum += cycles;
+    if !block.shared.printed.is_empty() && exec.printed_bytes < exec.launch.printed_limit {
+        exec.printed_bytes += block.shared.printed.len();
+        exec.printed.push((
+            block.shared.index,
+            std::mem::take(&mut block.shared.printed),
+        ));
+    }
+    block.started = false;
+}
+
+/// Opens every barrier at which all expected threads have arrived.
+fn release_barriers(exec: &mut Exec<'_>, block: &mut Block) -> bool {
+    let mut released = false;
+    for id in 0..block.shared.barriers.len() {
+        let barrier = &block.shared.barriers[id];
+        let expected = barrier.expected.unwrap_or(block.shared.live_threads);
+        if barrier.arrived == 0 || barrier.arrived < expected {
+            continue;
+        }
+        let barrier = std::mem::take(&mut block.shared.barriers[id]);
+        released = true;
+        judge_barrier(exec, block, id, &barrier);
+        if let Some(shadow) = &mut block.shared.shadow {
+            shadow.block_barrier();
+        }
+        let slowest = block
+            .warps
+            .iter()
+            .filter(|warp| warp.live != 0)
+            .map(|warp| warp.cycles)
+            .max()
+            .unwrap_or(0);
+        for warp in &mut block.warps {
+            let mut woken = false;
+            for index in 0..warp.others.len() {
+                let fragment = warp.others[index];
+                if fragment.wait == (Wait::Block { barrier: id as u8 }) {
+                    if barrier.voted {
+                        control::reduced(
+                            exec,
+                            warp,
+                            fragment,
+                            barrier.all,
+                            barrier.any,
+                            barrier.count,
+                        );
+                    }
+                    let fragment = &mut warp.others[index];
+                    fragment.wait = Wait::Ready;
+                    fragment.pc += 1;
+                    woken = true;
+                }
+            }
+            if woken {
+                warp.cycles = slowest;
+                warp.tainted = warp.tainted && warp.poison.any();
+            }
+        }
+    }
+    released
+}
+
+/// A barrier that only worked by accident is a finding.
+fn judge_barrier(exec: &mut Exec<'_>, block: &Block, id: usize, barrier: &Barrier) {
+    let Some(pc) = barrier.first_pc else { return };
+    // Barriers that name their number of threads are meant for parts of a block, met from different places.
+    if barrier.expected.is_some() {
+        return;
+    }
+    let program = exec.launch.program;
+    let left = block
+        .shared
+        .exited_after
+        .iter()
+        .find(|(last, _)| *last == pc);
+    let (thread, text) = match (barrier.other, left) {
+        (Some((other_pc, thread)), _) => (
+            thread,
+            format!(
+                "thread {:?} waits at the barrier of {} while thread {:?} waits at the one of {}: every thread of a \
+                 block must reach the same __syncthreads() the same number of times",
+                exec.thread_at(barrier.first_thread),
+                spoken(program, pc),
+                exec.thread_at(thread),
+                spoken(program, other_pc),
+            ),
+        ),
+        (None, Some((_, thread))) => (
+            barrier.first_thread,
+            format!(
+                "thread {:?} waits again at the barrier of {}, which thread {:?} has left for good: every thread of a \
+                 block must reach the same __syncthreads() the same number of times",
+                exec.thread_at(barrier.first_thread),
+                spoken(program, pc),
+                exec.thread_at(*thread),
+            ),
+        ),
+        (None, None) => return,
+    };
+    let waits = waits(exec, block);
+    let seen = Observation {
+        kind: FindingKind::DivergentBarrier,
+        pc,
+        block: block.shared.coordinates,
+        thread: exec.thread_at(thread),
+        access: None,
+        other: None,
+        waits,
+        message: text,
+    };
+    let _ = (id, exec.find(&block.shared, seen));
+}
+
+/// Who waits where.
+fn waits(exec: &Exec<'_>, block: &Block) -> Vec<crate::report::Wait> {
+    let mut list: Vec<(u32, String, u32, u32)> = Vec::new();
+    for warp in &block.warps {
+        for fragment in &warp.others {
+            let awaits = match fragment.wait {
+                Wait::Ready => continue,
+                Wait::Warp { members, .. } => format!("lanes {members:#x} of its warp"),
+                Wait::Block { barrier } => format!("barrier {barrier}"),
+            };
+            let thread = warp.index * 32 + fragment.mask.trailing_zeros();
+            match list
+                .iter_mut()
+                .find(|(pc, text, ..)| *pc == fragment.pc && *text == awaits)
+            {
+                Some((.., count)) => *count += fragment.mask.count_ones(),
+                None => list.push((fragment.pc, awaits, thread, fragment.mask.count_ones())),
+            }
+        }
+    }
+    list.into_iter()
+        .take(8)
+        .map(|(pc, awaits, thread, threads)| crate::report::Wait {
+            thread: exec.thread_at(thread),
+            threads,
+            location: crate::check::location(exec.launch.program, pc),
+            awaits,
+        })
+        .collect()
+}
+
+fn deadlock(exec: &mut Exec<'_>, block: &Block) {
+    let stuck = block.warps.iter().find_map(|warp| {
+        let fragment = warp
+            .others
+            .iter()
+            .find(|fragment| fragment.wait != Wait::Ready)?;
+        Some((
+            warp.index * 32 + fragment.mask.trailing_zeros(),
+            fragment.pc,
+        ))
+    });
+    let Some((thread, pc)) = stuck else { return };
+    let waits = waits(exec, block);
+    let list: Vec<String> = waits
+        .iter()
+        .map(|wait| {
+            let line = wait.location.line.unwrap_or(wait.location.ptx_line);
+            format!(
+                "{} threads from {:?} on wait for {} at line {line}",
+                wait.threads, wait.thread, wait.awaits
+            )
+        })
+        .collect();
+    let message = format!("no thread of the block can go on: {}", list.join("; "));
+    let seen = Observation {
+        kind: FindingKind::Deadlock,
+        pc,
+        block: block.shared.coordinates,
+        thread: exec.thread_at(thread),
+        access: None,
+        other: None,
+        waits,
+        message,
+    };
+    let _ = exec.find(&block.shared, seen);
+}
+
+fn budget_exhausted(exec: &mut Exec<'_>, block: &Block, warp: usize) {
+    let state = &block.warps[warp];
+    let lane = state.mask.trailing_zeros() as usize & 31;
+    let pc = state.pc.min(exec.launch.program.code.len() as u32 - 1);
+    let message = format!(
+        "the launch used up its budget of {} thread instructions; thread {:?} is at {}, which it may never leave",
+        exec.launch.budget,
+        exec.thread_of(state, lane),
+        spoken(exec.launch.program, pc),
+    );
+    let seen = exec.plain(
+        FindingKind::BudgetExhausted,
+        pc,
+        &block.shared,
+        state,
+        lane,
+        message,
+    );
+    let _ = exec.find(&block.shared, seen);
+}
+
+/// Runs all blocks one after another on this thread, several resident at a time where they can wait for each other.
+fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, blocks: u64, isa: Isa) {
+    let communicate = exec.launch.program.blocks_communicate || config.cooperative;
+    let mut dice = match config.schedule {
+        Schedule::Serial => None,
+        Schedule::Seeded(seed) => Some(Dice(seed)),
+    };
+    let mut order: Vec<u64> = (0..blocks).collect();
+    if let Some(dice) = &mut dice {
+        for i in (1..order.len()).rev() {
+            order.swap(i, dice.roll(i as u64 + 1) as usize);
+        }
+    }
+    let mut next = order.into_iter();
+    let resident = if communicate {
+        u64::from(config.resident_blocks.max(1)).min(blocks) as usize
+    } else {
+        1
+    };
+    let mut running: Vec<Block> = Vec::new();
+    let mut idle: Vec<Block> = Vec::new();
+    let turns = if communicate { TURNS } else { u32::MAX };
+    loop {
+        let mut index = 0;
+        while index < running.len() {
+            match turn(exec, &mut running[index], isa, turns, &mut dice) {
+                Turn::Done => idle.push(running.swap_remove(index)),
+                Turn::Yield => index += 1,
+                Turn::Fatal => return,
+            }
+        }
+        // One more block joins each round: most kernels never need a second one to be resident.
+        if running.len() < resident {
+            match next.next() {
+                Some(block) => {
+                    let mut state = idle.pop().unwrap_or_else(|| new_block(exec));
+                    start(exec, &mut state, block);
+                    running.push(state);
+                }
+                None if running.is_empty() => return,
+                None => {}
+            }
+        }
+    }
+}
+
+/// Runs blocks that cannot notice each other, each taken by whichever host thread is free.
+fn run_in_parallel<'a>(
+    launch: &'a Launch<'a>,
+    config: &LaunchConfig<'_>,
+    blocks: u64,
+    isa: Isa,
+    findings: usize,
+) -> Vec<Exec<'a>> {
+    let next = AtomicU64::new(0);
+    let workers = config
+        .threads
+        .min(usize::try_from(blocks).unwrap_or(usize::MAX))
+        .max(1);
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..workers)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut exec = Exec::new(launch, findings);
+                    let mut block = new_block(&exec);
+                    loop {
+                        let index = next.fetch_add(1, Relaxed);
+                        if index >= blocks || launch.stopped_at.load(Relaxed) < index {
+                            return exec;
+                        }
+                        start(&exec, &mut block, index);
+                        turn(&mut exec, &mut block, isa, u32::MAX, &mut None);
+                    }
+                })
+            })
+            .collect();
+        handles
+            .into_iter()
+            .map(|handle| {
+                handle
+                    .join()
+                    .expect("a worker of the machine does not panic")
+            })
+            .collect()
+    })
+}
+
+/// Runs a launch that was found to be in order.
+pub(crate) fn run(
+    launch: &Launch<'_>,
+    config: &LaunchConfig<'_>,
+    isa: Isa,
+    limit: usize,
+) -> LaunchReport {
+    let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
+    let parallel = config.threads > 1
+        && blocks > 1
+        && !launch.program.blocks_communicate
+        && !config.cooperative
+        && config.schedule == Schedule::Serial;
+    let parts = if parallel {
+        run_in_parallel(launch, config, blocks, isa, limit)
+    } else {
+        let mut exec = Exec::new(launch, limit);
+        run_serially(&mut exec, config, blocks, isa);
+        vec![exec]
+    };
+    let outcome = parts
+        .iter()
+        .filter_map(|exec| exec.outcome.clone())
+        .min_by_key(|(block, _)| *block)
+        .map_or(Outcome::Completed, |(_, outcome)| outcome);
+    let counters = tally::counters(launch, &parts, blocks);
+    let mut printed: Vec<(u64, String)> = Vec::new();
+    let mut findings = Vec::new();
+    for mut part in parts {
+        printed.append(&mut part.printed);
+        findings.push(part.findings);
+    }
+    printed.sort_by_key(|(block, _)| *block);
+    let mut text: String = printed.into_iter().map(|(_, text)| text).collect();
+    if text.len() > launch.printed_limit {
+        let end = (0..=launch.printed_limit)
+            .rev()
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(0);
+        text.truncate(end);
+    }
+    let (findings, findings_dropped) = Findings::merge(findings, limit);
+    LaunchReport {
+        kernel: launch.kernel.to_owned(),
+        grid: launch.grid,
+        block: launch.block,
+        shared_bytes: launch.shared_bytes,
+        outcome,
+        findings,
+        findings_dropped,
+        printed: text,
+        counters,
+    }
+}

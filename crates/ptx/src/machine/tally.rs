@@ -1,0 +1,127 @@
+//! From counts per instruction to counters per line and per launch.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::exec::{Exec, Launch};
+use crate::code::{Class, Op};
+use crate::report::{Classes, Counters, LineTally, Tally};
+
+fn slot_of(classes: &mut Classes, class: Class) -> &mut u64 {
+    match class {
+        Class::Fp32 => &mut classes.fp32,
+        Class::Fp16 => &mut classes.fp16,
+        Class::Fp64 => &mut classes.fp64,
+        Class::Integer => &mut classes.integer,
+        Class::Special => &mut classes.special,
+        Class::Conversion => &mut classes.conversion,
+        Class::Move => &mut classes.moves,
+        Class::LoadGlobal => &mut classes.load_global,
+        Class::StoreGlobal => &mut classes.store_global,
+        Class::LoadShared => &mut classes.load_shared,
+        Class::StoreShared => &mut classes.store_shared,
+        Class::Local => &mut classes.local,
+        Class::Constant => &mut classes.constant,
+        Class::AtomicGlobal => &mut classes.atomic_global,
+        Class::AtomicShared => &mut classes.atomic_shared,
+        Class::AsyncCopy => &mut classes.async_copy,
+        Class::Tensor => &mut classes.tensor,
+        Class::Warp => &mut classes.warp,
+        Class::Branch => &mut classes.branch,
+        Class::Barrier => &mut classes.barrier,
+        Class::Other => &mut classes.other,
+    }
+}
+
+/// What one instruction did over the whole launch.
+fn instruction(launch: &Launch<'_>, parts: &[Exec<'_>], pc: usize) -> Tally {
+    let mut tally = Tally::default();
+    let class = launch.program.class[pc];
+    let inst = launch.program.code[pc];
+    let writes = matches!(inst.op, Op::Store);
+    let both = matches!(inst.op, Op::Atomic);
+    for part in parts {
+        let (issued, moved) = (part.issued[pc], part.moved[pc]);
+        tally.warp_instructions += issued.warps;
+        tally.thread_instructions += issued.lanes;
+        *slot_of(&mut tally.classes, class) += issued.warps;
+        if !writes {
+            tally.global.sectors_read += moved.sectors;
+            tally.global.sectors_read_ideal += moved.sectors_ideal;
+            tally.global.bytes_read += moved.bytes;
+            tally.shared.bytes_read += moved.shared_bytes;
+        }
+        if writes || both {
+            tally.global.sectors_written += moved.sectors;
+            tally.global.sectors_written_ideal += moved.sectors_ideal;
+            tally.global.bytes_written += moved.lane_bytes;
+        }
+        if writes || both || inst.op == Op::AsyncCopy {
+            tally.shared.bytes_written += moved.shared_bytes;
+        }
+        tally.shared.wavefronts += moved.wavefronts;
+        tally.shared.wavefronts_ideal += moved.wavefronts_ideal;
+        tally.local_bytes += moved.local_bytes;
+        tally.divergent_branches += part.divergent[pc];
+        if inst.op == Op::Tensor {
+            tally.tensor_macs += issued.warps * launch.program.tensor[inst.x as usize].kind.macs();
+        }
+    }
+    if inst.op == Op::AsyncCopy {
+        tally.shared.bytes_read = 0;
+    }
+    tally
+}
+
+/// All counters of a launch.
+pub(crate) fn counters(launch: &Launch<'_>, parts: &[Exec<'_>], blocks: u64) -> Counters {
+    let mut total = Tally::default();
+    let mut lines: BTreeMap<(Option<u32>, u32), Tally> = BTreeMap::new();
+    for pc in 0..launch.program.code.len() {
+        if parts.iter().all(|part| part.issued[pc].warps == 0) {
+            continue;
+        }
+        let tally = instruction(launch, parts, pc);
+        total.add(&tally);
+        let origin = launch.program.origin[pc];
+        let key = origin.place.map_or((None, origin.ptx_line), |place| {
+            (Some(place.file), place.line)
+        });
+        lines.entry(key).or_default().add(&tally);
+    }
+    let footprint = |read: bool| {
+        launch
+            .tracks
+            .iter()
+            .flat_map(|track| {
+                if read {
+                    track.read.iter()
+                } else {
+                    track.written.iter()
+                }
+            })
+            .map(|cell| u64::from(cell.load(Relaxed).count_ones()))
+            .sum()
+    };
+    let threads = launch.block.iter().map(|n| u64::from(*n)).product::<u64>();
+    Counters {
+        blocks,
+        warps: blocks * threads.div_ceil(32),
+        threads: blocks * threads,
+        total,
+        unique_sectors_read: footprint(true),
+        unique_sectors_written: footprint(false),
+        critical_path_max: parts.iter().map(|part| part.cycles_max).max().unwrap_or(0),
+        critical_path_mean: parts.iter().map(|part| part.cycles_sum).sum::<u64>() as f64
+            / blocks.max(1) as f64,
+        registers_estimate: launch.program.registers_estimate,
+        lines: lines
+            .into_iter()
+            .map(|((file, line), tally)| LineTally {
+                file: file.and_then(|file| launch.program.files.get(&file).cloned()),
+                line,
+                tally,
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,122 @@
+//! Loops over the 32 lanes of slots. Written so that the compiler turns each into vector code of whatever instruction
+//! set the surrounding function is compiled for.
+
+use super::warp::{FULL, Lanes32, Lanes64};
+
+/// All ones in the lanes of a mask.
+#[inline(always)]
+fn spread32(mask: u32) -> [u32; 32] {
+    let mut bits = [0; 32];
+    for (lane, bits) in bits.iter_mut().enumerate() {
+        *bits = 0u32.wrapping_sub(mask >> lane & 1);
+    }
+    bits
+}
+
+#[inline(always)]
+fn spread64(mask: u32) -> [u64; 32] {
+    let mut bits = [0; 32];
+    for (lane, bits) in bits.iter_mut().enumerate() {
+        *bits = 0u64.wrapping_sub(u64::from(mask >> lane & 1));
+    }
+    bits
+}
+
+/// Writes the lanes of a mask.
+#[inline(always)]
+pub(crate) fn put32(d: &mut Lanes32, mask: u32, values: &[u32; 32]) {
+    if mask == FULL {
+        d.0 = *values;
+    } else {
+        let bits = spread32(mask);
+        for lane in 0..32 {
+            d.0[lane] = (values[lane] & bits[lane]) | (d.0[lane] & !bits[lane]);
+        }
+    }
+}
+
+#[inline(always)]
+pub(crate) fn put64(d: &mut Lanes64, mask: u32, values: &[u64; 32]) {
+    if mask == FULL {
+        d.0 = *values;
+    } else {
+        let bits = spread64(mask);
+        for lane in 0..32 {
+            d.0[lane] = (values[lane] & bits[lane]) | (d.0[lane] & !bits[lane]);
+        }
+    }
+}
+
+macro_rules! map {
+    ($($name:ident $d:ident $dt:ty, $put:ident: $($arg:ident $file:ty, $ft:ty),*;)*) => {$(
+        /// Applies a function to each lane of the mask.
+        #[inline(always)]
+        pub(crate) fn $name(d: &mut $d, mask: u32, $($arg: &$file,)* f: impl Fn($($ft),*) -> $dt) {
+            if mask == FULL {
+                for lane in 0..32 {
+                    d.0[lane] = f($($arg.0[lane]),*);
+                }
+            } else {
+                let mut values = [0; 32];
+                for lane in 0..32 {
+                    values[lane] = f($($arg.0[lane]),*);
+                }
+                $put(d, mask, &values);
+            }
+        }
+    )*};
+}
+
+map! {
+    map1_32 Lanes32 u32, put32: a Lanes32, u32;
+    map2_32 Lanes32 u32, put32: a Lanes32, u32, b Lanes32, u32;
+    map3_32 Lanes32 u32, put32: a Lanes32, u32, b Lanes32, u32, c Lanes32, u32;
+    map1_64 Lanes64 u64, put64: a Lanes64, u64;
+    map2_64 Lanes64 u64, put64: a Lanes64, u64, b Lanes64, u64;
+    map3_64 Lanes64 u64, put64: a Lanes64, u64, b Lanes64, u64, c Lanes64, u64;
+    shift_64 Lanes64 u64, put64: a Lanes64, u64, b Lanes32, u32;
+    widen1 Lanes64 u64, put64: a Lanes32, u32;
+    widen2 Lanes64 u64, put64: a Lanes32, u32, b Lanes32, u32;
+    widen3 Lanes64 u64, put64: a Lanes32, u32, b Lanes32, u32, c Lanes64, u64;
+    narrow1 Lanes32 u32, put32: a Lanes64, u64;
+}
+
+/// A bit per lane for which the function holds.
+#[inline(always)]
+pub(crate) fn compare32(a: &Lanes32, b: &Lanes32, f: impl Fn(u32, u32) -> bool) -> u32 {
+    let mut bits = 0;
+    for lane in 0..32 {
+        bits |= u32::from(f(a.0[lane], b.0[lane])) << lane;
+    }
+    bits
+}
+
+#[inline(always)]
+pub(crate) fn compare64(a: &Lanes64, b: &Lanes64, f: impl Fn(u64, u64) -> bool) -> u32 {
+    let mut bits = 0;
+    for lane in 0..32 {
+        bits |= u32::from(f(a.0[lane], b.0[lane])) << lane;
+    }
+    bits
+}
+
+/// Picks a where the bit is set, b elsewhere.
+#[inline(always)]
+pub(crate) fn select32(d: &mut Lanes32, mask: u32, a: &Lanes32, b: &Lanes32, choice: u32) {
+    let bits = spread32(choice);
+    let mut values = [0; 32];
+    for lane in 0..32 {
+        values[lane] = (a.0[lane] & bits[lane]) | (b.0[lane] & !bits[lane]);
+    }
+    put32(d, mask, &values);
+}
+
+#[inline(always)]
+pub(crate) fn select64(d: &mut Lanes64, mask: u32, a: &Lanes64, b: &Lanes64, choice: u32) {
+    let bits = spread64(choice);
+    let mut values = [0; 32];
+    for lane in 0..32 {
+        values[lane] = (a.0[lane] & bits[lane]) | (b.0[lane] & !bits[lane]);
+    }
+    put64(d, mask, &values);
+}

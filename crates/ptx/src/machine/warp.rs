@@ -1,0 +1,314 @@
+//! The state of one warp: registers with their poison, and the fragments its lanes have split into.
+
+use crate::code::{File, Flow, SlotRef};
+
+/// All lanes.
+pub(crate) const FULL: u32 = u32::MAX;
+
+/// A 32-bit slot: one value per lane.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+pub(crate) struct Lanes32(pub(crate) [u32; 32]);
+
+/// A 64-bit slot.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+pub(crate) struct Lanes64(pub(crate) [u64; 32]);
+
+/// The lanes of each slot whose value derives from something nobody initialised, and the instruction it came from.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Poison {
+    lanes: [Vec<u32>; 3],
+    origin: [Vec<u32>; 3],
+}
+
+fn index(file: File) -> usize {
+    match file {
+        File::R32 => 0,
+        File::R64 => 1,
+        File::Predicate => 2,
+    }
+}
+
+impl Poison {
+    pub(crate) fn new(slots: [usize; 3]) -> Self {
+        Self {
+            lanes: slots.map(|n| vec![0; n]),
+            origin: slots.map(|n| vec![0; n]),
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        for lanes in &mut self.lanes {
+            lanes.fill(0);
+        }
+    }
+
+    /// Poisoned lanes of a slot and where the poison came from.
+    #[inline(always)]
+    pub(crate) fn get(&self, slot: SlotRef) -> (u32, u32) {
+        match slot.get() {
+            Some((file, slot)) => (
+                self.lanes[index(file)][slot],
+                self.origin[index(file)][slot],
+            ),
+            None => (0, 0),
+        }
+    }
+
+    /// Replaces the poison of some lanes of a slot.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, slot: SlotRef, mask: u32, poisoned: u32, origin: u32) {
+        let Some((file, slot)) = slot.get() else {
+            return;
+        };
+        let lanes = &mut self.lanes[index(file)][slot];
+        *lanes = (*lanes & !mask) | (poisoned & mask);
+        if poisoned & mask != 0 {
+            self.origin[index(file)][slot] = origin;
+        }
+    }
+
+    /// Results are poisoned where an operand is.
+    pub(crate) fn flow(&mut self, flow: &Flow, mask: u32) {
+        let mut poisoned = 0;
+        let mut origin = 0;
+        for source in flow.s {
+            let (lanes, from) = self.get(source);
+            if poisoned == 0 && lanes & mask != 0 {
+                origin = from;
+            }
+            poisoned |= lanes & mask;
+        }
+        self.set(flow.d, mask, poisoned, origin);
+        self.set(flow.q, mask, poisoned, origin);
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        self.lanes.iter().flatten().any(|lanes| *lanes != 0)
+    }
+}
+
+/// What a fragment waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Ready,
+    /// Other lanes of the mask, at a warp-wide instruction.
+    Warp {
+        members: u32,
+        barrier: bool,
+    },
+    /// The block barrier of this number.
+    Block {
+        barrier: u8,
+    },
+}
+
+/// Lanes that go on from one place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fragment {
+    pub(crate) pc: u32,
+    pub(crate) mask: u32,
+    pub(crate) wait: Wait,
+}
+
+/// One warp.
+#[derive(Debug)]
+pub(crate) struct Warp {
+    pub(crate) r32: Vec<Lanes32>,
+    pub(crate) r64: Vec<Lanes64>,
+    pub(crate) p: Vec<u32>,
+    pub(crate) poison: Poison,
+    /// Whether any slot may be poisoned; while false no poison is propagated.
+    pub(crate) tainted: bool,
+    /// The running fragment; an empty mask when none is.
+    pub(crate) pc: u32,
+    pub(crate) mask: u32,
+    pub(crate) others: Vec<Fragment>,
+    /// Lanes that have not exited.
+    pub(crate) live: u32,
+    /// Backward branches since the last change of fragment, while another one was ready.
+    pub(crate) spins: u32,
+    /// Backward branches for which the fragment may ignore that another one stands at a lower place.
+    pub(crate) hold: u32,
+    /// Cycles of the static critical path so far.
+    pub(crate) cycles: u64,
+    /// The block's synchronisation time at the warp's last own synchronisation.
+    pub(crate) synced: u32,
+    /// Position in the block.
+    pub(crate) index: u32,
+    /// Stack words, lane-interleaved: word w of lane l is at `w * 32 + l`.
+    pub(crate) local: Vec<u32>,
+    /// Initialised lanes of each stack byte.
+    pub(crate) local_valid: Vec<u32>,
+    /// Where each lane last met a block barrier.
+    pub(crate) last_barrier: [u32; 32],
+    /// Asynchronous copies in flight, and how many groups each lane has committed.
+    pub(crate) copies: Vec<PendingCopy>,
+    pub(crate) copy_groups: [u32; 32],
+}
+
+/// An asynchronous copy that has not landed.
+#[derive(Debug, Clone)]
+pub(crate) struct PendingCopy {
+    pub(crate) lane: u8,
+    /// The lane's group it belongs to.
+    pub(crate) group: u32,
+    pub(crate) shared: u32,
+    pub(crate) bytes: u8,
+    pub(crate) data: [u8; 16],
+    /// A bit per byte.
+    pub(crate) valid: u16,
+    pub(crate) pc: u32,
+}
+
+impl Warp {
+    /// Merges ready fragments that stand where the current one does, and lets the lowest place run.
+    /// Returns the place at which the current fragment must stop and look again.
+    #[inline(always)]
+    pub(crate) fn reschedule(&mut self) -> u32 {
+        if self.others.is_empty() {
+            u32::MAX
+        } else {
+            self.choose()
+        }
+    }
+
+    #[inline(never)]
+    fn choose(&mut self) -> u32 {
+        loop {
+            if self.mask == 0 {
+                let Some(next) = self.lowest_ready() else {
+                    return u32::MAX;
+                };
+                let fragment = self.others.swap_remove(next);
+                self.pc = fragment.pc;
+                self.mask = fragment.mask;
+                self.spins = 0;
+                self.hold = 0;
+            }
+            let (pc, mut mask) = (self.pc, self.mask);
+            self.others.retain(|other| {
+                let joins = other.pc == pc && other.wait == Wait::Ready;
+                if joins {
+                    mask |= other.mask;
+                }
+                !joins
+            });
+            self.mask = mask;
+            let Some(lowest) = self.lowest_ready() else {
+                return u32::MAX;
+            };
+            if self.hold > 0 {
+                return u32::MAX;
+            }
+            if self.others[lowest].pc > pc {
+                return self.others[lowest].pc;
+            }
+            let other = self.others[lowest];
+            self.others[lowest] = Fragment {
+                pc,
+                mask: self.mask,
+                wait: Wait::Ready,
+            };
+            self.pc = other.pc;
+            self.mask = other.mask;
+        }
+    }
+
+    fn lowest_ready(&self) -> Option<usize> {
+        self.others
+            .iter()
+            .enumerate()
+            .filter(|(_, other)| other.wait == Wait::Ready)
+            .min_by_key(|(_, other)| other.pc)
+            .map(|(index, _)| index)
+    }
+
+    /// Gives another ready fragment a turn, so that lanes cannot spin for ever on what their neighbours hold.
+    pub(crate) fn rotate(&mut self) {
+        let Some(next) = self
+            .others
+            .iter()
+            .position(|other| other.wait == Wait::Ready)
+        else {
+            return;
+        };
+        let other = self.others.remove(next);
+        self.others.push(Fragment {
+            pc: self.pc,
+            mask: self.mask,
+            wait: Wait::Ready,
+        });
+        self.pc = other.pc;
+        self.mask = other.mask;
+        self.spins = 0;
+        self.hold = 64;
+    }
+
+    /// Parks the running fragment.
+    pub(crate) fn park(&mut self, wait: Wait) {
+        self.others.push(Fragment {
+            pc: self.pc,
+            mask: self.mask,
+            wait,
+        });
+        self.mask = 0;
+    }
+
+    /// Releases warp-wide waits that exited lanes left complete.
+    pub(crate) fn release_warp_waits(&mut self) -> bool {
+        let live = self.live;
+        let mut released = false;
+        for index in 0..self.others.len() {
+            if let Wait::Warp { members, barrier } = self.others[index].wait {
+                let there = self.others.iter().fold(0, |mask, other| match other.wait {
+                    Wait::Warp { barrier: b, .. }
+                        if b == barrier && (b || other.pc == self.others[index].pc) =>
+                    {
+                        mask | other.mask
+                    }
+                    _ => mask,
+                });
+                if members & live & !there == 0 {
+                    // It executes its instruction again and finds everyone there.
+                    self.others[index].wait = Wait::Ready;
+                    released = true;
+                }
+            }
+        }
+        released
+    }
+
+    /// A lane's operand bits.
+    #[inline(always)]
+    pub(crate) fn lane(&self, slot: SlotRef, lane: usize) -> u64 {
+        match slot.get() {
+            Some((File::R32, slot)) => u64::from(self.r32[slot].0[lane]),
+            Some((File::R64, slot)) => self.r64[slot].0[lane],
+            Some((File::Predicate, slot)) => u64::from(self.p[slot] >> lane & 1),
+            None => 0,
+        }
+    }
+
+    /// Sets a lane's register.
+    #[inline(always)]
+    pub(crate) fn set_lane(&mut self, slot: SlotRef, lane: usize, bits: u64) {
+        match slot.get() {
+            Some((File::R32, slot)) => self.r32[slot].0[lane] = bits as u32,
+            Some((File::R64, slot)) => self.r64[slot].0[lane] = bits,
+            Some((File::Predicate, slot)) => {
+                self.p[slot] = self.p[slot] & !(1 << lane) | ((bits & 1) as u32) << lane;
+            }
+            None => {}
+        }
+    }
+
+    /// A predicate operand's lanes; all if there is none.
+    pub(crate) fn predicate(&self, slot: SlotRef, negated: bool) -> u32 {
+        match slot.get() {
+            Some((File::Predicate, slot)) => self.p[slot] ^ if negated { FULL } else { 0 },
+            _ => FULL,
+        }
+    }
+}

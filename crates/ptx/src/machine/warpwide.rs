@@ -1,0 +1,225 @@
+//! Instructions that the lanes of a warp execute together: shuffles, votes, matches and reductions.
+
+use super::access::lanes;
+use super::block::Shared;
+use super::exec::Exec;
+use super::warp::{Wait, Warp};
+use crate::check::spoken;
+use crate::code::{Inst, Op, Program, SlotRef, WarpKind, WarpOp};
+use crate::report::FindingKind;
+
+/// The member mask of a warp-wide instruction, as its first active lane sees it.
+pub(crate) fn members(warp: &Warp, program: &Program, inst: &Inst, mask: u32) -> u32 {
+    let lane = mask.trailing_zeros() as usize & 31;
+    if inst.op == Op::WarpBarrier {
+        return warp.r32[inst.a as usize].0[lane];
+    }
+    warp.lane(program.warp_ops[inst.x as usize].mask, lane) as u32
+}
+
+/// Brings the members together: true when all that live are here (those that waited have joined), false when the
+/// running fragment was parked to wait for them.
+pub(crate) fn gather_members(warp: &mut Warp, pc: u32, members: u32, barrier: bool) -> bool {
+    let wanted = members & warp.live;
+    // Lanes that waited at this very instruction join.
+    let mut mask = warp.mask;
+    warp.others.retain(|other| {
+        let joins = other.pc == pc && matches!(other.wait, Wait::Warp { .. });
+        if joins {
+            mask |= other.mask;
+        }
+        !joins
+    });
+    warp.mask = mask;
+    if wanted & !mask == 0 {
+        return true;
+    }
+    if barrier {
+        // A warp barrier may be met from several places.
+        let elsewhere = warp.others.iter().fold(0, |there, other| match other.wait {
+            Wait::Warp { barrier: true, .. } => there | other.mask,
+            _ => there,
+        });
+        if wanted & !(mask | elsewhere) == 0 {
+            for other in &mut warp.others {
+                if matches!(other.wait, Wait::Warp { barrier: true, .. }) {
+                    other.wait = Wait::Ready;
+                    other.pc += 1;
+                }
+            }
+            return true;
+        }
+    }
+    super::interpret::park_at(warp, pc, Wait::Warp { members, barrier });
+    false
+}
+
+/// A lane executes a warp-wide instruction whose mask leaves it out.
+#[cold]
+#[inline(never)]
+pub(crate) fn outside(exec: &mut Exec<'_>, block: &Shared, warp: &Warp, strangers: u32, pc: u32) {
+    if exec
+        .findings
+        .repeat(exec.launch.program, FindingKind::InvalidOperands, pc)
+    {
+        return;
+    }
+    let lane = strangers.trailing_zeros() as usize & 31;
+    let message = format!(
+        "thread {:?} executes a warp-wide instruction at {} whose member mask leaves lane {lane} out",
+        exec.thread_of(warp, lane),
+        spoken(exec.launch.program, pc)
+    );
+    let seen = exec.plain(FindingKind::InvalidOperands, pc, block, warp, lane, message);
+    let _ = exec.find(block, seen);
+}
+
+/// Runs it for the lanes of a mask.
+#[inline(never)]
+pub(crate) fn run(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &mut Warp,
+    x: usize,
+    mask: u32,
+    pc: u32,
+) {
+    let op = &exec.launch.program.warp_ops[x];
+    match op.kind {
+        WarpKind::ShuffleUp
+        | WarpKind::ShuffleDown
+        | WarpKind::ShuffleXor
+        | WarpKind::ShuffleIndex => {
+            shuffle(exec, block, warp, op, mask, pc);
+        }
+        _ => vote(warp, op, mask),
+    }
+}
+
+/// Where each lane reads from: the source lane and whether it is in range.
+fn source(kind: WarpKind, lane: u32, b: u32, c: u32) -> (u32, bool) {
+    let (b, clamp, segment) = (b & 31, c & 31, c >> 8 & 31);
+    let top = (lane & segment) | (clamp & !segment);
+    let bottom = lane & segment;
+    let (from, fits) = match kind {
+        WarpKind::ShuffleUp => (lane.wrapping_sub(b), lane as i32 - b as i32 >= top as i32),
+        WarpKind::ShuffleDown => (lane + b, lane + b <= top),
+        WarpKind::ShuffleXor => (lane ^ b, lane ^ b <= top),
+        _ => {
+            let from = bottom | (b & !segment);
+            (from, from <= top)
+        }
+    };
+    if fits {
+        (from & 31, true)
+    } else {
+        (lane, false)
+    }
+}
+
+fn shuffle(exec: &mut Exec<'_>, block: &Shared, warp: &mut Warp, op: &WarpOp, mask: u32, pc: u32) {
+    let mut values = [0u64; 32];
+    for (lane, value) in values.iter_mut().enumerate() {
+        *value = warp.lane(op.a, lane);
+    }
+    let (poisoned, origin) = warp.poison.get(op.a);
+    let mut bad = 0;
+    let mut results = [0u64; 32];
+    let mut in_range = 0u32;
+    let mut absent = 0u32;
+    for lane in lanes(mask) {
+        let (b, c) = (warp.lane(op.b, lane) as u32, warp.lane(op.c, lane) as u32);
+        let (from, fits) = source(op.kind, lane as u32, b, c);
+        results[lane] = values[from as usize];
+        in_range |= u32::from(fits) << lane;
+        bad |= (poisoned >> from & 1) << lane;
+        if mask >> from & 1 == 0 {
+            absent |= 1 << lane;
+        }
+    }
+    for lane in lanes(mask) {
+        warp.set_lane(op.d, lane, results[lane]);
+        warp.set_lane(op.p, lane, u64::from(in_range >> lane & 1));
+    }
+    if absent != 0 {
+        // What an absent lane gives is undefined: poison, found if it matters.
+        warp.tainted = true;
+        bad |= absent;
+    }
+    if warp.tainted {
+        let origin = if poisoned & bad != 0 { origin } else { pc };
+        warp.poison.set(op.d, mask, bad, origin);
+        warp.poison.set(op.p, mask, 0, pc);
+    }
+    let _ = (exec, block);
+}
+
+fn vote(warp: &mut Warp, op: &WarpOp, mask: u32) {
+    let truth = if matches!(
+        op.kind,
+        WarpKind::VoteAll | WarpKind::VoteAny | WarpKind::VoteUni | WarpKind::Ballot
+    ) {
+        warp.predicate(op.a, op.negated) & mask
+    } else {
+        0
+    };
+    let value = |warp: &Warp, lane: usize| warp.lane(op.a, lane);
+    let first = mask.trailing_zeros() as usize & 31;
+    let fold32 = |warp: &Warp, f: fn(u32, u32) -> u32| {
+        lanes(mask)
+            .map(|lane| warp.lane(op.a, lane) as u32)
+            .reduce(f)
+            .map_or(0, u64::from)
+    };
+    let mut second = None;
+    let uniform = match op.kind {
+        WarpKind::VoteAll => u64::from(truth == mask),
+        WarpKind::VoteAny => u64::from(truth != 0),
+        WarpKind::VoteUni => u64::from(truth == mask || truth == 0),
+        WarpKind::Ballot => u64::from(truth),
+        WarpKind::ReduxAdd => fold32(warp, u32::wrapping_add),
+        WarpKind::ReduxMinS => fold32(warp, |a, b| (a as i32).min(b as i32) as u32),
+        WarpKind::ReduxMaxS => fold32(warp, |a, b| (a as i32).max(b as i32) as u32),
+        WarpKind::ReduxMinU => fold32(warp, u32::min),
+        WarpKind::ReduxMaxU => fold32(warp, u32::max),
+        WarpKind::ReduxAnd => fold32(warp, |a, b| a & b),
+        WarpKind::ReduxOr => fold32(warp, |a, b| a | b),
+        WarpKind::ReduxXor => fold32(warp, |a, b| a ^ b),
+        WarpKind::Elect => first as u64,
+        WarpKind::MatchAll => {
+            let same = lanes(mask).all(|lane| value(warp, lane) == value(warp, first));
+            second = Some(u32::from(same).wrapping_neg());
+            if same { u64::from(mask) } else { 0 }
+        }
+        _ => 0,
+    };
+    let mut results = [uniform; 32];
+    if op.kind == WarpKind::MatchAny {
+        for lane in lanes(mask) {
+            let own = value(warp, lane);
+            results[lane] = lanes(mask)
+                .filter(|other| value(warp, *other) == own)
+                .fold(0, |matching, other| matching | 1 << other);
+        }
+    }
+    if op.kind == WarpKind::Elect {
+        second = Some(1 << first);
+    }
+    for lane in lanes(mask) {
+        warp.set_lane(op.d, lane, results[lane]);
+        if let Some(bits) = second {
+            warp.set_lane(op.p, lane, u64::from(bits >> lane & 1));
+        }
+    }
+    if warp.tainted {
+        // One poisoned vote decides for all.
+        let (poisoned, origin) = if op.a == SlotRef::NONE {
+            (0, 0)
+        } else {
+            warp.poison.get(op.a)
+        };
+        let bad = if poisoned & mask != 0 { mask } else { 0 };
+        warp.poison.set(op.d, mask, bad, origin);
+        warp.poison.set(op.p, mask, bad, origin);
+    }
+}
