@@ -147,7 +147,9 @@ mod tests {
             root.path().join("cache/nvrtc-12.10.1/nvidia/cu12/lib"),
         );
         let own = root.path().join("own");
-        [&old, &new, &own].map(|folder| install(folder));
+        for folder in [&old, &new, &own] {
+            install(folder);
+        }
         let mut search = search(root.path());
         assert_eq!(find(&search).unwrap(), new);
         search.setting = Some(own.clone());

@@ -115,3 +115,74 @@ pub fn by_case<'a>(
         .map(|case| (case.to_owned(), grouped.remove(case).unwrap_or_default()))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::role::LaunchFacts;
+    use domain::timing::ModelledLaunch;
+
+    use super::*;
+
+    fn execution(launches: &[Option<f64>], event_us: Option<f64>) -> ExecutionFacts {
+        let launches = launches.iter().map(|us| LaunchFacts {
+            kernel: "scale".to_owned(),
+            grid: [1; 3],
+            block: [1; 3],
+            shared_bytes: 0,
+            modelled: us.map(|us| ModelledLaunch {
+                kernel: "scale".to_owned(),
+                us,
+                bottleneck: "issue".to_owned(),
+                share: 0.5,
+            }),
+            counters: BTreeMap::new(),
+        });
+        ExecutionFacts {
+            id: 0,
+            launches: launches.collect(),
+            findings: Vec::new(),
+            fault: None,
+            unsupported: None,
+            mutated: Vec::new(),
+            overrun: Vec::new(),
+            unwritten: Vec::new(),
+            event_us,
+            outputs: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_modelled_time_is_the_sum_of_all_launches_or_nothing() {
+        let whole = execution(&[Some(3.0), Some(4.5)], None);
+        let time = modelled("odd", &[&whole]).unwrap();
+        assert!((time.us - 7.5).abs() < 1e-12);
+        assert_eq!(time.launches.len(), 2);
+        let partial = execution(&[Some(3.0), None], None);
+        assert!(modelled("odd", &[&partial]).is_err());
+        assert!(modelled("odd", &[]).is_err());
+    }
+
+    #[test]
+    fn a_measured_time_is_the_median_of_all_executions_or_nothing() {
+        let executions = [9.0, 1.0, 3.0, 2.0, 4.0].map(|us| execution(&[], Some(us)));
+        let time = measured("odd", &executions.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!(time.samples, 5);
+        assert!((time.median_us - 3.0).abs() < 1e-12);
+        assert!((time.quartiles_us[0] - 2.0).abs() < 1e-12);
+        assert!((time.quartiles_us[1] - 4.0).abs() < 1e-12);
+        let untimed = execution(&[], None);
+        assert!(measured("odd", &[&executions[0], &untimed]).is_err());
+        assert!(measured("odd", &[]).is_err());
+    }
+
+    #[test]
+    fn facts_are_grouped_by_case_in_the_order_of_their_first() {
+        let executions = [1.0, 2.0, 3.0].map(|us| execution(&[], Some(us)));
+        let grouped = by_case(["b", "a", "b"].into_iter().zip(&executions));
+        let names = grouped
+            .iter()
+            .map(|(case, facts)| (case.as_str(), facts.len()))
+            .collect::<Vec<_>>();
+        assert_eq!(names, [("b", 2), ("a", 1)]);
+    }
+}

@@ -1,0 +1,460 @@
+//! The worker against a service that speaks the lease protocol, and sometimes does not.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its functions too"
+)]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use domain::device::{Device, DeviceKind, Limits};
+use domain::digest::Digest;
+use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
+use domain::id::{JobId, WorkerId};
+use domain::lease::{Lease, Receipt, Registered, Registration, Renewal, Report, ReportOutcome};
+use domain::role::Key;
+use domain::task::Bundle;
+use domain::verdict::Verdict;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use worker::cancel::Cancellation;
+use worker::fleet::{Fault, Join, Pace, join};
+
+/// What the service saw, in order.
+#[derive(Debug, PartialEq)]
+enum Seen {
+    Registration(String),
+    LeaseAsked(WorkerId),
+    Renewal(Renewal),
+    Report(Report),
+}
+
+/// How the service answers, one entry for each request of a kind; the last one stays.
+#[derive(Default)]
+struct Script {
+    register: VecDeque<Result<Registered, StatusCode>>,
+    lease: VecDeque<Result<Option<Lease>, StatusCode>>,
+    renew: VecDeque<Result<Receipt, StatusCode>>,
+    report: VecDeque<Result<Receipt, StatusCode>>,
+}
+
+#[derive(Clone)]
+struct Service {
+    script: Arc<Mutex<Script>>,
+    seen: mpsc::UnboundedSender<Seen>,
+}
+
+impl Service {
+    fn see<T: Clone>(
+        &self,
+        seen: Seen,
+        pick: fn(&mut Script) -> &mut VecDeque<Result<T, StatusCode>>,
+    ) -> Result<T, StatusCode> {
+        // Nobody listens any more once a test has what it wants.
+        let _ = self.seen.send(seen);
+        let mut script = self.script.lock().unwrap();
+        let answers = pick(&mut script);
+        if answers.len() > 1 {
+            answers.pop_front().unwrap()
+        } else {
+            answers
+                .front()
+                .cloned()
+                .unwrap_or(Err(StatusCode::NOT_FOUND))
+        }
+    }
+}
+
+fn respond<T: serde::Serialize>(answer: Result<T, StatusCode>) -> Response {
+    match answer {
+        Ok(body) => Json(body).into_response(),
+        Err(status) => (status, "the script says so").into_response(),
+    }
+}
+
+async fn register(State(service): State<Service>, Json(body): Json<Registration>) -> Response {
+    respond(service.see(Seen::Registration(body.name), |script| &mut script.register))
+}
+
+async fn lease(State(service): State<Service>, Path(worker): Path<Uuid>) -> Response {
+    let seen = Seen::LeaseAsked(WorkerId::from(worker));
+    match service.see(seen, |script| &mut script.lease) {
+        Ok(Some(lease)) => Json(lease).into_response(),
+        // A real service holds the request open for a while; this one has patience for ever.
+        Ok(None) => std::future::pending().await,
+        Err(status) => status.into_response(),
+    }
+}
+
+async fn renew(
+    State(service): State<Service>,
+    Path(job): Path<Uuid>,
+    Json(body): Json<Renewal>,
+) -> Response {
+    assert_eq!(JobId::from(job), job_id());
+    respond(service.see(Seen::Renewal(body), |script| &mut script.renew))
+}
+
+async fn report(
+    State(service): State<Service>,
+    Path(job): Path<Uuid>,
+    Json(body): Json<Report>,
+) -> Response {
+    assert_eq!(JobId::from(job), job_id());
+    respond(service.see(Seen::Report(body), |script| &mut script.report))
+}
+
+/// A service on a port of its own, and what it sees.
+async fn serve(script: Script) -> (String, mpsc::UnboundedReceiver<Seen>) {
+    let (seen, watch) = mpsc::unbounded_channel();
+    let service = Service {
+        script: Arc::new(Mutex::new(script)),
+        seen,
+    };
+    let router = Router::new()
+        .route("/api/v1/workers", post(register))
+        .route("/api/v1/workers/{id}/lease", post(lease))
+        .route("/api/v1/leases/{job}/renew", post(renew))
+        .route("/api/v1/leases/{job}/report", post(report))
+        .with_state(service);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (format!("http://{address}/"), watch)
+}
+
+fn job_id() -> JobId {
+    JobId::from(Uuid::from_u128(7))
+}
+
+fn first_worker() -> Registered {
+    Registered {
+        worker: WorkerId::from(Uuid::from_u128(1)),
+    }
+}
+
+fn a_lease() -> Lease {
+    Lease {
+        job: job_id(),
+        attempt: 3,
+        run: Uuid::from_u128(2).into(),
+        candidate: Uuid::from_u128(4).into(),
+        request: EvaluationRequest {
+            task: Bundle { files: [].into() },
+            file: "a.cu".to_owned(),
+            source: String::new(),
+            configuration: [].into(),
+            stage: EvaluationStage::Search,
+            key: Key(Digest::of("key")),
+            incumbent: None,
+        },
+        traceparent: None,
+    }
+}
+
+fn registration() -> Registration {
+    let limits = Limits {
+        sm_count: 58,
+        threads_per_block: 1024,
+        block: [1024; 3],
+        grid: [65535; 3],
+        shared_per_block: 49152,
+        shared_per_block_optin: 101_376,
+        shared_per_sm: 102_400,
+        registers_per_block: 65536,
+        registers_per_sm: 65536,
+        threads_per_sm: 1536,
+        blocks_per_sm: 24,
+    };
+    Registration {
+        name: "bench".to_owned(),
+        device: Device {
+            name: "emulated".to_owned(),
+            kind: DeviceKind::Emulated,
+            uuid: "0".to_owned(),
+            compute_capability: (8, 9),
+            driver_version: 13000,
+            memory_bytes: 1 << 30,
+            l2_bytes: 1 << 20,
+            limits,
+        },
+        toolchain: "NVRTC".to_owned(),
+        evaluator: 1,
+    }
+}
+
+fn evaluation() -> Evaluation {
+    Evaluation {
+        verdict: Verdict::CompileTimeout { seconds: 45 },
+        evaluator: 1,
+        stage: EvaluationStage::Search,
+        task_version: Digest::of("task"),
+        candidate_digest: None,
+        image_digest: None,
+        device: None,
+        toolchain: None,
+        kernels: Vec::new(),
+        gates: Vec::new(),
+        checks: Vec::new(),
+        launches: Vec::new(),
+        diagnostics: Vec::new(),
+        findings: Vec::new(),
+        stages: Vec::new(),
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("read the disk")]
+struct DiskGone(#[source] std::io::Error);
+
+/// A worker at work; dropping the guard stops it.
+struct Worker {
+    shutdown: CancellationToken,
+    task: tokio::task::JoinHandle<Result<(), Fault>>,
+}
+
+impl Worker {
+    fn start<F>(server: String, evaluate: F) -> Self
+    where
+        F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, DiskGone>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let shutdown = CancellationToken::new();
+        let tick = Duration::from_millis(1);
+        let pace = Pace {
+            heartbeat: tick,
+            first_delay: tick,
+            longest_delay: tick,
+            ..Pace::default()
+        };
+        let join = join(
+            Join {
+                server,
+                token: None,
+                registration: registration(),
+                pace,
+            },
+            evaluate,
+            shutdown.clone(),
+        );
+        Self {
+            task: tokio::spawn(join),
+            shutdown,
+        }
+    }
+
+    async fn stop(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+/// The next report that the service sees.
+async fn next_report(seen: &mut mpsc::UnboundedReceiver<Seen>) -> Report {
+    loop {
+        if let Seen::Report(report) = seen.recv().await.unwrap() {
+            return report;
+        }
+    }
+}
+
+async fn next_renewal(seen: &mut mpsc::UnboundedReceiver<Seen>, stage: &str) -> Renewal {
+    loop {
+        match seen.recv().await.unwrap() {
+            Seen::Renewal(renewal) if renewal.stage == stage => return renewal,
+            _ => {}
+        }
+    }
+}
+
+/// An evaluation that lasts until it is called off.
+fn until_cancelled(cancellation: &Cancellation) {
+    let mut event = [rustix::event::PollFd::new(
+        cancellation,
+        rustix::event::PollFlags::IN,
+    )];
+    rustix::event::poll(&mut event, None).unwrap();
+}
+
+fn one_lease() -> Script {
+    Script {
+        register: [Ok(first_worker())].into(),
+        lease: [Ok(Some(a_lease())), Ok(None)].into(),
+        renew: [Ok(Receipt::Accepted)].into(),
+        report: [Ok(Receipt::Accepted)].into(),
+    }
+}
+
+#[tokio::test]
+async fn a_lease_is_evaluated_and_reported_under_its_attempt() {
+    let (server, mut seen) = serve(one_lease()).await;
+    let worker = Worker::start(server, |_, _, _| Ok(evaluation()));
+    assert_eq!(
+        seen.recv().await.unwrap(),
+        Seen::Registration("bench".to_owned())
+    );
+    assert_eq!(
+        seen.recv().await.unwrap(),
+        Seen::LeaseAsked(first_worker().worker)
+    );
+    let report = next_report(&mut seen).await;
+    assert_eq!(report.attempt, 3);
+    let expected = ReportOutcome::Evaluated {
+        evaluation: Box::new(evaluation()),
+    };
+    assert_eq!(report.outcome, expected);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_fault_is_reported_with_its_causes_and_a_panic_ends_nobody() {
+    for panics in [false, true] {
+        let (server, mut seen) = serve(one_lease()).await;
+        let worker = Worker::start(server, move |_, _, _| {
+            assert!(!panics, "on purpose");
+            Err(DiskGone(std::io::Error::other("no such device")))
+        });
+        match next_report(&mut seen).await.outcome {
+            ReportOutcome::Faulted { message } if panics => {
+                assert!(message.contains("panicked"), "{message}");
+            }
+            ReportOutcome::Faulted { message } => {
+                assert_eq!(message, "read the disk: no such device");
+            }
+            other => panic!("{other:?}"),
+        }
+        worker.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn renewals_carry_the_stage_and_survive_a_service_in_trouble() {
+    let mut script = one_lease();
+    script.renew = [
+        Err(StatusCode::SERVICE_UNAVAILABLE),
+        Err(StatusCode::INTERNAL_SERVER_ERROR),
+        Ok(Receipt::Accepted),
+    ]
+    .into();
+    let (server, mut seen) = serve(script).await;
+    let worker = Worker::start(server, |_, progress, cancellation| {
+        progress("compile");
+        until_cancelled(cancellation);
+        Ok(evaluation())
+    });
+    let renewal = next_renewal(&mut seen, "compile").await;
+    assert_eq!(renewal.attempt, 3);
+    next_renewal(&mut seen, "compile").await;
+    next_renewal(&mut seen, "compile").await;
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_lost_lease_calls_the_evaluation_off_and_is_not_reported() {
+    for lost in [Ok(Receipt::Superseded), Err(StatusCode::NOT_FOUND)] {
+        let mut script = one_lease();
+        script.renew = [lost].into();
+        let (server, mut seen) = serve(script).await;
+        let worker = Worker::start(server, |_, _, cancellation| {
+            until_cancelled(cancellation);
+            Ok(evaluation())
+        });
+        let mut leases_asked = 0;
+        while leases_asked < 2 {
+            match seen.recv().await.unwrap() {
+                Seen::LeaseAsked(_) => leases_asked += 1,
+                Seen::Report(report) => panic!("a lost lease was reported: {report:?}"),
+                Seen::Registration(_) | Seen::Renewal(_) => {}
+            }
+        }
+        worker.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_stopping_worker_hands_its_lease_back() {
+    let (server, mut seen) = serve(one_lease()).await;
+    let worker = Worker::start(server, |_, progress, cancellation| {
+        progress("score");
+        until_cancelled(cancellation);
+        Ok(evaluation())
+    });
+    next_renewal(&mut seen, "score").await;
+    worker.stop().await;
+    let report = next_report(&mut seen).await;
+    assert_eq!(report.outcome, ReportOutcome::HandedBack);
+    assert_eq!(report.attempt, 3);
+}
+
+#[tokio::test]
+async fn a_service_that_comes_and_goes_is_waited_for() {
+    let mut script = one_lease();
+    script.register = [Err(StatusCode::BAD_GATEWAY), Ok(first_worker())].into();
+    script.lease = [
+        Err(StatusCode::SERVICE_UNAVAILABLE),
+        Ok(Some(a_lease())),
+        Ok(None),
+    ]
+    .into();
+    script.report = [Err(StatusCode::BAD_GATEWAY), Ok(Receipt::Accepted)].into();
+    let (server, mut seen) = serve(script).await;
+    let worker = Worker::start(server, |_, _, _| Ok(evaluation()));
+    let refused = next_report(&mut seen).await;
+    let repeated = next_report(&mut seen).await;
+    assert_eq!(refused, repeated);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_worker_the_service_has_forgotten_registers_again() {
+    let again = Registered {
+        worker: WorkerId::from(Uuid::from_u128(9)),
+    };
+    let mut script = one_lease();
+    script.register = [Ok(first_worker()), Ok(again)].into();
+    script.lease = [Err(StatusCode::NOT_FOUND), Ok(None)].into();
+    let (server, mut seen) = serve(script).await;
+    let worker = Worker::start(server, |_, _, _| Ok(evaluation()));
+    let mut asked = Vec::new();
+    while asked.len() < 2 {
+        if let Seen::LeaseAsked(worker) = seen.recv().await.unwrap() {
+            asked.push(worker);
+        }
+    }
+    assert_eq!(asked, [first_worker().worker, again.worker]);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_is_not_wanted_gives_up_with_the_services_words() {
+    let script = Script {
+        register: [Err(StatusCode::UNPROCESSABLE_ENTITY)].into(),
+        ..Script::default()
+    };
+    let (server, _seen) = serve(script).await;
+    let worker = Worker::start(server, |_, _, _| Ok(evaluation()));
+    let fault = worker.task.await.unwrap().unwrap_err().to_string();
+    assert!(
+        fault.contains("answered 422: the script says so"),
+        "{fault}"
+    );
+}
+
+#[tokio::test]
+async fn a_worker_stops_while_there_is_no_service() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let worker = Worker::start(format!("http://{address}"), |_, _, _| Ok(evaluation()));
+    worker.stop().await;
+}

@@ -1,0 +1,168 @@
+//! Which inputs a candidate meets, for the project's own tasks.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its functions too"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use domain::digest::Digest;
+use domain::role::{Distribution, ExecutionPurpose, Key};
+use domain::task::{Bundle, Task};
+use worker::evaluate::{Against, Extent, Pass, Passes};
+
+fn task(name: &str) -> Task {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../kernels")
+        .join(name);
+    let mut files = BTreeMap::new();
+    for file in ["task.toml", "reference.cu", "check.cu", "baseline.cu"] {
+        let text = std::fs::read_to_string(root.join(file)).unwrap();
+        files.insert(file.to_owned(), text);
+    }
+    Task::load(&Bundle { files }).unwrap()
+}
+
+fn passes(task: &Task, holdout: bool) -> Passes<'_> {
+    Passes {
+        task,
+        key: Key(Digest::of("a run")),
+        holdout,
+    }
+}
+
+fn names(passes: &[Pass]) -> Vec<&str> {
+    passes.iter().map(|pass| pass.case.as_str()).collect()
+}
+
+#[test]
+fn small_cases_are_looked_at_first_and_the_large_ones_last() {
+    let task = task("attention-f16");
+    let search = passes(&task, false);
+    assert_eq!(
+        names(&search.smoke().unwrap()),
+        ["single", "ragged", "starved", "odd"]
+    );
+    let score = search.score(1).unwrap();
+    assert_eq!(names(&score), ["starved", "ladder"]);
+    assert!(
+        score
+            .iter()
+            .all(|pass| pass.purpose == ExecutionPurpose::Score)
+    );
+}
+
+#[test]
+fn held_out_cases_appear_only_in_a_confirmation() {
+    let task = task("attention-f16");
+    let everything = |passes: &Passes<'_>| {
+        let all = [
+            passes.smoke().unwrap(),
+            passes.screen().unwrap(),
+            passes.repeats(Extent::All).unwrap(),
+            passes.score(1).unwrap(),
+        ];
+        all.concat()
+    };
+    let wide = |holdout| {
+        everything(&passes(&task, holdout))
+            .into_iter()
+            .filter(|pass| pass.case == "wide")
+            .map(|pass| pass.purpose)
+            .collect::<Vec<_>>()
+    };
+    assert!(wide(false).is_empty());
+    assert_eq!(wide(true), [ExecutionPurpose::Check]);
+}
+
+#[test]
+fn a_task_without_small_cases_is_looked_at_on_its_smallest() {
+    let mut task = task("attention-f16");
+    task.cases.retain(|case| case.name == "ladder");
+    let search = passes(&task, false);
+    assert_eq!(names(&search.smoke().unwrap()), ["ladder"]);
+}
+
+#[test]
+fn no_two_executions_share_inputs_unless_they_are_repeats() {
+    for name in ["attention-f16", "softmax-f32", "gemm-f32"] {
+        let task = task(name);
+        let search = passes(&task, false);
+        let mut seen = BTreeSet::new();
+        let fresh = [
+            search.smoke().unwrap(),
+            search.screen().unwrap(),
+            search.score(4).unwrap(),
+        ]
+        .concat();
+        for pass in &fresh {
+            assert!(seen.insert(pass.inputs()), "{name}: {:?}", pass.inputs());
+            assert_eq!(pass.comparison, Against::Reference);
+        }
+        for pass in search.repeats(Extent::All).unwrap() {
+            assert!(seen.contains(&pass.inputs()), "{name}: {:?}", pass.inputs());
+        }
+    }
+}
+
+#[test]
+fn a_repeat_changes_the_schedule_or_the_poison_and_nothing_else() {
+    let task = task("attention-f16");
+    let search = passes(&task, false);
+    let smoke = search.smoke().unwrap();
+    let repeats = search.repeats(Extent::LargestOnly).unwrap();
+    let original = smoke.last().unwrap();
+    let [rescheduled, repoisoned] = repeats.as_slice() else {
+        panic!("{} repeats", repeats.len());
+    };
+    assert!(rescheduled.schedule.is_some());
+    assert_eq!(rescheduled.poison, original.poison);
+    assert_eq!(repoisoned.schedule, None);
+    assert_ne!(repoisoned.poison, original.poison);
+    for repeat in &repeats {
+        assert_eq!(repeat.tensors, original.tensors);
+    }
+    assert_eq!(search.repeats(Extent::All).unwrap().len(), 2 * smoke.len());
+}
+
+#[test]
+fn large_values_go_to_linear_inputs_and_to_one_other_at_a_time() {
+    let task = task("attention-f16");
+    let screen = passes(&task, false).screen().unwrap();
+    let mut provoked = BTreeSet::new();
+    for pass in &screen {
+        let of = |name: &str| {
+            let tensor = pass.tensors.iter().find(|tensor| tensor.name == name);
+            tensor.unwrap().distribution
+        };
+        match pass.distribution {
+            Distribution::Large | Distribution::HeavyTail => {
+                assert_eq!(of("v"), pass.distribution);
+                let hit = ["q", "k"].map(|name| of(name) == pass.distribution);
+                assert_ne!(hit[0], hit[1], "{pass:?}");
+                provoked.insert(hit);
+            }
+            other => assert!(["q", "k", "v"].iter().all(|name| of(name) == other)),
+        }
+    }
+    assert_eq!(provoked.len(), 2, "both q and k have their turn");
+}
+
+#[test]
+fn the_key_decides_every_secret() {
+    let task = task("gemm-f32");
+    let one = passes(&task, false);
+    let other = Passes {
+        key: Key(Digest::of("another run")),
+        ..one
+    };
+    assert_eq!(one.smoke().unwrap(), one.smoke().unwrap());
+    for (a, b) in one.smoke().unwrap().iter().zip(&other.smoke().unwrap()) {
+        assert_ne!(a.poison, b.poison);
+        for (a, b) in a.tensors.iter().zip(&b.tensors) {
+            assert_ne!(a.key, b.key);
+        }
+    }
+}
