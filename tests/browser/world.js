@@ -362,3 +362,10 @@ export function propose(world, title) {
   world.nodes.push(node);
   return { kind: "proposed", candidate: node.id, ordinal, title };
 }
+
+/** The champion's promotion, applied to the world; the event that tells it. */
+export function promote(world) {
+  const run = world.runs.find((other) => other.id === world.live);
+  run.promotion = { ...world.runs.find((other) => other.promotion).promotion, candidate: candidateId(BEST) };
+  return { kind: "promotion", promotion: run.promotion };
+}

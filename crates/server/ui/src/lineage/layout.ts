@@ -5,11 +5,11 @@
 import type { CandidateSummary } from "../api/types";
 
 /** Distance between two columns and between two rows of one column, in pixels at zoom 1. */
-export const COLUMN = 156;
+export const COLUMN = 172;
 export const ROW = 36;
 /** A column longer than this continues beside itself. */
 export const COLUMN_ROWS = 32;
-const MARGIN = { left: 34, top: 44, right: 132, bottom: 24 };
+const MARGIN = { left: 34, top: 44, right: 146, bottom: 24 };
 
 export interface Place {
   node: CandidateSummary;
@@ -172,7 +172,7 @@ function nearest(places: Place[], y: number): Place | undefined {
 }
 
 /** Length of an edge's bend. What comes before it runs level, between a label's two lines. */
-const BEND = 52;
+const BEND = 46;
 
 /** A line from a parent to its child. */
 export function edge(from: Place, to: Place): string {

@@ -1,0 +1,117 @@
+import { describe, expect, it } from "vitest";
+
+import { candidate, id } from "../samples";
+import { ancestry, COLUMN, COLUMN_ROWS, layout, ROW, step } from "./layout";
+
+function child(ordinal: number, generation: number, parent: number) {
+  return candidate(ordinal, { generation, parents: [id(parent)] });
+}
+
+/** A step with a sweep, and a next step bred from the last of the sweep. */
+const nodes = [
+  candidate(0),
+  child(1, 1, 0),
+  child(2, 1, 1),
+  child(3, 1, 1),
+  child(4, 1, 1),
+  child(5, 2, 4),
+];
+
+function place(graph: ReturnType<typeof layout>, ordinal: number) {
+  const found = graph.byId.get(id(ordinal));
+  if (!found) throw new Error(`candidate ${ordinal} has no place`);
+  return found;
+}
+
+describe("columns", () => {
+  const graph = layout(nodes);
+
+  it("put a sweep to the right of its step, within the generation", () => {
+    const [baseline, first, swept, next] = [0, 1, 2, 5].map((ordinal) => place(graph, ordinal).x);
+    expect([first, swept, next].map((x) => (x ?? 0) - (baseline ?? 0))).toEqual([COLUMN, 2 * COLUMN, 3 * COLUMN]);
+    expect(graph.bands.map(({ generation, width }) => [generation, width / COLUMN])).toEqual([
+      [0, 1],
+      [1, 2],
+      [2, 1],
+    ]);
+  });
+
+  it("centre siblings on their parent", () => {
+    expect(place(graph, 3).y).toBe(place(graph, 1).y);
+    expect(place(graph, 4).y - place(graph, 2).y).toBe(2 * ROW);
+  });
+
+  it("draw an only child level with its parent", () => {
+    expect(place(graph, 5).y).toBe(place(graph, 4).y);
+  });
+});
+
+/** Random trees by a small generator, so that every run sees the same ones. */
+function forest(size: number, seed: number) {
+  let state = seed;
+  const random = (below: number) => {
+    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+    return state % below;
+  };
+  const made = [candidate(0)];
+  for (let ordinal = 1; ordinal < size; ordinal += 1) {
+    const parent = made[random(made.length)] ?? made[0];
+    const generation = (parent?.generation ?? 0) + random(2);
+    made.push(child(ordinal, generation, parent?.ordinal ?? 0));
+  }
+  return made;
+}
+
+it.each([1, 2, 3, 4, 5])("never lets two nodes of forest %d overlap, nor a child stand left of its parent", (seed) => {
+  const graph = layout(forest(300, seed));
+  expect(graph.places).toHaveLength(300);
+  for (const column of graph.columns) {
+    expect(column.length).toBeLessThanOrEqual(COLUMN_ROWS);
+    column.reduce((above, below) => {
+      expect(below.y - above.y).toBeGreaterThanOrEqual(ROW - 1e-6);
+      expect(below.x).toBe(above.x);
+      return below;
+    });
+  }
+  for (const { x, y, parent } of graph.places) {
+    if (parent) expect(x).toBeGreaterThan(parent.x);
+    expect(y).toBeGreaterThanOrEqual(0);
+    expect(x).toBeLessThan(graph.width);
+    expect(y).toBeLessThan(graph.height);
+  }
+});
+
+it("breaks a long sweep into columns side by side", () => {
+  const sweep = Array.from({ length: COLUMN_ROWS + 1 }, (_, index) => child(index + 1, 0, 0));
+  const graph = layout([candidate(0), ...sweep]);
+  expect(graph.columns.map((column) => column.length)).toEqual([1, COLUMN_ROWS, 1]);
+});
+
+it("shows a candidate whose parent is not part of the graph as a root", () => {
+  expect(place(layout([child(7, 3, 2)]), 7).parent).toBeNull();
+});
+
+it("lays out nothing", () => {
+  expect(layout([]).places).toEqual([]);
+});
+
+it("follows primary parents up to the baseline", () => {
+  expect([...ancestry(layout(nodes), id(5))]).toEqual([id(5), id(4), id(1), id(0)]);
+  expect(ancestry(layout(nodes), undefined).size).toBe(0);
+});
+
+describe("arrow keys", () => {
+  const graph = layout(nodes);
+  it.each([
+    [5, "left", 4],
+    [0, "left", 0],
+    [0, "right", 1],
+    [2, "down", 3],
+    [3, "up", 2],
+    [4, "down", 4],
+    [2, "right", 5],
+    [5, "right", 5],
+  ] as const)("from candidate %d %s to candidate %d", (from, direction, to) => {
+    expect(step(graph, place(graph, from), direction).node.ordinal).toBe(to);
+  });
+});

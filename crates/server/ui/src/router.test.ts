@@ -1,0 +1,23 @@
+import { expect, it } from "vitest";
+
+import { candidatePath, parseRoute, runPath } from "./router.svelte";
+
+const ID = "0193a2f0-0001-7000-8000-000000000005";
+
+it.each([
+  ["/", { page: "runs" }],
+  ["/runs", { page: "runs" }],
+  [`/runs/${ID}`, { page: "run", id: ID }],
+  [`/runs/${ID}/`, { page: "run", id: ID }],
+  [`/runs/run_${ID}`, { page: "run", id: ID }],
+  [`/candidates/cand_${ID}`, { page: "candidate", id: ID }],
+  [`/candidates/run_${ID}`, { page: "unknown" }],
+  ["/runs/5", { page: "unknown" }],
+  [`/runs/${ID}/more`, { page: "unknown" }],
+])("%s", (path, route) => expect(parseRoute(path)).toEqual(route));
+
+it("makes addresses that it reads again", () => {
+  expect(parseRoute(runPath(ID))).toEqual({ page: "run", id: ID });
+  expect(candidatePath(ID, 39)).toBe(`/candidates/${ID}#L39`);
+  expect(parseRoute(candidatePath(ID))).toEqual({ page: "candidate", id: ID });
+});

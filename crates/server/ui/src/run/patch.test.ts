@@ -1,0 +1,69 @@
+import { expect, it } from "vitest";
+
+import type { EventKind } from "../api/types";
+import { candidate, event, id, queued } from "../samples";
+import { merge, patch } from "./patch";
+
+function judged(ordinal: number, over: Partial<Extract<EventKind, { kind: "judged" }>> = {}) {
+  return event(9, {
+    kind: "judged",
+    candidate: id(ordinal),
+    ordinal,
+    title: "",
+    verdict: "accepted",
+    summary: "accepted, 9.9 us modelled",
+    speedup: 3,
+    best: true,
+    ...over,
+  });
+}
+
+it("takes a verdict over at once and asks for the rest of it", () => {
+  const { nodes, stale, runChanged } = patch([candidate(0, { best: true }), queued(1)], [judged(1)]);
+  expect(nodes[1]).toMatchObject({ verdict: "accepted", speedup: 3, best: true, state: { state: "evaluated" } });
+  expect(nodes[0]?.best).toBe(false);
+  expect(stale).toEqual([{ first: 1, size: 1 }]);
+  expect(runChanged).toBe(true);
+});
+
+it("leaves what was known before as it is, when the log is replayed", () => {
+  const known = [candidate(0), candidate(1, { speedup: 3, best: true })];
+  const replay = [
+    event(1, { kind: "proposed", candidate: id(1), ordinal: 1, title: "" }),
+    event(2, { kind: "stage", candidate: id(1), stage: "compile", worker: "w" }),
+    event(3, { kind: "requeued", candidate: id(1), reason: "the worker vanished" }),
+    judged(1, { best: false }),
+  ];
+  expect(patch(known, replay)).toEqual({ nodes: known, stale: [], runChanged: false });
+});
+
+it("follows a candidate from the queue to a worker and back", () => {
+  const stage = event(1, { kind: "stage", candidate: id(1), stage: "verify", worker: "w" });
+  const { nodes, stale } = patch([queued(1)], [stage]);
+  expect(nodes[0]?.state).toEqual({ state: "evaluating", stage: "verify", worker: "w" });
+  expect(stale).toEqual([]);
+  const back = event(2, { kind: "requeued", candidate: id(1), reason: "the worker vanished" });
+  expect(patch(nodes, [back]).nodes[0]?.state).toEqual({ state: "queued" });
+});
+
+it("reads unknown candidates in few windows", () => {
+  const proposals = [3, 4, 60, 5].map((ordinal) => event(ordinal, { kind: "proposed", candidate: id(ordinal), ordinal, title: "" }));
+  expect(patch([], proposals).stale).toEqual([
+    { first: 3, size: 3 },
+    { first: 60, size: 1 },
+  ]);
+});
+
+it("does not fetch what a cut-off lineage leaves out", () => {
+  const proposal = event(1, { kind: "proposed", candidate: id(5000), ordinal: 5000, title: "" });
+  expect(patch([candidate(0)], [proposal, judged(4999)], true).stale).toEqual([]);
+});
+
+it("merges newer versions by ordinal", () => {
+  const merged = merge([candidate(0), queued(2)], [candidate(2, { title: "newer" }), candidate(1)]);
+  expect(merged.map((node) => [node.ordinal, node.title])).toEqual([
+    [0, "candidate 0"],
+    [1, "candidate 1"],
+    [2, "newer"],
+  ]);
+});

@@ -1,0 +1,329 @@
+// The built dashboard in a real browser, against a stand-in for the service. Screenshots of each
+// page go to screenshots/, for people to look at.
+
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { after, afterEach, before, beforeEach, describe, it } from "node:test";
+
+import { chromium } from "playwright-core";
+
+import { Service } from "./service.js";
+import { accept, BEST, candidateId, NOW, promote, propose, RACY, runId, world } from "./world.js";
+
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
+/** How long a test waits for anything at all, milliseconds. */
+const PATIENCE = 10_000;
+
+let browser;
+let service;
+let context;
+let page;
+let complaints;
+
+before(async () => {
+  assert.ok(existsSync(CHROMIUM), `no browser at ${CHROMIUM}: install Debian's package chromium, or set CHROMIUM`);
+  assert.ok(
+    existsSync(new URL("../../crates/server/ui/dist/index.html", import.meta.url)),
+    "the dashboard is not built: run npm ci && npm run build in crates/server/ui",
+  );
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+});
+
+after(() => browser?.close());
+
+beforeEach(async () => {
+  service = new Service(world());
+  await service.start();
+});
+
+afterEach(async () => {
+  await context?.close();
+  await service.stop();
+});
+
+/** Opens a page; whatever the browser complains about is collected. */
+async function open(path, { colorScheme = "light", size = "desktop" } = {}) {
+  context = await browser.newContext({ viewport: SIZES[size], colorScheme, reducedMotion: "reduce", timezoneId: "UTC", locale: "en-GB" });
+  context.setDefaultTimeout(PATIENCE);
+  page = await context.newPage();
+  complaints = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  await page.clock.setFixedTime(NOW);
+  await page.goto(service.origin + path);
+}
+
+const run = () => `/runs/${service.world.live}`;
+const panel = (name) => page.getByRole("region", { name, exact: true });
+const node = (ordinal) => page.locator(`a[data-candidate="${candidateId(ordinal)}"]`);
+
+async function assertFits() {
+  const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  assert.ok(content <= window, `the page is ${content} px wide in a window of ${window} px`);
+}
+
+describe("each page, in light and dark, on a desk and on a phone", () => {
+  const pages = {
+    runs: {
+      path: () => "/",
+      ready: () => page.getByRole("link", { name: "row-softmax playbook" }).waitFor(),
+      async check() {
+        assert.equal(await page.locator("tbody tr").count(), 5);
+        const live = await page.locator("tbody tr", { hasText: "row-softmax playbook" }).innerText();
+        for (const text of ["running", "4.06×", "modelled", "10.2 µs", "18 / 45 trials"]) assert.ok(live.includes(text), `${text} in ${live}`);
+        const measured = await page.locator("tbody tr", { hasText: "on the card" }).innerText();
+        assert.ok(measured.includes("1.31×") && !measured.includes("modelled"), measured);
+      },
+    },
+    run: {
+      path: run,
+      ready: () => node(BEST).waitFor(),
+      async check() {
+        assert.equal(await page.locator("h1").innerText(), "row-softmax playbook");
+        assert.match(await panel("Verdicts").innerText(), /judged\s+17[\s\S]*1 data race[\s\S]*2 incorrect output[\s\S]*accepted\s+11/);
+        assert.match(await node(BEST).getAttribute("aria-label"), /#12 .*step, accepted, 4\.06× modelled, best of the run/);
+        assert.match(await panel("Events").innerText(), /live[\s\S]*#16 asynchronous copies\s+out of bounds/);
+        for (const name of ["Best so far", "Lineage", "Events"]) {
+          assert.equal(await panel(name).locator("header").getByText("modelled").count(), 1, `the badge of ${name}`);
+        }
+      },
+    },
+    accepted: {
+      path: () => `/candidates/${candidateId(BEST)}`,
+      ready: () => panel("Times").waitFor(),
+      async check() {
+        assert.match(await panel("Times").innerText(), /wide\s+18\.6 µs\s+modelled[\s\S]*4,096 blocks of 128 threads[\s\S]*dram bandwidth, 81 %/);
+        assert.match(await panel("Hypothesis").innerText(), /1\.40× to 2\.60×[\s\S]*1\.41×\s+modelled\s+as expected/);
+        assert.match(await panel("Gates").innerText(), /CTAs per SM[\s\S]*at least 4 CTAs\/SM[\s\S]*8\.83 CTAs\/SM/);
+        assert.match(await panel("Resources").innerText(), /softmax\s+40\s+0 B\s+0 B\s+16 B/);
+        assert.match(await panel("Checks").innerText(), /all 16 passed/);
+        assert.match(await panel("Evaluation").innerText(), /compile 312 ms[\s\S]*NVRTC|NVRTC[\s\S]*compile 312 ms/);
+      },
+    },
+    rejected: {
+      path: () => `/candidates/${candidateId(RACY)}`,
+      ready: () => panel("Source").waitFor(),
+      async check() {
+        const verdict = await panel("Verdict").innerText();
+        assert.match(verdict, /data race\s+line 39 shared race: thread 33 reads part\[1\]/);
+        assert.match(verdict, /block \(3, 0, 0\), thread \(33, 0, 0\) · buffer part, byte 4/);
+        const blamed = page.locator("#L39");
+        assert.match(await blamed.innerText(), /^39\s*for \(int w = 1; w < WARPS/);
+        assert.match(await blamed.locator("+ .note").innerText(), /shared race thread 33 reads/);
+        assert.match(await panel("Difference to the parent").innerText(), /\+1 −1 lines[\s\S]*nothing waits for the readers/);
+      },
+    },
+  };
+  for (const colorScheme of ["light", "dark"]) {
+    for (const size of Object.keys(SIZES)) {
+      for (const [name, { path, ready, check }] of Object.entries(pages)) {
+        it(`${name}, ${colorScheme}, ${size}`, async () => {
+          await open(path(), { colorScheme, size });
+          await ready();
+          await page.getByText("1 worker").waitFor();
+          await page.screenshot({ path: `screenshots/${name}-${colorScheme}-${size}.png`, fullPage: true });
+          await check();
+          await assertFits();
+          assert.deepEqual(complaints, []);
+        });
+      }
+    }
+  }
+});
+
+describe("a run that goes on while it is watched", () => {
+  it("takes a verdict over from its event, without reading the lineage again", async () => {
+    await open(run());
+    await node(17).waitFor();
+    service.emit(accept(service.world, 17, 5.1));
+    await page.locator(".facts").getByText("5.10×").waitFor();
+    await page.locator(`a[data-candidate="${candidateId(17)}"] .crown`).waitFor();
+    assert.equal(await page.locator(".crown").count(), 1, "one crown");
+    await panel("Events").getByText("5.10×, best so far").waitFor();
+    assert.match(await panel("Verdicts").innerText(), /judged\s+18/);
+    assert.match(await page.getByRole("img", { name: /Best speedup so far/ }).getAttribute("aria-label"), /5\.10× by candidate 17/);
+    const reads = service.requests.filter((request) => request.endsWith("/lineage"));
+    assert.equal(reads.length, 1, "the lineage was read once");
+    assert.deepEqual(complaints, []);
+  });
+
+  it("shows a new candidate at its parent", async () => {
+    await open(run());
+    await node(BEST).waitFor();
+    service.emit(propose(service.world, "cluster of two"));
+    await node(19).waitFor();
+    assert.match(await node(19).getAttribute("aria-label"), /#19 cluster of two, submit, queued/);
+    assert.match(await page.getByRole("group", { name: /Lineage of/ }).getAttribute("aria-label"), /20 candidates/);
+  });
+
+  it("misses nothing when the stream breaks", async () => {
+    await open(run());
+    await panel("Events").getByText("live").waitFor();
+    service.dropReaders();
+    service.emit(accept(service.world, 17, 5.1));
+    await panel("Events").getByText("5.10×, best so far").waitFor();
+    await panel("Events").getByText("live").waitFor();
+    assert.equal(await panel("Events").getByText("5.10×, best so far").count(), 1, "and repeats nothing");
+  });
+
+  it("shows a promotion as it proceeds", async () => {
+    await open(run());
+    await node(BEST).waitFor();
+    service.emit(promote(service.world));
+    await page.getByText("Champion committed").waitFor();
+    assert.match(await page.locator(".promotion").innerText(), /#12 one warp a row[\s\S]*on branch kernelwright\/row-softmax[\s\S]*commit 9fceb02d0ae5/);
+    await page.screenshot({ path: "screenshots/promotion.png" });
+  });
+});
+
+describe("the lineage", () => {
+  it("leads to a candidate by a click, and back", async () => {
+    await open(run());
+    await node(RACY).click();
+    await page.getByRole("heading", { name: "#11 rows in pairs" }).waitFor();
+    assert.equal(new URL(page.url()).pathname, `/candidates/${candidateId(RACY)}`);
+    await page.goBack();
+    await node(RACY).waitFor();
+  });
+
+  it("shows a card for the candidate under the pointer", async () => {
+    await open(run());
+    await node(RACY).hover();
+    const card = page.locator(".view .card").first();
+    await card.waitFor();
+    assert.match(await card.innerText(), /#11 rows in pairs[\s\S]*data race[\s\S]*line 39: thread 33 reads part\[1\]/);
+    await page.screenshot({ path: "screenshots/card.png" });
+  });
+
+  it("is walked with the arrow keys", async () => {
+    await open(run());
+    await node(BEST).focus();
+    const focused = () => page.evaluate(() => document.activeElement?.getAttribute("data-candidate"));
+    for (const [key, ordinal] of [["ArrowLeft", 10], ["ArrowLeft", 8], ["ArrowDown", RACY], ["Home", 0], ["ArrowRight", 1], ["c", BEST]]) {
+      await page.keyboard.press(key);
+      assert.equal(await focused(), candidateId(ordinal), key);
+    }
+    await page.screenshot({ path: "screenshots/focus.png" });
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "#12 one warp a row, no shared memory" }).waitFor();
+  });
+
+  it("can dim all but the path to the best, and zoom", async () => {
+    await open(run());
+    await page.getByRole("button", { name: "Path to the best" }).click();
+    const bright = await page.locator("a.node:not(.dim)").evaluateAll((nodes) => nodes.map((node) => node.getAttribute("data-candidate")));
+    assert.deepEqual(bright.sort(), [0, 1, 4, 8, 10, BEST].map(candidateId));
+    await page.screenshot({ path: "screenshots/path.png", fullPage: true });
+    await page.getByRole("button", { name: "Zoom out" }).click();
+    await page.getByText("75 %").waitFor();
+    await page.getByRole("button", { name: "Fit" }).click();
+    assert.ok(await page.locator(".frame").evaluate((frame) => frame.scrollWidth <= frame.clientWidth), "all of it fits");
+  });
+});
+
+describe("controls", () => {
+  it("pause and resume at once", async () => {
+    await open(run());
+    await page.getByRole("button", { name: "Pause" }).click();
+    await page.getByText("paused by request").first().waitFor();
+    await page.getByRole("button", { name: "Resume" }).click();
+    await page.getByRole("button", { name: "Pause" }).waitFor();
+    const posts = service.requests.filter((request) => request.startsWith("POST"));
+    assert.deepEqual(posts, [`POST /api/v1${run()}/pause`, `POST /api/v1${run()}/resume`]);
+  });
+
+  it("cancel only when asked twice", async () => {
+    await open(run());
+    await page.getByRole("button", { name: "Cancel…" }).click();
+    await page.getByRole("button", { name: "Keep it" }).click();
+    assert.ok(!service.requests.some((request) => request.startsWith("POST")), "nothing was asked of the service");
+    await page.getByRole("button", { name: "Cancel…" }).click();
+    await page.getByRole("button", { name: "Cancel the run" }).click();
+    await page.locator("h1 + p").getByText("cancelled").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Pause" }).count(), 0);
+  });
+
+  it("show why the service refused", async () => {
+    await open(run());
+    await page.getByRole("button", { name: "Pause" }).waitFor();
+    service.problem = { type: "/problems/wrong-state", title: "Wrong state", status: 409, detail: "the run is completed; only a running run can be paused" };
+    await page.getByRole("button", { name: "Pause" }).click();
+    assert.match(await page.getByRole("alert").innerText(), /Wrong state\s+the run is completed/);
+  });
+});
+
+describe("when there is little to show", () => {
+  it("an empty list says how to begin", async () => {
+    service.world.runs = [];
+    await open("/");
+    await page.getByText("No runs yet.").waitFor();
+    assert.match(await page.locator("main").innerText(), /kernelwright run/);
+    await page.screenshot({ path: "screenshots/empty.png" });
+  });
+
+  it("a run without candidates says what comes first", async () => {
+    await open(`/runs/${runId(1)}`);
+    await panel("Lineage").getByText("No candidates yet.").waitFor();
+    await panel("Verdicts").getByText("No verdicts yet.").waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  it("a candidate without a verdict says what it waits for", async () => {
+    await open(`/candidates/${candidateId(18)}`);
+    await panel("Verdict").getByText("queued").waitFor();
+    await panel("Source").waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  it("an unknown run shows the service's own words", async () => {
+    await open(`/runs/${runId(99)}`);
+    assert.match(await page.getByRole("alert").innerText(), /Unknown run\s+there is no run/);
+  });
+
+  it("an unknown address leads back", async () => {
+    await open("/somewhere");
+    await page.getByRole("link", { name: "All runs" }).click();
+    await page.getByRole("link", { name: "row-softmax playbook" }).waitFor();
+  });
+
+  it("a problem can be retried", async () => {
+    service.problem = { type: "/problems/internal", title: "Internal error", status: 500, detail: "see the log for 4711" };
+    await open("/");
+    await page.getByRole("alert").getByText("see the log for 4711").waitFor();
+    await page.screenshot({ path: "screenshots/problem.png" });
+    service.problem = null;
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByRole("link", { name: "row-softmax playbook" }).waitFor();
+    assert.equal(await page.getByRole("alert").count(), 0);
+  });
+});
+
+it("a link to a line opens the candidate at that line", async () => {
+  await open(`/candidates/${candidateId(BEST)}#L72`);
+  const line = page.locator("#L72");
+  await line.waitFor();
+  assert.match(await line.getAttribute("class"), /target/);
+  const [top, height] = await line.evaluate((element) => [element.getBoundingClientRect().top, innerHeight]);
+  assert.ok(top >= 0 && top < height, `line 72 is at ${top} px of ${height} px`);
+});
+
+it("the list is filtered by name, task, method and state", async () => {
+  await open("/");
+  await page.getByRole("searchbox").fill("attention");
+  await page.locator("tbody tr").nth(1).waitFor({ state: "detached" });
+  assert.match(await page.locator("tbody").innerText(), /attention-f16 playbook/);
+  await page.getByRole("searchbox").fill("nothing like it");
+  await page.getByText("No run matches").waitFor();
+});
