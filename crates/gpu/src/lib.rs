@@ -1,3 +1,27 @@
-//! Bodies of the role processes.
+//! Turns source into an image, and an image into facts, on whatever CUDA driver is loaded: the
+//! bodies of the role processes compile, run, verify and probe.
+//!
+//! The crate starts no process and knows no run, lease or HTTP. Everything that can abort or
+//! hang (the compiler, the driver) is called here and nowhere else, inside a child process
+//! whose death is a supported outcome. `unsafe` stands only at the foreign functions, in
+//! `nvrtc`, `driver`, `confine` and `role`.
+
 pub mod compare;
+mod compile;
+pub mod confine;
+mod driver;
+mod execute;
+mod fault;
 pub mod inputs;
+mod nvrtc;
+mod observe;
+mod probe;
+pub mod role;
+mod run;
+mod verify;
+
+pub use compile::compile;
+pub use fault::Fault;
+pub use probe::probe;
+pub use run::run;
+pub use verify::verify;

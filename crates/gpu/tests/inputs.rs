@@ -40,7 +40,7 @@ fn values(distribution: Distribution, dtype: Dtype, extents: &[u64]) -> Vec<f64>
 }
 
 fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / f64::from(u32::try_from(values.len()).unwrap())
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 fn deviation(values: &[f64]) -> f64 {

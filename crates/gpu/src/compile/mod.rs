@@ -1,0 +1,253 @@
+//! The role that turns a source into machine code and PTX, and the compiler's words into data.
+//!
+//! All options are fixed here; a candidate chooses none. Nothing is executed, and no GPU or
+//! driver is needed. Who calls this confines the process first: the compiler opens any file
+//! that a source names.
+
+mod log;
+mod resources;
+
+use std::ffi::{CStr, CString};
+use std::fs;
+use std::path::Path;
+
+use cudarc::nvrtc::sys::nvrtcResult;
+use domain::digest::Digest;
+use domain::role::{CompileJob, CompileReply, Compiled, Image};
+
+use crate::fault::Fault;
+use crate::nvrtc::{Images, Outcome, Source, Toolchain};
+use log::Files;
+
+/// The most bytes of machine code.
+const MAX_CUBIN_BYTES: usize = 16 << 20;
+/// The most bytes of PTX.
+const MAX_PTX_BYTES: usize = 8 << 20;
+/// The most bytes of the log that are looked at.
+const MAX_LOG_BYTES: usize = 64 << 10;
+/// A file that exists only in an unpacked header folder.
+const HEADER_MARK: &str = "cuda_fp16.h";
+/// The name under which the compiler finds [`PRELUDE`].
+const PRELUDE_NAME: &CStr = c"kernelwright/prelude.h";
+/// Included before every source.
+const PRELUDE: &str = include_str!("prelude.h");
+/// Host headers that kernels include by habit. What device code needs of them is built into
+/// the compiler or stands in the prelude, so they are empty.
+const EMPTY_HEADERS: [&CStr; 13] = [
+    c"assert.h",
+    c"cassert",
+    c"cfloat",
+    c"climits",
+    c"cmath",
+    c"cstddef",
+    c"cstdint",
+    c"cuda_runtime.h",
+    c"device_launch_parameters.h",
+    c"float.h",
+    c"math.h",
+    c"stddef.h",
+    c"stdint.h",
+];
+
+/// Unpacks the toolchain's headers to the folder the job names, unless they are there. Opens
+/// no file of the job, so it may run before the process is confined.
+///
+/// # Errors
+/// A [`Fault`] that says what is missing and how to install it.
+pub fn prepare(job: &CompileJob) -> Result<(), Fault> {
+    let folder = &job.toolchain_headers;
+    if folder.join(HEADER_MARK).is_file() {
+        return Ok(());
+    }
+    fs::create_dir_all(folder).map_err(Fault::file("create", folder))?;
+    Toolchain::load()?.install_headers(folder)
+}
+
+/// Compiles one source for one architecture.
+///
+/// # Errors
+/// A [`Fault`] where the toolchain or a file fails; what is wrong with the source is in the reply.
+pub fn compile(job: &CompileJob) -> Result<CompileReply, Fault> {
+    let toolchain = Toolchain::load()?;
+    prepare(job)?;
+    let name = source_name(job)?;
+    let text = fs::read(&job.source).map_err(Fault::file("read", &job.source))?;
+    let Ok(text) = CString::new(text) else {
+        return Ok(rejected(vec![log::own_error(
+            "the source holds a zero byte".to_owned(),
+        )]));
+    };
+    let prelude = CString::new(PRELUDE).expect("the prelude is a text of ours");
+    let mut headers = vec![(PRELUDE_NAME, prelude.as_c_str())];
+    headers.extend(EMPTY_HEADERS.map(|name| (name, c"")));
+
+    let outcome = toolchain.compile(
+        &Source {
+            text: &text,
+            name: &name,
+            headers: &headers,
+        },
+        &options(job),
+    )?;
+    let name = name.to_string_lossy();
+    interpret(job, &name, &outcome, &toolchain.to_string())
+}
+
+fn source_name(job: &CompileJob) -> Result<CString, Fault> {
+    job.source
+        .file_name()
+        .and_then(|name| CString::new(name.as_encoded_bytes()).ok())
+        .ok_or_else(|| Fault::Job(format!("{} names no source file", job.source.display())))
+}
+
+/// The compiler's options for a job.
+fn options(job: &CompileJob) -> Vec<String> {
+    let mut options = vec![
+        format!("-arch={}", job.architecture),
+        "-std=c++17".to_owned(),
+        "-default-device".to_owned(),
+        "-lineinfo".to_owned(),
+        "--ptxas-options=-v".to_owned(),
+        format!("--pre-include={}", PRELUDE_NAME.to_string_lossy()),
+    ];
+    let bundled = &job.toolchain_headers;
+    let mut folders = Vec::new();
+    folders.extend(job.headers.clone());
+    folders.extend([bundled.clone(), bundled.join("cccl")]);
+    options.extend(
+        folders
+            .iter()
+            .map(|folder| format!("-I{}", folder.display())),
+    );
+    options.extend(
+        job.defines
+            .iter()
+            .map(|(name, value)| format!("-D{name}={value}")),
+    );
+    options
+}
+
+/// What the compiler's answer means.
+fn interpret(
+    job: &CompileJob,
+    name: &str,
+    outcome: &Outcome,
+    toolchain: &str,
+) -> Result<CompileReply, Fault> {
+    let text = head(&outcome.log, MAX_LOG_BYTES);
+    let bundled = job.toolchain_headers.to_string_lossy();
+    let own = job.headers.as_ref().map(|folder| folder.to_string_lossy());
+    let headers: Vec<&str> = std::iter::once(bundled.as_ref())
+        .chain(own.as_deref())
+        .collect();
+    let mut diagnostics = log::diagnostics(
+        text,
+        &Files {
+            source: name,
+            headers: &headers,
+            ptx: outcome.refused_ptx.as_deref(),
+        },
+    );
+    match &outcome.result {
+        Ok(images) => {
+            if let Some(reply) = over_size(images) {
+                return Ok(reply);
+            }
+            Ok(CompileReply::Compiled(Compiled {
+                image: write(&job.output, images)?,
+                kernels: resources::kernels(&outcome.log, &images.ptx),
+                diagnostics,
+                toolchain: toolchain.to_owned(),
+            }))
+        }
+        Err(code) => {
+            if let Some(excess) = resources::excess(&outcome.log) {
+                return Ok(over_resource(excess));
+            }
+            match code {
+                nvrtcResult::NVRTC_ERROR_COMPILATION => {
+                    if diagnostics.is_empty() {
+                        diagnostics.push(log::own_error(
+                            "the compiler refused the source without a message".to_owned(),
+                        ));
+                    }
+                    Ok(rejected(diagnostics))
+                }
+                nvrtcResult::NVRTC_ERROR_INTERNAL_ERROR => {
+                    diagnostics.push(log::own_error(
+                        "the compiler failed on this source with an internal error".to_owned(),
+                    ));
+                    Ok(rejected(diagnostics))
+                }
+                nvrtcResult::NVRTC_ERROR_OUT_OF_MEMORY => Ok(CompileReply::OverResource {
+                    resource: "memory of the compiler".to_owned(),
+                    limit: crate::confine::COMPILE_MEMORY_BYTES,
+                    found: None,
+                    message: "the compiler ran out of memory: unroll and instantiate less"
+                        .to_owned(),
+                }),
+                other => Err(Fault::Toolchain {
+                    action: format!("compile for {}", job.architecture),
+                    reason: format!("{other:?}: {}", head(text, 400)),
+                }),
+            }
+        }
+    }
+}
+
+fn rejected(diagnostics: Vec<domain::verdict::Diagnostic>) -> CompileReply {
+    CompileReply::Rejected { diagnostics }
+}
+
+fn over_resource(excess: resources::Excess) -> CompileReply {
+    let resources::Excess {
+        kernel,
+        resource,
+        limit,
+        found,
+    } = excess;
+    let advice = if resource == "static shared memory" {
+        "; a larger array must be dynamic: extern __shared__, with its size in the plan"
+    } else {
+        ""
+    };
+    CompileReply::OverResource {
+        message: format!(
+            "{kernel} needs {found} bytes of {resource}, the limit is {limit}{advice}"
+        ),
+        resource,
+        limit,
+        found: Some(found),
+    }
+}
+
+fn over_size(images: &Images) -> Option<CompileReply> {
+    let (resource, found, limit) = [
+        ("machine code", images.cubin.len(), MAX_CUBIN_BYTES),
+        ("PTX", images.ptx.len(), MAX_PTX_BYTES),
+    ]
+    .into_iter()
+    .find(|(_, found, limit)| found > limit)?;
+    Some(CompileReply::OverResource {
+        resource: resource.to_owned(),
+        limit: limit as u64,
+        found: Some(found as u64),
+        message: format!("{found} bytes of {resource}, the limit is {limit}: unroll less"),
+    })
+}
+
+fn write(folder: &Path, images: &Images) -> Result<Image, Fault> {
+    let image = Image {
+        cubin: folder.join("image.cubin"),
+        ptx: folder.join("image.ptx"),
+        cubin_digest: Digest::of(&images.cubin),
+    };
+    fs::write(&image.cubin, &images.cubin).map_err(Fault::file("write", &image.cubin))?;
+    fs::write(&image.ptx, &images.ptx).map_err(Fault::file("write", &image.ptx))?;
+    Ok(image)
+}
+
+/// At most `bytes` bytes from the start of a text.
+fn head(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}

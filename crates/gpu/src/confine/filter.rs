@@ -1,0 +1,265 @@
+//! Which system calls are left.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+
+use crate::fault::Fault;
+
+/// Sets of system calls by what a role does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SystemCalls {
+    /// Only files, memory, threads and clocks: no sockets, no new processes, no signals to
+    /// others. For everything but a real driver.
+    Computing,
+    /// All but those that reach other processes, the network or the kernel's configuration. A
+    /// driver of real hardware uses calls that nobody outside NVIDIA can list.
+    Driver,
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// Installs the filter on this thread and all that it starts. A refused call fails with
+/// `EPERM`, so that library code which merely probes goes on.
+pub(super) fn install(calls: SystemCalls) -> Result<(), Fault> {
+    match calls {
+        SystemCalls::Computing => {
+            apply(
+                computing()?,
+                SeccompAction::Errno(errno(libc::EPERM)),
+                SeccompAction::Allow,
+            )?;
+            // The arguments of clone3 lie in memory, where a filter cannot see them. Without
+            // it the C library starts threads through clone, whose arguments are checked.
+            let clone3 = Rules::from([(libc::SYS_clone3, vec![])]);
+            apply(
+                clone3,
+                SeccompAction::Allow,
+                SeccompAction::Errno(errno(libc::ENOSYS)),
+            )
+        }
+        SystemCalls::Driver => apply(
+            beyond_a_driver()?,
+            SeccompAction::Allow,
+            SeccompAction::Errno(errno(libc::EPERM)),
+        ),
+    }
+}
+
+fn apply(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Result<(), Fault> {
+    let architecture = std::env::consts::ARCH
+        .try_into()
+        .map_err(|error| Fault::Confinement(format!("filter system calls: {error}")))?;
+    let program: BpfProgram = SeccompFilter::new(rules, otherwise, matched, architecture)
+        .and_then(TryInto::try_into)
+        .map_err(|error| Fault::Confinement(format!("build the system call filter: {error}")))?;
+    seccompiler::apply_filter(&program)
+        .map_err(|error| Fault::Confinement(format!("install the system call filter: {error}")))
+}
+
+fn errno(code: i32) -> u32 {
+    code.unsigned_abs()
+}
+
+/// What computing needs, with conditions where a call can do more.
+fn computing() -> Result<Rules, Fault> {
+    let always = [
+        // Files.
+        libc::SYS_read,
+        libc::SYS_write,
+        libc::SYS_readv,
+        libc::SYS_writev,
+        libc::SYS_pread64,
+        libc::SYS_pwrite64,
+        libc::SYS_lseek,
+        libc::SYS_openat,
+        libc::SYS_close,
+        libc::SYS_fstat,
+        libc::SYS_newfstatat,
+        libc::SYS_statx,
+        libc::SYS_statfs,
+        libc::SYS_fstatfs,
+        libc::SYS_getdents64,
+        libc::SYS_readlinkat,
+        libc::SYS_faccessat,
+        libc::SYS_faccessat2,
+        libc::SYS_getcwd,
+        libc::SYS_fcntl,
+        libc::SYS_flock,
+        libc::SYS_dup,
+        libc::SYS_dup3,
+        libc::SYS_pipe2,
+        libc::SYS_mkdirat,
+        libc::SYS_unlinkat,
+        libc::SYS_renameat,
+        libc::SYS_renameat2,
+        libc::SYS_ftruncate,
+        libc::SYS_fallocate,
+        libc::SYS_fsync,
+        libc::SYS_fdatasync,
+        libc::SYS_fchmod,
+        libc::SYS_copy_file_range,
+        libc::SYS_sendfile,
+        libc::SYS_umask,
+        // Memory.
+        libc::SYS_brk,
+        libc::SYS_mmap,
+        libc::SYS_munmap,
+        libc::SYS_mremap,
+        libc::SYS_mprotect,
+        libc::SYS_madvise,
+        libc::SYS_mincore,
+        libc::SYS_memfd_create,
+        // Threads and this process.
+        libc::SYS_futex,
+        libc::SYS_set_robust_list,
+        libc::SYS_get_robust_list,
+        libc::SYS_set_tid_address,
+        libc::SYS_rseq,
+        libc::SYS_membarrier,
+        libc::SYS_sched_yield,
+        libc::SYS_sched_getaffinity,
+        libc::SYS_sched_getparam,
+        libc::SYS_sched_getscheduler,
+        libc::SYS_getpid,
+        libc::SYS_getppid,
+        libc::SYS_gettid,
+        libc::SYS_getuid,
+        libc::SYS_geteuid,
+        libc::SYS_getgid,
+        libc::SYS_getegid,
+        libc::SYS_getrusage,
+        libc::SYS_sysinfo,
+        libc::SYS_uname,
+        libc::SYS_getcpu,
+        libc::SYS_exit,
+        libc::SYS_exit_group,
+        libc::SYS_restart_syscall,
+        // Signals to itself.
+        libc::SYS_rt_sigaction,
+        libc::SYS_rt_sigprocmask,
+        libc::SYS_rt_sigreturn,
+        libc::SYS_sigaltstack,
+        // Time and chance.
+        libc::SYS_clock_gettime,
+        libc::SYS_clock_getres,
+        libc::SYS_clock_nanosleep,
+        libc::SYS_nanosleep,
+        libc::SYS_gettimeofday,
+        libc::SYS_times,
+        libc::SYS_getrandom,
+        libc::SYS_ppoll,
+        libc::SYS_clone3,
+    ];
+    let mut rules: Rules = always.into_iter().map(|call| (call, vec![])).collect();
+    #[cfg(target_arch = "x86_64")]
+    rules.extend(
+        [
+            libc::SYS_open,
+            libc::SYS_stat,
+            libc::SYS_lstat,
+            libc::SYS_access,
+            libc::SYS_readlink,
+            libc::SYS_mkdir,
+            libc::SYS_rmdir,
+            libc::SYS_unlink,
+            libc::SYS_rename,
+            libc::SYS_dup2,
+            libc::SYS_pipe,
+            libc::SYS_poll,
+            libc::SYS_time,
+            libc::SYS_arch_prctl,
+        ]
+        .map(|call| (call, vec![])),
+    );
+
+    let own_process = u64::from(std::process::id());
+    let threads = unsigned(libc::CLONE_THREAD);
+    rules.extend([
+        // A new thread, never a new process.
+        (
+            libc::SYS_clone,
+            vec![rule(0, SeccompCmpOp::MaskedEq(threads), threads)?],
+        ),
+        // `abort` of this process.
+        (
+            libc::SYS_tgkill,
+            vec![rule(0, SeccompCmpOp::Eq, own_process)?],
+        ),
+        // Reading a limit, never setting one.
+        (libc::SYS_prlimit64, vec![rule(2, SeccompCmpOp::Eq, 0)?]),
+        // Names of threads and of memory ranges.
+        (
+            libc::SYS_prctl,
+            vec![
+                rule(0, SeccompCmpOp::Eq, unsigned(libc::PR_SET_NAME))?,
+                rule(0, SeccompCmpOp::Eq, unsigned(libc::PR_GET_NAME))?,
+                rule(0, SeccompCmpOp::Eq, unsigned(libc::PR_SET_VMA))?,
+                // The second filter and Landlock need it; it only ever takes rights away.
+                rule(0, SeccompCmpOp::Eq, unsigned(libc::PR_SET_NO_NEW_PRIVS))?,
+                rule(0, SeccompCmpOp::Eq, unsigned(libc::PR_SET_SECCOMP))?,
+            ],
+        ),
+        (libc::SYS_seccomp, vec![]),
+    ]);
+    Ok(rules)
+}
+
+/// What no driver needs once its context exists.
+fn beyond_a_driver() -> Result<Rules, Fault> {
+    let never = [
+        libc::SYS_execve,
+        libc::SYS_execveat,
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_pidfd_open,
+        libc::SYS_bpf,
+        libc::SYS_perf_event_open,
+        libc::SYS_userfaultfd,
+        libc::SYS_io_uring_setup,
+        libc::SYS_io_uring_enter,
+        libc::SYS_io_uring_register,
+        libc::SYS_mount,
+        libc::SYS_umount2,
+        libc::SYS_pivot_root,
+        libc::SYS_chroot,
+        libc::SYS_setns,
+        libc::SYS_unshare,
+        libc::SYS_keyctl,
+        libc::SYS_add_key,
+        libc::SYS_request_key,
+        libc::SYS_init_module,
+        libc::SYS_finit_module,
+        libc::SYS_delete_module,
+        libc::SYS_kexec_load,
+        libc::SYS_reboot,
+        libc::SYS_swapon,
+    ];
+    let mut rules: Rules = never.into_iter().map(|call| (call, vec![])).collect();
+    // The driver speaks to its daemons over local sockets, and to nothing else.
+    let local = unsigned(libc::AF_UNIX);
+    rules.insert(libc::SYS_socket, vec![rule(0, SeccompCmpOp::Ne, local)?]);
+    Ok(rules)
+}
+
+/// A condition on the lower half of one argument.
+fn rule(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule, Fault> {
+    let length = if value == 0 {
+        // Zero is compared as a whole: it stands for a null pointer.
+        SeccompCmpArgLen::Qword
+    } else {
+        SeccompCmpArgLen::Dword
+    };
+    SeccompCondition::new(argument, length, comparison, value)
+        .and_then(|condition| SeccompRule::new(vec![condition]))
+        .map_err(|error| Fault::Confinement(format!("build the system call filter: {error}")))
+}
+
+fn unsigned(constant: i32) -> u64 {
+    u64::from(constant.unsigned_abs())
+}

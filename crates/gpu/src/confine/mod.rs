@@ -1,0 +1,219 @@
+//! What a role process may still do once it has its job: read what the job names, write where
+//! the job says, and compute.
+//!
+//! A process applies this to itself, before it touches anything that a candidate wrote. Files
+//! are held by Landlock, system calls by seccomp, amounts by resource limits. A kernel
+//! without Landlock is accepted and reported; a restriction that was granted and does not
+//! hold is a fault. The module knows no role: callers say what theirs needs.
+
+mod filter;
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access as _, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetStatus, path_beneath_rules,
+};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType};
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+use crate::fault::Fault;
+
+pub use filter::SystemCalls;
+
+/// Address space of a compiling process, bytes.
+pub const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
+/// Processor time of a compiling process, seconds.
+pub const COMPILE_CPU_SECONDS: u64 = 30;
+/// The largest file a role may write.
+const FILE_BYTES: u64 = 8 << 30;
+/// The newest Landlock interface whose file rights we ask for; an older kernel grants fewer.
+const LANDLOCK: ABI = ABI::V5;
+/// System folders and files that loading and running a library needs. None holds a secret.
+const SYSTEM: [&str; 9] = [
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/etc/ld.so.cache",
+    "/dev/urandom",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/sys/devices/system/cpu",
+];
+/// A file every system has, that no role has any business with.
+const WITNESS: &str = "/etc/passwd";
+
+/// What a role needs; everything else is refused.
+#[derive(Debug, Clone)]
+pub struct Needs {
+    /// Files and folders to read, beside the loader's and the system's libraries.
+    pub read: Vec<PathBuf>,
+    /// Existing folders in which files may be created, changed and removed.
+    pub write: Vec<PathBuf>,
+    /// Which system calls.
+    pub calls: SystemCalls,
+    /// Whether to restrict files. A driver of real hardware opens device files at its own
+    /// discretion, long after its context exists.
+    pub restrict_files: bool,
+    /// Address space in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Processor time in seconds.
+    pub cpu_seconds: Option<u64>,
+}
+
+/// How much of the confinement this kernel granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level {
+    /// Whether files outside the job are out of reach.
+    pub files: Files,
+    /// Which system calls are left.
+    pub calls: SystemCalls,
+}
+
+/// How far file access is restricted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Files {
+    /// All that was asked.
+    Full,
+    /// All that this kernel's older Landlock knows.
+    Partial,
+    /// Not at all: this kernel has no Landlock.
+    Unavailable,
+    /// Not asked for.
+    Unrestricted,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = match self.files {
+            Files::Full => "files: Landlock, fully enforced",
+            Files::Partial => "files: Landlock, partially enforced",
+            Files::Unavailable => "files: open, since this kernel has no Landlock",
+            Files::Unrestricted => "files: open, as the GPU driver needs",
+        };
+        let calls = match self.calls {
+            SystemCalls::Computing => "system calls: allow-list",
+            SystemCalls::Driver => "system calls: deny-list",
+        };
+        write!(f, "{files}; {calls}")
+    }
+}
+
+/// Restricts this process for the rest of its life, then checks that it is. Call it while the
+/// process has one thread.
+///
+/// # Errors
+/// A [`Fault`] where the kernel refuses what every supported one grants, or where a granted
+/// restriction does not hold.
+pub fn apply(needs: &Needs) -> Result<Level, Fault> {
+    limit(needs)?;
+    let files = if needs.restrict_files {
+        restrict_files(needs)?
+    } else {
+        Files::Unrestricted
+    };
+    filter::install(needs.calls)?;
+    let level = Level {
+        files,
+        calls: needs.calls,
+    };
+    verify(&level)?;
+    Ok(level)
+}
+
+fn limit(needs: &Needs) -> Result<(), Fault> {
+    let limits = [
+        (Resource::Core, Some(0)),
+        (Resource::Fsize, Some(FILE_BYTES)),
+        (Resource::As, needs.memory_bytes),
+        (Resource::Cpu, needs.cpu_seconds),
+    ];
+    for (resource, value) in limits {
+        let Some(value) = value else { continue };
+        // A supervisor may have set less already; a limit is never raised.
+        let hard = rustix::process::getrlimit(resource).maximum;
+        let value = hard.map_or(value, |hard| hard.min(value));
+        let limit = Rlimit {
+            current: Some(value),
+            maximum: Some(value),
+        };
+        setrlimit(resource, limit).map_err(|error| {
+            Fault::Confinement(format!("limit {resource:?} to {value}: {error}"))
+        })?;
+    }
+    Ok(())
+}
+
+fn restrict_files(needs: &Needs) -> Result<Files, Fault> {
+    let read: Vec<PathBuf> = SYSTEM
+        .iter()
+        .map(PathBuf::from)
+        .chain(library_folders())
+        .chain(needs.read.iter().cloned())
+        .collect();
+    let fault = |error: landlock::RulesetError| {
+        Fault::Confinement(format!("restrict file access: {error}"))
+    };
+    let status = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(LANDLOCK))
+        .and_then(Ruleset::create)
+        .and_then(|rules| rules.add_rules(path_beneath_rules(read, AccessFs::from_read(LANDLOCK))))
+        .and_then(|rules| {
+            let null = [PathBuf::from("/dev/null")];
+            let write = needs.write.iter().chain(&null);
+            rules.add_rules(path_beneath_rules(write, AccessFs::from_all(LANDLOCK)))
+        })
+        .and_then(landlock::RulesetCreated::restrict_self)
+        .map_err(fault)?;
+    Ok(match status.ruleset {
+        RulesetStatus::FullyEnforced => Files::Full,
+        RulesetStatus::PartiallyEnforced => Files::Partial,
+        RulesetStatus::NotEnforced => Files::Unavailable,
+    })
+}
+
+/// Where the loader looks for libraries of ours: NVRTC, the emulated driver.
+fn library_folders() -> Vec<PathBuf> {
+    std::env::var_os("LD_LIBRARY_PATH")
+        .map(|paths| {
+            std::env::split_paths(&paths)
+                .filter(|path| path.is_absolute() && *path != Path::new("/"))
+                .collect()
+        })
+        .unwrap_or_default()
+}
+
+/// Tries what must fail now.
+fn verify(level: &Level) -> Result<(), Fault> {
+    if matches!(level.files, Files::Full | Files::Partial) {
+        let attempts = [
+            ("read", fs::read(WITNESS).map(drop)),
+            (
+                "open for writing",
+                OpenOptions::new().append(true).open(WITNESS).map(drop),
+            ),
+        ];
+        for (what, outcome) in attempts {
+            match outcome {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                other => {
+                    return Err(Fault::Confinement(format!(
+                        "{what} {WITNESS} must be denied now, but the outcome was {other:?}"
+                    )));
+                }
+            }
+        }
+    }
+    match rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None) {
+        Err(Errno::PERM) => Ok(()),
+        other => Err(Fault::Confinement(format!(
+            "opening a network socket must be denied now, but the outcome was {other:?}"
+        ))),
+    }
+}

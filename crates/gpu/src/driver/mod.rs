@@ -1,0 +1,295 @@
+//! A CUDA driver as safe types: one device, one context, one stream.
+//!
+//! Which driver it is, NVIDIA's or the emulated one, is decided by the loader; the only trace
+//! of it here is [`emulator::Emulator`], present where the library exports one more symbol.
+//! cudarc panics where the library or a symbol is missing, so both are looked for first. The
+//! module knows no plan and no tensor.
+
+pub mod emulator;
+mod event;
+mod memory;
+mod module;
+
+use cudarc::driver::result;
+use cudarc::driver::sys::{self, CUdevice_attribute};
+use domain::device::{Device, DeviceKind, Limits};
+
+use crate::fault::Fault;
+use emulator::Emulator;
+
+pub use event::Stopwatch;
+pub use memory::Allocation;
+pub use module::{Module, Shape};
+
+/// The entry points without which no role can work. Event times and the device's identity have
+/// two generations each and are looked up where they are used.
+const NEEDED: [&str; 27] = [
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuDeviceGet",
+    "cuDeviceGetCount",
+    "cuDeviceGetName",
+    "cuDeviceGetAttribute",
+    "cuDeviceTotalMem_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuCtxSetCurrent",
+    "cuCtxSynchronize",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemcpyHtoD_v2",
+    "cuMemcpyDtoH_v2",
+    "cuMemsetD8_v2",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuModuleGetFunction",
+    "cuFuncSetAttribute",
+    "cuLaunchKernel",
+    "cuLaunchCooperativeKernel",
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuEventDestroy_v2",
+];
+
+/// A call that the driver refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The call.
+    pub call: &'static str,
+    /// The driver's code.
+    pub code: u32,
+    /// Its name.
+    pub name: String,
+}
+
+impl Refusal {
+    /// As a fault of the surroundings, for calls that no kernel can have spoiled.
+    pub fn into_fault(self, action: &str) -> Fault {
+        Fault::Driver {
+            action: action.to_owned(),
+            call: self.call,
+            code: self.code,
+            name: self.name,
+        }
+    }
+}
+
+/// The first device with a context that is current on this thread.
+#[derive(Debug)]
+pub struct Gpu {
+    ordinal: sys::CUdevice,
+    emulator: Option<Emulator>,
+}
+
+impl Gpu {
+    /// Finds the driver, initialises it and makes a context on its first device.
+    ///
+    /// # Errors
+    /// A [`Fault`] that names what is missing, or the call that the driver refused.
+    pub fn open() -> Result<Self, Fault> {
+        // SAFETY: this only opens the library; a driver's initialisers have no preconditions.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(Fault::NoDriver);
+        }
+        if let Some(missing) = NEEDED.iter().find(|symbol| !is_exported(symbol)) {
+            return Err(Fault::OldDriver {
+                symbol: (*missing).to_owned(),
+            });
+        }
+        let fault = |refusal: Refusal| refusal.into_fault("open the GPU");
+        checked("cuInit", result::init()).map_err(fault)?;
+        let ordinal = checked("cuDeviceGet", result::device::get(0)).map_err(fault)?;
+        // SAFETY: the ordinal is the driver's.
+        let context = unsafe { result::primary_ctx::retain(ordinal) };
+        let context = checked("cuDevicePrimaryCtxRetain", context).map_err(fault)?;
+        // SAFETY: the context was retained above and is released only when `self` goes.
+        let current = unsafe { result::ctx::set_current(context) };
+        checked("cuCtxSetCurrent", current).map_err(fault)?;
+        Ok(Self {
+            ordinal,
+            emulator: Emulator::find(),
+        })
+    }
+
+    /// The emulated device's own interface, where it is the emulated device.
+    pub fn emulator(&self) -> Option<&Emulator> {
+        self.emulator.as_ref()
+    }
+
+    /// Waits until everything launched has ended; the first error of any of it surfaces here.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn synchronize(&self) -> Result<(), Refusal> {
+        checked("cuCtxSynchronize", result::ctx::synchronize())
+    }
+
+    /// What the driver says of the device.
+    ///
+    /// # Errors
+    /// A [`Fault`] with the call that the driver refused.
+    pub fn describe(&self) -> Result<Device, Fault> {
+        use CUdevice_attribute as A;
+        let fault = |refusal: Refusal| refusal.into_fault("ask the device for its facts");
+        let attribute = |attribute| self.attribute(attribute).map_err(fault);
+        let name = checked("cuDeviceGetName", result::device::get_name(self.ordinal));
+        // SAFETY: the ordinal is the driver's.
+        let memory = unsafe { result::device::total_mem(self.ordinal) };
+        let memory = checked("cuDeviceTotalMem", memory).map_err(fault)?;
+        let mut version = 0;
+        // SAFETY: the pointer is valid for a write.
+        let asked = unsafe { sys::cuDriverGetVersion(&raw mut version) }.result();
+        checked("cuDriverGetVersion", asked).map_err(fault)?;
+        let kind = if self.emulator.is_some() {
+            DeviceKind::Emulated
+        } else {
+            DeviceKind::Nvidia
+        };
+        Ok(Device {
+            name: name.map_err(fault)?,
+            kind,
+            uuid: self.uuid().map_err(fault)?,
+            compute_capability: (
+                attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+                attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+            ),
+            driver_version: version.unsigned_abs(),
+            memory_bytes: memory as u64,
+            l2_bytes: u64::from(attribute(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
+            limits: Limits {
+                sm_count: attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+                threads_per_block: attribute(A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+                block: [
+                    attribute(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
+                    attribute(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
+                    attribute(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+                ],
+                grid: [
+                    attribute(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
+                    attribute(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
+                    attribute(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+                ],
+                shared_per_block: attribute(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?,
+                shared_per_block_optin: attribute(
+                    A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+                )?,
+                shared_per_sm: attribute(
+                    A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+                )?,
+                registers_per_block: attribute(A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK)?,
+                registers_per_sm: attribute(
+                    A::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR,
+                )?,
+                threads_per_sm: attribute(A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
+                blocks_per_sm: attribute(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
+            },
+        })
+    }
+
+    fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, Refusal> {
+        // SAFETY: the ordinal is the driver's.
+        let value = unsafe { result::device::get_attribute(self.ordinal, attribute) };
+        checked("cuDeviceGetAttribute", value).map(i32::unsigned_abs)
+    }
+
+    /// The card's identity as the driver's tools print it.
+    fn uuid(&self) -> Result<String, Refusal> {
+        type Ask = unsafe extern "C" fn(*mut sys::CUuuid, sys::CUdevice) -> u32;
+        // The second generation differs only for partitions of a card, and drivers under 570
+        // lack it.
+        let (call, ask) = symbol::<Ask>("cuDeviceGetUuid_v2")
+            .or_else(|| symbol::<Ask>("cuDeviceGetUuid"))
+            .ok_or_else(|| missing("cuDeviceGetUuid"))?;
+        let mut uuid = sys::CUuuid { bytes: [0; 16] };
+        // SAFETY: `Ask` is the function's type in NVIDIA's header, and the pointer is valid for a write.
+        accepted(call, unsafe { ask(&raw mut uuid, self.ordinal) })?;
+        let hex = |from: usize, to: usize| -> String {
+            uuid.bytes[from..to]
+                .iter()
+                .map(|byte| format!("{:02x}", byte.cast_unsigned()))
+                .collect()
+        };
+        Ok(format!(
+            "GPU-{}-{}-{}-{}-{}",
+            hex(0, 4),
+            hex(4, 6),
+            hex(6, 8),
+            hex(8, 10),
+            hex(10, 16)
+        ))
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // SAFETY: retained in `open`. A refusal means that the context is broken already, and
+        // the process is about to end.
+        let _ = unsafe { result::primary_ctx::release(self.ordinal) };
+    }
+}
+
+/// Names the call in cudarc's answer.
+fn checked<T>(
+    call: &'static str,
+    answer: Result<T, cudarc::driver::DriverError>,
+) -> Result<T, Refusal> {
+    answer.map_err(|error| Refusal {
+        call,
+        code: error.0 as u32,
+        name: name_of(error.0 as u32),
+    })
+}
+
+/// The same for a call of our own, whose code may be younger than the bindings.
+fn accepted(call: &'static str, code: u32) -> Result<(), Refusal> {
+    if code == 0 {
+        return Ok(());
+    }
+    Err(Refusal {
+        call,
+        code,
+        name: name_of(code),
+    })
+}
+
+/// A refusal in the driver's stead, where it lacks a function that is old enough to be expected.
+fn missing(call: &'static str) -> Refusal {
+    accepted(call, sys::CUresult::CUDA_ERROR_NOT_SUPPORTED as u32)
+        .expect_err("the code is not zero")
+}
+
+/// The name of an error code, as the driver spells it.
+fn name_of(code: u32) -> String {
+    type Ask = unsafe extern "C" fn(u32, *mut *const std::ffi::c_char) -> u32;
+    let unknown = || format!("error {code}");
+    let Some((_, ask)) = symbol::<Ask>("cuGetErrorName") else {
+        return unknown();
+    };
+    let mut name = std::ptr::null();
+    // SAFETY: `Ask` is the function's type with its enumeration as the integer it is, so that
+    // a code unknown to the bindings is no undefined behaviour; the pointer is valid for a write.
+    let code = unsafe { ask(code, &raw mut name) };
+    if code != 0 || name.is_null() {
+        return unknown();
+    }
+    // SAFETY: on success the pointer is a static string of the driver.
+    unsafe { std::ffi::CStr::from_ptr(name) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// A function of the driver by name, with the name. The caller answers for its type when it
+/// calls it.
+fn symbol<T: Copy>(name: &'static str) -> Option<(&'static str, T)> {
+    // SAFETY: the library is present wherever this module's types exist. Reading the symbol
+    // as a pointer-sized `T` is harmless; calling it is the caller's unsafe block.
+    let found = unsafe { sys::culib().get::<T>(name.as_bytes()) };
+    found.ok().map(|function| (name, *function))
+}
+
+fn is_exported(name: &str) -> bool {
+    // SAFETY: the library is present; the symbol is only looked up, never called, as this type.
+    unsafe { sys::culib().get::<unsafe extern "C" fn()>(name.as_bytes()) }.is_ok()
+}

@@ -1,0 +1,443 @@
+//! One pass through a launch plan: buffers in, launches, buffers out.
+//!
+//! Candidates and references go through the same code, on either driver. Every buffer is an
+//! allocation of its own with a secret pattern around it; nothing an earlier pass left on the
+//! device can reach a later one. What the outcome means is decided elsewhere.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use domain::plan::{ResolvedArgument, ResolvedLaunch, ResolvedPlan, ResolvedStep};
+use domain::role::{DeviceFault, KernelResources};
+
+use crate::driver::emulator::LaunchReport;
+use crate::driver::{Allocation, Gpu, Module, Refusal, Shape, Stopwatch};
+use crate::fault::Fault;
+use crate::inputs;
+
+/// Bytes of secret pattern on either side of a buffer on a device without bounds of its own.
+const RED_ZONE: u64 = 4096;
+/// No access of the emulated device is wider, so a stricter alignment cannot show there.
+const WIDEST_ACCESS: u64 = 16;
+/// Dynamic shared memory that every kernel may have without being allowed more.
+const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
+
+/// An image on a device, with what its kernels need.
+#[derive(Debug)]
+pub struct Loaded<'a> {
+    gpu: &'a Gpu,
+    module: Module,
+    kernels: BTreeMap<&'a str, &'a KernelResources>,
+}
+
+/// A buffer to make before a pass.
+#[derive(Debug)]
+pub struct Buffer {
+    /// Name in the plan.
+    pub name: String,
+    /// Size.
+    pub bytes: u64,
+    /// The address is a multiple of this and not of twice this.
+    pub align: u64,
+    /// What it holds before the first launch; none is poison.
+    pub content: Option<Vec<u8>>,
+}
+
+/// How a pass is carried out.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner {
+    /// Seed of poison and red zones.
+    pub poison: u64,
+    /// Whether to time the plan as a whole between two events. Otherwise the device is waited
+    /// for after every launch, so that a fault names its launch.
+    pub timed: bool,
+}
+
+/// A pass that is over.
+#[derive(Debug, Default)]
+pub struct Pass {
+    /// The buffers in the order they were asked for; empty if they could not be made.
+    pub buffers: Vec<Resident>,
+    /// Launches that the driver took, as the plan has them.
+    pub launched: Vec<ResolvedLaunch>,
+    /// The emulated device's account of them.
+    pub reports: Vec<LaunchReport>,
+    /// The first refusal, which ended the pass.
+    pub fault: Option<DeviceFault>,
+    /// Time between events around the plan, microseconds.
+    pub event_us: Option<f64>,
+}
+
+/// A buffer on the device.
+#[derive(Debug)]
+pub struct Resident {
+    /// What was asked for, without the content.
+    pub name: String,
+    allocation: Allocation,
+    /// Where the buffer lies inside the allocation.
+    inside: Range<usize>,
+    /// The bytes of the whole allocation before the first launch.
+    before: Vec<u8>,
+}
+
+/// A buffer's bytes after a pass, beside what they were.
+#[derive(Debug)]
+pub struct After {
+    all: Vec<u8>,
+    inside: Range<usize>,
+    /// Whether the pattern around the buffer changed.
+    pub overrun: bool,
+    /// Whether the buffer itself changed.
+    pub changed: bool,
+}
+
+impl<'a> Loaded<'a> {
+    /// Loads an image.
+    ///
+    /// # Errors
+    /// The driver's refusal of the image.
+    pub fn new(
+        gpu: &'a Gpu,
+        image: Vec<u8>,
+        kernels: &'a [KernelResources],
+    ) -> Result<Self, Refusal> {
+        Ok(Self {
+            gpu,
+            module: Module::load(image)?,
+            kernels: kernels
+                .iter()
+                .map(|kernel| (kernel.kernel.as_str(), kernel))
+                .collect(),
+        })
+    }
+
+    /// Makes the buffers and goes through the plan once.
+    ///
+    /// # Errors
+    /// A [`Fault`] for a plan that contradicts the buffers or kernels, and for trouble with the
+    /// emulated device's interface. A refusal of the driver is part of the pass.
+    pub fn pass(
+        &self,
+        plan: &ResolvedPlan,
+        buffers: Vec<Buffer>,
+        manner: Manner,
+    ) -> Result<Pass, Fault> {
+        let mut pass = Pass::default();
+        for buffer in buffers {
+            match self.place(buffer, manner.poison)? {
+                Ok(resident) => pass.buffers.push(resident),
+                Err(refusal) => {
+                    pass.buffers.clear();
+                    pass.fault = Some(device_fault(refusal, None));
+                    return Ok(pass);
+                }
+            }
+        }
+        if let Err(fault) = self.go_through(plan, &mut pass, manner.timed)? {
+            pass.fault = Some(fault);
+        }
+        if let Some(emulator) = self.gpu.emulator() {
+            pass.reports = emulator.take()?;
+        }
+        Ok(pass)
+    }
+
+    /// Allocates and fills one buffer.
+    fn place(&self, buffer: Buffer, poison: u64) -> Result<Result<Resident, Refusal>, Fault> {
+        let emulator = self.gpu.emulator();
+        let Buffer {
+            name,
+            bytes,
+            align,
+            content,
+        } = buffer;
+        if content
+            .as_ref()
+            .is_some_and(|content| content.len() as u64 != bytes)
+        {
+            return Err(Fault::Job(format!(
+                "{name} has {bytes} bytes, its content has others"
+            )));
+        }
+        let layout = if emulator.is_some() {
+            Layout::exact(bytes, align)
+        } else {
+            Layout::fenced(bytes, align)
+        };
+        let allocated = usize::try_from(layout.allocated).map_err(|_| {
+            Fault::Job(format!(
+                "{name} has {bytes} bytes, more than can be addressed"
+            ))
+        })?;
+        let mut allocation = match Allocation::new(allocated) {
+            Ok(allocation) => allocation,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let inside = layout.place(allocation.base());
+        let zones = inputs::poison(poison, "red zone", &name, allocated - inside.len());
+        let (front, back) = zones.split_at(inside.start);
+        let held = match &content {
+            Some(content) => content,
+            None => &inputs::poison(poison, "content", &name, inside.len()),
+        };
+        let before = [front, held, back].concat();
+        if let Err(refusal) = allocation.upload(&before) {
+            return Ok(Err(refusal));
+        }
+        if let Some(emulator) = emulator {
+            emulator.label(allocation.base(), &name)?;
+            if content.is_none() {
+                emulator.forget(allocation.base(), layout.allocated)?;
+            }
+        }
+        Ok(Ok(Resident {
+            name,
+            allocation,
+            inside,
+            before,
+        }))
+    }
+
+    fn go_through(
+        &self,
+        plan: &ResolvedPlan,
+        pass: &mut Pass,
+        timed: bool,
+    ) -> Result<Result<(), DeviceFault>, Fault> {
+        let watch = if timed {
+            match Stopwatch::start() {
+                Ok(watch) => Some(watch),
+                Err(refusal) => return Ok(Err(device_fault(refusal, None))),
+            }
+        } else {
+            None
+        };
+        for step in &plan.steps {
+            let done = match step {
+                ResolvedStep::Memset { buffer, byte } => {
+                    let resident = find(&mut pass.buffers, buffer)?;
+                    let inside = resident.inside.clone();
+                    resident
+                        .allocation
+                        .fill(inside.start, inside.len(), *byte)
+                        .map_err(|refusal| device_fault(refusal, None))
+                }
+                ResolvedStep::Kernel(launch) => {
+                    let number = u32::try_from(pass.launched.len()).ok();
+                    let launched = self.launch(launch, &mut pass.buffers)?;
+                    if launched.is_ok() {
+                        pass.launched.push(launch.clone());
+                    }
+                    let settled = launched.and_then(|()| {
+                        if timed {
+                            Ok(())
+                        } else {
+                            self.gpu.synchronize()
+                        }
+                    });
+                    settled.map_err(|refusal| device_fault(refusal, number))
+                }
+            };
+            if let Err(fault) = done {
+                return Ok(Err(fault));
+            }
+        }
+        let ended = match watch {
+            Some(watch) => watch.stop().map(|time| pass.event_us = Some(time)),
+            None => self.gpu.synchronize(),
+        };
+        Ok(ended.map_err(|refusal| device_fault(refusal, None)))
+    }
+
+    fn launch(
+        &self,
+        launch: &ResolvedLaunch,
+        buffers: &mut [Resident],
+    ) -> Result<Result<(), Refusal>, Fault> {
+        let known = self.kernels.get(launch.kernel.as_str());
+        let sizes = known.map(|kernel| kernel.parameters.as_slice());
+        let wanted: Option<Vec<u32>> = launch
+            .arguments
+            .iter()
+            .map(|argument| u32::try_from(argument.bytes()).ok())
+            .collect();
+        if sizes != wanted.as_deref() {
+            return Err(Fault::Job(format!(
+                "the plan gives {} arguments of {wanted:?} bytes, the entry takes {sizes:?}",
+                launch.kernel
+            )));
+        }
+        let arguments = launch
+            .arguments
+            .iter()
+            .map(|argument| encode(argument, buffers))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(self.module.kernel(&launch.kernel).and_then(|kernel| {
+            let static_bytes = known.map_or(0, |kernel| kernel.static_shared_bytes);
+            if launch.shared_bytes.saturating_add(static_bytes) > SHARED_WITHOUT_ASKING {
+                kernel.allow_shared(launch.shared_bytes)?;
+            }
+            let shape = Shape {
+                grid: launch.grid,
+                block: launch.block,
+                shared_bytes: launch.shared_bytes,
+                cooperative: launch.cooperative,
+            };
+            // SAFETY: the arguments were compared with the entry's parameters above, in
+            // number and size.
+            unsafe { kernel.launch(shape, &arguments) }
+        }))
+    }
+}
+
+impl Resident {
+    /// The buffer's address.
+    pub fn address(&self) -> u64 {
+        self.allocation.base() + self.inside.start as u64
+    }
+
+    /// The buffer's size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.inside.len() as u64
+    }
+
+    /// How far into its allocation the buffer starts, bytes.
+    pub fn start(&self) -> usize {
+        self.inside.start
+    }
+
+    /// The poison or content that the buffer held before the pass.
+    pub fn before(&self) -> &[u8] {
+        &self.before[self.inside.clone()]
+    }
+
+    /// Reads the buffer and what surrounds it.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn after(&self) -> Result<After, Refusal> {
+        let all = self.allocation.download()?;
+        let Range { start, end } = self.inside;
+        Ok(After {
+            overrun: all[..start] != self.before[..start] || all[end..] != self.before[end..],
+            changed: all[start..end] != self.before[start..end],
+            all,
+            inside: start..end,
+        })
+    }
+}
+
+impl After {
+    /// The buffer's bytes.
+    pub fn content(&self) -> &[u8] {
+        &self.all[self.inside.clone()]
+    }
+}
+
+/// Where a buffer goes inside its allocation.
+struct Layout {
+    allocated: u64,
+    bytes: u64,
+    align: u64,
+    front: u64,
+}
+
+impl Layout {
+    /// Pattern on both sides, and room to move the base to exactly its alignment.
+    fn fenced(bytes: u64, align: u64) -> Self {
+        let align = align.max(1);
+        Self {
+            allocated: bytes.saturating_add(2 * RED_ZONE + 2 * align),
+            bytes,
+            align,
+            front: RED_ZONE,
+        }
+    }
+
+    /// For a device that knows where each allocation ends: no byte behind the buffer, and none
+    /// before it unless its alignment is weaker than an access is wide.
+    fn exact(bytes: u64, align: u64) -> Self {
+        let front = if align < WIDEST_ACCESS { align } else { 0 };
+        Self {
+            allocated: bytes + front,
+            bytes,
+            align,
+            front,
+        }
+    }
+
+    /// The part of an allocation at `base` that the buffer takes.
+    fn place(&self, base: u64) -> Range<usize> {
+        let latest = self.allocated - self.bytes;
+        let start = (self.front..=latest)
+            .find(|start| {
+                let address = base + start;
+                address.is_multiple_of(self.align) && !address.is_multiple_of(2 * self.align)
+            })
+            .unwrap_or(self.front);
+        let index = |offset: u64| usize::try_from(offset).expect("the allocation was made");
+        index(start)..index(start + self.bytes)
+    }
+}
+
+/// The bytes of one argument.
+fn encode(argument: &ResolvedArgument, buffers: &mut [Resident]) -> Result<Vec<u8>, Fault> {
+    Ok(match argument {
+        ResolvedArgument::Buffer(name) => find(buffers, name)?.address().to_le_bytes().to_vec(),
+        ResolvedArgument::I32(value) => value.to_le_bytes().to_vec(),
+        ResolvedArgument::I64(value) => value.to_le_bytes().to_vec(),
+        ResolvedArgument::F32(value) => value.to_le_bytes().to_vec(),
+        ResolvedArgument::F64(value) => value.to_le_bytes().to_vec(),
+    })
+}
+
+fn find<'b>(buffers: &'b mut [Resident], name: &str) -> Result<&'b mut Resident, Fault> {
+    buffers
+        .iter_mut()
+        .find(|resident| resident.name == name)
+        .ok_or_else(|| {
+            Fault::Job(format!(
+                "the plan names the buffer {name}, the job has none"
+            ))
+        })
+}
+
+fn device_fault(refusal: Refusal, launch: Option<u32>) -> DeviceFault {
+    DeviceFault {
+        code: refusal.code,
+        name: refusal.name,
+        call: refusal.call.to_owned(),
+        launch,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fenced_buffer_has_exactly_its_alignment_and_pattern_on_both_sides() {
+        for align in [1, 2, 4, 16, 128, 256, 1024] {
+            for base in [0x1000_0000_u64, 0x1000_0100, 0x1000_0200] {
+                let layout = Layout::fenced(1000, align);
+                let inside = layout.place(base);
+                let address = base + inside.start as u64;
+                assert_eq!(address % align, 0);
+                assert_ne!(address % (2 * align), 0);
+                assert!(inside.start as u64 >= RED_ZONE);
+                assert!(layout.allocated - inside.end as u64 >= RED_ZONE);
+                assert_eq!(inside.len(), 1000);
+            }
+        }
+    }
+
+    #[test]
+    fn an_exact_buffer_ends_with_its_allocation() {
+        for align in [1, 4, 8, 16, 256] {
+            let layout = Layout::exact(1000, align);
+            let inside = layout.place(0x1000_0000);
+            assert_eq!(inside.end as u64, layout.allocated);
+            assert_eq!(inside.start as u64 % align, 0);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The emulated device's account of its launches, in the words that verdicts are made of.
+//!
+//! It translates and drops what proves nothing against a candidate; it judges nothing itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::finding::{Finding, FindingKind, OtherParty};
+use domain::plan::ResolvedLaunch;
+use domain::role::{LaunchFacts, UnsupportedInstruction};
+use domain::timing::ModelledLaunch;
+use serde_json::Value;
+
+use crate::driver::emulator::{self, LaunchReport, Location, Modelled};
+
+/// The most findings kept of one execution; a reply has a limit, and the first few decide.
+const MAX_FINDINGS: usize = 32;
+
+/// What buffers of an execution are, as far as findings depend on it.
+#[derive(Debug, Default)]
+pub struct Buffers<'a> {
+    /// Outputs with bytes that were never written, or written with a value nobody initialised.
+    pub incomplete: BTreeSet<&'a str>,
+    /// How far into its allocation each buffer starts, bytes.
+    pub starts: BTreeMap<&'a str, i64>,
+}
+
+/// The findings of all launches in order.
+///
+/// A store of an uninitialised value counts only if it is still there in an output at the end:
+/// tiles that load garbage at their tail and mask it later, or overwrite it, are honest.
+pub fn findings(reports: &[LaunchReport], buffers: &Buffers<'_>) -> Vec<Finding> {
+    reports
+        .iter()
+        .flat_map(|report| &report.findings)
+        .filter_map(|finding| translate(finding, buffers))
+        .take(MAX_FINDINGS)
+        .collect()
+}
+
+fn translate(finding: &emulator::Finding, buffers: &Buffers<'_>) -> Option<Finding> {
+    let buffer = finding
+        .access
+        .as_ref()
+        .and_then(|access| access.buffer.as_deref());
+    if finding.kind == "uninitialised_store"
+        && !buffer.is_some_and(|name| buffers.incomplete.contains(name))
+    {
+        return None;
+    }
+    let start = buffer.and_then(|name| buffers.starts.get(name));
+    Some(Finding {
+        kind: kind(&finding.kind, finding.fatal),
+        kernel: finding.kernel.clone(),
+        line: line(&finding.location),
+        block: finding.block,
+        thread: finding.thread,
+        buffer: buffer.map(str::to_owned),
+        offset: finding
+            .access
+            .as_ref()
+            .map(|access| access.offset - start.copied().unwrap_or(0)),
+        other: finding.other.as_ref().and_then(|other| {
+            Some(OtherParty {
+                block: other.block,
+                thread: other.thread?,
+                line: other.location.as_ref().and_then(line),
+            })
+        }),
+        occurrences: finding.occurrences,
+        message: finding.message.clone(),
+    })
+}
+
+/// The kind by the emulated device's name of it. A name that this program does not know is one
+/// that a newer device proves, and is taken for what it did: stop the launch or not.
+fn kind(name: &str, fatal: bool) -> FindingKind {
+    match name {
+        "out_of_bounds_read" => FindingKind::OutOfBoundsRead,
+        "out_of_bounds_write" => FindingKind::OutOfBoundsWrite,
+        "misaligned" => FindingKind::Misaligned,
+        "illegal_address" => FindingKind::IllegalAddress,
+        "uninitialised_address" | "uninitialised_branch" | "uninitialised_store" => {
+            FindingKind::Uninitialised
+        }
+        "shared_race" | "warp_race" => FindingKind::SharedRace,
+        "global_race" => FindingKind::GlobalRace,
+        "divergent_barrier" => FindingKind::DivergentBarrier,
+        "deadlock" => FindingKind::Deadlock,
+        "budget_exhausted" => FindingKind::Hang,
+        "assertion" => FindingKind::Assert,
+        "schedule_dependent" => FindingKind::ScheduleDependent,
+        _ if fatal => FindingKind::Trap,
+        // A value that the ISA leaves undefined, such as a shuffle from an absent lane.
+        _ => FindingKind::Uninitialised,
+    }
+}
+
+/// The line, if it is one of the candidate's own file and not of a header.
+fn line(location: &Location) -> Option<u32> {
+    let own = location
+        .file
+        .as_ref()
+        .is_none_or(|file| file.ends_with(".cu"));
+    location.line.filter(|&line| own && line > 0)
+}
+
+/// The launches that ran. The device's own account has the last word on what was launched;
+/// the plan adds only what a driver is not told apart, static from dynamic shared memory.
+pub fn launches(reports: &[LaunchReport], planned: &[ResolvedLaunch]) -> Vec<LaunchFacts> {
+    reports
+        .iter()
+        .filter(|report| report.outcome.has_run())
+        .enumerate()
+        .map(|(index, report)| LaunchFacts {
+            kernel: report.kernel.clone(),
+            grid: report.grid,
+            block: report.block,
+            shared_bytes: planned.get(index).map_or(0, |launch| launch.shared_bytes),
+            modelled: report
+                .modelled
+                .as_ref()
+                .map(|time| modelled(&report.kernel, time)),
+            counters: counters(&report.counters),
+        })
+        .collect()
+}
+
+/// The launches of a device that gives no account: what it accepted.
+pub fn accepted(launched: &[ResolvedLaunch]) -> Vec<LaunchFacts> {
+    launched
+        .iter()
+        .map(|launch| LaunchFacts {
+            kernel: launch.kernel.clone(),
+            grid: launch.grid,
+            block: launch.block,
+            shared_bytes: launch.shared_bytes,
+            modelled: None,
+            counters: BTreeMap::new(),
+        })
+        .collect()
+}
+
+/// The first instruction that the device lacks.
+pub fn unsupported(reports: &[LaunchReport]) -> Option<UnsupportedInstruction> {
+    let outcome = &reports
+        .iter()
+        .find(|report| report.outcome.is_unsupported())?
+        .outcome;
+    let opcode = outcome.opcode.as_deref().unwrap_or("an instruction");
+    Some(UnsupportedInstruction {
+        opcode: opcode.to_owned(),
+        line: line(&Location {
+            file: outcome.file.clone(),
+            line: outcome.line,
+        }),
+    })
+}
+
+fn modelled(kernel: &str, time: &Modelled) -> ModelledLaunch {
+    ModelledLaunch {
+        kernel: kernel.to_owned(),
+        us: time.microseconds,
+        bottleneck: time.bottleneck.clone(),
+        share: time.share,
+    }
+}
+
+/// The whole numbers of a launch's counters, with nested names joined by dots. What is counted
+/// per source line stays out: a reply has a limit.
+fn counters(counters: &Value) -> BTreeMap<String, u64> {
+    fn collect(prefix: &str, value: &Value, into: &mut BTreeMap<String, u64>) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let path = match (prefix, name.as_str()) {
+                        ("", "total") => String::new(),
+                        ("", name) => name.to_owned(),
+                        (prefix, name) => format!("{prefix}.{name}"),
+                    };
+                    collect(&path, value, into);
+                }
+            }
+            Value::Number(number) => {
+                if let Some(number) = number.as_u64() {
+                    into.insert(prefix.to_owned(), number);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut found = BTreeMap::new();
+    collect("", counters, &mut found);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn report(finding_kind: &str, fatal: bool, buffer: &str, file: &str) -> LaunchReport {
+        serde_json::from_value(json!({
+            "kernel": "k", "grid": [2, 1, 1], "block": [32, 1, 1], "shared_bytes": 64,
+            "outcome": {"kind": "completed"},
+            "findings": [{
+                "kind": finding_kind, "fatal": fatal, "kernel": "k",
+                "location": {"file": file, "line": 12, "ptx_line": 99},
+                "block": [1, 0, 0], "thread": [3, 0, 0],
+                "access": {"space": "global", "buffer": buffer, "pointer": 4096, "offset": 20,
+                           "buffer_bytes": 16, "bytes": 4},
+                "other": null, "waits": [], "occurrences": 5, "message": "what happened",
+            }],
+            "counters": {"blocks": 2, "total": {"warp_instructions": 7, "global": {"sectors_read": 9}},
+                         "critical_path_mean": 1.5, "lines": [{"line": 1}]},
+            "modelled": {"microseconds": 2.5, "bottleneck": "issue", "share": 0.5},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn every_kind_has_its_word() {
+        for (name, fatal, expected) in [
+            ("out_of_bounds_read", true, FindingKind::OutOfBoundsRead),
+            ("out_of_bounds_write", true, FindingKind::OutOfBoundsWrite),
+            ("misaligned", true, FindingKind::Misaligned),
+            ("illegal_address", true, FindingKind::IllegalAddress),
+            ("uninitialised_address", false, FindingKind::Uninitialised),
+            ("uninitialised_branch", false, FindingKind::Uninitialised),
+            ("shared_race", false, FindingKind::SharedRace),
+            ("warp_race", false, FindingKind::SharedRace),
+            ("global_race", false, FindingKind::GlobalRace),
+            ("divergent_barrier", true, FindingKind::DivergentBarrier),
+            ("deadlock", true, FindingKind::Deadlock),
+            ("budget_exhausted", true, FindingKind::Hang),
+            ("trap", true, FindingKind::Trap),
+            ("assertion", true, FindingKind::Assert),
+            ("invalid_operands", true, FindingKind::Trap),
+            ("invalid_operands", false, FindingKind::Uninitialised),
+        ] {
+            let reports = [report(name, fatal, "q", "k.cu")];
+            let found = findings(&reports, &Buffers::default());
+            assert_eq!(found[0].kind, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_store_of_garbage_counts_only_where_it_stays_in_an_output() {
+        let reports = [report("uninitialised_store", false, "o", "k.cu")];
+        assert!(findings(&reports, &Buffers::default()).is_empty());
+        let incomplete = Buffers {
+            incomplete: BTreeSet::from(["o"]),
+            ..Buffers::default()
+        };
+        assert_eq!(findings(&reports, &incomplete).len(), 1);
+    }
+
+    #[test]
+    fn places_are_the_candidates_own() {
+        let buffers = Buffers {
+            starts: BTreeMap::from([("q", 4)]),
+            ..Buffers::default()
+        };
+        let own = findings(&[report("misaligned", true, "q", "k.cu")], &buffers);
+        assert_eq!((own[0].line, own[0].offset), (Some(12), Some(16)));
+        let header = findings(
+            &[report("misaligned", true, "q", "cuda_fp16.hpp")],
+            &buffers,
+        );
+        assert_eq!(header[0].line, None);
+    }
+
+    #[test]
+    fn facts_are_the_devices_account() {
+        let facts = &launches(&[report("trap", true, "q", "k.cu")], &[])[0];
+        assert_eq!((facts.grid, facts.block), ([2, 1, 1], [32, 1, 1]));
+        assert_eq!(facts.modelled.as_ref().unwrap().us, 2.5);
+        assert_eq!(
+            facts.counters,
+            BTreeMap::from([
+                ("blocks".to_owned(), 2),
+                ("warp_instructions".to_owned(), 7),
+                ("global.sectors_read".to_owned(), 9),
+            ])
+        );
+    }
+}

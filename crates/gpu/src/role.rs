@@ -1,0 +1,241 @@
+//! The life of a role process: read the job, give up every right it does not need, do the job,
+//! reply, end.
+//!
+//! Job and reply pass over one inherited socket, each as a length and JSON, bound to each
+//! other by a nonce. Trouble of the surroundings sends no reply: the process says what is
+//! wrong on its last line of standard error and ends with [`FAULT_STATUS`].
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use domain::role::{
+    CompileJob, Envelope, FAULT_STATUS, MAX_REPLY_BYTES, ProbeJob, RunJob, SOCKET_VARIABLE,
+    VerifyJob,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::confine::{self, Needs, SystemCalls};
+use crate::driver::Gpu;
+use crate::fault::Fault;
+use crate::{compile, probe, run, verify};
+
+/// The longest job, bytes. Jobs come from the supervisor; the bound only stops a length that
+/// is no length.
+const MAX_JOB_BYTES: usize = 64 << 20;
+/// A file that the emulated driver reads while it is loaded.
+const FAULT_PLAN_VARIABLE: &str = "KERNELWRIGHT_FAULT_PLAN";
+
+/// Runs the body of one role, `compile`, `run`, `verify` or `probe`, as this process's only
+/// task. Call it while the process has one thread.
+pub fn main(role: &str) -> ExitCode {
+    match serve(role) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("failed to {fault}");
+            ExitCode::from(FAULT_STATUS)
+        }
+    }
+}
+
+/// Reads the job, does it, and replies.
+///
+/// # Errors
+/// A [`Fault`], in which case no reply was sent.
+pub fn serve(role: &str) -> Result<(), Fault> {
+    match role {
+        "compile" => exchange(|job: &CompileJob| {
+            compile::prepare(job)?;
+            create(&job.output)?;
+            confine(&for_compile(job))?;
+            compile::compile(job)
+        }),
+        "run" => exchange(|job: &RunJob| {
+            let gpu = Gpu::open()?;
+            let folders = job
+                .executions
+                .iter()
+                .filter_map(|execution| execution.save.clone());
+            let write = created(folders)?;
+            let read = vec![job.image.cubin.clone(), job.image.ptx.clone()];
+            confine(&for_device(&gpu, read, write))?;
+            run::run_on(&gpu, job)
+        }),
+        "verify" => exchange(|job: &VerifyJob| {
+            let gpu = Gpu::open()?;
+            let write = created(job.checks.iter().map(|check| check.cache.clone()))?;
+            let mut read = vec![job.reference.cubin.clone(), job.reference.ptx.clone()];
+            read.extend(job.checks.iter().filter_map(|check| check.outputs.clone()));
+            confine(&for_device(&gpu, read, write))?;
+            verify::verify_on(&gpu, job)
+        }),
+        "probe" => exchange(|_: &ProbeJob| match Gpu::open() {
+            Ok(gpu) => {
+                confine(&for_device(&gpu, Vec::new(), Vec::new()))?;
+                Ok(probe::probe_on(&gpu))
+            }
+            Err(fault) => Ok(probe::unusable(&fault)),
+        }),
+        other => Err(Fault::Job(format!(
+            "{other:?} is no role; the roles are compile, run, verify and probe"
+        ))),
+    }
+}
+
+/// What a compilation needs: the compiler opens any file that the source names.
+fn for_compile(job: &CompileJob) -> Needs {
+    let mut read = vec![job.source.clone(), job.toolchain_headers.clone()];
+    read.extend(job.headers.clone());
+    Needs {
+        read,
+        write: vec![job.output.clone()],
+        calls: SystemCalls::Computing,
+        restrict_files: true,
+        memory_bytes: Some(confine::COMPILE_MEMORY_BYTES),
+        cpu_seconds: Some(confine::COMPILE_CPU_SECONDS),
+    }
+}
+
+/// What launching needs. A driver of real hardware keeps the files it opens as it goes; memory
+/// and time are the supervisor's to limit, who knows which driver it is.
+fn for_device(gpu: &Gpu, mut read: Vec<PathBuf>, write: Vec<PathBuf>) -> Needs {
+    let emulated = gpu.emulator().is_some();
+    read.extend(env::var_os(FAULT_PLAN_VARIABLE).map(PathBuf::from));
+    Needs {
+        read,
+        write,
+        calls: if emulated {
+            SystemCalls::Computing
+        } else {
+            SystemCalls::Driver
+        },
+        restrict_files: emulated,
+        memory_bytes: None,
+        cpu_seconds: None,
+    }
+}
+
+/// Confines the process and says on standard error how far.
+fn confine(needs: &Needs) -> Result<(), Fault> {
+    let level = confine::apply(needs)?;
+    eprintln!("confined ({level})");
+    Ok(())
+}
+
+fn created(folders: impl IntoIterator<Item = PathBuf>) -> Result<Vec<PathBuf>, Fault> {
+    let folders: Vec<PathBuf> = folders.into_iter().collect();
+    folders.iter().try_for_each(|folder| create(folder))?;
+    Ok(folders)
+}
+
+fn create(folder: &Path) -> Result<(), Fault> {
+    fs::create_dir_all(folder).map_err(Fault::file("create", folder))
+}
+
+/// Passes one job to `body` and its reply back.
+fn exchange<J: DeserializeOwned, R: Serialize>(
+    body: impl FnOnce(&J) -> Result<R, Fault>,
+) -> Result<(), Fault> {
+    let mut socket = socket()?;
+    let job: Envelope<J> = receive(&mut socket)?;
+    let reply = Envelope {
+        nonce: job.nonce,
+        body: body(&job.body)?,
+    };
+    send(&mut socket, &reply)
+}
+
+/// The socket that the supervisor left open for this process.
+fn socket() -> Result<File, Fault> {
+    let fault = |reason: String| Fault::Socket {
+        action: "receive the job",
+        reason,
+    };
+    let number = env::var(SOCKET_VARIABLE).map_err(|_| {
+        fault(format!(
+            "{SOCKET_VARIABLE} is not set; roles are started by a worker"
+        ))
+    })?;
+    let number: RawFd = number
+        .parse()
+        .ok()
+        .filter(|&number| number > 2)
+        .ok_or_else(|| fault(format!("{SOCKET_VARIABLE} is {number:?}, no descriptor")))?;
+    // SAFETY: the supervisor gives this descriptor to this process for this purpose alone, and
+    // it is taken once. One that is not open makes the first read fail.
+    let socket = unsafe { OwnedFd::from_raw_fd(number) };
+    Ok(File::from(socket))
+}
+
+fn receive<T: DeserializeOwned>(socket: &mut impl Read) -> Result<T, Fault> {
+    let fault = |reason: String| Fault::Socket {
+        action: "receive the job",
+        reason,
+    };
+    let mut length = [0; 4];
+    socket
+        .read_exact(&mut length)
+        .map_err(|error| fault(error.to_string()))?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > MAX_JOB_BYTES {
+        return Err(fault(format!(
+            "it has {length} bytes, at most {MAX_JOB_BYTES} are allowed"
+        )));
+    }
+    let mut text = vec![0; length];
+    socket
+        .read_exact(&mut text)
+        .map_err(|error| fault(error.to_string()))?;
+    serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))
+}
+
+fn send(socket: &mut impl Write, reply: &impl Serialize) -> Result<(), Fault> {
+    let fault = |reason: String| Fault::Socket {
+        action: "send the reply",
+        reason,
+    };
+    let text = serde_json::to_vec(reply).map_err(|error| fault(error.to_string()))?;
+    let length = u32::try_from(text.len())
+        .ok()
+        .filter(|_| text.len() <= MAX_REPLY_BYTES)
+        .ok_or_else(|| {
+            fault(format!(
+                "it has {} bytes, at most {MAX_REPLY_BYTES} are allowed",
+                text.len()
+            ))
+        })?;
+    socket
+        .write_all(&length.to_le_bytes())
+        .and_then(|()| socket.write_all(&text))
+        .map_err(|error| fault(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_framed_by_their_length_and_bounded() {
+        let mut wire = Vec::new();
+        send(&mut wire, &"reply").unwrap();
+        assert_eq!(wire, b"\x07\0\0\0\"reply\"");
+        let read: String = receive(&mut wire.as_slice()).unwrap();
+        assert_eq!(read, "reply");
+
+        let long = "x".repeat(MAX_REPLY_BYTES);
+        assert!(send(&mut Vec::new(), &long).is_err());
+        let endless = u32::MAX.to_le_bytes();
+        assert!(receive::<String>(&mut endless.as_slice()).is_err());
+        assert!(receive::<String>(&mut &wire[..6]).is_err());
+    }
+
+    #[test]
+    fn an_unknown_role_is_refused() {
+        let fault = serve("sell").unwrap_err();
+        assert!(fault.to_string().contains("\"sell\" is no role"), "{fault}");
+    }
+}

@@ -1,0 +1,299 @@
+//! The role that runs a candidate: every execution of its job, in order, on one device.
+//!
+//! From the first launch on this process counts as hostile; what it reports is a claim. It
+//! holds no reference answer and no secret but the keys of inputs it has already been given.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use domain::digest::Digest;
+use domain::role::{
+    Execution, ExecutionFacts, ExecutionPurpose, Image, KernelResources, RunJob, RunReply,
+    TensorData, Unwritten,
+};
+use domain::task::Role;
+
+use crate::driver::emulator::{Checks, Configuration};
+use crate::driver::{Gpu, Refusal};
+use crate::execute::{Buffer, Loaded, Manner, Pass, Resident};
+use crate::fault::Fault;
+use crate::{inputs, observe};
+
+/// Alignment of workspaces: what CUDA promises of every allocation, and no more.
+const WORKSPACE_ALIGN: u64 = 256;
+
+/// Elements of an output that still held their poison, by case and tensor, in the execution
+/// before. On silicon an element counts as unwritten when that happens twice, with different
+/// poison: a written value may equal one pattern by chance.
+type Suspects = BTreeMap<(String, String), (u64, BTreeSet<u64>)>;
+
+/// Runs a job on the loaded driver's first device.
+///
+/// # Errors
+/// A [`Fault`] where the surroundings fail; what the candidate did is in the reply.
+pub fn run(job: &RunJob) -> Result<RunReply, Fault> {
+    run_on(&Gpu::open()?, job)
+}
+
+pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, Fault> {
+    let model_label = match gpu.emulator() {
+        Some(emulator) => Some(emulator.describe()?.label),
+        None => None,
+    };
+    let mut reply = RunReply {
+        device: gpu.describe()?,
+        model_label,
+        executions: Vec::new(),
+    };
+    let image = read_image(gpu, &job.image)?;
+    let loaded = match Loaded::new(gpu, image, &job.kernels) {
+        Ok(loaded) => loaded,
+        Err(refusal) => {
+            let first = job.executions.first();
+            reply
+                .executions
+                .extend(first.map(|execution| refused(execution, &refusal)));
+            return Ok(reply);
+        }
+    };
+    let mut suspects = Suspects::new();
+    for execution in &job.executions {
+        let facts = execute(gpu, &loaded, job, execution, &mut suspects)?;
+        let over = facts.fault.is_some();
+        reply.executions.push(facts);
+        if over {
+            // An error of the device stays with the process, so nothing after it counts.
+            break;
+        }
+    }
+    Ok(reply)
+}
+
+/// The form of an image that the loaded driver executes.
+pub(crate) fn read_image(gpu: &Gpu, image: &Image) -> Result<Vec<u8>, Fault> {
+    if gpu.emulator().is_some() {
+        return read(&image.ptx);
+    }
+    let cubin = read(&image.cubin)?;
+    if Digest::of(&cubin) == image.cubin_digest {
+        Ok(cubin)
+    } else {
+        Err(Fault::Job(format!(
+            "{} is not the machine code that the job names",
+            image.cubin.display()
+        )))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Fault> {
+    fs::read(path).map_err(Fault::file("read", path))
+}
+
+/// The registers of each kernel, which PTX does not say.
+pub(crate) fn registers(kernels: &[KernelResources]) -> BTreeMap<String, u32> {
+    kernels
+        .iter()
+        .map(|kernel| (kernel.kernel.clone(), kernel.registers))
+        .collect()
+}
+
+fn execute(
+    gpu: &Gpu,
+    loaded: &Loaded<'_>,
+    job: &RunJob,
+    execution: &Execution,
+    suspects: &mut Suspects,
+) -> Result<ExecutionFacts, Fault> {
+    if let Some(emulator) = gpu.emulator() {
+        emulator.configure(&Configuration {
+            schedule: execution.schedule,
+            checks: Checks::Full,
+            budget: job.instruction_budget,
+            threads: Some(job.threads),
+            counters: true,
+            registers: registers(&job.kernels),
+        })?;
+    }
+    let timed = gpu.emulator().is_none() && execution.purpose == ExecutionPurpose::Score;
+    let pass = loaded.pass(
+        &execution.plan,
+        buffers(execution),
+        Manner {
+            poison: execution.poison,
+            timed,
+        },
+    )?;
+    let mut facts = blank(execution.id);
+    facts.event_us = pass.event_us;
+    facts.fault.clone_from(&pass.fault);
+    facts.unsupported = observe::unsupported(&pass.reports);
+    facts.launches = if gpu.emulator().is_some() {
+        observe::launches(&pass.reports, &pass.launched)
+    } else {
+        observe::accepted(&pass.launched)
+    };
+    if facts.fault.is_none()
+        && let Err(refusal) = inspect(gpu, execution, &pass, suspects, &mut facts)?
+    {
+        facts.fault = Some(device_fault(&refusal));
+    }
+    let incomplete = facts
+        .unwritten
+        .iter()
+        .map(|unwritten| unwritten.tensor.as_str())
+        .collect();
+    let starts = pass
+        .buffers
+        .iter()
+        .map(|buffer| (buffer.name.as_str(), buffer.start() as i64))
+        .collect();
+    facts.findings = observe::findings(&pass.reports, &observe::Buffers { incomplete, starts });
+    Ok(facts)
+}
+
+/// The buffers of an execution: inputs with their content, the rest poisoned.
+fn buffers(execution: &Execution) -> Vec<Buffer> {
+    let tensors = execution.tensors.iter().map(|tensor| Buffer {
+        name: tensor.name.clone(),
+        bytes: tensor.elements() * tensor.dtype.bytes(),
+        align: tensor.align,
+        content: (tensor.role != Role::Out).then(|| inputs::bytes(tensor)),
+    });
+    tensors.chain(workspaces(&execution.plan)).collect()
+}
+
+/// The scratch buffers of a plan.
+pub(crate) fn workspaces(plan: &domain::plan::ResolvedPlan) -> impl Iterator<Item = Buffer> {
+    plan.workspaces.iter().map(|workspace| Buffer {
+        name: workspace.name.clone(),
+        bytes: workspace.elements * workspace.dtype.bytes(),
+        align: WORKSPACE_ALIGN,
+        content: None,
+    })
+}
+
+/// Reads every buffer back and notes what became of it.
+fn inspect(
+    gpu: &Gpu,
+    execution: &Execution,
+    pass: &Pass,
+    suspects: &mut Suspects,
+    facts: &mut ExecutionFacts,
+) -> Result<Result<(), Refusal>, Fault> {
+    for buffer in &pass.buffers {
+        let after = match buffer.after() {
+            Ok(after) => after,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        if after.overrun {
+            facts.overrun.push(buffer.name.clone());
+        }
+        let tensor = execution
+            .tensors
+            .iter()
+            .find(|tensor| tensor.name == buffer.name);
+        let Some(tensor) = tensor else { continue };
+        if tensor.role == Role::In {
+            if after.changed {
+                facts.mutated.push(tensor.name.clone());
+            }
+            continue;
+        }
+        if tensor.role == Role::Out {
+            let unwritten = unwritten(gpu, execution, tensor, buffer, after.content(), suspects)?;
+            facts.unwritten.extend(unwritten);
+        }
+        facts
+            .outputs
+            .insert(tensor.name.clone(), Digest::of(after.content()));
+        if let Some(folder) = &execution.save {
+            save(folder, &tensor.name, after.content())?;
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Which elements of an output nobody wrote: by the emulated device's own account, or by the
+/// poison that survived in this execution and in the one before it on the same case.
+fn unwritten(
+    gpu: &Gpu,
+    execution: &Execution,
+    tensor: &TensorData,
+    buffer: &Resident,
+    content: &[u8],
+    suspects: &mut Suspects,
+) -> Result<Option<Unwritten>, Fault> {
+    let width = tensor.dtype.bytes();
+    if let Some(emulator) = gpu.emulator() {
+        let written = emulator.written(buffer.address(), buffer.bytes())?;
+        return Ok((written.unwritten > 0).then(|| Unwritten {
+            tensor: tensor.name.clone(),
+            elements: written.unwritten.div_ceil(width),
+            first: written.first.unwrap_or(0) / width,
+        }));
+    }
+    let poisoned: BTreeSet<u64> = surviving(width, buffer.before(), content).collect();
+    let key = (execution.case.clone(), tensor.name.clone());
+    let before = suspects.insert(key, (execution.poison, poisoned.clone()));
+    let twice: Vec<u64> = match before {
+        Some((poison, earlier)) if poison != execution.poison => {
+            poisoned.intersection(&earlier).copied().collect()
+        }
+        _ => Vec::new(),
+    };
+    Ok(twice.first().map(|&first| Unwritten {
+        tensor: tensor.name.clone(),
+        elements: twice.len() as u64,
+        first,
+    }))
+}
+
+/// The elements that are the same bytes before and after.
+fn surviving<'a>(width: u64, before: &'a [u8], after: &'a [u8]) -> impl Iterator<Item = u64> + 'a {
+    let width = usize::try_from(width).expect("an element has a few bytes");
+    before
+        .chunks_exact(width)
+        .zip(after.chunks_exact(width))
+        .zip(0_u64..)
+        .filter(|((before, after), _)| before == after)
+        .map(|(_, index)| index)
+}
+
+fn save(folder: &Path, tensor: &str, content: &[u8]) -> Result<(), Fault> {
+    fs::create_dir_all(folder).map_err(Fault::file("create", folder))?;
+    let path = folder.join(format!("{tensor}.bin"));
+    fs::write(&path, content).map_err(Fault::file("write", &path))
+}
+
+fn blank(id: u32) -> ExecutionFacts {
+    ExecutionFacts {
+        id,
+        launches: Vec::new(),
+        findings: Vec::new(),
+        fault: None,
+        unsupported: None,
+        mutated: Vec::new(),
+        overrun: Vec::new(),
+        unwritten: Vec::new(),
+        event_us: None,
+        outputs: BTreeMap::new(),
+    }
+}
+
+/// The facts of an execution whose image the driver did not load.
+fn refused(execution: &Execution, refusal: &Refusal) -> ExecutionFacts {
+    ExecutionFacts {
+        fault: Some(device_fault(refusal)),
+        ..blank(execution.id)
+    }
+}
+
+fn device_fault(refusal: &Refusal) -> domain::role::DeviceFault {
+    domain::role::DeviceFault {
+        code: refusal.code,
+        name: refusal.name.clone(),
+        call: refusal.call.to_owned(),
+        launch: None,
+    }
+}

@@ -1,0 +1,218 @@
+//! The role that compares saved outputs with the reference's answer. It never runs candidate
+//! code: the reference is compiled and launched like a candidate, in a process of its own.
+//!
+//! Answers are kept in the folder that a check names, one file per tensor, each moved into
+//! place whole, so that a process that dies leaves nothing half written.
+
+use std::fs;
+use std::path::Path;
+
+use domain::digest::Digest;
+use domain::dtype::Dtype;
+use domain::role::{Check, OutputComparison, TensorData, VerifyJob, VerifyReply};
+use domain::task::Role;
+
+use crate::compare::{Output, compare};
+use crate::driver::Gpu;
+use crate::driver::emulator::{Checks, Configuration};
+use crate::execute::{Buffer, Loaded, Manner};
+use crate::fault::Fault;
+use crate::{inputs, run};
+
+/// What the reference says of one output.
+struct Answer {
+    values: Vec<f64>,
+    scale: Option<Vec<f64>>,
+}
+
+/// Computes the reference's answers that are not known yet, and compares outputs with them.
+///
+/// # Errors
+/// A [`Fault`] where the surroundings fail, where the reference does, or where an output file
+/// is missing or has the wrong size.
+pub fn verify(job: &VerifyJob) -> Result<VerifyReply, Fault> {
+    verify_on(&Gpu::open()?, job)
+}
+
+pub(crate) fn verify_on(gpu: &Gpu, job: &VerifyJob) -> Result<VerifyReply, Fault> {
+    let image = run::read_image(gpu, &job.reference)?;
+    let loaded = Loaded::new(gpu, image, &job.kernels)
+        .map_err(|refusal| refusal.into_fault("load the reference"))?;
+    if let Some(emulator) = gpu.emulator() {
+        emulator.configure(&Configuration {
+            schedule: None,
+            checks: Checks::Bounds,
+            budget: None,
+            threads: Some(job.threads),
+            counters: false,
+            registers: run::registers(&job.kernels),
+        })?;
+    }
+    let mut comparisons = Vec::new();
+    for check in &job.checks {
+        let known = outputs(check).all(|tensor| is_kept(check, tensor));
+        if !known {
+            answer(gpu, &loaded, check)?;
+        }
+        let Some(folder) = &check.outputs else {
+            continue;
+        };
+        for tensor in outputs(check) {
+            comparisons.push(compared(check, tensor, folder)?);
+        }
+    }
+    Ok(VerifyReply { comparisons })
+}
+
+/// The tensors that a candidate writes.
+fn outputs(check: &Check) -> impl Iterator<Item = &TensorData> {
+    check
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.role != Role::In)
+}
+
+/// Runs the reference on a check's inputs and keeps its answers.
+fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), Fault> {
+    let tensors = check.tensors.iter().map(|tensor| match tensor.role {
+        Role::In => Buffer {
+            name: tensor.name.clone(),
+            bytes: tensor.elements() * tensor.dtype.bytes(),
+            align: tensor.align,
+            content: Some(inputs::bytes(tensor)),
+        },
+        // The reference writes binary64 whatever the candidate's type is.
+        Role::Out | Role::Inout => Buffer {
+            name: tensor.name.clone(),
+            bytes: tensor.elements() * Dtype::F64.bytes(),
+            align: Dtype::F64.bytes(),
+            content: (tensor.role == Role::Inout).then(|| widened(tensor)),
+        },
+    });
+    let buffers = tensors.chain(run::workspaces(&check.plan)).collect();
+    let manner = Manner {
+        poison: 0,
+        timed: false,
+    };
+    let pass = loaded.pass(&check.plan, buffers, manner)?;
+    if let Some(fault) = pass.fault {
+        return Err(Fault::Job(format!(
+            "the reference ended with {} in {}, launch {:?}",
+            fault.name, fault.call, fault.launch
+        )));
+    }
+    fs::create_dir_all(&check.cache).map_err(Fault::file("create", &check.cache))?;
+    for buffer in &pass.buffers {
+        let Some(file) = file_of(check, &buffer.name) else {
+            continue;
+        };
+        if let Some(emulator) = gpu.emulator() {
+            let written = emulator.written(buffer.address(), buffer.bytes())?;
+            if written.unwritten > 0 {
+                return Err(Fault::Job(format!(
+                    "the reference leaves {} bytes of {} unwritten",
+                    written.unwritten, buffer.name
+                )));
+            }
+        }
+        let after = buffer
+            .after()
+            .map_err(|refusal| refusal.into_fault("read the reference's answer"))?;
+        keep(&check.cache, &file, after.content())?;
+    }
+    Ok(())
+}
+
+/// An input's values as binary64.
+fn widened(tensor: &TensorData) -> Vec<u8> {
+    inputs::decode(tensor.dtype, &inputs::bytes(tensor))
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect()
+}
+
+/// The file that keeps a buffer of the reference, if it is one to keep: an output, or the
+/// error scale of one.
+fn file_of(check: &Check, buffer: &str) -> Option<String> {
+    if outputs(check).any(|tensor| tensor.name == buffer) {
+        return Some(answer_file(buffer));
+    }
+    check
+        .error_scale
+        .iter()
+        .find(|(_, workspace)| workspace.as_str() == buffer)
+        .map(|(output, _)| scale_file(output))
+}
+
+fn answer_file(tensor: &str) -> String {
+    format!("{tensor}.answer")
+}
+
+fn scale_file(tensor: &str) -> String {
+    format!("{tensor}.scale")
+}
+
+/// Writes a file so that it is there whole or not at all, with its digest in front.
+fn keep(folder: &Path, name: &str, content: &[u8]) -> Result<(), Fault> {
+    let path = folder.join(name);
+    let partial = folder.join(format!("{name}.{}.partial", std::process::id()));
+    let sealed = [Digest::of(content).bytes().as_slice(), content].concat();
+    fs::write(&partial, sealed).map_err(Fault::file("write", &partial))?;
+    fs::rename(&partial, &path).map_err(Fault::file("move into place", &path))
+}
+
+/// Reads a kept file of binary64 values; none if it is absent, damaged or of another size.
+fn kept(folder: &Path, name: &str, elements: u64) -> Option<Vec<f64>> {
+    let sealed = fs::read(folder.join(name)).ok()?;
+    let (digest, content) = sealed.split_at_checked(32)?;
+    let whole = Digest::of(content).bytes().as_slice() == digest
+        && content.len() as u64 == elements * Dtype::F64.bytes();
+    whole.then(|| inputs::decode(Dtype::F64, content))
+}
+
+fn is_kept(check: &Check, tensor: &TensorData) -> bool {
+    kept_answer(check, tensor).is_some()
+}
+
+fn kept_answer(check: &Check, tensor: &TensorData) -> Option<Answer> {
+    let elements = tensor.elements();
+    let values = kept(&check.cache, &answer_file(&tensor.name), elements)?;
+    let scale = if check.error_scale.contains_key(&tensor.name) {
+        Some(kept(&check.cache, &scale_file(&tensor.name), elements)?)
+    } else {
+        None
+    };
+    Some(Answer { values, scale })
+}
+
+/// Compares one saved output.
+fn compared(check: &Check, tensor: &TensorData, folder: &Path) -> Result<OutputComparison, Fault> {
+    let answer = kept_answer(check, tensor).ok_or_else(|| {
+        Fault::Job(format!(
+            "the reference's answer for {} is not as long as the tensor or its error scale, or {} was changed meanwhile",
+            tensor.name,
+            check.cache.display()
+        ))
+    })?;
+    let path = folder.join(format!("{}.bin", tensor.name));
+    let content = fs::read(&path).map_err(Fault::file("read", &path))?;
+    let expected = tensor.elements() * tensor.dtype.bytes();
+    if content.len() as u64 != expected {
+        return Err(Fault::Job(format!(
+            "{} has {} bytes, the tensor has {expected}",
+            path.display(),
+            content.len()
+        )));
+    }
+    let output = Output {
+        execution: check.id,
+        tensor: &tensor.name,
+        dtype: tensor.dtype,
+        extents: &tensor.extents,
+        found: &inputs::decode(tensor.dtype, &content),
+        reference: &answer.values,
+        scale: answer.scale.as_deref(),
+        terms: check.error_terms.get(&tensor.name).copied().unwrap_or(1.0),
+    };
+    Ok(compare(&output, &check.tolerance))
+}
