@@ -5,7 +5,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -34,7 +33,6 @@ pub struct Lab {
 #[derive(Debug)]
 pub struct Process {
     child: Child,
-    what: &'static str,
 }
 
 /// What a finished command left.
@@ -74,8 +72,15 @@ impl Lab {
     /// # Errors
     /// When the folder or the HTTP client cannot be made.
     pub fn new() -> Result<Self> {
-        let client = reqwest::Client::builder().no_proxy().build().context("build the client")?;
-        Ok(Self { folder: tempfile::tempdir()?, service: None, client })
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .build()
+            .context("build the client")?;
+        Ok(Self {
+            folder: tempfile::tempdir()?,
+            service: None,
+            client,
+        })
     }
 
     /// A lab whose service runs, with a local worker.
@@ -112,7 +117,12 @@ impl Lab {
         let began = Instant::now();
         loop {
             if let Ok(address) = self.address()
-                && self.client.get(format!("{address}/api/v1/health")).send().await.is_ok()
+                && self
+                    .client
+                    .get(format!("{address}/api/v1/health"))
+                    .send()
+                    .await
+                    .is_ok()
             {
                 return Ok(());
             }
@@ -120,7 +130,11 @@ impl Lab {
             if let Some(status) = service.child.try_wait()? {
                 bail!("the service ended with {status}: {}", self.service_log());
             }
-            ensure!(began.elapsed() < PATIENCE, "the service never answered: {}", self.service_log());
+            ensure!(
+                began.elapsed() < PATIENCE,
+                "the service never answered: {}",
+                self.service_log()
+            );
             tokio::time::sleep(GLANCE).await;
         }
     }
@@ -134,7 +148,15 @@ impl Lab {
         let data = self.folder.path().join(name);
         start(
             "a worker",
-            &["worker", "join", &self.address()?, "--name", name, "--data", text(&data)],
+            &[
+                "worker",
+                "join",
+                &self.address()?,
+                "--name",
+                name,
+                "--data",
+                text(&data),
+            ],
             log,
         )
     }
@@ -152,7 +174,11 @@ impl Lab {
     pub fn address(&self) -> Result<String> {
         let told = std::fs::read(self.data().join("server.json"))?;
         let told: serde_json::Value = serde_json::from_slice(&told)?;
-        Ok(told["url"].as_str().context("server.json has no url")?.trim_end_matches('/').to_owned())
+        Ok(told["url"]
+            .as_str()
+            .context("server.json has no url")?
+            .trim_end_matches('/')
+            .to_owned())
     }
 
     /// What the service has logged.
@@ -166,14 +192,20 @@ impl Lab {
     /// A transport failure, an HTTP error with its body, an answer of another shape.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         let url = format!("{}/api/v1{path}", self.address()?);
-        answer(self.client.get(&url).send().await?).await.with_context(|| format!("GET {url}"))
+        answer(self.client.get(&url).send().await?)
+            .await
+            .with_context(|| format!("GET {url}"))
     }
 
     /// Posts to the API.
     ///
     /// # Errors
     /// As for [`Lab::get`].
-    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl serde::Serialize) -> Result<T> {
+    pub async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl serde::Serialize,
+    ) -> Result<T> {
         let url = format!("{}/api/v1{path}", self.address()?);
         answer(self.client.post(&url).json(body).send().await?)
             .await
@@ -225,7 +257,9 @@ impl Lab {
         let mut all = Vec::new();
         let mut cursor = String::new();
         loop {
-            let page: CandidatePage = self.get(&format!("/runs/{}/candidates{cursor}", run.uuid())).await?;
+            let page: CandidatePage = self
+                .get(&format!("/runs/{}/candidates{cursor}", run.uuid()))
+                .await?;
             all.extend(page.candidates);
             match page.next {
                 Some(next) => cursor = format!("?cursor={next}"),
@@ -252,7 +286,10 @@ async fn answer<T: DeserializeOwned>(response: reqwest::Response) -> Result<T> {
 
 /// The repository's root.
 pub fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the repository").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("tests/ lies in the repository")
+        .to_owned()
 }
 
 /// A task of the repository as a bundle.
@@ -264,12 +301,18 @@ pub fn task(name: &str) -> Result<Bundle> {
     let mut files = std::collections::BTreeMap::new();
     let mut open = vec![root.clone()];
     while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))? {
+        for entry in
+            std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?
+        {
             let path = entry?.path();
             if path.is_dir() {
                 open.push(path);
             } else {
-                let relative = path.strip_prefix(&root)?.to_str().context("a UTF-8 name")?.to_owned();
+                let relative = path
+                    .strip_prefix(&root)?
+                    .to_str()
+                    .context("a UTF-8 name")?
+                    .to_owned();
                 files.insert(relative, std::fs::read_to_string(&path)?);
             }
         }
@@ -296,7 +339,10 @@ pub fn binary() -> PathBuf {
 /// # Errors
 /// When it cannot be started or outlasts [`PATIENCE`].
 pub fn kernelwright(arguments: &[&str]) -> Result<Finished> {
-    #[expect(clippy::disallowed_methods, reason = "the lab starts the program as a user does")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the lab starts the program as a user does"
+    )]
     let mut child = std::process::Command::new(binary())
         .args(arguments)
         .current_dir(repository())
@@ -319,20 +365,27 @@ pub fn kernelwright(arguments: &[&str]) -> Result<Finished> {
         std::thread::sleep(GLANCE);
     };
     let text = |thread: std::thread::JoinHandle<String>| thread.join().unwrap_or_default();
-    Ok(Finished { status, stdout: text(stdout), stderr: text(stderr) })
+    Ok(Finished {
+        status,
+        stdout: text(stdout),
+        stderr: text(stderr),
+    })
 }
 
 fn drain(mut pipe: impl std::io::Read + Send + 'static) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         // What could be read before a failure is still worth showing.
-        let _ = pipe.by_ref().read_to_end(&mut bytes);
+        let _ = pipe.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }
 
-fn start(what: &'static str, arguments: &[&str], log: std::fs::File) -> Result<Process> {
-    #[expect(clippy::disallowed_methods, reason = "the lab starts the program as a user does")]
+fn start(what: &str, arguments: &[&str], log: std::fs::File) -> Result<Process> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the lab starts the program as a user does"
+    )]
     let child = std::process::Command::new(binary())
         .args(arguments)
         .stdin(Stdio::null())
@@ -340,9 +393,10 @@ fn start(what: &'static str, arguments: &[&str], log: std::fs::File) -> Result<P
         .stderr(log)
         .spawn()
         .with_context(|| format!("start {what}"))?;
-    Ok(Process { child, what })
+    Ok(Process { child })
 }
 
 fn text(path: &Path) -> &str {
-    path.to_str().expect("the temporary folder has a UTF-8 name")
+    path.to_str()
+        .expect("the temporary folder has a UTF-8 name")
 }

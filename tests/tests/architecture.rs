@@ -33,13 +33,20 @@ const UNREACHABLE: &[(&str, &str)] = &[
 
 /// Normal dependencies by package name, transitively resolvable.
 fn graph() -> BTreeMap<String, BTreeSet<String>> {
-    #[expect(clippy::disallowed_methods, reason = "cargo describes the workspace; no candidate is involved")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "cargo describes the workspace; no candidate is involved"
+    )]
     let output = std::process::Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked", "--offline"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
     let names: BTreeMap<&str, &str> = array(&metadata["packages"])
         .iter()
@@ -50,7 +57,11 @@ fn graph() -> BTreeMap<String, BTreeSet<String>> {
         .map(|node| {
             let normal = array(&node["deps"])
                 .iter()
-                .filter(|dep| array(&dep["dep_kinds"]).iter().any(|kind| kind["kind"].is_null()))
+                .filter(|dep| {
+                    array(&dep["dep_kinds"])
+                        .iter()
+                        .any(|kind| kind["kind"].is_null())
+                })
                 .map(|dep| names[text(&dep["pkg"])].to_owned())
                 .collect();
             (names[text(&node["id"])].to_owned(), normal)
@@ -84,9 +95,17 @@ fn crates_depend_on_each_other_as_the_map_says() {
     let graph = graph();
     let members: BTreeSet<&str> = ALLOWED.iter().map(|(name, _)| *name).collect();
     for (name, allowed) in ALLOWED {
-        let found = graph.get(*name).unwrap_or_else(|| panic!("{name} is no workspace crate"));
-        for dependency in found.iter().filter(|dependency| members.contains(dependency.as_str())) {
-            assert!(allowed.contains(&dependency.as_str()), "{name} depends on {dependency}");
+        let found = graph
+            .get(*name)
+            .unwrap_or_else(|| panic!("{name} is no workspace crate"));
+        for dependency in found
+            .iter()
+            .filter(|dependency| members.contains(dependency.as_str()))
+        {
+            assert!(
+                allowed.contains(&dependency.as_str()),
+                "{name} depends on {dependency}"
+            );
         }
     }
 }
@@ -95,7 +114,10 @@ fn crates_depend_on_each_other_as_the_map_says() {
 fn sql_cuda_and_async_stay_where_they_belong() {
     let graph = graph();
     for (from, never) in UNREACHABLE {
-        assert!(!reachable(&graph, from).contains(*never), "{from} reaches {never}");
+        assert!(
+            !reachable(&graph, from).contains(*never),
+            "{from} reaches {never}"
+        );
     }
 }
 

@@ -33,7 +33,10 @@ fn time_of(detail: &CandidateDetail, case: &str) -> Result<f64> {
     let evaluation = detail.evaluation.as_ref().context("an evaluation")?;
     let acceptance = evaluation.verdict.acceptance().context("accepted")?;
     let cases = acceptance.timing.cases();
-    let (_, us) = cases.iter().find(|(name, _)| *name == case).context("the case is scored")?;
+    let (_, us) = cases
+        .iter()
+        .find(|(name, _)| *name == case)
+        .context("the case is scored")?;
     Ok(*us)
 }
 
@@ -50,12 +53,25 @@ fn ctas_per_sm(detail: &CandidateDetail, case: &str) -> Result<f64> {
 #[tokio::test]
 async fn the_attention_playbook_ends_on_a_branch_with_its_evidence() -> Result<()> {
     let lab = Lab::with_worker().await?;
-    let run = lab.launch(&lab::task("attention-f16")?, &request("attention-f16", Method::Playbook)).await?;
+    let run = lab
+        .launch(
+            &lab::task("attention-f16")?,
+            &request("attention-f16", Method::Playbook),
+        )
+        .await?;
     let run = lab.finished(run.id).await?;
-    ensure!(matches!(run.state, RunState::Completed { .. }), "{}\n{}", run.state, lab.service_log());
+    ensure!(
+        matches!(run.state, RunState::Completed { .. }),
+        "{}\n{}",
+        run.state,
+        lab.service_log()
+    );
 
     let candidates = lab.candidates(run.id).await?;
-    let accepted = candidates.iter().filter(|c| c.verdict == Some(VerdictKind::Accepted)).count();
+    let accepted = candidates
+        .iter()
+        .filter(|c| c.verdict == Some(VerdictKind::Accepted))
+        .count();
     assert!(candidates.len() >= 20, "{} candidates", candidates.len());
     assert!(accepted >= 5, "{accepted} accepted");
     for candidate in &candidates {
@@ -64,29 +80,68 @@ async fn the_attention_playbook_ends_on_a_branch_with_its_evidence() -> Result<(
         assert!(candidate.verdict.is_some(), "{candidate:?}");
         let detail = lab.candidate(candidate.id).await?;
         assert!(detail.evaluation.is_some(), "{candidate:?} has no evidence");
-        assert!(candidate.time_us.is_none() || candidate.modelled, "an emulated time is modelled");
+        assert!(
+            candidate.time_us.is_none() || candidate.modelled,
+            "an emulated time is modelled"
+        );
     }
 
     let tiled = lab.candidate(by_file(&candidates, "tiles")?.id).await?;
     let split = lab.candidate(by_file(&candidates, "kv-split")?.id).await?;
-    assert!(time_of(&split, "starved")? < time_of(&tiled, "starved")?, "KV-split wins where blocks are few");
-    assert!(ctas_per_sm(&split, "starved")? > ctas_per_sm(&tiled, "starved")?, "and the gate shows why");
+    assert!(
+        time_of(&split, "starved")? < time_of(&tiled, "starved")?,
+        "KV-split wins where blocks are few"
+    );
+    assert!(
+        ctas_per_sm(&split, "starved")? > ctas_per_sm(&tiled, "starved")?,
+        "and the gate shows why"
+    );
 
     let promotion = run.promotion.context("a promotion")?;
-    let PromotionState::Committed { commit } = &promotion.state else { panic!("{promotion:?}") };
-    assert!(promotion.branch.starts_with("kernelwright-modelled/attention-f16/"), "{}", promotion.branch);
+    let PromotionState::Committed { commit } = &promotion.state else {
+        panic!("{promotion:?}")
+    };
+    assert!(
+        promotion
+            .branch
+            .starts_with("kernelwright-modelled/attention-f16/"),
+        "{}",
+        promotion.branch
+    );
     let repository = git2::Repository::open_bare(&promotion.repository)?;
-    let tip = repository.find_branch(&promotion.branch, git2::BranchType::Local)?.get().peel_to_commit()?;
+    let tip = repository
+        .find_branch(&promotion.branch, git2::BranchType::Local)?
+        .get()
+        .peel_to_commit()?;
     assert_eq!(tip.id().to_string(), *commit);
     let winner = lab.candidate(promotion.candidate).await?;
-    let entry = tip.tree()?.get_path(std::path::Path::new("kernels/attention-f16.cu"))?;
-    assert_eq!(repository.find_blob(entry.id())?.content(), winner.source.as_bytes());
+    let entry = tip
+        .tree()?
+        .get_path(std::path::Path::new("kernels/attention-f16.cu"))?;
+    assert_eq!(
+        repository.find_blob(entry.id())?.content(),
+        winner.source.as_bytes()
+    );
     let message = tip.message().context("UTF-8")?.to_owned();
-    for trailer in ["Candidate: ", "Parent: ", "Task-Version: ", "Device: ", "Speedup: ", "Verdict-Digest: "] {
-        assert!(message.contains(&format!("\n{trailer}")), "{trailer}in {message}");
+    for trailer in [
+        "Candidate: ",
+        "Parent: ",
+        "Task-Version: ",
+        "Device: ",
+        "Speedup: ",
+        "Verdict-Digest: ",
+    ] {
+        assert!(
+            message.contains(&format!("\n{trailer}")),
+            "{trailer}in {message}"
+        );
     }
     assert!(message.contains("modelled"), "{message}");
-    assert!(winner.confirmation.is_some_and(|confirmation| confirmation.verdict.acceptance().is_some()));
+    assert!(
+        winner
+            .confirmation
+            .is_some_and(|confirmation| confirmation.verdict.acceptance().is_some())
+    );
     Ok(())
 }
 
@@ -102,8 +157,15 @@ fn every_broken_variant_gets_its_verdict_at_its_line() -> Result<()> {
             let expectation = source.expectation().context("stated")?;
             let path = format!("kernels/{task}/{file}");
             let folder = format!("kernels/{task}");
-            let done = lab::kernelwright(&["eval", &path, "--task", &folder, "--data", data, "--json"])?;
-            assert_eq!(done.status.code(), Some(1), "{path}: {}{}", done.stdout, done.stderr);
+            let done =
+                lab::kernelwright(&["eval", &path, "--task", &folder, "--data", data, "--json"])?;
+            assert_eq!(
+                done.status.code(),
+                Some(1),
+                "{path}: {}{}",
+                done.stdout,
+                done.stderr
+            );
             let evaluation: Evaluation = serde_json::from_str(&done.stdout)
                 .with_context(|| format!("{path}: {}{}", done.stdout, done.stderr))?;
             let verdict = &evaluation.verdict;
@@ -112,9 +174,16 @@ fn every_broken_variant_gets_its_verdict_at_its_line() -> Result<()> {
                 let json = serde_json::to_value(verdict)?;
                 assert_eq!(json["code"], code, "{path}: {verdict}");
             }
-            let marked = source.text().lines().position(|line| line.trim_end().ends_with("// <- finding"));
+            let marked = source
+                .text()
+                .lines()
+                .position(|line| line.trim_end().ends_with("// <- finding"));
             if let Some(at) = marked {
-                assert_eq!(verdict.line(), u32::try_from(at + 1).ok(), "{path}: {verdict}");
+                assert_eq!(
+                    verdict.line(),
+                    u32::try_from(at + 1).ok(),
+                    "{path}: {verdict}"
+                );
             }
             seen += 1;
         }
@@ -130,25 +199,40 @@ async fn a_worker_of_its_own_serves_an_outside_proposer() -> Result<()> {
     let _worker = lab.worker("bench")?;
     let bundle = lab::task("softmax-f32")?;
     let task = domain::task::Task::load(&bundle)?;
-    let run = lab.launch(&bundle, &request("softmax-f32", Method::External)).await?;
-    let run = lab.until(run.id, |view| view.state == RunState::Running).await?;
+    let run = lab
+        .launch(&bundle, &request("softmax-f32", Method::External))
+        .await?;
+    let run = lab
+        .until(run.id, |view| view.state == RunState::Running)
+        .await?;
 
     let brief: domain::api::Brief = lab.get(&format!("/runs/{}/brief", run.id.uuid())).await?;
     assert!(brief.parent_source.contains("__global__"));
     let (file, step) = &task.playbook[0];
     let good = serde_json::json!({ "source": step.text(), "file": file, "proposer": "lab", "parent": brief.parent });
-    let good: CandidateSummary = lab.post(&format!("/runs/{}/candidates", run.id.uuid()), &good).await?;
+    let good: CandidateSummary = lab
+        .post(&format!("/runs/{}/candidates", run.id.uuid()), &good)
+        .await?;
     let bad = serde_json::json!({ "source": "__global__ void k() {}", "proposer": "lab" });
-    let bad: CandidateSummary = lab.post(&format!("/runs/{}/candidates", run.id.uuid()), &bad).await?;
+    let bad: CandidateSummary = lab
+        .post(&format!("/runs/{}/candidates", run.id.uuid()), &bad)
+        .await?;
     assert_eq!(bad.verdict, Some(VerdictKind::ParseRejected));
 
     lab.until(run.id, |view| view.pending == 0).await?;
     let judged = lab.candidate(good.id).await?.summary;
     assert_eq!(judged.verdict, Some(VerdictKind::Accepted), "{judged:?}");
     assert_eq!(judged.proposer, "lab");
-    let _: serde_json::Value = lab.post(&format!("/runs/{}/finish", run.id.uuid()), &()).await?;
+    let _: serde_json::Value = lab
+        .post(&format!("/runs/{}/finish", run.id.uuid()), &())
+        .await?;
     let done = lab.finished(run.id).await?;
-    assert_eq!(done.state, RunState::Completed { reason: StopReason::Requested });
+    assert_eq!(
+        done.state,
+        RunState::Completed {
+            reason: StopReason::Requested
+        }
+    );
     assert_eq!(done.trials, 2);
     Ok(())
 }
@@ -160,8 +244,15 @@ async fn found(lab: &Lab, run: domain::id::RunId) -> Result<Vec<String>> {
     Ok(candidates
         .iter()
         .map(|c| {
-            let parents = c.parents.iter().map(|parent| ordinals[parent]).collect::<Vec<_>>();
-            format!("{} {parents:?} {:?} {:?} {:?} {:?}", c.ordinal, c.operator, c.configuration, c.verdict, c.time_us)
+            let parents = c
+                .parents
+                .iter()
+                .map(|parent| ordinals[parent])
+                .collect::<Vec<_>>();
+            format!(
+                "{} {parents:?} {:?} {:?} {:?} {:?}",
+                c.ordinal, c.operator, c.configuration, c.verdict, c.time_us
+            )
         })
         .collect())
 }
@@ -185,16 +276,24 @@ async fn killed_at_ten_moments_the_run_ends_as_if_undisturbed() -> Result<()> {
         // The moment is random on purpose; nothing is asserted about where it falls.
         tokio::time::sleep(std::time::Duration::from_millis(rng.random_range(20..1500))).await;
         lab.stop();
-        lab.serve(&["--with-local-worker"]).await.with_context(|| format!("restart {kill}"))?;
+        lab.serve(&["--with-local-worker"])
+            .await
+            .with_context(|| format!("restart {kill}"))?;
     }
     let disturbed = lab.finished(run.id).await?;
     assert_eq!(found(&lab, run.id).await?, expected);
     assert_eq!(disturbed.trials, undisturbed.trials);
     assert_eq!(disturbed.verdicts, undisturbed.verdicts);
-    assert_eq!(disturbed.best.map(|best| best.title), undisturbed.best.map(|best| best.title));
+    assert_eq!(
+        disturbed.best.map(|best| best.title),
+        undisturbed.best.map(|best| best.title)
+    );
     let promotion = disturbed.promotion.context("a promotion")?;
     let repository = git2::Repository::open_bare(&promotion.repository)?;
-    let tip = repository.find_branch(&promotion.branch, git2::BranchType::Local)?.get().peel_to_commit()?;
+    let tip = repository
+        .find_branch(&promotion.branch, git2::BranchType::Local)?
+        .get()
+        .peel_to_commit()?;
     assert_eq!(tip.parent_count(), 0, "the winner was committed once");
     Ok(())
 }
