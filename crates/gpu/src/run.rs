@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use cudarc::driver::sys::CUresult;
 use domain::digest::Digest;
 use domain::role::{
     Execution, ExecutionFacts, ExecutionPurpose, Image, KernelResources, RunJob, RunReply,
@@ -22,6 +23,13 @@ use crate::{inputs, observe};
 
 /// Alignment of workspaces: what CUDA promises of every allocation, and no more.
 const WORKSPACE_ALIGN: u64 = 256;
+
+/// Refusals of an image that no source can provoke: built for another architecture, or newer
+/// than the driver.
+const UNFIT_IMAGE: [u32; 2] = [
+    CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU as u32,
+    CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION as u32,
+];
 
 /// Elements of an output that still held their poison, by case and tensor, in the execution
 /// before. On silicon an element counts as unwritten when that happens twice, with different
@@ -49,6 +57,11 @@ pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, Fault> {
     let image = read_image(gpu, &job.image)?;
     let loaded = match Loaded::new(gpu, image, &job.kernels) {
         Ok(loaded) => loaded,
+        Err(refusal) if UNFIT_IMAGE.contains(&refusal.code) => {
+            return Err(
+                refusal.into_fault("load the image; compile it with this driver's toolchain")
+            );
+        }
         Err(refusal) => {
             let first = job.executions.first();
             reply

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod compile;
+mod device;
 mod process;
 
 use std::process::ExitCode;

@@ -1,6 +1,7 @@
 //! Starts a role as the supervisor does, without its limits.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -99,7 +100,7 @@ fn decode<R: DeserializeOwned>(wire: &[u8]) -> Option<R> {
 pub fn nvrtc() -> Option<PathBuf> {
     let cached = || {
         let cache = PathBuf::from(std::env::var_os("HOME")?).join(".cache/kernelwright");
-        let mut versions: Vec<PathBuf> = std::fs::read_dir(cache)
+        let mut versions: Vec<PathBuf> = fs::read_dir(cache)
             .ok()?
             .filter_map(|entry| Some(entry.ok()?.path().join("nvidia/cu13/lib")))
             .filter(|folder| folder.join("libnvrtc.so.13").is_file())
@@ -116,6 +117,24 @@ pub fn nvrtc() -> Option<PathBuf> {
                 "run the set-up, or set KERNELWRIGHT_NVRTC to the folder of libnvrtc.so",
             )
         })
+}
+
+/// The emulated driver's library: `KERNELWRIGHT_DRIVER`, or the newest that was built here.
+pub fn driver() -> Option<PathBuf> {
+    const LIBRARY: &str = "libkernelwright_driver.so";
+    let built = || {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
+        ["debug", "release"]
+            .map(|profile| target.join(profile).join(LIBRARY))
+            .into_iter()
+            .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
+            .max()
+            .map(|(_, path)| path)
+    };
+    std::env::var_os("KERNELWRIGHT_DRIVER")
+        .map(PathBuf::from)
+        .or_else(built)
+        .or_else(|| skip("the emulated driver", "run `cargo build -p driver`"))
 }
 
 /// Says loudly that a test did not run.

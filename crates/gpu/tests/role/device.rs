@@ -1,0 +1,414 @@
+//! Candidates and references on the emulated driver: run, verify and probe from outside.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use domain::device::DeviceKind;
+use domain::digest::Digest;
+use domain::dtype::Dtype;
+use domain::finding::FindingKind;
+use domain::plan::{
+    ResolvedArgument, ResolvedLaunch, ResolvedPlan, ResolvedStep, ResolvedWorkspace,
+};
+use domain::role::{
+    Check, CompileJob, CompileReply, Compiled, Distribution, Execution, ExecutionFacts,
+    ExecutionPurpose, Key, OutputComparison, ProbeJob, ProbeReply, RunJob, RunReply, TensorData,
+    VerifyJob, VerifyReply,
+};
+use domain::task::{Role, ToleranceClass};
+use tempfile::TempDir;
+
+use crate::process::{self, Ended};
+
+/// Elements of the tensors: no multiple of the block, so that a missing bound shows.
+const N: u64 = 1000;
+const BLOCK: u32 = 128;
+
+/// out = 3 in, in the words of an honest author.
+const HONEST: &str = r#"extern "C" __global__ void triple(const float* in, float* out, float* half, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = 3.0f * in[i];
+}
+"#;
+/// The same in binary64, with its error scale.
+const REFERENCE: &str = r#"extern "C" __global__ void triple(const float* in, double* out, double* scale, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        out[i] = 3.0 * in[i];
+        scale[i] = 3.0 * fabs((double)in[i]);
+    }
+}
+"#;
+
+/// A folder with everything a test needs, or nothing where the toolchain is not at hand.
+struct Bench {
+    folder: TempDir,
+    libraries: Vec<PathBuf>,
+    nvrtc: PathBuf,
+}
+
+impl Bench {
+    fn new() -> Option<Self> {
+        let nvrtc = process::nvrtc()?;
+        let driver = process::driver()?;
+        let folder = tempfile::tempdir().unwrap();
+        let libraries = folder.path().join("libraries");
+        fs::create_dir(&libraries).unwrap();
+        std::os::unix::fs::symlink(driver, libraries.join("libcuda.so.1")).unwrap();
+        Some(Self {
+            folder,
+            libraries: vec![libraries],
+            nvrtc,
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn compile(&self, name: &str, source: &str) -> Compiled {
+        let folder = self.path(name);
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("candidate.cu");
+        fs::write(&path, source).unwrap();
+        let job = CompileJob {
+            source: path,
+            architecture: "sm_89".to_owned(),
+            defines: BTreeMap::new(),
+            headers: None,
+            toolchain_headers: process::headers(),
+            output: folder,
+        };
+        let libraries = std::slice::from_ref(&self.nvrtc);
+        match process::run("compile", &job, libraries).expect_reply() {
+            CompileReply::Compiled(compiled) => compiled,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn job(&self, source: &str, executions: Vec<Execution>) -> RunJob {
+        let Compiled { image, kernels, .. } = self.compile("candidate", source);
+        RunJob {
+            image,
+            kernels,
+            executions,
+            instruction_budget: Some(10_000_000),
+            threads: 1,
+        }
+    }
+
+    fn run(&self, source: &str, executions: Vec<Execution>) -> RunReply {
+        let job = self.job(source, executions);
+        process::run("run", &job, &self.libraries).expect_reply()
+    }
+
+    /// One execution of a candidate.
+    fn facts(&self, source: &str) -> ExecutionFacts {
+        let mut reply = self.run(source, vec![execution(1, None)]);
+        assert_eq!(reply.executions.len(), 1);
+        reply.executions.remove(0)
+    }
+
+    fn verify(&self, outputs: &Path) -> Ended<VerifyReply> {
+        let Compiled { image, kernels, .. } = self.compile("reference", REFERENCE);
+        let job = VerifyJob {
+            reference: image,
+            kernels,
+            checks: vec![Check {
+                id: 1,
+                plan: plan(Dtype::F64, N),
+                tensors: tensors(),
+                outputs: Some(outputs.to_owned()),
+                cache: self.path("answers"),
+                tolerance: ToleranceClass::F32.tolerance(),
+                error_scale: BTreeMap::from([("out".to_owned(), "scratch".to_owned())]),
+                error_terms: BTreeMap::from([("out".to_owned(), 1.0)]),
+            }],
+            threads: 1,
+        };
+        process::run("verify", &job, &self.libraries)
+    }
+
+    /// Runs a candidate, saves its output and compares it.
+    fn compared(&self, source: &str) -> OutputComparison {
+        let outputs = self.path("outputs");
+        self.run(source, vec![execution(1, Some(outputs.clone()))]);
+        let mut reply = self.verify(&outputs).expect_reply();
+        assert_eq!(reply.comparisons.len(), 1);
+        reply.comparisons.remove(0)
+    }
+}
+
+fn tensors() -> Vec<TensorData> {
+    let tensor = |name: &str, role, align| TensorData {
+        name: name.to_owned(),
+        dtype: Dtype::F32,
+        extents: vec![10, 100],
+        role,
+        align,
+        distribution: Distribution::Normal,
+        key: Key(Digest::of("inputs")),
+    };
+    vec![tensor("in", Role::In, 16), tensor("out", Role::Out, 4)]
+}
+
+fn plan(scratch: Dtype, elements: u64) -> ResolvedPlan {
+    ResolvedPlan {
+        workspaces: vec![ResolvedWorkspace {
+            name: "scratch".to_owned(),
+            dtype: scratch,
+            elements,
+        }],
+        steps: vec![ResolvedStep::Kernel(ResolvedLaunch {
+            kernel: "triple".to_owned(),
+            grid: [(N as u32).div_ceil(BLOCK), 1, 1],
+            block: [BLOCK, 1, 1],
+            shared_bytes: 0,
+            cooperative: false,
+            arguments: vec![
+                ResolvedArgument::Buffer("in".to_owned()),
+                ResolvedArgument::Buffer("out".to_owned()),
+                ResolvedArgument::Buffer("scratch".to_owned()),
+                ResolvedArgument::I32(N as i32),
+            ],
+        })],
+    }
+}
+
+fn execution(id: u32, save: Option<PathBuf>) -> Execution {
+    Execution {
+        id,
+        case: "small".to_owned(),
+        plan: plan(Dtype::F32, N / 2),
+        tensors: tensors(),
+        poison: 40 + u64::from(id),
+        schedule: None,
+        purpose: ExecutionPurpose::Score,
+        save,
+    }
+}
+
+#[test]
+fn an_honest_candidate_runs_without_a_mark_and_agrees_with_the_reference() {
+    let Some(bench) = Bench::new() else { return };
+    let outputs = bench.path("outputs");
+    let shuffled = Execution {
+        schedule: Some(7),
+        ..execution(2, None)
+    };
+    let reply = bench.run(HONEST, vec![execution(1, Some(outputs.clone())), shuffled]);
+    assert_eq!(reply.device.kind, DeviceKind::Emulated);
+    assert!(reply.model_label.is_some());
+    assert_eq!(reply.executions.len(), 2);
+    for facts in &reply.executions {
+        assert_eq!(facts.findings, [], "execution {}", facts.id);
+        assert_eq!((&facts.fault, &facts.unsupported), (&None, &None));
+        assert!(facts.mutated.is_empty() && facts.overrun.is_empty() && facts.unwritten.is_empty());
+        assert_eq!(facts.event_us, None, "modelled time is no event time");
+        let launch = &facts.launches[0];
+        assert_eq!(
+            (launch.kernel.as_str(), launch.grid, launch.block),
+            ("triple", [8, 1, 1], [BLOCK, 1, 1])
+        );
+        assert!(launch.modelled.as_ref().unwrap().us > 0.0);
+        assert!(launch.counters["thread_instructions"] > N);
+    }
+    let digest = reply.executions[0].outputs["out"];
+    assert_eq!(reply.executions[1].outputs["out"], digest);
+    assert_eq!(
+        Digest::of(fs::read(outputs.join("out.bin")).unwrap()),
+        digest
+    );
+
+    for answer in ["computed", "kept"] {
+        let mut reply = bench.verify(&outputs).expect_reply();
+        let comparison = reply.comparisons.remove(0);
+        assert_eq!(
+            (comparison.beyond_bound, comparison.special_mismatches),
+            (0, 0),
+            "{answer}"
+        );
+        assert_eq!(comparison.elements, N);
+        assert!(
+            comparison.relative_l2.unwrap() < 1e-7,
+            "{answer}: {comparison:?}"
+        );
+    }
+}
+
+#[test]
+fn a_wrong_factor_is_beyond_every_bound() {
+    let Some(bench) = Bench::new() else { return };
+    let comparison =
+        bench.compared(&HONEST.replace("3.0f * in[i]", "(i == 431 ? 3.001f : 3.0f) * in[i]"));
+    assert_eq!(comparison.beyond_bound, 1);
+    assert_eq!(comparison.worst.unwrap().index, [4, 31]);
+}
+
+#[test]
+fn a_damaged_answer_is_computed_again() {
+    let Some(bench) = Bench::new() else { return };
+    let first = bench.compared(HONEST);
+    let kept = bench.path("answers").join("out.answer");
+    let mut content = fs::read(&kept).unwrap();
+    content[100] ^= 1;
+    fs::write(&kept, content).unwrap();
+    assert_eq!(bench.compared(HONEST), first);
+}
+
+#[test]
+fn a_read_beyond_the_end_names_line_thread_and_buffer() {
+    let Some(bench) = Bench::new() else { return };
+    let facts = bench.facts(&HONEST.replace(
+        "if (i < n) out[i] = 3.0f * in[i];",
+        "float x = 3.0f * in[i + 1];\n    if (i < n) out[i] = x;",
+    ));
+    let finding = &facts.findings[0];
+    assert_eq!(finding.kind, FindingKind::OutOfBoundsRead);
+    assert_eq!(
+        (finding.line, finding.buffer.as_deref()),
+        (Some(3), Some("in"))
+    );
+    assert_eq!(finding.offset, Some(4 * N as i64));
+    let fault = facts.fault.unwrap();
+    assert_eq!(
+        (fault.code, fault.name.as_str()),
+        (700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+    );
+    assert_eq!(fault.launch, Some(0));
+}
+
+#[test]
+fn a_write_beyond_either_end_shows() {
+    let Some(bench) = Bench::new() else { return };
+    let behind = bench.facts(&HONEST.replace("out[i] =", "out[i + 1] ="));
+    assert_eq!(behind.findings[0].kind, FindingKind::OutOfBoundsWrite);
+    assert_eq!(behind.findings[0].offset, Some(4 * N as i64));
+    let before = bench.facts(&HONEST.replace("out[i] =", "out[i - 1] ="));
+    assert_eq!(before.overrun, ["out"]);
+    assert_eq!(before.unwritten[0].first, N - 1);
+}
+
+#[test]
+fn elements_that_nobody_writes_are_counted() {
+    let Some(bench) = Bench::new() else { return };
+    let facts = bench.facts(&HONEST.replace("if (i < n)", "if (i < n - 5)"));
+    let unwritten = &facts.unwritten[0];
+    assert_eq!(
+        (
+            unwritten.tensor.as_str(),
+            unwritten.elements,
+            unwritten.first
+        ),
+        ("out", 5, N - 5)
+    );
+}
+
+#[test]
+fn a_changed_input_is_named() {
+    let Some(bench) = Bench::new() else { return };
+    let facts = bench.facts(&HONEST.replace("const float* in", "float* in").replace(
+        "out[i] = 3.0f * in[i];",
+        "{ out[i] = 3.0f * in[i]; in[i] = 0; }",
+    ));
+    assert_eq!(facts.mutated, ["in"]);
+}
+
+#[test]
+fn scratch_that_is_read_before_it_is_written_is_found_in_the_output() {
+    let Some(bench) = Bench::new() else { return };
+    let facts = bench.facts(&HONEST.replace("3.0f * in[i]", "3.0f * in[i] + half[i / 2]"));
+    let finding = &facts.findings[0];
+    assert_eq!(
+        (finding.kind, finding.line),
+        (FindingKind::Uninitialised, Some(3))
+    );
+}
+
+#[test]
+fn a_race_in_shared_memory_names_both_parties() {
+    let Some(bench) = Bench::new() else { return };
+    let facts = bench.facts(&HONEST.replace(
+        "if (i < n) out[i] = 3.0f * in[i];",
+        "__shared__ float tile[128];\n    tile[threadIdx.x] = i < n ? in[i] : 0.0f;\n    const float x = tile[threadIdx.x ^ 64];\n    if (i < n) out[i] = 3.0f * (i < n / 2 ? in[i] : x);",
+    ));
+    let race = facts
+        .findings
+        .iter()
+        .find(|finding| finding.kind == FindingKind::SharedRace)
+        .unwrap();
+    assert!(race.other.is_some(), "{race:?}");
+}
+
+#[test]
+fn an_endless_loop_ends_with_its_budget() {
+    let Some(bench) = Bench::new() else { return };
+    let facts = bench.facts(&HONEST.replace(
+        "if (i < n)",
+        "volatile int spin = 1; while (spin) {}\n    if (i < n)",
+    ));
+    assert_eq!(facts.findings[0].kind, FindingKind::Hang);
+    assert_eq!(facts.fault.unwrap().code, 702);
+}
+
+#[test]
+fn a_fault_ends_the_job_with_the_facts_so_far() {
+    let Some(bench) = Bench::new() else { return };
+    let trap = HONEST.replace(
+        "if (i < n)",
+        "if (in == nullptr || n < 1000) __trap();\n    if (i < n)",
+    );
+    let mut second = execution(2, None);
+    let ResolvedStep::Kernel(launch) = &mut second.plan.steps[0] else {
+        unreachable!()
+    };
+    launch.arguments[3] = ResolvedArgument::I32(7);
+    let reply = bench.run(&trap, vec![execution(1, None), second, execution(3, None)]);
+    let ids: Vec<u32> = reply.executions.iter().map(|facts| facts.id).collect();
+    assert_eq!(ids, [1, 2]);
+    assert_eq!(reply.executions[0].fault, None);
+    assert_eq!(reply.executions[1].findings[0].kind, FindingKind::Trap);
+}
+
+#[test]
+fn a_plan_that_does_not_fit_the_entry_is_refused_before_any_launch() {
+    let Some(bench) = Bench::new() else { return };
+    let mut wrong = execution(1, None);
+    let ResolvedStep::Kernel(launch) = &mut wrong.plan.steps[0] else {
+        unreachable!()
+    };
+    launch.arguments[3] = ResolvedArgument::I64(1000);
+    let job = bench.job(HONEST, vec![wrong]);
+    let ended: Ended<RunReply> = process::run("run", &job, &bench.libraries);
+    assert!(ended.reply.is_none());
+    assert_eq!(ended.status, Some(3));
+    assert!(ended.said.contains("triple"), "{}", ended.said);
+}
+
+#[test]
+fn a_probe_describes_the_device_or_says_what_is_missing() {
+    if let Some(bench) = Bench::new() {
+        let libraries = [bench.libraries.clone(), vec![bench.nvrtc.clone()]].concat();
+        match process::run("probe", &ProbeJob {}, &libraries).expect_reply() {
+            ProbeReply::Ready { device, toolchain } => {
+                assert_eq!(device.kind, DeviceKind::Emulated);
+                assert_eq!(device.architecture(), "sm_89");
+                assert_eq!(device.limits.sm_count, 58);
+                assert!(
+                    device.uuid.starts_with("GPU-") && device.uuid.len() == 40,
+                    "{}",
+                    device.uuid
+                );
+                assert!(toolchain.unwrap().starts_with("NVRTC 13."));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let empty = tempfile::tempdir().unwrap();
+    fs::write(empty.path().join("libcuda.so"), "no library").unwrap();
+    let reply = process::run("probe", &ProbeJob {}, &[empty.path().to_owned()]).expect_reply();
+    if let ProbeReply::Unusable { reason } = reply {
+        assert!(reason.contains("libcuda.so.1"), "{reason}");
+    }
+}
