@@ -33,6 +33,9 @@ const FAULT_PLAN_VARIABLE: &str = "KERNELWRIGHT_FAULT_PLAN";
 /// Runs the body of one role, `compile`, `run`, `verify` or `probe`, as this process's only
 /// task. Call it while the process has one thread.
 pub fn main(role: &str) -> ExitCode {
+    // A worker that is killed cannot kill its roles any more. Failing is no reason to stop: the
+    // limit on processor time ends an orphan, too.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     match serve(role) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
@@ -163,7 +166,7 @@ fn socket() -> Result<File, Fault> {
     let number: RawFd = number
         .parse()
         .ok()
-        .filter(|&number| number > 2)
+        .filter(|&number| number == 0 || number > 2)
         .ok_or_else(|| fault(format!("{SOCKET_VARIABLE} is {number:?}, no descriptor")))?;
     // SAFETY: the supervisor gives this descriptor to this process for this purpose alone, and
     // it is taken once. One that is not open makes the first read fail.
