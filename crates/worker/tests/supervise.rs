@@ -131,7 +131,8 @@ fn play(job: Envelope<Act>, socket: &mut UnixStream) {
 /// Starts a shell that holds `pipe` open for writing as long as it lives, and waits until it does.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a child that starts processes is what the test is about"
+    clippy::zombie_processes,
+    reason = "a child that starts processes and leaves them is what the test is about"
 )]
 fn start_holder_of(pipe: &Path) {
     let script = format!("exec 3>'{}'; echo ready; sleep 1000", pipe.display());
