@@ -34,7 +34,7 @@ const ALLOWED: &[&str] = &[
     "NVIDIA_VISIBLE_DEVICES",
 ];
 /// How long a worker may take to hand its job back once the service stops.
-const GOODBYE: Duration = Duration::from_secs(5);
+const GOODBYE: Duration = Duration::from_secs(8);
 /// The pause before a worker that died is started again; doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(30);

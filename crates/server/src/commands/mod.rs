@@ -10,6 +10,7 @@ mod propose;
 mod run;
 mod serve;
 mod show;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -56,6 +57,7 @@ fn perform(command: Command, format: Format) -> Ending {
     let ending = runtime.block_on(async {
         match command {
             Command::Serve(args) => serve::serve(args, format).await,
+            Command::Worker(WorkerCommand::Join(args)) => worker::join(args).await,
             Command::Run(args) => run::run(args).await,
             Command::Show(args) => show::show(args).await,
             Command::Eval(args) => eval::eval(args).await,
@@ -64,7 +66,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Context(args) => propose::context(args).await,
             Command::Submit(args) => propose::submit(args).await,
             Command::Demo(args) => demo::demo(args, format).await,
-            _ => unreachable!("a role is performed without a runtime"),
+            Command::Role(_) => unreachable!("a role is performed without a runtime"),
         }
     });
     // Blocking threads may still wait for standard input; the process ends regardless.

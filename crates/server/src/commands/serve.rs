@@ -21,7 +21,7 @@ use crate::local_worker;
 use crate::logging::Format;
 use crate::outcome::{Ending, Failure, Outcome};
 
-/// How long the parts of a service may take to stop.
+/// How long each part of a service may take to stop.
 const STOP: Duration = Duration::from_secs(10);
 
 /// What a service is made of.
@@ -36,7 +36,10 @@ pub(super) struct Setup<'a> {
 /// A service that runs.
 pub(super) struct Service {
     pub url: String,
+    /// The worker's own switch: it hands its job back while the service still listens.
+    worker_closing: CancellationToken,
     closing: CancellationToken,
+    worker: Option<JoinHandle<()>>,
     parts: Vec<(&'static str, JoinHandle<()>)>,
     lock: Lock,
 }
@@ -123,33 +126,39 @@ impl Service {
             "the engine",
             tokio::spawn(async move { engine.run_forever(token).await }),
         ));
-        if let Some(format) = setup.local_worker {
-            let kept = local_worker::keep(
-                url.clone(),
-                setup.data.root().to_owned(),
-                format,
-                closing.clone(),
-            );
-            parts.push(("the local worker", tokio::spawn(kept)));
-        }
+        let worker_closing = CancellationToken::new();
+        let worker = setup.local_worker.map(|format| {
+            let data = setup.data.root().to_owned();
+            let kept = local_worker::keep(url.clone(), data, format, worker_closing.clone());
+            tokio::spawn(kept)
+        });
         Ok(Self {
             url,
+            worker_closing,
             closing,
+            worker,
             parts,
             lock,
         })
     }
 
-    /// Stops every part, the worker first to hand back what it holds.
+    /// Stops every part: first the worker, while there is still someone to hand its job back to.
     pub async fn stop(self) {
+        self.worker_closing.cancel();
+        if let Some(worker) = self.worker {
+            finish("the local worker", worker).await;
+        }
         self.closing.cancel();
-        let deadline = tokio::time::Instant::now() + STOP;
         for (name, part) in self.parts {
-            if tokio::time::timeout_at(deadline, part).await.is_err() {
-                tracing::warn!("{name} did not stop in time; nothing is lost by that");
-            }
+            finish(name, part).await;
         }
         drop(self.lock);
+    }
+}
+
+async fn finish(name: &str, part: JoinHandle<()>) {
+    if tokio::time::timeout(STOP, part).await.is_err() {
+        tracing::warn!("{name} did not stop in time; nothing is lost by that");
     }
 }
 

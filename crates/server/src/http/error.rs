@@ -42,6 +42,8 @@ pub enum ApiError {
     Mismatch(String),
     /// What is asked for does not fit the state of things.
     Conflict(String),
+    /// A worker of another release wants to join.
+    WrongRelease(String),
     /// An idempotency key came back with another request.
     KeyReused(String),
     /// The request names a host that is not this machine's loopback.
@@ -74,7 +76,7 @@ impl ApiError {
             Self::Invalid(_) | Self::Mismatch(_) | Self::KeyReused(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            Self::Conflict(_) => StatusCode::CONFLICT,
+            Self::Conflict(_) | Self::WrongRelease(_) => StatusCode::CONFLICT,
             Self::ForeignHost(_) | Self::ForeignOrigin(_) => StatusCode::FORBIDDEN,
             Self::TimedOut | Self::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::StorageFull(_) => StatusCode::INSUFFICIENT_STORAGE,
@@ -96,6 +98,7 @@ impl ApiError {
             Self::Invalid(_) => ("invalid-request", "Invalid request"),
             Self::Mismatch(_) => ("report-mismatch", "Report does not match its job"),
             Self::Conflict(_) => ("wrong-state", "Not in this state"),
+            Self::WrongRelease(_) => ("wrong-release", "Wrong release"),
             Self::KeyReused(_) => ("key-reused", "Idempotency key reused"),
             Self::ForeignHost(_) => ("foreign-host", "Foreign host"),
             Self::ForeignOrigin(_) => ("foreign-origin", "Foreign origin"),
@@ -136,6 +139,7 @@ impl ApiError {
             Self::Malformed(detail)
             | Self::Mismatch(detail)
             | Self::Conflict(detail)
+            | Self::WrongRelease(detail)
             | Self::StorageFull(detail)
             | Self::Busy(detail) => detail.clone(),
             Self::KeyReused(key) => format!(
@@ -187,6 +191,7 @@ impl From<StoreError> for ApiError {
         match error {
             StoreError::Unknown { subject, id } => Self::Unknown { subject, id },
             StoreError::WrongState { .. } => Self::Conflict(error.to_string()),
+            StoreError::WrongEvaluator { .. } => Self::WrongRelease(error.to_string()),
             StoreError::KeyReused { key } => Self::KeyReused(key),
             StoreError::Mismatch { .. } => Self::Mismatch(error.to_string()),
             StoreError::DiskFull { .. } => Self::StorageFull(error.to_string()),

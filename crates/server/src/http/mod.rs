@@ -44,7 +44,7 @@ const TASK_LIMIT: usize = 2 * MAX_BUNDLE_BYTES;
 const REPORT_LIMIT: usize = 8 << 20;
 
 /// What the handlers share.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct App {
     /// Performs what is asked.
     pub engine: Engine,

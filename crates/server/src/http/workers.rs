@@ -48,7 +48,7 @@ pub async fn register(
     Ok((StatusCode::CREATED, Json(registered)))
 }
 
-/// Every worker that ever registered, the living first.
+/// The workers heard of lately.
 #[utoipa::path(get, path = "/workers", tag = "fleet", responses((status = 200, body = [WorkerView]), AnyProblem))]
 pub async fn list(State(app): State<App>) -> Result<Json<Vec<WorkerView>>, ApiError> {
     Ok(Json(app.engine.store().workers(app.engine.now()).await?))

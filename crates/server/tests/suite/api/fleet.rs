@@ -1,0 +1,109 @@
+use axum::http::StatusCode;
+use chrono::TimeDelta;
+use domain::api::{Health, WorkerView};
+use domain::lease::{LEASE_SECONDS, Receipt};
+use insta::assert_snapshot;
+use serde_json::json;
+
+use super::service::{Service, accepted, registration, report};
+
+#[tokio::test]
+async fn a_worker_is_listed_with_what_it_evaluates() {
+    let service = Service::with_task().await;
+    let worker = service.register().await;
+    service.launch().await;
+    let lease = service.lease(worker).await;
+    let renewal = json!({ "attempt": lease.attempt, "stage": "compile" });
+    let path = format!("/api/v1/leases/{}/renew", lease.job.uuid());
+    let receipt: Receipt = service.post(&path, &renewal).await.read();
+    assert_eq!(receipt, Receipt::Accepted);
+    let workers: Vec<WorkerView> = service.get("/api/v1/workers").await.read();
+    assert_eq!(workers.len(), 1);
+    assert_eq!(workers[0].evaluating, Some(lease.candidate));
+    assert!(workers[0].alive);
+}
+
+#[tokio::test]
+async fn a_poll_without_a_job_ends_empty_and_one_that_waits_is_woken() {
+    let service = Service::with_task().await;
+    let worker = service.register().await;
+    let path = format!("/api/v1/workers/{}/lease?wait=0", worker.uuid());
+    let empty = service.post(&path, &()).await;
+    assert_eq!(empty.status, StatusCode::NO_CONTENT);
+    let (lease, run) = tokio::join!(service.lease(worker), service.launch());
+    assert_eq!(lease.run, run);
+}
+
+#[tokio::test]
+async fn a_report_after_the_lease_ran_out_changes_nothing() {
+    let service = Service::with_task().await;
+    let worker = service.register().await;
+    service.launch().await;
+    let late = service.lease(worker).await;
+    // The lease runs out by time, the job comes back after the store's own back-off by time too.
+    let long = TimeDelta::seconds(10 * i64::from(LEASE_SECONDS));
+    service.clock.advance(long);
+    let store = service.engine.store();
+    assert_eq!(store.expire_leases(service.engine.now()).await.unwrap(), 1);
+    service.clock.advance(long);
+    let other = service.register().await;
+    let current = service.lease(other).await;
+    assert_eq!(current.job, late.job);
+    assert!(current.attempt > late.attempt);
+
+    let path = format!("/api/v1/leases/{}/report", late.job.uuid());
+    let receipt: Receipt = service
+        .post(&path, &report(&late, accepted(1.0)))
+        .await
+        .read();
+    assert_eq!(receipt, Receipt::Superseded);
+    let receipt: Receipt = service
+        .post(&path, &report(&current, accepted(100.0)))
+        .await
+        .read();
+    assert_eq!(receipt, Receipt::Accepted);
+}
+
+#[tokio::test]
+async fn a_worker_nobody_knows_is_told_to_register() {
+    let service = Service::new().await;
+    let path = "/api/v1/workers/01938e5a-0000-7000-8000-000000000001/lease";
+    assert_snapshot!(service.post(path, &()).await.show(), @r#"
+    404 Not Found
+    {
+      "detail": "no worker \"work_[id 0]\" is stored here; list what is there first",
+      "status": 404,
+      "title": "Unknown worker",
+      "type": "/problems/unknown-worker"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn a_worker_of_another_release_is_turned_away() {
+    let service = Service::new().await;
+    let mut other = registration();
+    other.evaluator += 1;
+    assert_snapshot!(service.post("/api/v1/workers", &other).await.show(), @r#"
+    409 Conflict
+    {
+      "detail": "register the worker: it speaks version 2 of the evaluation protocol and this service version 1; run the same release on both",
+      "status": 409,
+      "title": "Wrong release",
+      "type": "/problems/wrong-release"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn health_counts_living_workers_and_waiting_jobs() {
+    let service = Service::with_task().await;
+    let run = service.launch().await;
+    service.until(run, |run| run.pending == 1).await;
+    service.register().await;
+    let health: Health = service.get("/api/v1/health").await.read();
+    assert_eq!((health.workers, health.queued), (1, 1));
+    service.clock.advance(TimeDelta::seconds(3600));
+    let health: Health = service.get("/api/v1/health").await.read();
+    assert_eq!((health.workers, health.queued), (0, 1));
+}

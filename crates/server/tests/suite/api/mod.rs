@@ -1,0 +1,7 @@
+//! The HTTP API over a real store and engine; only the clock is ours and the worker scripted.
+
+mod edge;
+mod events;
+mod fleet;
+mod runs;
+mod service;

@@ -1,0 +1,309 @@
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use domain::api::{CandidateDetail, CandidatePage, Lineage, RunPage, RunState, RunView};
+use domain::search::StopReason;
+use domain::verdict::VerdictKind;
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use super::service::Service;
+use crate::fixtures;
+
+fn keyed(key: &str, body: &Value) -> Request<Body> {
+    Request::post("/api/v1/runs")
+        .header("content-type", "application/json")
+        .header("idempotency-key", key)
+        .body(body.to_string().into())
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_task_is_stored_listed_and_found() {
+    let service = Service::new().await;
+    let stored = service.post("/api/v1/tasks", &fixtures::task()).await;
+    assert_snapshot!(stored.show(), @r#"
+    201 Created
+    {
+      "cases": [
+        "small"
+      ],
+      "created_at": "2026-09-21T14:13:20Z",
+      "name": "scale",
+      "playbook": [],
+      "title": "Doubles a vector",
+      "version": "206f6a5935813621b18ab05d973a75f2599adf753519831771cf4f526032fa92"
+    }
+    "#);
+    assert_eq!(stored.header("location"), "/api/v1/tasks/scale");
+    let list: Value = service.get("/api/v1/tasks").await.read();
+    let one: Value = service.get("/api/v1/tasks/scale").await.read();
+    assert_eq!(list, json!([one]));
+}
+
+#[tokio::test]
+async fn a_task_that_does_not_read_is_refused_with_every_place() {
+    let service = Service::new().await;
+    let mut bundle = fixtures::task();
+    let text = bundle.files["task.toml"].replace("shape = [\"N\"]", "shape = [\"M\"]");
+    bundle.files.insert("task.toml".to_owned(), text);
+    let refused = service.post("/api/v1/tasks", &bundle).await;
+    assert_eq!(refused.header("content-type"), "application/problem+json");
+    assert_snapshot!(refused.show(), @r#"
+    422 Unprocessable Entity
+    {
+      "detail": "task.toml:8:10: unknown dim \"M\" (an expression over the task's dims)\ntask.toml:13:10: unknown dim \"M\" (an expression over the task's dims)\ntask.toml: tensor x in case small: unknown name \"M\" in \"M\"; known here: N (give the case dims that make every extent positive)\ntask.toml: tensor y in case small: unknown name \"M\" in \"M\"; known here: N (give the case dims that make every extent positive)",
+      "problems": [
+        {
+          "column": 10,
+          "file": "task.toml",
+          "fix": "an expression over the task's dims",
+          "line": 8,
+          "message": "unknown dim \"M\""
+        },
+        {
+          "column": 10,
+          "file": "task.toml",
+          "fix": "an expression over the task's dims",
+          "line": 13,
+          "message": "unknown dim \"M\""
+        },
+        {
+          "column": 0,
+          "file": "task.toml",
+          "fix": "give the case dims that make every extent positive",
+          "line": 0,
+          "message": "tensor x in case small: unknown name \"M\" in \"M\"; known here: N"
+        },
+        {
+          "column": 0,
+          "file": "task.toml",
+          "fix": "give the case dims that make every extent positive",
+          "line": 0,
+          "message": "tensor y in case small: unknown name \"M\" in \"M\"; known here: N"
+        }
+      ],
+      "status": 422,
+      "title": "Invalid request",
+      "type": "/problems/invalid-request"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn a_run_is_created_once_for_each_key() {
+    let service = Service::with_task().await;
+    let request = json!({ "task": "scale", "method": "external", "name": "by hand" });
+    let first = service.send(keyed("k1", &request)).await;
+    assert_eq!(first.status, StatusCode::CREATED);
+    assert_snapshot!(first.show(), @r#"
+    201 Created
+    {
+      "best": null,
+      "budget": {
+        "trials": 45,
+        "wall_seconds": null
+      },
+      "created_at": "2026-09-21T14:13:20Z",
+      "id": "[id 0]",
+      "method": "external",
+      "name": "by hand",
+      "pending": 0,
+      "promotion": null,
+      "seed": 0,
+      "state": {
+        "state": "created"
+      },
+      "task": "scale",
+      "task_version": "206f6a5935813621b18ab05d973a75f2599adf753519831771cf4f526032fa92",
+      "trials": 0,
+      "updated_at": "2026-09-21T14:13:20Z",
+      "verdicts": {}
+    }
+    "#);
+    let run: RunView = first.read();
+    assert_eq!(
+        first.header("location"),
+        format!("/api/v1/runs/{}", run.id.uuid())
+    );
+    let again = service.send(keyed("k1", &request)).await;
+    assert_eq!(again.status, StatusCode::OK);
+    assert_eq!(again.read::<RunView>().id, run.id);
+
+    let other = json!({ "task": "scale", "method": "playbook" });
+    assert_snapshot!(service.send(keyed("k1", &other)).await.show(), @r#"
+    422 Unprocessable Entity
+    {
+      "detail": "the idempotency key \"k1\" was used for another request; choose a fresh key for a new run",
+      "status": 422,
+      "title": "Idempotency key reused",
+      "type": "/problems/key-reused"
+    }
+    "#);
+    let long = service.send(keyed(&"k".repeat(201), &request)).await;
+    assert_eq!(long.status, StatusCode::BAD_REQUEST, "{}", long.body);
+}
+
+#[tokio::test]
+async fn runs_come_newest_first_and_in_pages() {
+    let service = Service::with_task().await;
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        runs.push(service.launch().await);
+        service.clock.advance(chrono::TimeDelta::seconds(1));
+    }
+    runs.reverse();
+    let mut seen = Vec::new();
+    let mut path = "/api/v1/runs?limit=2".to_owned();
+    loop {
+        let page: RunPage = service.get(&path).await.read();
+        assert!(page.runs.len() <= 2);
+        seen.extend(page.runs.iter().map(|run| run.id));
+        let Some(next) = page.next else { break };
+        path = format!("/api/v1/runs?limit=2&cursor={next}");
+    }
+    assert_eq!(seen, runs);
+}
+
+#[tokio::test]
+async fn a_run_is_paused_resumed_and_cancelled() {
+    let (service, run, _) = Service::running().await;
+    let act = async |verb: &str| {
+        let path = format!("/api/v1/runs/{}/{verb}", run.uuid());
+        service.post(&path, &()).await
+    };
+    let paused: RunView = act("pause").await.read();
+    assert_eq!(paused.state.to_string(), "paused: paused by request");
+    let resumed: RunView = act("resume").await.read();
+    assert_eq!(resumed.state, RunState::Running);
+    let cancelled: RunView = act("cancel").await.read();
+    assert_eq!(cancelled.state, RunState::Cancelled);
+    assert_snapshot!(act("resume").await.show(), @r#"
+    409 Conflict
+    {
+      "detail": "resume run run_[id 0]: it is cancelled",
+      "status": 409,
+      "title": "Not in this state",
+      "type": "/problems/wrong-state"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn a_run_is_finished_on_request() {
+    let (service, run, _) = Service::running().await;
+    let path = format!("/api/v1/runs/{}/finish", run.uuid());
+    let answer = service.post(&path, &()).await;
+    assert_eq!(answer.status, StatusCode::ACCEPTED, "{}", answer.body);
+    let over = service.until(run, |run| run.state.is_over()).await;
+    let reason = StopReason::Requested;
+    assert_eq!(over.state, RunState::Completed { reason });
+}
+
+#[tokio::test]
+async fn nothing_promoted_means_nothing_to_recheck() {
+    let (service, run, _) = Service::running().await;
+    let path = format!("/api/v1/runs/{}/recheck", run.uuid());
+    assert_snapshot!(service.post(&path, &()).await.show(), @r#"
+    409 Conflict
+    {
+      "detail": "re-check the champion of run run_[id 0]: it is running, with no committed champion whose jobs may run",
+      "status": 409,
+      "title": "Not in this state",
+      "type": "/problems/wrong-state"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn a_submission_gets_its_verdict_and_its_place_in_the_lineage() {
+    let (service, run, worker) = Service::running().await;
+    let submitted = service.submit(run, "small blocks", 64).await;
+    assert_eq!(submitted.verdict, None);
+    service.judge(worker, 50.0).await;
+    let view = service.until(run, |run| run.pending == 0).await;
+    assert_eq!(view.trials, 1);
+    assert_eq!(view.best.unwrap().candidate, submitted.id);
+
+    let path = format!("/api/v1/candidates/{}", submitted.id.uuid());
+    let detail: CandidateDetail = service.get(&path).await.read();
+    let speedup = detail.summary.speedup.unwrap();
+    assert!((speedup - 2.0).abs() < 1e-6, "{speedup}");
+    assert!(!detail.diff.is_empty());
+    assert!(detail.evaluation.is_some());
+    let source = service.get(&format!("{path}/source")).await;
+    assert_eq!(source.body, fixtures::kernel("small blocks", 64));
+    assert_eq!(source.header("content-type"), "text/plain; charset=utf-8");
+
+    let lineage: Lineage = service
+        .get(&format!("/api/v1/runs/{}/lineage", run.uuid()))
+        .await
+        .read();
+    let edges: Vec<_> = lineage
+        .nodes
+        .iter()
+        .map(|node| node.parents.len())
+        .collect();
+    assert_eq!(edges, [0, 1]);
+    assert_eq!(lineage.nodes[1].parents, [lineage.nodes[0].id]);
+}
+
+#[tokio::test]
+async fn a_kernel_that_does_not_parse_is_a_verdict() {
+    let (service, run, _) = Service::running().await;
+    let body = json!({ "source": "__global__ void k() {}", "proposer": "test" });
+    let path = format!("/api/v1/runs/{}/candidates", run.uuid());
+    let answer = service.post(&path, &body).await;
+    assert_eq!(answer.status, StatusCode::CREATED);
+    let verdict = answer.read::<Value>()["verdict"].clone();
+    assert_eq!(verdict, json!("parse_rejected"));
+}
+
+#[tokio::test]
+async fn candidates_are_filtered_by_verdict_and_paged() {
+    let (service, run, worker) = Service::running().await;
+    for block in [32, 64, 256] {
+        service.submit(run, &format!("block {block}"), block).await;
+        service.judge(worker, f64::from(block)).await;
+    }
+    let body = json!({ "source": "no kernel" });
+    let path = format!("/api/v1/runs/{}/candidates", run.uuid());
+    service.post(&path, &body).await;
+
+    let all: CandidatePage = service.get(&path).await.read();
+    assert_eq!(all.candidates.len(), 5);
+    let rejected: CandidatePage = service
+        .get(&format!("{path}?verdict=parse_rejected"))
+        .await
+        .read();
+    assert_eq!(rejected.candidates.len(), 1);
+    assert_eq!(
+        rejected.candidates[0].verdict,
+        Some(VerdictKind::ParseRejected)
+    );
+
+    let first: CandidatePage = service.get(&format!("{path}?limit=3")).await.read();
+    let next = first.next.unwrap();
+    let second: CandidatePage = service
+        .get(&format!("{path}?limit=3&cursor={next}"))
+        .await
+        .read();
+    let pages = first.candidates.iter().chain(&second.candidates);
+    let ordinals: Vec<_> = pages.map(|candidate| candidate.ordinal).collect();
+    assert_eq!(ordinals, [0, 1, 2, 3, 4]);
+    assert_eq!(second.next, None);
+}
+
+#[tokio::test]
+async fn a_brief_tells_a_proposer_what_to_start_from() {
+    let (service, run, _) = Service::running().await;
+    let brief: Value = service
+        .get(&format!("/api/v1/runs/{}/brief", run.uuid()))
+        .await
+        .read();
+    assert_eq!(brief["task"], "scale");
+    assert_eq!(brief["parent_source"], fixtures::kernel("baseline", 128));
+    let time = brief["parent_time_us"].as_f64().unwrap();
+    assert!((time - 100.0).abs() < 1e-6, "{time}");
+    assert_eq!(brief["trials_left"], 45);
+    assert!(!brief["instructions"].as_str().unwrap().is_empty());
+}

@@ -1,0 +1,107 @@
+use clap::{CommandFactory as _, Parser as _};
+use server::cli::{Cli, Command, MethodName, TaskCommand, WorkerCommand};
+use server::outcome::{Failure, Outcome};
+
+fn parse(line: &str) -> Result<Command, clap::Error> {
+    Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command)
+}
+
+#[test]
+fn the_grammar_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn a_service_listens_on_loopback_and_keeps_its_state_beside_the_project() {
+    let Ok(Command::Serve(args)) = parse("kernelwright serve --with-local-worker") else {
+        panic!("serve");
+    };
+    assert_eq!(args.listen.to_string(), "127.0.0.1:8787");
+    assert_eq!(args.folder.data.to_str(), Some(".kernelwright"));
+    assert!(args.with_local_worker);
+}
+
+#[test]
+fn a_run_takes_a_task_a_method_a_budget_and_a_target() {
+    let line = "kernelwright run kernels/attention-f16 --method external --budget-trials 9 --follow --promote-to /repo --promote-base main";
+    let Ok(Command::Run(args)) = parse(line) else {
+        panic!("run");
+    };
+    assert_eq!(args.task, "kernels/attention-f16");
+    assert_eq!(args.method, MethodName::External);
+    assert_eq!(args.budget_trials, Some(9));
+    assert_eq!(args.promote_base.as_deref(), Some("main"));
+    assert!(args.follow && !args.json);
+}
+
+#[test]
+fn an_evaluation_takes_settings_of_tunables() {
+    let line = "kernelwright eval k.cu --task kernels/t --set KV_SPLITS=16 --set BLOCK=-1 --json";
+    let Ok(Command::Eval(args)) = parse(line) else {
+        panic!("eval");
+    };
+    let expected = [("KV_SPLITS".to_owned(), 16), ("BLOCK".to_owned(), -1)];
+    assert_eq!(args.settings, expected);
+}
+
+#[test]
+fn ids_are_taken_with_and_without_their_prefix() {
+    let uuid = "01938e5a-0000-7000-8000-000000000001";
+    let bare = parse(&format!("kernelwright context {uuid}"));
+    let prefixed = parse(&format!("kernelwright context run_{uuid}"));
+    assert_eq!(bare.unwrap(), prefixed.unwrap());
+}
+
+#[test]
+fn the_other_verbs_parse() {
+    let uuid = "01938e5a-0000-7000-8000-000000000001";
+    let submit = parse(&format!(
+        "kernelwright submit {uuid} k.cu --hypothesis h --parent {uuid} --wait"
+    ));
+    assert!(matches!(submit, Ok(Command::Submit(args)) if args.wait && args.parent.is_some()));
+    let join = parse("kernelwright worker join http://127.0.0.1:8787 --name bench");
+    assert!(
+        matches!(join, Ok(Command::Worker(WorkerCommand::Join(args))) if args.name.as_deref() == Some("bench"))
+    );
+    let check = parse("kernelwright task check kernels/t --evaluate");
+    assert!(matches!(check, Ok(Command::Task(TaskCommand::Check(args))) if args.evaluate));
+    assert!(
+        matches!(parse("kernelwright demo --new"), Ok(Command::Demo(args)) if args.new && args.listen.is_none())
+    );
+    assert!(
+        matches!(parse("kernelwright role compile"), Ok(Command::Role(args)) if args.name == "compile")
+    );
+}
+
+#[test]
+fn mistakes_are_refused_before_anything_is_done() {
+    for line in [
+        "kernelwright run t --method guess",
+        "kernelwright run t --promote-base main",
+        "kernelwright eval k.cu",
+        "kernelwright eval k.cu --task t --set KV_SPLITS",
+        "kernelwright eval k.cu --task t --set KV_SPLITS=many",
+        "kernelwright serve --listen here",
+        "kernelwright context not-an-id",
+        "kernelwright context cand_01938e5a-0000-7000-8000-000000000001",
+    ] {
+        assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+    }
+}
+
+#[test]
+fn exit_codes_are_as_documented() {
+    let trouble = || anyhow::anyhow!("trouble");
+    assert_eq!(Outcome::Accepted.code(), 0);
+    assert_eq!(Outcome::NotAccepted.code(), 1);
+    assert_eq!(Failure::input(trouble()).code(), 2);
+    assert_eq!(Failure::infrastructure(trouble()).code(), 3);
+}
+
+#[test]
+fn roles_are_hidden_from_the_help() {
+    let help = Cli::command().render_help().to_string();
+    assert!(help.contains("demo") && !help.contains("role"), "{help}");
+    let long = Cli::command().render_long_help().to_string();
+    assert!(long.contains("Exit codes"), "{long}");
+}
