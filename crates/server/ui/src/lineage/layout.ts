@@ -5,11 +5,11 @@
 import type { CandidateSummary } from "../api/types";
 
 /** Distance between two columns and between two rows of one column, in pixels at zoom 1. */
-export const COLUMN = 172;
+export const COLUMN = 166;
 export const ROW = 36;
 /** A column longer than this continues beside itself. */
 export const COLUMN_ROWS = 32;
-const MARGIN = { left: 34, top: 44, right: 146, bottom: 24 };
+const MARGIN = { left: 34, top: 44, right: 140, bottom: 24 };
 
 export interface Place {
   node: CandidateSummary;
