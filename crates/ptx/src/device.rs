@@ -285,10 +285,8 @@ fn collect_numbers(table: &toml::Table, prefix: &str, paths: &mut Vec<(String, b
             format!("{prefix}.{key}")
         };
         match value {
-            toml::Value::Table(inner) => {
-                if path != "sources" {
-                    collect_numbers(inner, &path, paths);
-                }
+            toml::Value::Table(inner) if path != "sources" => {
+                collect_numbers(inner, &path, paths);
             }
             toml::Value::Integer(_) | toml::Value::Float(_) => paths.push((path, positive(value))),
             toml::Value::Array(values) => paths.push((path, values.first().is_some_and(positive))),

@@ -1,0 +1,309 @@
+//! The one thing this driver offers beyond CUDA's API: what the machine knows about the kernels it ran.
+//!
+//! Requests and replies are JSON through a single exported symbol, so that a program that does not know the emulator
+//! never notices it, and one that does needs no header. The evaluator finds out by that symbol which driver it has.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use ptx::model::Modelled;
+use ptx::report::{Finding, LaunchReport};
+use ptx::{Checks, HostAccessError, LaunchError, Schedule};
+use serde::{Deserialize, Serialize};
+
+use crate::state::Driver;
+
+/// Version of the requests and replies.
+const VERSION: u32 = 1;
+/// Launches kept until somebody takes them; older ones are dropped and counted.
+const KEPT: usize = 4096;
+
+/// Launches since the last take.
+#[derive(Debug, Default)]
+pub struct Journal {
+    launches: VecDeque<Entry>,
+    dropped: u64,
+}
+
+impl Journal {
+    pub(crate) fn record(&mut self, entry: Entry) {
+        if self.launches.len() == KEPT {
+            self.launches.pop_front();
+            self.dropped += 1;
+        }
+        self.launches.push_back(entry);
+    }
+}
+
+/// One launch as the reply gives it.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Entry {
+    Ran {
+        #[serde(flatten)]
+        report: Box<LaunchReport>,
+        modelled: Option<Box<Modelled>>,
+    },
+    Refused {
+        kernel: String,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared_bytes: u32,
+        outcome: RefusedOutcome,
+        findings: [Finding; 0],
+        counters: Option<()>,
+        modelled: Option<()>,
+    },
+}
+
+/// A launch that never started.
+pub(crate) struct Refused<'a> {
+    pub kernel: String,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared_bytes: u32,
+    pub error: &'a LaunchError,
+}
+
+/// Why a launch never started.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum RefusedOutcome {
+    /// The emulated GPU lacks an instruction: no evidence against the kernel.
+    Unsupported {
+        opcode: String,
+        ptx_line: u32,
+        file: Option<String>,
+        line: Option<u32>,
+    },
+    /// Anything else.
+    Refused { reason: String },
+}
+
+impl Entry {
+    pub(crate) fn ran(report: LaunchReport, modelled: Option<Modelled>) -> Self {
+        Self::Ran {
+            report: Box::new(report),
+            modelled: modelled.map(Box::new),
+        }
+    }
+
+    pub(crate) fn refused(refused: Refused<'_>) -> Self {
+        let outcome = match refused.error {
+            LaunchError::Unsupported {
+                opcode,
+                ptx_line,
+                source_line,
+            } => RefusedOutcome::Unsupported {
+                opcode: opcode.clone(),
+                ptx_line: *ptx_line,
+                file: source_line.as_ref().map(|line| line.file.clone()),
+                line: source_line.as_ref().map(|line| line.line),
+            },
+            error => RefusedOutcome::Refused {
+                reason: error.to_string(),
+            },
+        };
+        Self::Refused {
+            kernel: refused.kernel,
+            grid: refused.grid,
+            block: refused.block,
+            shared_bytes: refused.shared_bytes,
+            outcome,
+            findings: [],
+            counters: None,
+            modelled: None,
+        }
+    }
+}
+
+/// What can be asked.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+enum Request {
+    Describe {},
+    Label {
+        pointer: u64,
+        name: String,
+    },
+    Forget {
+        pointer: u64,
+        bytes: u64,
+    },
+    Written {
+        pointer: u64,
+        bytes: u64,
+    },
+    Configure {
+        #[serde(default, deserialize_with = "given")]
+        schedule: Option<Option<u64>>,
+        checks: Option<CheckLevel>,
+        #[serde(default, deserialize_with = "given")]
+        budget: Option<Option<u64>>,
+        #[serde(default, deserialize_with = "given")]
+        threads: Option<Option<usize>>,
+        counters: Option<bool>,
+        registers: Option<BTreeMap<String, u32>>,
+    },
+    Take {},
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CheckLevel {
+    Full,
+    Bounds,
+    Off,
+}
+
+/// Tells a field that is null from one that is absent.
+fn given<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: serde::Deserializer<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+/// What is answered.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Reply<'a> {
+    Described {
+        version: u32,
+        device: &'a str,
+        label: &'a str,
+        threads: usize,
+        isa: &'static str,
+    },
+    Written {
+        unwritten: u64,
+        first: Option<u64>,
+    },
+    Taken {
+        launches: &'a VecDeque<Entry>,
+        dropped: u64,
+    },
+    Done {},
+    Failed {
+        error: String,
+    },
+}
+
+impl Reply<'_> {
+    fn text(&self) -> String {
+        serde_json::to_string(self).expect("replies hold only what JSON can say")
+    }
+}
+
+/// An answer on its way out.
+#[derive(Debug)]
+pub struct Answer {
+    /// The reply as JSON.
+    pub json: String,
+    /// Whether the request was understood and carried out.
+    pub accepted: bool,
+    /// Whether launches leave the journal once the caller has the reply.
+    pub takes: bool,
+}
+
+/// Answers one request. The journal keeps its launches until [`delivered`] says that the caller has them.
+pub fn answer(driver: &mut Driver, request: &[u8]) -> Answer {
+    let request = match serde_json::from_slice(request) {
+        Ok(request) => request,
+        Err(error) => return failed(format!("read the request: {error}")),
+    };
+    let takes = matches!(request, Request::Take {});
+    match carry_out(driver, request) {
+        Ok(json) => Answer {
+            json,
+            accepted: true,
+            takes,
+        },
+        Err(error) => failed(error.to_string()),
+    }
+}
+
+/// Forgets the launches of an answer that has reached its caller.
+pub fn delivered(driver: &mut Driver, answer: &Answer) {
+    if answer.takes {
+        *driver.journal_mut() = Journal::default();
+    }
+}
+
+fn failed(error: String) -> Answer {
+    Answer {
+        json: Reply::Failed { error }.text(),
+        accepted: false,
+        takes: false,
+    }
+}
+
+fn carry_out(driver: &mut Driver, request: Request) -> Result<String, HostAccessError> {
+    let done = Reply::Done {};
+    let reply = match request {
+        Request::Describe {} => Reply::Described {
+            version: VERSION,
+            device: &driver.device().id,
+            label: &driver.device().label,
+            threads: driver.settings().threads,
+            isa: driver.machine().isa().name(),
+        },
+        Request::Label { pointer, name } => {
+            driver.machine_mut().label(pointer, &name)?;
+            done
+        }
+        Request::Forget { pointer, bytes } => {
+            driver.machine_mut().forget(pointer, bytes)?;
+            done
+        }
+        Request::Written { pointer, bytes } => {
+            let unwritten = driver.machine_mut().unwritten(pointer, bytes)?;
+            Reply::Written {
+                unwritten: unwritten.count,
+                first: unwritten.first,
+            }
+        }
+        Request::Configure {
+            schedule,
+            checks,
+            budget,
+            threads,
+            counters,
+            registers,
+        } => {
+            let defaults = crate::state::Settings::default();
+            let settings = driver.settings_mut();
+            if let Some(seed) = schedule {
+                settings.schedule = seed.map_or(Schedule::Serial, Schedule::Seeded);
+            }
+            if let Some(level) = checks {
+                settings.checks = match level {
+                    CheckLevel::Full => Checks::Full,
+                    CheckLevel::Bounds => Checks::Bounds,
+                    CheckLevel::Off => Checks::Off,
+                };
+            }
+            if let Some(budget) = budget {
+                settings.budget = budget;
+            }
+            if let Some(threads) = threads {
+                settings.threads = threads.map_or(defaults.threads, |threads| threads.max(1));
+            }
+            if let Some(counters) = counters {
+                settings.counters = counters;
+            }
+            if let Some(registers) = registers {
+                settings.registers = registers;
+            }
+            done
+        }
+        Request::Take {} => {
+            let journal = driver.journal_mut();
+            Reply::Taken {
+                launches: &journal.launches,
+                dropped: journal.dropped,
+            }
+        }
+    };
+    Ok(reply.text())
+}

@@ -1,0 +1,273 @@
+//! The fault plan: a file that makes chosen calls fail, hang, kill the process, corrupt data or lie about time.
+//!
+//! One mechanism for every test that needs a GPU in trouble. Without a plan nothing here has any effect.
+//!
+//! ```toml
+//! [[fault]]
+//! call = "cuMemcpyDtoHAsync_v2"
+//! nth = 3                       # from 1; or "every"
+//! do = { error = 700 }          # or "hang", "exit", "abort", { corrupt = { bytes = 1 } }, { elapsed_ms = 0.001 }
+//! ```
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use serde::Deserialize;
+
+use crate::code::Code;
+
+/// What a plan does to one call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Action {
+    /// Returns this error without doing anything.
+    Error(Code),
+    /// Never returns.
+    Hang,
+    /// Ends the process as if it were done.
+    Exit,
+    /// Ends the process by a signal.
+    Abort,
+    /// Does the call, dishonestly.
+    Tamper(Tamper),
+}
+
+/// A dishonest answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Tamper {
+    /// Flips bits in the first bytes of a download.
+    CorruptBytes(usize),
+    /// Answers with this instead of the modelled time.
+    ElapsedMilliseconds(f32),
+}
+
+/// Why a plan is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The text is not a plan.
+    #[error("read the fault plan: {0}")]
+    Format(#[from] toml::de::Error),
+    /// Occurrences are counted from one.
+    #[error("read the fault plan: `nth` of {call} is 0, but calls are counted from 1")]
+    Zeroth {
+        /// The call of the rule.
+        call: String,
+    },
+    /// The rule could never have an effect.
+    #[error("read the fault plan: {call} cannot be made to {action}")]
+    Pointless {
+        /// The call of the rule.
+        call: String,
+        /// What it should do.
+        action: &'static str,
+    },
+}
+
+/// The rules of one process, and how often each call has been made.
+#[derive(Debug, Default)]
+pub struct FaultPlan {
+    rules: Vec<Rule>,
+    calls: Mutex<HashMap<&'static str, u64>>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    call: String,
+    occurrence: Occurrence,
+    action: Action,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(untagged, expecting = "a number from 1, or \"every\"")]
+enum Occurrence {
+    Nth(u64),
+    Every(Every),
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Every {
+    Every,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanFile {
+    #[serde(default)]
+    fault: Vec<FaultText>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FaultText {
+    call: String,
+    nth: Occurrence,
+    #[serde(rename = "do")]
+    action: ActionText,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ActionText {
+    Hang,
+    Exit,
+    Abort,
+    Error(u32),
+    Corrupt {
+        bytes: usize,
+    },
+    #[serde(rename = "elapsed_ms")]
+    ElapsedMilliseconds(f32),
+}
+
+impl FaultPlan {
+    /// Reads a plan.
+    ///
+    /// # Errors
+    /// When the text is no plan, or a rule could never have an effect.
+    pub fn from_toml(text: &str) -> Result<Self, PlanError> {
+        let file: PlanFile = toml::from_str(text)?;
+        let rules = file
+            .fault
+            .into_iter()
+            .map(Rule::read)
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            rules,
+            calls: Mutex::default(),
+        })
+    }
+
+    /// Counts a call and says what happens to it. The first rule that fits wins.
+    pub fn strike(&self, call: &'static str) -> Option<Action> {
+        if self.rules.is_empty() {
+            return None;
+        }
+        let count = {
+            let mut calls = self
+                .calls
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let count = calls.entry(call).or_default();
+            *count += 1;
+            *count
+        };
+        self.rules
+            .iter()
+            .find(|rule| {
+                rule.call == call
+                    && match rule.occurrence {
+                        Occurrence::Nth(nth) => nth == count,
+                        Occurrence::Every(Every::Every) => true,
+                    }
+            })
+            .map(|rule| rule.action)
+    }
+}
+
+impl Rule {
+    fn read(text: FaultText) -> Result<Self, PlanError> {
+        let FaultText {
+            call,
+            nth: occurrence,
+            action,
+        } = text;
+        if matches!(occurrence, Occurrence::Nth(0)) {
+            return Err(PlanError::Zeroth { call });
+        }
+        let action = match action {
+            ActionText::Hang => Action::Hang,
+            ActionText::Exit => Action::Exit,
+            ActionText::Abort => Action::Abort,
+            ActionText::Error(0) => {
+                return Err(PlanError::Pointless {
+                    call,
+                    action: "fail with success",
+                });
+            }
+            ActionText::Error(number) => Action::Error(Code(number)),
+            ActionText::Corrupt { bytes } => {
+                if !call.contains("DtoH") || bytes == 0 {
+                    return Err(PlanError::Pointless {
+                        call,
+                        action: "corrupt downloaded bytes",
+                    });
+                }
+                Action::Tamper(Tamper::CorruptBytes(bytes))
+            }
+            ActionText::ElapsedMilliseconds(lie) => {
+                if !call.starts_with("cuEventElapsedTime") {
+                    return Err(PlanError::Pointless {
+                        call,
+                        action: "lie about time",
+                    });
+                }
+                Action::Tamper(Tamper::ElapsedMilliseconds(lie))
+            }
+        };
+        Ok(Self {
+            call,
+            occurrence,
+            action,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(rule: &str) -> Result<FaultPlan, PlanError> {
+        FaultPlan::from_toml(&format!("[[fault]]\n{rule}"))
+    }
+
+    #[test]
+    fn every_action_reads() {
+        let cases = [
+            ("cuInit", "{ error = 700 }", Action::Error(Code(700))),
+            ("cuInit", "\"hang\"", Action::Hang),
+            ("cuInit", "\"exit\"", Action::Exit),
+            ("cuInit", "\"abort\"", Action::Abort),
+            (
+                "cuMemcpyDtoH_v2",
+                "{ corrupt = { bytes = 2 } }",
+                Action::Tamper(Tamper::CorruptBytes(2)),
+            ),
+            (
+                "cuEventElapsedTime_v2",
+                "{ elapsed_ms = 0.5 }",
+                Action::Tamper(Tamper::ElapsedMilliseconds(0.5)),
+            ),
+        ];
+        for (call, action, expected) in cases {
+            let plan = plan(&format!(
+                "call = \"{call}\"\nnth = \"every\"\ndo = {action}"
+            ))
+            .unwrap_or_else(|error| panic!("{action}: {error}"));
+            assert_eq!(plan.strike(call), Some(expected));
+            assert_eq!(plan.strike(call), Some(expected));
+            assert_eq!(plan.strike("cuMemFree_v2"), None);
+        }
+    }
+
+    #[test]
+    fn a_numbered_rule_strikes_once() {
+        let plan = plan("call = \"cuInit\"\nnth = 2\ndo = { error = 999 }").expect("a plan");
+        let strikes: Vec<bool> = (0..4).map(|_| plan.strike("cuInit").is_some()).collect();
+        assert_eq!(strikes, [false, true, false, false]);
+    }
+
+    #[test]
+    fn rules_without_effect_are_refused() {
+        for rule in [
+            "call = \"cuInit\"\nnth = 0\ndo = \"hang\"",
+            "call = \"cuInit\"\nnth = 1\ndo = { error = 0 }",
+            "call = \"cuInit\"\nnth = 1\ndo = { corrupt = { bytes = 1 } }",
+            "call = \"cuInit\"\nnth = 1\ndo = { elapsed_ms = 1.0 }",
+            "call = \"cuInit\"\nnth = \"sometimes\"\ndo = \"hang\"",
+            "call = \"cuInit\"\nnth = 1\ndo = \"dance\"",
+            "call = \"cuInit\"\nnth = 1\ndo = \"hang\"\nthen = 3",
+        ] {
+            assert!(plan(rule).is_err(), "{rule}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Primary contexts, contexts, and the calling thread's current one.
+
+use std::ffi::c_void;
+
+use crate::code::Code;
+use crate::handle::ContextHandle;
+use crate::state::{ContextFlags, ORDINAL};
+
+use super::entries;
+use super::pointer::{Host, Out};
+
+/// The version of the API that contexts of this driver speak.
+const API_VERSION: u32 = 3020;
+
+/// A handle of the caller, or none.
+fn given(context: Host) -> Option<ContextHandle> {
+    match context.address() {
+        0 => None,
+        address => Some(ContextHandle(address)),
+    }
+}
+
+entries! {
+    /// Retains the primary context.
+    fn cuDevicePrimaryCtxRetain(context: Out<u64>, device: i32) |driver| {
+        let context = context.required()?;
+        context.set(driver.primary_retain(device)?.0)
+    }
+
+    /// Gives the primary context back.
+    fn cuDevicePrimaryCtxRelease(device: i32) |driver| { driver.primary_release(device) }
+
+    /// Gives the primary context back.
+    fn cuDevicePrimaryCtxRelease_v2(device: i32) |driver| { driver.primary_release(device) }
+
+    /// Destroys what the primary context holds.
+    fn cuDevicePrimaryCtxReset(device: i32) |driver| { driver.primary_reset(device) }
+
+    /// Destroys what the primary context holds.
+    fn cuDevicePrimaryCtxReset_v2(device: i32) |driver| { driver.primary_reset(device) }
+
+    /// Flags of the primary context, and whether it is active.
+    fn cuDevicePrimaryCtxGetState(device: i32, flags: Out<u32>, active: Out<i32>) |driver| {
+        let (found, is_active) = driver.primary_state(device)?;
+        flags.set(found.bits())?;
+        active.set(i32::from(is_active))
+    }
+
+    /// Sets the primary context's flags.
+    fn cuDevicePrimaryCtxSetFlags(device: i32, flags: u32) |driver| {
+        driver.primary_set_flags(device, ContextFlags::from_bits(flags)?)
+    }
+
+    /// Sets the primary context's flags.
+    fn cuDevicePrimaryCtxSetFlags_v2(device: i32, flags: u32) |driver| {
+        driver.primary_set_flags(device, ContextFlags::from_bits(flags)?)
+    }
+
+    /// Creates a context and makes it current.
+    fn cuCtxCreate_v2(context: Out<u64>, flags: u32, device: i32) |driver| {
+        let context = context.required()?;
+        context.set(driver.create_context(device, ContextFlags::from_bits(flags)?)?.0)
+    }
+
+    /// Creates a context and makes it current; shares of the device are not supported.
+    fn cuCtxCreate_v3(context: Out<u64>, shares: Host, share_count: i32, flags: u32, device: i32) |driver| {
+        let context = context.required()?;
+        if share_count != 0 && shares.address() != 0 {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        context.set(driver.create_context(device, ContextFlags::from_bits(flags)?)?.0)
+    }
+
+    /// Creates a context and makes it current; its parameters describe shares, which are not supported.
+    fn cuCtxCreate_v4(context: Out<u64>, parameters: Host, flags: u32, device: i32) |driver| {
+        let context = context.required()?;
+        if parameters.address() != 0 {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        context.set(driver.create_context(device, ContextFlags::from_bits(flags)?)?.0)
+    }
+
+    /// Destroys a context.
+    fn cuCtxDestroy_v2(context: Host) |driver| {
+        driver.destroy_context(given(context).ok_or(Code::INVALID_CONTEXT)?)
+    }
+
+    /// The calling thread's context, or null.
+    fn cuCtxGetCurrent(context: Out<u64>) |driver| {
+        driver.initialised()?;
+        context.set(driver.current_context().map_or(0, |handle| handle.0))
+    }
+
+    /// Makes a context current.
+    fn cuCtxSetCurrent(context: Host) |driver| { driver.set_current_context(given(context)) }
+
+    /// Puts a context on the calling thread's stack.
+    fn cuCtxPushCurrent_v2(context: Host) |driver| {
+        driver.push_context(given(context).ok_or(Code::INVALID_CONTEXT)?)
+    }
+
+    /// Takes the top of the calling thread's stack.
+    fn cuCtxPopCurrent_v2(context: Out<u64>) |driver| {
+        let popped = driver.pop_context()?;
+        context.offer(popped.0);
+        Ok(())
+    }
+
+    /// The current context's device.
+    fn cuCtxGetDevice(device: Out<i32>) |driver| {
+        driver.check_context()?;
+        device.set(ORDINAL)
+    }
+
+    /// The current context's number.
+    fn cuCtxGetId(context: Host, id: Out<u64>) |driver| {
+        let handle = given(context).or(driver.current_context()).ok_or(Code::INVALID_CONTEXT)?;
+        driver.known_context(handle)?;
+        id.set(handle.0 & 0xffff_ffff)
+    }
+
+    /// The version of the API that a context speaks.
+    fn cuCtxGetApiVersion(context: Host, version: Out<u32>) |driver| {
+        let handle = given(context).or(driver.current_context()).ok_or(Code::INVALID_CONTEXT)?;
+        driver.known_context(handle)?;
+        version.set(API_VERSION)
+    }
+
+    /// Waits for the current context's work.
+    fn cuCtxSynchronize() |driver| { driver.synchronise_context() }
+
+    /// The current context's flags.
+    fn cuCtxGetFlags(flags: Out<u32>) |driver| { flags.set(driver.context_flags()?.bits()) }
+
+    /// Sets the current context's flags.
+    fn cuCtxSetFlags(flags: u32) |driver| {
+        driver.set_context_flags(ContextFlags::from_bits(flags)?)
+    }
+
+    /// A limit of the current context.
+    fn cuCtxGetLimit(value: Out<usize>, limit: u32) |driver| { value.set(driver.context_limit(limit)?) }
+
+    /// Sets a limit of the current context.
+    fn cuCtxSetLimit(limit: u32, value: usize) |driver| { driver.set_context_limit(limit, value) }
+
+    /// The preferred split between cache and shared memory.
+    fn cuCtxGetCacheConfig(preference: Out<u32>) |driver| { preference.set(driver.cache_preference()?) }
+
+    /// Sets the preferred split between cache and shared memory.
+    fn cuCtxSetCacheConfig(preference: u32) |driver| { driver.set_cache_preference(preference) }
+
+    /// Width of shared memory banks: four bytes.
+    fn cuCtxGetSharedMemConfig(width: Out<u32>) |driver| {
+        driver.check_context()?;
+        width.set(1)
+    }
+
+    /// Accepted without effect, as on every current device.
+    fn cuCtxSetSharedMemConfig(_width: u32) |driver| { driver.check_context() }
+
+    /// Lowest and highest priority of streams.
+    fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) |driver| {
+        let (lowest, highest) = driver.stream_priorities()?;
+        least.offer(lowest);
+        greatest.offer(highest);
+        Ok(())
+    }
+
+    /// Starts a profiler: there is none to start.
+    fn cuProfilerStart() |driver| { driver.check_context() }
+
+    /// Stops a profiler: there is none to stop.
+    fn cuProfilerStop() |driver| { driver.check_context() }
+
+    /// The driver's private tables: it has none.
+    fn cuGetExportTable(table: Out<*const c_void>, _id: Host) |_driver| {
+        table.set(std::ptr::null())?;
+        Err(Code::NOT_SUPPORTED)
+    }
+}

@@ -1,0 +1,117 @@
+//! Initialisation, version, error texts and the device.
+
+use std::ffi::c_char;
+
+use crate::code::{self, Code};
+use crate::state::DRIVER_VERSION;
+
+use super::entries;
+use super::pointer::{Host, Out, Text, write_text};
+use super::process;
+
+entries! {
+    /// Makes the driver usable.
+    fn cuInit(flags: u32) |driver| { driver.initialise(flags) }
+
+    /// Counts devices: there is one.
+    fn cuDeviceGetCount(count: Out<i32>) |driver| {
+        driver.initialised()?;
+        count.set(1)
+    }
+
+    /// The device of an ordinal.
+    fn cuDeviceGet(device: Out<i32>, ordinal: i32) |driver| {
+        driver.check_device(ordinal)?;
+        device.set(ordinal)
+    }
+
+    /// The device's name.
+    fn cuDeviceGetName(name: Host, capacity: i32, device: i32) |driver| {
+        driver.check_device(device)?;
+        let capacity = usize::try_from(capacity).map_err(|_| Code::INVALID_VALUE)?;
+        write_text(name, capacity, &driver.device_name())
+    }
+
+    /// The device's identity.
+    fn cuDeviceGetUuid(uuid: Out<[u8; 16]>, device: i32) |driver| {
+        driver.check_device(device)?;
+        uuid.set(driver.device_uuid())
+    }
+
+    /// The device's identity; the same, as it has no partitions.
+    fn cuDeviceGetUuid_v2(uuid: Out<[u8; 16]>, device: i32) |driver| {
+        driver.check_device(device)?;
+        uuid.set(driver.device_uuid())
+    }
+
+    /// Bytes of device memory.
+    fn cuDeviceTotalMem_v2(bytes: Out<usize>, device: i32) |driver| {
+        driver.check_device(device)?;
+        bytes.set(driver.device().memory.bytes as usize)
+    }
+
+    /// An attribute of the device.
+    fn cuDeviceGetAttribute(value: Out<i32>, attribute: u32, device: i32) |driver| {
+        value.set(driver.device_attribute(attribute, device)?)
+    }
+
+    /// Major and minor compute capability.
+    fn cuDeviceComputeCapability(major: Out<i32>, minor: Out<i32>, device: i32) |driver| {
+        driver.check_device(device)?;
+        let [major_value, minor_value] = driver.device().compute_capability;
+        major.set(major_value as i32)?;
+        minor.set(minor_value as i32)
+    }
+
+    /// The device of a bus address: there is one bus with one device.
+    fn cuDeviceGetByPCIBusId(device: Out<i32>, id: Text) |driver| {
+        driver.initialised()?;
+        match id.str()? {
+            BUS_ID | "00:00.0" => device.set(0),
+            _ => Err(Code::INVALID_DEVICE),
+        }
+    }
+
+    /// The device's bus address.
+    fn cuDeviceGetPCIBusId(id: Host, capacity: i32, device: i32) |driver| {
+        driver.check_device(device)?;
+        let capacity = usize::try_from(capacity).map_err(|_| Code::INVALID_VALUE)?;
+        write_text(id, capacity, BUS_ID)
+    }
+
+    /// Whether one device reaches another's memory: there is no other.
+    fn cuDeviceCanAccessPeer(can: Out<i32>, device: i32, peer: i32) |driver| {
+        driver.check_device(device)?;
+        driver.check_device(peer)?;
+        can.set(0)
+    }
+}
+
+const BUS_ID: &str = "0000:00:00.0";
+
+/// The CUDA version of this driver; answers before initialisation, too.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuDriverGetVersion(version: Out<i32>) -> u32 {
+    process::call("cuDriverGetVersion", |_| version.set(DRIVER_VERSION as i32))
+}
+
+/// The name of an error number.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGetErrorName(error: u32, name: Out<*const c_char>) -> u32 {
+    text_of(code::name(error), name)
+}
+
+/// The description of an error number.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuGetErrorString(error: u32, description: Out<*const c_char>) -> u32 {
+    text_of(code::description(error), description)
+}
+
+/// These two need no driver, and must work whatever state it is in.
+fn text_of(text: Option<&'static std::ffi::CStr>, place: Out<*const c_char>) -> u32 {
+    let pointer = text.map_or(std::ptr::null(), std::ffi::CStr::as_ptr);
+    match place.set(pointer) {
+        Ok(()) if text.is_some() => 0,
+        _ => Code::INVALID_VALUE.0,
+    }
+}

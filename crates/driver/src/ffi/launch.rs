@@ -1,0 +1,175 @@
+//! Launches: the two ways of handing over parameters, and the extended form.
+
+use crate::code::Code;
+use crate::handle::{FunctionHandle, StreamHandle};
+use crate::state::{Dimensions, Driver, LaunchRequest};
+
+use super::entries;
+use super::pointer::{Host, In};
+use super::stream::named;
+
+/// Keys of the list that hands over one packed parameter block.
+const EXTRA_END: u64 = 0;
+const EXTRA_POINTER: u64 = 1;
+const EXTRA_SIZE: u64 = 2;
+/// Most entries such a list can sensibly have.
+const EXTRA_LIMIT: usize = 8;
+
+/// The attributes of an extended launch that change anything here.
+const ATTRIBUTE_COOPERATIVE: u32 = 2;
+const ATTRIBUTE_CLUSTER: u32 = 4;
+/// Most attributes the API knows.
+const ATTRIBUTE_LIMIT: u32 = 64;
+
+/// The extended form's description, as the API lays it out.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct LaunchDescription {
+    grid: [u32; 3],
+    block: [u32; 3],
+    dynamic_shared: u32,
+    stream: Host,
+    attributes: In<Attribute>,
+    attribute_count: u32,
+}
+
+/// One attribute, as the API lays it out.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(8))]
+pub struct Attribute {
+    id: u32,
+    padding: u32,
+    value: [u32; 16],
+}
+
+/// Everything but the parameters.
+struct Launch {
+    function: FunctionHandle,
+    dimensions: Dimensions,
+    dynamic_shared: u32,
+    stream: StreamHandle,
+    cooperative: bool,
+}
+
+impl Launch {
+    fn run(self, driver: &mut Driver, values: In<Host>, extra: In<u64>) -> Result<(), Code> {
+        let parameters = gather(driver, self.function, values, extra)?;
+        driver.launch(&LaunchRequest {
+            function: self.function,
+            dimensions: self.dimensions,
+            dynamic_shared: self.dynamic_shared,
+            stream: self.stream,
+            parameters: &parameters,
+            cooperative: self.cooperative,
+        })
+    }
+}
+
+/// Builds the parameter block from an array of pointers to values, or from one packed block.
+fn gather(
+    driver: &Driver,
+    function: FunctionHandle,
+    values: In<Host>,
+    extra: In<u64>,
+) -> Result<Vec<u8>, Code> {
+    let slots = driver.parameters(function)?;
+    let mut block = vec![0; driver.parameter_bytes(function)?];
+    if !extra.is_null() {
+        if !values.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        let packed = packed_block(extra)?;
+        // A block may end with its last parameter, without the padding behind it.
+        let needed = slots.last().map_or(0, |slot| slot.offset + slot.bytes);
+        if packed.len() < needed {
+            return Err(Code::INVALID_VALUE);
+        }
+        let count = packed.len().min(block.len());
+        block[..count].copy_from_slice(&packed[..count]);
+        return Ok(block);
+    }
+    for (index, slot) in slots.iter().enumerate() {
+        let value = values.at(index)?.bytes(slot.bytes)?;
+        block
+            .get_mut(slot.offset..slot.offset + slot.bytes)
+            .ok_or(Code::INVALID_VALUE)?
+            .copy_from_slice(value);
+    }
+    Ok(block)
+}
+
+fn packed_block<'a>(extra: In<u64>) -> Result<&'a [u8], Code> {
+    let mut pointer = None;
+    let mut size = None;
+    for pair in 0..EXTRA_LIMIT {
+        match extra.at(pair * 2)? {
+            EXTRA_END => {
+                let pointer: Host = pointer.ok_or(Code::INVALID_VALUE)?;
+                return pointer.bytes(size.ok_or(Code::INVALID_VALUE)?);
+            }
+            EXTRA_POINTER => pointer = Some(Host::at_address(extra.at(pair * 2 + 1)?)),
+            EXTRA_SIZE => {
+                let place: In<usize> = In::at_address(extra.at(pair * 2 + 1)?);
+                size = Some(place.get()?);
+            }
+            _ => return Err(Code::INVALID_VALUE),
+        }
+    }
+    Err(Code::INVALID_VALUE)
+}
+
+/// Whether the launch must be cooperative; clusters of one block are what every launch is.
+fn cooperative(description: &LaunchDescription) -> Result<bool, Code> {
+    let mut cooperative = false;
+    if description.attribute_count > ATTRIBUTE_LIMIT {
+        return Err(Code::INVALID_VALUE);
+    }
+    for index in 0..description.attribute_count as usize {
+        let attribute = description.attributes.at(index)?;
+        match attribute.id {
+            ATTRIBUTE_COOPERATIVE => cooperative = attribute.value[0] != 0,
+            ATTRIBUTE_CLUSTER if attribute.value[..3] != [1; 3] => return Err(Code::NOT_SUPPORTED),
+            _ => {}
+        }
+    }
+    Ok(cooperative)
+}
+
+entries! {
+    /// Launches a kernel.
+    fn cuLaunchKernel(function: Host, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, dynamic_shared: u32, stream: Host, values: In<Host>, extra: In<u64>) |driver| {
+        Launch {
+            function: FunctionHandle(function.address()),
+            dimensions: Dimensions { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z] },
+            dynamic_shared,
+            stream: named(stream),
+            cooperative: false,
+        }
+        .run(driver, values, extra)
+    }
+
+    /// Launches a kernel whose grid may synchronise.
+    fn cuLaunchCooperativeKernel(function: Host, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, dynamic_shared: u32, stream: Host, values: In<Host>) |driver| {
+        Launch {
+            function: FunctionHandle(function.address()),
+            dimensions: Dimensions { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z] },
+            dynamic_shared,
+            stream: named(stream),
+            cooperative: true,
+        }
+        .run(driver, values, In::at_address(0))
+    }
+
+    /// Launches a kernel with attributes.
+    fn cuLaunchKernelEx(description: In<LaunchDescription>, function: Host, values: In<Host>, extra: In<u64>) |driver| {
+        let description = description.get()?;
+        Launch {
+            function: FunctionHandle(function.address()),
+            dimensions: Dimensions { grid: description.grid, block: description.block },
+            dynamic_shared: description.dynamic_shared,
+            stream: named(description.stream),
+            cooperative: cooperative(&description)?,
+        }
+        .run(driver, values, extra)
+    }
+}

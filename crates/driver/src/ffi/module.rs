@@ -1,0 +1,276 @@
+//! Modules, functions and links.
+
+use std::ffi::c_char;
+use std::fs;
+
+use crate::code::Code;
+use crate::handle::{FunctionHandle, LinkHandle, ModuleHandle};
+use crate::image::{
+    self, ELF_MAGIC, FAT_HEADER_BYTES, FAT_MAGIC, FAT_WRAPPER_MAGIC, Image, Refusal,
+};
+
+use super::entries;
+use super::pointer::{Host, In, Out, Text, write_text};
+use super::process;
+
+/// Bytes of the structure that points to a fat binary: magic, version, pointer, name.
+const WRAPPER_BYTES: usize = 24;
+
+/// Recognises an image by its first bytes. A text ends with its NUL; a fat binary says how long it is.
+pub fn image_at<'a>(start: Host) -> Result<Image<'a>, Code> {
+    // A shorter text than a magic number is no image, and nothing past its NUL may be read.
+    let mut magic = [0; 4];
+    for (index, byte) in magic.iter_mut().enumerate() {
+        *byte = start.offset(index).bytes(1)?[0];
+        if *byte == 0 {
+            break;
+        }
+    }
+    match magic {
+        ELF_MAGIC => Ok(Image::MachineCode),
+        FAT_MAGIC => fat_at(start),
+        FAT_WRAPPER_MAGIC => {
+            let wrapper = start.bytes(WRAPPER_BYTES)?;
+            let pointer = u64::from_le_bytes(wrapper[8..16].try_into().expect("8 bytes"));
+            fat_at(Host::at_address(pointer))
+        }
+        _ => Ok(Image::Ptx(start.text()?.to_bytes())),
+    }
+}
+
+fn fat_at<'a>(start: Host) -> Result<Image<'a>, Code> {
+    let header: &[u8; FAT_HEADER_BYTES] = start
+        .bytes(FAT_HEADER_BYTES)?
+        .try_into()
+        .expect("as many bytes as asked for");
+    if header[..4] != FAT_MAGIC {
+        return Err(Code::INVALID_IMAGE);
+    }
+    let bytes = image::fat_bytes(header).ok_or(Code::INVALID_IMAGE)?;
+    Ok(Image::Fat(start.bytes(bytes)?))
+}
+
+/// Numbers of the options that concern logs. All others tune a compiler that is not here, and are accepted.
+const INFO_LOG: u32 = 3;
+const INFO_LOG_BYTES: u32 = 4;
+const ERROR_LOG: u32 = 5;
+const ERROR_LOG_BYTES: u32 = 6;
+
+/// A caller's compiler options. Values are pointers that sometimes are numbers.
+#[derive(Clone, Copy)]
+pub struct Options {
+    pub count: u32,
+    pub names: In<u32>,
+    pub values: In<Host>,
+}
+
+impl Options {
+    fn value(self, wanted: u32) -> Option<Host> {
+        (0..self.count as usize)
+            .find(|&index| self.names.at(index) == Ok(wanted))
+            .and_then(|index| self.values.at(index).ok())
+    }
+
+    /// Writes a text into the caller's log, if there is one.
+    fn log(self, buffer: u32, size: u32, text: &str) {
+        if let (Some(buffer), Some(size)) = (self.value(buffer), self.value(size)) {
+            let capacity = usize::try_from(size.address()).unwrap_or(0);
+            if capacity > 0 {
+                // A log that cannot be written changes nothing about the answer.
+                let _ = write_text(buffer, capacity, text);
+            }
+        }
+    }
+}
+
+/// Turns a refusal into its code; says why on standard error and in the caller's log.
+pub fn explained<T>(answer: Result<T, Refusal>, options: Option<Options>) -> Result<T, Code> {
+    if let Some(options) = options {
+        options.log(INFO_LOG, INFO_LOG_BYTES, "");
+    }
+    answer.map_err(|refusal| {
+        if !refusal.message.is_empty() {
+            process::report(&format!("failed to {}", refusal.message));
+        }
+        if let Some(options) = options {
+            options.log(ERROR_LOG, ERROR_LOG_BYTES, &refusal.message);
+        }
+        refusal.code
+    })
+}
+
+fn function(handle: Host) -> FunctionHandle {
+    FunctionHandle(handle.address())
+}
+
+/// Reads an image file: what `image_at` recognises in memory.
+pub fn read_image(path: &str) -> Result<Vec<u8>, Code> {
+    let mut bytes = fs::read(path).map_err(|_| Code::FILE_NOT_FOUND)?;
+    // Texts end with a NUL.
+    bytes.push(0);
+    Ok(bytes)
+}
+
+/// As `image_at` for bytes whose length is known.
+pub fn image_in(bytes: &[u8]) -> Image<'_> {
+    match bytes.get(..4) {
+        Some(magic) if magic == ELF_MAGIC => Image::MachineCode,
+        Some(magic) if magic == FAT_MAGIC => Image::Fat(bytes),
+        _ => {
+            let end = bytes.iter().position(|&byte| byte == 0);
+            Image::Ptx(&bytes[..end.unwrap_or(bytes.len())])
+        }
+    }
+}
+
+entries! {
+    /// Loads a module from memory.
+    fn cuModuleLoadData(module: Out<u64>, image: Host) |driver| {
+        let module = module.required()?;
+        let image = image_at(image)?;
+        module.set(explained(driver.load_module(image), None)?.0)
+    }
+
+    /// Loads a module from memory, with compiler options.
+    fn cuModuleLoadDataEx(module: Out<u64>, image: Host, count: u32, names: In<u32>, values: In<Host>) |driver| {
+        let module = module.required()?;
+        let options = Options { count, names, values };
+        let image = image_at(image)?;
+        module.set(explained(driver.load_module(image), Some(options))?.0)
+    }
+
+    /// Loads a module from a fat binary.
+    fn cuModuleLoadFatBinary(module: Out<u64>, image: Host) |driver| {
+        let module = module.required()?;
+        let image = image_at(image)?;
+        module.set(explained(driver.load_module(image), None)?.0)
+    }
+
+    /// Loads a module from a file.
+    fn cuModuleLoad(module: Out<u64>, path: Text) |driver| {
+        let module = module.required()?;
+        driver.check_context()?;
+        let bytes = read_image(path.str()?)?;
+        module.set(explained(driver.load_module(image_in(&bytes)), None)?.0)
+    }
+
+    /// Unloads a module.
+    fn cuModuleUnload(module: Host) |driver| { driver.unload_module(ModuleHandle(module.address())) }
+
+    /// When code is loaded: at once.
+    fn cuModuleGetLoadingMode(mode: Out<u32>) |driver| {
+        driver.initialised()?;
+        mode.set(1)
+    }
+
+    /// A module's kernel.
+    fn cuModuleGetFunction(function: Out<u64>, module: Host, name: Text) |driver| {
+        let function = function.required()?;
+        function.set(driver.function(ModuleHandle(module.address()), name.str()?)?.0)
+    }
+
+    /// Counts a module's kernels.
+    fn cuModuleGetFunctionCount(count: Out<u32>, module: Host) |driver| {
+        count.set(driver.functions_of(ModuleHandle(module.address()))?.len() as u32)
+    }
+
+    /// A module's kernels.
+    fn cuModuleEnumerateFunctions(functions: Host, count: u32, module: Host) |driver| {
+        let found = driver.functions_of(ModuleHandle(module.address()))?;
+        for (index, handle) in found.iter().take(count as usize).enumerate() {
+            functions.offset(index * 8).bytes_mut(8)?.copy_from_slice(&handle.0.to_ne_bytes());
+        }
+        Ok(())
+    }
+
+    /// A module's variable.
+    fn cuModuleGetGlobal_v2(address: Out<u64>, bytes: Out<usize>, module: Host, name: Text) |driver| {
+        let (start, size) = driver.variable(ModuleHandle(module.address()), name.str()?)?;
+        address.offer(start);
+        bytes.offer(size as usize);
+        Ok(())
+    }
+
+    /// An attribute of a function.
+    fn cuFuncGetAttribute(value: Out<i32>, attribute: u32, handle: Host) |driver| {
+        value.set(driver.function_attribute(attribute, function(handle))?)
+    }
+
+    /// Sets an attribute of a function.
+    fn cuFuncSetAttribute(handle: Host, attribute: u32, value: i32) |driver| {
+        driver.set_function_attribute(function(handle), attribute, value)
+    }
+
+    /// Accepted without effect: the emulated GPU has no cache to split.
+    fn cuFuncSetCacheConfig(handle: Host, preference: u32) |driver| {
+        driver.check_context()?;
+        driver.module_of(function(handle))?;
+        if preference > 3 { Err(Code::INVALID_VALUE) } else { Ok(()) }
+    }
+
+    /// Accepted without effect, as on every current device.
+    fn cuFuncSetSharedMemConfig(handle: Host, _width: u32) |driver| {
+        driver.check_context()?;
+        driver.module_of(function(handle)).map(|_| ())
+    }
+
+    /// A function's module.
+    fn cuFuncGetModule(module: Out<u64>, handle: Host) |driver| {
+        module.set(driver.module_of(function(handle))?.0)
+    }
+
+    /// A function's name. The text lives as long as the module.
+    fn cuFuncGetName(name: Out<*const c_char>, handle: Host) |driver| {
+        let name = name.required()?;
+        name.set(driver.function_name_text(function(handle))?)
+    }
+
+    /// Where a function expects a parameter.
+    fn cuFuncGetParamInfo(handle: Host, index: usize, offset: Out<usize>, bytes: Out<usize>) |driver| {
+        let slots = driver.parameters(function(handle))?;
+        let slot = slots.get(index).ok_or(Code::INVALID_VALUE)?;
+        offset.set(slot.offset)?;
+        bytes.offer(slot.bytes);
+        Ok(())
+    }
+
+    /// Whether a function's code is loaded: it always is.
+    fn cuFuncIsLoaded(state: Out<u32>, handle: Host) |driver| {
+        driver.module_of(function(handle))?;
+        state.set(1)
+    }
+
+    /// Loads a function's code, which is there already.
+    fn cuFuncLoad(handle: Host) |driver| { driver.module_of(function(handle)).map(|_| ()) }
+
+    /// Starts a link.
+    fn cuLinkCreate_v2(_count: u32, _names: In<u32>, _values: In<Host>, link: Out<u64>) |driver| {
+        let link = link.required()?;
+        link.set(driver.create_link()?.0)
+    }
+
+    /// Adds an image in memory to a link. The kind is told by the bytes.
+    fn cuLinkAddData_v2(link: Host, _kind: u32, data: Host, bytes: usize, _name: Text, count: u32, names: In<u32>, values: In<Host>) |driver| {
+        let options = Options { count, names, values };
+        let image = image_in(data.bytes(bytes)?);
+        explained(driver.add_to_link(LinkHandle(link.address()), image), Some(options))
+    }
+
+    /// Adds an image file to a link.
+    fn cuLinkAddFile_v2(link: Host, _kind: u32, path: Text, count: u32, names: In<u32>, values: In<Host>) |driver| {
+        let options = Options { count, names, values };
+        let bytes = read_image(path.str()?)?;
+        explained(driver.add_to_link(LinkHandle(link.address()), image_in(&bytes)), Some(options))
+    }
+
+    /// Finishes a link. The image lives until the link is destroyed.
+    fn cuLinkComplete(link: Host, image: Out<*const u8>, bytes: Out<usize>) |driver| {
+        let image = image.required()?;
+        let finished = driver.complete_link(LinkHandle(link.address()))?;
+        bytes.offer(finished.len());
+        image.set(finished.as_ptr())
+    }
+
+    /// Destroys a link.
+    fn cuLinkDestroy(link: Host) |driver| { driver.destroy_link(LinkHandle(link.address())) }
+}

@@ -1,0 +1,85 @@
+//! Memory pools and allocation in stream order.
+
+use crate::handle::PoolHandle;
+use crate::state::PoolAttribute;
+
+use super::entries;
+use super::pointer::{Host, Out};
+use super::stream::named;
+
+fn pool_of(pool: Host) -> PoolHandle {
+    PoolHandle(pool.address())
+}
+
+entries! {
+    /// Allocates in stream order.
+    fn cuMemAllocAsync(address: Out<u64>, bytes: usize, stream: Host) |driver| {
+        let address = address.required()?;
+        address.set(driver.allocate_ordered(bytes as u64, None, named(stream))?)
+    }
+
+    /// Allocates in stream order from a pool.
+    fn cuMemAllocFromPoolAsync(address: Out<u64>, bytes: usize, pool: Host, stream: Host) |driver| {
+        let address = address.required()?;
+        address.set(driver.allocate_ordered(bytes as u64, Some(pool_of(pool)), named(stream))?)
+    }
+
+    /// Frees in stream order.
+    fn cuMemFreeAsync(address: u64, stream: Host) |driver| {
+        driver.free_ordered(address, named(stream))
+    }
+
+    /// The device's default pool.
+    fn cuDeviceGetDefaultMemPool(pool: Out<u64>, device: i32) |driver| {
+        pool.set(driver.default_pool(device)?.0)
+    }
+
+    /// The device's current pool.
+    fn cuDeviceGetMemPool(pool: Out<u64>, device: i32) |driver| {
+        pool.set(driver.device_pool(device)?.0)
+    }
+
+    /// Sets the device's current pool.
+    fn cuDeviceSetMemPool(device: i32, pool: Host) |driver| {
+        driver.set_device_pool(device, pool_of(pool))
+    }
+
+    /// Creates a pool.
+    fn cuMemPoolCreate(pool: Out<u64>, _properties: Host) |driver| {
+        let pool = pool.required()?;
+        pool.set(driver.create_pool()?.0)
+    }
+
+    /// Destroys a pool.
+    fn cuMemPoolDestroy(pool: Host) |driver| { driver.destroy_pool(pool_of(pool)) }
+
+    /// Gives unused memory back: there is none.
+    fn cuMemPoolTrimTo(pool: Host, _bytes_to_keep: usize) |driver| {
+        driver.check_pool(pool_of(pool))
+    }
+
+    /// Reads an attribute of a pool. Switches are 32-bit numbers, sizes 64-bit ones.
+    fn cuMemPoolGetAttribute(pool: Host, attribute: u32, value: Host) |driver| {
+        let attribute = PoolAttribute::from_number(attribute)?;
+        let found = driver.pool_attribute(pool_of(pool), attribute)?.to_le_bytes();
+        let width = attribute_bytes(attribute);
+        value.bytes_mut(width)?.copy_from_slice(&found[..width]);
+        Ok(())
+    }
+
+    /// Sets an attribute of a pool.
+    fn cuMemPoolSetAttribute(pool: Host, attribute: u32, value: Host) |driver| {
+        let attribute = PoolAttribute::from_number(attribute)?;
+        let width = attribute_bytes(attribute);
+        let mut bytes = [0; 8];
+        bytes[..width].copy_from_slice(value.bytes(width)?);
+        driver.set_pool_attribute(pool_of(pool), attribute, u64::from_le_bytes(bytes))
+    }
+}
+
+fn attribute_bytes(attribute: PoolAttribute) -> usize {
+    match attribute {
+        PoolAttribute::Reuse(_) => 4,
+        PoolAttribute::ReleaseThreshold | PoolAttribute::Usage => 8,
+    }
+}

@@ -1,0 +1,301 @@
+//! Looking functions up by name, as newer programs do instead of linking.
+
+use std::ffi::c_void;
+
+use crate::code::Code;
+
+use super::entries;
+use super::pointer::{Out, Text};
+use super::{
+    context, device, event, host_memory, launch, library, memory, module, occupancy, pool, stream,
+};
+
+/// The symbol was found.
+const FOUND: u32 = 0;
+/// There is no such symbol.
+const MISSING: u32 = 1;
+/// There is one, but it is newer than the version asked for.
+const TOO_NEW: u32 = 2;
+
+/// Functions whose argument lists changed within one name, and the version each list came with.
+const SINCE: [(&str, i32); 3] = [
+    ("cuCtxCreate_v3", 11_040),
+    ("cuCtxCreate_v4", 12_050),
+    ("cuEventElapsedTime_v2", 12_080),
+];
+
+macro_rules! table {
+    ($($module:ident::$name:ident,)*) => {
+        fn table() -> impl Iterator<Item = (&'static str, *const c_void)> {
+            [
+                ("cuGetProcAddress", cuGetProcAddress as *const c_void),
+                ("cuGetProcAddress_v2", cuGetProcAddress_v2 as *const c_void),
+                $((stringify!($name), $module::$name as *const c_void),)*
+            ]
+            .into_iter()
+        }
+    };
+}
+
+table! {
+    context::cuDevicePrimaryCtxRetain,
+    context::cuDevicePrimaryCtxRelease,
+    context::cuDevicePrimaryCtxRelease_v2,
+    context::cuDevicePrimaryCtxReset,
+    context::cuDevicePrimaryCtxReset_v2,
+    context::cuDevicePrimaryCtxGetState,
+    context::cuDevicePrimaryCtxSetFlags,
+    context::cuDevicePrimaryCtxSetFlags_v2,
+    context::cuCtxCreate_v2,
+    context::cuCtxCreate_v3,
+    context::cuCtxCreate_v4,
+    context::cuCtxDestroy_v2,
+    context::cuCtxGetCurrent,
+    context::cuCtxSetCurrent,
+    context::cuCtxPushCurrent_v2,
+    context::cuCtxPopCurrent_v2,
+    context::cuCtxGetDevice,
+    context::cuCtxGetId,
+    context::cuCtxGetApiVersion,
+    context::cuCtxSynchronize,
+    context::cuCtxGetFlags,
+    context::cuCtxSetFlags,
+    context::cuCtxGetLimit,
+    context::cuCtxSetLimit,
+    context::cuCtxGetCacheConfig,
+    context::cuCtxSetCacheConfig,
+    context::cuCtxGetSharedMemConfig,
+    context::cuCtxSetSharedMemConfig,
+    context::cuCtxGetStreamPriorityRange,
+    context::cuProfilerStart,
+    context::cuProfilerStop,
+    context::cuGetExportTable,
+    device::cuInit,
+    device::cuDeviceGetCount,
+    device::cuDeviceGet,
+    device::cuDeviceGetName,
+    device::cuDeviceGetUuid,
+    device::cuDeviceGetUuid_v2,
+    device::cuDeviceTotalMem_v2,
+    device::cuDeviceGetAttribute,
+    device::cuDeviceComputeCapability,
+    device::cuDeviceGetByPCIBusId,
+    device::cuDeviceGetPCIBusId,
+    device::cuDeviceCanAccessPeer,
+    device::cuDriverGetVersion,
+    device::cuGetErrorName,
+    device::cuGetErrorString,
+    event::cuEventCreate,
+    event::cuEventRecord,
+    event::cuEventRecordWithFlags,
+    event::cuEventSynchronize,
+    event::cuEventQuery,
+    event::cuEventDestroy_v2,
+    event::cuEventElapsedTime,
+    event::cuEventElapsedTime_v2,
+    host_memory::cuMemAllocHost_v2,
+    host_memory::cuMemHostAlloc,
+    host_memory::cuMemFreeHost,
+    host_memory::cuMemHostRegister_v2,
+    host_memory::cuMemHostUnregister,
+    host_memory::cuMemHostGetDevicePointer_v2,
+    host_memory::cuMemHostGetFlags,
+    launch::cuLaunchKernel,
+    launch::cuLaunchCooperativeKernel,
+    launch::cuLaunchKernelEx,
+    library::cuLibraryLoadData,
+    library::cuLibraryLoadFromFile,
+    library::cuLibraryUnload,
+    library::cuLibraryGetKernel,
+    library::cuLibraryGetKernelCount,
+    library::cuLibraryEnumerateKernels,
+    library::cuLibraryGetModule,
+    library::cuLibraryGetGlobal,
+    library::cuKernelGetFunction,
+    library::cuKernelGetAttribute,
+    library::cuKernelSetAttribute,
+    library::cuKernelSetCacheConfig,
+    library::cuKernelGetName,
+    library::cuKernelGetParamInfo,
+    memory::cuMemAlloc_v2,
+    memory::cuMemAllocPitch_v2,
+    memory::cuMemAllocManaged,
+    memory::cuMemFree_v2,
+    memory::cuMemGetInfo_v2,
+    memory::cuMemGetAddressRange_v2,
+    memory::cuMemcpy,
+    memory::cuMemcpyAsync,
+    memory::cuMemcpyHtoD_v2,
+    memory::cuMemcpyHtoDAsync_v2,
+    memory::cuMemcpyDtoH_v2,
+    memory::cuMemcpyDtoHAsync_v2,
+    memory::cuMemcpyDtoD_v2,
+    memory::cuMemcpyDtoDAsync_v2,
+    memory::cuMemcpyPeer,
+    memory::cuMemcpyPeerAsync,
+    memory::cuMemcpy2D_v2,
+    memory::cuMemcpy2DUnaligned_v2,
+    memory::cuMemcpy2DAsync_v2,
+    memory::cuMemsetD8_v2,
+    memory::cuMemsetD16_v2,
+    memory::cuMemsetD32_v2,
+    memory::cuMemsetD8Async,
+    memory::cuMemsetD16Async,
+    memory::cuMemsetD32Async,
+    memory::cuMemsetD2D8_v2,
+    memory::cuMemsetD2D16_v2,
+    memory::cuMemsetD2D32_v2,
+    memory::cuMemsetD2D8Async,
+    memory::cuMemsetD2D16Async,
+    memory::cuMemsetD2D32Async,
+    memory::cuPointerGetAttribute,
+    memory::cuPointerGetAttributes,
+    memory::cuPointerSetAttribute,
+    memory::cuMemPrefetchAsync,
+    memory::cuMemAdvise,
+    module::cuModuleLoadData,
+    module::cuModuleLoadDataEx,
+    module::cuModuleLoadFatBinary,
+    module::cuModuleLoad,
+    module::cuModuleUnload,
+    module::cuModuleGetLoadingMode,
+    module::cuModuleGetFunction,
+    module::cuModuleGetFunctionCount,
+    module::cuModuleEnumerateFunctions,
+    module::cuModuleGetGlobal_v2,
+    module::cuFuncGetAttribute,
+    module::cuFuncSetAttribute,
+    module::cuFuncSetCacheConfig,
+    module::cuFuncSetSharedMemConfig,
+    module::cuFuncGetModule,
+    module::cuFuncGetName,
+    module::cuFuncGetParamInfo,
+    module::cuFuncIsLoaded,
+    module::cuFuncLoad,
+    module::cuLinkCreate_v2,
+    module::cuLinkAddData_v2,
+    module::cuLinkAddFile_v2,
+    module::cuLinkComplete,
+    module::cuLinkDestroy,
+    occupancy::cuOccupancyMaxActiveBlocksPerMultiprocessor,
+    occupancy::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+    occupancy::cuOccupancyMaxPotentialBlockSize,
+    occupancy::cuOccupancyMaxPotentialBlockSizeWithFlags,
+    occupancy::cuOccupancyAvailableDynamicSMemPerBlock,
+    pool::cuMemAllocAsync,
+    pool::cuMemAllocFromPoolAsync,
+    pool::cuMemFreeAsync,
+    pool::cuDeviceGetDefaultMemPool,
+    pool::cuDeviceGetMemPool,
+    pool::cuDeviceSetMemPool,
+    pool::cuMemPoolCreate,
+    pool::cuMemPoolDestroy,
+    pool::cuMemPoolTrimTo,
+    pool::cuMemPoolGetAttribute,
+    pool::cuMemPoolSetAttribute,
+    stream::cuStreamCreate,
+    stream::cuStreamCreateWithPriority,
+    stream::cuStreamDestroy_v2,
+    stream::cuStreamSynchronize,
+    stream::cuStreamQuery,
+    stream::cuStreamWaitEvent,
+    stream::cuStreamGetFlags,
+    stream::cuStreamGetPriority,
+    stream::cuStreamGetCtx,
+    stream::cuStreamGetId,
+    stream::cuStreamIsCapturing,
+    stream::cuStreamBeginCapture_v2,
+    stream::cuStreamEndCapture,
+    stream::cuStreamAttachMemAsync,
+    stream::cuLaunchHostFunc,
+}
+
+/// What a look-up found.
+enum Found {
+    Function(*const c_void),
+    TooNew,
+    Missing,
+}
+
+/// Finds a function by its exact name, or the newest variant of it that the version has.
+fn find(symbol: &str, version: i32) -> Found {
+    let since = |name: &str| {
+        SINCE
+            .iter()
+            .find(|(newer, _)| *newer == name)
+            .map_or(0, |(_, since)| *since)
+    };
+    let mut newest: Option<(&str, *const c_void)> = None;
+    let mut too_new = false;
+    for (name, function) in table() {
+        let variant = name == symbol
+            || name
+                .strip_prefix(symbol)
+                .is_some_and(|rest| matches!(rest, "_v2" | "_v3" | "_v4"));
+        if !variant {
+            continue;
+        }
+        if since(name) > version {
+            too_new = true;
+        } else if newest.is_none_or(|(known, _)| name > known) {
+            newest = Some((name, function));
+        }
+    }
+    match newest {
+        Some((_, function)) => Found::Function(function),
+        None if too_new => Found::TooNew,
+        None => Found::Missing,
+    }
+}
+
+entries! {
+    /// Finds a function by name.
+    fn cuGetProcAddress(symbol: Text, function: Out<*const c_void>, version: i32, _flags: u64) |_driver| {
+        let function = function.required()?;
+        match find(symbol.str()?, version) {
+            Found::Function(found) => function.set(found),
+            Found::TooNew | Found::Missing => {
+                function.set(std::ptr::null())?;
+                Err(Code::NOT_FOUND)
+            }
+        }
+    }
+
+    /// Finds a function by name and says how that went.
+    fn cuGetProcAddress_v2(symbol: Text, function: Out<*const c_void>, version: i32, _flags: u64, status: Out<u32>) |_driver| {
+        let function = function.required()?;
+        let (found, how) = match find(symbol.str()?, version) {
+            Found::Function(found) => (found, FOUND),
+            Found::TooNew => (std::ptr::null(), TOO_NEW),
+            Found::Missing => (std::ptr::null(), MISSING),
+        };
+        status.offer(how);
+        function.set(found)?;
+        if how == FOUND { Ok(()) } else { Err(Code::NOT_FOUND) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name_of(symbol: &str, version: i32) -> Option<&'static str> {
+        match find(symbol, version) {
+            Found::Function(function) => table()
+                .find(|(_, known)| *known == function)
+                .map(|(name, _)| name),
+            Found::TooNew | Found::Missing => None,
+        }
+    }
+
+    #[test]
+    fn a_bare_name_finds_the_newest_variant_of_the_version() {
+        assert_eq!(name_of("cuMemAlloc", 13_000), Some("cuMemAlloc_v2"));
+        assert_eq!(name_of("cuCtxCreate", 11_000), Some("cuCtxCreate_v2"));
+        assert_eq!(name_of("cuCtxCreate", 13_000), Some("cuCtxCreate_v4"));
+        assert_eq!(name_of("cuMemcpyDtoH_v2", 12_000), Some("cuMemcpyDtoH_v2"));
+        assert_eq!(name_of("cuMemcpy", 13_000), Some("cuMemcpy"));
+        assert_eq!(name_of("cuNoSuchThing", 13_000), None);
+        assert!(matches!(find("cuCtxCreate_v4", 12_000), Found::TooNew));
+    }
+}

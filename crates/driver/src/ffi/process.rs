@@ -1,0 +1,111 @@
+//! The one driver of the process, and what every call has in common.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::{env, fs, process, thread};
+
+use ptx::device::Device;
+
+use crate::code::Code;
+use crate::fault::{Action, FaultPlan};
+use crate::state::Driver;
+
+/// Names the embedded device file.
+const DEVICE_VARIABLE: &str = "KERNELWRIGHT_EMULATED_DEVICE";
+/// Names the file with the fault plan.
+const PLAN_VARIABLE: &str = "KERNELWRIGHT_FAULT_PLAN";
+/// Bytes of host memory that device memory may take.
+const MEMORY_VARIABLE: &str = "KERNELWRIGHT_EMULATED_MEMORY";
+const DEFAULT_DEVICE: &str = "l4";
+const DEFAULT_MEMORY: u64 = 8 << 30;
+
+struct Process {
+    driver: Mutex<Driver>,
+    plan: FaultPlan,
+}
+
+/// Set up at the first call; a wrong environment makes every call fail with the same code.
+static PROCESS: OnceLock<Result<Process, Code>> = OnceLock::new();
+
+fn start() -> Result<Process, Code> {
+    let id = env::var(DEVICE_VARIABLE).unwrap_or_else(|_| DEFAULT_DEVICE.to_owned());
+    let device = Device::embedded(&id).map_err(|error| {
+        report(&format!("failed to read {DEVICE_VARIABLE}: {error}"));
+        Code::NO_DEVICE
+    })?;
+    let memory = match env::var(MEMORY_VARIABLE) {
+        Err(_) => DEFAULT_MEMORY,
+        Ok(text) => text.parse().map_err(|_| {
+            report(&format!(
+                "failed to read {MEMORY_VARIABLE}: `{text}` is no number of bytes"
+            ));
+            Code::OPERATING_SYSTEM
+        })?,
+    };
+    let plan = match env::var_os(PLAN_VARIABLE) {
+        None => FaultPlan::default(),
+        Some(path) => {
+            let refuse = |error: &dyn std::fmt::Display| {
+                report(&format!(
+                    "failed to use {PLAN_VARIABLE} ({}): {error}",
+                    path.display()
+                ));
+                Code::OPERATING_SYSTEM
+            };
+            let text = fs::read_to_string(&path).map_err(|error| refuse(&error))?;
+            FaultPlan::from_toml(&text).map_err(|error| refuse(&error))?
+        }
+    };
+    Ok(Process {
+        driver: Mutex::new(Driver::new(device, memory)),
+        plan,
+    })
+}
+
+/// One line for a person: the API has no place for it.
+pub fn report(line: &str) {
+    eprintln!("kernelwright emulated GPU: {line}");
+}
+
+/// Serves one call: applies the fault plan, runs the body on the driver, and keeps panics on this side.
+pub fn call<F>(name: &'static str, body: F) -> u32
+where
+    F: FnOnce(&mut Driver) -> Result<(), Code>,
+{
+    match with_driver(name, body) {
+        Ok(Ok(())) => 0,
+        Ok(Err(code)) | Err(code) => code.0,
+    }
+}
+
+/// As [`call`], for functions that answer in their own way.
+pub fn with_driver<F, R>(name: &'static str, body: F) -> Result<R, Code>
+where
+    F: FnOnce(&mut Driver) -> R,
+{
+    let serve = || {
+        let process = PROCESS.get_or_init(start).as_ref().map_err(|code| *code)?;
+        let tamper = match process.plan.strike(name) {
+            None => None,
+            Some(Action::Tamper(tamper)) => Some(tamper),
+            Some(Action::Error(code)) => return Err(code),
+            Some(Action::Exit) => process::exit(0),
+            Some(Action::Abort) => process::abort(),
+            Some(Action::Hang) => loop {
+                thread::park();
+            },
+        };
+        let mut driver = process
+            .driver
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        driver.begin_call(thread::current().id(), tamper);
+        panic::catch_unwind(AssertUnwindSafe(|| body(&mut driver))).map_err(|_| {
+            // What the call left half done cannot be known: nothing of this context is to be believed any more.
+            driver.corrupt(Code::UNKNOWN);
+            Code::UNKNOWN
+        })
+    };
+    // Also for what happens before the driver is locked.
+    panic::catch_unwind(AssertUnwindSafe(serve)).unwrap_or(Err(Code::UNKNOWN))
+}

@@ -1,0 +1,533 @@
+//! Device memory, memory pools, page-locked host memory and copies between them.
+
+use ptx::HostAccessError;
+
+use crate::code::Code;
+use crate::fault::Tamper;
+use crate::handle::{ContextHandle, PoolHandle, StreamHandle};
+
+use super::Driver;
+
+/// Pitched rows start at multiples of this.
+const PITCH: u64 = 512;
+
+/// Who owns an allocation.
+#[derive(Debug)]
+pub(super) struct Ownership {
+    context: ContextHandle,
+}
+
+/// Page-locked host memory: allocated by this driver, or the caller's own, registered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HostMemory {
+    bytes: usize,
+    registered: bool,
+}
+
+/// A memory pool. Everything is served from one heap; the attributes are kept and read back.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    is_default: bool,
+    reuse: [u32; 3],
+    release_threshold: u64,
+}
+
+/// Attributes of a pool by kind of value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolAttribute {
+    /// One of the three reuse switches.
+    Reuse(usize),
+    /// Bytes to keep before giving memory back.
+    ReleaseThreshold,
+    /// Bytes reserved or used, now or at most; resetting the maxima has no effect.
+    Usage,
+}
+
+impl PoolAttribute {
+    /// The attribute of this number.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn from_number(number: u32) -> Result<Self, Code> {
+        match number {
+            1..=3 => Ok(Self::Reuse(number as usize - 1)),
+            4 => Ok(Self::ReleaseThreshold),
+            5..=8 => Ok(Self::Usage),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+}
+
+/// The memory an address belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// Page-locked host memory of this driver.
+    Host,
+    /// Device memory.
+    Device,
+}
+
+fn refused(error: &HostAccessError) -> Code {
+    match error {
+        HostAccessError::NoAllocation { .. }
+        | HostAccessError::PastEnd { .. }
+        | HostAccessError::NotABase { .. } => Code::INVALID_VALUE,
+    }
+}
+
+impl Driver {
+    /// Allocates device memory in the current context.
+    ///
+    /// # Errors
+    /// For zero bytes, or when the device is full.
+    pub fn allocate(&mut self, bytes: u64) -> Result<u64, Code> {
+        let context = self.usable()?;
+        if bytes == 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let address = self
+            .machine
+            .allocate(bytes)
+            .map_err(|_| Code::OUT_OF_MEMORY)?;
+        self.allocations.insert(address, Ownership { context });
+        Ok(address)
+    }
+
+    /// Allocates rows that start at aligned addresses; answers with the address and the distance between rows.
+    ///
+    /// # Errors
+    /// For empty rows, an unknown element size, or when the device is full.
+    pub fn allocate_pitched(
+        &mut self,
+        width: u64,
+        height: u64,
+        element: u32,
+    ) -> Result<(u64, u64), Code> {
+        if !matches!(element, 4 | 8 | 16) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let pitch = width
+            .checked_next_multiple_of(PITCH)
+            .ok_or(Code::INVALID_VALUE)?;
+        let bytes = pitch.checked_mul(height).ok_or(Code::OUT_OF_MEMORY)?;
+        Ok((self.allocate(bytes)?, pitch))
+    }
+
+    /// Frees device memory at once, waiting for the device first. Freeing null does nothing.
+    ///
+    /// # Errors
+    /// When the address starts no live allocation; a kernel's fault surfaces here.
+    pub fn free(&mut self, address: u64) -> Result<(), Code> {
+        self.synchronised()?;
+        self.release(address)
+    }
+
+    /// Allocates in stream order.
+    ///
+    /// # Errors
+    /// As [`Self::allocate`], and for an invalid stream or pool.
+    pub fn allocate_ordered(
+        &mut self,
+        bytes: u64,
+        pool: Option<PoolHandle>,
+        stream: StreamHandle,
+    ) -> Result<u64, Code> {
+        self.check_stream(stream)?;
+        if let Some(pool) = pool {
+            self.pool(pool)?;
+        }
+        self.allocate(bytes)
+    }
+
+    /// Frees in stream order.
+    ///
+    /// # Errors
+    /// When the address starts no live allocation, or the stream is invalid.
+    pub fn free_ordered(&mut self, address: u64, stream: StreamHandle) -> Result<(), Code> {
+        self.check_stream(stream)?;
+        self.release(address)
+    }
+
+    fn release(&mut self, address: u64) -> Result<(), Code> {
+        if address == 0 {
+            return Ok(());
+        }
+        if self.allocations.remove(&address).is_none() {
+            return Err(Code::INVALID_VALUE);
+        }
+        self.machine.free(address).map_err(|error| refused(&error))
+    }
+
+    pub(super) fn free_allocations_of(&mut self, context: ContextHandle) {
+        let machine = &mut self.machine;
+        self.allocations.retain(|&address, owner| {
+            let gone = owner.context == context;
+            if gone {
+                machine
+                    .free(address)
+                    .expect("an owned allocation is alive until its owner goes");
+            }
+            !gone
+        });
+    }
+
+    /// Free and total device memory in bytes. Free is what the emulation can still hold in the host's memory.
+    ///
+    /// # Errors
+    /// Without a context.
+    pub fn memory_info(&self) -> Result<(u64, u64), Code> {
+        self.usable()?;
+        let (used, capacity) = self.machine.memory_in_use();
+        Ok((capacity - used, self.device.memory.bytes))
+    }
+
+    /// Start and size of the allocation that holds an address.
+    ///
+    /// # Errors
+    /// When none does.
+    pub fn address_range(&self, address: u64) -> Result<(u64, u64), Code> {
+        self.usable()?;
+        self.machine
+            .allocation_of(address)
+            .ok_or(Code::INVALID_VALUE)
+    }
+
+    /// The kind of memory an address belongs to, and the bytes from it to the end of its range.
+    #[must_use]
+    pub fn classify(&self, address: u64) -> Option<(MemoryKind, u64, u64)> {
+        if let Some((base, bytes)) = self.machine.allocation_of(address) {
+            return Some((MemoryKind::Device, base, bytes));
+        }
+        let (base, memory) = self.host_memory.range(..=address).next_back()?;
+        (address - base < memory.bytes as u64).then_some((
+            MemoryKind::Host,
+            *base,
+            memory.bytes as u64,
+        ))
+    }
+
+    /// The context an allocation belongs to.
+    #[must_use]
+    pub fn owner_of(&self, base: u64) -> Option<ContextHandle> {
+        self.allocations.get(&base).map(|owner| owner.context)
+    }
+
+    /// Copies from the host to the device, in stream order; waits first if the call is synchronous.
+    ///
+    /// # Errors
+    /// When the range leaves its allocation; for synchronous calls also a kernel's fault.
+    pub fn upload(
+        &mut self,
+        address: u64,
+        data: &[u8],
+        stream: Option<StreamHandle>,
+    ) -> Result<(), Code> {
+        if self.enqueue(stream)? {
+            return Ok(());
+        }
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.machine
+            .write(address, data)
+            .map_err(|error| refused(&error))?;
+        self.spend_host_copy(stream, data.len());
+        if stream.is_none() {
+            self.host_waits_for(StreamHandle::LEGACY);
+        }
+        Ok(())
+    }
+
+    /// Copies from the device to the host. The caller's memory may be pageable, so the call waits for the copy and
+    /// reports a kernel's fault whether it is called asynchronous or not.
+    ///
+    /// # Errors
+    /// When the range leaves its allocation; a kernel's fault surfaces here.
+    pub fn download(
+        &mut self,
+        address: u64,
+        data: &mut [u8],
+        stream: Option<StreamHandle>,
+    ) -> Result<(), Code> {
+        self.check_stream(stream.unwrap_or(StreamHandle::LEGACY))?;
+        self.synchronised()?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.machine
+            .read(address, data)
+            .map_err(|error| refused(&error))?;
+        self.spend_host_copy(stream, data.len());
+        self.host_waits_for(stream.unwrap_or(StreamHandle::LEGACY));
+        if let Some(Tamper::CorruptBytes(count)) = self.tamper.take() {
+            for byte in data.iter_mut().take(count) {
+                *byte ^= 0x55;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies inside the device, in stream order.
+    ///
+    /// # Errors
+    /// When a range leaves its allocation.
+    pub fn copy(
+        &mut self,
+        destination: u64,
+        source: u64,
+        bytes: u64,
+        stream: Option<StreamHandle>,
+    ) -> Result<(), Code> {
+        if self.enqueue(stream)? || bytes == 0 {
+            return Ok(());
+        }
+        self.machine
+            .copy(destination, source, bytes)
+            .map_err(|error| refused(&error))?;
+        self.spend_device_pass(stream, 2 * bytes);
+        Ok(())
+    }
+
+    /// Repeats a pattern of 1, 2 or 4 bytes `count` times, in stream order.
+    ///
+    /// # Errors
+    /// When the range leaves its allocation or the address is no multiple of the pattern's size.
+    pub fn fill(
+        &mut self,
+        address: u64,
+        pattern: &[u8],
+        count: u64,
+        stream: Option<StreamHandle>,
+    ) -> Result<(), Code> {
+        if self.enqueue(stream)? || count == 0 {
+            return Ok(());
+        }
+        let size = pattern.len() as u64;
+        if !address.is_multiple_of(size) {
+            return Err(Code::INVALID_VALUE);
+        }
+        self.machine
+            .fill(address, pattern, count)
+            .map_err(|error| refused(&error))?;
+        self.spend_device_pass(stream, count.saturating_mul(size));
+        Ok(())
+    }
+
+    /// Checks a call that enqueues work; true if an earlier kernel's fault waits, so that nothing later takes effect.
+    /// No stream means a synchronous call, where the fault surfaces.
+    fn enqueue(&mut self, stream: Option<StreamHandle>) -> Result<bool, Code> {
+        match stream {
+            Some(stream) => {
+                self.check_stream(stream)?;
+                Ok(self.pending.is_some())
+            }
+            None => self.synchronised().map(|_| false),
+        }
+    }
+
+    fn spend_host_copy(&mut self, stream: Option<StreamHandle>, bytes: usize) {
+        let bandwidth = self.device.memory.host_gigabytes_per_second * 1e3;
+        let time = self.device.launch.copy_microseconds + bytes as f64 / bandwidth;
+        self.spend(stream.unwrap_or(StreamHandle::LEGACY), time);
+    }
+
+    fn spend_device_pass(&mut self, stream: Option<StreamHandle>, bytes: u64) {
+        let memory = &self.device.memory;
+        let bandwidth = memory.dram_gigabytes_per_second * memory.dram_efficiency * 1e3;
+        let time = self.device.launch.microseconds + bytes as f64 / bandwidth;
+        self.spend(stream.unwrap_or(StreamHandle::LEGACY), time);
+    }
+
+    /// Takes note of host memory that this driver allocated.
+    ///
+    /// # Errors
+    /// Without a context.
+    pub fn adopt_host_memory(&mut self, address: u64, bytes: usize) -> Result<(), Code> {
+        self.usable()?;
+        self.host_memory.insert(
+            address,
+            HostMemory {
+                bytes,
+                registered: false,
+            },
+        );
+        Ok(())
+    }
+
+    /// Gives back host memory that this driver allocated: answers with its size, for the caller to free it.
+    ///
+    /// # Errors
+    /// When the address is not the start of such memory.
+    pub fn release_host_memory(&mut self, address: u64) -> Result<usize, Code> {
+        self.usable()?;
+        match self.host_memory.get(&address) {
+            Some(memory) if !memory.registered => {
+                let bytes = memory.bytes;
+                self.host_memory.remove(&address);
+                Ok(bytes)
+            }
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+
+    /// Registers the caller's own memory as page-locked.
+    ///
+    /// # Errors
+    /// For an empty range, or one that overlaps registered memory.
+    pub fn register_host_memory(&mut self, address: u64, bytes: usize) -> Result<(), Code> {
+        self.usable()?;
+        let end = address
+            .checked_add(bytes as u64)
+            .filter(|&end| end > address && address != 0)
+            .ok_or(Code::INVALID_VALUE)?;
+        let overlaps = self
+            .host_memory
+            .range(..end)
+            .next_back()
+            .is_some_and(|(base, memory)| base + memory.bytes as u64 > address);
+        if overlaps {
+            return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        self.host_memory.insert(
+            address,
+            HostMemory {
+                bytes,
+                registered: true,
+            },
+        );
+        Ok(())
+    }
+
+    /// Undoes a registration.
+    ///
+    /// # Errors
+    /// When the address starts no registered range.
+    pub fn unregister_host_memory(&mut self, address: u64) -> Result<(), Code> {
+        self.usable()?;
+        match self.host_memory.get(&address) {
+            Some(memory) if memory.registered => {
+                self.host_memory.remove(&address);
+                Ok(())
+            }
+            _ => Err(Code::HOST_MEMORY_NOT_REGISTERED),
+        }
+    }
+
+    /// The device's default pool.
+    ///
+    /// # Errors
+    /// For a wrong device.
+    pub fn default_pool(&mut self, ordinal: i32) -> Result<PoolHandle, Code> {
+        self.check_device(ordinal)?;
+        if let Some((handle, _)) = self.pools.iter().find(|(_, pool)| pool.is_default) {
+            return Ok(*handle);
+        }
+        let handle = PoolHandle::nth(self.next_serial());
+        self.pools.insert(
+            handle,
+            Pool {
+                is_default: true,
+                reuse: [1; 3],
+                release_threshold: 0,
+            },
+        );
+        Ok(handle)
+    }
+
+    /// The device's current pool.
+    ///
+    /// # Errors
+    /// For a wrong device.
+    pub fn device_pool(&mut self, ordinal: i32) -> Result<PoolHandle, Code> {
+        let default = self.default_pool(ordinal)?;
+        Ok(self.current_pool.unwrap_or(default))
+    }
+
+    /// Sets the device's current pool.
+    ///
+    /// # Errors
+    /// For a wrong device or a stale pool.
+    pub fn set_device_pool(&mut self, ordinal: i32, pool: PoolHandle) -> Result<(), Code> {
+        self.check_device(ordinal)?;
+        self.pool(pool)?;
+        self.current_pool = Some(pool);
+        Ok(())
+    }
+
+    /// Creates a pool.
+    ///
+    /// # Errors
+    /// When the driver is not initialised.
+    pub fn create_pool(&mut self) -> Result<PoolHandle, Code> {
+        self.initialised()?;
+        let handle = PoolHandle::nth(self.next_serial());
+        self.pools.insert(
+            handle,
+            Pool {
+                reuse: [1; 3],
+                ..Pool::default()
+            },
+        );
+        Ok(handle)
+    }
+
+    /// Destroys a created pool. If it was current, the default pool becomes current.
+    ///
+    /// # Errors
+    /// When the handle is stale or the default pool's.
+    pub fn destroy_pool(&mut self, pool: PoolHandle) -> Result<(), Code> {
+        if self.pool(pool)?.is_default {
+            return Err(Code::INVALID_VALUE);
+        }
+        self.pools.remove(&pool);
+        if self.current_pool == Some(pool) {
+            self.current_pool = None;
+        }
+        Ok(())
+    }
+
+    /// Reads an attribute of a pool.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn pool_attribute(&self, pool: PoolHandle, attribute: PoolAttribute) -> Result<u64, Code> {
+        let pool = self.pool(pool)?;
+        Ok(match attribute {
+            PoolAttribute::Reuse(index) => u64::from(pool.reuse[index]),
+            PoolAttribute::ReleaseThreshold => pool.release_threshold,
+            PoolAttribute::Usage => self.machine.memory_in_use().0,
+        })
+    }
+
+    /// Sets an attribute of a pool.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn set_pool_attribute(
+        &mut self,
+        pool: PoolHandle,
+        attribute: PoolAttribute,
+        value: u64,
+    ) -> Result<(), Code> {
+        let pool = self.pools.get_mut(&pool).ok_or(Code::INVALID_VALUE)?;
+        match attribute {
+            PoolAttribute::Reuse(index) => pool.reuse[index] = u32::from(value != 0),
+            PoolAttribute::ReleaseThreshold => pool.release_threshold = value,
+            PoolAttribute::Usage => {}
+        }
+        Ok(())
+    }
+
+    /// Checks a pool handle.
+    ///
+    /// # Errors
+    /// When it is stale.
+    pub fn check_pool(&self, pool: PoolHandle) -> Result<(), Code> {
+        self.pool(pool).map(|_| ())
+    }
+
+    fn pool(&self, pool: PoolHandle) -> Result<&Pool, Code> {
+        self.initialised()?;
+        self.pools.get(&pool).ok_or(Code::INVALID_VALUE)
+    }
+}

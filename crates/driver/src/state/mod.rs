@@ -1,0 +1,209 @@
+//! The driver's state machine in safe Rust: everything the API promises, nothing of how C calls it.
+//!
+//! One [`Driver`] is one process's view of one emulated GPU. Methods correspond to API calls, take typed handles and
+//! host slices, and answer with the documented error. Work runs the moment it is enqueued; what the API promises to
+//! be asynchronous shows only in *when an error surfaces*: a kernel's fault waits for the next synchronising call and
+//! then answers every later one, as on a device whose context is corrupted.
+
+mod attributes;
+mod context;
+mod launch;
+mod memory;
+mod module;
+mod timeline;
+
+use std::collections::{BTreeMap, HashMap};
+use std::thread::{self, ThreadId};
+
+use ptx::Machine;
+use ptx::device::Device;
+
+use crate::code::Code;
+use crate::emulator::Journal;
+use crate::fault::Tamper;
+use crate::handle::{
+    ContextHandle, EventHandle, FunctionHandle, LibraryHandle, LinkHandle, ModuleHandle, PoolHandle,
+};
+
+pub use context::ContextFlags;
+pub use launch::{Dimensions, LaunchRequest, Settings};
+pub use memory::{MemoryKind, PoolAttribute};
+pub use module::{Image, ParameterSlot};
+pub use timeline::EventFlags;
+
+/// CUDA 13.0, as `cuDriverGetVersion` codes it.
+pub const DRIVER_VERSION: u32 = 13_000;
+
+/// The only device's ordinal.
+pub const ORDINAL: i32 = 0;
+
+/// One process's driver.
+#[derive(Debug)]
+pub struct Driver {
+    device: Device,
+    machine: Machine,
+    settings: Settings,
+    journal: Journal,
+    /// The thread whose call is being served.
+    thread: ThreadId,
+    initialised: bool,
+    /// A kernel's fault that no synchronising call has reported yet.
+    pending: Option<Code>,
+    /// A reported fault: the context is corrupted until the process ends.
+    sticky: Option<Code>,
+    serial: u64,
+    primary: context::Primary,
+    contexts: BTreeMap<ContextHandle, context::Context>,
+    current: HashMap<ThreadId, Vec<ContextHandle>>,
+    timeline: timeline::Timeline,
+    events: BTreeMap<EventHandle, timeline::Event>,
+    allocations: BTreeMap<u64, memory::Ownership>,
+    host_memory: BTreeMap<u64, memory::HostMemory>,
+    pools: BTreeMap<PoolHandle, memory::Pool>,
+    current_pool: Option<PoolHandle>,
+    modules: BTreeMap<ModuleHandle, module::LoadedModule>,
+    functions: BTreeMap<FunctionHandle, module::Function>,
+    libraries: BTreeMap<LibraryHandle, module::Library>,
+    links: BTreeMap<LinkHandle, module::Link>,
+    tamper: Option<Tamper>,
+}
+
+impl Driver {
+    /// A driver for this device, holding at most `memory_bytes` of it in the host's memory.
+    #[must_use]
+    pub fn new(device: Device, memory_bytes: u64) -> Self {
+        let limits = ptx::Limits {
+            memory_bytes: memory_bytes.min(device.memory.bytes),
+            ..ptx::Limits::default()
+        };
+        Self {
+            machine: Machine::new(limits),
+            settings: Settings::default(),
+            journal: Journal::default(),
+            thread: thread::current().id(),
+            initialised: false,
+            pending: None,
+            sticky: None,
+            serial: 0,
+            primary: context::Primary::default(),
+            contexts: BTreeMap::new(),
+            current: HashMap::new(),
+            timeline: timeline::Timeline::default(),
+            events: BTreeMap::new(),
+            allocations: BTreeMap::new(),
+            host_memory: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            current_pool: None,
+            modules: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            libraries: BTreeMap::new(),
+            links: BTreeMap::new(),
+            tamper: None,
+            device,
+        }
+    }
+
+    /// Says whose call comes next, and what the fault plan does to it.
+    pub fn begin_call(&mut self, thread: ThreadId, tamper: Option<Tamper>) {
+        self.thread = thread;
+        self.tamper = tamper;
+    }
+
+    /// The emulated device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    pub(crate) fn machine_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
+    pub(crate) fn settings_mut(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn journal_mut(&mut self) -> &mut Journal {
+        &mut self.journal
+    }
+
+    /// Makes the driver usable.
+    ///
+    /// # Errors
+    /// When flags are given: none is defined.
+    pub fn initialise(&mut self, flags: u32) -> Result<(), Code> {
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        self.initialised = true;
+        Ok(())
+    }
+
+    /// Checks that the driver is initialised.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn initialised(&self) -> Result<(), Code> {
+        if self.initialised {
+            Ok(())
+        } else {
+            Err(Code::NOT_INITIALIZED)
+        }
+    }
+
+    /// Checks that the ordinal names the device.
+    ///
+    /// # Errors
+    /// When the driver is not initialised or there is no such device.
+    pub fn check_device(&self, ordinal: i32) -> Result<(), Code> {
+        self.initialised()?;
+        if ordinal == ORDINAL {
+            Ok(())
+        } else {
+            Err(Code::INVALID_DEVICE)
+        }
+    }
+
+    /// The context that work of the calling thread goes to, if it can take any.
+    fn usable(&self) -> Result<ContextHandle, Code> {
+        self.initialised()?;
+        let context = self.current_context().ok_or(Code::INVALID_CONTEXT)?;
+        if !self.contexts.contains_key(&context) {
+            return Err(Code::CONTEXT_IS_DESTROYED);
+        }
+        match self.sticky {
+            Some(code) => Err(code),
+            None => Ok(context),
+        }
+    }
+
+    /// As [`Self::usable`], for calls that wait for the device: a waiting fault surfaces here.
+    fn synchronised(&mut self) -> Result<ContextHandle, Code> {
+        let context = self.usable()?;
+        match self.pending.take() {
+            Some(code) => {
+                self.sticky = Some(code);
+                Err(code)
+            }
+            None => Ok(context),
+        }
+    }
+
+    /// Records that the device's state can no longer be trusted, whatever comes.
+    pub fn corrupt(&mut self, code: Code) {
+        self.sticky.get_or_insert(code);
+    }
+
+    fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+}

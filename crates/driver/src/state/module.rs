@@ -1,0 +1,394 @@
+//! Modules, their kernels and variables, libraries, and links of a single PTX text.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_char};
+
+use ptx::{KernelId, KernelInfo, LoadError, Module};
+
+use crate::code::Code;
+use crate::handle::{ContextHandle, FunctionHandle, LibraryHandle, LinkHandle, ModuleHandle};
+use crate::image::{self, Refusal};
+
+use super::Driver;
+
+/// What a caller hands over to be loaded.
+pub type Image<'a> = image::Image<'a>;
+
+/// A module in a context, or in a library, which belongs to none.
+#[derive(Debug)]
+pub(super) struct LoadedModule {
+    context: Option<ContextHandle>,
+    machine: ptx::ModuleHandle,
+    functions: HashMap<KernelId, FunctionHandle>,
+}
+
+/// A kernel somebody asked for by name.
+#[derive(Debug)]
+pub(super) struct Function {
+    pub(super) module: ModuleHandle,
+    pub(super) kernel: KernelId,
+    /// Dynamic shared memory the function may be launched with, in bytes.
+    pub(super) max_dynamic_shared: u32,
+    /// Preferred share of shared memory, in percent; -1 leaves it to the driver.
+    pub(super) carveout: i32,
+    /// The name as C text, once somebody has asked for it.
+    name: Option<CString>,
+}
+
+/// A module that belongs to no context.
+#[derive(Debug)]
+pub(super) struct Library {
+    module: ModuleHandle,
+}
+
+/// Texts added to a link.
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    parts: Vec<String>,
+    /// The finished image: PTX text with a terminating NUL, alive until the link is destroyed.
+    image: Option<Vec<u8>>,
+}
+
+/// Where a kernel expects one of its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParameterSlot {
+    /// Byte offset in the parameter block.
+    pub offset: usize,
+    /// Its size in bytes.
+    pub bytes: usize,
+}
+
+impl Driver {
+    /// Loads an image into the current context.
+    ///
+    /// # Errors
+    /// With the documented code and a line that says why.
+    pub fn load_module(&mut self, image: Image<'_>) -> Result<ModuleHandle, Refusal> {
+        let context = self.usable()?;
+        self.place(image, Some(context))
+    }
+
+    /// Loads an image that belongs to no context.
+    ///
+    /// # Errors
+    /// With the documented code and a line that says why.
+    pub fn load_library(&mut self, image: Image<'_>) -> Result<LibraryHandle, Refusal> {
+        self.initialised()?;
+        let module = self.place(image, None)?;
+        let handle = LibraryHandle::nth(self.next_serial());
+        self.libraries.insert(handle, Library { module });
+        Ok(handle)
+    }
+
+    fn place(
+        &mut self,
+        image: Image<'_>,
+        context: Option<ContextHandle>,
+    ) -> Result<ModuleHandle, Refusal> {
+        let text = image.ptx(self.device.architecture())?;
+        let module = Module::parse(&text).map_err(|error| match &error {
+            LoadError::Syntax { .. } => Refusal::new(Code::INVALID_PTX, error.to_string()),
+            LoadError::Unsupported { .. } => {
+                Refusal::new(Code::UNSUPPORTED_PTX_VERSION, error.to_string())
+            }
+        })?;
+        let machine = self
+            .machine
+            .load(module)
+            .map_err(|error| Refusal::new(Code::OUT_OF_MEMORY, error.to_string()))?;
+        let handle = ModuleHandle::nth(self.next_serial());
+        self.modules.insert(
+            handle,
+            LoadedModule {
+                context,
+                machine,
+                functions: HashMap::new(),
+            },
+        );
+        Ok(handle)
+    }
+
+    /// Unloads a module; its functions become stale.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn unload_module(&mut self, handle: ModuleHandle) -> Result<(), Code> {
+        self.usable()?;
+        self.remove_module(handle)
+    }
+
+    fn remove_module(&mut self, handle: ModuleHandle) -> Result<(), Code> {
+        let module = self.modules.remove(&handle).ok_or(Code::INVALID_HANDLE)?;
+        for function in module.functions.values() {
+            self.functions.remove(function);
+        }
+        self.machine.unload(module.machine);
+        Ok(())
+    }
+
+    pub(super) fn unload_modules_of(&mut self, context: ContextHandle) {
+        let gone: Vec<ModuleHandle> = self
+            .modules
+            .iter()
+            .filter(|(_, module)| module.context == Some(context))
+            .map(|(handle, _)| *handle)
+            .collect();
+        for handle in gone {
+            self.remove_module(handle)
+                .expect("the handle was just listed");
+        }
+    }
+
+    /// The module's kernel of this name; the same handle every time.
+    ///
+    /// # Errors
+    /// When the module is stale or has no such kernel.
+    pub fn function(&mut self, module: ModuleHandle, name: &str) -> Result<FunctionHandle, Code> {
+        self.usable()?;
+        self.find_function(module, name)
+    }
+
+    fn find_function(&mut self, module: ModuleHandle, name: &str) -> Result<FunctionHandle, Code> {
+        let loaded = self.modules.get(&module).ok_or(Code::INVALID_HANDLE)?;
+        let code = self
+            .machine
+            .module(loaded.machine)
+            .ok_or(Code::INVALID_HANDLE)?;
+        let kernel = code.kernel(name).ok_or(Code::NOT_FOUND)?;
+        if let Some(known) = loaded.functions.get(&kernel) {
+            return Ok(*known);
+        }
+        let static_shared = code.info(kernel).ok_or(Code::NOT_FOUND)?.static_shared;
+        let max_dynamic_shared = self
+            .device
+            .limits
+            .shared_per_block
+            .saturating_sub(static_shared);
+        let handle = FunctionHandle::nth(self.next_serial());
+        self.functions.insert(
+            handle,
+            Function {
+                module,
+                kernel,
+                max_dynamic_shared,
+                carveout: -1,
+                name: None,
+            },
+        );
+        if let Some(loaded) = self.modules.get_mut(&module) {
+            loaded.functions.insert(kernel, handle);
+        }
+        Ok(handle)
+    }
+
+    /// The module's kernels, in the order of the text.
+    ///
+    /// # Errors
+    /// When the module is stale.
+    pub fn functions_of(&mut self, module: ModuleHandle) -> Result<Vec<FunctionHandle>, Code> {
+        self.usable()?;
+        let loaded = self.modules.get(&module).ok_or(Code::INVALID_HANDLE)?;
+        let names: Vec<String> = self
+            .machine
+            .module(loaded.machine)
+            .ok_or(Code::INVALID_HANDLE)?
+            .kernels()
+            .iter()
+            .map(|kernel| kernel.name.clone())
+            .collect();
+        names
+            .iter()
+            .map(|name| self.find_function(module, name))
+            .collect()
+    }
+
+    /// Address and size of a module's variable.
+    ///
+    /// # Errors
+    /// When the module is stale or has no such variable.
+    pub fn variable(&self, module: ModuleHandle, name: &str) -> Result<(u64, u64), Code> {
+        self.usable()?;
+        let loaded = self.modules.get(&module).ok_or(Code::INVALID_HANDLE)?;
+        self.machine
+            .variable(loaded.machine, name)
+            .ok_or(Code::NOT_FOUND)
+    }
+
+    /// The module inside a library.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn library_module(&self, library: LibraryHandle) -> Result<ModuleHandle, Code> {
+        self.initialised()?;
+        self.libraries
+            .get(&library)
+            .map(|library| library.module)
+            .ok_or(Code::INVALID_HANDLE)
+    }
+
+    /// The library's kernel of this name. Kernels of libraries are functions here.
+    ///
+    /// # Errors
+    /// When the library is stale or has no such kernel.
+    pub fn library_kernel(
+        &mut self,
+        library: LibraryHandle,
+        name: &str,
+    ) -> Result<FunctionHandle, Code> {
+        let module = self.library_module(library)?;
+        self.find_function(module, name)
+    }
+
+    /// Unloads a library.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn unload_library(&mut self, library: LibraryHandle) -> Result<(), Code> {
+        let module = self.library_module(library)?;
+        self.libraries.remove(&library);
+        self.remove_module(module)
+    }
+
+    /// The module a function belongs to.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn module_of(&self, function: FunctionHandle) -> Result<ModuleHandle, Code> {
+        self.known_function(function)
+            .map(|function| function.module)
+    }
+
+    /// Where the function expects its parameters, in order.
+    ///
+    /// # Errors
+    /// When the handle is stale or of another context.
+    pub fn parameters(&self, function: FunctionHandle) -> Result<Vec<ParameterSlot>, Code> {
+        self.usable()?;
+        let info = self.kernel_info(self.known_function(function)?)?;
+        Ok(info
+            .params
+            .iter()
+            .map(|param| ParameterSlot {
+                offset: param.offset as usize,
+                bytes: param.bytes as usize,
+            })
+            .collect())
+    }
+
+    /// Size of the function's parameter block in bytes.
+    ///
+    /// # Errors
+    /// When the handle is stale or of another context.
+    pub fn parameter_bytes(&self, function: FunctionHandle) -> Result<usize, Code> {
+        let info = self.kernel_info(self.known_function(function)?)?;
+        Ok(info.param_bytes as usize)
+    }
+
+    /// The function's name as C text that lives as long as the function.
+    ///
+    /// # Errors
+    /// When the handle is stale or of another context.
+    pub fn function_name_text(&mut self, handle: FunctionHandle) -> Result<*const c_char, Code> {
+        let name = self.function_name(handle)?;
+        let text = CString::new(name).map_err(|_| Code::INVALID_VALUE)?;
+        let function = self.known_function_mut(handle)?;
+        Ok(function.name.get_or_insert(text).as_ptr())
+    }
+
+    /// The function's name as written in the module.
+    ///
+    /// # Errors
+    /// When the handle is stale or of another context.
+    pub fn function_name(&self, function: FunctionHandle) -> Result<String, Code> {
+        let info = self.kernel_info(self.known_function(function)?)?;
+        Ok(info.name.clone())
+    }
+
+    /// Checks a function handle against the current context.
+    pub(super) fn known_function(&self, handle: FunctionHandle) -> Result<&Function, Code> {
+        self.initialised()?;
+        let function = self.functions.get(&handle).ok_or(Code::INVALID_HANDLE)?;
+        let owner = self.modules.get(&function.module).and_then(|m| m.context);
+        if owner.is_some() && owner != self.current_context() {
+            return Err(Code::INVALID_HANDLE);
+        }
+        Ok(function)
+    }
+
+    pub(super) fn known_function_mut(
+        &mut self,
+        handle: FunctionHandle,
+    ) -> Result<&mut Function, Code> {
+        self.known_function(handle)?;
+        self.functions.get_mut(&handle).ok_or(Code::INVALID_HANDLE)
+    }
+
+    pub(super) fn machine_module(&self, function: &Function) -> Result<ptx::ModuleHandle, Code> {
+        self.modules
+            .get(&function.module)
+            .map(|module| module.machine)
+            .ok_or(Code::INVALID_HANDLE)
+    }
+
+    pub(super) fn kernel_info(&self, function: &Function) -> Result<&KernelInfo, Code> {
+        let handle = self.machine_module(function)?;
+        self.machine
+            .module(handle)
+            .and_then(|module| module.info(function.kernel))
+            .ok_or(Code::INVALID_HANDLE)
+    }
+
+    /// Starts a link.
+    ///
+    /// # Errors
+    /// Without a context.
+    pub fn create_link(&mut self) -> Result<LinkHandle, Code> {
+        self.usable()?;
+        let handle = LinkHandle::nth(self.next_serial());
+        self.links.insert(handle, Link::default());
+        Ok(handle)
+    }
+
+    /// Adds an image to a link.
+    ///
+    /// # Errors
+    /// When the link is stale or finished, or the image holds no PTX.
+    pub fn add_to_link(&mut self, link: LinkHandle, image: Image<'_>) -> Result<(), Refusal> {
+        let text = image.ptx(self.device.architecture())?.into_owned();
+        let link = self
+            .links
+            .get_mut(&link)
+            .filter(|link| link.image.is_none())
+            .ok_or(Code::INVALID_HANDLE)?;
+        link.parts.push(text);
+        Ok(())
+    }
+
+    /// Finishes a link: the image of its only text. The bytes live until the link is destroyed.
+    ///
+    /// # Errors
+    /// When the link is stale or empty; linking several texts is not supported.
+    pub fn complete_link(&mut self, link: LinkHandle) -> Result<&[u8], Code> {
+        let link = self.links.get_mut(&link).ok_or(Code::INVALID_HANDLE)?;
+        match link.parts.as_slice() {
+            [] => Err(Code::INVALID_VALUE),
+            [text] => {
+                let mut bytes = text.clone().into_bytes();
+                bytes.push(0);
+                Ok(link.image.insert(bytes))
+            }
+            _ => Err(Code::NOT_SUPPORTED),
+        }
+    }
+
+    /// Destroys a link and its image.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn destroy_link(&mut self, link: LinkHandle) -> Result<(), Code> {
+        match self.links.remove(&link) {
+            Some(_) => Ok(()),
+            None => Err(Code::INVALID_HANDLE),
+        }
+    }
+}

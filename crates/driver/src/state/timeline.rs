@@ -1,0 +1,325 @@
+//! Streams, events and the modelled clock they share.
+//!
+//! Time here is modelled microseconds since the driver's start. Every stream has a clock that enqueued work moves
+//! forward; an event copies a clock. The host's clock moves when it waits, so that work enqueued after a wait starts
+//! after it. Nothing here looks at real time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::thread::ThreadId;
+
+use crate::code::Code;
+use crate::fault::Tamper;
+use crate::handle::{ContextHandle, EventHandle, StreamHandle};
+
+use super::Driver;
+
+/// The flag of a stream that does not wait for the legacy default stream.
+const STREAM_NON_BLOCKING: u32 = 1;
+/// Highest priority (lowest number) and lowest.
+const PRIORITIES: (i32, i32) = (-5, 0);
+
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    streams: BTreeMap<StreamHandle, Stream>,
+    legacy: f64,
+    per_thread: HashMap<ThreadId, f64>,
+    host: f64,
+}
+
+#[derive(Debug)]
+struct Stream {
+    context: ContextHandle,
+    flags: u32,
+    priority: i32,
+    clock: f64,
+}
+
+/// Flags of an event as the API numbers them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventFlags(u32);
+
+impl EventFlags {
+    const BLOCKING_SYNC: u32 = 1;
+    const DISABLE_TIMING: u32 = 2;
+
+    /// Checks the flags of a call.
+    ///
+    /// # Errors
+    /// For an unknown flag; and for events shared between processes, which this driver does not have.
+    pub fn from_bits(bits: u32) -> Result<Self, Code> {
+        match bits {
+            bits if bits & !(Self::BLOCKING_SYNC | Self::DISABLE_TIMING) == 0 => Ok(Self(bits)),
+            4..8 => Err(Code::NOT_SUPPORTED),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+
+    fn timed(self) -> bool {
+        self.0 & Self::DISABLE_TIMING == 0
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) context: ContextHandle,
+    flags: EventFlags,
+    /// Modelled time of the last record.
+    recorded: Option<f64>,
+}
+
+impl Timeline {
+    pub(super) fn context_of(&self, stream: StreamHandle) -> Option<ContextHandle> {
+        self.streams.get(&stream).map(|stream| stream.context)
+    }
+
+    pub(super) fn drop_streams_of(&mut self, context: ContextHandle) {
+        self.streams.retain(|_, stream| stream.context != context);
+    }
+
+    /// When work enqueued now on this stream starts.
+    fn start(&self, thread: ThreadId, stream: StreamHandle) -> f64 {
+        let own = match stream {
+            StreamHandle::LEGACY | StreamHandle::LEGACY_NAMED => self
+                .streams
+                .values()
+                .filter(|stream| stream.flags & STREAM_NON_BLOCKING == 0)
+                .map(|stream| stream.clock)
+                .chain(self.per_thread.values().copied())
+                .fold(self.legacy, f64::max),
+            StreamHandle::PER_THREAD => self
+                .per_thread
+                .get(&thread)
+                .copied()
+                .unwrap_or_default()
+                .max(self.legacy),
+            _ => self.streams.get(&stream).map_or(0.0, |stream| {
+                if stream.flags & STREAM_NON_BLOCKING == 0 {
+                    stream.clock.max(self.legacy)
+                } else {
+                    stream.clock
+                }
+            }),
+        };
+        own.max(self.host)
+    }
+
+    fn clock(&mut self, thread: ThreadId, stream: StreamHandle) -> &mut f64 {
+        match stream {
+            StreamHandle::PER_THREAD => self.per_thread.entry(thread).or_default(),
+            _ => match self.streams.get_mut(&stream) {
+                Some(stream) => &mut stream.clock,
+                None => &mut self.legacy,
+            },
+        }
+    }
+
+    fn host_waits_until(&mut self, moment: f64) {
+        self.host = self.host.max(moment);
+    }
+
+    pub(super) fn host_waits_for_all(&mut self) {
+        let latest = self
+            .streams
+            .values()
+            .map(|stream| stream.clock)
+            .chain(self.per_thread.values().copied())
+            .fold(self.legacy, f64::max);
+        self.host_waits_until(latest);
+    }
+}
+
+impl Driver {
+    /// Moves a stream's clock forward by the modelled duration of work enqueued on it.
+    pub(super) fn spend(&mut self, stream: StreamHandle, microseconds: f64) {
+        let end = self.timeline.start(self.thread, stream) + microseconds;
+        *self.timeline.clock(self.thread, stream) = end;
+    }
+
+    /// Creates a stream.
+    ///
+    /// # Errors
+    /// Without a context, or for unknown flags.
+    pub fn create_stream(&mut self, flags: u32, priority: i32) -> Result<StreamHandle, Code> {
+        let context = self.usable()?;
+        if flags & !STREAM_NON_BLOCKING != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let handle = StreamHandle::nth(self.next_serial());
+        self.timeline.streams.insert(
+            handle,
+            Stream {
+                context,
+                flags,
+                priority: priority.clamp(PRIORITIES.0, PRIORITIES.1),
+                clock: 0.0,
+            },
+        );
+        Ok(handle)
+    }
+
+    /// Destroys a stream.
+    ///
+    /// # Errors
+    /// When the handle is stale, or names a default stream.
+    pub fn destroy_stream(&mut self, stream: StreamHandle) -> Result<(), Code> {
+        self.usable()?;
+        match self.timeline.streams.remove(&stream) {
+            Some(_) => Ok(()),
+            None => Err(Code::INVALID_HANDLE),
+        }
+    }
+
+    /// Checks a stream handle of a call.
+    ///
+    /// # Errors
+    /// When it is stale or of another context.
+    pub fn check_stream(&self, stream: StreamHandle) -> Result<ContextHandle, Code> {
+        let context = self.usable()?;
+        self.known_stream(context, stream)?;
+        Ok(context)
+    }
+
+    /// Flags and priority of a stream.
+    ///
+    /// # Errors
+    /// When the handle is stale or of another context.
+    pub fn stream_properties(&self, stream: StreamHandle) -> Result<(u32, i32), Code> {
+        self.check_stream(stream)?;
+        Ok(self
+            .timeline
+            .streams
+            .get(&stream)
+            .map_or((0, 0), |stream| (stream.flags, stream.priority)))
+    }
+
+    /// Lowest and highest priority a stream can have.
+    ///
+    /// # Errors
+    /// Without a context.
+    pub fn stream_priorities(&self) -> Result<(i32, i32), Code> {
+        self.usable()?;
+        Ok((PRIORITIES.1, PRIORITIES.0))
+    }
+
+    /// Waits for a stream's work.
+    ///
+    /// # Errors
+    /// When the handle is invalid; a kernel's fault surfaces here.
+    pub fn synchronise_stream(&mut self, stream: StreamHandle) -> Result<(), Code> {
+        self.check_stream(stream)?;
+        self.synchronised()?;
+        self.host_waits_for(stream);
+        Ok(())
+    }
+
+    /// Moves the host's clock to the end of a stream's work.
+    pub(super) fn host_waits_for(&mut self, stream: StreamHandle) {
+        let end = self.timeline.start(self.thread, stream);
+        self.timeline.host_waits_until(end);
+    }
+
+    /// Makes later work of a stream wait for an event.
+    ///
+    /// # Errors
+    /// When a handle is invalid or a flag is set.
+    pub fn wait_for_event(
+        &mut self,
+        stream: StreamHandle,
+        event: EventHandle,
+        flags: u32,
+    ) -> Result<(), Code> {
+        self.check_stream(stream)?;
+        if flags > 1 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let recorded = self.event(event)?.recorded;
+        if let Some(moment) = recorded {
+            let clock = self.timeline.clock(self.thread, stream);
+            *clock = clock.max(moment);
+        }
+        Ok(())
+    }
+
+    /// Creates an event.
+    ///
+    /// # Errors
+    /// Without a context.
+    pub fn create_event(&mut self, flags: EventFlags) -> Result<EventHandle, Code> {
+        let context = self.usable()?;
+        let handle = EventHandle::nth(self.next_serial());
+        self.events.insert(
+            handle,
+            Event {
+                context,
+                flags,
+                recorded: None,
+            },
+        );
+        Ok(handle)
+    }
+
+    /// Destroys an event.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn destroy_event(&mut self, event: EventHandle) -> Result<(), Code> {
+        self.usable()?;
+        match self.events.remove(&event) {
+            Some(_) => Ok(()),
+            None => Err(Code::INVALID_HANDLE),
+        }
+    }
+
+    /// Records the stream's modelled time.
+    ///
+    /// # Errors
+    /// When a handle is stale, or event and stream are of different contexts.
+    pub fn record_event(&mut self, event: EventHandle, stream: StreamHandle) -> Result<(), Code> {
+        let context = self.check_stream(stream)?;
+        if self.event(event)?.context != context {
+            return Err(Code::INVALID_HANDLE);
+        }
+        let moment = self.timeline.start(self.thread, stream);
+        if let Some(event) = self.events.get_mut(&event) {
+            event.recorded = Some(moment);
+        }
+        Ok(())
+    }
+
+    /// Waits for an event; one that was never recorded has nothing to wait for.
+    ///
+    /// # Errors
+    /// When the handle is stale; a kernel's fault surfaces here.
+    pub fn synchronise_event(&mut self, event: EventHandle) -> Result<(), Code> {
+        self.usable()?;
+        let recorded = self.event(event)?.recorded;
+        self.synchronised()?;
+        self.timeline.host_waits_until(recorded.unwrap_or_default());
+        Ok(())
+    }
+
+    /// Modelled milliseconds between two recorded events.
+    ///
+    /// # Errors
+    /// When a handle is stale, an event was never recorded, or does not keep time.
+    pub fn elapsed(&mut self, start: EventHandle, end: EventHandle) -> Result<f32, Code> {
+        self.usable()?;
+        let moment = |event: &Event| {
+            event
+                .recorded
+                .filter(|_| event.flags.timed())
+                .ok_or(Code::INVALID_HANDLE)
+        };
+        let start = moment(self.event(start)?)?;
+        let end = moment(self.event(end)?)?;
+        self.synchronised()?;
+        match self.tamper.take() {
+            Some(Tamper::ElapsedMilliseconds(lie)) => Ok(lie),
+            _ => Ok(((end - start) * 1e-3) as f32),
+        }
+    }
+
+    fn event(&self, handle: EventHandle) -> Result<&Event, Code> {
+        self.events.get(&handle).ok_or(Code::INVALID_HANDLE)
+    }
+}

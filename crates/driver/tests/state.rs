@@ -1,0 +1,540 @@
+//! The driver's state machine, called directly: what each call answers, and in which order things may happen.
+
+use kernelwright_driver::code::Code;
+use kernelwright_driver::emulator;
+use kernelwright_driver::handle::{
+    ContextHandle, EventHandle, FunctionHandle, ModuleHandle, PoolHandle, StreamHandle,
+};
+use kernelwright_driver::image::Image;
+use kernelwright_driver::state::{ContextFlags, Dimensions, Driver, EventFlags, LaunchRequest};
+use ptx::device::Device;
+
+const PTX: &str = include_str!("ptx/basics.ptx");
+const MEMORY: u64 = 64 << 20;
+
+fn fresh() -> Driver {
+    Driver::new(Device::embedded("l4").expect("embedded"), MEMORY)
+}
+
+/// A driver with a current context.
+fn ready() -> Driver {
+    let mut driver = fresh();
+    driver.initialise(0).expect("initialises");
+    let context = driver.primary_retain(0).expect("retains");
+    driver
+        .set_current_context(Some(context))
+        .expect("makes current");
+    driver
+}
+
+fn load(driver: &mut Driver) -> ModuleHandle {
+    driver
+        .load_module(Image::Ptx(PTX.as_bytes()))
+        .expect("the module loads")
+}
+
+fn function(driver: &mut Driver, name: &str) -> FunctionHandle {
+    let module = load(driver);
+    driver.function(module, name).expect("the kernel is there")
+}
+
+fn launch_of(function: FunctionHandle, parameters: &[u8]) -> LaunchRequest<'_> {
+    LaunchRequest {
+        function,
+        dimensions: Dimensions {
+            grid: [1, 1, 1],
+            block: [32, 1, 1],
+        },
+        dynamic_shared: 0,
+        stream: StreamHandle::LEGACY,
+        parameters,
+        cooperative: false,
+    }
+}
+
+fn ask(driver: &mut Driver, request: &str) -> String {
+    let answer = emulator::answer(driver, request.as_bytes());
+    assert!(answer.accepted, "{request}: {}", answer.json);
+    emulator::delivered(driver, &answer);
+    answer.json
+}
+
+/// Runs a kernel that takes one pointer, on a buffer of 32 words; answers with what the next synchronisation says.
+fn run_on_buffer(driver: &mut Driver, name: &str) -> Result<(), Code> {
+    let function = function(driver, name);
+    let buffer = driver.allocate(128)?;
+    driver.fill(buffer, &[0], 128, None)?;
+    driver.launch(&launch_of(function, &buffer.to_le_bytes()))?;
+    driver.synchronise_context()
+}
+
+#[test]
+fn nothing_works_before_initialisation_or_without_a_context() {
+    let mut driver = fresh();
+    assert_eq!(driver.check_device(0), Err(Code::NOT_INITIALIZED));
+    assert_eq!(driver.allocate(4), Err(Code::NOT_INITIALIZED));
+    assert_eq!(driver.initialise(1), Err(Code::INVALID_VALUE));
+    driver.initialise(0).expect("initialises");
+    assert_eq!(driver.check_device(1), Err(Code::INVALID_DEVICE));
+    assert_eq!(driver.allocate(4), Err(Code::INVALID_CONTEXT));
+    assert_eq!(
+        driver.set_current_context(Some(ContextHandle(77))),
+        Err(Code::INVALID_CONTEXT)
+    );
+}
+
+#[test]
+fn the_primary_context_lives_while_somebody_retains_it() {
+    let mut driver = ready();
+    let again = driver.primary_retain(0).expect("retains");
+    assert_eq!(driver.current_context(), Some(again));
+    let buffer = driver.allocate(16).expect("allocates");
+    driver.primary_release(0).expect("one left");
+    assert!(driver.address_range(buffer).is_ok());
+    driver.primary_release(0).expect("none left");
+    assert_eq!(driver.allocate(4), Err(Code::CONTEXT_IS_DESTROYED));
+    assert_eq!(driver.primary_release(0), Err(Code::INVALID_CONTEXT));
+    let context = driver.primary_retain(0).expect("a new life");
+    driver
+        .set_current_context(Some(context))
+        .expect("makes current");
+    assert_eq!(driver.address_range(buffer), Err(Code::INVALID_VALUE));
+}
+
+#[test]
+fn handles_of_one_context_are_invalid_in_another() {
+    let mut driver = ready();
+    let stream = driver.create_stream(0, 0).expect("a stream");
+    let event = driver
+        .create_event(EventFlags::from_bits(0).expect("flags"))
+        .expect("an event");
+    let function = function(&mut driver, "trapped");
+    let other = driver
+        .create_context(0, ContextFlags::default())
+        .expect("another context");
+    assert_eq!(driver.check_stream(stream), Err(Code::INVALID_HANDLE));
+    assert_eq!(
+        driver.record_event(event, StreamHandle::LEGACY),
+        Err(Code::INVALID_HANDLE)
+    );
+    assert_eq!(
+        driver.launch(&launch_of(function, &[])),
+        Err(Code::INVALID_HANDLE)
+    );
+    driver.destroy_context(other).expect("destroys");
+    assert_eq!(driver.check_stream(stream).map(|_| ()), Ok(()));
+}
+
+#[test]
+fn memory_calls_refuse_what_is_not_theirs() {
+    let mut driver = ready();
+    assert_eq!(driver.allocate(0), Err(Code::INVALID_VALUE));
+    assert_eq!(driver.allocate(MEMORY + 1), Err(Code::OUT_OF_MEMORY));
+    let buffer = driver.allocate(64).expect("allocates");
+    let mut bytes = [0; 65];
+    let cases = [
+        driver.upload(buffer, &bytes, None),
+        driver.upload(buffer + 1, &bytes[..64], None),
+        driver.upload(8, &bytes[..1], None),
+        driver.download(buffer, &mut bytes, None),
+        driver.copy(buffer, buffer + 32, 33, None),
+        driver.fill(buffer, &[1, 2], 33, None),
+        driver.fill(buffer + 1, &[1, 2], 1, None),
+        driver.free(buffer + 1),
+    ];
+    assert!(
+        cases.iter().all(|case| *case == Err(Code::INVALID_VALUE)),
+        "{cases:?}"
+    );
+    driver.free(buffer).expect("frees");
+    assert_eq!(driver.free(buffer), Err(Code::INVALID_VALUE), "freed twice");
+    assert_eq!(driver.free(0), Ok(()), "null is nothing");
+    assert_eq!(driver.memory_info().map(|(free, _)| free), Ok(MEMORY));
+}
+
+#[test]
+fn copies_and_fills_move_the_bytes() {
+    let mut driver = ready();
+    let buffer = driver.allocate(16).expect("allocates");
+    driver.fill(buffer, &[0xab, 0xcd], 8, None).expect("fills");
+    driver
+        .upload(buffer + 4, &[1, 2, 3], None)
+        .expect("uploads");
+    driver
+        .copy(buffer + 8, buffer + 3, 5, None)
+        .expect("copies");
+    let mut bytes = [0; 16];
+    driver
+        .download(buffer, &mut bytes, None)
+        .expect("downloads");
+    assert_eq!(
+        bytes,
+        [
+            0xab, 0xcd, 0xab, 0xcd, 1, 2, 3, 0xcd, 0xcd, 1, 2, 3, 0xcd, 0xcd, 0xab, 0xcd
+        ]
+    );
+}
+
+#[test]
+fn stale_handles_are_recognised() {
+    let mut driver = ready();
+    let stream = driver.create_stream(1, 0).expect("a stream");
+    driver.destroy_stream(stream).expect("destroys");
+    assert_eq!(driver.destroy_stream(stream), Err(Code::INVALID_HANDLE));
+    assert_eq!(driver.synchronise_stream(stream), Err(Code::INVALID_HANDLE));
+    assert_eq!(
+        driver.destroy_stream(StreamHandle::LEGACY),
+        Err(Code::INVALID_HANDLE)
+    );
+    let module = load(&mut driver);
+    let function = driver.function(module, "axpy").expect("the kernel");
+    assert_eq!(
+        driver.function(module, "axpy"),
+        Ok(function),
+        "the same handle again"
+    );
+    assert_eq!(driver.function(module, "nobody"), Err(Code::NOT_FOUND));
+    driver.unload_module(module).expect("unloads");
+    assert_eq!(driver.function(module, "axpy"), Err(Code::INVALID_HANDLE));
+    assert_eq!(driver.parameters(function), Err(Code::INVALID_HANDLE));
+    // A handle of another kind is no handle.
+    assert_eq!(
+        driver.destroy_event(EventHandle(stream.0)),
+        Err(Code::INVALID_HANDLE)
+    );
+    assert_eq!(driver.check_pool(PoolHandle(1)), Err(Code::INVALID_VALUE));
+}
+
+#[test]
+fn images_without_ptx_for_this_device_are_refused_with_a_reason() {
+    let mut driver = ready();
+    let refusal = driver.load_module(Image::MachineCode).expect_err("no PTX");
+    assert_eq!(refusal.code, Code::NO_BINARY_FOR_GPU);
+    let refusal = driver
+        .load_module(Image::Ptx(b"this is no PTX at all"))
+        .expect_err("no PTX");
+    assert_eq!(refusal.code, Code::INVALID_PTX);
+    assert!(refusal.message.contains("1:"), "{}", refusal.message);
+}
+
+#[test]
+fn variables_have_addresses_and_their_initial_value() {
+    let mut driver = ready();
+    let module = load(&mut driver);
+    let (address, bytes) = driver.variable(module, "counter").expect("the variable");
+    assert_eq!(bytes, 4);
+    let mut value = [0; 4];
+    driver
+        .download(address, &mut value, None)
+        .expect("downloads");
+    assert_eq!(u32::from_le_bytes(value), 7);
+    assert_eq!(driver.variable(module, "nothing"), Err(Code::NOT_FOUND));
+}
+
+#[test]
+fn a_kernel_computes_and_is_written_down() {
+    let mut driver = ready();
+    let function = function(&mut driver, "axpy");
+    let floats = |values: &[f32]| {
+        values
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect::<Vec<_>>()
+    };
+    let x = driver.allocate(400).expect("x");
+    let y = driver.allocate(400).expect("y");
+    let input: Vec<f32> = (0..100).map(|i| i as f32).collect();
+    driver.upload(x, &floats(&input), None).expect("uploads");
+    driver
+        .upload(y, &floats(&[1.0; 100]), None)
+        .expect("uploads");
+    let mut parameters = Vec::new();
+    parameters.extend(x.to_le_bytes());
+    parameters.extend(y.to_le_bytes());
+    parameters.extend(2.0_f32.to_le_bytes());
+    parameters.extend(100_u32.to_le_bytes());
+    let mut request = launch_of(function, &parameters);
+    request.dimensions.grid = [4, 1, 1];
+    driver.launch(&request).expect("launches");
+    let mut output = vec![0; 400];
+    driver.download(y, &mut output, None).expect("downloads");
+    let expected: Vec<f32> = input.iter().map(|v| 2.0 * v + 1.0).collect();
+    assert_eq!(output, floats(&expected));
+
+    let taken = ask(&mut driver, r#"{"do":"take"}"#);
+    for part in [
+        r#""kernel":"axpy""#,
+        r#""grid":[4,1,1]"#,
+        r#""outcome":{"kind":"completed"}"#,
+        r#""findings":[]"#,
+        r#""label":"uncalibrated""#,
+    ] {
+        assert!(taken.contains(part), "{part} is not in {taken}");
+    }
+    assert_eq!(
+        ask(&mut driver, r#"{"do":"take"}"#),
+        r#"{"launches":[],"dropped":0}"#
+    );
+}
+
+#[test]
+fn each_fault_surfaces_at_the_next_synchronisation_and_stays() {
+    let cases = [
+        ("astray", Code::ILLEGAL_ADDRESS, "illegal_address"),
+        ("crooked", Code::MISALIGNED_ADDRESS, "misaligned_address"),
+    ];
+    for (kernel, code, kind) in cases {
+        let mut driver = ready();
+        assert_eq!(run_on_buffer(&mut driver, kernel), Err(code), "{kernel}");
+        assert_eq!(
+            driver.allocate(4),
+            Err(code),
+            "{kernel} corrupts the context"
+        );
+        assert_eq!(driver.synchronise_context(), Err(code));
+        let taken = ask(&mut driver, r#"{"do":"take"}"#);
+        assert!(
+            taken.contains(&format!(r#""outcome":{{"kind":"{kind}"}}"#)),
+            "{taken}"
+        );
+    }
+}
+
+#[test]
+fn a_trap_and_an_endless_loop_end_as_documented() {
+    for (kernel, code) in [
+        ("trapped", Code::ILLEGAL_INSTRUCTION),
+        ("endless", Code::LAUNCH_TIMEOUT),
+    ] {
+        let mut driver = ready();
+        ask(&mut driver, r#"{"do":"configure","budget":100000}"#);
+        let function = function(&mut driver, kernel);
+        driver
+            .launch(&launch_of(function, &[]))
+            .expect("the launch itself succeeds");
+        let stream = driver
+            .create_stream(0, 0)
+            .expect("asynchronous calls still work");
+        assert_eq!(driver.synchronise_stream(stream), Err(code), "{kernel}");
+        assert_eq!(driver.check_context(), Err(code), "{kernel}");
+    }
+}
+
+#[test]
+fn work_after_a_fault_takes_no_effect() {
+    let mut driver = ready();
+    let buffer = driver.allocate(4).expect("allocates");
+    driver.fill(buffer, &[0], 4, None).expect("fills");
+    let function = function(&mut driver, "astray");
+    driver
+        .launch(&launch_of(function, &buffer.to_le_bytes()))
+        .expect("launches");
+    driver
+        .fill(buffer, &[9], 4, Some(StreamHandle::LEGACY))
+        .expect("enqueues");
+    let mut bytes = [5; 4];
+    assert_eq!(
+        driver.download(buffer, &mut bytes, Some(StreamHandle::LEGACY)),
+        Err(Code::ILLEGAL_ADDRESS)
+    );
+    assert_eq!(bytes, [5; 4]);
+}
+
+#[test]
+fn an_unknown_instruction_names_itself_and_blames_nobody() {
+    let mut driver = ready();
+    assert_eq!(
+        run_on_buffer(&mut driver, "outlandish"),
+        Err(Code::NOT_SUPPORTED)
+    );
+    assert_eq!(driver.synchronise_context(), Ok(()), "the context is sound");
+    let taken = ask(&mut driver, r#"{"do":"take"}"#);
+    let line = 1 + PTX
+        .lines()
+        .position(|line| line.contains("conjure.b32"))
+        .expect("the line");
+    assert!(
+        taken.contains(r#""kind":"unsupported","opcode":"conjure.b32""#),
+        "{taken}"
+    );
+    assert!(taken.contains(&format!(r#""ptx_line":{line}"#)), "{taken}");
+}
+
+#[test]
+fn launches_that_do_not_fit_are_refused() {
+    let mut driver = ready();
+    let function = function(&mut driver, "through_shared");
+    let buffer = driver.allocate(4096).expect("allocates");
+    driver.fill(buffer, &[0], 4096, None).expect("fills");
+    let parameters = buffer.to_le_bytes();
+    let with = |grid, block, dynamic_shared| LaunchRequest {
+        dimensions: Dimensions { grid, block },
+        dynamic_shared,
+        ..launch_of(function, &parameters)
+    };
+    let cases = [
+        ([0, 1, 1], [32, 1, 1], 0),
+        ([1, 1, 1], [0, 1, 1], 0),
+        ([1, 65_536, 1], [1, 1, 1], 0),
+        ([1, 1, 1], [2048, 1, 1], 0),
+        ([1, 1, 1], [64, 64, 1], 0),
+        ([1, 1, 1], [1, 1, 65], 0),
+        ([1, 1, 1], [32, 1, 1], 48 * 1024 + 1),
+    ];
+    for (grid, block, shared) in cases {
+        assert_eq!(
+            driver.launch(&with(grid, block, shared)),
+            Err(Code::INVALID_VALUE),
+            "{grid:?} {block:?} {shared}"
+        );
+    }
+    assert_eq!(
+        driver.launch(&LaunchRequest {
+            parameters: &[],
+            ..with([1, 1, 1], [32, 1, 1], 128)
+        }),
+        Err(Code::INVALID_VALUE),
+        "without parameters"
+    );
+    let mut crowd = with([10_000, 1, 1], [1024, 1, 1], 4096);
+    crowd.cooperative = true;
+    assert_eq!(
+        driver.launch(&crowd),
+        Err(Code::COOPERATIVE_LAUNCH_TOO_LARGE)
+    );
+
+    // After opting in, more shared memory is allowed, up to the device's limit.
+    let optin = 99 * 1024;
+    assert_eq!(
+        driver.set_function_attribute(function, 8, optin + 1),
+        Err(Code::INVALID_VALUE)
+    );
+    driver
+        .set_function_attribute(function, 8, optin)
+        .expect("opts in");
+    assert_eq!(driver.function_attribute(8, function), Ok(optin));
+    driver
+        .launch(&with([1, 1, 1], [32, 1, 1], optin as u32))
+        .expect("launches");
+    driver.synchronise_context().expect("runs");
+}
+
+#[test]
+fn registers_from_the_compiler_decide_what_fits() {
+    let mut driver = ready();
+    ask(
+        &mut driver,
+        r#"{"do":"configure","registers":{"through_shared":128}}"#,
+    );
+    let function = function(&mut driver, "through_shared");
+    assert_eq!(driver.function_attribute(4, function), Ok(128));
+    let blocks = |threads| {
+        driver
+            .occupancy(function, threads, 0)
+            .map(|o| o.blocks_per_multiprocessor)
+    };
+    assert_eq!(blocks(128), Ok(4));
+    assert_eq!(blocks(1024), Ok(0));
+    let request = LaunchRequest {
+        dimensions: Dimensions {
+            grid: [1, 1, 1],
+            block: [1024, 1, 1],
+        },
+        ..launch_of(function, &[0; 8])
+    };
+    assert_eq!(driver.launch(&request), Err(Code::LAUNCH_OUT_OF_RESOURCES));
+}
+
+#[test]
+fn events_measure_modelled_time_in_stream_order() {
+    let mut driver = ready();
+    let timed = EventFlags::from_bits(0).expect("flags");
+    let [before, after, other] =
+        std::array::from_fn(|_| driver.create_event(timed).expect("an event"));
+    assert_eq!(
+        driver.elapsed(before, after),
+        Err(Code::INVALID_HANDLE),
+        "never recorded"
+    );
+    let one = driver.create_stream(1, 0).expect("a stream");
+    let two = driver.create_stream(1, 0).expect("a stream");
+    let bytes = 24 << 20;
+    let buffer = driver.allocate(bytes).expect("allocates");
+    let data = vec![1; bytes as usize];
+    driver.record_event(before, one).expect("records");
+    driver.upload(buffer, &data, Some(one)).expect("uploads");
+    driver.record_event(after, one).expect("records");
+    driver.record_event(other, two).expect("records");
+    // 24 MiB at 24 GB/s are 1.049 ms.
+    let elapsed = driver.elapsed(before, after).expect("timed");
+    assert!((1.04..1.07).contains(&elapsed), "{elapsed}");
+    assert_eq!(
+        driver.elapsed(before, other),
+        Ok(0.0),
+        "the other stream is idle"
+    );
+    driver.wait_for_event(two, after, 0).expect("waits");
+    driver.record_event(other, two).expect("records");
+    assert_eq!(driver.elapsed(before, other), Ok(elapsed));
+    let untimed = driver
+        .create_event(EventFlags::from_bits(2).expect("flags"))
+        .expect("an event");
+    driver.record_event(untimed, one).expect("records");
+    assert_eq!(driver.elapsed(before, untimed), Err(Code::INVALID_HANDLE));
+    assert_eq!(EventFlags::from_bits(64), Err(Code::INVALID_VALUE));
+}
+
+#[test]
+fn the_emulator_knows_what_was_written() {
+    let mut driver = ready();
+    let buffer = driver.allocate(64).expect("allocates");
+    driver.fill(buffer, &[0], 16, None).expect("fills");
+    let written = |driver: &mut Driver| {
+        ask(
+            driver,
+            &format!(r#"{{"do":"written","pointer":{buffer},"bytes":64}}"#),
+        )
+    };
+    assert_eq!(written(&mut driver), r#"{"unwritten":48,"first":16}"#);
+    driver.fill(buffer, &[0], 64, None).expect("fills");
+    assert_eq!(written(&mut driver), r#"{"unwritten":0,"first":null}"#);
+    ask(
+        &mut driver,
+        &format!(r#"{{"do":"forget","pointer":{},"bytes":4}}"#, buffer + 8),
+    );
+    assert_eq!(written(&mut driver), r#"{"unwritten":4,"first":8}"#);
+    ask(
+        &mut driver,
+        &format!(r#"{{"do":"label","pointer":{buffer},"name":"q"}}"#),
+    );
+    let described = ask(&mut driver, r#"{"do":"describe"}"#);
+    assert!(described.starts_with(r#"{"version":1,"device":"l4","label":"uncalibrated""#));
+}
+
+#[test]
+fn bad_requests_get_an_error_and_change_nothing() {
+    let mut driver = ready();
+    for request in [
+        "",
+        "{}",
+        r#"{"do":"dance"}"#,
+        r#"{"do":"label","pointer":1,"name":"x"}"#,
+        r#"{"do":"written","pointer":1,"bytes":1}"#,
+        r#"{"do":"configure","cheks":"off"}"#,
+        r#"{"do":"configure","checks":"some"}"#,
+    ] {
+        let answer = emulator::answer(&mut driver, request.as_bytes());
+        assert!(!answer.accepted, "{request}");
+        assert!(answer.json.starts_with(r#"{"error":""#), "{}", answer.json);
+    }
+}
+
+#[test]
+fn a_reply_nobody_received_is_not_lost() {
+    let mut driver = ready();
+    let function = function(&mut driver, "trapped");
+    driver.launch(&launch_of(function, &[])).expect("launches");
+    let unseen = emulator::answer(&mut driver, br#"{"do":"take"}"#);
+    let seen = ask(&mut driver, r#"{"do":"take"}"#);
+    assert_eq!(unseen.json, seen);
+}
