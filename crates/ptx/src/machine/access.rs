@@ -7,11 +7,11 @@ use super::block::Shared;
 use super::exec::{Exec, Fatal, SEVERAL, Track};
 use super::pattern::Shape;
 use super::vector::{put32, put64};
-use super::warp::Warp;
+use super::warp::{FULL, Warp};
 use crate::code::{File, MemSpace, MemoryOp, SlotRef};
 use crate::memory::window;
 use crate::report::{Access, FindingKind, Party, Space};
-use crate::sync::Accessor;
+use crate::sync::{Accessor, Reading};
 
 /// Memory as 32-bit words.
 trait Words {
@@ -764,14 +764,18 @@ fn shared(
     match want {
         Want::Load => {
             if let (Some(shadow), false) = (&mut block.shadow, op.ordered) {
-                let conflict = match shape {
-                    Shape::Same => shadow.read_same(mask, first as u32, bytes, by),
-                    Shape::Run => shadow.read_run(mask, first as u32, bytes, by),
-                    Shape::Other => lanes(mask).fold(None, |found, lane| {
-                        shadow.read(lane, offsets[lane] as u32, bytes, by).or(found)
-                    }),
+                let pattern = &exec.patterns[x];
+                let reading = Reading {
+                    op: x,
+                    version: pattern.version,
+                    relative: &pattern.relative,
+                    first: first as u32,
+                    begin: low as u32,
+                    end: high as u32 + bytes,
+                    bytes,
+                    mask,
                 };
-                if let Some(conflict) = conflict {
+                if let Some(conflict) = shadow.read(&reading, by) {
                     exec.shared_race(
                         conflict,
                         pc,
@@ -790,23 +794,27 @@ fn shared(
                 deliver(warp, op, op.regs[part as usize], mask, &values);
             }
             if !all_valid || warp.tainted {
+                let whole = all_valid || block.all_valid(&offsets, mask, shape, bytes);
                 for part in 0..op.count {
                     let step = part * op.element;
-                    let bad = if all_valid {
+                    let bad = if whole {
                         0
                     } else {
                         lanes(mask)
-                            .filter(|lane| {
-                                !block.is_valid(offsets[*lane] as u32 + step, op.element)
-                            })
+                            .filter(|lane| !block.is_valid(offsets[*lane] as u32 + step, op.element))
                             .fold(0, |bad, lane| bad | 1 << lane)
                     };
-                    warp.tainted |= bad != 0;
-                    warp.poison.set(op.regs[part as usize], mask, bad, pc);
+                    if warp.tainted || bad != 0 {
+                        warp.tainted = true;
+                        warp.poison.set(op.regs[part as usize], mask, bad, pc);
+                    }
                 }
             }
         }
-        Want::Store => store_shared(exec, block, warp, op, &offsets, mask, by),
+        Want::Store => {
+            let range = (low as u32, high as u32 + bytes);
+            store_shared(exec, block, warp, op, &offsets, mask, shape, range, by);
+        }
         Want::Atomic => {
             let bad = lanes(mask)
                 .filter(|lane| !block.is_valid(offsets[*lane] as u32, op.element))
@@ -820,6 +828,7 @@ fn shared(
 }
 
 #[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "one memory access has this many parts")]
 fn store_shared(
     exec: &mut Exec<'_>,
     block: &mut Shared,
@@ -827,48 +836,56 @@ fn store_shared(
     op: &MemoryOp,
     offsets: &Offsets,
     mask: u32,
+    shape: Shape,
+    (begin, end): (u32, u32),
     by: Accessor,
 ) {
-    let watched = !op.ordered && block.shadow.is_some();
+    let mut watch = !op.ordered;
+    if let (true, Some(shadow)) = (watch, &mut block.shadow) {
+        let touched = shadow.before_write(begin, end);
+        if !touched && shape == Shape::Run && op.element >= shadow.grain() {
+            shadow.write_run(mask, begin, op.element * op.count, by);
+            watch = false;
+        }
+    } else {
+        watch = false;
+    }
     for part in 0..op.count {
         let register = op.regs[part as usize];
         let values = collect(warp, register);
         let step = u64::from(part * op.element);
         let mut conflict = None;
-        {
-            let words = Cell::from_mut(&mut block.words[..]).as_slice_of_cells();
+        let words = Cell::from_mut(&mut block.words[..]).as_slice_of_cells();
+        if let (true, Some(shadow)) = (watch, &mut block.shadow) {
+            let keep = if op.element == 8 { u64::MAX } else { (1 << (8 * op.element)) - 1 };
             for lane in lanes(mask) {
                 let at = offsets[lane] + step;
-                if let (true, Some(shadow)) = (watched, &mut block.shadow) {
-                    let keep = if op.element == 8 {
-                        u64::MAX
-                    } else {
-                        (1 << (8 * op.element)) - 1
-                    };
-                    let same = read_element(words, at, op.element) == values[lane] & keep;
-                    conflict = shadow
-                        .write(lane, at as u32, op.element, same, by)
-                        .or(conflict);
-                }
+                let same = read_element(words, at, op.element) == values[lane] & keep;
+                conflict = shadow.write(lane, at as u32, op.element, same, by).or(conflict);
                 write_element(words, at, op.element, values[lane]);
+            }
+        } else if op.element == 4 && mask == FULL {
+            for lane in 0..32 {
+                write_element(words, offsets[lane] + step, 4, values[lane]);
+            }
+        } else {
+            for lane in lanes(mask) {
+                write_element(words, offsets[lane] + step, op.element, values[lane]);
             }
         }
         if let Some(conflict) = conflict {
             let at = offsets[conflict.lane] + step;
             exec.shared_race(conflict, by.pc, at as u32, op.element, true, block, warp);
         }
-        let poisoned = if warp.tainted {
-            warp.poison.get(register).0 & mask
+        let poisoned = if warp.tainted { warp.poison.get(register).0 & mask } else { 0 };
+        if block.invalid == 0 && poisoned == 0 {
+            continue;
+        }
+        if shape == Shape::Run && op.count == 1 && poisoned == 0 {
+            block.set_valid(begin, end - begin, true);
         } else {
-            0
-        };
-        if block.invalid != 0 || poisoned != 0 {
             for lane in lanes(mask) {
-                block.set_valid(
-                    (offsets[lane] + step) as u32,
-                    op.element,
-                    poisoned >> lane & 1 == 0,
-                );
+                block.set_valid((offsets[lane] + step) as u32, op.element, poisoned >> lane & 1 == 0);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The state of one block: its warps, its shared memory, its barriers, and how its warps take turns.
 
+use super::pattern::Shape;
 use crate::sync::Shadow;
 
 /// Barriers a block has.
@@ -46,19 +47,27 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Whether `bytes` (at most 16) from an offset on are initialised.
+    /// Whether `bytes` (1 to 16, a power of two) from an aligned offset on are initialised.
     #[inline(always)]
     pub(crate) fn is_valid(&self, offset: u32, bytes: u32) -> bool {
-        let cell = (offset / 32) as usize;
-        let shift = offset % 32;
-        let mask = (1u64 << bytes) - 1;
-        let low = u64::from(self.valid[cell]);
-        let high = if shift + bytes > 32 {
-            u64::from(self.valid[cell + 1]) << 32
-        } else {
-            0
-        };
-        ((low | high) >> shift) & mask == mask
+        // Aligned accesses never straddle two words of bits.
+        let mask = (1u32 << bytes) - 1;
+        self.valid[(offset / 32) as usize] >> (offset % 32) & mask == mask
+    }
+
+    /// Whether everything a warp reads is initialised.
+    #[inline(always)]
+    pub(crate) fn all_valid(&self, offsets: &[u64; 32], mask: u32, shape: Shape, bytes: u32) -> bool {
+        if shape == Shape::Same {
+            return self.is_valid(offsets[mask.trailing_zeros() as usize & 31] as u32, bytes);
+        }
+        let wanted = (1u32 << bytes) - 1;
+        let mut missing = 0;
+        // Inactive lanes repeat the first active one.
+        for offset in offsets {
+            missing |= !(self.valid[(*offset / 32) as usize] >> (*offset % 32)) & wanted;
+        }
+        missing == 0
     }
 
     #[inline(always)]

@@ -157,10 +157,10 @@ fn note_write(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, copy: &Pendi
         pc: copy.pc,
     };
     let bytes = u32::from(copy.bytes);
-    let conflict = block
-        .shadow
-        .as_mut()
-        .and_then(|shadow| shadow.write(copy.lane as usize, copy.shared, bytes, false, by));
+    let conflict = block.shadow.as_mut().and_then(|shadow| {
+        shadow.before_write(copy.shared, copy.shared + bytes);
+        shadow.write(copy.lane as usize, copy.shared, bytes, false, by)
+    });
     if let Some(conflict) = conflict {
         exec.shared_race(conflict, copy.pc, copy.shared, bytes, true, block, warp);
     }

@@ -562,7 +562,7 @@ pub(crate) fn run(
                     warp.synced = shadow.warp_sync();
                 }
                 if inst.op != Op::WarpBarrier {
-                    warpwide::run(exec, block, warp, inst.x as usize, mask, pc);
+                    warpwide::run(exec, warp, inst.x as usize, mask, pc);
                 }
                 stop_at = warp.reschedule();
             }

@@ -20,7 +20,9 @@ pub(crate) enum Shape {
 pub(crate) struct Pattern {
     mask: u32,
     /// Addresses relative to the first active lane's; 0 for inactive lanes.
-    relative: [u64; 32],
+    pub(crate) relative: [u64; 32],
+    /// Changes whenever the shape does.
+    pub(crate) version: u32,
     pub(crate) shape: Shape,
     /// Lowest and highest relative address.
     pub(crate) low: i64,
@@ -52,6 +54,7 @@ impl Default for Pattern {
         Self {
             mask: 0,
             relative: [0; 32],
+            version: 0,
             shape: Shape::Other,
             low: 0,
             high: 0,
@@ -101,6 +104,7 @@ impl Pattern {
     #[cold]
     #[inline(never)]
     fn learn(&mut self, mask: u32, relative: &[u64; 32], bytes: u32) {
+        self.version = self.version.wrapping_add(1);
         self.mask = mask;
         self.relative = *relative;
         self.phase = u64::MAX;

@@ -77,8 +77,7 @@ pub(crate) fn outside(exec: &mut Exec<'_>, block: &Shared, warp: &Warp, stranger
 /// Runs it for the lanes of a mask.
 #[inline(never)]
 pub(crate) fn run(
-    exec: &mut Exec<'_>,
-    block: &Shared,
+    exec: &Exec<'_>,
     warp: &mut Warp,
     x: usize,
     mask: u32,
@@ -90,7 +89,7 @@ pub(crate) fn run(
         | WarpKind::ShuffleDown
         | WarpKind::ShuffleXor
         | WarpKind::ShuffleIndex => {
-            shuffle(exec, block, warp, op, mask, pc);
+            shuffle(warp, op, mask, pc);
         }
         _ => vote(warp, op, mask),
     }
@@ -117,41 +116,39 @@ fn source(kind: WarpKind, lane: u32, b: u32, c: u32) -> (u32, bool) {
     }
 }
 
-fn shuffle(exec: &mut Exec<'_>, block: &Shared, warp: &mut Warp, op: &WarpOp, mask: u32, pc: u32) {
-    let mut values = [0u64; 32];
-    for (lane, value) in values.iter_mut().enumerate() {
-        *value = warp.lane(op.a, lane);
-    }
-    let (poisoned, origin) = warp.poison.get(op.a);
-    let mut bad = 0;
-    let mut results = [0u64; 32];
+fn shuffle(warp: &mut Warp, op: &WarpOp, mask: u32, pc: u32) {
+    let (Some((_, a)), Some((_, b)), Some((_, c))) = (op.a.get(), op.b.get(), op.c.get()) else { return };
+    let values = warp.r32[a].0;
+    let (deltas, clamps) = (warp.r32[b].0, warp.r32[c].0);
+    let mut from = [0u32; 32];
     let mut in_range = 0u32;
-    let mut absent = 0u32;
-    for lane in lanes(mask) {
-        let (b, c) = (warp.lane(op.b, lane) as u32, warp.lane(op.c, lane) as u32);
-        let (from, fits) = source(op.kind, lane as u32, b, c);
-        results[lane] = values[from as usize];
+    for lane in 0..32u32 {
+        let (source, fits) = source(op.kind, lane, deltas[lane as usize], clamps[lane as usize]);
+        from[lane as usize] = source;
         in_range |= u32::from(fits) << lane;
-        bad |= (poisoned >> from & 1) << lane;
-        if mask >> from & 1 == 0 {
-            absent |= 1 << lane;
-        }
     }
-    for lane in lanes(mask) {
-        warp.set_lane(op.d, lane, results[lane]);
-        warp.set_lane(op.p, lane, u64::from(in_range >> lane & 1));
+    let mut results = [0u32; 32];
+    let mut absent = 0u32;
+    for lane in 0..32 {
+        results[lane] = values[(from[lane] & 31) as usize];
+        absent |= (!mask >> from[lane] & 1) << lane;
     }
-    if absent != 0 {
-        // What an absent lane gives is undefined: poison, found if it matters.
-        warp.tainted = true;
-        bad |= absent;
+    absent &= mask;
+    if let Some((_, d)) = op.d.get() {
+        super::vector::put32(&mut warp.r32[d], mask, &results);
     }
+    if let Some((_, p)) = op.p.get() {
+        warp.p[p] = (warp.p[p] & !mask) | (in_range & mask);
+    }
+    // What an absent lane gives is undefined: poison, found if it matters.
+    warp.tainted |= absent != 0;
     if warp.tainted {
-        let origin = if poisoned & bad != 0 { origin } else { pc };
-        warp.poison.set(op.d, mask, bad, origin);
+        let (poisoned, origin) = warp.poison.get(op.a);
+        let moved = (0..32).fold(0, |bits, lane| bits | (poisoned >> from[lane] & 1) << lane);
+        let origin = if moved & mask != 0 { origin } else { pc };
+        warp.poison.set(op.d, mask, moved | absent, origin);
         warp.poison.set(op.p, mask, 0, pc);
     }
-    let _ = (exec, block);
 }
 
 fn vote(warp: &mut Warp, op: &WarpOp, mask: u32) {

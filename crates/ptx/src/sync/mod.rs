@@ -3,6 +3,13 @@
 //! A block has a clock that ticks at each block barrier and at each warp synchronisation. A cell remembers its last
 //! write and its last reads as (time, thread). An access conflicts with a remembered one of another thread unless a
 //! block barrier, or (inside one warp) a warp synchronisation, lies between.
+//!
+//! Most stretches between two barriers only read what an earlier one wrote. So reads are first kept as records, one
+//! per warp instruction, and reach the cells only if a write to the same lines follows before the next barrier.
+
+mod lines;
+
+use lines::Lines;
 
 /// A stamp: time in the upper bits, then the kind of party, then the thread.
 type Stamp = u32;
@@ -18,6 +25,8 @@ const WARP: u32 = 1;
 const MANY: u32 = 2;
 /// The clock's last value; past it everything is forgotten and it starts again.
 const LAST_TIME: u32 = (1 << (32 - TIME_SHIFT)) - 1;
+/// Records an instruction keeps before they go to the cells.
+const MAX_RECORDS: usize = 1 << 13;
 
 fn stamp(time: u32, kind: u32, thread: u32) -> Stamp {
     time << TIME_SHIFT | kind << THREAD_BITS | thread
@@ -46,12 +55,49 @@ pub(crate) struct Conflict {
     pub(crate) other_wrote: bool,
 }
 
-/// Who accesses: the warp's first thread, its last synchronisation, and the instruction.
+/// Who accesses: the warp's number, its last synchronisation, and the instruction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Accessor {
     pub(crate) warp: u32,
     pub(crate) synced: u32,
     pub(crate) pc: u32,
+}
+
+/// Where a warp instruction reads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    /// The instruction's number among the memory instructions.
+    pub(crate) op: usize,
+    /// Changes whenever `relative` does.
+    pub(crate) version: u32,
+    /// Lane offsets relative to `first`.
+    pub(crate) relative: &'a [u64; 32],
+    pub(crate) first: u32,
+    /// All bytes lie in begin..end.
+    pub(crate) begin: u32,
+    pub(crate) end: u32,
+    pub(crate) bytes: u32,
+    pub(crate) mask: u32,
+}
+
+/// A read that has not reached the cells.
+#[derive(Debug, Clone, Copy)]
+struct Record {
+    by: Accessor,
+    time: u32,
+    first: u32,
+    mask: u32,
+    bytes: u32,
+    shape: u32,
+}
+
+/// The reads of one instruction since the last barrier.
+#[derive(Debug, Default)]
+struct Log {
+    lines: Lines,
+    records: Vec<Record>,
+    shapes: Vec<[u64; 32]>,
+    version: u32,
 }
 
 /// The shadow of one block's shared memory.
@@ -64,11 +110,17 @@ pub(crate) struct Shadow {
     read_pc: Vec<u32>,
     time: u32,
     barrier: u32,
+    /// Lines written, and lines read, since the last barrier.
+    written: Lines,
+    read: Lines,
+    logs: Vec<Log>,
+    /// Logs that hold records.
+    busy: Vec<usize>,
 }
 
 impl Shadow {
-    /// For `bytes` of shared memory in cells of 1, 2 or 4 bytes.
-    pub(crate) fn new(bytes: usize, grain: u32) -> Self {
+    /// For `bytes` of shared memory in cells of 1, 2 or 4 bytes, and `ops` memory instructions.
+    pub(crate) fn new(bytes: usize, grain: u32, ops: usize) -> Self {
         let grain_log2 = grain.trailing_zeros();
         let cells = bytes.div_ceil(grain as usize);
         Self {
@@ -79,6 +131,10 @@ impl Shadow {
             read_pc: vec![0; cells],
             time: 1,
             barrier: 1,
+            written: Lines::new(bytes),
+            read: Lines::new(bytes),
+            logs: (0..ops).map(|_| Log { lines: Lines::new(bytes), ..Log::default() }).collect(),
+            busy: Vec::new(),
         }
     }
 
@@ -88,6 +144,18 @@ impl Shadow {
         self.reads.fill(0);
         self.time = 1;
         self.barrier = 1;
+        self.forget_interval();
+    }
+
+    fn forget_interval(&mut self) {
+        self.written.clear();
+        self.read.clear();
+        for op in self.busy.drain(..) {
+            let log = &mut self.logs[op];
+            log.lines.clear();
+            log.records.clear();
+            log.shapes.clear();
+        }
     }
 
     fn tick(&mut self) {
@@ -101,6 +169,7 @@ impl Shadow {
     pub(crate) fn block_barrier(&mut self) {
         self.tick();
         self.barrier = self.time;
+        self.forget_interval();
     }
 
     /// A warp synchronised; the time to remember as its `synced`.
@@ -136,122 +205,129 @@ impl Shadow {
         }
     }
 
+    /// A warp instruction reads.
     #[inline(always)]
-    fn note_read(&mut self, cell: usize, thread: u32, by: Accessor) {
-        let then = self.reads[cell];
-        let mine = stamp(self.time, ONE, thread);
-        self.reads[cell] = if !self.unordered(then, thread, by) {
-            mine
-        } else if kind_of(then) != MANY && thread_of(then) / 32 == by.warp {
-            stamp(self.time, WARP, thread)
-        } else {
-            stamp(self.time, MANY, thread)
-        };
-        self.read_pc[cell] = by.pc;
-    }
-
-    /// A lane reads.
-    #[inline(always)]
-    pub(crate) fn read(
-        &mut self,
-        lane: usize,
-        offset: u32,
-        bytes: u32,
-        by: Accessor,
-    ) -> Option<Conflict> {
-        let thread = by.warp * 32 + lane as u32;
-        let mut found = None;
-        for cell in self.cells(offset, bytes) {
-            let then = self.writes[cell];
-            if then >= self.barrier << TIME_SHIFT && self.unordered(then, thread, by) {
-                found = Some(self.conflict(lane, then, self.write_pc[cell], true, by));
-            }
-            self.note_read(cell, thread, by);
+    pub(crate) fn read(&mut self, reading: &Reading<'_>, by: Accessor) -> Option<Conflict> {
+        let found = if self.written.touches(reading.begin, reading.end) { self.reads_written(reading, by) } else { None };
+        let log = &mut self.logs[reading.op];
+        if log.records.is_empty() {
+            self.busy.push(reading.op);
+        }
+        if log.shapes.is_empty() || log.version != reading.version {
+            log.version = reading.version;
+            log.shapes.push(*reading.relative);
+        }
+        log.records.push(Record {
+            by,
+            time: self.time,
+            first: reading.first,
+            mask: reading.mask,
+            bytes: reading.bytes,
+            shape: log.shapes.len() as u32 - 1,
+        });
+        log.lines.mark(reading.begin, reading.end);
+        self.read.mark(reading.begin, reading.end);
+        if log.records.len() >= MAX_RECORDS {
+            self.settle(reading.op);
         }
         found
     }
 
-    /// All lanes of a mask read the same bytes.
-    #[inline(always)]
-    pub(crate) fn read_same(
-        &mut self,
-        mask: u32,
-        offset: u32,
-        bytes: u32,
-        by: Accessor,
-    ) -> Option<Conflict> {
-        let first = mask.trailing_zeros();
-        let several = mask & (mask - 1) != 0;
-        let mut found = None;
-        for cell in self.cells(offset, bytes) {
-            let then = self.writes[cell];
-            if then >= self.barrier << TIME_SHIFT {
-                for lane in (0..32).filter(|lane| mask >> lane & 1 == 1) {
-                    if self.unordered(then, by.warp * 32 + lane, by) {
-                        found =
-                            Some(self.conflict(lane as usize, then, self.write_pc[cell], true, by));
-                    }
-                }
-            }
-            let before = self.reads[cell];
-            self.note_read(cell, by.warp * 32 + first, by);
-            let merged = self.reads[cell];
-            if several && kind_of(merged) == ONE {
-                let kind = if before == merged {
-                    kind_of(before).max(WARP)
-                } else {
-                    WARP
-                };
-                self.reads[cell] = stamp(self.time, kind, thread_of(merged));
-            }
-        }
-        found
-    }
-
-    /// Lanes of a mask read consecutive bytes, the first active one from `offset` on.
-    #[inline(always)]
-    pub(crate) fn read_run(
-        &mut self,
-        mask: u32,
-        offset: u32,
-        bytes: u32,
-        by: Accessor,
-    ) -> Option<Conflict> {
-        let first = mask.trailing_zeros();
-        let range = self.cells(offset, bytes * mask.count_ones());
+    /// Compares a read with the writes since the last barrier.
+    #[inline(never)]
+    fn reads_written(&self, reading: &Reading<'_>, by: Accessor) -> Option<Conflict> {
         let floor = self.barrier << TIME_SHIFT;
-        let quiet_writes = self.writes[range.clone()]
-            .iter()
-            .fold(0, |newest, then| newest.max(*then))
-            < floor;
-        let quiet_reads = self.reads[range.clone()]
-            .iter()
-            .fold(0, |newest, then| newest.max(*then))
-            < floor;
-        if quiet_writes && quiet_reads && bytes >= 1 << self.grain_log2 {
-            let per_lane = bytes >> self.grain_log2;
-            let base = stamp(self.time, ONE, by.warp * 32 + first);
-            match per_lane {
-                1 => {
-                    for (i, cell) in self.reads[range.clone()].iter_mut().enumerate() {
-                        *cell = base + i as u32;
-                    }
-                }
-                _ => {
-                    for (i, cell) in self.reads[range.clone()].iter_mut().enumerate() {
-                        *cell = base + i as u32 / per_lane;
-                    }
+        let mut left = reading.mask;
+        while left != 0 {
+            let lane = left.trailing_zeros();
+            left &= left - 1;
+            let offset = reading.first.wrapping_add(reading.relative[lane as usize] as u32);
+            for cell in self.cells(offset, reading.bytes) {
+                let then = self.writes[cell];
+                if then >= floor && self.unordered(then, by.warp * 32 + lane, by) {
+                    return Some(self.conflict(lane as usize, then, self.write_pc[cell], true, by));
                 }
             }
-            self.read_pc[range].fill(by.pc);
-            return None;
         }
-        let mut found = None;
-        for lane in (0..32usize).filter(|lane| mask >> lane & 1 == 1) {
-            let at = offset + (lane as u32 - first) * bytes;
-            found = self.read(lane, at, bytes, by).or(found);
+        None
+    }
+
+    /// Brings the records of one instruction into the cells.
+    #[inline(never)]
+    fn settle(&mut self, op: usize) {
+        let log = &mut self.logs[op];
+        let (records, shapes) = (std::mem::take(&mut log.records), std::mem::take(&mut log.shapes));
+        log.lines.clear();
+        self.busy.retain(|busy| *busy != op);
+        for record in &records {
+            let relative = &shapes[record.shape as usize];
+            let mut left = record.mask;
+            while left != 0 {
+                let lane = left.trailing_zeros();
+                left &= left - 1;
+                let offset = record.first.wrapping_add(relative[lane as usize] as u32);
+                for cell in self.cells(offset, record.bytes) {
+                    self.note_read(cell, record.by.warp * 32 + lane, record);
+                }
+            }
         }
-        found
+        // The memory is worth keeping.
+        let log = &mut self.logs[op];
+        log.records = records;
+        log.shapes = shapes;
+        log.records.clear();
+        log.shapes.clear();
+    }
+
+    #[inline(always)]
+    fn note_read(&mut self, cell: usize, thread: u32, record: &Record) {
+        let then = self.reads[cell];
+        self.reads[cell] = if !self.unordered(then, thread, record.by) {
+            stamp(record.time, ONE, thread)
+        } else if kind_of(then) != MANY && thread_of(then) / 32 == record.by.warp {
+            stamp(record.time, WARP, thread)
+        } else {
+            stamp(record.time, MANY, thread)
+        };
+        self.read_pc[cell] = record.by.pc;
+    }
+
+    /// Before a warp instruction writes somewhere in begin..end: settles the reads that it may conflict with.
+    /// Whether the lines were touched since the last barrier at all.
+    #[inline(always)]
+    pub(crate) fn before_write(&mut self, begin: u32, end: u32) -> bool {
+        let read = self.read.touches(begin, end);
+        if read {
+            self.settle_lines(begin, end);
+        }
+        let touched = read || self.written.touches(begin, end);
+        self.written.mark(begin, end);
+        touched
+    }
+
+    #[inline(never)]
+    fn settle_lines(&mut self, begin: u32, end: u32) {
+        let ops: Vec<usize> = self.busy.iter().copied().filter(|op| self.logs[*op].lines.touches(begin, end)).collect();
+        for op in ops {
+            self.settle(op);
+        }
+    }
+
+    /// Lanes write consecutive elements of at least a cell, to lines nobody touched since the last barrier.
+    #[inline(always)]
+    pub(crate) fn write_run(&mut self, mask: u32, offset: u32, bytes: u32, by: Accessor) {
+        let range = self.cells(offset, bytes * mask.count_ones());
+        let per_lane = bytes >> self.grain_log2;
+        let base = stamp(self.time, ONE, by.warp * 32 + mask.trailing_zeros());
+        for (i, cell) in self.writes[range.clone()].iter_mut().enumerate() {
+            *cell = base + if per_lane == 1 { i as u32 } else { i as u32 / per_lane };
+        }
+        self.write_pc[range].fill(by.pc);
+    }
+
+    /// The bytes of a cell.
+    pub(crate) fn grain(&self) -> u32 {
+        1 << self.grain_log2
     }
 
     /// A lane writes. `same_value`: the bytes already hold what is written, which no order can change.
@@ -279,5 +355,67 @@ impl Shadow {
             self.write_pc[cell] = by.pc;
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by(warp: u32, synced: u32) -> Accessor {
+        Accessor { warp, synced, pc: 7 }
+    }
+
+    fn reading(relative: &[u64; 32], lane: u32, offset: u32) -> Reading<'_> {
+        Reading { op: 0, version: 0, relative, first: offset, begin: offset, end: offset + 4, bytes: 4, mask: 1 << lane }
+    }
+
+    fn write(shadow: &mut Shadow, lane: usize, offset: u32, by: Accessor) -> Option<Conflict> {
+        shadow.before_write(offset, offset + 4);
+        shadow.write(lane, offset, 4, false, by)
+    }
+
+    #[test]
+    fn a_barrier_orders_warps_and_nothing_else_does() {
+        let zero = [0; 32];
+        let mut shadow = Shadow::new(256, 4, 1);
+        assert_eq!(write(&mut shadow, 3, 8, by(0, 0)), None);
+        let conflict = shadow.read(&reading(&zero, 1, 8), by(1, 0)).expect("no barrier lies between");
+        assert_eq!((conflict.other, conflict.same_warp, conflict.other_wrote), (Some(3), false, true));
+        shadow.block_barrier();
+        assert_eq!(shadow.read(&reading(&zero, 1, 8), by(1, 0)), None);
+        let conflict = write(&mut shadow, 0, 8, by(0, 0)).expect("the read came after the barrier");
+        assert_eq!((conflict.other, conflict.other_wrote), (Some(33), false));
+    }
+
+    #[test]
+    fn a_warp_synchronisation_orders_lanes() {
+        let zero = [0; 32];
+        let mut shadow = Shadow::new(256, 4, 1);
+        assert_eq!(write(&mut shadow, 3, 8, by(0, 0)), None);
+        assert!(shadow.read(&reading(&zero, 4, 8), by(0, 0)).is_some_and(|conflict| conflict.same_warp));
+        assert_eq!(shadow.read(&reading(&zero, 3, 8), by(0, 0)), None);
+        let synced = shadow.warp_sync();
+        assert_eq!(shadow.read(&reading(&zero, 4, 8), by(0, synced)), None);
+        assert!(shadow.read(&reading(&zero, 4, 8), by(1, synced)).is_some());
+    }
+
+    #[test]
+    fn several_readers_all_count() {
+        let zero = [0; 32];
+        let mut shadow = Shadow::new(256, 4, 1);
+        assert_eq!(shadow.read(&reading(&zero, 0, 0), by(0, 0)), None);
+        assert_eq!(shadow.read(&reading(&zero, 0, 0), by(1, 0)), None);
+        // Thread 32 read last, but thread 0 read as well.
+        assert!(write(&mut shadow, 0, 0, by(1, 0)).is_some());
+    }
+
+    #[test]
+    fn writing_what_is_there_already_is_no_conflict() {
+        let mut shadow = Shadow::new(256, 4, 1);
+        assert_eq!(write(&mut shadow, 0, 0, by(0, 0)), None);
+        shadow.before_write(0, 4);
+        assert_eq!(shadow.write(1, 0, 4, true, by(0, 0)), None);
+        assert!(write(&mut shadow, 2, 0, by(0, 0)).is_some());
     }
 }
