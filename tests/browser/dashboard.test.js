@@ -69,6 +69,14 @@ const run = () => `/runs/${service.world.live}`;
 const panel = (name) => page.getByRole("region", { name, exact: true });
 const node = (ordinal) => page.locator(`a[data-candidate="${candidateId(ordinal)}"]`);
 
+/** Makes the page believe that its tab went to the background, or came back. */
+function setHidden(hidden) {
+  return page.evaluate((value) => {
+    Object.defineProperty(document, "hidden", { value, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, hidden);
+}
+
 async function assertFits() {
   const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   assert.ok(content <= window, `the page is ${content} px wide in a window of ${window} px`);
@@ -176,6 +184,28 @@ describe("a run that goes on while it is watched", () => {
     await panel("Events").getByText("5.10×, best so far").waitFor();
     await panel("Events").getByText("live").waitFor();
     assert.equal(await panel("Events").getByText("5.10×, best so far").count(), 1, "and repeats nothing");
+  });
+
+  it("reads again later what the service would not give at once", async () => {
+    await open(run());
+    await panel("Events").getByText("live").waitFor();
+    service.problem = { type: "/problems/internal", title: "Internal error", status: 500, detail: "see the log for 4711" };
+    service.emit(accept(service.world, 17, 5.1));
+    await panel("Events").getByText("5.10×, best so far").waitFor();
+    assert.equal(await page.locator(".facts").getByText("4.06×").count(), 1, "the run itself could not be read");
+    service.problem = null;
+    await page.locator(".facts").getByText("5.10×").waitFor();
+  });
+
+  it("lets the stream go while nobody looks, and catches up after", async () => {
+    await open(run());
+    await panel("Events").getByText("live").waitFor();
+    const left = service.readerLeft();
+    await setHidden(true);
+    await left;
+    service.emit(accept(service.world, 17, 5.1));
+    await setHidden(false);
+    await page.locator(".facts").getByText("5.10×").waitFor();
   });
 
   it("shows a promotion as it proceeds", async () => {

@@ -47,6 +47,11 @@ export class Service {
     this.readers.clear();
   }
 
+  /** Resolves when a page closes its event stream. */
+  readerLeft() {
+    return Promise.race([...this.readers].map((reader) => new Promise((left) => reader.on("close", left))));
+  }
+
   async #answer(request, response) {
     const url = new URL(request.url, this.origin);
     if (url.pathname.startsWith("/api/v1/")) {

@@ -12,10 +12,12 @@ import { merge, patch, type Window } from "./patch";
 const FEED = 400;
 /** Changes that arrive within this time are taken over together. */
 const BATCH_MS = 60;
-/** How long to wait before a stream that the service refused is opened again. */
-const REOPEN_MS = 3_000;
+/** How long to wait before what the service refused is asked for again. */
+const RETRY_MS = 2_000;
 
 export type Connection = "connecting" | "live" | "lost" | "ended";
+
+type Timer = ReturnType<typeof setTimeout> | undefined;
 
 export class RunWatch {
   run: RunView | null = $state.raw(null);
@@ -31,8 +33,10 @@ export class RunWatch {
   #stream: EventSource | null = null;
   #last = 0;
   #arrived: RunEvent[] = [];
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  #reopen: ReturnType<typeof setTimeout> | undefined;
+  /** What events said is out of date and has not been read since. */
+  #owed: { run: boolean; windows: Window[] } = { run: false, windows: [] };
+  #batch: Timer;
+  #retry: Timer;
   #closed = false;
 
   constructor(id: string) {
@@ -51,19 +55,32 @@ export class RunWatch {
       this.error = asApiError(error);
       return;
     }
-    this.#connect();
+    document.addEventListener("visibilitychange", this.#look);
+    this.#look();
   }
 
   close(): void {
     this.#closed = true;
-    this.#stream?.close();
-    clearTimeout(this.#timer);
-    clearTimeout(this.#reopen);
+    document.removeEventListener("visibilitychange", this.#look);
+    this.#disconnect();
+    clearTimeout(this.#batch);
+    clearTimeout(this.#retry);
   }
 
   /** Asks the service to pause, resume, finish or cancel the run. */
   async control(action: Control): Promise<void> {
     this.run = await control(this.id, action);
+  }
+
+  /** A page that nobody sees holds no stream: a browser has few connections to one host. */
+  #look = (): void => {
+    if (document.hidden) this.#disconnect();
+    else if (!this.#stream) this.#connect();
+  };
+
+  #disconnect(): void {
+    this.#stream?.close();
+    this.#stream = null;
   }
 
   #connect(): void {
@@ -77,35 +94,57 @@ export class RunWatch {
       if (event.id <= this.#last) return;
       this.#last = event.id;
       this.#arrived.push(event);
-      this.#timer ??= setTimeout(() => void this.#take(), BATCH_MS);
+      this.#batch ??= setTimeout(() => this.#take(), BATCH_MS);
     };
     stream.onerror = () => {
       if (isOver(this.run?.state)) {
         stream.close();
         this.connection = "ended";
-      } else {
-        this.connection = "lost";
-        // A browser reopens a stream that broke, but not one that was refused.
-        if (stream.readyState === EventSource.CLOSED) {
-          this.#reopen = setTimeout(() => this.#connect(), REOPEN_MS);
-        }
+        return;
+      }
+      this.connection = "lost";
+      // A browser reopens a stream that broke, but not one that was refused.
+      if (stream.readyState === EventSource.CLOSED) {
+        this.#stream = null;
+        this.#again();
       }
     };
   }
 
-  async #take(): Promise<void> {
+  #take(): void {
     const events = this.#arrived;
     this.#arrived = [];
-    this.#timer = undefined;
+    this.#batch = undefined;
     this.events = [...this.events, ...events].slice(-FEED);
     const { nodes, stale, runChanged } = patch(this.nodes, events, this.truncated);
     this.nodes = nodes;
+    this.#owed.run ||= runChanged;
+    this.#owed.windows.push(...stale);
+    void this.#settle();
+  }
+
+  /** Reads what is owed; what cannot be read now stays owed. */
+  async #settle(): Promise<void> {
+    const owed = this.#owed;
+    this.#owed = { run: false, windows: [] };
+    const reads = owed.windows.map((window) => this.#refresh(window));
+    if (owed.run) reads.push(this.#refreshRun());
     try {
-      await Promise.all([runChanged ? this.#refreshRun() : null, ...stale.map((window) => this.#refresh(window))]);
+      await Promise.all(reads);
     } catch {
-      // The next event, or the next opening of the page, reads it again.
-      this.connection = "lost";
+      this.#owed.run ||= owed.run;
+      this.#owed.windows.unshift(...owed.windows);
+      this.#again();
     }
+  }
+
+  #again(): void {
+    if (this.#closed) return;
+    this.#retry ??= setTimeout(() => {
+      this.#retry = undefined;
+      this.#look();
+      void this.#settle();
+    }, RETRY_MS);
   }
 
   async #refreshRun(): Promise<void> {
