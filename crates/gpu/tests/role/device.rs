@@ -94,7 +94,7 @@ impl Bench {
             kernels,
             executions,
             instruction_budget: Some(10_000_000),
-            threads: 1,
+            threads: 2,
         }
     }
 
