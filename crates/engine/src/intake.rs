@@ -297,9 +297,7 @@ fn submitted(
         proposer: submission
             .proposer
             .unwrap_or_else(|| DEFAULT_PROPOSER.to_owned()),
-        title: idea
-            .as_ref()
-            .map_or_else(|| file.clone(), |idea| idea.title.clone()),
+        title: one_line(idea.as_ref().map_or(&file, |idea| &idea.title)),
         file,
         source,
         digest,
@@ -308,6 +306,15 @@ fn submitted(
         trial: true,
         verdict,
     }
+}
+
+/// A title as lists and commits can show it.
+fn one_line(title: &str) -> String {
+    let words = title
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>();
+    words.join(" ").chars().take(MAX_NAME).collect()
 }
 
 /// The evaluation of a text that never reaches a worker.

@@ -35,7 +35,7 @@ impl Engine {
             hint.borrow_and_update();
             let worked = async {
                 if !started {
-                    self.store.restart_clocks(self.now()).await?;
+                    self.store.after_restart(self.now()).await?;
                     started = true;
                 }
                 let now = self.now();

@@ -249,7 +249,7 @@ async fn require_in_run(
     candidate: CandidateId,
     run: RunId,
 ) -> Result<(), StoreError> {
-    let known: Option<i64> = query_scalar("SELECT 1 FROM candidates WHERE id = $1 AND run = $2")
+    let known: Option<Uuid> = query_scalar("SELECT id FROM candidates WHERE id = $1 AND run = $2")
         .bind(candidate.uuid())
         .bind(run.uuid())
         .fetch_optional(tx)

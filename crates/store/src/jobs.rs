@@ -288,7 +288,8 @@ pub(crate) async fn enqueue(
     Ok(())
 }
 
-fn deadline(now: DateTime<Utc>) -> DateTime<Utc> {
+/// When a lease that is taken or renewed now ends.
+pub(crate) fn deadline(now: DateTime<Utc>) -> DateTime<Utc> {
     now + TimeDelta::seconds(i64::from(LEASE_SECONDS))
 }
 

@@ -120,8 +120,8 @@ pub(crate) async fn announce_duplicate(
     original: CandidateId,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let judged: Option<i64> =
-        query_scalar("SELECT 1 FROM candidates WHERE id = $1 AND state = 'evaluated'")
+    let judged: Option<Uuid> =
+        query_scalar("SELECT id FROM candidates WHERE id = $1 AND state = 'evaluated'")
             .bind(original.uuid())
             .fetch_optional(&mut *tx)
             .await

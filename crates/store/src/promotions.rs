@@ -92,7 +92,8 @@ impl TryFrom<PromotionRow> for PromotionView {
 }
 
 impl Store {
-    /// Begins to promote a candidate: queues its confirmation. Beginning again changes nothing.
+    /// Begins to promote a candidate: queues its confirmation. While the run has a promotion
+    /// that is under way or committed, or had one of this candidate, this changes nothing.
     ///
     /// # Errors
     /// The run is unknown or over, or the database fails.
@@ -107,13 +108,15 @@ impl Store {
             self.draw(|rng| (PromotionId::generate(now, rng), JobId::generate(now, rng)));
         let mut tx = self.begin().await?;
         runs::open_state_of(&mut tx, run, "promote a candidate of").await?;
-        let known: Option<Uuid> =
-            query_scalar("SELECT id FROM promotions WHERE run = $1 AND candidate = $2")
-                .bind(run.uuid())
-                .bind(candidate.uuid())
-                .fetch_optional(&mut *tx)
-                .await
-                .doing("look for the promotion")?;
+        let known: Option<Uuid> = query_scalar(
+            "SELECT id FROM promotions WHERE run = $1 AND (candidate = $2 \
+                 OR state IN ('confirming', 'blocked', 'committed')) ORDER BY id DESC LIMIT 1",
+        )
+        .bind(run.uuid())
+        .bind(candidate.uuid())
+        .fetch_optional(&mut *tx)
+        .await
+        .doing("look for the promotion")?;
         if let Some(known) = known {
             return view(&mut tx, PromotionId::from(known)).await;
         }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::error::Doing;
 use crate::rows::{Place, json, micros, run_state_columns};
-use crate::{Connection, Store, StoreError, events, promotions, views};
+use crate::{Connection, Store, StoreError, events, jobs, promotions, views};
 
 /// A run to be.
 #[derive(Debug, Clone)]
@@ -280,18 +280,24 @@ impl Store {
         Ok(())
     }
 
-    /// Starts the clocks of active runs anew: the time since the service stopped was no running
-    /// time.
+    /// Makes good for the time since the service stopped: it was no running time, and workers
+    /// that could not renew their leases meanwhile have a full lease's time to do so.
     ///
     /// # Errors
     /// The database fails.
-    pub async fn restart_clocks(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+    pub async fn after_restart(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
         query("UPDATE runs SET running_since = $1 WHERE running_since IS NOT NULL")
             .bind(micros(now))
-            .execute(&self.write)
+            .execute(&mut *tx)
             .await
             .doing("restart the runs' clocks")?;
-        Ok(())
+        query("UPDATE jobs SET deadline = $1 WHERE state = 'leased' AND deadline < $1")
+            .bind(micros(jobs::deadline(now)))
+            .execute(&mut *tx)
+            .await
+            .doing("extend the leases")?;
+        self.commit(tx).await
     }
 
     async fn done(

@@ -137,7 +137,7 @@ impl Engine {
                 Ok(())
             }
             Err(error) => {
-                let reason = format!("failed to {error}");
+                let reason = format!("failed to {}", chain(&error));
                 self.settle(promotion, PromotionState::Blocked { reason })
                     .await
             }
@@ -189,10 +189,9 @@ impl Engine {
                 self.settle(promotion, reverted).await
             }
             Err(error) => {
-                let chained: &dyn std::error::Error = &error;
                 warn!(
-                    error = chained,
-                    "failed to {error}; the revert of {} is tried again in a minute",
+                    "failed to {}; the revert of {} is tried again in a minute",
+                    chain(&error),
                     promotion.view.id
                 );
                 self.postpone(promotion, now + RETRY_REVERT);
@@ -277,6 +276,12 @@ impl Engine {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .insert(promotion.view.id, until);
     }
+}
+
+/// An error with its causes, for people who see only text.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
 }
 
 /// Runs what git does on a thread that may wait for the disk.

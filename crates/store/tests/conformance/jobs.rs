@@ -185,6 +185,22 @@ async fn a_worker_started_anew_frees_what_it_held() {
 }
 
 #[tokio::test]
+async fn a_worker_that_outlived_the_service_may_renew_after_its_restart() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let leased = lab.lease(worker, at(5)).await.unwrap();
+    lab.store.after_restart(at(500)).await.unwrap();
+    assert_eq!(lab.store.expire_leases(at(514)).await.unwrap(), 0);
+    let renewed = lab
+        .store
+        .renew(leased.job, &renewal(&leased, "run"), at(514))
+        .await;
+    assert_eq!(renewed.unwrap(), Receipt::Accepted);
+}
+
+#[tokio::test]
 async fn only_the_device_of_the_baseline_takes_the_runs_jobs() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;

@@ -61,7 +61,7 @@ async fn only_running_time_counts() {
     store.advance(run, &checking, at(100)).await.unwrap();
     store.keep_time(at(103)).await.unwrap();
     // The service was down until 200.
-    store.restart_clocks(at(200)).await.unwrap();
+    store.after_restart(at(200)).await.unwrap();
     store
         .finish(run, StopReason::Requested, at(205))
         .await

@@ -1,0 +1,14 @@
+//! Whole runs: the engine on real database files and repositories, with a scripted worker that
+//! speaks the lease protocol.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "the tests' own preparations fail the test too"
+)]
+
+mod interrupted;
+mod lab;
+mod looping;
+mod playbook;
+mod promotion;
+mod submissions;
