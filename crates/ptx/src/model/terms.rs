@@ -29,8 +29,10 @@ pub enum Term {
     Fp64,
     /// Integer and logic units.
     Integer,
-    /// Special function units, with the conversions that share their rate.
+    /// Special function units.
     Special,
+    /// Conversions between types.
+    Conversion,
     /// Load-store units.
     LoadStore,
     /// Tensor cores.
@@ -95,10 +97,10 @@ pub(super) fn bounds(
         (Term::Fp16, lanes(count(classes.fp16), rates.fp16)),
         (Term::Fp64, lanes(count(classes.fp64), rates.fp64)),
         (Term::Integer, lanes(count(classes.integer), rates.integer)),
+        (Term::Special, lanes(count(classes.special), rates.special)),
         (
-            Term::Special,
-            lanes(count(classes.special), rates.special)
-                + lanes(count(classes.conversion), rates.conversion),
+            Term::Conversion,
+            lanes(count(classes.conversion), rates.conversion),
         ),
         (Term::LoadStore, lanes(count(accesses), rates.load_store)),
         (
@@ -174,18 +176,19 @@ fn second_level_bytes(tally: &Tally, spatial_hit: f64) -> f64 {
     (reads + global.sectors_written as f64 + atomics) * SECTOR
 }
 
-/// Bytes that reach DRAM: every distinct sector once (caches start cold), and of the repeated ones the share that the
-/// second level cache cannot hold.
+/// Bytes that reach DRAM: every distinct sector read comes from there once, because caches start cold. Sectors
+/// written stay in the second level cache, and sectors read again are found there, as far as all of them fit.
 fn dram_bytes(counters: &Counters, l2_bytes: f64) -> f64 {
-    let distinct = (counters.unique_sectors_read + counters.unique_sectors_written) as f64;
-    let repeated = (global_sectors(&counters.total) - distinct).max(0.0);
-    let working_set = distinct * SECTOR;
+    let read = counters.unique_sectors_read as f64;
+    let written = counters.unique_sectors_written as f64;
+    let repeated = (global_sectors(&counters.total) - read - written).max(0.0);
+    let working_set = (read + written) * SECTOR;
     let missed = if working_set > l2_bytes {
         1.0 - l2_bytes / working_set
     } else {
         0.0
     };
-    (distinct + repeated * missed) * SECTOR
+    (read + (written + repeated) * missed) * SECTOR
 }
 
 fn dram_bytes_per_cycle(device: &Device) -> f64 {

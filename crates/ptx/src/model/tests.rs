@@ -106,6 +106,19 @@ fn streaming_a_gigabyte_takes_what_the_data_sheet_says() {
 }
 
 #[test]
+fn results_that_fit_the_second_level_cache_do_not_wait_for_dram() {
+    let written = |sectors: u64| {
+        let mut counters = streaming(1000);
+        counters.total.global.sectors_written = sectors;
+        counters.unique_sectors_written = sectors;
+        modelled(&counters, shape(5800, 256), &l4()).terms[&Term::DramBytes]
+    };
+    assert_eq!(written(1000), written(0));
+    // A gigabyte is 21 times the cache.
+    assert!(written((1 << 30) / 32) > 0.9 * 4210.0);
+}
+
+#[test]
 fn a_partial_last_round_is_paid_for() {
     let even = modelled(&arithmetic(58, 1_000_000, 0), shape(58, 1024), &l4());
     let uneven = modelled(&arithmetic(59, 1_000_000, 0), shape(59, 1024), &l4());
