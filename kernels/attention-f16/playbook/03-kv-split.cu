@@ -3,72 +3,195 @@
 title = "split the keys over blocks and fuse by log-sum-exp"
 hypothesis = """
 A sequence of 128 positions has too few rows to fill the device, however they are cut. Cutting the \
-keys as well makes KV_SPLITS times as many blocks, each with a short walk. A slice knows neither the \
-row's maximum nor its mass, so it leaves its sum unnormalised beside both, and a second kernel brings \
-the slices to one scale."""
-gain = [1.5, 6.0]
+keys as well, into as many slices as the grid lacks to four blocks per multiprocessor, gives every \
+multiprocessor a share and each block a short walk. A slice knows neither the row's maximum nor its \
+mass, so it leaves its sum unnormalised beside both, and a second kernel brings the slices of a row to \
+one scale. Where rows alone fill the device there is one slice, which writes the output itself."""
+gain = [1.2, 6.0]
 
 [step]
 phase = "parallelism"
-sweep = ["KV_SPLITS"]
+sweep = ["ROWS", "KV_SPLITS"]
 
 [[launch]]
 kernel = "attention_split"
-grid = ["cdiv(S, WARPS * ROWS_PER_WARP)", "KV_SPLITS", "B * H"]
-block = ["32 * WARPS"]
-args = ["q", "k", "v", "part_o", "part_ml", "S", "scale"]
+grid = ["cdiv(S, ROWS)", "min(KV_SPLITS, cdiv(4 * SM_COUNT, cdiv(S, ROWS) * B * H))", "B * H"]
+block = ["ROWS * LANES"]
+args = ["q", "k", "v", "o", "part_o", "part_ml", "S", "scale"]
 
 [[launch]]
 kernel = "attention_fuse"
 grid = ["B * H * S"]
-block = [64]
+block = [32, "min(KV_SPLITS, cdiv(4 * SM_COUNT, cdiv(S, ROWS) * B * H))"]
 args = ["part_o", "part_ml", "o"]
 
 [workspace.part_o]
 dtype = "f32"
-shape = ["B", "H", "S", "KV_SPLITS", "D"]
+shape = ["B * H * S", "min(KV_SPLITS, cdiv(4 * SM_COUNT, cdiv(S, ROWS) * B * H))", "D"]
 
 [workspace.part_ml]
 dtype = "f32"
-shape = ["B", "H", "S", "KV_SPLITS", "2"]
+shape = ["B * H * S", "min(KV_SPLITS, cdiv(4 * SM_COUNT, cdiv(S, ROWS) * B * H))", "2"]
 
-[tunables.ROWS_PER_WARP]
-value = 2
-choices = [1, 2, 4]
-[tunables.WARPS]
-value = 4
-choices = [2, 4, 8]
+[tunables.ROWS]
+value = 8
+choices = [8, 16]
 [tunables.KV_SPLITS]
 value = 16
-choices = [2, 4, 8, 16, 32]
+choices = [8, 16, 32]
+[tunables.LANES]
+value = 4
+choices = [4, 8]
+[tunables.BLOCK_N]
+value = 32
+choices = [16, 32, 64]
 ---*/
 #include <cuda_fp16.h>
 
 constexpr int D = 64;
-constexpr int ROWS = WARPS * ROWS_PER_WARP;
-constexpr int THREADS = 32 * WARPS;
-constexpr int TILE = 32;           // keys in a tile: one per lane
-constexpr int KEY_STRIDE = D + 4;  // padded: lanes read down a column, each from its own banks
-constexpr int VECTOR = 8;          // f16 elements in 16 bytes
+constexpr int THREADS = ROWS * LANES;
+constexpr int WIDTH = D / LANES;  // channels of a lane
+constexpr int CHUNK = 8;          // keys whose scores a thread holds at once
+constexpr int VECTOR = 8;         // f16 elements in 16 bytes
+constexpr int PARTS = (BLOCK_N * D / VECTOR + THREADS - 1) / THREADS;  // of a tile, for each thread
+constexpr int MOST_SLICES = 32;   // a block of the fuse kernel has a warp for each
 constexpr unsigned ALL = 0xffffffffu;
 constexpr float LOG2_E = 1.4426950408889634f;
 
-// Copies rows [first, first + TILE) of `from` to a tile of f32; rows past `last` become zeros.
-template <int STRIDE>
-__device__ void stage(float (*tile)[STRIDE], const __half* from, int first, int last) {
-    for (int i = threadIdx.x; i < TILE * D / VECTOR; i += THREADS) {
-        const int row = i / (D / VECTOR);
-        const int d = i % (D / VECTOR) * VECTOR;
-        uint4 packed = make_uint4(0, 0, 0, 0);
-        if (first + row < last) {
-            packed = *reinterpret_cast<const uint4*>(from + size_t(first + row) * D + d);
-        }
-        const __half2* pair = reinterpret_cast<const __half2*>(&packed);
+// Loads this thread's share of `count` rows from `from` on; what a tile lacks becomes zero. Nothing
+// waits for the loads before `put`, so that all of them are under way together.
+__device__ void fetch(uint4 (&parts)[PARTS], const __half* from, int count) {
+#pragma unroll
+    for (int i = 0; i < PARTS; ++i) {
+        const int at = (i * THREADS + threadIdx.x) * VECTOR;
+        parts[i] = make_uint4(0, 0, 0, 0);
+        if (at / D < count) parts[i] = *reinterpret_cast<const uint4*>(from + at);
+    }
+}
+
+// Stores what `fetch` loaded to a tile of f32, up to a whole chunk.
+__device__ void put(float (*tile)[D], const uint4 (&parts)[PARTS], int count) {
+#pragma unroll
+    for (int i = 0; i < PARTS; ++i) {
+        const int at = (i * THREADS + threadIdx.x) * VECTOR;
+        if (at / D >= (count + CHUNK - 1) / CHUNK * CHUNK) continue;
+        const __half2* pair = reinterpret_cast<const __half2*>(&parts[i]);
         const float2 a = __half22float2(pair[0]), b = __half22float2(pair[1]);
         const float2 c = __half22float2(pair[2]), e = __half22float2(pair[3]);
-        float4* to = reinterpret_cast<float4*>(&tile[row][d]);
+        float4* to = reinterpret_cast<float4*>(&tile[at / D][at % D]);
         to[0] = make_float4(a.x, a.y, b.x, b.y);
         to[1] = make_float4(c.x, c.y, e.x, e.y);
+    }
+}
+
+// Block (x, y, z): ROWS rows of head z against slice y of the keys. If the slice is all keys, the
+// block writes the output.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    attention_split(const __half* __restrict__ q, const __half* __restrict__ k,
+                    const __half* __restrict__ v, __half* __restrict__ o,
+                    float* __restrict__ part_o, float2* __restrict__ part_ml, int S, float scale) {
+    __shared__ __align__(16) float keys[BLOCK_N][D];
+    __shared__ __align__(16) float values[BLOCK_N][D];
+
+    const size_t head = size_t(blockIdx.z) * S * D;
+    const int row = blockIdx.x * ROWS + threadIdx.x / LANES;
+    const int channel = threadIdx.x % LANES * 4;
+    // Threads without a row of their own help to stage and compute a copy of the last row.
+    const __half* own = q + head + size_t(min(row, S - 1)) * D + channel;
+    // Rounding up may leave the last slices empty: they contribute a mass of zero.
+    const int slice = (S + gridDim.y - 1) / gridDim.y;
+    const int begin = blockIdx.y * slice;
+    const int end = min(begin + slice, S);
+
+    // Of every 4 LANES channels a lane owns four, so that the lanes of a row load neighbouring words.
+    // Scores are kept in units of log2, so that a weight is a bare exp2.
+    float query[WIDTH];
+    float total[WIDTH];
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) {
+        query[i] = __half2float(own[i / 4 * 4 * LANES + i % 4]) * (scale * LOG2_E);
+        total[i] = 0.0f;
+    }
+
+    float largest = -INFINITY;
+    float mass = 0.0f;
+    for (int first = begin; first < end; first += BLOCK_N) {
+        const int count = min(BLOCK_N, end - first);
+        uint4 key_parts[PARTS];
+        uint4 value_parts[PARTS];
+        fetch(key_parts, k + head + size_t(first) * D, count);
+        fetch(value_parts, v + head + size_t(first) * D, count);
+        __syncthreads();
+        put(keys, key_parts, count);
+        put(values, value_parts, count);
+        __syncthreads();
+
+        for (int base = 0; base < count; base += CHUNK) {
+            float score[CHUNK] = {};
+#pragma unroll
+            for (int i = 0; i < WIDTH; i += 4) {
+#pragma unroll
+                for (int j = 0; j < CHUNK; ++j) {
+                    const float4 key =
+                        *reinterpret_cast<const float4*>(&keys[base + j][channel + i * LANES]);
+                    score[j] += query[i] * key.x + query[i + 1] * key.y + query[i + 2] * key.z +
+                                query[i + 3] * key.w;
+                }
+            }
+            // Every lane of a row gets the whole score.
+#pragma unroll
+            for (int step = 1; step < LANES; step *= 2) {
+#pragma unroll
+                for (int j = 0; j < CHUNK; ++j) score[j] += __shfl_xor_sync(ALL, score[j], step);
+            }
+
+            float grown = largest;
+#pragma unroll
+            for (int j = 0; j < CHUNK; ++j) {
+                if (base + j >= count) score[j] = -INFINITY;
+                grown = fmaxf(grown, score[j]);
+            }
+            // What was summed so far is relative to the old maximum.
+            const float keep = exp2f(largest - grown);
+            largest = grown;
+            mass *= keep;
+#pragma unroll
+            for (int i = 0; i < WIDTH; ++i) total[i] *= keep;
+
+#pragma unroll
+            for (int j = 0; j < CHUNK; ++j) {
+                const float weight = exp2f(score[j] - largest);
+                mass += weight;
+#pragma unroll
+                for (int i = 0; i < WIDTH; i += 4) {
+                    const float4 value =
+                        *reinterpret_cast<const float4*>(&values[base + j][channel + i * LANES]);
+                    total[i] += weight * value.x;
+                    total[i + 1] += weight * value.y;
+                    total[i + 2] += weight * value.z;
+                    total[i + 3] += weight * value.w;
+                }
+            }
+        }
+    }
+
+    if (row >= S) return;
+    if (gridDim.y > 1) {
+        const size_t part = (size_t(blockIdx.z) * S + row) * gridDim.y + blockIdx.y;
+        float4* to = reinterpret_cast<float4*>(part_o + part * D + channel);
+#pragma unroll
+        for (int i = 0; i < WIDTH; i += 4) {
+            to[i / 4 * LANES] = make_float4(total[i], total[i + 1], total[i + 2], total[i + 3]);
+        }
+        if (channel == 0) part_ml[part] = make_float2(largest, mass);
+        return;
+    }
+    const float inverse = 1.0f / mass;
+    __half2* to = reinterpret_cast<__half2*>(o + head + size_t(row) * D + channel);
+#pragma unroll
+    for (int i = 0; i < WIDTH; i += 4) {
+        to[i / 2 * LANES] = __floats2half2_rn(total[i] * inverse, total[i + 1] * inverse);
+        to[i / 2 * LANES + 1] = __floats2half2_rn(total[i + 2] * inverse, total[i + 3] * inverse);
     }
 }
 
@@ -82,112 +205,32 @@ __device__ float warp_sum(float x) {
     return x;
 }
 
-// Block (x, y, z): a few rows of head z against slice y of the keys.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    attention_split(const __half* __restrict__ q, const __half* __restrict__ k,
-                    const __half* __restrict__ v, float* __restrict__ part_o,
-                    float2* __restrict__ part_ml, int S, float scale) {
-    __shared__ __align__(16) float queries[ROWS][D];
-    __shared__ __align__(16) float keys[TILE][KEY_STRIDE];
-    __shared__ __align__(16) float values[TILE][D];
+// Block = one row, warp = one slice, lane = two channels: each warp brings its slice to the largest of
+// the slices' maxima, and the first adds up.
+extern "C" __global__ void __launch_bounds__(32 * MOST_SLICES)
+    attention_fuse(const float2* __restrict__ part_o, const float2* __restrict__ part_ml,
+                   __half2* __restrict__ o) {
+    __shared__ float2 scaled[MOST_SLICES][D / 2];
+    const int slices = blockDim.y;
+    if (slices == 1) return;  // the output is already there
+    const int lane = threadIdx.x;
+    const int slice = threadIdx.y;
+    const size_t first = size_t(blockIdx.x) * slices;
+    const float2 sum = part_o[(first + slice) * (D / 2) + lane];
 
-    const int lane = threadIdx.x % 32;
-    const int own = threadIdx.x / 32 * ROWS_PER_WARP;  // the warp's first row within the block
-    const int first_row = blockIdx.x * ROWS;
-    const size_t head = size_t(blockIdx.z) * S * D;
-    // Rounding up may leave the last slices empty: they contribute a mass of zero.
-    const int slice = (S + gridDim.y - 1) / gridDim.y;
-    const int begin = blockIdx.y * slice;
-    const int end = min(begin + slice, S);
+    // Lane = slice: every warp finds the common scale and mass for itself.
+    const float2 ml = lane < slices ? part_ml[first + lane] : make_float2(-INFINITY, 0.0f);
+    const float factor = exp2f(ml.x - warp_max(ml.x));
+    const float mass = warp_sum(factor * ml.y);
+    const float own = __shfl_sync(ALL, factor, slice) / mass;
+    scaled[slice][lane] = make_float2(own * sum.x, own * sum.y);
+    __syncthreads();
+    if (slice > 0) return;
 
-    // Scores are kept in units of log2, so that a weight is a bare exp2.
-    for (int i = threadIdx.x; i < ROWS * D; i += THREADS) {
-        const int row = min(first_row + i / D, S - 1);
-        queries[i / D][i % D] = __half2float(q[head + size_t(row) * D + i % D]) * (scale * LOG2_E);
+    float2 total = make_float2(0.0f, 0.0f);
+    for (int s = 0; s < slices; ++s) {
+        total.x += scaled[s][lane].x;
+        total.y += scaled[s][lane].y;
     }
-
-    float2 total[ROWS_PER_WARP];  // channels 2 lane and 2 lane + 1
-    float mass[ROWS_PER_WARP];    // of the keys that this lane scored
-    float largest[ROWS_PER_WARP];
-#pragma unroll
-    for (int r = 0; r < ROWS_PER_WARP; ++r) {
-        total[r] = make_float2(0.0f, 0.0f);
-        mass[r] = 0.0f;
-        largest[r] = -INFINITY;
-    }
-
-    for (int first = begin; first < end; first += TILE) {
-        __syncthreads();
-        stage(keys, k + head, first, end);
-        stage(values, v + head, first, end);
-        __syncthreads();
-
-        // Lane = key.
-        float weight[ROWS_PER_WARP] = {};
-#pragma unroll
-        for (int d = 0; d < D; d += 4) {
-            const float4 key = *reinterpret_cast<const float4*>(&keys[lane][d]);
-#pragma unroll
-            for (int r = 0; r < ROWS_PER_WARP; ++r) {
-                const float4 query = *reinterpret_cast<const float4*>(&queries[own + r][d]);
-                weight[r] += query.x * key.x + query.y * key.y + query.z * key.z + query.w * key.w;
-            }
-        }
-        const int count = min(TILE, end - first);
-#pragma unroll
-        for (int r = 0; r < ROWS_PER_WARP; ++r) {
-            const float score = lane < count ? weight[r] : -INFINITY;
-            const float grown = fmaxf(largest[r], warp_max(score));
-            const float keep = exp2f(largest[r] - grown);
-            weight[r] = exp2f(score - grown);
-            largest[r] = grown;
-            mass[r] = mass[r] * keep + weight[r];
-            total[r].x *= keep;
-            total[r].y *= keep;
-        }
-
-        // Lane = two channels; the weight of key j comes from the lane that scored it.
-        for (int j = 0; j < count; ++j) {
-            const float2 value = *reinterpret_cast<const float2*>(&values[j][2 * lane]);
-#pragma unroll
-            for (int r = 0; r < ROWS_PER_WARP; ++r) {
-                const float shared_weight = __shfl_sync(ALL, weight[r], j);
-                total[r].x += shared_weight * value.x;
-                total[r].y += shared_weight * value.y;
-            }
-        }
-    }
-
-#pragma unroll
-    for (int r = 0; r < ROWS_PER_WARP; ++r) {
-        const float slice_mass = warp_sum(mass[r]);
-        const int row = first_row + own + r;
-        if (row < S) {
-            const size_t part = (size_t(blockIdx.z) * S + row) * gridDim.y + blockIdx.y;
-            reinterpret_cast<float2*>(part_o + part * D)[lane] = total[r];
-            if (lane == 0) part_ml[part] = make_float2(largest[r], slice_mass);
-        }
-    }
-}
-
-// Block = one row, thread = one channel: the slices' sums, brought to the largest of their maxima.
-extern "C" __global__ void __launch_bounds__(D)
-    attention_fuse(const float* __restrict__ part_o, const float2* __restrict__ part_ml,
-                   __half* __restrict__ o) {
-    const size_t row = blockIdx.x;
-    const float2* ml = part_ml + row * KV_SPLITS;
-    const float* sums = part_o + row * KV_SPLITS * D + threadIdx.x;
-
-    float largest = -INFINITY;
-#pragma unroll
-    for (int s = 0; s < KV_SPLITS; ++s) largest = fmaxf(largest, ml[s].x);
-    float mass = 0.0f;
-    float total = 0.0f;
-#pragma unroll
-    for (int s = 0; s < KV_SPLITS; ++s) {
-        const float factor = exp2f(ml[s].x - largest);
-        mass += factor * ml[s].y;
-        total += factor * sums[s * D];
-    }
-    o[row * D + threadIdx.x] = __float2half_rn(total / mass);
+    o[size_t(blockIdx.x) * (D / 2) + lane] = __floats2half2_rn(total.x, total.y);
 }

@@ -10,13 +10,13 @@ gain = [1.5, 5.0]
 
 [step]
 phase = "tensor"
-sweep = ["CTAS_PER_SM"]
+sweep = ["CTAS_PER_SM", "TILE"]
 
 [[launch]]
 kernel = "attention_split"
 grid = [
   "cdiv(S, 16) * (4 - 3 * min(1, cdiv(S, 16) * cdiv(S, 16) * B * H / (4 * SM_COUNT)))",
-  "min(min(32, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))",
+  "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))",
   "B * H",
 ]
 block = [32]
@@ -25,14 +25,14 @@ args = ["q", "k", "v", "o", "part_o", "part_ml", "S", "scale"]
 [[launch]]
 kernel = "attention_fuse"
 grid = ["B * H * S"]
-block = [32, "min(min(32, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))"]
+block = [32, "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))"]
 args = ["part_o", "part_ml", "o"]
 
 [workspace.part_o]
 dtype = "f32"
 shape = [
   "B * H * S",
-  "min(min(32, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))",
+  "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))",
   "D",
 ]
 
@@ -40,15 +40,15 @@ shape = [
 dtype = "f32"
 shape = [
   "B * H * S",
-  "min(min(32, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))",
+  "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))",
   "2",
 ]
 
 [tunables.TILE]
 value = 32
-choices = [16, 32, 64]
+choices = [16, 32]
 [tunables.CTAS_PER_SM]
-value = 8
+value = 4
 choices = [4, 8, 16]
 ---*/
 #include <cuda_fp16.h>
@@ -57,7 +57,7 @@ constexpr int D = 64;
 constexpr int ROWS = 16;         // query rows of a block, which is one warp
 constexpr int STRIDE = D + 8;    // padded: the eight rows of a matrix load start on different banks
 constexpr int VECTOR = 8;        // f16 elements in 16 bytes
-constexpr int MOST_SLICES = 32;  // a block of the fuse kernel has a warp for each
+constexpr int MOST_SLICES = 16;  // a block of the fuse kernel has a warp for each
 constexpr unsigned ALL = 0xffffffffu;
 constexpr float LOG2_E = 1.4426950408889634f;
 
@@ -104,18 +104,36 @@ __device__ float quad_sum(float x) {
     return x + __shfl_xor_sync(ALL, x, 2);
 }
 
-// Copies WIDTH channels of rows [first, first + TILE) of `from`; rows past `last` become zeros.
+__device__ float warp_max(float x) {
+    for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(ALL, x, step));
+    return x;
+}
+__device__ float warp_sum(float x) {
+    for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(ALL, x, step);
+    return x;
+}
+
+// Loads this lane's share of WIDTH channels of rows [first, first + TILE) of `from`; rows past `last`
+// become zeros. Nothing waits for the loads before `put`, so that all of them are under way together.
 template <int WIDTH>
-__device__ void stage(__half (*tile)[STRIDE], const __half* from, int first, int last) {
+__device__ void fetch(uint4 (&parts)[TILE * WIDTH / VECTOR / 32], const __half* from, int first,
+                      int last) {
 #pragma unroll
-    for (int i = threadIdx.x; i < TILE * WIDTH / VECTOR; i += 32) {
-        const int row = i / (WIDTH / VECTOR);
-        const int d = i % (WIDTH / VECTOR) * VECTOR;
-        uint4 packed = make_uint4(0, 0, 0, 0);
-        if (first + row < last) {
-            packed = *reinterpret_cast<const uint4*>(from + size_t(first + row) * D + d);
-        }
-        *reinterpret_cast<uint4*>(&tile[row][d]) = packed;
+    for (int i = 0; i < TILE * WIDTH / VECTOR / 32; ++i) {
+        const int at = (i * 32 + threadIdx.x) * VECTOR;
+        const int row = first + at / WIDTH;
+        parts[i] = make_uint4(0, 0, 0, 0);
+        if (row < last) parts[i] = *reinterpret_cast<const uint4*>(from + size_t(row) * D + at % WIDTH);
+    }
+}
+
+// Stores what `fetch` loaded.
+template <int WIDTH>
+__device__ void put(__half (*tile)[STRIDE], const uint4 (&parts)[TILE * WIDTH / VECTOR / 32]) {
+#pragma unroll
+    for (int i = 0; i < TILE * WIDTH / VECTOR / 32; ++i) {
+        const int at = (i * 32 + threadIdx.x) * VECTOR;
+        *reinterpret_cast<uint4*>(&tile[at / WIDTH][at % WIDTH]) = parts[i];
     }
 }
 
@@ -149,9 +167,13 @@ __device__ void attend(const __half* q, const __half* k, const __half* v, __half
     float largest[2] = {-INFINITY, -INFINITY};  // of the upper and the lower row
     float mass[2] = {};                         // of the columns that this lane holds
     for (int first = begin; first < end; first += TILE) {
+        uint4 key_parts[TILE * D / VECTOR / 32];
+        uint4 value_parts[TILE * WIDTH / VECTOR / 32];
+        fetch<D>(key_parts, k, first, end);
+        fetch<WIDTH>(value_parts, v + channel, first, end);
         __syncwarp();
-        stage<D>(tiles.keys, k, first, end);
-        stage<WIDTH>(tiles.values, v + channel, first, end);
+        put<D>(tiles.keys, key_parts);
+        put<WIDTH>(tiles.values, value_parts);
         __syncwarp();
 
         float score[TILE / 8][4] = {};
@@ -267,33 +289,32 @@ extern "C" __global__ void __launch_bounds__(32)
     }
 }
 
-// Block = one row, thread (x, y) = two channels of slice y: each brings its slice to the largest of
-// the slices' maxima, and the first slice's threads add up.
-extern "C" __global__ void __launch_bounds__(D / 2 * MOST_SLICES)
+// Block = one row, warp = one slice, lane = two channels: each warp brings its slice to the largest of
+// the slices' maxima, and the first adds up.
+extern "C" __global__ void __launch_bounds__(32 * MOST_SLICES)
     attention_fuse(const float2* __restrict__ part_o, const float2* __restrict__ part_ml,
                    __half2* __restrict__ o) {
     __shared__ float2 scaled[MOST_SLICES][D / 2];
     const int slices = blockDim.y;
     if (slices == 1) return;  // the output is already there
-    const int pair = threadIdx.x;
+    const int lane = threadIdx.x;
+    const int slice = threadIdx.y;
     const size_t first = size_t(blockIdx.x) * slices;
-    const float2* ml = part_ml + first;
+    const float2 sum = part_o[(first + slice) * (D / 2) + lane];
 
-    float largest = -INFINITY;
-    for (int s = 0; s < slices; ++s) largest = fmaxf(largest, ml[s].x);
-    const float factor = exp2f(ml[threadIdx.y].x - largest);
-    const float2 sum = part_o[(first + threadIdx.y) * (D / 2) + pair];
-    scaled[threadIdx.y][pair] = make_float2(factor * sum.x, factor * sum.y);
+    // Lane = slice: every warp finds the common scale and mass for itself.
+    const float2 ml = lane < slices ? part_ml[first + lane] : make_float2(-INFINITY, 0.0f);
+    const float factor = exp2f(ml.x - warp_max(ml.x));
+    const float mass = warp_sum(factor * ml.y);
+    const float own = __shfl_sync(ALL, factor, slice) / mass;
+    scaled[slice][lane] = make_float2(own * sum.x, own * sum.y);
     __syncthreads();
-    if (threadIdx.y > 0) return;
+    if (slice > 0) return;
 
-    float mass = 0.0f;
     float2 total = make_float2(0.0f, 0.0f);
     for (int s = 0; s < slices; ++s) {
-        mass += exp2f(ml[s].x - largest) * ml[s].y;
-        total.x += scaled[s][pair].x;
-        total.y += scaled[s][pair].y;
+        total.x += scaled[s][lane].x;
+        total.y += scaled[s][lane].y;
     }
-    const float inverse = 1.0f / mass;
-    o[size_t(blockIdx.x) * (D / 2) + pair] = __floats2half2_rn(total.x * inverse, total.y * inverse);
+    o[size_t(blockIdx.x) * (D / 2) + lane] = __floats2half2_rn(total.x, total.y);
 }

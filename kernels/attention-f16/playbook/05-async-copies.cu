@@ -15,7 +15,7 @@ sweep = ["TILE"]
 kernel = "attention_split"
 grid = [
   "cdiv(S, 16) * (4 - 3 * min(1, cdiv(S, 16) * cdiv(S, 16) * B * H / (4 * SM_COUNT)))",
-  "min(min(32, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))",
+  "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))",
   "B * H",
 ]
 block = [32]
@@ -24,14 +24,14 @@ args = ["q", "k", "v", "o", "part_o", "part_ml", "S", "scale"]
 [[launch]]
 kernel = "attention_fuse"
 grid = ["B * H * S"]
-block = [32, "min(min(32, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))"]
+block = [32, "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))"]
 args = ["part_o", "part_ml", "o"]
 
 [workspace.part_o]
 dtype = "f32"
 shape = [
   "B * H * S",
-  "min(min(32, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))",
+  "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))",
   "D",
 ]
 
@@ -39,15 +39,15 @@ shape = [
 dtype = "f32"
 shape = [
   "B * H * S",
-  "min(min(32, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))",
+  "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))",
   "2",
 ]
 
 [tunables.TILE]
 value = 32
-choices = [16, 32, 64]
+choices = [16, 32]
 [tunables.CTAS_PER_SM]
-value = 8
+value = 4
 choices = [4, 8, 16]
 ---*/
 #include <cuda_fp16.h>
@@ -56,7 +56,7 @@ constexpr int D = 64;
 constexpr int ROWS = 16;         // query rows of a block, which is one warp
 constexpr int STRIDE = D + 8;    // padded: the eight rows of a matrix load start on different banks
 constexpr int VECTOR = 8;        // f16 elements in 16 bytes
-constexpr int MOST_SLICES = 32;  // a block of the fuse kernel has a warp for each
+constexpr int MOST_SLICES = 16;  // a block of the fuse kernel has a warp for each
 constexpr unsigned ALL = 0xffffffffu;
 constexpr float LOG2_E = 1.4426950408889634f;
 
@@ -103,6 +103,15 @@ __device__ float quad_sum(float x) {
     return x + __shfl_xor_sync(ALL, x, 2);
 }
 
+__device__ float warp_max(float x) {
+    for (int step = 16; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(ALL, x, step));
+    return x;
+}
+__device__ float warp_sum(float x) {
+    for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(ALL, x, step);
+    return x;
+}
+
 // Starts a copy of 16 bytes to shared memory; where the source does not exist, of zeros.
 __device__ void copy_async(__half* to, const __half* from, bool exists) {
     const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
@@ -128,11 +137,11 @@ __device__ void wait_for_copies() {
 template <int WIDTH>
 __device__ void stage(__half (*tile)[STRIDE], const __half* from, int first, int last) {
 #pragma unroll
-    for (int i = threadIdx.x; i < TILE * WIDTH / VECTOR; i += 32) {
-        const int row = i / (WIDTH / VECTOR);
-        const int d = i % (WIDTH / VECTOR) * VECTOR;
-        const __half* source = from + size_t(min(first + row, last - 1)) * D + d;
-        copy_async(&tile[row][d], source, first + row < last);
+    for (int i = 0; i < TILE * WIDTH / VECTOR / 32; ++i) {
+        const int at = (i * 32 + threadIdx.x) * VECTOR;
+        const int row = first + at / WIDTH;
+        const __half* source = from + size_t(min(row, last - 1)) * D + at % WIDTH;
+        copy_async(&tile[at / WIDTH][at % WIDTH], source, row < last);
     }
 }
 
@@ -295,33 +304,32 @@ extern "C" __global__ void __launch_bounds__(32)
     }
 }
 
-// Block = one row, thread (x, y) = two channels of slice y: each brings its slice to the largest of
-// the slices' maxima, and the first slice's threads add up.
-extern "C" __global__ void __launch_bounds__(D / 2 * MOST_SLICES)
+// Block = one row, warp = one slice, lane = two channels: each warp brings its slice to the largest of
+// the slices' maxima, and the first adds up.
+extern "C" __global__ void __launch_bounds__(32 * MOST_SLICES)
     attention_fuse(const float2* __restrict__ part_o, const float2* __restrict__ part_ml,
                    __half2* __restrict__ o) {
     __shared__ float2 scaled[MOST_SLICES][D / 2];
     const int slices = blockDim.y;
     if (slices == 1) return;  // the output is already there
-    const int pair = threadIdx.x;
+    const int lane = threadIdx.x;
+    const int slice = threadIdx.y;
     const size_t first = size_t(blockIdx.x) * slices;
-    const float2* ml = part_ml + first;
+    const float2 sum = part_o[(first + slice) * (D / 2) + lane];
 
-    float largest = -INFINITY;
-    for (int s = 0; s < slices; ++s) largest = fmaxf(largest, ml[s].x);
-    const float factor = exp2f(ml[threadIdx.y].x - largest);
-    const float2 sum = part_o[(first + threadIdx.y) * (D / 2) + pair];
-    scaled[threadIdx.y][pair] = make_float2(factor * sum.x, factor * sum.y);
+    // Lane = slice: every warp finds the common scale and mass for itself.
+    const float2 ml = lane < slices ? part_ml[first + lane] : make_float2(-INFINITY, 0.0f);
+    const float factor = exp2f(ml.x - warp_max(ml.x));
+    const float mass = warp_sum(factor * ml.y);
+    const float own = __shfl_sync(ALL, factor, slice) / mass;
+    scaled[slice][lane] = make_float2(own * sum.x, own * sum.y);
     __syncthreads();
-    if (threadIdx.y > 0) return;
+    if (slice > 0) return;
 
-    float mass = 0.0f;
     float2 total = make_float2(0.0f, 0.0f);
     for (int s = 0; s < slices; ++s) {
-        mass += exp2f(ml[s].x - largest) * ml[s].y;
-        total.x += scaled[s][pair].x;
-        total.y += scaled[s][pair].y;
+        total.x += scaled[s][lane].x;
+        total.y += scaled[s][lane].y;
     }
-    const float inverse = 1.0f / mass;
-    o[size_t(blockIdx.x) * (D / 2) + pair] = __floats2half2_rn(total.x * inverse, total.y * inverse);
+    o[size_t(blockIdx.x) * (D / 2) + lane] = __floats2half2_rn(total.x, total.y);
 }
