@@ -5,7 +5,8 @@ import type { CandidateDetail } from "../api/types";
 export type Outcome = "below" | "within" | "above" | "unknown";
 
 export interface Gain {
-  expected: [number, number] | null;
+  /** Lowest and highest. */
+  expected: number[] | null;
   /** The parent's time over the candidate's; none unless both have times of one kind. */
   found: number | null;
   outcome: Outcome;
@@ -19,6 +20,6 @@ export function gain(candidate: CandidateDetail, parent: CandidateDetail | null)
     parent !== null && parent.time_us !== null && candidate.time_us !== null && parent.modelled === candidate.modelled;
   const found = comparable ? (parent.time_us ?? 0) / (candidate.time_us ?? 1) : null;
   if (expected === null || found === null) return { expected, found, outcome: "unknown" };
-  const [low, high] = expected;
+  const [low = 0, high = Infinity] = expected;
   return { expected, found, outcome: found < low ? "below" : found > high ? "above" : "within" };
 }

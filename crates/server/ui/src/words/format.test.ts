@@ -35,6 +35,10 @@ describe("quantities carry their unit", () => {
 });
 
 describe("numbers", () => {
+  it("give an interval by its ends", () => {
+    expect(format.range([1.4, 2.6], format.speedup)).toBe("1.40× to 2.60×");
+  });
+
   it.each([
     [0, "0"],
     [0.412, "0.412"],

@@ -33,6 +33,11 @@ export function speedup(ratio: number): string {
   return `${ratio < 10 ? ratio.toFixed(2) : ratio.toFixed(1)}×`;
 }
 
+/** An interval by its ends. */
+export function range(ends: readonly number[], quantity: (value: number) => string): string {
+  return ends.map(quantity).join(" to ");
+}
+
 /** A time given in microseconds. */
 export function microseconds(us: number): string {
   if (us >= 1e6) return `${significant(us / 1e6)} s`;

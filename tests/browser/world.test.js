@@ -1,0 +1,56 @@
+// The stand-in must say what the service would say: every value of its world is held against
+// the service's own description of its API.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { it } from "node:test";
+
+import { Ajv2020 } from "ajv/dist/2020.js";
+
+import { accept, detail, promote, propose, world } from "./world.js";
+
+const api = JSON.parse(readFileSync(new URL("../../crates/server/openapi.json", import.meta.url), "utf8"));
+const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
+ajv.addSchema(api, "api");
+
+function assertSpeaks(schema, values) {
+  const validate = ajv.getSchema(`api#/components/schemas/${schema}`);
+  assert.ok(values.length > 0, `there is a ${schema} to look at`);
+  for (const value of values) {
+    assert.ok(validate(value), `${schema}: ${ajv.errorsText(validate.errors)} in ${JSON.stringify(value).slice(0, 400)}`);
+    assert.deepEqual(unknown(schema, value), [], `${schema} has no such property`);
+  }
+}
+
+/** Names of a value that its schema does not know; a misspelt optional property is one. */
+function unknown(schema, value) {
+  const known = new Set(properties(api.components.schemas[schema]));
+  return Object.keys(value).filter((name) => !known.has(name));
+}
+
+function properties(schema) {
+  if (schema.$ref) return properties(api.components.schemas[schema.$ref.split("/").at(-1)]);
+  return [...Object.keys(schema.properties ?? {}), ...(schema.allOf ?? []).flatMap(properties)];
+}
+
+it("the world's values are the API's", () => {
+  const made = world();
+  assertSpeaks("RunView", made.runs);
+  assertSpeaks("CandidateSummary", made.nodes);
+  assertSpeaks("Event", made.events);
+  assertSpeaks("CandidateDetail", made.nodes.map((node) => detail(made.nodes, node, made.live)));
+});
+
+it("and so is what becomes of them", () => {
+  const made = world();
+  const what = [accept(made, 17, 5.1), propose(made, "one more"), promote(made)];
+  assertSpeaks("Event", what.map((kind, index) => ({ id: 1000 + index, run: made.live, at: "2026-11-21T14:05:00Z", what: kind })));
+  assertSpeaks("RunView", made.runs);
+  assertSpeaks("CandidateSummary", made.nodes);
+});
+
+it("a value that is not the API's is noticed", () => {
+  const [node] = world().nodes;
+  assert.throws(() => assertSpeaks("CandidateSummary", [{ ...node, ordinal: "first" }]), /must be integer/);
+  assert.throws(() => assertSpeaks("CandidateSummary", [{ ...node, sumary: "" }]), /no such property/);
+});
