@@ -442,7 +442,8 @@ pub(crate) struct TensorOp {
     pub(crate) address: SlotRef,
     pub(crate) offset: i64,
     pub(crate) stride: SlotRef,
-    pub(crate) space: MemSpace,
+    /// First of its entries in [`Program::memory`]: one per element a lane holds, or one for `ldmatrix`.
+    pub(crate) memory: u32,
 }
 
 /// Special registers that are constant while a warp lives.

@@ -1,17 +1,174 @@
-//! Matrix fragments and the multiply-add of tensor cores.
+//! Matrix fragments: which lane holds which element in which register, and how many multiply-adds that makes.
+//!
+//! The layouts of `mma.sync` are documented by the PTX ISA. Those of `wmma` are not; here they are the `mma` layouts
+//! tiled, which is what hardware is believed to do.
+
+/// An operand of a matrix multiply-add.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Matrix {
+    A,
+    B,
+    /// C and D.
+    Accumulator,
+}
+
+/// The type of a matrix's elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Element {
+    F16,
+    Bf16,
+    Tf32,
+    F32,
+    F64,
+    S8,
+    U8,
+    S32,
+    E4m3,
+    E5m2,
+}
+
+impl Element {
+    pub(crate) fn bits(self) -> u32 {
+        match self {
+            Self::S8 | Self::U8 | Self::E4m3 | Self::E5m2 => 8,
+            Self::F16 | Self::Bf16 => 16,
+            Self::Tf32 | Self::F32 | Self::S32 => 32,
+            Self::F64 => 64,
+        }
+    }
+
+    /// Elements that share a register.
+    pub(crate) fn per_register(self) -> usize {
+        (32 / self.bits()).max(1) as usize
+    }
+}
+
+/// Rows of A, columns of B, and the length of the sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+}
+
+impl Size {
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
+        let (n, k) = rest.split_once('k')?;
+        Some(Self { m: m.parse().ok()?, n: n.parse().ok()?, k: k.parse().ok()? })
+    }
+
+    pub(crate) fn rows_columns(self, matrix: Matrix) -> (usize, usize) {
+        match matrix {
+            Matrix::A => (self.m, self.k),
+            Matrix::B => (self.k, self.n),
+            Matrix::Accumulator => (self.m, self.n),
+        }
+    }
+
+    /// Elements each lane holds once.
+    pub(crate) fn per_lane(self, matrix: Matrix) -> usize {
+        let (rows, columns) = self.rows_columns(matrix);
+        rows * columns / 32
+    }
+}
 
 /// Which tensor instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TensorKind {
     /// `ldmatrix` of 8x8 halves: 1, 2 or 4 matrices, transposed or not.
     LoadMatrix { count: u8, transposed: bool },
+    /// A load of a fragment; `row`: consecutive elements of a row are neighbours in memory.
+    Load { size: Size, matrix: Matrix, element: Element, row: bool },
+    Store { size: Size, element: Element, row: bool },
+    MultiplyAdd { size: Size, a: Element, b: Element, c: Element, d: Element, clamp: bool },
 }
 
 impl TensorKind {
     /// Multiply-adds of one warp instruction.
     pub(crate) fn macs(self) -> u64 {
         match self {
-            Self::LoadMatrix { .. } => 0,
+            Self::MultiplyAdd { size, .. } => (size.m * size.n * size.k) as u64,
+            _ => 0,
+        }
+    }
+}
+
+/// Row and column of the `index`-th element a lane holds.
+///
+/// A quad of lanes holds neighbouring elements of a row of A (a column of B), eight quads hold eight rows (columns);
+/// blocks of 8 rows, then blocks along k, then whole tiles of 16 rows (8 columns) follow each other.
+#[inline(always)]
+pub(crate) fn place(size: Size, matrix: Matrix, element: Element, lane: usize, index: usize) -> (usize, usize) {
+    let (group, thread) = (lane / 4, lane % 4);
+    match matrix {
+        Matrix::A => {
+            let per = element.per_register();
+            let halves = size.m.min(16) / 8;
+            let (register, part) = (index / per, index % per);
+            let per_tile = halves * (size.k / (4 * per)).max(1);
+            let (tile, register) = (register / per_tile, register % per_tile);
+            let (block, half) = (register / halves, register % halves);
+            (tile * 16 + half * 8 + group, block * 4 * per + thread * per + part)
+        }
+        Matrix::B => {
+            let per = element.per_register();
+            let (register, part) = (index / per, index % per);
+            let per_tile = (size.k / (4 * per)).max(1);
+            let (tile, block) = (register / per_tile, register % per_tile);
+            (block * 4 * per + thread * per + part, tile * 8 + group)
+        }
+        Matrix::Accumulator => {
+            let halves = size.m.min(16) / 8;
+            let per_tile = 2 * halves;
+            let (tile, index) = (index / per_tile, index % per_tile);
+            let tiles_across = size.n / 8;
+            let (down, across) = (tile / tiles_across, tile % tiles_across);
+            (down * 16 + index / 2 * 8 + group, across * 8 + thread * 2 + index % 2)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const M16N8K16: Size = Size { m: 16, n: 8, k: 16 };
+
+    #[test]
+    fn documented_layouts() {
+        // PTX ISA, matrix fragments for mma.m16n8k16 with 16-bit elements.
+        assert_eq!(place(M16N8K16, Matrix::A, Element::F16, 5, 0), (1, 2));
+        assert_eq!(place(M16N8K16, Matrix::A, Element::F16, 5, 3), (9, 3));
+        assert_eq!(place(M16N8K16, Matrix::A, Element::F16, 5, 4), (1, 10));
+        assert_eq!(place(M16N8K16, Matrix::B, Element::F16, 5, 0), (2, 1));
+        assert_eq!(place(M16N8K16, Matrix::B, Element::F16, 5, 3), (11, 1));
+        assert_eq!(place(M16N8K16, Matrix::Accumulator, Element::F32, 5, 3), (9, 3));
+        let tf32 = Size { m: 16, n: 8, k: 8 };
+        assert_eq!(place(tf32, Matrix::A, Element::Tf32, 6, 2), (1, 6));
+        assert_eq!(place(tf32, Matrix::B, Element::Tf32, 6, 1), (6, 1));
+        let s8 = Size { m: 16, n: 8, k: 32 };
+        assert_eq!(place(s8, Matrix::A, Element::S8, 6, 9), (1, 25));
+    }
+
+    #[test]
+    fn every_element_is_held_exactly_once() {
+        let sizes = [(16, 8, 16), (16, 16, 16), (32, 8, 16), (8, 32, 16)];
+        for (m, n, k) in sizes {
+            let size = Size { m, n, k };
+            for (matrix, element) in
+                [(Matrix::A, Element::F16), (Matrix::B, Element::F16), (Matrix::Accumulator, Element::F32)]
+            {
+                let (rows, columns) = size.rows_columns(matrix);
+                let mut seen = vec![0; rows * columns];
+                for lane in 0..32 {
+                    for index in 0..size.per_lane(matrix) {
+                        let (row, column) = place(size, matrix, element, lane, index);
+                        seen[row * columns + column] += 1;
+                    }
+                }
+                assert!(seen.iter().all(|count| *count == 1), "{size:?} {matrix:?}");
+            }
         }
     }
 }

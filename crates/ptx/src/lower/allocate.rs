@@ -11,6 +11,7 @@ use crate::code::{
     AtomicOp, BarrierOp, BarrierReduce, CallOp, Class, CopyOp, File, Flow, GUARD_NOT, Inst,
     MAX_SLOTS, MemSpace, MemoryOp, NONE, Op, Program, SlotRef, TensorOp, WarpOp,
 };
+use crate::tensor::{Matrix, TensorKind};
 
 /// Most bits of liveness tables; past it the kernel is refused rather than the memory filled.
 const MAX_LIVENESS_BITS: usize = 1 << 32;
@@ -367,6 +368,13 @@ fn width(file: File) -> usize {
 
 /// Notes what the whole kernel does to memory.
 fn note_memory(program: &mut Program, draft: &Draft) {
+    if let Detail::Tensor {
+        kind: TensorKind::Load { element, .. } | TensorKind::Store { element, .. },
+        ..
+    } = &draft.detail
+    {
+        program.shared_grain = program.shared_grain.min(element.bits() / 8);
+    }
     let (detail, atomic) = match &draft.detail {
         Detail::Memory(detail) => (detail, false),
         Detail::Atomic(detail, _) => (detail, true),
@@ -493,20 +501,10 @@ fn table_entry(
                 result: *result,
             },
         ),
-        Detail::Tensor {
-            kind,
-            a,
-            b,
-            c,
-            offset,
-            space,
-        } => {
-            let list = |from: usize, count: usize| {
-                draft.s[from..from + count]
-                    .iter()
-                    .map(|v| slot(*v))
-                    .collect()
-            };
+        Detail::Tensor { kind, a, b, c, offset, space } => {
+            let list = |from: usize, count: usize| draft.s[from..from + count].iter().map(|v| slot(*v)).collect();
+            let first = program.memory.len() as u32;
+            program.memory.extend(matrix_accesses(*kind, *space, draft, slot));
             push(
                 &mut program.tensor,
                 TensorOp {
@@ -518,7 +516,7 @@ fn table_entry(
                     address: s(0),
                     offset: *offset,
                     stride: s(1),
-                    space: *space,
+                    memory: first,
                 },
             )
         }
@@ -530,4 +528,38 @@ fn table_entry(
             push(&mut program.tables, targets)
         }
     })
+}
+
+/// The memory instructions a matrix load or store consists of; they work on the scratch registers, the last results.
+fn matrix_accesses(
+    kind: TensorKind,
+    space: MemSpace,
+    draft: &Draft,
+    slot: &impl Fn(V) -> SlotRef,
+) -> Vec<MemoryOp> {
+    let (count, element, words) = match kind {
+        TensorKind::LoadMatrix { .. } => (1, 4, 4),
+        TensorKind::Load { size, matrix, element, .. } => (size.per_lane(matrix), element.bits() / 8, 1),
+        TensorKind::Store { size, element, .. } => (size.per_lane(Matrix::Accumulator), element.bits() / 8, 1),
+        TensorKind::MultiplyAdd { .. } => (0, 4, 0),
+    };
+    let mut regs = [SlotRef::NONE; 8];
+    let scratch = draft.d.len().saturating_sub(words);
+    for (register, v) in regs.iter_mut().zip(&draft.d[scratch..]) {
+        *register = slot(*v);
+    }
+    let access = MemoryOp {
+        space,
+        element,
+        count: words as u32,
+        regs,
+        address: slot(draft.s[0]),
+        offset: 0,
+        signed: false,
+        keep: 64,
+        ordered: false,
+        atomic: None,
+        stack_of_call: false,
+    };
+    vec![access; count]
 }

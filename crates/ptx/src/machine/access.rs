@@ -196,8 +196,9 @@ pub(crate) enum Want {
     Atomic,
 }
 
-/// Runs the memory instruction at `pc`, whose operand is entry `x` of the memory table.
+/// Runs a memory instruction for the lanes of a mask at their addresses; `x` is its entry in the memory table.
 #[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "one memory access has this many parts")]
 pub(crate) fn access(
     exec: &mut Exec<'_>,
     block: &mut Shared,
@@ -206,17 +207,33 @@ pub(crate) fn access(
     mask: u32,
     pc: u32,
     want: Want,
+    list: &[u64; 32],
 ) -> Result<(), Fatal> {
     let op = &exec.launch.program.memory[x];
-    let list = addresses(warp, op.address, op.offset);
     if warp.tainted {
         address_poison(exec, block, warp, op.address, mask, pc);
     }
     match op.space {
-        MemSpace::Global | MemSpace::Const => global(exec, block, warp, x, mask, pc, want, &list),
-        MemSpace::Shared => shared(exec, block, warp, x, mask, pc, want, &list),
-        space => other_space(exec, block, warp, x, mask, pc, want, &list, space),
+        MemSpace::Global | MemSpace::Const => global(exec, block, warp, x, mask, pc, want, list),
+        MemSpace::Shared => shared(exec, block, warp, x, mask, pc, want, list),
+        space => other_space(exec, block, warp, x, mask, pc, want, list, space),
     }
+}
+
+/// The same outside the interpreter's loop.
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "one memory access has this many parts")]
+pub(crate) fn access_apart(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    x: usize,
+    mask: u32,
+    pc: u32,
+    want: Want,
+    list: &[u64; 32],
+) -> Result<(), Fatal> {
+    access(exec, block, warp, x, mask, pc, want, list)
 }
 
 #[inline(never)]

@@ -3,7 +3,7 @@
 //! Everything here is `#[inline(always)]` on purpose: the whole loop is compiled once per instruction set in the
 //! `simd` module, and a function that is not inlined would be compiled for the plainest one.
 
-use super::access::{Want, access};
+use super::access::{Want, access, access_apart, addresses};
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
 use super::vector::{
@@ -11,10 +11,11 @@ use super::vector::{
     put64, select32, select64, shift_64, widen1, widen2, widen3,
 };
 use super::warp::{FULL, Wait, Warp};
-use super::{control, warpwide};
+use super::{control, matrix, warpwide};
 use crate::code::{Compare, GUARD_NOT, Inst, NONE, Op, SlotRef};
 use crate::numeric::{approx, float, half};
 use crate::report::FindingKind;
+use crate::tensor::TensorKind;
 
 /// Why a warp stopped running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -492,33 +493,17 @@ pub(crate) fn run(
                 put64(&mut r64!(inst.d), mask, &values);
                 clear_poison(warp, program.flow[pc as usize].d, mask);
             }
-            Op::Load => attempt!(access(
-                exec,
-                block,
-                warp,
-                inst.x as usize,
-                mask,
-                pc,
-                Want::Load
-            )),
-            Op::Store => attempt!(access(
-                exec,
-                block,
-                warp,
-                inst.x as usize,
-                mask,
-                pc,
-                Want::Store
-            )),
-            Op::Atomic => attempt!(access(
-                exec,
-                block,
-                warp,
-                inst.x as usize,
-                mask,
-                pc,
-                Want::Atomic
-            )),
+            Op::Load | Op::Store | Op::Atomic => {
+                let x = inst.x as usize;
+                let op = &program.memory[x];
+                let want = match inst.op {
+                    Op::Load => Want::Load,
+                    Op::Store => Want::Store,
+                    _ => Want::Atomic,
+                };
+                let list = addresses(warp, op.address, op.offset);
+                attempt!(access(exec, block, warp, x, mask, pc, want, &list));
+            }
             Op::AsyncCopy => attempt!(super::copy::issue(
                 exec,
                 block,
@@ -530,16 +515,25 @@ pub(crate) fn run(
             Op::AsyncCommit => super::copy::commit(warp, mask),
             Op::AsyncWait => super::copy::wait(exec, block, warp, inst.x, mask),
             Op::LoadMatrix | Op::Tensor => {
-                match warpwide::gather_members(warp, pc, FULL, false) {
-                    true => attempt!(super::matrix::run(exec, block, warp, inst.x as usize, pc)),
-                    false => {
-                        undo(exec, pc, mask);
-                        stop_at = warp.reschedule();
-                        if warp.mask == 0 {
-                            return Stop::Waiting;
-                        }
-                        continue;
+                if !warpwide::gather_members(warp, pc, FULL, false) {
+                    undo(exec, pc, mask);
+                    stop_at = warp.reschedule();
+                    if warp.mask == 0 {
+                        return Stop::Waiting;
                     }
+                    continue;
+                }
+                let op = &program.tensor[inst.x as usize];
+                match op.kind {
+                    TensorKind::MultiplyAdd { .. } => matrix::multiply_add(warp, op),
+                    TensorKind::LoadMatrix { count, transposed } => {
+                        let list = addresses(warp, op.address, op.offset);
+                        // Each lane of the first 8, 16 or all 32 brings the address of one row.
+                        let rows = FULL >> (32 - 8 * u32::from(count));
+                        attempt!(access_apart(exec, block, warp, op.memory as usize, rows, pc, Want::Load, &list));
+                        matrix::spread(warp, op, count, transposed, pc);
+                    }
+                    _ => attempt!(matrix::fragment(exec, block, warp, op, pc)),
                 }
                 stop_at = warp.reschedule();
             }

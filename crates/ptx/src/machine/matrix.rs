@@ -1,18 +1,309 @@
-//! Tensor-core instructions of a warp.
+//! Tensor-core instructions of a warp: fragments out of registers, the product, and back.
+//!
+//! Sums run in order of k with one rounding each in the accumulator's format; hardware sums in another order and
+//! rounds otherwise, so results agree within tolerance, not bit for bit.
 
+use super::access::{Want, access_apart};
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
-use super::warp::Warp;
+use super::warp::{FULL, Warp};
+use crate::code::{File, SlotRef, TensorOp};
+use crate::numeric::half;
+use crate::tensor::{Element, Matrix, Size, TensorKind, place};
 
-/// Runs entry `x` of the tensor table.
+/// Largest fragment sides: 32 rows or columns, sums of 32.
+const SIDE: usize = 32;
+
+/// A matrix of singles.
+type Grid = [[f32; SIDE]; SIDE];
+
+/// Spreads the rows an `ldmatrix` loaded: lane l holds 16 bytes of row l in the scratch registers.
 #[inline(never)]
-pub(crate) fn run(
+pub(crate) fn spread(warp: &mut Warp, op: &TensorOp, count: u8, transposed: bool, pc: u32) {
+    let (results, scratch) = op.d.split_at(count as usize);
+    let slot = |reference: &SlotRef| reference.get().map_or(0, |(_, slot)| slot);
+    let rows: [[u32; 32]; 4] = std::array::from_fn(|word| warp.r32[slot(&scratch[word])].0);
+    let bad: [u32; 4] = std::array::from_fn(|word| warp.poison.get(scratch[word]).0);
+    let half_at = |matrix: usize, row: usize, column: usize| {
+        (rows[column / 2][matrix * 8 + row] >> (16 * (column % 2)) & 0xffff, bad[column / 2] >> (matrix * 8 + row) & 1)
+    };
+    for (matrix, result) in results.iter().enumerate() {
+        let mut values = [0; 32];
+        let mut poisoned = 0;
+        for (lane, value) in values.iter_mut().enumerate() {
+            let (group, pair) = (lane / 4, lane % 4 * 2);
+            let (low, high) = if transposed {
+                (half_at(matrix, pair, group), half_at(matrix, pair + 1, group))
+            } else {
+                (half_at(matrix, group, pair), half_at(matrix, group, pair + 1))
+            };
+            *value = low.0 | high.0 << 16;
+            poisoned |= (low.1 | high.1) << lane;
+        }
+        warp.r32[slot(result)].0 = values;
+        if warp.tainted {
+            warp.poison.set(*result, FULL, poisoned, pc);
+        }
+    }
+}
+
+/// One element of a register as a single.
+#[inline(always)]
+fn decode(element: Element, register: u32, part: usize) -> f32 {
+    match element {
+        Element::F16 => half::f16_to_f32(register >> (16 * part) & 0xffff),
+        Element::Bf16 => half::bf16_to_f32(register >> (16 * part) & 0xffff),
+        // The lower 13 bits of a tf32 register are not looked at.
+        Element::Tf32 => f32::from_bits(register & 0xffff_e000),
+        Element::E4m3 => half::widen(register >> (8 * part) & 0xff, &half::E4M3) as f32,
+        Element::E5m2 => half::widen(register >> (8 * part) & 0xff, &half::E5M2) as f32,
+        _ => f32::from_bits(register),
+    }
+}
+
+/// A fragment as a matrix, transposed for B so that both are read along k... rows of `grid` are rows of A, or of B.
+#[inline(always)]
+fn collect(warp: &Warp, registers: &[SlotRef], size: Size, matrix: Matrix, element: Element, grid: &mut Grid) {
+    let per = element.per_register();
+    let needed = size.per_lane(matrix) / per;
+    for (number, register) in registers.iter().take(needed).enumerate() {
+        let Some((File::R32, slot)) = register.get() else { continue };
+        let values = &warp.r32[slot].0;
+        for part in 0..per {
+            for (lane, value) in values.iter().enumerate() {
+                let (row, column) = place(size, matrix, element, lane, number * per + part);
+                grid[row][column] = decode(element, *value, part);
+            }
+        }
+    }
+}
+
+/// The multiply-add.
+#[inline(always)]
+pub(crate) fn multiply_add(warp: &mut Warp, op: &TensorOp) {
+    let TensorKind::MultiplyAdd { size, a, b, c, d, clamp } = op.kind else { return };
+    if warp.tainted {
+        poison(warp, op, size, a, b);
+    }
+    match a {
+        Element::F64 => double(warp, op, size),
+        Element::S8 | Element::U8 => integer(warp, op, size, a, b, clamp),
+        _ => single(warp, op, size, a, b, c, d),
+    }
+}
+
+#[inline(always)]
+fn single(warp: &mut Warp, op: &TensorOp, size: Size, a: Element, b: Element, c: Element, d: Element) {
+    let mut left: Grid = [[0.0; SIDE]; SIDE];
+    let mut right: Grid = [[0.0; SIDE]; SIDE];
+    let mut sums: Grid = [[0.0; SIDE]; SIDE];
+    // The common case gets its layout worked out at compile time.
+    const USUAL: Size = Size { m: 16, n: 8, k: 16 };
+    if (size, a, b, c) == (USUAL, Element::F16, Element::F16, Element::F32) {
+        collect(warp, &op.a, USUAL, Matrix::A, Element::F16, &mut left);
+        collect(warp, &op.b, USUAL, Matrix::B, Element::F16, &mut right);
+        collect(warp, &op.c, USUAL, Matrix::Accumulator, Element::F32, &mut sums);
+    } else {
+        collect(warp, &op.a, size, Matrix::A, a, &mut left);
+        collect(warp, &op.b, size, Matrix::B, b, &mut right);
+        collect(warp, &op.c, size, Matrix::Accumulator, c, &mut sums);
+    }
+    for row in 0..size.m {
+        let mut across = 0;
+        while across < size.n {
+            let mut total = [0f32; 8];
+            total.copy_from_slice(&sums[row][across..across + 8]);
+            for k in 0..size.k {
+                let factor = left[row][k];
+                for (column, sum) in total.iter_mut().enumerate() {
+                    *sum = factor.mul_add(right[k][across + column], *sum);
+                }
+            }
+            sums[row][across..across + 8].copy_from_slice(&total);
+            across += 8;
+        }
+    }
+    let per = d.per_register();
+    for (number, register) in op.d.iter().enumerate() {
+        let Some((File::R32, slot)) = register.get() else { continue };
+        for lane in 0..32 {
+            let mut bits = 0;
+            for part in 0..per {
+                let (row, column) = place(size, Matrix::Accumulator, d, lane, number * per + part);
+                let sum = sums[row][column];
+                bits |= match d {
+                    Element::F16 => half::f32_to_f16(sum) << (16 * part),
+                    _ => crate::numeric::float::canon32(sum),
+                };
+            }
+            warp.r32[slot].0[lane] = bits;
+        }
+    }
+}
+
+fn double(warp: &mut Warp, op: &TensorOp, size: Size) {
+    let value = |warp: &Warp, registers: &[SlotRef], matrix, row, column| {
+        let per_lane = size.per_lane(matrix);
+        (0..32 * per_lane)
+            .find(|at| place(size, matrix, Element::F64, at / per_lane, at % per_lane) == (row, column))
+            .map_or(0.0, |at| f64::from_bits(warp.lane(registers[at % per_lane], at / per_lane)))
+    };
+    let mut results = Vec::new();
+    for (number, register) in op.d.iter().enumerate() {
+        for lane in 0..32 {
+            let (row, column) = place(size, Matrix::Accumulator, Element::F64, lane, number);
+            let start = f64::from_bits(warp.lane(op.c[number], lane));
+            let sum = (0..size.k).fold(start, |sum, k| {
+                value(warp, &op.a, Matrix::A, row, k).mul_add(value(warp, &op.b, Matrix::B, k, column), sum)
+            });
+            results.push((*register, lane, crate::numeric::float::canon64(sum)));
+        }
+    }
+    for (register, lane, bits) in results {
+        warp.set_lane(register, lane, bits);
+    }
+}
+
+#[inline(never)]
+fn integer(warp: &mut Warp, op: &TensorOp, size: Size, a: Element, b: Element, clamp: bool) {
+    let mut left = [[0i32; SIDE]; SIDE];
+    let mut right = [[0i32; SIDE]; SIDE];
+    let fill = |warp: &Warp, registers: &[SlotRef], matrix, element, grid: &mut [[i32; SIDE]; SIDE]| {
+        for index in 0..size.per_lane(matrix) {
+            for lane in 0..32 {
+                let (row, column) = place(size, matrix, element, lane, index);
+                let byte = (warp.lane(registers[index / 4], lane) >> (8 * (index % 4))) as u8;
+                grid[row][column] = if element == Element::S8 { i32::from(byte as i8) } else { i32::from(byte) };
+            }
+        }
+    };
+    fill(warp, &op.a, Matrix::A, a, &mut left);
+    fill(warp, &op.b, Matrix::B, b, &mut right);
+    let mut results = Vec::new();
+    for (number, register) in op.d.iter().enumerate() {
+        for lane in 0..32 {
+            let (row, column) = place(size, Matrix::Accumulator, Element::S32, lane, number);
+            let start = i64::from(warp.lane(op.c[number], lane) as u32 as i32);
+            let sum = (0..size.k).fold(start, |sum, k| sum + i64::from(left[row][k]) * i64::from(right[k][column]));
+            let sum = if clamp { sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) } else { sum };
+            results.push((*register, lane, u64::from(sum as u32)));
+        }
+    }
+    for (register, lane, bits) in results {
+        warp.set_lane(register, lane, bits);
+    }
+}
+
+/// A result is poisoned when its row of A, its column of B or its own summand is.
+#[inline(never)]
+fn poison(warp: &mut Warp, op: &TensorOp, size: Size, a: Element, b: Element) {
+    let mut origin = 0;
+    let mut rows = 0u64;
+    let mut columns = 0u64;
+    for (list, matrix, element) in [(&op.a, Matrix::A, a), (&op.b, Matrix::B, b)] {
+        let per = element.per_register();
+        for (number, register) in list.iter().take(size.per_lane(matrix) / per).enumerate() {
+            let (lanes, from) = warp.poison.get(*register);
+            for lane in super::access::lanes(lanes) {
+                origin = from;
+                let (row, column) = place(size, matrix, element, lane, number * per);
+                if matrix == Matrix::A {
+                    rows |= 1 << row;
+                } else {
+                    columns |= 1 << column;
+                }
+            }
+        }
+    }
+    let TensorKind::MultiplyAdd { c, d, .. } = op.kind else { return };
+    let (per_c, per_d) = (c.per_register(), d.per_register());
+    let marks: Vec<(u32, u32)> = op.c.iter().map(|register| warp.poison.get(*register)).collect();
+    for (number, register) in op.d.iter().enumerate() {
+        let mut bad = 0;
+        let mut from = origin;
+        for lane in 0..32 {
+            for part in 0..per_d {
+                let index = number * per_d + part;
+                let (row, column) = place(size, Matrix::Accumulator, d, lane, index);
+                let (lanes, own) = marks[index / per_c];
+                if lanes >> lane & 1 == 1 {
+                    from = own;
+                    bad |= 1 << lane;
+                }
+                if rows >> row & 1 == 1 || columns >> column & 1 == 1 {
+                    bad |= 1 << lane;
+                }
+            }
+        }
+        warp.poison.set(*register, FULL, bad, from);
+    }
+}
+
+/// Loads and stores of whole fragments, one element of every lane at a time.
+#[inline(never)]
+pub(crate) fn fragment(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
-    x: usize,
+    op: &TensorOp,
     pc: u32,
 ) -> Result<(), Fatal> {
-    let _ = (exec, block, warp, x, pc);
+    let (size, matrix, element, row, want) = match op.kind {
+        TensorKind::Load { size, matrix, element, row } => (size, matrix, element, row, Want::Load),
+        TensorKind::Store { size, element, row } => (size, Matrix::Accumulator, element, row, Want::Store),
+        _ => return Ok(()),
+    };
+    let base = super::access::addresses(warp, op.address, op.offset);
+    if warp.tainted {
+        super::access::address_poison(exec, block, warp, op.address, FULL, pc);
+    }
+    let bytes = u64::from(element.bits() / 8);
+    let per = element.per_register();
+    let registers = size.per_lane(matrix) / per;
+    let scratch = *op.d.last().unwrap_or(&SlotRef::NONE);
+    for number in 0..registers {
+        let mut packed = [0u64; 32];
+        let mut poisoned = 0;
+        for part in 0..per {
+            let index = number * per + part;
+            let mut list = [0; 32];
+            for (lane, address) in list.iter_mut().enumerate() {
+                let (r, c) = place(size, matrix, element, lane, index);
+                let stride = warp.lane(op.stride, lane);
+                let at = if row { r as u64 * stride + c as u64 } else { c as u64 * stride + r as u64 };
+                *address = base[lane].wrapping_add(at * bytes);
+            }
+            let shift = element.bits() * part as u32;
+            if want == Want::Store {
+                let source = op.a[number];
+                for lane in 0..32 {
+                    let value = warp.lane(source, lane) >> shift;
+                    warp.set_lane(scratch, lane, value);
+                }
+                if warp.tainted {
+                    let (lanes, from) = warp.poison.get(source);
+                    warp.poison.set(scratch, FULL, lanes, from);
+                }
+            }
+            access_apart(exec, block, warp, op.memory as usize + index, FULL, pc, want, &list)?;
+            if want == Want::Load {
+                for (lane, packed) in packed.iter_mut().enumerate() {
+                    *packed |= warp.lane(scratch, lane) << shift;
+                }
+                poisoned |= warp.poison.get(scratch).0;
+            }
+        }
+        if want == Want::Load {
+            // Fragments with twice the registers hold everything twice.
+            for register in op.d[..op.d.len() - 1].iter().skip(number).step_by(registers) {
+                for (lane, bits) in packed.iter().enumerate() {
+                    warp.set_lane(*register, lane, *bits);
+                }
+                if warp.tainted {
+                    warp.poison.set(*register, FULL, poisoned, pc);
+                }
+            }
+        }
+    }
     Ok(())
 }
