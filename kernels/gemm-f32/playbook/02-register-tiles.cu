@@ -4,7 +4,8 @@ title = "a square of outputs per thread, held in registers"
 hypothesis = """
 With one output per thread every multiply-add needs two shared loads, so the load path is the limit. \
 A thread that owns SIDE x SIDE outputs loads 2 SIDE values for SIDE^2 multiply-adds, and its sums are \
-independent, which hides their latency. Few threads per block keep enough blocks for a small product."""
+independent, which hides their latency. The next tile is loaded while this one is multiplied, and few \
+threads per block keep enough blocks for a small product."""
 gain = [1.3, 3.0]
 
 [step]
@@ -27,6 +28,7 @@ choices = [8, 16]
 constexpr int TILE = THREADS * SIDE;  // rows and columns of c in a block
 constexpr int DEPTH = 16;             // columns of a and rows of b staged at once
 constexpr int BLOCK = THREADS * THREADS;
+constexpr int PARTS = TILE * DEPTH / BLOCK;  // elements of a tile for each thread to stage
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
     gemm(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int M, int N,
@@ -40,23 +42,37 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     const int first_column = blockIdx.x * TILE;
     const int first_row = blockIdx.y * TILE;
 
+    // Loads this thread's elements of the tiles that begin at `first`; beyond the edges they are
+    // zeros, which add nothing.
+    float left_parts[PARTS];
+    float right_parts[PARTS];
+    const auto fetch = [&](int first) {
+#pragma unroll
+        for (int i = 0; i < PARTS; ++i) {
+            const int at = i * BLOCK + threadIdx.x;
+            const int row = first_row + at / DEPTH;
+            const int column = first_column + at % TILE;
+            const int across = first + at % DEPTH;
+            const int down = first + at / TILE;
+            left_parts[i] = row < M && across < K ? a[size_t(row) * K + across] : 0.0f;
+            right_parts[i] = down < K && column < N ? b[size_t(down) * N + column] : 0.0f;
+        }
+    };
+
     // Element (i, j) is row y + i THREADS, column x + j THREADS of the block's tile: neighbouring
     // threads read neighbouring words.
     float sum[SIDE][SIDE] = {};
+    fetch(0);
     for (int first = 0; first < K; first += DEPTH) {
         __syncthreads();
-        // Zeros beyond the edges add nothing.
-        for (int i = threadIdx.x; i < TILE * DEPTH; i += BLOCK) {
-            const int row = first_row + i / DEPTH;
-            const int k = first + i % DEPTH;
-            left[i % DEPTH][i / DEPTH] = row < M && k < K ? a[size_t(row) * K + k] : 0.0f;
-        }
-        for (int i = threadIdx.x; i < TILE * DEPTH; i += BLOCK) {
-            const int column = first_column + i % TILE;
-            const int k = first + i / TILE;
-            right[i / TILE][i % TILE] = column < N && k < K ? b[size_t(k) * N + column] : 0.0f;
+#pragma unroll
+        for (int i = 0; i < PARTS; ++i) {
+            const int at = i * BLOCK + threadIdx.x;
+            left[at % DEPTH][at / DEPTH] = left_parts[i];
+            right[at / TILE][at % TILE] = right_parts[i];
         }
         __syncthreads();
+        fetch(first + DEPTH);  // under way while this tile is multiplied
 
 #pragma unroll
         for (int k = 0; k < DEPTH; ++k) {
