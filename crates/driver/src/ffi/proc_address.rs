@@ -278,6 +278,8 @@ entries! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ffi::pointer::Host;
+    use crate::ffi::process;
 
     fn name_of(symbol: &str, version: i32) -> Option<&'static str> {
         match find(symbol, version) {
@@ -297,5 +299,41 @@ mod tests {
         assert_eq!(name_of("cuMemcpy", 13_000), Some("cuMemcpy"));
         assert_eq!(name_of("cuNoSuchThing", 13_000), None);
         assert!(matches!(find("cuCtxCreate_v4", 12_000), Found::TooNew));
+    }
+
+    /// Every exported function, called with nothing but zeros: before initialisation, after it, and with a context.
+    /// Null pointers must be answered, never followed.
+    #[test]
+    fn no_function_follows_a_null_pointer() {
+        type Function =
+            unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
+        let all_with_zeros = || {
+            for (name, function) in table() {
+                // SAFETY: callers of this ABI may pass more integer arguments than a function takes; all exported
+                // functions take integers and pointers only, and answer null pointers with an error.
+                let answer = unsafe {
+                    let function: Function = std::mem::transmute(function);
+                    function(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+                };
+                assert!(
+                    crate::code::name(answer).is_some(),
+                    "{name} answered {answer}"
+                );
+            }
+        };
+        all_with_zeros();
+        assert_eq!(device::cuInit(0), 0);
+        all_with_zeros();
+        let context = process_context();
+        assert_eq!(context::cuCtxSetCurrent(Host::at_address(context)), 0);
+        all_with_zeros();
+    }
+
+    /// The primary context, made without pointers.
+    fn process_context() -> u64 {
+        process::with_driver("test", |driver| driver.primary_retain(0))
+            .expect("the driver serves")
+            .expect("initialised")
+            .0
     }
 }
