@@ -249,6 +249,10 @@ impl<'a> Loaded<'a> {
         Ok(ended.map_err(|refusal| device_fault(refusal, None)))
     }
 
+    #[expect(
+        unsafe_code,
+        reason = "a launch trusts its arguments, which are checked here"
+    )]
     fn launch(
         &self,
         launch: &ResolvedLaunch,

@@ -3,16 +3,19 @@
 //!
 //! The crate starts no process and knows no run, lease or HTTP. Everything that can abort or
 //! hang (the compiler, the driver) is called here and nowhere else, inside a child process
-//! whose death is a supported outcome. `unsafe` stands only at the foreign functions, in
-//! `nvrtc`, `driver`, `confine` and `role`.
+//! whose death is a supported outcome.
+
+#![deny(unsafe_code)]
 
 pub mod compare;
 mod compile;
 pub mod confine;
+#[expect(unsafe_code, reason = "the CUDA driver is a C library")]
 mod driver;
 mod execute;
 mod fault;
 pub mod inputs;
+#[expect(unsafe_code, reason = "the compiler is a C library")]
 mod nvrtc;
 mod observe;
 mod probe;

@@ -54,7 +54,7 @@ fn translate(finding: &emulator::Finding, buffers: &Buffers<'_>) -> Option<Findi
         line: line(&finding.location),
         block: finding.block,
         thread: finding.thread,
-        buffer: buffer.map(str::to_owned),
+        buffer: buffer.map(|name| source_name(name).to_owned()),
         offset: finding
             .access
             .as_ref()
@@ -67,8 +67,28 @@ fn translate(finding: &emulator::Finding, buffers: &Buffers<'_>) -> Option<Findi
             })
         }),
         occurrences: finding.occurrences,
-        message: finding.message.clone(),
+        message: buffer.map_or_else(
+            || finding.message.clone(),
+            |name| finding.message.replace(name, source_name(name)),
+        ),
     })
+}
+
+/// The name in the source of a variable that the compiler named `_ZZ7softmaxE7of_warp`: the
+/// last part, after its length, of a local static of a function (Itanium C++ ABI, 5.1.6).
+/// Other names are left as they are.
+fn source_name(name: &str) -> &str {
+    let Some(local) = name.strip_prefix("_ZZ") else {
+        return name;
+    };
+    let entity = |(end_of_function, _): (usize, &str)| {
+        let entity = &local[end_of_function + 1..];
+        let digits = entity.find(|character: char| !character.is_ascii_digit())?;
+        let (length, rest) = entity.split_at(digits);
+        let (name, discriminator) = rest.split_at_checked(length.parse().ok()?)?;
+        (discriminator.is_empty() || discriminator.starts_with('_')).then_some(name)
+    };
+    local.match_indices('E').find_map(entity).unwrap_or(name)
 }
 
 /// The kind by the emulated device's name of it. A name that this program does not know is one
@@ -267,6 +287,24 @@ mod tests {
             &buffers,
         );
         assert_eq!(header[0].line, None);
+    }
+
+    #[test]
+    fn variables_have_their_names_in_the_source() {
+        for (mangled, name) in [
+            ("_ZZ7softmaxE7of_warp", "of_warp"),
+            ("_ZZ9attentionE4keys_0", "keys"),
+            ("_ZZ4gemmPfE5right", "right"),
+            ("_ZZ4gEmmE8rowsEnd1", "rowsEnd1"),
+            ("q", "q"),
+            ("_ZZ4gemmE99x", "_ZZ4gemmE99x"),
+        ] {
+            let mut report = report("shared_race", false, mangled, "k.cu");
+            report.findings[0].message = format!("writes byte 4 of `{mangled}`");
+            let found = &findings(&[report], &Buffers::default())[0];
+            assert_eq!(found.buffer.as_deref(), Some(name));
+            assert_eq!(found.message, format!("writes byte 4 of `{name}`"));
+        }
     }
 
     #[test]

@@ -153,6 +153,7 @@ fn exchange<J: DeserializeOwned, R: Serialize>(
 }
 
 /// The socket that the supervisor left open for this process.
+#[expect(unsafe_code, reason = "an inherited descriptor has no owner yet")]
 fn socket() -> Result<File, Fault> {
     let fault = |reason: String| Fault::Socket {
         action: "receive the job",

@@ -3,7 +3,7 @@
 //! From the first launch on this process counts as hostile; what it reports is a claim. It
 //! holds no reference answer and no secret but the keys of inputs it has already been given.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -31,10 +31,10 @@ const UNFIT_IMAGE: [u32; 2] = [
     CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION as u32,
 ];
 
-/// Elements of an output that still held their poison, by case and tensor, in the execution
+/// Which elements of an output still held their poison, by case and tensor, in the execution
 /// before. On silicon an element counts as unwritten when that happens twice, with different
 /// poison: a written value may equal one pattern by chance.
-type Suspects = BTreeMap<(String, String), (u64, BTreeSet<u64>)>;
+type Suspects = BTreeMap<(String, String), Survivors>;
 
 /// Runs a job on the loaded driver's first device.
 ///
@@ -246,31 +246,46 @@ fn unwritten(
             first: written.first.unwrap_or(0) / width,
         }));
     }
-    let poisoned: BTreeSet<u64> = surviving(width, buffer.before(), content).collect();
+    let now = Survivors::new(execution.poison, width, buffer.before(), content);
     let key = (execution.case.clone(), tensor.name.clone());
-    let before = suspects.insert(key, (execution.poison, poisoned.clone()));
-    let twice: Vec<u64> = match before {
-        Some((poison, earlier)) if poison != execution.poison => {
-            poisoned.intersection(&earlier).copied().collect()
-        }
-        _ => Vec::new(),
-    };
-    Ok(twice.first().map(|&first| Unwritten {
+    let found = suspects.get(&key).and_then(|earlier| now.twice(earlier));
+    suspects.insert(key, now);
+    Ok(found.map(|(elements, first)| Unwritten {
         tensor: tensor.name.clone(),
-        elements: twice.len() as u64,
+        elements,
         first,
     }))
 }
 
-/// The elements that are the same bytes before and after.
-fn surviving<'a>(width: u64, before: &'a [u8], after: &'a [u8]) -> impl Iterator<Item = u64> + 'a {
-    let width = usize::try_from(width).expect("an element has a few bytes");
-    before
-        .chunks_exact(width)
-        .zip(after.chunks_exact(width))
-        .zip(0_u64..)
-        .filter(|((before, after), _)| before == after)
-        .map(|(_, index)| index)
+/// The elements of an output that are still what the poison made them.
+#[derive(Debug)]
+struct Survivors {
+    poison: u64,
+    elements: Vec<bool>,
+}
+
+impl Survivors {
+    fn new(poison: u64, width: u64, before: &[u8], after: &[u8]) -> Self {
+        let width = usize::try_from(width).expect("an element has a few bytes");
+        let elements = before.chunks_exact(width).zip(after.chunks_exact(width));
+        Self {
+            poison,
+            elements: elements.map(|(before, after)| before == after).collect(),
+        }
+    }
+
+    /// How many elements survived here and under another poison, and the first of them.
+    fn twice(&self, earlier: &Self) -> Option<(u64, u64)> {
+        if self.poison == earlier.poison {
+            return None;
+        }
+        let both = self.elements.iter().zip(&earlier.elements).zip(0_u64..);
+        let mut both = both
+            .filter(|((now, before), _)| **now && **before)
+            .map(|(_, index)| index);
+        let first = both.next()?;
+        Some((1 + both.count() as u64, first))
+    }
 }
 
 fn save(folder: &Path, tensor: &str, content: &[u8]) -> Result<(), Fault> {
@@ -308,5 +323,22 @@ fn device_fault(refusal: &Refusal) -> domain::role::DeviceFault {
         name: refusal.name.clone(),
         call: refusal.call.to_owned(),
         launch: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_element_is_unwritten_when_two_different_poisons_survive_in_it() {
+        // Elements of two bytes: 0 is written, 1 never, 2 equals the first poison by chance.
+        let first = Survivors::new(1, 2, b"aabbcc", b"xxbbcc");
+        let second = Survivors::new(2, 2, b"ddeeff", b"xxeecc");
+        assert_eq!(second.twice(&first), Some((1, 1)));
+        let complete = Survivors::new(3, 2, b"gghhii", b"xxyycc");
+        assert_eq!(complete.twice(&second), None);
+        let same_poison = Survivors::new(2, 2, b"ddeeff", b"xxeecc");
+        assert_eq!(same_poison.twice(&second), None);
     }
 }

@@ -45,8 +45,8 @@ const SYSTEM: [&str; 9] = [
     "/proc/meminfo",
     "/sys/devices/system/cpu",
 ];
-/// A file every system has, that no role has any business with.
-const WITNESS: &str = "/etc/passwd";
+/// Files that no role has any business with. A minimal system may lack one of them.
+const WITNESSES: [&str; 2] = ["/proc/self/environ", "/etc/passwd"];
 
 /// What a role needs; everything else is refused.
 #[derive(Debug, Clone)]
@@ -192,22 +192,26 @@ fn library_folders() -> Vec<PathBuf> {
 /// Tries what must fail now.
 fn verify(level: &Level) -> Result<(), Fault> {
     if matches!(level.files, Files::Full | Files::Partial) {
-        let attempts = [
-            ("read", fs::read(WITNESS).map(drop)),
-            (
-                "open for writing",
-                OpenOptions::new().append(true).open(WITNESS).map(drop),
-            ),
-        ];
-        for (what, outcome) in attempts {
+        let attempts = WITNESSES.iter().flat_map(|path| {
+            let opened = OpenOptions::new().append(true).open(path);
+            [fs::read(path).map(drop), opened.map(drop)]
+        });
+        let mut denied = false;
+        for outcome in attempts {
             match outcome {
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => denied = true,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 other => {
                     return Err(Fault::Confinement(format!(
-                        "{what} {WITNESS} must be denied now, but the outcome was {other:?}"
+                        "opening {WITNESSES:?} must be denied now, but the outcome was {other:?}"
                     )));
                 }
             }
+        }
+        if !denied {
+            return Err(Fault::Confinement(format!(
+                "check that files are out of reach: none of {WITNESSES:?} exists"
+            )));
         }
     }
     match rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None) {
