@@ -54,6 +54,32 @@ async fn a_call_that_is_dropped_midway_leaves_no_trace() {
 }
 
 #[tokio::test]
+async fn a_database_of_a_newer_program_is_refused() {
+    let lab = Lab::new().await;
+    let path = lab.folder.path().join("test.db");
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
+    let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    sqlx::query(
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+         VALUES (9999, 'later', 1, x'00', 0)",
+    )
+    .execute(&mut connection)
+    .await
+    .unwrap();
+    let refused = store::Store::open(&path).await.unwrap_err();
+    assert!(matches!(refused, store::StoreError::Migrate { .. }));
+    assert!(refused.to_string().contains("newer version"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_missing_folder_is_named() {
+    let lab = Lab::new().await;
+    let path = lab.folder.path().join("gone").join("test.db");
+    let refused = store::Store::open(&path).await.unwrap_err().to_string();
+    assert!(refused.contains("gone/test.db"), "{refused}");
+}
+
+#[tokio::test]
 async fn a_row_that_no_version_writes_is_named() {
     let lab = Lab::new().await;
     let (run, _, _) = lab.running(9).await;
