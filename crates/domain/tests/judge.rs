@@ -448,6 +448,25 @@ fn an_output_passes_only_if_every_rule_holds() {
     }
 }
 
+#[test]
+fn the_next_lower_precision_of_f32_is_thirteen_bits_away() {
+    let tolerance = ToleranceClass::F32.tolerance();
+    let judged = |relative_l2, worst_ratio| {
+        let facts = OutputComparison {
+            relative_l2: Some(relative_l2),
+            worst_ratio: Some(worst_ratio),
+            beyond_bound: 30,
+            ..close()
+        };
+        judge::comparison(&facts, "odd", Distribution::Normal, &tolerance)
+            .unwrap()
+            .kind()
+    };
+    // Operands rounded to f16, and the last of eight terms dropped.
+    assert_eq!(judged(2.9e-4, 900.0), VerdictKind::PrecisionDowngrade);
+    assert_eq!(judged(0.35, 1e6), VerdictKind::IncorrectOutput);
+}
+
 proptest! {
     #[test]
     fn nothing_worse_than_the_tolerance_ever_passes(

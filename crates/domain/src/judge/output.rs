@@ -1,16 +1,28 @@
 //! What a comparison with the reference means.
 
 use crate::role::{Distribution, OutputComparison};
-use crate::task::Tolerance;
+use crate::task::{Tolerance, ToleranceClass};
 use crate::verdict::{Mismatch, Verdict};
 
 /// A relative L2 error beyond the limit by less than this factor looks like arithmetic of the
 /// next lower precision: the limits lie at the geometric mean of honest kernels and such kernels,
 /// which are 10 to 60 times apart, and a logic error is further off.
-const DOWNGRADE_FACTOR: f64 = 20.0;
-/// A kernel of the next lower precision has three bits less (f16 to bf16): each element's error
-/// is then at most eight times what is allowed for it.
-const DOWNGRADE_ELEMENT_RATIO: f64 = 8.0;
+const DOWNGRADE_FACTOR: f64 = 25.0;
+
+/// By how much an element of the next lower precision may exceed its bound: the ratio of the two
+/// unit roundoffs.
+fn downgrade_ratio(class: ToleranceClass) -> f64 {
+    let bits = match class {
+        // From 24 bits to the 11 of TF32 and f16.
+        ToleranceClass::F32 => 13,
+        // From 11 bits to the 8 of bf16.
+        ToleranceClass::Tf32 | ToleranceClass::F16OutF32Acc => 3,
+        // From 11 and 8 bits to the 4 of fp8 (e4m3).
+        ToleranceClass::F16Acc => 7,
+        ToleranceClass::Bf16OutF32Acc => 4,
+    };
+    2_f64.powi(bits)
+}
 
 /// The verdict on one output that was compared; none if it is close enough everywhere.
 ///
@@ -42,7 +54,7 @@ pub fn comparison(
     } else {
         let near = facts
             .worst_ratio
-            .is_some_and(|ratio| ratio <= DOWNGRADE_ELEMENT_RATIO)
+            .is_some_and(|ratio| ratio <= downgrade_ratio(tolerance.class))
             && facts
                 .relative_l2
                 .is_some_and(|error| error < DOWNGRADE_FACTOR * tolerance.relative_l2);
