@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         float mass = 0.0f;                       // of the keys that this lane scored
         float largest = -INFINITY;
         for (int first = 0; first < S; first += TILE) {
-            __syncthreads();
+            __syncthreads();  // <- finding
             stage(keys, k + head, first, S);
             stage(values, v + head, first, S);
             __syncthreads();

@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(ROWS)
     float largest = -INFINITY;
     float mass = 0.0f;
     for (int first = 0; first < S; first += BLOCK_N) {
-        stage(keys, k + head, first, S);
+        stage(keys, k + head, first, S);  // <- finding
         stage(values, v + head, first, S);
         __syncthreads();
 

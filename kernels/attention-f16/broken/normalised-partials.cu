@@ -146,11 +146,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int r = 0; r < ROWS_PER_WARP; ++r) {
         const float slice_mass = warp_sum(mass[r]);
+        const float inverse = slice_mass > 0.0f ? 1.0f / slice_mass : 0.0f;
         const int row = first_row + own + r;
         if (row < S) {
             const size_t part = (size_t(blockIdx.z) * S + row) * gridDim.y + blockIdx.y;
             reinterpret_cast<float2*>(part_o + part * D)[lane] =
-                make_float2(total[r].x / slice_mass, total[r].y / slice_mass);
+                make_float2(total[r].x * inverse, total[r].y * inverse);
             if (lane == 0) part_ml[part] = make_float2(largest[r], slice_mass);
         }
     }

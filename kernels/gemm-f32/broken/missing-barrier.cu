@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(TILE * TILE)
     float sum = 0.0f;
     for (int first = 0; first < K; first += TILE) {
         // Zeros beyond the edges add nothing.
-        left[y][x] = row < M && first + x < K ? a[size_t(row) * K + first + x] : 0.0f;
+        left[y][x] = row < M && first + x < K ? a[size_t(row) * K + first + x] : 0.0f;  // <- finding
         right[y][x] = column < N && first + y < K ? b[size_t(first + y) * N + column] : 0.0f;
         __syncthreads();
 #pragma unroll

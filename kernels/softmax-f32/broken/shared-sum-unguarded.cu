@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     if (threadIdx.x % 32 == 0) of_warp[warp] = largest;
     __syncthreads();
-    for (int w = 0; w < WARPS; ++w) largest = fmaxf(largest, of_warp[w]);
+    for (int w = 0; w < WARPS; ++w) largest = fmaxf(largest, of_warp[w]);  // <- finding
 
     float mass = 0.0f;
     for (int c = threadIdx.x; c < C; c += THREADS) mass += expf(from[c] - largest);
