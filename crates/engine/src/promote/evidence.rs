@@ -16,6 +16,7 @@ const EVIDENCE_VERSION: u32 = 1;
 pub(super) struct Winner {
     pub(super) run: RunId,
     pub(super) task: String,
+    pub(super) title: String,
     pub(super) summary: CandidateSummary,
     pub(super) idea: Option<Idea>,
     pub(super) digest: Option<Digest>,
@@ -65,7 +66,7 @@ pub(super) fn evidence_json(winner: &Winner) -> String {
         "task_version": confirmation.task_version,
         "candidate": winner.summary.id,
         "ordinal": winner.summary.ordinal,
-        "title": winner.summary.title,
+        "title": winner.title,
         "idea": winner.idea,
         "operator": winner.summary.operator,
         "proposer": winner.summary.proposer,
@@ -120,7 +121,7 @@ pub(super) fn commit_message(winner: &Winner) -> String {
          Speedup: {speedup:.4} {kind}\n\
          Verdict-Digest: {digest}\n",
         task = one_line(&winner.task),
-        title = one_line(&winner.summary.title),
+        title = one_line(&winner.title),
         speedup = winner.speedup,
         candidate = winner.summary.id,
         run = winner.run,

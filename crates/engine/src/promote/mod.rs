@@ -10,10 +10,11 @@ use std::path::PathBuf;
 
 use chrono::TimeDelta;
 use domain::api::{PromotionState, PromotionView};
+use domain::candidate::KernelSource;
 use domain::digest::Digest;
 use domain::evaluation::Evaluation;
 use domain::id::RunId;
-use domain::search::PROMOTION_MARGIN;
+use domain::search::{Operator, PROMOTION_MARGIN};
 use store::{Committed, ConfirmationOutcome, OutstandingPromotion};
 use tracing::{info, warn};
 
@@ -236,11 +237,20 @@ impl Engine {
         }
         let verdict = serde_json::to_vec(&confirmation.verdict)
             .expect("a verdict has text keys and is JSON already in the records");
+        // A configuration is named by its values alone; what it configures is its source's idea.
+        let idea = KernelSource::parse(&record.file, record.source.as_str())
+            .ok()
+            .and_then(|source| source.idea().cloned());
+        let title = match (&idea, &record.summary.operator) {
+            (Some(idea), Operator::Sweep) => format!("{} ({})", idea.title, record.summary.title),
+            _ => record.summary.title.clone(),
+        };
         Ok(Some(Winner {
             run: promotion.run,
             task: record.task,
+            title,
             summary: record.summary,
-            idea: record.idea,
+            idea: record.idea.or(idea),
             digest: record.digest,
             source: record.source,
             evaluation: record.evaluation,

@@ -68,6 +68,7 @@ async fn a_run_breeds_sweeps_confirms_and_ends_on_a_branch() {
         .unwrap();
     assert_eq!(blob, source.as_bytes());
     assert!(source.contains("[tunables.TILE]\nvalue = 32\n"), "{source}");
+    assert!(message.starts_with("fill: tile (TILE=32)\n\n"), "{message}");
     for wanted in [
         format!("Candidate: {}\n", champion.candidate),
         format!("Parent: {}\n", lineage.nodes[1].id),
