@@ -11,7 +11,7 @@ use domain::plan::{ResolvedArgument, ResolvedLaunch, ResolvedPlan, ResolvedStep}
 use domain::role::{DeviceFault, KernelResources};
 
 use crate::driver::emulator::LaunchReport;
-use crate::driver::{Allocation, Gpu, Module, Refusal, Shape, Stopwatch};
+use crate::driver::{Allocation, Gpu, Kernel, Module, Refusal, Shape, Stopwatch};
 use crate::fault::Fault;
 use crate::inputs;
 
@@ -98,7 +98,7 @@ impl<'a> Loaded<'a> {
     /// The driver's refusal of the image.
     pub fn new(
         gpu: &'a Gpu,
-        image: Vec<u8>,
+        image: &[u8],
         kernels: &'a [KernelResources],
     ) -> Result<Self, Refusal> {
         Ok(Self {
@@ -138,6 +138,18 @@ impl<'a> Loaded<'a> {
         }
         if let Some(emulator) = self.gpu.emulator() {
             pass.reports = emulator.take()?;
+            let ran = pass
+                .reports
+                .iter()
+                .filter(|report| report.outcome.has_run());
+            let (ran, launched) = (ran.count(), pass.launched.len());
+            if ran != launched {
+                // A launch without an account would be a launch that nothing was proved of.
+                return Err(Fault::Emulator {
+                    request: "report its launches",
+                    reason: format!("it took {launched} launches and tells of {ran}"),
+                });
+            }
         }
         Ok(pass)
     }
@@ -204,6 +216,14 @@ impl<'a> Loaded<'a> {
         pass: &mut Pass,
         timed: bool,
     ) -> Result<Result<(), DeviceFault>, Fault> {
+        // Look-ups happen before the first launch, so that none of them is timed.
+        let mut steps = Vec::new();
+        for step in &plan.steps {
+            match self.prepare(step, &pass.buffers)? {
+                Ok(prepared) => steps.push(prepared),
+                Err(refusal) => return Ok(Err(device_fault(refusal, None))),
+            }
+        }
         let watch = if timed {
             match Stopwatch::start() {
                 Ok(watch) => Some(watch),
@@ -212,21 +232,21 @@ impl<'a> Loaded<'a> {
         } else {
             None
         };
-        for step in &plan.steps {
+        for step in &steps {
             let done = match step {
-                ResolvedStep::Memset { buffer, byte } => {
-                    let resident = find(&mut pass.buffers, buffer)?;
+                Prepared::Fill { buffer, byte } => {
+                    let resident = &mut pass.buffers[*buffer];
                     let inside = resident.inside.clone();
                     resident
                         .allocation
                         .fill(inside.start, inside.len(), *byte)
                         .map_err(|refusal| device_fault(refusal, None))
                 }
-                ResolvedStep::Kernel(launch) => {
+                Prepared::Launch(launch) => {
                     let number = u32::try_from(pass.launched.len()).ok();
-                    let launched = self.launch(launch, &mut pass.buffers)?;
+                    let launched = launch.start();
                     if launched.is_ok() {
-                        pass.launched.push(launch.clone());
+                        pass.launched.push(launch.planned.clone());
                     }
                     let settled = launched.and_then(|()| {
                         if timed {
@@ -249,18 +269,24 @@ impl<'a> Loaded<'a> {
         Ok(ended.map_err(|refusal| device_fault(refusal, None)))
     }
 
-    #[expect(
-        unsafe_code,
-        reason = "a launch trusts its arguments, which are checked here"
-    )]
-    fn launch(
-        &self,
-        launch: &ResolvedLaunch,
-        buffers: &mut [Resident],
-    ) -> Result<Result<(), Refusal>, Fault> {
-        let known = self.kernels.get(launch.kernel.as_str());
-        let sizes = known.map(|kernel| kernel.parameters.as_slice());
-        let wanted: Option<Vec<u32>> = launch
+    /// Finds what a step names.
+    fn prepare<'s>(
+        &'s self,
+        step: &'s ResolvedStep,
+        buffers: &[Resident],
+    ) -> Result<Result<Prepared<'s>, Refusal>, Fault> {
+        let planned = match step {
+            ResolvedStep::Kernel(planned) => planned,
+            ResolvedStep::Memset { buffer, byte } => {
+                return Ok(Ok(Prepared::Fill {
+                    buffer: find(buffers, buffer)?,
+                    byte: *byte,
+                }));
+            }
+        };
+        let needs = self.kernels.get(planned.kernel.as_str());
+        let sizes = needs.map(|kernel| kernel.parameters.as_slice());
+        let wanted: Option<Vec<u32>> = planned
             .arguments
             .iter()
             .map(|argument| u32::try_from(argument.bytes()).ok())
@@ -268,29 +294,56 @@ impl<'a> Loaded<'a> {
         if sizes != wanted.as_deref() {
             return Err(Fault::Job(format!(
                 "the plan gives {} arguments of {wanted:?} bytes, the entry takes {sizes:?}",
-                launch.kernel
+                planned.kernel
             )));
         }
-        let arguments = launch
+        let arguments = planned
             .arguments
             .iter()
             .map(|argument| encode(argument, buffers))
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(self.module.kernel(&launch.kernel).and_then(|kernel| {
-            let static_bytes = known.map_or(0, |kernel| kernel.static_shared_bytes);
-            if launch.shared_bytes.saturating_add(static_bytes) > SHARED_WITHOUT_ASKING {
-                kernel.allow_shared(launch.shared_bytes)?;
+        let static_bytes = needs.map_or(0, |kernel| kernel.static_shared_bytes);
+        let kernel = self.module.kernel(&planned.kernel).and_then(|kernel| {
+            if planned.shared_bytes.saturating_add(static_bytes) > SHARED_WITHOUT_ASKING {
+                kernel.allow_shared(planned.shared_bytes)?;
             }
-            let shape = Shape {
-                grid: launch.grid,
-                block: launch.block,
-                shared_bytes: launch.shared_bytes,
-                cooperative: launch.cooperative,
-            };
-            // SAFETY: the arguments were compared with the entry's parameters above, in
-            // number and size.
-            unsafe { kernel.launch(shape, &arguments) }
+            Ok(kernel)
+        });
+        Ok(kernel.map(|kernel| {
+            Prepared::Launch(Launch {
+                planned,
+                kernel,
+                arguments,
+            })
         }))
+    }
+}
+
+/// A step with everything it names at hand.
+enum Prepared<'s> {
+    Fill { buffer: usize, byte: u8 },
+    Launch(Launch<'s>),
+}
+
+/// A launch whose arguments are known to have the number and sizes of the entry's parameters.
+struct Launch<'s> {
+    planned: &'s ResolvedLaunch,
+    kernel: Kernel<'s>,
+    arguments: Vec<Vec<u8>>,
+}
+
+impl Launch<'_> {
+    #[expect(unsafe_code, reason = "a launch trusts its arguments")]
+    fn start(&self) -> Result<(), Refusal> {
+        let shape = Shape {
+            grid: self.planned.grid,
+            block: self.planned.block,
+            shared_bytes: self.planned.shared_bytes,
+            cooperative: self.planned.cooperative,
+        };
+        // SAFETY: `Loaded::prepare` is the only maker of this type, and it has compared the
+        // arguments with the entry's parameters in number and size.
+        unsafe { self.kernel.launch(shape, &self.arguments) }
     }
 }
 
@@ -385,9 +438,12 @@ impl Layout {
 }
 
 /// The bytes of one argument.
-fn encode(argument: &ResolvedArgument, buffers: &mut [Resident]) -> Result<Vec<u8>, Fault> {
+fn encode(argument: &ResolvedArgument, buffers: &[Resident]) -> Result<Vec<u8>, Fault> {
     Ok(match argument {
-        ResolvedArgument::Buffer(name) => find(buffers, name)?.address().to_le_bytes().to_vec(),
+        ResolvedArgument::Buffer(name) => {
+            let address = buffers[find(buffers, name)?].address();
+            address.to_le_bytes().to_vec()
+        }
         ResolvedArgument::I32(value) => value.to_le_bytes().to_vec(),
         ResolvedArgument::I64(value) => value.to_le_bytes().to_vec(),
         ResolvedArgument::F32(value) => value.to_le_bytes().to_vec(),
@@ -395,15 +451,20 @@ fn encode(argument: &ResolvedArgument, buffers: &mut [Resident]) -> Result<Vec<u
     })
 }
 
-fn find<'b>(buffers: &'b mut [Resident], name: &str) -> Result<&'b mut Resident, Fault> {
-    buffers
-        .iter_mut()
-        .find(|resident| resident.name == name)
-        .ok_or_else(|| {
-            Fault::Job(format!(
-                "the plan names the buffer {name}, the job has none"
-            ))
-        })
+/// The position of the only buffer of a name.
+fn find(buffers: &[Resident], name: &str) -> Result<usize, Fault> {
+    let mut named = buffers
+        .iter()
+        .enumerate()
+        .filter(|(_, resident)| resident.name == name)
+        .map(|(position, _)| position);
+    match (named.next(), named.next()) {
+        (Some(position), None) => Ok(position),
+        (None, _) => Err(Fault::Job(format!(
+            "the plan names the buffer {name}, the job has none"
+        ))),
+        (Some(_), Some(_)) => Err(Fault::Job(format!("the job has two buffers named {name}"))),
+    }
 }
 
 fn device_fault(refusal: Refusal, launch: Option<u32>) -> DeviceFault {

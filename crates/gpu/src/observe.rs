@@ -27,28 +27,36 @@ pub struct Buffers<'a> {
 /// The findings of all launches in order.
 ///
 /// A store of an uninitialised value counts only if it is still there in an output at the end:
-/// tiles that load garbage at their tail and mask it later, or overwrite it, are honest.
+/// tiles that load garbage at their tail and mask it later, or overwrite it, are honest. Where
+/// the device had more to say than it could keep, all it kept counts: a flood of harmless
+/// findings must not wash a race away.
 pub fn findings(reports: &[LaunchReport], buffers: &Buffers<'_>) -> Vec<Finding> {
     reports
         .iter()
-        .flat_map(|report| &report.findings)
-        .filter_map(|finding| translate(finding, buffers))
+        .flat_map(|report| {
+            report
+                .findings
+                .iter()
+                .filter(|finding| report.findings_dropped > 0 || counts(finding, buffers))
+        })
+        .map(|finding| translate(finding, buffers))
         .take(MAX_FINDINGS)
         .collect()
 }
 
-fn translate(finding: &emulator::Finding, buffers: &Buffers<'_>) -> Option<Finding> {
-    let buffer = finding
-        .access
-        .as_ref()
-        .and_then(|access| access.buffer.as_deref());
-    if finding.kind == "uninitialised_store"
-        && !buffer.is_some_and(|name| buffers.incomplete.contains(name))
-    {
-        return None;
-    }
+fn counts(finding: &emulator::Finding, buffers: &Buffers<'_>) -> bool {
+    finding.kind != "uninitialised_store"
+        || buffer(finding).is_some_and(|name| buffers.incomplete.contains(name))
+}
+
+fn buffer(finding: &emulator::Finding) -> Option<&str> {
+    finding.access.as_ref()?.buffer.as_deref()
+}
+
+fn translate(finding: &emulator::Finding, buffers: &Buffers<'_>) -> Finding {
+    let buffer = buffer(finding);
     let start = buffer.and_then(|name| buffers.starts.get(name));
-    Some(Finding {
+    Finding {
         kind: kind(&finding.kind, finding.fatal),
         kernel: finding.kernel.clone(),
         line: line(&finding.location),
@@ -71,7 +79,7 @@ fn translate(finding: &emulator::Finding, buffers: &Buffers<'_>) -> Option<Findi
             || finding.message.clone(),
             |name| finding.message.replace(name, source_name(name)),
         ),
-    })
+    }
 }
 
 /// The name in the source of a variable that the compiler named `_ZZ7softmaxE7of_warp`: the
@@ -272,6 +280,11 @@ mod tests {
             ..Buffers::default()
         };
         assert_eq!(findings(&reports, &incomplete).len(), 1);
+        let flooded = [LaunchReport {
+            findings_dropped: 1,
+            ..reports[0].clone()
+        }];
+        assert_eq!(findings(&flooded, &Buffers::default()).len(), 1);
     }
 
     #[test]

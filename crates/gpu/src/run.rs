@@ -55,23 +55,28 @@ pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, Fault> {
         executions: Vec::new(),
     };
     let image = read_image(gpu, &job.image)?;
-    let loaded = match Loaded::new(gpu, image, &job.kernels) {
-        Ok(loaded) => loaded,
-        Err(refusal) if UNFIT_IMAGE.contains(&refusal.code) => {
-            return Err(
-                refusal.into_fault("load the image; compile it with this driver's toolchain")
-            );
-        }
-        Err(refusal) => {
-            let first = job.executions.first();
-            reply
-                .executions
-                .extend(first.map(|execution| refused(execution, &refusal)));
-            return Ok(reply);
-        }
-    };
     let mut suspects = Suspects::new();
+    let mut warm: Option<Loaded<'_>> = None;
     for execution in &job.executions {
+        // Every execution finds its module's variables as the source initialises them, so that
+        // nothing an earlier one left there can answer for it. Only one timed execution after
+        // another keeps the module, since a cold one would be timed with its loading.
+        let timed = is_timed(gpu, execution);
+        let module = match warm.take().filter(|_| timed) {
+            Some(module) => Ok(module),
+            None => Loaded::new(gpu, &image, &job.kernels),
+        };
+        let loaded = match module {
+            Ok(loaded) => loaded,
+            Err(refusal) if UNFIT_IMAGE.contains(&refusal.code) => {
+                let action = "load the image; compile it with this driver's toolchain";
+                return Err(refusal.into_fault(action));
+            }
+            Err(refusal) => {
+                reply.executions.push(refused(execution, &refusal));
+                break;
+            }
+        };
         let facts = execute(gpu, &loaded, job, execution, &mut suspects)?;
         let over = facts.fault.is_some();
         reply.executions.push(facts);
@@ -79,8 +84,14 @@ pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, Fault> {
             // An error of the device stays with the process, so nothing after it counts.
             break;
         }
+        warm = timed.then_some(loaded);
     }
     Ok(reply)
+}
+
+/// Whether an execution is timed by events. The emulated device's time is modelled.
+fn is_timed(gpu: &Gpu, execution: &Execution) -> bool {
+    gpu.emulator().is_none() && execution.purpose == ExecutionPurpose::Score
 }
 
 /// The form of an image that the loaded driver executes.
@@ -128,13 +139,12 @@ fn execute(
             registers: registers(&job.kernels),
         })?;
     }
-    let timed = gpu.emulator().is_none() && execution.purpose == ExecutionPurpose::Score;
     let pass = loaded.pass(
         &execution.plan,
         buffers(execution),
         Manner {
             poison: execution.poison,
-            timed,
+            timed: is_timed(gpu, execution),
         },
     )?;
     let mut facts = blank(execution.id);

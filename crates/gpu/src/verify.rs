@@ -36,7 +36,7 @@ pub fn verify(job: &VerifyJob) -> Result<VerifyReply, Fault> {
 
 pub(crate) fn verify_on(gpu: &Gpu, job: &VerifyJob) -> Result<VerifyReply, Fault> {
     let image = run::read_image(gpu, &job.reference)?;
-    let loaded = Loaded::new(gpu, image, &job.kernels)
+    let loaded = Loaded::new(gpu, &image, &job.kernels)
         .map_err(|refusal| refusal.into_fault("load the reference"))?;
     if let Some(emulator) = gpu.emulator() {
         emulator.configure(&Configuration {

@@ -99,6 +99,9 @@ pub struct LaunchReport {
     /// What was proved.
     #[serde(default)]
     pub findings: Vec<Finding>,
+    /// How many more findings there were.
+    #[serde(default)]
+    pub findings_dropped: u64,
     /// What was counted.
     #[serde(default)]
     pub counters: Value,

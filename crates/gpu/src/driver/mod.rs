@@ -19,7 +19,7 @@ use emulator::Emulator;
 
 pub use event::Stopwatch;
 pub use memory::Allocation;
-pub use module::{Module, Shape};
+pub use module::{Kernel, Module, Shape};
 
 /// The entry points without which no role can work. Event times and the device's identity have
 /// two generations each and are looked up where they are used.

@@ -23,9 +23,9 @@ impl Module {
     ///
     /// # Errors
     /// The driver's refusal.
-    pub fn load(mut image: Vec<u8>) -> Result<Self, Refusal> {
+    pub fn load(image: &[u8]) -> Result<Self, Refusal> {
         // The driver reads a text up to its terminating zero.
-        image.push(0);
+        let image = [image, &[0]].concat();
         // SAFETY: the image is terminated and outlives the call, which copies it.
         let module = unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) };
         checked("cuModuleLoadData", module).map(Self)

@@ -353,6 +353,20 @@ fn an_endless_loop_ends_with_its_budget() {
 }
 
 #[test]
+fn nothing_that_one_execution_leaves_in_the_module_reaches_the_next() {
+    let Some(bench) = Bench::new() else { return };
+    let counting = HONEST
+        .replace("extern \"C\"", "__device__ int calls;\nextern \"C\"")
+        .replace(
+            "if (i < n)",
+            "if (i == 0 && atomicAdd(&calls, 1) > 0) __trap();\n    if (i < n)",
+        );
+    let reply = bench.run(&counting, vec![execution(1, None), execution(2, None)]);
+    assert_eq!(reply.executions.len(), 2);
+    assert!(reply.executions.iter().all(|facts| facts.fault.is_none()));
+}
+
+#[test]
 fn a_fault_ends_the_job_with_the_facts_so_far() {
     let Some(bench) = Bench::new() else { return };
     let trap = HONEST.replace(
