@@ -115,7 +115,7 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
         assert.match(await panel("Times").innerText(), /wide\s+18\.6 µs\s+modelled[\s\S]*4,096 blocks of 128 threads[\s\S]*dram bandwidth, 81 %/);
         assert.match(await panel("Hypothesis").innerText(), /1\.40× to 2\.60×[\s\S]*1\.41×\s+modelled\s+as expected/);
         assert.match(await panel("Gates").innerText(), /CTAs per SM[\s\S]*at least 4 CTAs\/SM[\s\S]*8\.83 CTAs\/SM/);
-        assert.match(await panel("Resources").innerText(), /softmax\s+40\s+0 B\s+0 B\s+16 B/);
+        assert.match(await panel("Resources").innerText(), /softmax\s+40\s+0 B\s+0 B\s+16 B\s+372 B\s+20 B/);
         assert.match(await panel("Checks").innerText(), /all 16 passed/);
         assert.match(await panel("Evaluation").innerText(), /compile 312 ms[\s\S]*NVRTC|NVRTC[\s\S]*compile 312 ms/);
       },

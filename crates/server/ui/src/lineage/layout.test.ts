@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { candidate, id } from "../samples";
-import { ancestry, COLUMN, COLUMN_ROWS, layout, ROW, step } from "./layout";
+import { ancestry, COLUMN, COLUMN_ROWS, edge, layout, passes, ROW, step } from "./layout";
 
 function child(ordinal: number, generation: number, parent: number) {
   return candidate(ordinal, { generation, parents: [id(parent)] });
@@ -50,8 +50,8 @@ describe("columns", () => {
 function forest(size: number, seed: number) {
   let state = seed;
   const random = (below: number) => {
-    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
-    return state % below;
+    state = (state * 16_807) % 2_147_483_647;
+    return Math.floor((state / 2_147_483_647) * below);
   };
   const made = [candidate(0)];
   for (let ordinal = 1; ordinal < size; ordinal += 1) {
@@ -79,6 +79,26 @@ it.each([1, 2, 3, 4, 5])("never lets two nodes of forest %d overlap, nor a child
     expect(x).toBeLessThan(graph.width);
     expect(y).toBeLessThan(graph.height);
   }
+});
+
+it.each([1, 2, 3])("never draws an edge of forest %d over a candidate that it does not concern", (seed) => {
+  const graph = layout(forest(120, seed));
+  let passed = 0;
+  for (const place of graph.places) {
+    for (const { x, y } of passes(place)) {
+      passed += 1;
+      const near = graph.places.filter((other) => other.x === x && Math.abs(other.y - y) < ROW - 1e-6);
+      expect(near).toEqual([]);
+    }
+  }
+  expect(passed).toBeGreaterThan(10);
+});
+
+it("leads the edge to the next step past the sweep of the one before", () => {
+  const graph = layout([...nodes, child(6, 2, 1)]);
+  expect(passes(place(graph, 6)).map(({ x }) => x)).toEqual([place(graph, 2).x]);
+  expect(edge(place(graph, 0))).toBe("");
+  expect(edge(place(graph, 6)).match(/C/g)).toHaveLength(2);
 });
 
 it("breaks a long sweep into columns side by side", () => {

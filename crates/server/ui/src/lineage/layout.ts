@@ -9,12 +9,20 @@ export const COLUMN = 166;
 export const ROW = 36;
 /** A column longer than this continues beside itself. */
 export const COLUMN_ROWS = 32;
-const MARGIN = { left: 34, top: 44, right: 140, bottom: 24 };
+const MARGIN = { left: 34, top: 44, right: 172, bottom: 24 };
 
-export interface Place {
-  node: CandidateSummary;
+/** Something that takes up a row of a column: a candidate, or an edge that passes by. */
+interface Spot {
   x: number;
   y: number;
+  /** Where the edge that ends here comes from: the parent, or where the edge passed last. */
+  from: Spot | null;
+  /** Order among those that come from the same spot. */
+  rank: number;
+}
+
+export interface Place extends Spot {
+  node: CandidateSummary;
   /** The primary parent's place; none for roots and for parents that are not shown. */
   parent: Place | null;
 }
@@ -36,58 +44,113 @@ export interface Layout {
   height: number;
 }
 
+/** The places of one step of depth within one generation. */
+interface Cell {
+  generation: number;
+  depth: number;
+  places: Place[];
+}
+
 /** Lays out candidates given by ordinal, so that a parent comes before its children. */
 export function layout(nodes: readonly CandidateSummary[]): Layout {
-  const byId = new Map<string, Place>();
-  const ranks = new Map<string, number>();
-  const cells = new Map<number, Map<number, Place[]>>();
-  for (const node of nodes) {
-    const parent = byId.get(node.parents[0] ?? "") ?? null;
-    const inside = parent !== null && parent.node.generation === node.generation;
-    const rank = inside ? (ranks.get(parent.node.id) ?? 0) + 1 : 0;
-    const place: Place = { node, x: 0, y: 0, parent };
-    byId.set(node.id, place);
-    ranks.set(node.id, rank);
-    const generation = entry(cells, node.generation, () => new Map<number, Place[]>());
-    entry(generation, rank, () => []).push(place);
-  }
-
+  const { byId, cells } = sort(nodes);
   const columns: Place[][] = [];
   const bands: Band[] = [];
-  for (const [generation, byRank] of sorted(cells)) {
-    const first = columns.length;
-    for (const [, members] of sorted(byRank)) {
-      for (const column of wrapped(members)) {
-        const x = MARGIN.left + columns.length * COLUMN;
-        pack(column);
-        for (const place of column) place.x = x;
-        columns.push(column);
-      }
+  const spots: Spot[] = [];
+  const edges = new PassingEdges(cells);
+  let left = 0;
+  cells.forEach((cell, index) => {
+    const begin = left;
+    for (const column of wrapped([...cell.places, ...edges.enter(cell, index)])) {
+      pack(column);
+      for (const spot of column) spot.x = MARGIN.left + left;
+      spots.push(...column);
+      // A long column may end in a part that edges only pass.
+      const places = column.filter(isPlace);
+      if (places.length > 0) columns.push(places);
+      left += COLUMN;
     }
-    const x = first * COLUMN;
-    bands.push({ generation, x, width: (columns.length - first) * COLUMN });
-  }
+    const last = bands.at(-1);
+    if (last?.generation === cell.generation) last.width += left - begin;
+    else bands.push({ generation: cell.generation, x: begin, width: left - begin });
+  });
 
-  const places = [...byId.values()];
-  const top = Math.min(0, ...places.map((place) => place.y));
-  for (const place of places) place.y += MARGIN.top - top;
-  const bottom = Math.max(MARGIN.top, ...places.map((place) => place.y));
+  const top = Math.min(0, ...spots.map((spot) => spot.y));
+  for (const spot of spots) spot.y += MARGIN.top - top;
+  const bottom = Math.max(MARGIN.top, ...spots.map((spot) => spot.y));
   return {
-    places,
+    places: [...byId.values()],
     byId,
     columns,
     bands,
-    width: MARGIN.left + Math.max(0, columns.length - 1) * COLUMN + MARGIN.right,
+    width: MARGIN.left + Math.max(0, left - COLUMN) + MARGIN.right,
     height: bottom + MARGIN.bottom,
   };
 }
 
-/** Orders a column by its parents' height, siblings by age, and breaks it where it is too long. */
-function wrapped(members: Place[]): Place[][] {
-  const ordered = members.toSorted(
-    (one, other) => (one.parent?.y ?? 0) - (other.parent?.y ?? 0) || one.node.ordinal - other.node.ordinal,
-  );
-  const parts: Place[][] = [];
+/** Sorts candidates into cells, from left to right. */
+function sort(nodes: readonly CandidateSummary[]): { byId: Map<string, Place>; cells: Cell[] } {
+  const byId = new Map<string, Place>();
+  const depths = new Map<Place, number>();
+  const cells = new Map<string, Cell>();
+  for (const node of nodes) {
+    const parent = byId.get(node.parents[0] ?? "") ?? null;
+    const inside = parent !== null && parent.node.generation === node.generation;
+    const depth = inside ? (depths.get(parent) ?? 0) + 1 : 0;
+    const place: Place = { node, x: 0, y: 0, parent, from: parent, rank: node.ordinal };
+    byId.set(node.id, place);
+    depths.set(place, depth);
+    const key = `${node.generation}/${depth}`;
+    const cell = cells.get(key);
+    if (cell) cell.places.push(place);
+    else cells.set(key, { generation: node.generation, depth, places: [place] });
+  }
+  const ordered = [...cells.values()].sort((one, other) => one.generation - other.generation || one.depth - other.depth);
+  return { byId, cells: ordered };
+}
+
+/** Gives edges that pass a column a row of their own there. Edges of one parent share it. */
+class PassingEdges {
+  /** The last cell in which a parent has a child. */
+  readonly #reach = new Map<Place, { cell: number; rank: number }>();
+  /** Where the edges of a parent have got to. */
+  readonly #front = new Map<Place, Spot>();
+
+  constructor(cells: Cell[]) {
+    cells.forEach(({ places }, cell) => {
+      for (const { parent, rank } of places) if (parent) this.#reach.set(parent, { cell, rank });
+    });
+  }
+
+  /** Lets the edges reach a cell: sets where its places come from, and returns what passes by. */
+  enter(cell: Cell, index: number): Spot[] {
+    for (const place of cell.places) {
+      if (place.parent) place.from = this.#front.get(place.parent) ?? place.parent;
+    }
+    const passing: Spot[] = [];
+    for (const [parent, front] of this.#front) {
+      const reach = this.#reach.get(parent);
+      if (!reach || reach.cell <= index) {
+        this.#front.delete(parent);
+        continue;
+      }
+      const spot: Spot = { x: 0, y: 0, from: front, rank: reach.rank };
+      this.#front.set(parent, spot);
+      passing.push(spot);
+    }
+    for (const place of cell.places) if (this.#reach.has(place)) this.#front.set(place, place);
+    return passing;
+  }
+}
+
+function isPlace(spot: Spot): spot is Place {
+  return "node" in spot;
+}
+
+/** Orders a column by where its edges come from, and breaks it where it is too long. */
+function wrapped(members: Spot[]): Spot[][] {
+  const ordered = members.toSorted((one, other) => (one.from?.y ?? 0) - (other.from?.y ?? 0) || one.rank - other.rank);
+  const parts: Spot[][] = [];
   for (let start = 0; start < ordered.length; start += COLUMN_ROWS) {
     parts.push(ordered.slice(start, start + COLUMN_ROWS));
   }
@@ -99,7 +162,7 @@ function wrapped(members: Place[]): Place[][] {
  * sum of squared distances to the wished heights. Overlapping neighbours are merged to blocks
  * that share one offset (pool adjacent violators).
  */
-function pack(column: Place[]): void {
+function pack(column: Spot[]): void {
   const blocks: { start: number; size: number; offset: number }[] = [];
   wishes(column).forEach((wish, row) => {
     let block = { start: row, size: 1, offset: wish - row * ROW };
@@ -113,22 +176,22 @@ function pack(column: Place[]): void {
   });
   for (const { start, size, offset } of blocks) {
     for (let row = start; row < start + size; row += 1) {
-      const place = column[row];
-      if (place) place.y = offset + row * ROW;
+      const spot = column[row];
+      if (spot) spot.y = offset + row * ROW;
     }
   }
 }
 
-/** Siblings wish to be centred on their parent. */
-function wishes(column: Place[]): number[] {
-  const siblings = new Map<Place | null, number>();
-  for (const place of column) siblings.set(place.parent, (siblings.get(place.parent) ?? 0) + 1);
-  const seen = new Map<Place | null, number>();
-  return column.map((place) => {
-    const rank = seen.get(place.parent) ?? 0;
-    seen.set(place.parent, rank + 1);
-    const centre = ((siblings.get(place.parent) ?? 1) - 1) / 2;
-    return (place.parent?.y ?? 0) + (rank - centre) * ROW;
+/** What comes from one spot wishes to be centred on it. */
+function wishes(column: Spot[]): number[] {
+  const siblings = new Map<Spot | null, number>();
+  for (const spot of column) siblings.set(spot.from, (siblings.get(spot.from) ?? 0) + 1);
+  const seen = new Map<Spot | null, number>();
+  return column.map((spot) => {
+    const before = seen.get(spot.from) ?? 0;
+    seen.set(spot.from, before + 1);
+    const centre = ((siblings.get(spot.from) ?? 1) - 1) / 2;
+    return (spot.from?.y ?? 0) + (before - centre) * ROW;
   });
 }
 
@@ -174,22 +237,27 @@ function nearest(places: Place[], y: number): Place | undefined {
 /** Length of an edge's bend. What comes before it runs level, between a label's two lines. */
 const BEND = 46;
 
-/** A line from a parent to its child. */
-export function edge(from: Place, to: Place): string {
-  const begin = from.x + COLUMN - BEND;
-  const end = from.x + COLUMN - 12;
-  const half = (end - begin) / 2;
-  return `M${from.x} ${from.y}H${begin}C${begin + half} ${from.y} ${end - half} ${to.y} ${end} ${to.y}H${to.x}`;
+/** The line from a primary parent to its child, past what stands between them; empty for a root. */
+export function edge(to: Place): string {
+  const spots: Spot[] = [to];
+  for (let spot = to.from; spot; spot = isPlace(spot) ? null : spot.from) spots.unshift(spot);
+  const [from, ...rest] = spots;
+  if (!from || rest.length === 0) return "";
+  let before = from;
+  let line = `M${from.x} ${from.y}`;
+  for (const spot of rest) {
+    const begin = before.x + COLUMN - BEND;
+    const end = before.x + COLUMN - 12;
+    const middle = (begin + end) / 2;
+    line += `H${begin}C${middle} ${before.y} ${middle} ${spot.y} ${end} ${spot.y}H${spot.x}`;
+    before = spot;
+  }
+  return line;
 }
 
-function entry<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  const found = map.get(key);
-  if (found !== undefined) return found;
-  const made = make();
-  map.set(key, made);
+/** Where the line to a candidate passes other columns. */
+export function passes(to: Place): { x: number; y: number }[] {
+  const made: Spot[] = [];
+  for (let spot = to.from; spot && !isPlace(spot); spot = spot.from) made.push(spot);
   return made;
-}
-
-function sorted<V>(map: Map<number, V>): [number, V][] {
-  return [...map].sort(([one], [other]) => one - other);
 }
