@@ -204,7 +204,10 @@ fn inspect(
     suspects: &mut Suspects,
     facts: &mut ExecutionFacts,
 ) -> Result<Result<(), Refusal>, Fault> {
-    for buffer in &pass.buffers {
+    // The tensors come first, in their order; behind them the workspaces.
+    let tensors = execution.tensors.iter().map(Some);
+    let tensors = tensors.chain(std::iter::repeat(None));
+    for (buffer, tensor) in pass.buffers.iter().zip(tensors) {
         let after = match buffer.after() {
             Ok(after) => after,
             Err(refusal) => return Ok(Err(refusal)),
@@ -212,10 +215,6 @@ fn inspect(
         if after.overrun {
             facts.overrun.push(buffer.name.clone());
         }
-        let tensor = execution
-            .tensors
-            .iter()
-            .find(|tensor| tensor.name == buffer.name);
         let Some(tensor) = tensor else { continue };
         if tensor.role == Role::In {
             if after.changed {
