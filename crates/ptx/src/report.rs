@@ -200,6 +200,8 @@ pub struct Counters {
     pub unique_sectors_read: u64,
     /// Distinct global sectors (32 bytes) written.
     pub unique_sectors_written: u64,
+    /// Of the distinct sectors read, those in buffers that an earlier launch wrote last: a cache may still hold them.
+    pub produced_sectors_read: u64,
     /// Longest block: cycles its slowest warp needs when nothing competes with it, from static in-order issue with
     /// the latencies of [`crate::Latencies`]; barriers wait for the slowest warp.
     pub critical_path_max: u64,

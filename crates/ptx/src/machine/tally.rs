@@ -1,7 +1,7 @@
 //! From counts per instruction to counters per line and per launch.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::exec::{Exec, Launch};
 use crate::code::{Class, Op};
@@ -73,7 +73,7 @@ fn instruction(launch: &Launch<'_>, parts: &[Exec<'_>], pc: usize) -> Tally {
     tally
 }
 
-/// All counters of a launch.
+/// All counters of a launch. The buffers it wrote count as produced by the device from now on.
 pub(crate) fn counters(launch: &Launch<'_>, parts: &[Exec<'_>], blocks: u64) -> Counters {
     let mut total = Tally::default();
     let mut lines: BTreeMap<(Option<u32>, u32), Tally> = BTreeMap::new();
@@ -89,28 +89,34 @@ pub(crate) fn counters(launch: &Launch<'_>, parts: &[Exec<'_>], blocks: u64) -> 
         });
         lines.entry(key).or_default().add(&tally);
     }
-    let footprint = |read: bool| {
-        launch
-            .tracks
-            .iter()
-            .flat_map(|track| {
-                if read {
-                    track.read.iter()
-                } else {
-                    track.written.iter()
-                }
-            })
+    let marked = |bits: &[AtomicU32]| -> u64 {
+        bits.iter()
             .map(|cell| u64::from(cell.load(Relaxed).count_ones()))
             .sum()
     };
+    let mut unique_sectors_read = 0;
+    let mut unique_sectors_written = 0;
+    let mut produced_sectors_read = 0;
+    for track in &launch.tracks {
+        let (read, written) = (marked(&track.read), marked(&track.written));
+        unique_sectors_read += read;
+        unique_sectors_written += written;
+        if track.allocation.produced() {
+            produced_sectors_read += read;
+        }
+        if written > 0 {
+            track.allocation.set_produced(true);
+        }
+    }
     let threads = launch.block.iter().map(|n| u64::from(*n)).product::<u64>();
     Counters {
         blocks,
         warps: blocks * threads.div_ceil(32),
         threads: blocks * threads,
         total,
-        unique_sectors_read: footprint(true),
-        unique_sectors_written: footprint(false),
+        unique_sectors_read,
+        unique_sectors_written,
+        produced_sectors_read,
         critical_path_max: parts.iter().map(|part| part.cycles_max).max().unwrap_or(0),
         critical_path_mean: parts.iter().map(|part| part.cycles_sum).sum::<u64>() as f64
             / blocks.max(1) as f64,

@@ -1,6 +1,6 @@
 //! One allocation: its bytes as 32-bit cells, and a valid bit per byte.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 
 use super::Unwritten;
@@ -20,6 +20,8 @@ pub(crate) struct Allocation {
     /// Bytes whose valid bit is clear; zero lets loads skip the look-up.
     invalid: AtomicU64,
     label: RwLock<Option<Arc<str>>>,
+    /// Whether the device wrote here after the host did: such bytes may still be in a cache.
+    produced: AtomicBool,
 }
 
 impl Allocation {
@@ -33,6 +35,7 @@ impl Allocation {
             valid: (0..words.div_ceil(8)).map(|_| AtomicU32::new(0)).collect(),
             invalid: AtomicU64::new(bytes),
             label: RwLock::new(label.map(Arc::from)),
+            produced: AtomicBool::new(false),
         }
     }
 
@@ -64,6 +67,14 @@ impl Allocation {
             .label
             .write()
             .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Arc::from(name));
+    }
+
+    pub(crate) fn produced(&self) -> bool {
+        self.produced.load(Relaxed)
+    }
+
+    pub(crate) fn set_produced(&self, produced: bool) {
+        self.produced.store(produced, Relaxed);
     }
 
     /// Whether every byte is initialised.

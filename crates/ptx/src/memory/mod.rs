@@ -172,6 +172,7 @@ impl Memory {
         let (holder, offset) = self.range(pointer, data.len() as u64)?;
         holder.write(offset, data);
         holder.set_valid(offset, data.len() as u64);
+        holder.set_produced(false);
         Ok(())
     }
 
@@ -198,6 +199,7 @@ impl Memory {
             at += step;
         }
         holder.set_valid(offset, bytes);
+        holder.set_produced(false);
         Ok(())
     }
 
@@ -217,6 +219,7 @@ impl Memory {
             .collect();
         to.write(to_offset, &data);
         to.set_valid(to_offset, bytes);
+        to.set_produced(true);
         for (i, _) in valid.iter().enumerate().filter(|(_, valid)| !**valid) {
             to.clear_valid(to_offset + i as u64, 1);
         }

@@ -177,9 +177,13 @@ fn second_level_bytes(tally: &Tally, spatial_hit: f64) -> f64 {
 }
 
 /// Bytes that reach DRAM: every distinct sector read comes from there once, because caches start cold. Sectors
-/// written stay in the second level cache, and sectors read again are found there, as far as all of them fit.
+/// written stay in the second level cache, and sectors read again or left there by an earlier launch are found
+/// there, as far as all of them fit.
 fn dram_bytes(counters: &Counters, l2_bytes: f64) -> f64 {
     let read = counters.unique_sectors_read as f64;
+    let warm = counters
+        .produced_sectors_read
+        .min(counters.unique_sectors_read) as f64;
     let written = counters.unique_sectors_written as f64;
     let repeated = (global_sectors(&counters.total) - read - written).max(0.0);
     let working_set = (read + written) * SECTOR;
@@ -188,7 +192,7 @@ fn dram_bytes(counters: &Counters, l2_bytes: f64) -> f64 {
     } else {
         0.0
     };
-    (read + (written + repeated) * missed) * SECTOR
+    (read - warm + (warm + written + repeated) * missed) * SECTOR
 }
 
 fn dram_bytes_per_cycle(device: &Device) -> f64 {

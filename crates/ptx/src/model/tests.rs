@@ -119,6 +119,19 @@ fn results_that_fit_the_second_level_cache_do_not_wait_for_dram() {
 }
 
 #[test]
+fn what_an_earlier_launch_left_in_the_cache_is_not_fetched_again() {
+    let time = |sectors: u64, produced: u64| {
+        let mut counters = streaming(sectors);
+        counters.produced_sectors_read = produced;
+        modelled(&counters, shape(5800, 256), &l4()).terms[&Term::DramBytes]
+    };
+    assert_eq!(time(100_000, 100_000), 0.0);
+    assert_eq!(time(100_000, 50_000), time(50_000, 0));
+    let huge = (1 << 30) / 32;
+    assert!(time(huge, huge) > 0.9 * time(huge, 0));
+}
+
+#[test]
 fn a_partial_last_round_is_paid_for() {
     let even = modelled(&arithmetic(58, 1_000_000, 0), shape(58, 1024), &l4());
     let uneven = modelled(&arithmetic(59, 1_000_000, 0), shape(59, 1024), &l4());
