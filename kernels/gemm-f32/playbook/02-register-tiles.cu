@@ -20,7 +20,7 @@ args = ["a", "b", "c", "M", "N", "K"]
 
 [tunables.SIDE]
 value = 4
-choices = [2, 4, 8]
+choices = [2, 4]
 [tunables.THREADS]
 value = 8
 choices = [8, 16]

@@ -21,8 +21,8 @@ args = ["x", "y", "R", "C"]
 value = 2
 choices = [1, 2, 4]
 [tunables.ROWS]
-value = 4
-choices = [1, 2, 4, 8]
+value = 1
+choices = [1, 2, 4]
 ---*/
 // A block is ROWS groups of whole warps, one group per row; a thread holds VECTORS float4 of its
 // row. Rows that are longer than a group can hold are taken in several pieces, with the sums kept
