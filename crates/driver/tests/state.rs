@@ -277,6 +277,32 @@ fn a_kernel_computes_and_is_written_down() {
     );
 }
 
+/// What a launch left in the second level cache is not fetched again by the next; what the host wrote is.
+#[test]
+fn counters_tell_what_an_earlier_launch_produced() {
+    let mut driver = ready();
+    let function = function(&mut driver, "through_shared");
+    let buffer = driver.allocate(128).expect("allocates");
+    let parameters = buffer.to_le_bytes();
+    let produced = |driver: &mut Driver| {
+        let request = LaunchRequest {
+            dynamic_shared: 128,
+            ..launch_of(function, &parameters)
+        };
+        driver.launch(&request).expect("launches");
+        let taken = ask(driver, r#"{"do":"take"}"#);
+        let (_, rest) = taken
+            .split_once(r#""produced_sectors_read":"#)
+            .expect("the counter");
+        rest.split(',').next().map(str::to_owned)
+    };
+    driver.fill(buffer, &[0], 128, None).expect("fills");
+    assert_eq!(produced(&mut driver).as_deref(), Some("0"));
+    assert_eq!(produced(&mut driver).as_deref(), Some("4"));
+    driver.fill(buffer, &[0], 128, None).expect("fills");
+    assert_eq!(produced(&mut driver).as_deref(), Some("0"));
+}
+
 #[test]
 fn each_fault_surfaces_at_the_next_synchronisation_and_stays() {
     let cases = [
