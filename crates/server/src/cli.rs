@@ -109,7 +109,7 @@ pub enum WorkerCommand {
 /// Arguments of `worker join`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct JoinArgs {
-    /// The service's address, such as http://127.0.0.1:8787.
+    /// The service's address, such as `http://127.0.0.1:8787`.
     pub url: String,
     /// Name shown on the fleet page; the host's name by default.
     #[arg(long)]
@@ -210,7 +210,7 @@ pub struct EvalArgs {
     /// The task's folder.
     #[arg(long, value_name = "DIR")]
     pub task: PathBuf,
-    /// Sets a tunable, such as KV_SPLITS=16; may be repeated.
+    /// Sets a tunable, such as `KV_SPLITS=16`; may be repeated.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub settings: Vec<(String, i64)>,
     /// Repeat the inputs of an earlier evaluation with this seed; fresh inputs by default.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio_util::sync::CancellationToken;
 
 use crate::logging::Format;
@@ -48,9 +48,11 @@ pub async fn keep(url: String, data: PathBuf, format: Format, closing: Cancellat
         let started = tokio::time::Instant::now();
         match start(&url, &data, format) {
             Ok(mut child) => {
+                // Waiting for a child closes its standard input unless someone else holds it.
+                let stdin = child.stdin.take();
                 tracing::info!("started the local worker, process {:?}", child.id());
                 tokio::select! {
-                    () = closing.cancelled() => return stop(child).await,
+                    () = closing.cancelled() => return stop(child, stdin).await,
                     status = child.wait() => tracing::error!("the local worker ended ({}); it is started again", describe(status)),
                 }
             }
@@ -95,8 +97,8 @@ fn start(url: &str, data: &Path, format: Format) -> std::io::Result<Child> {
     command.spawn()
 }
 
-async fn stop(mut child: Child) {
-    drop(child.stdin.take());
+async fn stop(mut child: Child, stdin: Option<ChildStdin>) {
+    drop(stdin);
     if tokio::time::timeout(GOODBYE, child.wait()).await.is_err() {
         tracing::warn!(
             "the local worker did not stop in time and is killed; its job is lent again"

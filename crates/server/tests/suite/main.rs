@@ -1,6 +1,7 @@
 //! The service and its command line through their public faces.
 
 #![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a broken fixture should end the test")]
 
 mod api;
 mod bundle;
