@@ -130,6 +130,7 @@ fn memory_calls_refuse_what_is_not_theirs() {
     let mut driver = ready();
     assert_eq!(driver.allocate(0), Err(Code::INVALID_VALUE));
     assert_eq!(driver.allocate(MEMORY + 1), Err(Code::OUT_OF_MEMORY));
+    assert_eq!(driver.allocate(u64::MAX), Err(Code::OUT_OF_MEMORY));
     let buffer = driver.allocate(64).expect("allocates");
     let mut bytes = [0; 65];
     let cases = [

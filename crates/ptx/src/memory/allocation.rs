@@ -8,6 +8,14 @@ use super::Unwritten;
 /// What fresh memory holds: NaN in every floating-point format, so that a kernel which uses it shows.
 const FRESH: u32 = u32::MAX;
 
+/// Cells of one value; none if the host has no memory for them.
+fn cells(count: usize, value: u32) -> Option<Box<[AtomicU32]>> {
+    let mut cells = Vec::new();
+    cells.try_reserve_exact(count).ok()?;
+    cells.extend((0..count).map(|_| AtomicU32::new(value)));
+    Some(cells.into_boxed_slice())
+}
+
 /// A window of device memory. All accessors take byte offsets inside the window, checked by the caller.
 #[derive(Debug)]
 pub(crate) struct Allocation {
@@ -25,18 +33,19 @@ pub(crate) struct Allocation {
 }
 
 impl Allocation {
-    pub(super) fn new(base: u64, bytes: u64, label: Option<&str>, read_only: bool) -> Self {
-        let words = bytes.div_ceil(4) as usize;
-        Self {
+    /// None if the host has no memory for it.
+    pub(super) fn new(base: u64, bytes: u64, label: Option<&str>, read_only: bool) -> Option<Self> {
+        let words = usize::try_from(bytes.div_ceil(4)).ok()?;
+        Some(Self {
             base,
             bytes,
             read_only,
-            words: (0..words).map(|_| AtomicU32::new(FRESH)).collect(),
-            valid: (0..words.div_ceil(8)).map(|_| AtomicU32::new(0)).collect(),
+            words: cells(words, FRESH)?,
+            valid: cells(words.div_ceil(8), 0)?,
             invalid: AtomicU64::new(bytes),
             label: RwLock::new(label.map(Arc::from)),
             produced: AtomicBool::new(false),
-        }
+        })
     }
 
     pub(crate) fn base(&self) -> u64 {

@@ -100,19 +100,20 @@ impl Memory {
         label: Option<&str>,
         read_only: bool,
     ) -> Result<u64, OutOfMemory> {
-        let held = bytes.max(1).next_multiple_of(BASE_ALIGN);
-        if held > self.total - self.used {
-            return Err(OutOfMemory {
-                wanted: bytes,
-                free: self.total - self.used,
-                total: self.total,
-            });
-        }
+        let full = OutOfMemory {
+            wanted: bytes,
+            free: self.total - self.used,
+            total: self.total,
+        };
+        let held = match bytes.max(1).checked_next_multiple_of(BASE_ALIGN) {
+            Some(held) if held <= full.free => held,
+            _ => return Err(full),
+        };
         let base = self.next;
+        let allocation = Allocation::new(base, bytes, label, read_only).ok_or(full)?;
         self.next = (base + held + GAP).next_multiple_of(GAP);
         self.used += held;
-        self.allocations
-            .push(Arc::new(Allocation::new(base, bytes, label, read_only)));
+        self.allocations.push(Arc::new(allocation));
         Ok(base)
     }
 
@@ -305,6 +306,7 @@ mod tests {
             Err(HostAccessError::NotABase { pointer: a + 1 })
         );
         assert!(memory.allocate(1 << 21, None, false).is_err());
+        assert!(memory.allocate(u64::MAX, None, false).is_err());
         memory.free(a).unwrap();
         assert_eq!(memory.used(), 0);
         assert_eq!(
