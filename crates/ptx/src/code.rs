@@ -403,8 +403,6 @@ pub(crate) struct BarrierOp {
     pub(crate) arrive: bool,
     /// A reduction over the predicates of all threads.
     pub(crate) reduce: Option<BarrierReduce>,
-    /// Whether all threads of a warp must execute it together.
-    pub(crate) aligned: bool,
 }
 
 /// The reduction of a `bar.red`.

@@ -110,8 +110,6 @@ pub(crate) enum StateSpace {
     Local,
     /// A parameter of the function itself, or of a call it makes.
     Param,
-    /// Not written: the address says.
-    Generic,
 }
 
 /// A declared variable.

@@ -253,7 +253,7 @@ fn placed(variable: &Variable) -> Placed {
                 }
             }
             Init::Address { variable, offset } => {
-                pointers.push((index * width, *variable, *offset))
+                pointers.push((index * width, *variable, *offset));
             }
         }
     }

@@ -103,7 +103,7 @@ impl Lowering<'_> {
         Ok((space, v, offset, false))
     }
 
-    fn elements<'o>(operand: &'o Operand, vector: usize) -> Result<Vec<&'o Operand>, Unknown> {
+    fn elements(operand: &Operand, vector: usize) -> Result<Vec<&Operand>, Unknown> {
         match operand {
             Operand::Vector(parts) if parts.len() == vector => Ok(parts.iter().collect()),
             Operand::Vector(_) => Err(Unknown),
@@ -312,7 +312,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// `cp.async.{ca,cg}.shared.global [dst], [src], bytes[, source bytes]`, commit_group, wait_group, wait_all.
+    /// `cp.async.{ca,cg}.shared.global [dst], [src], bytes[, source bytes]`, `commit_group`, `wait_group`, `wait_all`.
     fn copy_async(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
         if !words.take("async") {
             return Err(Unknown);

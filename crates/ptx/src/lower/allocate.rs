@@ -37,7 +37,7 @@ fn blocks(lowering: &Lowering<'_>) -> Vec<Block> {
                 leaders.insert(position(draft.x as usize));
             }
             (Op::BranchTable, Detail::Targets(targets)) => {
-                leaders.extend(targets.iter().map(|t| position(*t)))
+                leaders.extend(targets.iter().map(|t| position(*t)));
             }
             _ => {}
         }
@@ -62,7 +62,7 @@ fn blocks(lowering: &Lowering<'_>) -> Vec<Block> {
             match (&last.op, &last.detail) {
                 (Op::Branch, _) => next.push(index[&position(last.x as usize)]),
                 (Op::BranchTable, Detail::Targets(targets)) => {
-                    next.extend(targets.iter().map(|t| index[&position(*t)]))
+                    next.extend(targets.iter().map(|t| index[&position(*t)]));
                 }
                 _ => {}
             }
@@ -478,7 +478,6 @@ fn table_entry(
             arrive,
             reduce,
             negated,
-            aligned,
         } => push(
             &mut program.barriers,
             BarrierOp {
@@ -491,7 +490,6 @@ fn table_entry(
                     a: s(2),
                     negated: *negated,
                 }),
-                aligned: *aligned,
             },
         ),
         Detail::Call { arguments, result } => push(
@@ -501,10 +499,24 @@ fn table_entry(
                 result: *result,
             },
         ),
-        Detail::Tensor { kind, a, b, c, offset, space } => {
-            let list = |from: usize, count: usize| draft.s[from..from + count].iter().map(|v| slot(*v)).collect();
+        Detail::Tensor {
+            kind,
+            a,
+            b,
+            c,
+            offset,
+            space,
+        } => {
+            let list = |from: usize, count: usize| {
+                draft.s[from..from + count]
+                    .iter()
+                    .map(|v| slot(*v))
+                    .collect()
+            };
             let first = program.memory.len() as u32;
-            program.memory.extend(matrix_accesses(*kind, *space, draft, slot));
+            program
+                .memory
+                .extend(matrix_accesses(*kind, *space, draft, slot));
             push(
                 &mut program.tensor,
                 TensorOp {
@@ -539,8 +551,15 @@ fn matrix_accesses(
 ) -> Vec<MemoryOp> {
     let (count, element, words) = match kind {
         TensorKind::LoadMatrix { .. } => (1, 4, 4),
-        TensorKind::Load { size, matrix, element, .. } => (size.per_lane(matrix), element.bits() / 8, 1),
-        TensorKind::Store { size, element, .. } => (size.per_lane(Matrix::Accumulator), element.bits() / 8, 1),
+        TensorKind::Load {
+            size,
+            matrix,
+            element,
+            ..
+        } => (size.per_lane(matrix), element.bits() / 8, 1),
+        TensorKind::Store { size, element, .. } => {
+            (size.per_lane(Matrix::Accumulator), element.bits() / 8, 1)
+        }
         TensorKind::MultiplyAdd { .. } => (0, 4, 0),
     };
     let mut regs = [SlotRef::NONE; 8];

@@ -100,8 +100,8 @@ impl Lowering<'_> {
             return Ok(());
         }
         let _ = words.take("cta");
-        // `bar` is `barrier.aligned`.
-        let aligned = words.take("aligned") || i.base == "bar";
+        // `aligned` promises that warps come whole; a warp that does not is found by where its lanes meet.
+        let _ = words.take("aligned");
         let arrive = words.take("arrive");
         let sync = words.take("sync");
         let red = words.take("red");
@@ -147,7 +147,6 @@ impl Lowering<'_> {
             arrive,
             reduce,
             negated: predicate.1,
-            aligned,
         };
         self.draft(
             Op::Barrier,

@@ -182,10 +182,10 @@ impl Lowering<'_> {
                     class,
                 ),
                 Ty::E4m3x2 => {
-                    self.lane(half::f32_pair_to_e4m3_lane, d, &[a, b, zero, mode_v], class)
+                    self.lane(half::f32_pair_to_e4m3_lane, d, &[a, b, zero, mode_v], class);
                 }
                 Ty::E5m2x2 => {
-                    self.lane(half::f32_pair_to_e5m2_lane, d, &[a, b, zero, mode_v], class)
+                    self.lane(half::f32_pair_to_e5m2_lane, d, &[a, b, zero, mode_v], class);
                 }
                 _ => return Err(Unknown),
             }

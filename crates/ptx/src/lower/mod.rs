@@ -72,7 +72,6 @@ pub(crate) enum Detail {
         arrive: bool,
         reduce: Option<crate::code::ReduceKind>,
         negated: bool,
-        aligned: bool,
     },
     Call {
         arguments: Vec<u32>,
@@ -390,10 +389,9 @@ impl<'t> Lowering<'t> {
             ptx_line: instruction.line,
             place: instruction.place.or(outer.place),
         };
-        self.guard = match instruction.guard {
-            Some((register, negated)) => Some((self.register(register), negated)),
-            None => None,
-        };
+        self.guard = instruction
+            .guard
+            .map(|(register, negated)| (self.register(register), negated));
         let result = if instruction.base == "call" {
             self.call(instruction)
         } else {

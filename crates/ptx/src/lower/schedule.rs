@@ -83,7 +83,7 @@ fn segment(
             _ => {}
         }
         let done = start + u64::from(latency(class, latencies));
-        let mut finish = |board: &mut Scoreboard, slots: &[SlotRef]| {
+        let finish = |board: &mut Scoreboard, slots: &[SlotRef]| {
             for slot in slots {
                 if let Some(ready) = board.ready_at(*slot) {
                     *ready = done;

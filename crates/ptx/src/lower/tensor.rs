@@ -27,7 +27,7 @@ fn registers(size: Size, matrix: Matrix, element: Element) -> usize {
     size.per_lane(matrix) / element.per_register()
 }
 
-/// What kernels for sm_89 may multiply: inputs, accumulator and the sizes of `mma`.
+/// What kernels for `sm_89` may multiply: inputs, accumulator and the sizes of `mma`.
 fn known(size: Size, a: Element, b: Element, c: Element, d: Element) -> bool {
     let sizes: &[(usize, usize, usize)] = match (a, b) {
         (Element::F16, Element::F16) => &[(16, 8, 8), (16, 8, 16)],
@@ -39,7 +39,10 @@ fn known(size: Size, a: Element, b: Element, c: Element, d: Element) -> bool {
         _ => return false,
     };
     let accumulates = match a {
-        Element::F16 => matches!((c, d), (Element::F32, Element::F32) | (Element::F16, Element::F16)),
+        Element::F16 => matches!(
+            (c, d),
+            (Element::F32, Element::F32) | (Element::F16, Element::F16)
+        ),
         Element::S8 | Element::U8 => c == Element::S32 && d == Element::S32,
         Element::F64 => c == Element::F64 && d == Element::F64,
         _ => c == Element::F32 && d == Element::F32,
@@ -53,14 +56,22 @@ fn known_wmma(size: Size, a: Element, b: Element, c: Element, d: Element) -> boo
     let shape = (size.m, size.n, size.k);
     match (a, b) {
         (Element::F16, Element::F16) => {
-            wide.contains(&shape) && matches!(c, Element::F16 | Element::F32) && matches!(d, Element::F16 | Element::F32)
+            wide.contains(&shape)
+                && matches!(c, Element::F16 | Element::F32)
+                && matches!(d, Element::F16 | Element::F32)
         }
-        (Element::Bf16, Element::Bf16) => wide.contains(&shape) && (c, d) == (Element::F32, Element::F32),
-        (Element::Tf32, Element::Tf32) => shape == (16, 16, 8) && (c, d) == (Element::F32, Element::F32),
+        (Element::Bf16, Element::Bf16) => {
+            wide.contains(&shape) && (c, d) == (Element::F32, Element::F32)
+        }
+        (Element::Tf32, Element::Tf32) => {
+            shape == (16, 16, 8) && (c, d) == (Element::F32, Element::F32)
+        }
         (Element::S8, Element::S8) | (Element::U8, Element::U8) => {
             wide.contains(&shape) && (c, d) == (Element::S32, Element::S32)
         }
-        (Element::F64, Element::F64) => shape == (8, 8, 4) && (c, d) == (Element::F64, Element::F64),
+        (Element::F64, Element::F64) => {
+            shape == (8, 8, 4) && (c, d) == (Element::F64, Element::F64)
+        }
         _ => false,
     }
 }
@@ -85,7 +96,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn parts<'o>(operand: &'o Operand) -> Vec<&'o Operand> {
+    fn parts(operand: &Operand) -> Vec<&Operand> {
         match operand {
             Operand::Vector(parts) => parts.iter().collect(),
             single => vec![single],
@@ -93,22 +104,37 @@ impl Lowering<'_> {
     }
 
     fn file_of_element(element: Element) -> File {
-        if element == Element::F64 { File::R64 } else { File::R32 }
+        if element == Element::F64 {
+            File::R64
+        } else {
+            File::R32
+        }
     }
 
     fn fragment(&mut self, operand: &Operand, element: Element) -> Result<Vec<V>, Unknown> {
-        let ty = if element == Element::F64 { Ty::B64 } else { Ty::B32 };
-        Self::parts(operand).into_iter().map(|part| self.source(part, ty)).collect()
+        let ty = if element == Element::F64 {
+            Ty::B64
+        } else {
+            Ty::B32
+        };
+        Self::parts(operand)
+            .into_iter()
+            .map(|part| self.source(part, ty))
+            .collect()
     }
 
     fn results(&mut self, operand: &Operand, element: Element) -> Result<Vec<V>, Unknown> {
         let file = Self::file_of_element(element);
-        Self::parts(operand).into_iter().map(|part| self.destination(part, file)).collect()
+        Self::parts(operand)
+            .into_iter()
+            .map(|part| self.destination(part, file))
+            .collect()
     }
 
     /// `ldmatrix.sync.aligned.m8n8.x4[.trans][.shared].b16 {d}, [address]`
     fn load_matrix(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let needed = words.take("sync") && words.take("aligned") && words.take("m8n8") && words.take("b16");
+        let needed =
+            words.take("sync") && words.take("aligned") && words.take("m8n8") && words.take("b16");
         let count = words.take_by(|word| match word {
             "x1" => Some(1),
             "x2" => Some(2),
@@ -116,9 +142,15 @@ impl Lowering<'_> {
             _ => None,
         });
         let transposed = words.take("trans");
-        let space = if words.take("shared") || words.take("shared::cta") { MemSpace::Shared } else { MemSpace::Generic };
+        let space = if words.take("shared") || words.take("shared::cta") {
+            MemSpace::Shared
+        } else {
+            MemSpace::Generic
+        };
         words.done()?;
-        let (true, Some(count), [d, address]) = (needed, count, &i.operands[..]) else { return Err(Unknown) };
+        let (true, Some(count), [d, address]) = (needed, count, &i.operands[..]) else {
+            return Err(Unknown);
+        };
         let mut d = self.results(d, Element::F16)?;
         if d.len() != count {
             return Err(Unknown);
@@ -129,15 +161,33 @@ impl Lowering<'_> {
             let scratch = self.fresh(File::R32);
             d.push(scratch);
         }
-        let kind = TensorKind::LoadMatrix { count: count as u8, transposed };
-        let detail = Detail::Tensor { kind, a: 0, b: 0, c: 0, offset, space };
-        self.draft(Op::LoadMatrix, &d, &[address, V::NONE], Class::LoadShared, 0, detail);
+        let kind = TensorKind::LoadMatrix {
+            count: count as u8,
+            transposed,
+        };
+        let detail = Detail::Tensor {
+            kind,
+            a: 0,
+            b: 0,
+            c: 0,
+            offset,
+            space,
+        };
+        self.draft(
+            Op::LoadMatrix,
+            &d,
+            &[address, V::NONE],
+            Class::LoadShared,
+            0,
+            detail,
+        );
         Ok(())
     }
 
     /// `mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype d, a, b, c`
     fn mma(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let needed = words.take("sync") && words.take("aligned") && words.take("row") && words.take("col");
+        let needed =
+            words.take("sync") && words.take("aligned") && words.take("row") && words.take("col");
         let size = words.take_by(Size::parse).ok_or(Unknown)?;
         let clamp = words.take("satfinite");
         let mut types = Vec::new();
@@ -145,19 +195,41 @@ impl Lowering<'_> {
             types.push(element);
         }
         words.done()?;
-        let [d, a, b, c] = types[..] else { return Err(Unknown) };
+        let [d, a, b, c] = types[..] else {
+            return Err(Unknown);
+        };
         if !needed || !known(size, a, b, c, d) {
             return Err(Unknown);
         }
-        self.multiply_add(i, TensorKind::MultiplyAdd { size, a, b, c, d, clamp })
+        self.multiply_add(
+            i,
+            TensorKind::MultiplyAdd {
+                size,
+                a,
+                b,
+                c,
+                d,
+                clamp,
+            },
+        )
     }
 
     fn multiply_add(&mut self, i: &Instruction, kind: TensorKind) -> Result<(), Unknown> {
-        let TensorKind::MultiplyAdd { size, a, b, c, d, .. } = kind else { return Err(Unknown) };
-        let [d_operand, a_operand, b_operand, c_operand] = &i.operands[..] else { return Err(Unknown) };
+        let TensorKind::MultiplyAdd {
+            size, a, b, c, d, ..
+        } = kind
+        else {
+            return Err(Unknown);
+        };
+        let [d_operand, a_operand, b_operand, c_operand] = &i.operands[..] else {
+            return Err(Unknown);
+        };
         let results = self.results(d_operand, d)?;
-        let (a_v, b_v, c_v) =
-            (self.fragment(a_operand, a)?, self.fragment(b_operand, b)?, self.fragment(c_operand, c)?);
+        let (a_v, b_v, c_v) = (
+            self.fragment(a_operand, a)?,
+            self.fragment(b_operand, b)?,
+            self.fragment(c_operand, c)?,
+        );
         // Some fragments of `wmma` hold everything twice; the first half is enough.
         let enough = |list: &[V], matrix, element| {
             let needed = registers(size, matrix, element);
@@ -174,8 +246,14 @@ impl Lowering<'_> {
         s.extend(&a_v);
         s.extend(&b_v);
         s.extend(&c_v);
-        let detail =
-            Detail::Tensor { kind, a: a_v.len(), b: b_v.len(), c: c_v.len(), offset: 0, space: MemSpace::Generic };
+        let detail = Detail::Tensor {
+            kind,
+            a: a_v.len(),
+            b: b_v.len(),
+            c: c_v.len(),
+            offset: 0,
+            space: MemSpace::Generic,
+        };
         self.draft(Op::Tensor, &results, &s, Class::Tensor, 0, detail);
         Ok(())
     }
@@ -209,7 +287,9 @@ impl Lowering<'_> {
         };
         let mut results = self.results(d, element)?;
         let needed = registers(size, matrix, element);
-        if !(results.len() == needed || (results.len() == 2 * needed && matrix != Matrix::Accumulator)) {
+        if !(results.len() == needed
+            || (results.len() == 2 * needed && matrix != Matrix::Accumulator))
+        {
             return Err(Unknown);
         }
         let (address, offset) = self.memory_operand(address)?;
@@ -222,9 +302,25 @@ impl Lowering<'_> {
         };
         let scratch = self.fresh(Self::file_of_element(element));
         results.push(scratch);
-        let kind = TensorKind::Load { size, matrix, element, row };
-        let class = if space == MemSpace::Shared { Class::LoadShared } else { Class::LoadGlobal };
-        let detail = Detail::Tensor { kind, a: 0, b: 0, c: 0, offset, space };
+        let kind = TensorKind::Load {
+            size,
+            matrix,
+            element,
+            row,
+        };
+        let class = if space == MemSpace::Shared {
+            Class::LoadShared
+        } else {
+            Class::LoadGlobal
+        };
+        let detail = Detail::Tensor {
+            kind,
+            a: 0,
+            b: 0,
+            c: 0,
+            offset,
+            space,
+        };
         self.draft(Op::Tensor, &results, &[address, stride], class, 0, detail);
         Ok(())
     }
@@ -267,8 +363,19 @@ impl Lowering<'_> {
         let mut s = vec![address, stride];
         s.extend(&fragment);
         let kind = TensorKind::Store { size, element, row };
-        let class = if space == MemSpace::Shared { Class::StoreShared } else { Class::StoreGlobal };
-        let detail = Detail::Tensor { kind, a: fragment.len(), b: 0, c: 0, offset, space };
+        let class = if space == MemSpace::Shared {
+            Class::StoreShared
+        } else {
+            Class::StoreGlobal
+        };
+        let detail = Detail::Tensor {
+            kind,
+            a: fragment.len(),
+            b: 0,
+            c: 0,
+            offset,
+            space,
+        };
         self.draft(Op::Tensor, &[scratch], &s, class, 0, detail);
         Ok(())
     }
@@ -298,6 +405,16 @@ impl Lowering<'_> {
         if !needed || !known_wmma(size, a, b, c, d) {
             return Err(Unknown);
         }
-        self.multiply_add(i, TensorKind::MultiplyAdd { size, a, b, c, d, clamp })
+        self.multiply_add(
+            i,
+            TensorKind::MultiplyAdd {
+                size,
+                a,
+                b,
+                c,
+                d,
+                clamp,
+            },
+        )
     }
 }

@@ -24,7 +24,7 @@ impl Lowering<'_> {
             "vote" => self.vote(i, words),
             "match" => self.match_lanes(i, words),
             "redux" => self.redux(i, words),
-            _ => self.elect(i, words),
+            _ => self.elect(i, &words),
         }
     }
 
@@ -154,7 +154,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn elect(&mut self, i: &Instruction, words: Words<'_>) -> Result<(), Unknown> {
+    fn elect(&mut self, i: &Instruction, words: &Words<'_>) -> Result<(), Unknown> {
         words.done()?;
         let [d, mask] = &i.operands[..] else {
             return Err(Unknown);

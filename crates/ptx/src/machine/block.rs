@@ -57,7 +57,13 @@ impl Shared {
 
     /// Whether everything a warp reads is initialised.
     #[inline(always)]
-    pub(crate) fn all_valid(&self, offsets: &[u64; 32], mask: u32, shape: Shape, bytes: u32) -> bool {
+    pub(crate) fn all_valid(
+        &self,
+        offsets: &[u64; 32],
+        mask: u32,
+        shape: Shape,
+        bytes: u32,
+    ) -> bool {
         if shape == Shape::Same {
             return self.is_valid(offsets[mask.trailing_zeros() as usize & 31] as u32, bytes);
         }

@@ -84,8 +84,7 @@ pub(crate) fn branch_poison(
     if poisoned & active != 0 {
         exec.uninitialised(
             FindingKind::UninitialisedBranch,
-            pc,
-            origin,
+            (pc, origin),
             block,
             warp,
             poisoned & active,
@@ -122,8 +121,7 @@ pub(crate) fn table(
     if warp.tainted && poisoned & mask != 0 {
         exec.uninitialised(
             FindingKind::UninitialisedBranch,
-            pc,
-            origin,
+            (pc, origin),
             block,
             warp,
             poisoned & mask,
@@ -194,8 +192,7 @@ pub(crate) fn arrive(
     if warp.tainted && poisoned & mask != 0 {
         exec.uninitialised(
             FindingKind::UninitialisedBranch,
-            pc,
-            origin,
+            (pc, origin),
             block,
             warp,
             poisoned & mask,

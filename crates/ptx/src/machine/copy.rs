@@ -1,11 +1,13 @@
 //! Asynchronous copies: the data land when the thread waits for them, and until then the bytes are poisoned, so that
 //! a missing or early wait is found.
 
-use super::access::{Want, address_poison, addresses, global_bounds, lanes, out_of_bounds};
+use super::access::{
+    Request, Want, address_poison, addresses, lanes, out_of_bounds, outside_global,
+};
 use super::block::Shared;
 use super::exec::{Exec, Fatal, Track};
 use super::warp::{PendingCopy, Warp};
-use crate::code::{MemSpace, MemoryOp, SlotRef};
+use crate::code::SlotRef;
 use crate::memory::window;
 use crate::report::{Access, FindingKind, Space};
 use crate::sync::Accessor;
@@ -79,17 +81,15 @@ pub(crate) fn issue(
             pc,
         };
         if wanted > 0 {
-            let index = launch
-                .tracks
-                .partition_point(|track| track.allocation.base() <= source)
-                .wrapping_sub(1);
-            let Some(track) = launch.tracks.get(index).filter(|track| {
-                let offset = source - track.allocation.base();
-                offset < track.allocation.bytes()
-                    && track.allocation.bytes() - offset >= u64::from(wanted)
-            }) else {
-                let shape = read_of(op.bytes);
-                return global_bounds(exec, block, warp, &shape, lane, pc, Want::Load, source);
+            let Some(track) = launch.track_of(source, u64::from(wanted)) else {
+                let request = Request {
+                    x: 0,
+                    want: Want::Load,
+                    mask,
+                    list: &from,
+                    pc,
+                };
+                return outside_global(exec, block, warp, &request, lane, wanted);
             };
             let offset = source - track.allocation.base();
             track
@@ -108,23 +108,6 @@ pub(crate) fn issue(
         warp.copies.push(copy);
     }
     Ok(())
-}
-
-/// A load of the copy's size, for the finding.
-fn read_of(bytes: u32) -> MemoryOp {
-    MemoryOp {
-        space: MemSpace::Global,
-        element: bytes,
-        count: 1,
-        regs: [SlotRef::NONE; 8],
-        address: SlotRef::NONE,
-        offset: 0,
-        signed: false,
-        keep: 64,
-        ordered: false,
-        atomic: None,
-        stack_of_call: false,
-    }
 }
 
 fn cost(
@@ -162,7 +145,14 @@ fn note_write(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, copy: &Pendi
         shadow.write(copy.lane as usize, copy.shared, bytes, false, by)
     });
     if let Some(conflict) = conflict {
-        exec.shared_race(conflict, copy.pc, copy.shared, bytes, true, block, warp);
+        exec.shared_race(
+            conflict,
+            copy.pc,
+            (copy.shared, bytes),
+            Want::Store,
+            block,
+            warp,
+        );
     }
 }
 

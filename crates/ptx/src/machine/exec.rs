@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use super::access::Want;
 use super::block::Shared;
 use super::pattern::Pattern;
 use super::warp::{FULL, Warp};
@@ -69,6 +70,20 @@ pub(crate) struct Track {
     pub(crate) written: Box<[AtomicU32]>,
     /// Last writing block plus one per word; made when the launch first writes here.
     pub(crate) writers: std::sync::OnceLock<Box<[AtomicU32]>>,
+}
+
+impl Launch<'_> {
+    /// The allocation that holds all of a range.
+    pub(crate) fn track_of(&self, address: u64, bytes: u64) -> Option<&Track> {
+        let index = self
+            .tracks
+            .partition_point(|track| track.allocation.base() <= address)
+            .checked_sub(1)?;
+        let track = &self.tracks[index];
+        let offset = address - track.allocation.base();
+        let size = track.allocation.bytes();
+        (offset < size && size - offset >= bytes).then_some(track)
+    }
 }
 
 /// A word that several blocks wrote disjoint bytes of: not followed further.
@@ -211,14 +226,13 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// Poison decides an address, a branch or a stored value.
+    /// Poison decides an address, a branch or a stored value, at `pc`; it came from the instruction at `origin`.
     #[cold]
     #[inline(never)]
     pub(crate) fn uninitialised(
         &mut self,
         kind: FindingKind,
-        pc: u32,
-        origin: u32,
+        (pc, origin): (u32, u32),
         block: &Shared,
         warp: &Warp,
         poisoned: u32,
@@ -356,16 +370,15 @@ impl<'a> Exec<'a> {
         })
     }
 
-    /// A race in shared memory, in words.
+    /// A race in shared memory, in words; `place` is the offset and size of this side's access.
     #[cold]
     #[inline(never)]
     pub(crate) fn shared_race(
         &mut self,
         conflict: crate::sync::Conflict,
         pc: u32,
-        offset: u32,
-        bytes: u32,
-        wrote: bool,
+        place: (u32, u32),
+        want: Want,
         block: &Shared,
         warp: &Warp,
     ) {
@@ -378,8 +391,12 @@ impl<'a> Exec<'a> {
         if self.findings.repeat(program, kind, pc) {
             return;
         }
-        let access = self.shared_access(offset, bytes);
-        let does = if wrote { "writes" } else { "reads" };
+        let access = self.shared_access(place.0, place.1);
+        let does = if want == Want::Load {
+            "reads"
+        } else {
+            "writes"
+        };
         let did = if conflict.other_wrote {
             "wrote"
         } else {
@@ -390,7 +407,7 @@ impl<'a> Exec<'a> {
             None => "other threads".into(),
         };
         let fix = if conflict.same_warp {
-            "put __syncwarp() between the two"
+            "put __syncwarp(), or __syncthreads() if other warps use the bytes, between the two"
         } else {
             "put __syncthreads() between the two"
         };

@@ -3,7 +3,7 @@
 //! Everything here is `#[inline(always)]` on purpose: the whole loop is compiled once per instruction set in the
 //! `simd` module, and a function that is not inlined would be compiled for the plainest one.
 
-use super::access::{Want, access, access_apart, addresses};
+use super::access::{Request, Want, access, access_apart, addresses};
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
 use super::vector::{
@@ -264,7 +264,7 @@ pub(crate) fn run(
             Op::Mul32 => bin32!(u32::wrapping_mul),
             Op::Mad32 => tern32!(|a, b, c| a.wrapping_mul(b).wrapping_add(c)),
             Op::MulHiS32 => {
-                bin32!(|a, b| ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32)
+                bin32!(|a, b| ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32);
             }
             Op::MulHiU32 => bin32!(|a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32),
             Op::And32 => bin32!(|a, b| a & b),
@@ -417,10 +417,10 @@ pub(crate) fn run(
             Op::Bf16ToF32 => un32!(|a| float::canon32(half::bf16_to_f32(a))),
             Op::F32ToBf16 => un32!(|a| half::f32_to_bf16(f(a))),
             Op::F32x2ToF16x2 => {
-                bin32!(|a, b| half::f32_to_f16(f(a)) << 16 | half::f32_to_f16(f(b)))
+                bin32!(|a, b| half::f32_to_f16(f(a)) << 16 | half::f32_to_f16(f(b)));
             }
             Op::F32x2ToBf16x2 => {
-                bin32!(|a, b| half::f32_to_bf16(f(a)) << 16 | half::f32_to_bf16(f(b)))
+                bin32!(|a, b| half::f32_to_bf16(f(a)) << 16 | half::f32_to_bf16(f(b)));
             }
             Op::S32ToF32 => un32!(|a| (a as i32 as f32).to_bits()),
             Op::U32ToF32 => un32!(|a| (a as f32).to_bits()),
@@ -502,7 +502,18 @@ pub(crate) fn run(
                     _ => Want::Atomic,
                 };
                 let list = addresses(warp, op.address, op.offset);
-                attempt!(access(exec, block, warp, x, mask, pc, want, &list));
+                attempt!(access(
+                    exec,
+                    block,
+                    warp,
+                    &Request {
+                        x,
+                        want,
+                        mask,
+                        list: &list,
+                        pc
+                    }
+                ));
             }
             Op::AsyncCopy => attempt!(super::copy::issue(
                 exec,
@@ -530,7 +541,18 @@ pub(crate) fn run(
                         let list = addresses(warp, op.address, op.offset);
                         // Each lane of the first 8, 16 or all 32 brings the address of one row.
                         let rows = FULL >> (32 - 8 * u32::from(count));
-                        attempt!(access_apart(exec, block, warp, op.memory as usize, rows, pc, Want::Load, &list));
+                        attempt!(access_apart(
+                            exec,
+                            block,
+                            warp,
+                            &Request {
+                                x: op.memory as usize,
+                                want: Want::Load,
+                                mask: rows,
+                                list: &list,
+                                pc
+                            }
+                        ));
                         matrix::spread(warp, op, count, transposed, pc);
                     }
                     _ => attempt!(matrix::fragment(exec, block, warp, op, pc)),

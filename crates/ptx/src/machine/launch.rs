@@ -58,12 +58,13 @@ fn new_block(exec: &Exec<'_>) -> Block {
         valid: vec![0; bytes.div_ceil(32) + 1],
         invalid: launch.shared_bytes,
         bytes: launch.shared_bytes,
-        shadow: (launch.checks == Checks::Full && bytes > 0)
-            .then(|| Shadow::new(
+        shadow: (launch.checks == Checks::Full && bytes > 0).then(|| {
+            Shadow::new(
                 bytes,
                 launch.program.shared_grain,
                 launch.program.memory.len(),
-            )),
+            )
+        }),
         barriers: Default::default(),
         live_threads: 0,
         exited_after: Vec::new(),

@@ -3,7 +3,7 @@
 //! Sums run in order of k with one rounding each in the accumulator's format; hardware sums in another order and
 //! rounds otherwise, so results agree within tolerance, not bit for bit.
 
-use super::access::{Want, access_apart};
+use super::access::{Request, Want, access_apart};
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
 use super::warp::{FULL, Warp};
@@ -25,7 +25,10 @@ pub(crate) fn spread(warp: &mut Warp, op: &TensorOp, count: u8, transposed: bool
     let rows: [[u32; 32]; 4] = std::array::from_fn(|word| warp.r32[slot(&scratch[word])].0);
     let bad: [u32; 4] = std::array::from_fn(|word| warp.poison.get(scratch[word]).0);
     let half_at = |matrix: usize, row: usize, column: usize| {
-        (rows[column / 2][matrix * 8 + row] >> (16 * (column % 2)) & 0xffff, bad[column / 2] >> (matrix * 8 + row) & 1)
+        (
+            rows[column / 2][matrix * 8 + row] >> (16 * (column % 2)) & 0xffff,
+            bad[column / 2] >> (matrix * 8 + row) & 1,
+        )
     };
     for (matrix, result) in results.iter().enumerate() {
         let mut values = [0; 32];
@@ -33,9 +36,15 @@ pub(crate) fn spread(warp: &mut Warp, op: &TensorOp, count: u8, transposed: bool
         for (lane, value) in values.iter_mut().enumerate() {
             let (group, pair) = (lane / 4, lane % 4 * 2);
             let (low, high) = if transposed {
-                (half_at(matrix, pair, group), half_at(matrix, pair + 1, group))
+                (
+                    half_at(matrix, pair, group),
+                    half_at(matrix, pair + 1, group),
+                )
             } else {
-                (half_at(matrix, group, pair), half_at(matrix, group, pair + 1))
+                (
+                    half_at(matrix, group, pair),
+                    half_at(matrix, group, pair + 1),
+                )
             };
             *value = low.0 | high.0 << 16;
             poisoned |= (low.1 | high.1) << lane;
@@ -63,11 +72,20 @@ fn decode(element: Element, register: u32, part: usize) -> f32 {
 
 /// A fragment as a matrix, transposed for B so that both are read along k... rows of `grid` are rows of A, or of B.
 #[inline(always)]
-fn collect(warp: &Warp, registers: &[SlotRef], size: Size, matrix: Matrix, element: Element, grid: &mut Grid) {
+fn collect(
+    warp: &Warp,
+    registers: &[SlotRef],
+    size: Size,
+    matrix: Matrix,
+    element: Element,
+    grid: &mut Grid,
+) {
     let per = element.per_register();
     let needed = size.per_lane(matrix) / per;
     for (number, register) in registers.iter().take(needed).enumerate() {
-        let Some((File::R32, slot)) = register.get() else { continue };
+        let Some((File::R32, slot)) = register.get() else {
+            continue;
+        };
         let values = &warp.r32[slot].0;
         for part in 0..per {
             for (lane, value) in values.iter().enumerate() {
@@ -81,7 +99,17 @@ fn collect(warp: &Warp, registers: &[SlotRef], size: Size, matrix: Matrix, eleme
 /// The multiply-add.
 #[inline(always)]
 pub(crate) fn multiply_add(warp: &mut Warp, op: &TensorOp) {
-    let TensorKind::MultiplyAdd { size, a, b, c, d, clamp } = op.kind else { return };
+    let TensorKind::MultiplyAdd {
+        size,
+        a,
+        b,
+        c,
+        d,
+        clamp,
+    } = op.kind
+    else {
+        return;
+    };
     if warp.tainted {
         poison(warp, op, size, a, b);
     }
@@ -93,7 +121,15 @@ pub(crate) fn multiply_add(warp: &mut Warp, op: &TensorOp) {
 }
 
 #[inline(always)]
-fn single(warp: &mut Warp, op: &TensorOp, size: Size, a: Element, b: Element, c: Element, d: Element) {
+fn single(
+    warp: &mut Warp,
+    op: &TensorOp,
+    size: Size,
+    a: Element,
+    b: Element,
+    c: Element,
+    d: Element,
+) {
     let mut left: Grid = [[0.0; SIDE]; SIDE];
     let mut right: Grid = [[0.0; SIDE]; SIDE];
     let mut sums: Grid = [[0.0; SIDE]; SIDE];
@@ -102,7 +138,14 @@ fn single(warp: &mut Warp, op: &TensorOp, size: Size, a: Element, b: Element, c:
     if (size, a, b, c) == (USUAL, Element::F16, Element::F16, Element::F32) {
         collect(warp, &op.a, USUAL, Matrix::A, Element::F16, &mut left);
         collect(warp, &op.b, USUAL, Matrix::B, Element::F16, &mut right);
-        collect(warp, &op.c, USUAL, Matrix::Accumulator, Element::F32, &mut sums);
+        collect(
+            warp,
+            &op.c,
+            USUAL,
+            Matrix::Accumulator,
+            Element::F32,
+            &mut sums,
+        );
     } else {
         collect(warp, &op.a, size, Matrix::A, a, &mut left);
         collect(warp, &op.b, size, Matrix::B, b, &mut right);
@@ -125,7 +168,9 @@ fn single(warp: &mut Warp, op: &TensorOp, size: Size, a: Element, b: Element, c:
     }
     let per = d.per_register();
     for (number, register) in op.d.iter().enumerate() {
-        let Some((File::R32, slot)) = register.get() else { continue };
+        let Some((File::R32, slot)) = register.get() else {
+            continue;
+        };
         for lane in 0..32 {
             let mut bits = 0;
             for part in 0..per {
@@ -145,8 +190,12 @@ fn double(warp: &mut Warp, op: &TensorOp, size: Size) {
     let value = |warp: &Warp, registers: &[SlotRef], matrix, row, column| {
         let per_lane = size.per_lane(matrix);
         (0..32 * per_lane)
-            .find(|at| place(size, matrix, Element::F64, at / per_lane, at % per_lane) == (row, column))
-            .map_or(0.0, |at| f64::from_bits(warp.lane(registers[at % per_lane], at / per_lane)))
+            .find(|at| {
+                place(size, matrix, Element::F64, at / per_lane, at % per_lane) == (row, column)
+            })
+            .map_or(0.0, |at| {
+                f64::from_bits(warp.lane(registers[at % per_lane], at / per_lane))
+            })
     };
     let mut results = Vec::new();
     for (number, register) in op.d.iter().enumerate() {
@@ -154,7 +203,8 @@ fn double(warp: &mut Warp, op: &TensorOp, size: Size) {
             let (row, column) = place(size, Matrix::Accumulator, Element::F64, lane, number);
             let start = f64::from_bits(warp.lane(op.c[number], lane));
             let sum = (0..size.k).fold(start, |sum, k| {
-                value(warp, &op.a, Matrix::A, row, k).mul_add(value(warp, &op.b, Matrix::B, k, column), sum)
+                value(warp, &op.a, Matrix::A, row, k)
+                    .mul_add(value(warp, &op.b, Matrix::B, k, column), sum)
             });
             results.push((*register, lane, crate::numeric::float::canon64(sum)));
         }
@@ -168,15 +218,20 @@ fn double(warp: &mut Warp, op: &TensorOp, size: Size) {
 fn integer(warp: &mut Warp, op: &TensorOp, size: Size, a: Element, b: Element, clamp: bool) {
     let mut left = [[0i32; SIDE]; SIDE];
     let mut right = [[0i32; SIDE]; SIDE];
-    let fill = |warp: &Warp, registers: &[SlotRef], matrix, element, grid: &mut [[i32; SIDE]; SIDE]| {
-        for index in 0..size.per_lane(matrix) {
-            for lane in 0..32 {
-                let (row, column) = place(size, matrix, element, lane, index);
-                let byte = (warp.lane(registers[index / 4], lane) >> (8 * (index % 4))) as u8;
-                grid[row][column] = if element == Element::S8 { i32::from(byte as i8) } else { i32::from(byte) };
+    let fill =
+        |warp: &Warp, registers: &[SlotRef], matrix, element, grid: &mut [[i32; SIDE]; SIDE]| {
+            for index in 0..size.per_lane(matrix) {
+                for lane in 0..32 {
+                    let (row, column) = place(size, matrix, element, lane, index);
+                    let byte = (warp.lane(registers[index / 4], lane) >> (8 * (index % 4))) as u8;
+                    grid[row][column] = if element == Element::S8 {
+                        i32::from(byte as i8)
+                    } else {
+                        i32::from(byte)
+                    };
+                }
             }
-        }
-    };
+        };
     fill(warp, &op.a, Matrix::A, a, &mut left);
     fill(warp, &op.b, Matrix::B, b, &mut right);
     let mut results = Vec::new();
@@ -184,8 +239,14 @@ fn integer(warp: &mut Warp, op: &TensorOp, size: Size, a: Element, b: Element, c
         for lane in 0..32 {
             let (row, column) = place(size, Matrix::Accumulator, Element::S32, lane, number);
             let start = i64::from(warp.lane(op.c[number], lane) as u32 as i32);
-            let sum = (0..size.k).fold(start, |sum, k| sum + i64::from(left[row][k]) * i64::from(right[k][column]));
-            let sum = if clamp { sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) } else { sum };
+            let sum = (0..size.k).fold(start, |sum, k| {
+                sum + i64::from(left[row][k]) * i64::from(right[k][column])
+            });
+            let sum = if clamp {
+                sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX))
+            } else {
+                sum
+            };
             results.push((*register, lane, u64::from(sum as u32)));
         }
     }
@@ -215,9 +276,14 @@ fn poison(warp: &mut Warp, op: &TensorOp, size: Size, a: Element, b: Element) {
             }
         }
     }
-    let TensorKind::MultiplyAdd { c, d, .. } = op.kind else { return };
+    let TensorKind::MultiplyAdd { c, d, .. } = op.kind else {
+        return;
+    };
     let (per_c, per_d) = (c.per_register(), d.per_register());
-    let marks: Vec<(u32, u32)> = op.c.iter().map(|register| warp.poison.get(*register)).collect();
+    let marks: Vec<(u32, u32)> =
+        op.c.iter()
+            .map(|register| warp.poison.get(*register))
+            .collect();
     for (number, register) in op.d.iter().enumerate() {
         let mut bad = 0;
         let mut from = origin;
@@ -249,8 +315,15 @@ pub(crate) fn fragment(
     pc: u32,
 ) -> Result<(), Fatal> {
     let (size, matrix, element, row, want) = match op.kind {
-        TensorKind::Load { size, matrix, element, row } => (size, matrix, element, row, Want::Load),
-        TensorKind::Store { size, element, row } => (size, Matrix::Accumulator, element, row, Want::Store),
+        TensorKind::Load {
+            size,
+            matrix,
+            element,
+            row,
+        } => (size, matrix, element, row, Want::Load),
+        TensorKind::Store { size, element, row } => {
+            (size, Matrix::Accumulator, element, row, Want::Store)
+        }
         _ => return Ok(()),
     };
     let base = super::access::addresses(warp, op.address, op.offset);
@@ -270,7 +343,11 @@ pub(crate) fn fragment(
             for (lane, address) in list.iter_mut().enumerate() {
                 let (r, c) = place(size, matrix, element, lane, index);
                 let stride = warp.lane(op.stride, lane);
-                let at = if row { r as u64 * stride + c as u64 } else { c as u64 * stride + r as u64 };
+                let at = if row {
+                    r as u64 * stride + c as u64
+                } else {
+                    c as u64 * stride + r as u64
+                };
                 *address = base[lane].wrapping_add(at * bytes);
             }
             let shift = element.bits() * part as u32;
@@ -285,7 +362,18 @@ pub(crate) fn fragment(
                     warp.poison.set(scratch, FULL, lanes, from);
                 }
             }
-            access_apart(exec, block, warp, op.memory as usize + index, FULL, pc, want, &list)?;
+            access_apart(
+                exec,
+                block,
+                warp,
+                &Request {
+                    x: op.memory as usize + index,
+                    want,
+                    mask: FULL,
+                    list: &list,
+                    pc,
+                },
+            )?;
             if want == Want::Load {
                 for (lane, packed) in packed.iter_mut().enumerate() {
                     *packed |= warp.lane(scratch, lane) << shift;
@@ -295,7 +383,11 @@ pub(crate) fn fragment(
         }
         if want == Want::Load {
             // Fragments with twice the registers hold everything twice.
-            for register in op.d[..op.d.len() - 1].iter().skip(number).step_by(registers) {
+            for register in op.d[..op.d.len() - 1]
+                .iter()
+                .skip(number)
+                .step_by(registers)
+            {
                 for (lane, bits) in packed.iter().enumerate() {
                     warp.set_lane(*register, lane, *bits);
                 }

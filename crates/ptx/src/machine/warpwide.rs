@@ -76,13 +76,7 @@ pub(crate) fn outside(exec: &mut Exec<'_>, block: &Shared, warp: &Warp, stranger
 
 /// Runs it for the lanes of a mask.
 #[inline(never)]
-pub(crate) fn run(
-    exec: &Exec<'_>,
-    warp: &mut Warp,
-    x: usize,
-    mask: u32,
-    pc: u32,
-) {
+pub(crate) fn run(exec: &Exec<'_>, warp: &mut Warp, x: usize, mask: u32, pc: u32) {
     let op = &exec.launch.program.warp_ops[x];
     match op.kind {
         WarpKind::ShuffleUp
@@ -117,7 +111,9 @@ fn source(kind: WarpKind, lane: u32, b: u32, c: u32) -> (u32, bool) {
 }
 
 fn shuffle(warp: &mut Warp, op: &WarpOp, mask: u32, pc: u32) {
-    let (Some((_, a)), Some((_, b)), Some((_, c))) = (op.a.get(), op.b.get(), op.c.get()) else { return };
+    let (Some((_, a)), Some((_, b)), Some((_, c))) = (op.a.get(), op.b.get(), op.c.get()) else {
+        return;
+    };
     let values = warp.r32[a].0;
     let (deltas, clamps) = (warp.r32[b].0, warp.r32[c].0);
     let mut from = [0u32; 32];

@@ -60,7 +60,7 @@ pub(crate) fn lg2(x: f32) -> f32 {
     // 2/ln(2) * atanh(s).
     let mut p = 2.623_08e-1_f32;
     p = p.mul_add(t, 3.205_989e-1);
-    p = p.mul_add(t, 4.121_985_9e-1);
+    p = p.mul_add(t, 4.121_986e-1);
     p = p.mul_add(t, 5.770_780_3e-1);
     p = p.mul_add(t, 9.617_967e-1);
     p = p.mul_add(t, 2.885_39);

@@ -391,36 +391,49 @@ pub(crate) fn abs64(v: [u64; 4]) -> u64 {
     canon64(f64::from_bits(v[0]).abs())
 }
 
-pub(crate) fn min64(v: [u64; 4]) -> u64 {
-    let (a, b) = (f64::from_bits(v[0]), f64::from_bits(v[1]));
-    let equal = f64::from_bits(v[0] | v[1]);
-    canon64(if a.is_nan() {
-        b
-    } else if b.is_nan() {
-        a
-    } else if a < b {
+/// The smaller double, with the rules of [`smaller32`].
+fn smaller64(a: f64, b: f64) -> f64 {
+    let equal = f64::from_bits(a.to_bits() | b.to_bits());
+    let pick = if a < b {
         a
     } else if b < a {
         b
     } else {
         equal
-    })
-}
-
-pub(crate) fn max64(v: [u64; 4]) -> u64 {
-    let (a, b) = (f64::from_bits(v[0]), f64::from_bits(v[1]));
-    let equal = f64::from_bits(v[0] & v[1]);
-    canon64(if a.is_nan() {
+    };
+    if a.is_nan() {
         b
     } else if b.is_nan() {
         a
-    } else if a > b {
+    } else {
+        pick
+    }
+}
+
+fn larger64(a: f64, b: f64) -> f64 {
+    let equal = f64::from_bits(a.to_bits() & b.to_bits());
+    let pick = if a > b {
         a
     } else if b > a {
         b
     } else {
         equal
-    })
+    };
+    if a.is_nan() {
+        b
+    } else if b.is_nan() {
+        a
+    } else {
+        pick
+    }
+}
+
+pub(crate) fn min64(v: [u64; 4]) -> u64 {
+    canon64(smaller64(f64::from_bits(v[0]), f64::from_bits(v[1])))
+}
+
+pub(crate) fn max64(v: [u64; 4]) -> u64 {
+    canon64(larger64(f64::from_bits(v[0]), f64::from_bits(v[1])))
 }
 
 /// The sign of a on the magnitude of b.

@@ -571,7 +571,7 @@ pub(crate) fn set_pair(v: [u64; 4]) -> u64 {
         // In the order of `Compare`.
         let holds = [
             a == b,
-            a < b || a > b,
+            a != b,
             a < b,
             a <= b,
             a > b,

@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
                 Kind::Dotted("file") => self.file()?,
                 Kind::Dotted("section") => self.section()?,
                 Kind::Dotted("visible" | "extern" | "weak" | "common" | "entry" | "func") => {
-                    self.linked()?
+                    self.linked()?;
                 }
                 Kind::Dotted("global" | "const" | "shared") => {
                     let variable = self.variable(false)?;
@@ -469,7 +469,7 @@ impl<'a> Parser<'a> {
                     match word {
                         "maxntid" => {
                             function.max_threads =
-                                shape.iter().try_fold(1u32, |a, b| a.checked_mul(*b))
+                                shape.iter().try_fold(1u32, |a, b| a.checked_mul(*b));
                         }
                         "reqntid" => function.required_threads = Some(shape),
                         _ => {}
@@ -506,7 +506,7 @@ impl<'a> Parser<'a> {
             .position(|other| other.name == function.name);
         match earlier {
             Some(index) if self.tree.functions[index].body.is_none() => {
-                self.tree.functions[index] = function
+                self.tree.functions[index] = function;
             }
             Some(_) if function.body.is_none() => {}
             Some(_) => return self.error(format!("`{}` is defined twice", function.name)),

@@ -10,7 +10,9 @@ pub(super) struct Lines {
 
 impl Lines {
     pub(super) fn new(bytes: usize) -> Self {
-        Self { words: vec![0; (bytes >> LINE) / 64 + 1] }
+        Self {
+            words: vec![0; (bytes >> LINE) / 64 + 1],
+        }
     }
 
     pub(super) fn clear(&mut self) {
@@ -29,7 +31,8 @@ impl Lines {
     #[inline(always)]
     pub(super) fn touches(&self, begin: u32, end: u32) -> bool {
         let (first, last) = (begin >> LINE, (end - 1) >> LINE);
-        (first / 64..=last / 64).any(|word| self.words[word as usize] & Self::bits(word, first, last) != 0)
+        (first / 64..=last / 64)
+            .any(|word| self.words[word as usize] & Self::bits(word, first, last) != 0)
     }
 
     /// Adds the lines of the byte range.

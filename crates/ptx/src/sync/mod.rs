@@ -133,7 +133,12 @@ impl Shadow {
             barrier: 1,
             written: Lines::new(bytes),
             read: Lines::new(bytes),
-            logs: (0..ops).map(|_| Log { lines: Lines::new(bytes), ..Log::default() }).collect(),
+            logs: (0..ops)
+                .map(|_| Log {
+                    lines: Lines::new(bytes),
+                    ..Log::default()
+                })
+                .collect(),
             busy: Vec::new(),
         }
     }
@@ -208,7 +213,11 @@ impl Shadow {
     /// A warp instruction reads.
     #[inline(always)]
     pub(crate) fn read(&mut self, reading: &Reading<'_>, by: Accessor) -> Option<Conflict> {
-        let found = if self.written.touches(reading.begin, reading.end) { self.reads_written(reading, by) } else { None };
+        let found = if self.written.touches(reading.begin, reading.end) {
+            self.reads_written(reading, by)
+        } else {
+            None
+        };
         let log = &mut self.logs[reading.op];
         if log.records.is_empty() {
             self.busy.push(reading.op);
@@ -241,7 +250,9 @@ impl Shadow {
         while left != 0 {
             let lane = left.trailing_zeros();
             left &= left - 1;
-            let offset = reading.first.wrapping_add(reading.relative[lane as usize] as u32);
+            let offset = reading
+                .first
+                .wrapping_add(reading.relative[lane as usize] as u32);
             for cell in self.cells(offset, reading.bytes) {
                 let then = self.writes[cell];
                 if then >= floor && self.unordered(then, by.warp * 32 + lane, by) {
@@ -256,7 +267,10 @@ impl Shadow {
     #[inline(never)]
     fn settle(&mut self, op: usize) {
         let log = &mut self.logs[op];
-        let (records, shapes) = (std::mem::take(&mut log.records), std::mem::take(&mut log.shapes));
+        let (records, shapes) = (
+            std::mem::take(&mut log.records),
+            std::mem::take(&mut log.shapes),
+        );
         log.lines.clear();
         self.busy.retain(|busy| *busy != op);
         for record in &records {
@@ -307,7 +321,12 @@ impl Shadow {
 
     #[inline(never)]
     fn settle_lines(&mut self, begin: u32, end: u32) {
-        let ops: Vec<usize> = self.busy.iter().copied().filter(|op| self.logs[*op].lines.touches(begin, end)).collect();
+        let ops: Vec<usize> = self
+            .busy
+            .iter()
+            .copied()
+            .filter(|op| self.logs[*op].lines.touches(begin, end))
+            .collect();
         for op in ops {
             self.settle(op);
         }
@@ -320,7 +339,12 @@ impl Shadow {
         let per_lane = bytes >> self.grain_log2;
         let base = stamp(self.time, ONE, by.warp * 32 + mask.trailing_zeros());
         for (i, cell) in self.writes[range.clone()].iter_mut().enumerate() {
-            *cell = base + if per_lane == 1 { i as u32 } else { i as u32 / per_lane };
+            *cell = base
+                + if per_lane == 1 {
+                    i as u32
+                } else {
+                    i as u32 / per_lane
+                };
         }
         self.write_pc[range].fill(by.pc);
     }
@@ -363,11 +387,24 @@ mod tests {
     use super::*;
 
     fn by(warp: u32, synced: u32) -> Accessor {
-        Accessor { warp, synced, pc: 7 }
+        Accessor {
+            warp,
+            synced,
+            pc: 7,
+        }
     }
 
     fn reading(relative: &[u64; 32], lane: u32, offset: u32) -> Reading<'_> {
-        Reading { op: 0, version: 0, relative, first: offset, begin: offset, end: offset + 4, bytes: 4, mask: 1 << lane }
+        Reading {
+            op: 0,
+            version: 0,
+            relative,
+            first: offset,
+            begin: offset,
+            end: offset + 4,
+            bytes: 4,
+            mask: 1 << lane,
+        }
     }
 
     fn write(shadow: &mut Shadow, lane: usize, offset: u32, by: Accessor) -> Option<Conflict> {
@@ -380,8 +417,13 @@ mod tests {
         let zero = [0; 32];
         let mut shadow = Shadow::new(256, 4, 1);
         assert_eq!(write(&mut shadow, 3, 8, by(0, 0)), None);
-        let conflict = shadow.read(&reading(&zero, 1, 8), by(1, 0)).expect("no barrier lies between");
-        assert_eq!((conflict.other, conflict.same_warp, conflict.other_wrote), (Some(3), false, true));
+        let conflict = shadow
+            .read(&reading(&zero, 1, 8), by(1, 0))
+            .expect("no barrier lies between");
+        assert_eq!(
+            (conflict.other, conflict.same_warp, conflict.other_wrote),
+            (Some(3), false, true)
+        );
         shadow.block_barrier();
         assert_eq!(shadow.read(&reading(&zero, 1, 8), by(1, 0)), None);
         let conflict = write(&mut shadow, 0, 8, by(0, 0)).expect("the read came after the barrier");
@@ -393,7 +435,11 @@ mod tests {
         let zero = [0; 32];
         let mut shadow = Shadow::new(256, 4, 1);
         assert_eq!(write(&mut shadow, 3, 8, by(0, 0)), None);
-        assert!(shadow.read(&reading(&zero, 4, 8), by(0, 0)).is_some_and(|conflict| conflict.same_warp));
+        assert!(
+            shadow
+                .read(&reading(&zero, 4, 8), by(0, 0))
+                .is_some_and(|conflict| conflict.same_warp)
+        );
         assert_eq!(shadow.read(&reading(&zero, 3, 8), by(0, 0)), None);
         let synced = shadow.warp_sync();
         assert_eq!(shadow.read(&reading(&zero, 4, 8), by(0, synced)), None);

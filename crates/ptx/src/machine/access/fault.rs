@@ -1,0 +1,191 @@
+//! Accesses that end the launch, in words.
+
+use super::super::block::Shared;
+use super::super::exec::{Exec, Fatal};
+use super::super::warp::Warp;
+use super::global::place;
+use super::{Request, Want, lanes};
+use crate::check::{buffer_name, spoken};
+use crate::report::{Access, FindingKind, Space};
+
+/// Addresses below this are null pointers, or integers that are none.
+const NULL_PAGE: u64 = 1 << 16;
+
+/// A lane's address is in no allocation.
+#[cold]
+#[inline(never)]
+pub(crate) fn outside_global(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    request: &Request<'_>,
+    lane: usize,
+    bytes: u32,
+) -> Result<(), Fatal> {
+    let address = request.list[lane];
+    let access = nearest_access(exec, address, bytes);
+    if address >= NULL_PAGE {
+        return out_of_bounds(exec, block, warp, lane, access, request.want, request.pc);
+    }
+    let message = format!(
+        "thread {:?} uses address {address:#x} at {}: a null pointer, or an integer that is none",
+        exec.thread_of(warp, lane),
+        spoken(exec.launch.program, request.pc)
+    );
+    let mut seen = exec.plain(
+        FindingKind::IllegalAddress,
+        request.pc,
+        block,
+        warp,
+        lane,
+        message,
+    );
+    seen.access = Some(Access {
+        buffer: None,
+        buffer_bytes: None,
+        offset: address as i64,
+        ..access
+    });
+    exec.find(block, seen)
+}
+
+/// The nearest buffer to an address, inside or outside.
+fn nearest_access(exec: &Exec<'_>, address: u64, bytes: u32) -> Access {
+    let tracks = &exec.launch.tracks;
+    let after = tracks.partition_point(|track| track.allocation.base() <= address);
+    let before = after.checked_sub(1).map(|index| &tracks[index]);
+    let behind = tracks.get(after);
+    let past = before
+        .map(|track| address.saturating_sub(track.allocation.base() + track.allocation.bytes()));
+    let short = behind.map(|track| track.allocation.base() - address);
+    let track = match (past, short) {
+        (Some(past), Some(short)) if short < past => behind,
+        (Some(_), _) => before,
+        (None, _) => behind,
+    };
+    match track {
+        Some(track) => {
+            let offset = (address as i64).wrapping_sub(track.allocation.base() as i64);
+            Access {
+                pointer: address,
+                offset,
+                ..place(track, 0, bytes)
+            }
+        }
+        None => Access {
+            space: Space::Generic,
+            buffer: None,
+            pointer: address,
+            offset: address as i64,
+            buffer_bytes: None,
+            bytes,
+        },
+    }
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn out_of_bounds(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    lane: usize,
+    access: Access,
+    want: Want,
+    pc: u32,
+) -> Result<(), Fatal> {
+    let (kind, does) = match want {
+        Want::Load => (FindingKind::OutOfBoundsRead, "reads"),
+        Want::Store | Want::Atomic => (FindingKind::OutOfBoundsWrite, "writes"),
+    };
+    let size = access
+        .buffer_bytes
+        .map_or_else(String::new, |size| format!(", which has {size} bytes"));
+    let message = format!(
+        "thread {:?} of block {:?} {does} {} bytes at byte {} of {}{size}, at {}",
+        exec.thread_of(warp, lane),
+        block.coordinates,
+        access.bytes,
+        access.offset,
+        buffer_name(&access),
+        spoken(exec.launch.program, pc),
+    );
+    let mut seen = exec.plain(kind, pc, block, warp, lane, message);
+    seen.access = Some(access);
+    exec.find(block, seen)
+}
+
+#[cold]
+#[inline(never)]
+pub(super) fn misaligned(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    request: &Request<'_>,
+    space: Space,
+) -> Result<(), Fatal> {
+    let op = &exec.launch.program.memory[request.x];
+    let bytes = op.element * op.count;
+    let list = request.list;
+    let lane = lanes(request.mask)
+        .find(|lane| list[*lane] & u64::from(bytes - 1) != 0)
+        .unwrap_or(0);
+    let access = match space {
+        Space::Global => nearest_access(exec, list[lane], bytes),
+        Space::Shared => exec.shared_access(list[lane] as u32, bytes),
+        _ => Access {
+            space,
+            buffer: None,
+            pointer: list[lane],
+            offset: list[lane] as i64,
+            buffer_bytes: None,
+            bytes,
+        },
+    };
+    let message = format!(
+        "thread {:?} accesses {bytes} bytes at byte {} of {} at {}: the address {:#x} is not a multiple of {bytes}",
+        exec.thread_of(warp, lane),
+        access.offset,
+        buffer_name(&access),
+        spoken(exec.launch.program, request.pc),
+        list[lane],
+    );
+    let mut seen = exec.plain(
+        FindingKind::Misaligned,
+        request.pc,
+        block,
+        warp,
+        lane,
+        message,
+    );
+    seen.access = Some(access);
+    exec.find(block, seen)
+}
+
+#[cold]
+#[inline(never)]
+pub(super) fn read_only(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    request: &Request<'_>,
+) -> Result<(), Fatal> {
+    let op = &exec.launch.program.memory[request.x];
+    let lane = request.mask.trailing_zeros() as usize & 31;
+    let access = nearest_access(exec, request.list[lane], op.element * op.count);
+    let message = format!(
+        "{} writes to {}, a constant",
+        spoken(exec.launch.program, request.pc),
+        buffer_name(&access)
+    );
+    let mut seen = exec.plain(
+        FindingKind::IllegalAddress,
+        request.pc,
+        block,
+        warp,
+        lane,
+        message,
+    );
+    seen.access = Some(access);
+    exec.find(block, seen)
+}

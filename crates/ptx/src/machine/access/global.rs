@@ -1,0 +1,419 @@
+//! Device memory.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::super::block::Shared;
+use super::super::exec::{Exec, Fatal, SEVERAL, Track};
+use super::super::pattern::Shape;
+use super::super::warp::Warp;
+use super::{
+    Offsets, Request, Want, Words, atomic, atomic_poison, collect, fault, lanes, load_part,
+    write_element,
+};
+use crate::check::{buffer_name, spoken};
+use crate::code::MemoryOp;
+use crate::report::{Access, FindingKind, Party, Space};
+
+#[inline(always)]
+pub(super) fn access(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    request: &Request<'_>,
+) -> Result<(), Fatal> {
+    let launch = exec.launch;
+    let Request { x, mask, pc, .. } = *request;
+    let op = &launch.program.memory[x];
+    let bytes = op.element * op.count;
+    let pattern = &mut exec.patterns[x];
+    let first = pattern.observe(mask, request.list, bytes, false);
+    let low = first.wrapping_add_signed(pattern.low);
+    let high = first.wrapping_add_signed(pattern.high);
+    let holds = |track: &Track| {
+        let (base, end) = (
+            track.allocation.base(),
+            track.allocation.base() + track.allocation.bytes(),
+        );
+        low >= base && high < end && end - high >= u64::from(bytes)
+    };
+    let mut index = pattern.allocation;
+    if !launch.tracks.get(index).is_some_and(holds) {
+        index = launch
+            .tracks
+            .partition_point(|track| track.allocation.base() <= low)
+            .wrapping_sub(1);
+        pattern.allocation = index;
+        if !launch.tracks.get(index).is_some_and(holds) {
+            return scattered(exec, block, warp, request);
+        }
+    }
+    if !pattern.aligned(first, bytes) {
+        return fault::misaligned(exec, block, warp, request, Space::Global);
+    }
+    let (shape, cost) = (pattern.shape, pattern.cost);
+    let track = &launch.tracks[index];
+    let allocation = &*track.allocation;
+    let from = first - allocation.base();
+    let offsets = pattern.relative.map(|relative| from.wrapping_add(relative));
+    let moved = &mut exec.moved[pc as usize];
+    moved.sectors += u64::from(cost.sectors);
+    moved.sectors_ideal += u64::from(cost.sectors_ideal);
+    moved.bytes += u64::from(cost.bytes);
+    moved.lane_bytes += u64::from(mask.count_ones() * bytes);
+    if request.want == Want::Load {
+        footprint(&track.read, &offsets, mask, shape, bytes);
+        if exec.full_checks()
+            && !op.ordered
+            && let Some(writers) = track.writers.get()
+        {
+            foreign_writes(exec, block, warp, request, track, writers, &offsets);
+        }
+        for part in 0..op.count {
+            load_part(warp, allocation.words(), op, part, &offsets, shape, mask);
+        }
+        if !allocation.all_valid() || warp.tainted {
+            load_poison(warp, op, track, &offsets, mask, pc);
+        }
+        return Ok(());
+    }
+    if allocation.read_only() {
+        return fault::read_only(exec, block, warp, request);
+    }
+    footprint(&track.written, &offsets, mask, shape, bytes);
+    if request.want == Want::Store {
+        if exec.full_checks() && !op.ordered {
+            own_writes(exec, block, warp, request, track, &offsets);
+        }
+        store(warp, op, track, &offsets, mask, shape);
+        if !allocation.all_valid() || warp.tainted {
+            store_poison(exec, block, warp, request, track, &offsets, shape);
+        }
+        return Ok(());
+    }
+    let bad = lanes(mask)
+        .filter(|lane| !allocation.is_valid(offsets[*lane], op.element))
+        .fold(0, |bad, lane| bad | 1 << lane);
+    atomic(warp, op, allocation.words(), &offsets, mask);
+    atomic_poison(exec, block, warp, request, bad);
+    Ok(())
+}
+
+/// Marks the sectors an access touched.
+#[inline(always)]
+fn footprint(bits: &[AtomicU32], offsets: &Offsets, mask: u32, shape: Shape, bytes: u32) {
+    match shape {
+        Shape::Same => Track::touch(bits, offsets[0], u64::from(bytes)),
+        Shape::Run => {
+            let first = offsets[mask.trailing_zeros() as usize & 31];
+            Track::touch(bits, first, u64::from(bytes * mask.count_ones()));
+        }
+        Shape::Other => {
+            for lane in lanes(mask) {
+                Track::touch(bits, offsets[lane], u64::from(bytes));
+            }
+        }
+    }
+}
+
+/// Registers take the poison of the bytes they were loaded from.
+#[inline(never)]
+fn load_poison(
+    warp: &mut Warp,
+    op: &MemoryOp,
+    track: &Track,
+    offsets: &Offsets,
+    mask: u32,
+    pc: u32,
+) {
+    let allocation = &*track.allocation;
+    let all_valid = allocation.all_valid();
+    for part in 0..op.count {
+        let step = u64::from(part * op.element);
+        let bad = if all_valid {
+            0
+        } else {
+            lanes(mask)
+                .filter(|lane| !allocation.is_valid(offsets[*lane] + step, op.element))
+                .fold(0, |bad, lane| bad | 1 << lane)
+        };
+        warp.tainted |= bad != 0;
+        warp.poison.set(op.regs[part as usize], mask, bad, pc);
+    }
+}
+
+#[inline(always)]
+fn store(warp: &Warp, op: &MemoryOp, track: &Track, offsets: &Offsets, mask: u32, shape: Shape) {
+    let words = track.allocation.words();
+    for part in 0..op.count {
+        let values = collect(warp, op.regs[part as usize]);
+        let step = u64::from(part * op.element);
+        if op.element != 2 || op.count != 1 || shape != Shape::Run {
+            for lane in lanes(mask) {
+                write_element(words, offsets[lane] + step, op.element, values[lane]);
+            }
+            continue;
+        }
+        // Neighbouring lanes share a word; written together they need no exchange loop.
+        let mut left = mask;
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize;
+            left &= left - 1;
+            if offsets[lane] & 2 == 0 && lane < 31 && left >> (lane + 1) & 1 == 1 {
+                left &= left - 1;
+                let both = (values[lane] & 0xffff) as u32 | (values[lane + 1] as u32) << 16;
+                words.put((offsets[lane] / 4) as usize, u32::MAX, both);
+            } else {
+                write_element(words, offsets[lane], 2, values[lane]);
+            }
+        }
+    }
+}
+
+/// Bytes take the poison of the registers they were stored from.
+#[inline(never)]
+fn store_poison(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    request: &Request<'_>,
+    track: &Track,
+    offsets: &Offsets,
+    shape: Shape,
+) {
+    let Request { x, mask, pc, .. } = *request;
+    let op = &exec.launch.program.memory[x];
+    let allocation = &*track.allocation;
+    for part in 0..op.count {
+        let step = u64::from(part * op.element);
+        let (poisoned, origin) = if warp.tainted {
+            warp.poison.get(op.regs[part as usize])
+        } else {
+            (0, 0)
+        };
+        let poisoned = poisoned & mask;
+        if poisoned != 0 {
+            let place = place(
+                track,
+                offsets[poisoned.trailing_zeros() as usize] + step,
+                op.element,
+            );
+            exec.uninitialised(
+                FindingKind::UninitialisedStore,
+                (pc, origin),
+                block,
+                warp,
+                poisoned,
+                Some(place),
+            );
+            for lane in lanes(poisoned) {
+                allocation.clear_valid(offsets[lane] + step, u64::from(op.element));
+            }
+        }
+        if shape == Shape::Run && op.count == 1 && poisoned == 0 {
+            let first = offsets[mask.trailing_zeros() as usize & 31];
+            allocation.set_valid(first, u64::from(op.element * mask.count_ones()));
+        } else {
+            for lane in lanes(mask & !poisoned) {
+                allocation.set_valid(offsets[lane] + step, u64::from(op.element));
+            }
+        }
+    }
+}
+
+/// A place in a buffer.
+pub(super) fn place(track: &Track, offset: u64, bytes: u32) -> Access {
+    Access {
+        space: if track.allocation.read_only() {
+            Space::Constant
+        } else {
+            Space::Global
+        },
+        buffer: track.allocation.label().map(|label| label.to_string()),
+        pointer: track.allocation.base().wrapping_add(offset),
+        offset: offset as i64,
+        buffer_bytes: Some(track.allocation.bytes()),
+        bytes,
+    }
+}
+
+/// The bytes of a word an access covers.
+fn byte_mask(offset: u64, bytes: u32, word: u64) -> u32 {
+    let from = offset.saturating_sub(word * 4).min(4);
+    let to = (offset + u64::from(bytes)).saturating_sub(word * 4).min(4);
+    ((1u32 << to) - 1) & !((1u32 << from) - 1)
+}
+
+/// A block's mark in the writers' shadow; the lower four bits are the bytes of the word it wrote.
+fn writer(block: &Shared) -> u32 {
+    (block.index % u64::from(SEVERAL - 1)) as u32 + 1
+}
+
+/// Whether another block wrote, in this launch, what this one reads.
+#[inline(never)]
+fn foreign_writes(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    request: &Request<'_>,
+    track: &Track,
+    writers: &[AtomicU32],
+    offsets: &Offsets,
+) {
+    let me = writer(block);
+    let op = &exec.launch.program.memory[request.x];
+    let bytes = op.element * op.count;
+    for lane in lanes(request.mask) {
+        for word in offsets[lane] / 4..=(offsets[lane] + u64::from(bytes) - 1) / 4 {
+            let seen = writers[word as usize].load(Relaxed);
+            if seen == 0 || seen >> 4 == me || seen >> 4 == SEVERAL {
+                continue;
+            }
+            if seen & byte_mask(offsets[lane], bytes, word) != 0 {
+                race(
+                    exec,
+                    block,
+                    warp,
+                    request,
+                    place(track, offsets[lane], bytes),
+                    lane,
+                    seen >> 4,
+                );
+            }
+        }
+    }
+}
+
+/// Notes this block as the writer, and finds another one.
+#[inline(never)]
+fn own_writes(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    request: &Request<'_>,
+    track: &Track,
+    offsets: &Offsets,
+) {
+    let writers = track.writers();
+    let me = writer(block);
+    let op = &exec.launch.program.memory[request.x];
+    let bytes = op.element * op.count;
+    for lane in lanes(request.mask) {
+        for word in offsets[lane] / 4..=(offsets[lane] + u64::from(bytes) - 1) / 4 {
+            let cell = &writers[word as usize];
+            let seen = cell.load(Relaxed);
+            let here = byte_mask(offsets[lane], bytes, word);
+            if seen == 0 || seen >> 4 == me {
+                cell.store(me << 4 | seen & 0xf | here, Relaxed);
+            } else if seen >> 4 != SEVERAL {
+                if seen & here != 0 {
+                    race(
+                        exec,
+                        block,
+                        warp,
+                        request,
+                        place(track, offsets[lane], bytes),
+                        lane,
+                        seen >> 4,
+                    );
+                } else {
+                    cell.store(SEVERAL << 4, Relaxed);
+                }
+            }
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn race(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    request: &Request<'_>,
+    access: Access,
+    lane: usize,
+    other: u32,
+) {
+    let program = exec.launch.program;
+    if exec
+        .findings
+        .repeat(program, FindingKind::GlobalRace, request.pc)
+    {
+        return;
+    }
+    let [x, y, _] = exec.launch.grid;
+    let linear = other - 1;
+    let other = [linear % x, linear / x % y, linear / (x * y)];
+    let message = format!(
+        "block {:?} {} byte {} of {} at {}, which block {other:?} writes in the same launch; blocks are not ordered: \
+         use an atomic, or a second launch",
+        block.coordinates,
+        if request.want == Want::Load {
+            "reads"
+        } else {
+            "writes"
+        },
+        access.offset,
+        buffer_name(&access),
+        spoken(program, request.pc),
+    );
+    let mut seen = exec.plain(
+        FindingKind::GlobalRace,
+        request.pc,
+        block,
+        warp,
+        lane,
+        message,
+    );
+    seen.access = Some(access);
+    seen.other = Some(Party {
+        block: other,
+        thread: None,
+        location: None,
+        wrote: true,
+    });
+    // A race does not end the launch.
+    let _ = exec.find(block, seen);
+}
+
+/// Lanes that do not share one allocation: one at a time, and the first that is in none ends the launch.
+#[cold]
+#[inline(never)]
+fn scattered(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    request: &Request<'_>,
+) -> Result<(), Fatal> {
+    let launch = exec.launch;
+    let op = &launch.program.memory[request.x];
+    let bytes = op.element * op.count;
+    for lane in lanes(request.mask) {
+        let address = request.list[lane];
+        if launch.track_of(address, u64::from(bytes)).is_none() {
+            return fault::outside_global(exec, block, warp, request, lane, bytes);
+        }
+    }
+    for lane in lanes(request.mask) {
+        one_lane(
+            exec,
+            block,
+            warp,
+            &Request {
+                mask: 1 << lane,
+                ..*request
+            },
+        )?;
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn one_lane(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    request: &Request<'_>,
+) -> Result<(), Fatal> {
+    access(exec, block, warp, request)
+}

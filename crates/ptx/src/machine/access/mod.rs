@@ -1,0 +1,362 @@
+//! Loads, stores and atomics of a warp: bounds, alignment, initialisation, races, costs, then the data.
+
+mod fault;
+mod global;
+mod shared;
+mod stack;
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+pub(crate) use fault::{out_of_bounds, outside_global};
+
+use super::block::Shared;
+use super::exec::{Exec, Fatal};
+use super::pattern::Shape;
+use super::vector::{put32, put64};
+use super::warp::Warp;
+use crate::code::{File, MemSpace, MemoryOp, SlotRef};
+use crate::memory::window;
+use crate::report::FindingKind;
+
+/// What a warp wants from memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    Load,
+    Store,
+    Atomic,
+}
+
+/// One memory instruction of a warp.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request<'a> {
+    /// Its entry in the memory table.
+    pub(crate) x: usize,
+    pub(crate) want: Want,
+    /// The lanes that execute it; at least one.
+    pub(crate) mask: u32,
+    /// Where each lane points, inside the entry's address space.
+    pub(crate) list: &'a [u64; 32],
+    pub(crate) pc: u32,
+}
+
+/// Offsets of the lanes inside their memory; inactive lanes repeat the first active one's.
+type Offsets = [u64; 32];
+
+/// Memory as 32-bit words.
+trait Words {
+    fn get(&self, index: usize) -> u32;
+    /// Replaces the bits of the mask.
+    fn put(&self, index: usize, mask: u32, bits: u32);
+}
+
+impl Words for [AtomicU32] {
+    #[inline(always)]
+    fn get(&self, index: usize) -> u32 {
+        self[index].load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn put(&self, index: usize, mask: u32, bits: u32) {
+        if mask == u32::MAX {
+            self[index].store(bits, Relaxed);
+        } else {
+            // Another block may be writing the rest of the word; the closure never declines.
+            let _ =
+                self[index].fetch_update(Relaxed, Relaxed, |old| Some(old & !mask | bits & mask));
+        }
+    }
+}
+
+impl Words for [Cell<u32>] {
+    #[inline(always)]
+    fn get(&self, index: usize) -> u32 {
+        self[index].get()
+    }
+
+    #[inline(always)]
+    fn put(&self, index: usize, mask: u32, bits: u32) {
+        self[index].set(self[index].get() & !mask | bits & mask);
+    }
+}
+
+/// An aligned element of 1, 2, 4 or 8 bytes at a byte offset.
+#[inline(always)]
+fn read_element<W: Words + ?Sized>(words: &W, offset: u64, element: u32) -> u64 {
+    let index = (offset / 4) as usize;
+    let low = words.get(index);
+    match element {
+        4 => u64::from(low),
+        8 => u64::from(low) | u64::from(words.get(index + 1)) << 32,
+        2 => u64::from(low >> (8 * (offset & 2)) & 0xffff),
+        _ => u64::from(low >> (8 * (offset & 3)) & 0xff),
+    }
+}
+
+#[inline(always)]
+fn write_element<W: Words + ?Sized>(words: &W, offset: u64, element: u32, bits: u64) {
+    let index = (offset / 4) as usize;
+    match element {
+        4 => words.put(index, u32::MAX, bits as u32),
+        8 => {
+            words.put(index, u32::MAX, bits as u32);
+            words.put(index + 1, u32::MAX, (bits >> 32) as u32);
+        }
+        2 => {
+            let shift = 8 * (offset & 2) as u32;
+            words.put(index, 0xffff << shift, (bits as u32) << shift);
+        }
+        _ => {
+            let shift = 8 * (offset & 3) as u32;
+            words.put(index, 0xff << shift, (bits as u32) << shift);
+        }
+    }
+}
+
+/// Reads one element per lane and writes it to a register.
+#[inline(always)]
+fn load_part<W: Words + ?Sized>(
+    warp: &mut Warp,
+    words: &W,
+    op: &MemoryOp,
+    part: u32,
+    offsets: &Offsets,
+    shape: Shape,
+    mask: u32,
+) {
+    let register = op.regs[part as usize];
+    let step = u64::from(part * op.element);
+    let narrow = match register.get() {
+        Some((File::R32, slot)) if !op.signed => Some(slot),
+        _ => None,
+    };
+    if let (Some(slot), 2 | 4) = (narrow, op.element) {
+        // The common cases, in the width of the registers.
+        let values = if shape == Shape::Same {
+            [read_element(words, offsets[0] + step, op.element) as u32; 32]
+        } else if op.element == 4 {
+            let mut values = [0; 32];
+            for lane in 0..32 {
+                values[lane] = words.get(((offsets[lane] + step) / 4) as usize);
+            }
+            values
+        } else {
+            let mut values = [0; 32];
+            for lane in 0..32 {
+                values[lane] = read_element(words, offsets[lane] + step, 2) as u32;
+            }
+            values
+        };
+        put32(&mut warp.r32[slot], mask, &values);
+        return;
+    }
+    let mut values = [0; 32];
+    for lane in 0..32 {
+        values[lane] = read_element(words, offsets[lane] + step, op.element);
+    }
+    deliver(warp, op, register, mask, &values);
+}
+
+/// Writes loaded elements into a register, extended as the instruction says.
+#[inline(always)]
+fn deliver(warp: &mut Warp, op: &MemoryOp, register: SlotRef, mask: u32, values: &[u64; 32]) {
+    let mut values = *values;
+    if op.signed && op.element < 8 {
+        let shift = 64 - 8 * op.element;
+        let keep = if op.keep >= 64 {
+            u64::MAX
+        } else {
+            (1 << op.keep) - 1
+        };
+        for value in &mut values {
+            *value = ((*value << shift) as i64 >> shift) as u64 & keep;
+        }
+    }
+    match register.get() {
+        Some((File::R32, slot)) => {
+            put32(&mut warp.r32[slot], mask, &values.map(|value| value as u32));
+        }
+        Some((File::R64, slot)) => put64(&mut warp.r64[slot], mask, &values),
+        _ => {}
+    }
+}
+
+/// All lanes of a register, widened.
+#[inline(always)]
+fn collect(warp: &Warp, register: SlotRef) -> [u64; 32] {
+    match register.get() {
+        Some((File::R32, slot)) => warp.r32[slot].0.map(u64::from),
+        Some((File::R64, slot)) => warp.r64[slot].0,
+        _ => [0; 32],
+    }
+}
+
+/// Lanes of a mask, lowest first.
+#[inline(always)]
+pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let lane = left.trailing_zeros() as usize;
+        left &= left - 1;
+        Some(lane)
+    })
+}
+
+/// Addresses of all lanes.
+#[inline(always)]
+pub(crate) fn addresses(warp: &Warp, register: SlotRef, offset: i64) -> [u64; 32] {
+    let mut list = collect(warp, register);
+    for address in &mut list {
+        *address = address.wrapping_add_signed(offset);
+    }
+    list
+}
+
+/// Runs a memory instruction.
+#[inline(always)]
+pub(crate) fn access(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    request: &Request<'_>,
+) -> Result<(), Fatal> {
+    let op = &exec.launch.program.memory[request.x];
+    if warp.tainted {
+        address_poison(exec, block, warp, op.address, request.mask, request.pc);
+    }
+    match op.space {
+        MemSpace::Global | MemSpace::Const => global::access(exec, block, warp, request),
+        MemSpace::Shared => shared::access(exec, block, warp, request),
+        MemSpace::Local => stack::local(exec, block, warp, request),
+        MemSpace::Param => stack::parameter(exec, block, warp, request),
+        MemSpace::Generic => generic(exec, block, warp, request),
+    }
+}
+
+/// The same outside the interpreter's loop.
+#[inline(never)]
+pub(crate) fn access_apart(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    request: &Request<'_>,
+) -> Result<(), Fatal> {
+    access(exec, block, warp, request)
+}
+
+/// A poisoned address is found before it is used.
+#[inline(never)]
+pub(crate) fn address_poison(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    address: SlotRef,
+    mask: u32,
+    pc: u32,
+) {
+    let (poisoned, origin) = warp.poison.get(address);
+    if poisoned & mask != 0 {
+        exec.uninitialised(
+            FindingKind::UninitialisedAddress,
+            (pc, origin),
+            block,
+            warp,
+            poisoned & mask,
+            None,
+        );
+    }
+}
+
+/// Generic addresses: one pass per window the lanes point into.
+#[inline(never)]
+fn generic(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    request: &Request<'_>,
+) -> Result<(), Fatal> {
+    let mut left = request.mask;
+    while left != 0 {
+        let base = window::of(request.list[left.trailing_zeros() as usize]);
+        let here = lanes(left)
+            .filter(|lane| window::of(request.list[*lane]) == base)
+            .fold(0, |mask, lane| mask | 1 << lane);
+        left &= !here;
+        let own = request.list.map(|address| address.wrapping_sub(base));
+        let part = Request {
+            mask: here,
+            list: &own,
+            ..*request
+        };
+        match base {
+            window::SHARED => shared::access(exec, block, warp, &part)?,
+            window::LOCAL => stack::local(exec, block, warp, &part)?,
+            window::PARAM => stack::parameter(exec, block, warp, &part)?,
+            _ => global::access(exec, block, warp, &part)?,
+        }
+    }
+    Ok(())
+}
+
+/// Applies an atomic lane by lane, in lane order.
+#[inline(never)]
+fn atomic<W: Words + ?Sized>(
+    warp: &mut Warp,
+    op: &MemoryOp,
+    words: &W,
+    offsets: &Offsets,
+    mask: u32,
+) {
+    let Some(how) = op.atomic else { return };
+    for lane in lanes(mask) {
+        let old = read_element(words, offsets[lane], op.element);
+        let new = (how.combine)([old, warp.lane(how.b, lane), warp.lane(how.c, lane), 0]);
+        write_element(words, offsets[lane], op.element, new);
+        warp.set_lane(how.d, lane, old);
+    }
+}
+
+/// An atomic on bytes nobody initialised (`bad`), or with an operand nobody initialised.
+#[inline(never)]
+fn atomic_poison(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &mut Warp,
+    request: &Request<'_>,
+    bad: u32,
+) {
+    let Some(how) = exec.launch.program.memory[request.x].atomic else {
+        return;
+    };
+    warp.tainted |= bad != 0;
+    if !warp.tainted {
+        return;
+    }
+    let (mask, pc) = (request.mask, request.pc);
+    let (b, from) = warp.poison.get(how.b);
+    if b & mask != 0 {
+        exec.uninitialised(
+            FindingKind::UninitialisedStore,
+            (pc, from),
+            block,
+            warp,
+            b & mask,
+            None,
+        );
+    }
+    if bad != 0 {
+        // The result stays in memory.
+        exec.uninitialised(
+            FindingKind::UninitialisedStore,
+            (pc, pc),
+            block,
+            warp,
+            bad,
+            None,
+        );
+    }
+    warp.poison.set(how.d, mask, bad, pc);
+}

@@ -1,0 +1,222 @@
+//! The block's shared memory.
+
+use std::cell::Cell;
+
+use super::super::block::Shared;
+use super::super::exec::{Exec, Fatal};
+use super::super::pattern::Shape;
+use super::super::warp::{FULL, Warp};
+use super::{
+    Offsets, Request, Want, atomic, atomic_poison, collect, fault, lanes, load_part, read_element,
+    write_element,
+};
+use crate::code::MemoryOp;
+use crate::report::{Access, Space};
+use crate::sync::{Accessor, Reading};
+
+#[inline(always)]
+pub(super) fn access(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    request: &Request<'_>,
+) -> Result<(), Fatal> {
+    let launch = exec.launch;
+    let Request { x, mask, pc, .. } = *request;
+    let op = &launch.program.memory[x];
+    let bytes = op.element * op.count;
+    let pattern = &mut exec.patterns[x];
+    let first = pattern.observe(mask, request.list, bytes, true);
+    let low = (first as i64).wrapping_add(pattern.low);
+    let high = (first as i64).wrapping_add(pattern.high);
+    if low < 0 || high < 0 || high > i64::from(block.bytes) - i64::from(bytes) {
+        return outside(exec, block, warp, request, bytes);
+    }
+    if !pattern.aligned(first, bytes) {
+        return fault::misaligned(exec, block, warp, request, Space::Shared);
+    }
+    let (shape, cost) = (pattern.shape, pattern.cost);
+    let offsets = pattern
+        .relative
+        .map(|relative| first.wrapping_add(relative));
+    let moved = &mut exec.moved[pc as usize];
+    moved.wavefronts += u64::from(cost.wavefronts);
+    moved.wavefronts_ideal += u64::from(cost.wavefronts_ideal);
+    moved.shared_bytes += u64::from(mask.count_ones() * bytes);
+    let by = Accessor {
+        warp: warp.index,
+        synced: warp.synced,
+        pc,
+    };
+    let range = (low as u32, high as u32 + bytes);
+    match request.want {
+        Want::Load => {
+            if let (Some(shadow), false) = (&mut block.shadow, op.ordered) {
+                let reading = Reading {
+                    op: x,
+                    version: pattern.version,
+                    relative: &pattern.relative,
+                    first: first as u32,
+                    begin: range.0,
+                    end: range.1,
+                    bytes,
+                    mask,
+                };
+                if let Some(conflict) = shadow.read(&reading, by) {
+                    let place = (offsets[conflict.lane] as u32, bytes);
+                    exec.shared_race(conflict, pc, place, Want::Load, block, warp);
+                }
+            }
+            let words = Cell::from_mut(&mut block.words[..]).as_slice_of_cells();
+            for part in 0..op.count {
+                load_part(warp, words, op, part, &offsets, shape, mask);
+            }
+            if block.invalid != 0 || warp.tainted {
+                load_poison(block, warp, op, &offsets, shape, mask, pc);
+            }
+        }
+        Want::Store => store(exec, block, warp, op, &offsets, mask, shape, range, by),
+        Want::Atomic => {
+            let bad = lanes(mask)
+                .filter(|lane| !block.is_valid(offsets[*lane] as u32, op.element))
+                .fold(0, |bad, lane| bad | 1 << lane);
+            let words = Cell::from_mut(&mut block.words[..]).as_slice_of_cells();
+            atomic(warp, op, words, &offsets, mask);
+            atomic_poison(exec, block, warp, request, bad);
+        }
+    }
+    Ok(())
+}
+
+/// Registers take the poison of the bytes they were loaded from.
+#[inline(always)]
+fn load_poison(
+    block: &Shared,
+    warp: &mut Warp,
+    op: &MemoryOp,
+    offsets: &Offsets,
+    shape: Shape,
+    mask: u32,
+    pc: u32,
+) {
+    let whole = block.invalid == 0 || block.all_valid(offsets, mask, shape, op.element * op.count);
+    if whole && !warp.tainted {
+        return;
+    }
+    for part in 0..op.count {
+        let step = part * op.element;
+        let bad = if whole {
+            0
+        } else {
+            lanes(mask)
+                .filter(|lane| !block.is_valid(offsets[*lane] as u32 + step, op.element))
+                .fold(0, |bad, lane| bad | 1 << lane)
+        };
+        warp.tainted = true;
+        warp.poison.set(op.regs[part as usize], mask, bad, pc);
+    }
+}
+
+#[inline(always)]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "everything the access worked out already"
+)]
+fn store(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &Warp,
+    op: &MemoryOp,
+    offsets: &Offsets,
+    mask: u32,
+    shape: Shape,
+    (begin, end): (u32, u32),
+    by: Accessor,
+) {
+    let mut watch = false;
+    if let (Some(shadow), false) = (&mut block.shadow, op.ordered) {
+        watch = true;
+        let touched = shadow.before_write(begin, end);
+        if !touched && shape == Shape::Run && op.element >= shadow.grain() {
+            shadow.write_run(mask, begin, op.element * op.count, by);
+            watch = false;
+        }
+    }
+    for part in 0..op.count {
+        let register = op.regs[part as usize];
+        let values = collect(warp, register);
+        let step = u64::from(part * op.element);
+        let mut conflict = None;
+        let words = Cell::from_mut(&mut block.words[..]).as_slice_of_cells();
+        if let (true, Some(shadow)) = (watch, &mut block.shadow) {
+            let keep = if op.element == 8 {
+                u64::MAX
+            } else {
+                (1 << (8 * op.element)) - 1
+            };
+            for lane in lanes(mask) {
+                let at = offsets[lane] + step;
+                let same = read_element(words, at, op.element) == values[lane] & keep;
+                conflict = shadow
+                    .write(lane, at as u32, op.element, same, by)
+                    .or(conflict);
+                write_element(words, at, op.element, values[lane]);
+            }
+        } else if op.element == 4 && mask == FULL {
+            for lane in 0..32 {
+                write_element(words, offsets[lane] + step, 4, values[lane]);
+            }
+        } else {
+            for lane in lanes(mask) {
+                write_element(words, offsets[lane] + step, op.element, values[lane]);
+            }
+        }
+        if let Some(conflict) = conflict {
+            let place = ((offsets[conflict.lane] + step) as u32, op.element);
+            exec.shared_race(conflict, by.pc, place, Want::Store, block, warp);
+        }
+        let poisoned = if warp.tainted {
+            warp.poison.get(register).0 & mask
+        } else {
+            0
+        };
+        if block.invalid == 0 && poisoned == 0 {
+            continue;
+        }
+        if shape == Shape::Run && op.count == 1 && poisoned == 0 {
+            block.set_valid(begin, end - begin, true);
+        } else {
+            for lane in lanes(mask) {
+                block.set_valid(
+                    (offsets[lane] + step) as u32,
+                    op.element,
+                    poisoned >> lane & 1 == 0,
+                );
+            }
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn outside(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    request: &Request<'_>,
+    bytes: u32,
+) -> Result<(), Fatal> {
+    let size = u64::from(block.bytes);
+    let lane = lanes(request.mask)
+        .find(|lane| request.list[*lane] > size || size - request.list[*lane] < u64::from(bytes))
+        .unwrap_or(0);
+    let access = Access {
+        space: Space::Shared,
+        buffer: None,
+        pointer: request.list[lane],
+        offset: request.list[lane] as i64,
+        buffer_bytes: Some(size),
+        bytes,
+    };
+    fault::out_of_bounds(exec, block, warp, lane, access, request.want, request.pc)
+}

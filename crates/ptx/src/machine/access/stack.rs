@@ -1,0 +1,157 @@
+//! A thread's own memory: its stack, and the launch's parameters.
+
+use std::cell::Cell;
+
+use super::super::block::Shared;
+use super::super::exec::{Exec, Fatal};
+use super::super::warp::Warp;
+use super::{Request, Want, Words, deliver, fault, lanes, read_element, write_element};
+use crate::check::spoken;
+use crate::report::{Access, FindingKind, Space};
+
+/// One lane's stack in the interleaved words.
+struct Column<'a> {
+    words: &'a [Cell<u32>],
+    lane: usize,
+}
+
+impl Words for Column<'_> {
+    fn get(&self, index: usize) -> u32 {
+        self.words[index * 32 + self.lane].get()
+    }
+
+    fn put(&self, index: usize, mask: u32, bits: u32) {
+        self.words.put(index * 32 + self.lane, mask, bits);
+    }
+}
+
+/// The first lane outside `size` bytes, as an access.
+fn outside(request: &Request<'_>, bytes: u32, size: u64, space: Space) -> Option<(usize, Access)> {
+    let lane = lanes(request.mask)
+        .find(|lane| request.list[*lane] > size || size - request.list[*lane] < u64::from(bytes))?;
+    let access = Access {
+        space,
+        buffer: None,
+        pointer: request.list[lane],
+        offset: request.list[lane] as i64,
+        buffer_bytes: Some(size),
+        bytes,
+    };
+    Some((lane, access))
+}
+
+#[inline(never)]
+pub(super) fn local(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &mut Warp,
+    request: &Request<'_>,
+) -> Result<(), Fatal> {
+    let Request {
+        x,
+        want,
+        mask,
+        list,
+        pc,
+    } = *request;
+    let op = &exec.launch.program.memory[x];
+    let bytes = op.element * op.count;
+    let size = u64::from(exec.launch.program.local_bytes);
+    if let Some((lane, access)) = outside(request, bytes, size, Space::Local) {
+        return fault::out_of_bounds(exec, block, warp, lane, access, want, pc);
+    }
+    if lanes(mask).any(|lane| list[lane] & u64::from(bytes - 1) != 0) {
+        return fault::misaligned(exec, block, warp, request, Space::Local);
+    }
+    if !op.stack_of_call {
+        exec.moved[pc as usize].local_bytes += u64::from(mask.count_ones() * bytes);
+    }
+    for part in 0..op.count {
+        let register = op.regs[part as usize];
+        let step = u64::from(part * op.element);
+        let (poisoned, _) = if warp.tainted {
+            warp.poison.get(register)
+        } else {
+            (0, 0)
+        };
+        let mut bad = 0;
+        let mut values = [0; 32];
+        for lane in lanes(mask) {
+            let at = list[lane] + step;
+            let valid = &mut warp.local_valid[at as usize..(at + u64::from(op.element)) as usize];
+            let bit = 1 << lane;
+            if want == Want::Load {
+                if valid.iter().any(|lanes| lanes & bit == 0) {
+                    bad |= bit;
+                }
+            } else {
+                for lanes in valid {
+                    *lanes = *lanes & !bit | bit & !poisoned;
+                }
+            }
+            let value = warp.lane(register, lane);
+            let column = Column {
+                words: Cell::from_mut(&mut warp.local[..]).as_slice_of_cells(),
+                lane,
+            };
+            if want == Want::Load {
+                values[lane] = read_element(&column, at, op.element);
+            } else {
+                write_element(&column, at, op.element, value);
+            }
+        }
+        if want == Want::Load {
+            deliver(warp, op, register, mask, &values);
+            warp.tainted |= bad != 0;
+            if warp.tainted {
+                warp.poison.set(register, mask, bad, pc);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[inline(never)]
+pub(super) fn parameter(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &mut Warp,
+    request: &Request<'_>,
+) -> Result<(), Fatal> {
+    let Request {
+        x,
+        want,
+        mask,
+        list,
+        pc,
+    } = *request;
+    let op = &exec.launch.program.memory[x];
+    let bytes = op.element * op.count;
+    let params = exec.launch.params;
+    if let Some((lane, access)) = outside(request, bytes, params.len() as u64, Space::Parameter) {
+        return fault::out_of_bounds(exec, block, warp, lane, access, want, pc);
+    }
+    if want != Want::Load {
+        let lane = mask.trailing_zeros() as usize & 31;
+        let message = format!(
+            "the kernel's parameters are read-only, and {} writes to them",
+            spoken(exec.launch.program, pc)
+        );
+        let seen = exec.plain(FindingKind::IllegalAddress, pc, block, warp, lane, message);
+        return exec.find(block, seen);
+    }
+    for part in 0..op.count {
+        let mut values = [0; 32];
+        for lane in lanes(mask) {
+            let at = (list[lane] + u64::from(part * op.element)) as usize;
+            let mut raw = [0; 8];
+            raw[..op.element as usize].copy_from_slice(&params[at..at + op.element as usize]);
+            values[lane] = u64::from_le_bytes(raw);
+        }
+        deliver(warp, op, op.regs[part as usize], mask, &values);
+        if warp.tainted {
+            warp.poison.set(op.regs[part as usize], mask, 0, pc);
+        }
+    }
+    Ok(())
+}
