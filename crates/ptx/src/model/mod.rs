@@ -76,9 +76,12 @@ pub fn modelled(counters: &Counters, shape: Shape, device: &Device) -> Modelled 
     let resident = f64::from(occupancy.blocks_per_multiprocessor.max(1));
     let multiprocessors = f64::from(device.multiprocessors);
     let blocks = shape.blocks();
+    let busiest_blocks = (blocks / multiprocessors).ceil();
+    let warps = f64::from(shape.footprint.threads.div_ceil(32).max(1));
     let placement = terms::Placement {
         active: blocks.min(multiprocessors),
-        busiest_share: (blocks / multiprocessors).ceil() / blocks,
+        busiest_share: busiest_blocks / blocks,
+        busiest_warps: busiest_blocks.min(resident) * warps,
         rounds: (blocks / (multiprocessors * resident)).ceil(),
     };
 

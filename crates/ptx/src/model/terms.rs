@@ -58,6 +58,8 @@ pub(super) struct Placement {
     pub active: f64,
     /// Share of all blocks that the busiest multiprocessor executes.
     pub busiest_share: f64,
+    /// Warps it holds at once.
+    pub busiest_warps: f64,
     /// Rounds of resident blocks.
     pub rounds: f64,
 }
@@ -73,9 +75,11 @@ pub(super) fn bounds(
     let rates = &device.rates;
     let memory = &device.memory;
 
-    // Work of the busiest multiprocessor: warp instructions over a rate in lanes per clock.
+    // Work of the busiest multiprocessor: warp instructions over a rate in lanes per clock. A warp stays with one
+    // scheduler and that scheduler's units, so fewer warps than schedulers leave units idle.
     let lanes =
         |instructions: f64, rate: f64| instructions * LANES / rate * placement.busiest_share;
+    let used = (placement.busiest_warps / rates.warp_instructions).min(1.0);
     let count = |instructions: u64| instructions as f64;
 
     let accesses = classes.load_global
@@ -91,21 +95,27 @@ pub(super) fn bounds(
     vec![
         (
             Term::Issue,
-            issued(tally) / rates.warp_instructions * placement.busiest_share,
+            issued(tally) / (rates.warp_instructions * used) * placement.busiest_share,
         ),
-        (Term::Fp32, lanes(count(classes.fp32), rates.fp32)),
-        (Term::Fp16, lanes(count(classes.fp16), rates.fp16)),
-        (Term::Fp64, lanes(count(classes.fp64), rates.fp64)),
-        (Term::Integer, lanes(count(classes.integer), rates.integer)),
-        (Term::Special, lanes(count(classes.special), rates.special)),
+        (Term::Fp32, lanes(count(classes.fp32), rates.fp32 * used)),
+        (Term::Fp16, lanes(count(classes.fp16), rates.fp16 * used)),
+        (Term::Fp64, lanes(count(classes.fp64), rates.fp64 * used)),
+        (
+            Term::Integer,
+            lanes(count(classes.integer), rates.integer * used),
+        ),
+        (
+            Term::Special,
+            lanes(count(classes.special), rates.special * used),
+        ),
         (
             Term::Conversion,
-            lanes(count(classes.conversion), rates.conversion),
+            lanes(count(classes.conversion), rates.conversion * used),
         ),
         (Term::LoadStore, lanes(count(accesses), rates.load_store)),
         (
             Term::Tensor,
-            count(tally.tensor_macs) / rates.tensor_macs * placement.busiest_share,
+            count(tally.tensor_macs) / (rates.tensor_macs * used) * placement.busiest_share,
         ),
         (
             Term::SharedWavefronts,

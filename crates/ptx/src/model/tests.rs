@@ -141,6 +141,28 @@ fn a_partial_last_round_is_paid_for() {
 }
 
 #[test]
+fn fewer_warps_than_schedulers_leave_units_idle() {
+    let term = |threads, term| {
+        let mut counters = arithmetic(58, 1_000_000, 0);
+        counters.total.tensor_macs = 1 << 40;
+        counters.total.shared.wavefronts = 1 << 30;
+        modelled(&counters, shape(58, threads), &l4()).terms[&term]
+    };
+    for unit in [Term::Issue, Term::Fp32, Term::Tensor] {
+        let full = term(128, unit);
+        assert!((term(32, unit) / full - 4.0).abs() < 1e-9, "{unit:?}");
+        assert!((term(64, unit) / full - 2.0).abs() < 1e-9, "{unit:?}");
+        assert_eq!(term(1024, unit), full, "{unit:?}");
+    }
+    let shared = Term::SharedWavefronts;
+    assert_eq!(
+        term(32, shared),
+        term(128, shared),
+        "all schedulers share it"
+    );
+}
+
+#[test]
 fn modelled_times_travel_as_json_unchanged() {
     let time = modelled(&arithmetic(580, 20_000, 12_000), shape(580, 256), &l4());
     let text = serde_json::to_string(&time).expect("serialises");
