@@ -48,7 +48,7 @@ value = 32
 choices = [16, 32]
 [tunables.CTAS_PER_SM]
 value = 4
-choices = [4, 8, 16]
+choices = [4, 8]
 ---*/
 #include <cuda_fp16.h>
 
