@@ -14,9 +14,9 @@ use crate::{Connection, Store, StoreError, events};
 
 /// Reported faults of one job after which it is given up.
 pub const MAX_FAULTS: u32 = 3;
-/// Workers lost over one job after which it is given up. More than the faults: a machine that is
-/// switched off says nothing about what it worked on.
-pub const MAX_LOSSES: u32 = 8;
+/// Workers lost over one job after which it is given up. Many more than the faults: a machine
+/// that is switched off says nothing about what it worked on.
+pub const MAX_LOSSES: u32 = 12;
 /// The longest wait before a job is lent again.
 const MAX_BACK_OFF: TimeDelta = TimeDelta::seconds(60);
 
@@ -114,7 +114,7 @@ pub(crate) async fn give_back(
     } else {
         query("UPDATE jobs SET not_before = $2 WHERE id = $1")
             .bind(held.job.uuid())
-            .bind(micros(now + back_off(faults + losses)))
+            .bind(micros(now + back_off(faults, losses)))
             .execute(&mut *tx)
             .await
             .doing("delay a job")?;
@@ -148,10 +148,11 @@ async fn park(tx: &mut Connection, held: &Held, reason: &str) -> Result<(), Stor
     Ok(())
 }
 
-/// None after a hand-back; 1, 3, 7... seconds after troubles.
-fn back_off(troubles: i64) -> TimeDelta {
-    let doublings = u32::try_from(troubles).unwrap_or(0).min(16);
-    TimeDelta::seconds((1_i64 << doublings) - 1).min(MAX_BACK_OFF)
+/// None after a hand-back; 1, 3, 7... seconds after faults, which the next worker may meet too;
+/// one second more for each loss, which says little about the next worker.
+fn back_off(faults: i64, losses: i64) -> TimeDelta {
+    let doublings = u32::try_from(faults).unwrap_or(0).min(16);
+    TimeDelta::seconds((1_i64 << doublings) - 1 + losses).min(MAX_BACK_OFF)
 }
 
 #[cfg(test)]
@@ -160,7 +161,8 @@ mod tests {
 
     #[test]
     fn the_wait_grows_and_is_bounded() {
-        let waits = [0, 1, 2, 3, 30].map(|troubles| back_off(troubles).num_seconds());
-        assert_eq!(waits, [0, 1, 3, 7, 60]);
+        let waits = [(0, 0), (1, 0), (2, 0), (3, 2), (30, 0), (0, 1), (0, 5)]
+            .map(|(faults, losses)| back_off(faults, losses).num_seconds());
+        assert_eq!(waits, [0, 1, 3, 9, 60, 1, 5]);
     }
 }
