@@ -120,7 +120,8 @@ fn problems(text: &mut String, verdict: &Verdict) {
     else {
         return;
     };
-    for problem in problems {
+    // The verdict's own sentence has the first.
+    for problem in problems.iter().skip(1) {
         let _infallible = writeln!(text, "problem    {}", line(&problem.to_string(), 400));
     }
 }

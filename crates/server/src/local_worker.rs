@@ -41,12 +41,30 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// A worker that lived this long did not die of how it was started.
 const HEALTHY: Duration = Duration::from_secs(60);
 
+/// What the worker writes to the log that it shares with the service.
+#[derive(Debug, Clone, Copy)]
+pub struct Log {
+    /// How.
+    pub format: Format,
+    /// What, unless `RUST_LOG` says otherwise.
+    pub filter: Filter,
+}
+
+/// How much a worker has to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filter {
+    /// Every evaluation.
+    Everything,
+    /// Only what went wrong.
+    TroubleOnly,
+}
+
 /// Keeps one local worker alive until `closing` is cancelled.
-pub async fn keep(url: String, data: PathBuf, format: Format, closing: CancellationToken) {
+pub async fn keep(url: String, data: PathBuf, log: Log, closing: CancellationToken) {
     let mut pause = FIRST_PAUSE;
     while !closing.is_cancelled() {
         let started = tokio::time::Instant::now();
-        match start(&url, &data, format) {
+        match start(&url, &data, log) {
             Ok(mut child) => {
                 // Waiting for a child closes its standard input unless someone else holds it.
                 let stdin = child.stdin.take();
@@ -68,7 +86,7 @@ pub async fn keep(url: String, data: PathBuf, format: Format, closing: Cancellat
     }
 }
 
-fn start(url: &str, data: &Path, format: Format) -> std::io::Result<Child> {
+fn start(url: &str, data: &Path, log: Log) -> std::io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command
         .args([
@@ -91,7 +109,10 @@ fn start(url: &str, data: &Path, format: Format) -> std::io::Result<Child> {
         // A Ctrl-C on the terminal is for the service, which then lets its worker finish.
         .process_group(0)
         .kill_on_drop(true);
-    if format == Format::Json {
+    if log.filter == Filter::TroubleOnly && std::env::var_os("RUST_LOG").is_none() {
+        command.env("RUST_LOG", "warn");
+    }
+    if log.format == Format::Json {
         command.arg("--log-json");
     }
     command.spawn()

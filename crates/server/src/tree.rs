@@ -66,15 +66,9 @@ fn branches<'a>(
     }
 }
 
-/// Ordinal and name; a sweep's candidates differ by configuration alone, so that is their name.
+/// Ordinal and name, and who proposed it where that was someone outside.
 fn label(node: &CandidateSummary) -> String {
-    let settings = || {
-        let pairs = node.configuration.iter();
-        let pairs = pairs.map(|(name, value)| format!("{name}={value}"));
-        pairs.collect::<Vec<_>>().join(" ")
-    };
     let name = match &node.operator {
-        Operator::Sweep if !node.configuration.is_empty() => settings(),
         Operator::Submit => format!("{} (by {})", node.title, node.proposer),
         _ => node.title.clone(),
     };

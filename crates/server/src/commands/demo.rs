@@ -8,13 +8,14 @@ use domain::api::{RunRequest, RunState, RunView, TaskView};
 use domain::search::{Budget, Method};
 use uuid::Uuid;
 
-use super::follow::{Style, Until, follow, print};
+use super::follow::{Style, Until, follow, hint_without_workers, print};
 use super::serve::{self, Service, Setup};
 use super::{preflight, run, show};
 use crate::bundle;
 use crate::cli::{DEFAULT_AUTHOR, DEFAULT_LISTEN, DemoArgs};
 use crate::client::Client;
 use crate::data::Data;
+use crate::local_worker::{Filter, Log};
 use crate::logging::Format;
 use crate::outcome::{Ending, Failure};
 
@@ -69,6 +70,7 @@ async fn service(
         let client = Client::new(&url)?;
         if client.health().await.is_ok() {
             eprintln!("using the service that runs at {url}");
+            hint_without_workers(&client).await?;
             return Ok((client, None));
         }
     }
@@ -76,7 +78,10 @@ async fn service(
         listen: listen_address(args).await,
         data,
         author_email: DEFAULT_AUTHOR,
-        local_worker: Some(format),
+        local_worker: Some(Log {
+            format,
+            filter: Filter::TroubleOnly,
+        }),
     })
     .await?;
     let client = Client::new(&service.url)?;

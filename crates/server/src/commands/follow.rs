@@ -165,6 +165,15 @@ impl Screen {
     }
 }
 
+/// Says so where nobody is there to evaluate anything: waiting would look like working.
+pub(super) async fn hint_without_workers(client: &Client) -> Result<(), Failure> {
+    if client.health().await?.workers == 0 {
+        let url = client.address();
+        eprintln!("no worker has joined {url} yet; start one: kernelwright worker join {url}");
+    }
+    Ok(())
+}
+
 /// One value as one line of JSON on standard output.
 pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value)

@@ -11,7 +11,7 @@ use domain::id::CandidateId;
 use domain::verdict::VerdictKind;
 
 use super::address;
-use super::follow::{print, print_json};
+use super::follow::{hint_without_workers, print, print_json};
 use crate::cli::{ContextArgs, SubmitArgs};
 use crate::client::Client;
 use crate::client::stream::Events;
@@ -56,6 +56,7 @@ pub(super) async fn submit(args: SubmitArgs) -> Ending {
         }
         return Ok(Outcome::Accepted);
     }
+    hint_without_workers(&client).await?;
     let events = Events::after(&client, args.run, 0);
     let detail = judged(&client, submitted.id, events).await?;
     if args.json {

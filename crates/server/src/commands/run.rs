@@ -7,7 +7,7 @@ use domain::api::{PromotionState, PromotionTarget, RunRequest, RunView};
 use domain::search::Budget;
 use uuid::Uuid;
 
-use super::follow::{self, Style, Until, follow, print, print_json};
+use super::follow::{Style, Until, follow, hint_without_workers, print, print_json};
 use super::{address, show};
 use crate::bundle::{self, BundleError};
 use crate::cli::RunArgs;
@@ -50,9 +50,10 @@ pub(super) async fn run(args: RunArgs) -> Ending {
     if style == Style::Text {
         eprintln!("{}  {}", launched.id, client.run_page(launched.id));
     }
+    hint_without_workers(&client).await?;
     let run = follow(&client, launched, style, Until::Over).await?;
     match style {
-        Style::Json => follow::print_json(&run)?,
+        Style::Json => print_json(&run)?,
         Style::Text => print(&show::report(&client, &run).await?)?,
     }
     Ok(outcome(&run))

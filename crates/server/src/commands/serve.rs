@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::ServeArgs;
 use crate::data::{Data, Lock};
 use crate::http::{self, App, guard};
-use crate::local_worker;
+use crate::local_worker::{self, Filter, Log};
 use crate::logging::Format;
 use crate::outcome::{Ending, Failure, Outcome};
 
@@ -30,7 +30,7 @@ pub(super) struct Setup<'a> {
     pub listen: SocketAddr,
     pub data: &'a Data,
     pub author_email: &'a str,
-    pub local_worker: Option<Format>,
+    pub local_worker: Option<Log>,
 }
 
 /// A service that runs.
@@ -51,7 +51,10 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         listen: args.listen,
         data: &data,
         author_email: &args.author_email,
-        local_worker: args.with_local_worker.then_some(format),
+        local_worker: args.with_local_worker.then_some(Log {
+            format,
+            filter: Filter::Everything,
+        }),
     })
     .await?;
     tracing::info!("serving {} from {}", service.url, data.root().display());
@@ -127,9 +130,9 @@ impl Service {
             tokio::spawn(async move { engine.run_forever(token).await }),
         ));
         let worker_closing = CancellationToken::new();
-        let worker = setup.local_worker.map(|format| {
+        let worker = setup.local_worker.map(|log| {
             let data = setup.data.root().to_owned();
-            let kept = local_worker::keep(url.clone(), data, format, worker_closing.clone());
+            let kept = local_worker::keep(url.clone(), data, log, worker_closing.clone());
             tokio::spawn(kept)
         });
         Ok(Self {

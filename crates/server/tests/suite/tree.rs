@@ -10,9 +10,8 @@ use crate::fixtures::{accepted, candidate_id, rejected};
 fn family() -> Lineage {
     let mut tiled = accepted(1, Some(0), "shared tiles", 3.2);
     tiled.unmet_gates = vec![GateSubject::CtasPerSm];
-    let mut swept = accepted(2, Some(1), "shared tiles", 3.5);
+    let mut swept = accepted(2, Some(1), "BLOCK_M=32 BLOCK_N=64", 3.5);
     swept.operator = Operator::Sweep;
-    swept.configuration = [("BLOCK_M".to_owned(), 32), ("BLOCK_N".to_owned(), 64)].into();
     let racy = rejected(
         3,
         2,
