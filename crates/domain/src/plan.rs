@@ -225,6 +225,14 @@ pub enum PlanError {
         /// The names that exist.
         known: String,
     },
+    /// A workspace or tunable with a name that the task already uses.
+    #[error("{place}: the task already uses the name {name:?}; choose another")]
+    NameTaken {
+        /// Which entry of the plan.
+        place: String,
+        /// The name.
+        name: String,
+    },
 }
 
 impl LaunchPlan {
@@ -248,6 +256,7 @@ impl LaunchPlan {
         configuration: &Configuration,
         limits: &Limits,
     ) -> Result<ResolvedPlan, PlanError> {
+        self.distinct_names(task, dims)?;
         let mut scope: Scope = dims.clone();
         scope.extend(
             configuration
@@ -283,6 +292,26 @@ impl LaunchPlan {
             })
             .collect::<Result<_, _>>()?;
         Ok(ResolvedPlan { workspaces, steps })
+    }
+
+    /// An argument names one thing: a workspace must not hide a tensor, nor a tunable a dim.
+    fn distinct_names(&self, task: &Task, dims: &BTreeMap<String, i64>) -> Result<(), PlanError> {
+        let taken = |name: &String| {
+            dims.contains_key(name)
+                || task.tensors.iter().any(|tensor| tensor.name == *name)
+                || task.scalars.iter().any(|scalar| scalar.name == *name)
+        };
+        let clash = |kind: &str, name: &String| PlanError::NameTaken {
+            place: format!("{kind} {name}"),
+            name: name.clone(),
+        };
+        if let Some(name) = self.workspaces.keys().find(|name| taken(name)) {
+            return Err(clash("workspace", name));
+        }
+        match self.tunables.keys().find(|name| taken(name)) {
+            Some(name) => Err(clash("tunable", name)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -246,6 +246,16 @@ fn a_plan_beyond_the_device_is_refused_before_anything_runs() {
             "[\"N * N * N\", 4]",
             "workspace tmp in bytes is 16000000000, outside 1..=8589934592",
         ),
+        (
+            "[workspace.tmp]",
+            "[workspace.x]",
+            "workspace x: the task already uses the name \"x\"",
+        ),
+        (
+            "[tunables.ROWS]",
+            "[tunables.W]\nvalue = 1\nchoices = [1]\n[tunables.ROWS]",
+            "tunable W: the task already uses the name \"W\"",
+        ),
     ];
     for (honest, changed, expected) in table {
         assert!(KERNEL.contains(honest), "{honest}");
