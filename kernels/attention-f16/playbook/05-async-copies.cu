@@ -14,7 +14,7 @@ sweep = ["TILE"]
 [[launch]]
 kernel = "attention_split"
 grid = [
-  "cdiv(S, 16) * (4 - 3 * min(1, cdiv(S, 16) * cdiv(S, 16) * B * H / (4 * SM_COUNT)))",
+  "cdiv(S, 16) * (4 - 3 * min(1, cdiv(S, 16) * B * H / SM_COUNT))",
   "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16) * B * H))",
   "B * H",
 ]

@@ -14,8 +14,8 @@ sweep = ["TILE"]
 [[launch]]
 kernel = "attention_split"
 grid = [
-  "cdiv(S, 16 + 16 * min(1, cdiv(S, 16) * cdiv(S, 16) * B * H / (4 * SM_COUNT))) * (4 - 3 * min(1, cdiv(S, 16) * cdiv(S, 16) * B * H / (4 * SM_COUNT)))",
-  "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16 + 16 * min(1, cdiv(S, 16) * cdiv(S, 16) * B * H / (4 * SM_COUNT))) * B * H))",
+  "cdiv(S, 16 + 16 * min(1, cdiv(S, 16) * B * H / SM_COUNT)) * (4 - 3 * min(1, cdiv(S, 16) * B * H / SM_COUNT))",
+  "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 32) * B * H))",
   "B * H",
 ]
 block = [32]
@@ -24,14 +24,14 @@ args = ["q", "k", "v", "o", "part_o", "part_ml", "S", "scale"]
 [[launch]]
 kernel = "attention_fuse"
 grid = ["B * H * S"]
-block = [32, "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16 + 16 * min(1, cdiv(S, 16) * cdiv(S, 16) * B * H / (4 * SM_COUNT))) * B * H))"]
+block = [32, "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 32) * B * H))"]
 args = ["part_o", "part_ml", "o"]
 
 [workspace.part_o]
 dtype = "f32"
 shape = [
   "B * H * S",
-  "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16 + 16 * min(1, cdiv(S, 16) * cdiv(S, 16) * B * H / (4 * SM_COUNT))) * B * H))",
+  "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 32) * B * H))",
   "D",
 ]
 
@@ -39,7 +39,7 @@ shape = [
 dtype = "f32"
 shape = [
   "B * H * S",
-  "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 16 + 16 * min(1, cdiv(S, 16) * cdiv(S, 16) * B * H / (4 * SM_COUNT))) * B * H))",
+  "min(min(16, cdiv(S, 16)), cdiv(CTAS_PER_SM * SM_COUNT, cdiv(S, 32) * B * H))",
   "2",
 ]
 
@@ -297,9 +297,9 @@ __device__ void attend(const __half* q, const __half* k, const __half* v, __half
     }
 }
 
-// Block (x, y, z): two bands of rows of head z against slice y of the keys. In a grid that is four times
-// as wide as there are bands, each of four blocks takes one band and a quarter of the channels. If the
-// slice is all keys, the block writes the output.
+// Block (x, y, z): two bands of rows of head z against slice y of the keys. In a grid that is four
+// times as wide as there are bands, each of four blocks takes one band and a quarter of the channels.
+// If the slice is all keys, the block writes the output.
 extern "C" __global__ void __launch_bounds__(32)
     attention_split(const __half* __restrict__ q, const __half* __restrict__ k,
                     const __half* __restrict__ v, __half* __restrict__ o,
@@ -316,7 +316,8 @@ extern "C" __global__ void __launch_bounds__(32)
     if (gridDim.x == 4 * bands) {
         const int first_row = blockIdx.x % bands * BAND;
         const int channel = blockIdx.x / bands * (D / 4);
-        attend<D / 4, 1>(q, k, v, o, part_o, part_ml, buffers, first_row, channel, begin, end, S, scale);
+        attend<D / 4, 1>(q, k, v, o, part_o, part_ml, buffers, first_row, channel, begin, end, S,
+                         scale);
     } else {
         const int first_row = blockIdx.x * 2 * BAND;
         attend<D, 2>(q, k, v, o, part_o, part_ml, buffers, first_row, 0, begin, end, S, scale);
