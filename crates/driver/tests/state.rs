@@ -1,5 +1,7 @@
 //! The driver's state machine, called directly: what each call answers, and in which order things may happen.
 
+use std::thread;
+
 use kernelwright_driver::code::Code;
 use kernelwright_driver::emulator;
 use kernelwright_driver::handle::{
@@ -123,6 +125,20 @@ fn handles_of_one_context_are_invalid_in_another() {
     );
     driver.destroy_context(other).expect("destroys");
     assert_eq!(driver.check_stream(stream).map(|_| ()), Ok(()));
+}
+
+#[test]
+fn every_thread_has_its_own_current_context() {
+    let mut driver = ready();
+    let here = thread::current().id();
+    let there = thread::spawn(|| thread::current().id())
+        .join()
+        .expect("a thread");
+    driver.begin_call(there, None);
+    assert_eq!(driver.allocate(4), Err(Code::INVALID_CONTEXT));
+    assert_eq!(driver.pop_context(), Err(Code::INVALID_CONTEXT));
+    driver.begin_call(here, None);
+    assert!(driver.allocate(4).is_ok());
 }
 
 #[test]
