@@ -355,6 +355,13 @@ impl<'t> Lowering<'t> {
             labels: vec![None; function.labels.len()],
             leave,
         });
+        // What is declared takes room, used or not.
+        for (index, variable) in function.variables.iter().enumerate() {
+            if variable.space == StateSpace::Shared {
+                self.home(index)
+                    .map_err(|Unknown| self.refusal(format!(".shared {}", variable.name)))?;
+            }
+        }
         let mut at: HashMap<usize, Vec<usize>> = HashMap::new();
         for (label, (_, position)) in function.labels.iter().enumerate() {
             if let Some(position) = position {

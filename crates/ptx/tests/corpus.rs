@@ -1,0 +1,470 @@
+//! PTX that the real compiler emitted for our own kernels (`corpus/*.cu`), against references in Rust.
+
+mod support;
+
+use ptx::report::Outcome;
+use ptx::{Checks, Isa, Module, Schedule};
+use support::{Arg, Device, Noise, kinds};
+
+fn half(value: f32) -> u16 {
+    // Only for values that halves hold exactly or round plainly: no subnormals, no overflow.
+    if value == 0.0 {
+        return 0;
+    }
+    let bits = value.to_bits();
+    let magnitude = (bits & 0x7fff_ffff) - 0x3800_0000;
+    let rounded = (magnitude + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    (bits >> 16 & 0x8000) as u16 | rounded as u16
+}
+
+fn single(bits: u16) -> f32 {
+    let magnitude = f32::from_bits(u32::from(bits & 0x7fff) << 13) * 2f32.powi(112);
+    if bits & 0x8000 == 0 {
+        magnitude
+    } else {
+        -magnitude
+    }
+}
+
+#[test]
+fn every_kernel_of_the_corpus_lowers() {
+    let texts = [
+        include_str!("corpus/reduce.ptx"),
+        include_str!("corpus/halves.ptx"),
+        include_str!("corpus/histogram.ptx"),
+        include_str!("corpus/mathematics.ptx"),
+        include_str!("corpus/wmma.ptx"),
+        include_str!("corpus/pipeline.ptx"),
+        include_str!("corpus/integers.ptx"),
+        include_str!("corpus/handshake.ptx"),
+    ];
+    for text in texts {
+        let module = Module::parse(text).unwrap();
+        for kernel in module.kernels() {
+            assert!(
+                kernel.registers_estimate > 0,
+                "{} needs an instruction that is missing",
+                kernel.name
+            );
+        }
+    }
+}
+
+#[test]
+fn row_sums() {
+    let mut device = Device::new(include_str!("corpus/reduce.ptx"));
+    let (rows, columns) = (5, 300);
+    let x = Noise(1).units(rows * columns);
+    let (px, ps) = (device.buffer("x", &x), device.fresh("sums", rows * 4));
+    let args = [Arg::Pointer(px), Arg::Pointer(ps), Arg::I32(columns as i32)];
+    let report = device.launch("row_sums", rows as u32, 128, &args);
+    assert_eq!(report.outcome, Outcome::Completed);
+    assert_eq!(kinds(&report), []);
+    let sums: Vec<f32> = device.read(ps, rows);
+    for (row, sum) in sums.iter().enumerate() {
+        let want: f64 = x[row * columns..][..columns]
+            .iter()
+            .map(|v| f64::from(*v))
+            .sum();
+        assert!(
+            (f64::from(*sum) - want).abs() < 1e-4,
+            "row {row}: {sum} instead of {want}"
+        );
+    }
+    let total = &report.counters.total;
+    assert_eq!(total.classes.barrier, 5 * 4 * 3);
+    assert_eq!(
+        report.counters.unique_sectors_read,
+        (rows * columns * 4 / 32 + 1) as u64
+    );
+    // Each line of the source that executes has its share, and the shares add up.
+    let lines: u64 = report
+        .counters
+        .lines
+        .iter()
+        .map(|line| line.tally.warp_instructions)
+        .sum();
+    assert_eq!(lines, total.warp_instructions);
+}
+
+#[test]
+fn packed_halves() {
+    let mut device = Device::new(include_str!("corpus/halves.ptx"));
+    let pairs = 70;
+    let mut noise = Noise(2);
+    let mut make = |_| {
+        (0..2 * pairs)
+            .map(|_| half(noise.unit() * 4.0))
+            .collect::<Vec<u16>>()
+    };
+    let (a, b, c) = (make(0), make(1), make(2));
+    let (pa, pb, pc) = (
+        device.buffer("a", &a),
+        device.buffer("b", &b),
+        device.buffer("c", &c),
+    );
+    let pw = device.fresh("wide", pairs * 8);
+    let args = [
+        Arg::Pointer(pa),
+        Arg::Pointer(pb),
+        Arg::Pointer(pc),
+        Arg::Pointer(pw),
+        Arg::I32(pairs as i32),
+    ];
+    let report = device.launch("halves", 2, 64, &args);
+    assert_eq!(
+        (report.outcome.clone(), kinds(&report)),
+        (Outcome::Completed, vec![])
+    );
+    let (got, wide): (Vec<u16>, Vec<f32>) =
+        (device.read(pc, 2 * pairs), device.read(pw, 2 * pairs));
+    for i in 0..2 * pairs {
+        // Halves multiply and add exactly in double precision.
+        let exact = f64::from(single(a[i])) * f64::from(single(b[i])) + f64::from(single(c[i]));
+        let sum = half(exact as f32);
+        assert_eq!(single(got[i]), single(sum).max(-2.0), "element {i}");
+        let brain = f32::from_bits(
+            (single(sum).to_bits() + 0x7fff + (single(sum).to_bits() >> 16 & 1)) & 0xffff_0000,
+        );
+        if i % 2 == 0 {
+            assert_eq!(wide[i], brain, "element {i}");
+        } else {
+            let square = brain * brain;
+            let square = f32::from_bits(
+                (square.to_bits() + 0x7fff + (square.to_bits() >> 16 & 1)) & 0xffff_0000,
+            );
+            assert_eq!(wide[i], square, "element {i}");
+        }
+    }
+}
+
+#[test]
+fn histogram_with_atomics_and_votes() {
+    let mut device = Device::new(include_str!("corpus/histogram.ptx"));
+    let mut noise = Noise(3);
+    let values: Vec<u8> = (0..5000).map(|_| noise.next() as u8).collect();
+    let pv = device.buffer("values", &values);
+    let (pb, pa) = (
+        device.buffer("bins", &[0u32; 256]),
+        device.buffer("above", &[0u32]),
+    );
+    let args = [
+        Arg::Pointer(pv),
+        Arg::Pointer(pb),
+        Arg::Pointer(pa),
+        Arg::I32(5000),
+        Arg::I32(200),
+    ];
+    let report = device.launch("histogram", 7, 96, &args);
+    assert_eq!(
+        (report.outcome.clone(), kinds(&report)),
+        (Outcome::Completed, vec![])
+    );
+    let bins: Vec<u32> = device.read(pb, 256);
+    for (value, count) in bins.iter().enumerate() {
+        assert_eq!(
+            *count as usize,
+            values.iter().filter(|v| **v as usize == value).count(),
+            "bin {value}"
+        );
+    }
+    assert_eq!(
+        device.read::<u32>(pa, 1)[0] as usize,
+        values.iter().filter(|v| **v > 200).count()
+    );
+    assert!(
+        report.counters.total.classes.atomic_shared > 0
+            && report.counters.total.classes.atomic_global > 0
+    );
+}
+
+#[test]
+fn the_mathematics_library() {
+    let mut device = Device::new(include_str!("corpus/mathematics.ptx"));
+    let mut noise = Noise(4);
+    let x: Vec<f32> = (0..64).map(|_| noise.unit() * 3.0).collect();
+    let y: Vec<f64> = (0..64).map(|_| f64::from(noise.unit()) * 5.0).collect();
+    let (px, py) = (device.buffer("x", &x), device.buffer("y", &y));
+    let (ps, pd) = (
+        device.fresh("singles", 64 * 20),
+        device.fresh("doubles", 64 * 32),
+    );
+    let args = [
+        Arg::Pointer(px),
+        Arg::Pointer(ps),
+        Arg::Pointer(py),
+        Arg::Pointer(pd),
+        Arg::I32(8),
+    ];
+    let report = device.launch("mathematics", 1, 64, &args);
+    assert_eq!(
+        (report.outcome.clone(), kinds(&report)),
+        (Outcome::Completed, vec![])
+    );
+    assert!(
+        report.counters.total.local_bytes > 0,
+        "the powers are on the stack"
+    );
+    let (singles, doubles): (Vec<f32>, Vec<f64>) =
+        (device.read(ps, 5 * 64), device.read(pd, 4 * 64));
+    let weights = [1.0, -2.0, 0.5, 4.0];
+    for i in 0..64 {
+        let v = f64::from(x[i]);
+        let polynomial = (0..8).fold(0.0, |sum, k| {
+            sum * (v / f64::from(k + 1)) + weights[k as usize & 3]
+        });
+        let wants = [
+            v.exp(),
+            f64::from(x[i] * 1_000_000.0).sin(),
+            v.abs().powf(1.5),
+            polynomial,
+            v.tanh() + 1.0 / (1.0 + v * v).sqrt(),
+        ];
+        for (k, want) in wants.into_iter().enumerate() {
+            let got = f64::from(singles[5 * i + k]);
+            assert!(
+                (got - want).abs() <= 4e-6 * want.abs().max(0.1),
+                "x {v}, function {k}: {got} instead of {want}"
+            );
+        }
+        let v = y[i];
+        let wants = [
+            v.exp(),
+            (v * 1e9).sin(),
+            (v.abs() + 1.0).ln(),
+            v / 3.0 + v.abs().sqrt(),
+        ];
+        for (k, want) in wants.into_iter().enumerate() {
+            let got = doubles[4 * i + k];
+            assert!(
+                (got - want).abs() <= 1e-14 * want.abs().max(0.1),
+                "y {v}, function {k}: {got} instead of {want}"
+            );
+        }
+    }
+}
+
+#[test]
+fn tensor_cores_through_wmma() {
+    let mut device = Device::new(include_str!("corpus/wmma.ptx"));
+    let k = 48;
+    let mut noise = Noise(5);
+    let a: Vec<u16> = (0..16 * k).map(|_| half(noise.unit())).collect();
+    let b: Vec<u16> = (0..k * 16).map(|_| half(noise.unit())).collect();
+    let (pa, pb, pc) = (
+        device.buffer("a", &a),
+        device.buffer("b", &b),
+        device.fresh("c", 1024),
+    );
+    let args = [
+        Arg::Pointer(pa),
+        Arg::Pointer(pb),
+        Arg::Pointer(pc),
+        Arg::I32(k as i32),
+    ];
+    let report = device.launch("wmma_gemm", 1, 32, &args);
+    assert_eq!(
+        (report.outcome.clone(), kinds(&report)),
+        (Outcome::Completed, vec![])
+    );
+    assert_eq!(report.counters.total.tensor_macs, 16 * 16 * 48);
+    let c: Vec<f32> = device.read(pc, 256);
+    for row in 0..16 {
+        for column in 0..16 {
+            let want: f64 = (0..k)
+                .map(|t| f64::from(single(a[row * k + t])) * f64::from(single(b[t * 16 + column])))
+                .sum();
+            let got = f64::from(c[row * 16 + column]);
+            assert!(
+                (got - want).abs() < 1e-5,
+                "[{row}][{column}]: {got} instead of {want}"
+            );
+        }
+    }
+}
+
+#[test]
+fn asynchronous_copies() {
+    let mut device = Device::new(include_str!("corpus/pipeline.ptx"));
+    let tiles = 5;
+    let x = Noise(6).units(2 * tiles * 256);
+    let (px, ps) = (device.buffer("x", &x), device.fresh("sums", 512));
+    let args = [Arg::Pointer(px), Arg::Pointer(ps), Arg::I32(tiles as i32)];
+    let report = device.launch("tile_sums", 2, 64, &args);
+    assert_eq!(
+        (report.outcome.clone(), kinds(&report)),
+        (Outcome::Completed, vec![])
+    );
+    let sums: Vec<f32> = device.read(ps, 128);
+    for (thread, sum) in sums.iter().enumerate() {
+        let (block, t) = (thread / 64, thread % 64);
+        let mut want = 0.0;
+        for tile in 0..tiles {
+            for i in 0..4 {
+                want += x[(block * tiles + tile) * 256 + t + 64 * i];
+            }
+        }
+        assert_eq!(*sum, want, "thread {thread}");
+    }
+}
+
+#[test]
+fn integers_of_all_widths_and_text() {
+    let mut device = Device::new(include_str!("corpus/integers.ptx"));
+    let mut noise = Noise(7);
+    let x: Vec<i32> = (0..50).map(|_| noise.next() as i32).collect();
+    let (px, pw, pn) = (
+        device.buffer("x", &x),
+        device.fresh("wide", 400),
+        device.fresh("narrow", 200),
+    );
+    let args = [
+        Arg::Pointer(px),
+        Arg::Pointer(pw),
+        Arg::Pointer(pn),
+        Arg::I32(50),
+    ];
+    let report = device.launch("integers", 1, 64, &args);
+    assert_eq!(
+        (report.outcome.clone(), kinds(&report)),
+        (Outcome::Completed, vec![])
+    );
+    let (wide, narrow): (Vec<i64>, Vec<u32>) = (device.read(pw, 50), device.read(pn, 50));
+    for (i, &value) in x.iter().enumerate() {
+        let bytes = value.to_le_bytes();
+        let want = match i % 7 {
+            0 => i64::from(value).wrapping_mul(1_234_567_891_011),
+            1 => i64::from(value / 7 + value % 11),
+            2 => (i64::from(value) * 0x1234_5678) >> 32,
+            3 => (u64::from(value as u32) / 13) as i64,
+            4 => (i64::from(value) << 20) >> 7,
+            5 => {
+                let signed: Vec<i64> = bytes.iter().map(|b| i64::from(*b as i8)).collect();
+                2 * signed[0] + 3 * signed[1] - signed[2] + signed[3] - 5
+            }
+            _ => {
+                let other = 0x1122_3344u32.to_le_bytes();
+                i64::from(i32::from_le_bytes([bytes[0], other[0], bytes[1], other[1]]) as u32)
+            }
+        };
+        assert_eq!(wide[i], want, "element {i} of value {value}");
+        let warp = i / 32 * 32;
+        let total = (warp..(warp + 32).min(50)).fold(0u32, |sum, j| sum.wrapping_add(x[j] as u32));
+        let want = value.count_ones() + 100 * value.leading_zeros() + 10_000 * (total & 0xffff);
+        assert_eq!(narrow[i], want, "element {i}");
+    }
+    assert_eq!(
+        report.printed,
+        format!(
+            "value 5 of x is {}, {:5.2}\n",
+            wide[5],
+            0.5 * f64::from(x[5])
+        )
+    );
+}
+
+#[test]
+fn blocks_that_wait_for_each_other() {
+    let x: Vec<i32> = (0..9 * 32).collect();
+    for schedule in [Schedule::Serial, Schedule::Seeded(11)] {
+        let mut device = Device::new(include_str!("corpus/handshake.ptx"));
+        let flags: Vec<String> = device
+            .module
+            .variables()
+            .iter()
+            .map(|v| v.name.clone())
+            .collect();
+        assert_eq!(flags, ["arrived", "open"]);
+        let (px, pp, pt) = (
+            device.buffer("x", &x),
+            device.buffer("partial", &[0i32; 9]),
+            device.buffer("total", &[0i32]),
+        );
+        let args = [Arg::Pointer(px), Arg::Pointer(pp), Arg::Pointer(pt)];
+        let report = device
+            .try_launch("handshake", [9, 1, 1], [64, 1, 1], &args, |config| {
+                config.schedule = schedule
+            })
+            .unwrap();
+        assert_eq!(
+            (report.outcome.clone(), kinds(&report)),
+            (Outcome::Completed, vec![])
+        );
+        assert_eq!(device.read::<i32>(pt, 1), [x.iter().sum::<i32>()]);
+        let (address, bytes) = device.machine.variable(device.handle, "arrived").unwrap();
+        assert_eq!((device.read::<u32>(address, 1)[0], bytes), (9, 4));
+    }
+}
+
+#[test]
+fn too_few_resident_blocks_hang_and_the_budget_ends_it() {
+    let mut device = Device::new(include_str!("corpus/handshake.ptx"));
+    let x = [0i32; 96];
+    let (px, pp, pt) = (
+        device.buffer("x", &x),
+        device.buffer("partial", &[0i32; 3]),
+        device.buffer("total", &[0i32]),
+    );
+    let args = [Arg::Pointer(px), Arg::Pointer(pp), Arg::Pointer(pt)];
+    let report = device
+        .try_launch("handshake", [3, 1, 1], [64, 1, 1], &args, |config| {
+            config.resident_blocks = 2;
+            config.budget = Some(1_000_000);
+        })
+        .unwrap();
+    assert_eq!(report.outcome, Outcome::BudgetExhausted);
+    assert!(
+        report.findings[0]
+            .location
+            .line
+            .is_some_and(|line| line == 18),
+        "{:?}",
+        report.findings[0]
+    );
+}
+
+/// Bytes, counters and findings of the packed halves and the row sums under a configuration.
+fn fingerprint(threads: usize, isa: Isa, checks: Checks) -> (Vec<u32>, Vec<u32>, String) {
+    let mut device = Device::new(include_str!("corpus/reduce.ptx"));
+    device.machine.use_isa(isa);
+    let x = Noise(8).units(40 * 77);
+    let (px, ps) = (device.buffer("x", &x), device.fresh("sums", 160));
+    let args = [Arg::Pointer(px), Arg::Pointer(ps), Arg::I32(77)];
+    let report = device
+        .try_launch("row_sums", [40, 1, 1], [128, 1, 1], &args, |config| {
+            config.threads = threads;
+            config.checks = checks;
+        })
+        .unwrap();
+    let sums = device.read(ps, 40);
+    let mut device = Device::new(include_str!("corpus/mathematics.ptx"));
+    device.machine.use_isa(isa);
+    let (x, y): (Vec<f32>, Vec<f64>) = (
+        Noise(9).units(64),
+        Noise(10).units(64).into_iter().map(f64::from).collect(),
+    );
+    let (px, py) = (device.buffer("x", &x), device.buffer("y", &y));
+    let (ps, pd) = (
+        device.fresh("singles", 64 * 20),
+        device.fresh("doubles", 64 * 32),
+    );
+    let args = [
+        Arg::Pointer(px),
+        Arg::Pointer(ps),
+        Arg::Pointer(py),
+        Arg::Pointer(pd),
+        Arg::I32(8),
+    ];
+    device.launch("mathematics", 1, 64, &args);
+    let mut bits: Vec<u32> = device.read(ps, 64 * 5);
+    bits.extend(device.read::<u32>(pd, 64 * 8));
+    (sums, bits, serde_json::to_string(&report.counters).unwrap())
+}
+
+#[test]
+fn the_same_bytes_and_counters_on_any_instruction_set_and_thread_count() {
+    let one = fingerprint(1, Isa::detect(), Checks::Full);
+    assert_eq!(one, fingerprint(4, Isa::detect(), Checks::Full));
+    assert_eq!(one, fingerprint(1, Isa::Portable, Checks::Full));
+    assert_eq!(one, fingerprint(3, Isa::Portable, Checks::Bounds));
+}

@@ -1,0 +1,442 @@
+//! Planted mistakes, each of which must get exactly its finding, and honest code beside them that must get none.
+
+mod support;
+
+use ptx::report::{FindingKind, Outcome};
+use ptx::{LaunchError, LoadError, Module};
+use support::{Arg, Device, kernel, kinds};
+
+/// Runs a body with 64 words in `a`, 64 uninitialised words in `b` and 64 words of output.
+fn run(body: &str, blocks: u32, threads: u32) -> ptx::report::LaunchReport {
+    let mut device = Device::new(&kernel(body));
+    let words: Vec<u32> = (0..64).collect();
+    let (a, b, out) = (
+        device.buffer("a", &words),
+        device.fresh("b", 256),
+        device.fresh("out", 256),
+    );
+    let args = [Arg::Pointer(a), Arg::Pointer(b), Arg::Pointer(out)];
+    device
+        .try_launch("k", [blocks, 1, 1], [threads, 1, 1], &args, |config| {
+            config.budget = Some(3_000_000)
+        })
+        .unwrap()
+}
+
+/// The address of this thread's word in each buffer: %rd4, %rd5, %rd6, and its byte offset in %r2.
+const MINE: &str = "shl.b32 %r2, %r1, 2;\ncvt.u64.u32 %rd7, %r2;\nadd.s64 %rd4, %rd1, %rd7;\nadd.s64 %rd5, %rd2, %rd7;\n\
+                    add.s64 %rd6, %rd3, %rd7;\n";
+
+fn mine(body: &str) -> String {
+    format!(".shared .align 16 .b8 s[1024];\n{MINE}{body}")
+}
+
+#[test]
+fn planted_mistakes_get_exactly_their_finding() {
+    use FindingKind as F;
+    let cases: &[(&str, &str, u32, u32, &[F], Outcome)] = &[
+        (
+            "read past the end",
+            "ld.global.u32 %r3, [%rd4+4];",
+            1,
+            64,
+            &[F::OutOfBoundsRead],
+            Outcome::IllegalAddress,
+        ),
+        (
+            "write before the start",
+            "st.global.u32 [%rd6+-4], %r1;",
+            1,
+            32,
+            &[F::OutOfBoundsWrite],
+            Outcome::IllegalAddress,
+        ),
+        (
+            "null pointer",
+            "mov.u64 %rd8, 0;\nld.global.u32 %r3, [%rd8];",
+            1,
+            1,
+            &[F::IllegalAddress],
+            Outcome::IllegalAddress,
+        ),
+        (
+            "misaligned",
+            "ld.global.v2.u32 {%r3, %r4}, [%rd4];",
+            1,
+            2,
+            &[F::Misaligned],
+            Outcome::MisalignedAddress,
+        ),
+        (
+            "shared out of bounds",
+            "st.shared.u32 [%r2+900], %r1;",
+            1,
+            64,
+            &[F::OutOfBoundsWrite],
+            Outcome::IllegalAddress,
+        ),
+        ("trap", "trap;", 1, 1, &[F::Trap], Outcome::Trapped),
+        (
+            "uninitialised memory reaches the output",
+            "ld.global.u32 %r3, [%rd5];\nadd.u32 %r3, %r3, 1;\nst.global.u32 [%rd6], %r3;",
+            1,
+            32,
+            &[F::UninitialisedStore],
+            Outcome::Completed,
+        ),
+        (
+            "uninitialised shared memory decides a branch",
+            "ld.shared.u32 %r3, [%r2];\nsetp.eq.u32 %p1, %r3, 5;\n@%p1 bra END;\nst.global.u32 [%rd6], %r1;\nEND:",
+            1,
+            32,
+            &[F::UninitialisedBranch],
+            Outcome::Completed,
+        ),
+        (
+            "an undefined register reaches the output",
+            "st.global.u32 [%rd6], %r9;",
+            1,
+            32,
+            &[F::UninitialisedStore],
+            Outcome::Completed,
+        ),
+        (
+            "uninitialised address",
+            "ld.global.u32 %r3, [%rd5];\nand.b32 %r3, %r3, 0;\ncvt.u64.u32 %rd8, %r3;\nadd.u64 %rd8, %rd3, %rd8;\nst.global.u32 [%rd8], 1;",
+            1,
+            1,
+            &[F::UninitialisedAddress],
+            Outcome::Completed,
+        ),
+        (
+            "missing barrier",
+            "st.shared.u32 [%r2], %r1;\nxor.b32 %r3, %r2, 128;\nld.shared.u32 %r4, [%r3];\nst.global.u32 [%rd6], %r4;",
+            1,
+            64,
+            // Each warp races with the other: one reads too early, one writes too late.
+            &[F::UninitialisedStore, F::SharedRace, F::SharedRace],
+            Outcome::Completed,
+        ),
+        (
+            "missing warp synchronisation",
+            "st.shared.u32 [%r2], %r1;\nxor.b32 %r3, %r2, 4;\nld.shared.u32 %r4, [%r3];\nst.global.u32 [%rd6], %r4;",
+            1,
+            32,
+            &[F::WarpRace],
+            Outcome::Completed,
+        ),
+        (
+            "overwritten before all have read",
+            "st.shared.u32 [%r2], %r1;\nbar.sync 0;\nxor.b32 %r3, %r2, 128;\nld.shared.u32 %r4, [%r3];\nst.shared.u32 [%r2], 7;\nst.global.u32 [%rd6], %r4;",
+            1,
+            64,
+            &[F::SharedRace],
+            Outcome::Completed,
+        ),
+        (
+            "two blocks write one word",
+            "mov.u32 %r3, %ctaid.x;\nst.global.u32 [%rd6], %r3;",
+            2,
+            1,
+            &[F::GlobalRace],
+            Outcome::Completed,
+        ),
+        (
+            "one block reads what another writes",
+            "mov.u32 %r3, %ctaid.x;\nsetp.eq.u32 %p1, %r3, 0;\n@%p1 st.global.u32 [%rd6], 1;\n@!%p1 ld.global.u32 %r4, [%rd6];",
+            2,
+            1,
+            &[F::GlobalRace],
+            Outcome::Completed,
+        ),
+        (
+            "warps meet in different barriers",
+            "setp.lt.u32 %p1, %r1, 32;\n@%p1 bra LOW;\nbar.sync 0;\nbra END;\nLOW: bar.sync 0;\nEND:",
+            1,
+            64,
+            &[F::DivergentBarrier],
+            Outcome::Completed,
+        ),
+        (
+            "unequal trip counts",
+            "shr.u32 %r3, %r1, 5;\nadd.u32 %r3, %r3, 1;\nL: bar.sync 0;\nsub.u32 %r3, %r3, 1;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra L;",
+            1,
+            64,
+            &[F::DivergentBarrier],
+            Outcome::Completed,
+        ),
+        (
+            "a barrier nobody else comes to",
+            "bar.sync 1, 96;",
+            1,
+            64,
+            &[F::Deadlock],
+            Outcome::Deadlock,
+        ),
+        (
+            "a loop without end",
+            "L: add.u32 %r3, %r3, 1;\nbra L;",
+            1,
+            32,
+            &[F::BudgetExhausted],
+            Outcome::BudgetExhausted,
+        ),
+        (
+            "a copy nobody waited for",
+            "cvta.to.global.u64 %rd8, %rd4;\ncp.async.ca.shared.global [%r2], [%rd8], 4;\ncp.async.commit_group;\n\
+             ld.shared.u32 %r3, [%r2];\nst.global.u32 [%rd6], %r3;",
+            1,
+            32,
+            &[F::UninitialisedStore],
+            Outcome::Completed,
+        ),
+        (
+            "a wait that is one group short",
+            "cp.async.ca.shared.global [%r2], [%rd4], 4;\ncp.async.commit_group;\ncp.async.wait_group 1;\n\
+             ld.shared.u32 %r3, [%r2];\nst.global.u32 [%rd6], %r3;",
+            1,
+            32,
+            &[F::UninitialisedStore],
+            Outcome::Completed,
+        ),
+        (
+            "a shuffle from a lane that is not there",
+            "setp.gt.u32 %p1, %r1, 15;\n@%p1 bra END;\nshfl.sync.idx.b32 %r3, %r1, 20, 31, 0xffff;\nst.global.u32 [%rd6], %r3;\nEND:",
+            1,
+            32,
+            &[F::UninitialisedStore],
+            Outcome::Completed,
+        ),
+    ];
+    for (name, body, blocks, threads, wants, outcome) in cases {
+        let report = run(&mine(body), *blocks, *threads);
+        assert_eq!(
+            (kinds(&report), &report.outcome),
+            (wants.to_vec(), outcome),
+            "{name}: {:#?}",
+            report.findings
+        );
+        for finding in &report.findings {
+            assert!(
+                finding.location.ptx_line > 0 && !finding.message.is_empty(),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn honest_code_gets_no_finding() {
+    let cases: &[(&str, &str, u32, u32)] = &[
+        (
+            "garbage that a selection masks",
+            "ld.global.u32 %r3, [%rd5];\nmul.lo.u32 %r3, %r3, 3;\nsetp.lt.u32 %p1, %r1, 100;\nselp.u32 %r4, %r1, %r3, %p1;\nst.global.u32 [%rd6], %r4;",
+            1,
+            64,
+        ),
+        (
+            "a barrier between write and read",
+            "st.shared.u32 [%r2], %r1;\nbar.sync 0;\nxor.b32 %r3, %r2, 128;\nld.shared.u32 %r4, [%r3];\nst.global.u32 [%rd6], %r4;",
+            1,
+            64,
+        ),
+        (
+            "a warp synchronisation between write and read",
+            "st.shared.u32 [%r2], %r1;\nbar.warp.sync -1;\nxor.b32 %r3, %r2, 4;\nld.shared.u32 %r4, [%r3];\nst.global.u32 [%rd6], %r4;",
+            1,
+            64,
+        ),
+        (
+            "everyone writes the same flag",
+            "st.shared.u32 [s], 1;\nbar.sync 0;\nld.shared.u32 %r3, [s];\nst.global.u32 [%rd6], %r3;",
+            1,
+            64,
+        ),
+        (
+            "an early exit before a barrier",
+            "setp.gt.u32 %p1, %r1, 40;\n@%p1 exit;\nbar.sync 0;\nst.global.u32 [%rd6], %r1;",
+            1,
+            64,
+        ),
+        (
+            "halves of the block at barriers of their own",
+            "shr.u32 %r3, %r1, 5;\nadd.u32 %r3, %r3, 1;\nbar.sync %r3, 32;\nst.global.u32 [%rd6], %r1;",
+            1,
+            64,
+        ),
+        (
+            "a lock between lanes of one warp",
+            "setp.ne.u32 %p1, %r1, 0;\n@%p1 bra SKIP;\nst.shared.u32 [s], 0;\nSKIP: bar.sync 0;\n\
+             TRY: atom.shared.cas.b32 %r3, [s], 0, 1;\nsetp.ne.u32 %p2, %r3, 0;\n@%p2 bra TRY;\natom.shared.exch.b32 %r4, [s], 0;\n\
+             st.global.u32 [%rd6], %r1;",
+            1,
+            32,
+        ),
+        (
+            "blocks that write bytes side by side",
+            "mov.u32 %r3, %ctaid.x;\ncvt.u64.u32 %rd8, %r3;\nadd.u64 %rd8, %rd3, %rd8;\nst.global.u8 [%rd8], %r3;",
+            8,
+            1,
+        ),
+        (
+            "a copy that was waited for",
+            "cp.async.ca.shared.global [%r2], [%rd4], 4;\ncp.async.commit_group;\ncp.async.wait_group 0;\n\
+             ld.shared.u32 %r3, [%r2];\nst.global.u32 [%rd6], %r3;",
+            1,
+            32,
+        ),
+    ];
+    for (name, body, blocks, threads) in cases {
+        let report = run(&mine(body), *blocks, *threads);
+        assert_eq!(
+            (kinds(&report), &report.outcome),
+            (vec![], &Outcome::Completed),
+            "{name}: {:#?}",
+            report.findings
+        );
+    }
+}
+
+#[test]
+fn a_finding_names_buffer_place_and_thread() {
+    let report = run(&mine("ld.global.u32 %r3, [%rd4+8];"), 1, 64);
+    let finding = &report.findings[0];
+    assert_eq!((finding.block, finding.thread), ([0, 0, 0], [62, 0, 0]));
+    let access = finding.access.as_ref().unwrap();
+    assert_eq!(
+        (
+            access.buffer.as_deref(),
+            access.offset,
+            access.buffer_bytes,
+            access.bytes
+        ),
+        (Some("a"), 256, Some(256), 4)
+    );
+    assert!(
+        finding.message.contains("`a`") && finding.message.contains("256"),
+        "{}",
+        finding.message
+    );
+}
+
+#[test]
+fn repeated_findings_are_counted_not_listed() {
+    let report = run(
+        &mine("ld.global.u32 %r3, [%rd5];\nst.global.u32 [%rd6], %r3;"),
+        1,
+        64,
+    );
+    assert_eq!(
+        (report.findings.len(), report.findings[0].occurrences),
+        (1, 2)
+    );
+}
+
+#[test]
+fn unwritten_output_is_known_to_the_host() {
+    let mut device = Device::new(&kernel(&mine(
+        "setp.lt.u32 %p1, %r1, 10;\n@%p1 st.global.u32 [%rd6], %r1;",
+    )));
+    let (a, out) = (device.buffer("a", &[0u32; 64]), device.fresh("out", 256));
+    let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(out)];
+    device.launch("k", 1, 64, &args);
+    let missing = device.machine.unwritten(out, 256).unwrap();
+    assert_eq!((missing.count, missing.first), (216, Some(40)));
+}
+
+#[test]
+fn unknown_instructions_are_refused_by_name_when_launched() {
+    let text = kernel("st.global.u32 [%rd3], 1;").replace(
+        ".visible .entry k",
+        ".visible .entry other()\n{\n.reg .b32 %r<3>;\nfrobnicate.u32 %r1, %r2;\nret;\n}\n.visible .entry k",
+    );
+    let mut device = Device::new(&text);
+    let out = device.fresh("out", 4);
+    let args = [Arg::Pointer(out), Arg::Pointer(out), Arg::Pointer(out)];
+    assert_eq!(device.launch("k", 1, 1, &args).outcome, Outcome::Completed);
+    match device.try_launch("other", [1, 1, 1], [1, 1, 1], &[], |_| {}) {
+        Err(LaunchError::Unsupported {
+            opcode, ptx_line, ..
+        }) => {
+            assert_eq!((opcode.as_str(), ptx_line), ("frobnicate.u32", 7));
+        }
+        other => panic!("{other:?}"),
+    }
+    // A known instruction with a modifier that is not is no better.
+    for line in [
+        "add.purple.u32 %r3, %r1, 1;",
+        "ld.global.v3.u32 %r3, [%rd1];",
+        "shfl.idx.b32 %r3, %r1, 1, 31;",
+    ] {
+        let mut device = Device::new(&kernel(line));
+        let args = [Arg::Pointer(0), Arg::Pointer(0), Arg::Pointer(0)];
+        let result = device.try_launch("k", [1, 1, 1], [1, 1, 1], &args, |_| {});
+        assert!(
+            matches!(result, Err(LaunchError::Unsupported { .. })),
+            "{line}: {result:?}"
+        );
+    }
+}
+
+#[test]
+fn texts_that_are_no_module_are_refused_with_their_place() {
+    let cases = [
+        ("", 1),
+        ("hello", 1),
+        (
+            ".version 8.0\n.target sm_89\n.address_size 64\n.entry k() { bra NOWHERE; }",
+            4,
+        ),
+        (
+            ".version 8.0\n.target sm_89\n.address_size 64\n.entry k() {\n mov.u32 %r1, 0\n}",
+            6,
+        ),
+        (
+            ".version 8.0\n.target sm_89\n.address_size 64\n.entry k() {",
+            4,
+        ),
+    ];
+    for (text, want) in cases {
+        match Module::parse(text) {
+            Err(LoadError::Syntax { line, .. }) => assert_eq!(line, want, "{text:?}"),
+            other => panic!("{text:?}: {other:?}"),
+        }
+    }
+    let narrow = ".version 8.0\n.target sm_89\n.address_size 32\n";
+    assert!(matches!(
+        Module::parse(narrow),
+        Err(LoadError::Unsupported { ptx_line: 3, .. })
+    ));
+}
+
+#[test]
+fn launches_that_do_not_fit_are_refused() {
+    let mut device = Device::new(
+        &kernel("st.global.u32 [%rd3], 1;")
+            .replace("\n{\n.reg .pred", "\n.maxntid 64\n{\n.reg .pred"),
+    );
+    let args = [Arg::Pointer(0), Arg::Pointer(0), Arg::Pointer(0)];
+    let mut refused = |grid: [u32; 3], block: [u32; 3], shared: u32| {
+        device
+            .try_launch("k", grid, block, &args, |config| {
+                config.dynamic_shared = shared
+            })
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(refused([0, 1, 1], [1, 1, 1], 0).contains("grid"));
+    assert!(refused([1, 1, 1], [65, 1, 1], 0).contains("launch bounds"));
+    assert!(refused([1, 1, 1], [2048, 1, 1], 0).contains("2048 threads"));
+    assert!(refused([1, 1, 1], [1, 1, 1], 1 << 20).contains("shared memory"));
+    let cooperative = device.try_launch("k", [99, 1, 1], [1, 1, 1], &args, |config| {
+        config.cooperative = true
+    });
+    assert!(matches!(
+        cooperative,
+        Err(LaunchError::CooperativeTooLarge {
+            blocks: 99,
+            resident: 58,
+            ..
+        })
+    ));
+}

@@ -1,0 +1,160 @@
+//! A device with buffers, for tests that launch a kernel and look at what it left.
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    reason = "each test binary uses its own part"
+)]
+
+use ptx::report::{FindingKind, LaunchReport};
+use ptx::{LaunchConfig, LaunchError, Limits, Machine, Module, ModuleHandle};
+
+/// A value that has bytes.
+pub trait Plain: Copy {
+    const BYTES: usize;
+    fn put(self, out: &mut Vec<u8>);
+    fn get(bytes: &[u8]) -> Self;
+}
+
+macro_rules! plain {
+    ($($ty:ty),*) => {$(
+        impl Plain for $ty {
+            const BYTES: usize = size_of::<$ty>();
+            fn put(self, out: &mut Vec<u8>) {
+                out.extend(self.to_le_bytes());
+            }
+            fn get(bytes: &[u8]) -> Self {
+                Self::from_le_bytes(bytes.try_into().unwrap())
+            }
+        }
+    )*};
+}
+
+plain!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
+
+/// A kernel argument.
+#[derive(Debug, Clone, Copy)]
+pub enum Arg {
+    Pointer(u64),
+    I32(i32),
+    F32(f32),
+}
+
+/// One device with one module.
+pub struct Device {
+    pub machine: Machine,
+    pub module: Module,
+    pub handle: ModuleHandle,
+}
+
+impl Device {
+    pub fn new(text: &str) -> Self {
+        let module = Module::parse(text).unwrap_or_else(|error| panic!("failed to {error}"));
+        let mut machine = Machine::new(Limits::default());
+        let handle = machine.load(module.clone()).unwrap();
+        Self {
+            machine,
+            module,
+            handle,
+        }
+    }
+
+    /// A labelled buffer with content.
+    pub fn buffer<T: Plain>(&mut self, name: &str, values: &[T]) -> u64 {
+        let pointer = self.fresh(name, values.len() * T::BYTES);
+        let mut bytes = Vec::new();
+        for value in values {
+            value.put(&mut bytes);
+        }
+        self.machine.write(pointer, &bytes).unwrap();
+        pointer
+    }
+
+    /// A labelled buffer nobody initialised.
+    pub fn fresh(&mut self, name: &str, bytes: usize) -> u64 {
+        let pointer = self.machine.allocate(bytes as u64).unwrap();
+        self.machine.label(pointer, name).unwrap();
+        pointer
+    }
+
+    pub fn read<T: Plain>(&self, pointer: u64, count: usize) -> Vec<T> {
+        let mut bytes = vec![0; count * T::BYTES];
+        self.machine.read(pointer, &mut bytes).unwrap();
+        bytes.chunks(T::BYTES).map(T::get).collect()
+    }
+
+    pub fn params(&self, kernel: &str, args: &[Arg]) -> Vec<u8> {
+        let info = self
+            .module
+            .info(self.module.kernel(kernel).expect("the kernel exists"))
+            .unwrap();
+        let mut params = vec![0; info.param_bytes as usize];
+        assert_eq!(info.params.len(), args.len(), "argument count of {kernel}");
+        for (param, arg) in info.params.iter().zip(args) {
+            let mut bytes = Vec::new();
+            match *arg {
+                Arg::Pointer(value) => value.put(&mut bytes),
+                Arg::I32(value) => value.put(&mut bytes),
+                Arg::F32(value) => value.put(&mut bytes),
+            }
+            params[param.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+        }
+        params
+    }
+
+    /// Launches with changes to the usual configuration.
+    pub fn try_launch(
+        &mut self,
+        kernel: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        args: &[Arg],
+        change: impl FnOnce(&mut LaunchConfig<'_>),
+    ) -> Result<LaunchReport, LaunchError> {
+        let params = self.params(kernel, args);
+        let mut config = LaunchConfig::new(grid, block, &params);
+        change(&mut config);
+        let id = self.module.kernel(kernel).expect("the kernel exists");
+        self.machine.launch(self.handle, id, &config)
+    }
+
+    pub fn launch(&mut self, kernel: &str, grid: u32, block: u32, args: &[Arg]) -> LaunchReport {
+        self.try_launch(kernel, [grid, 1, 1], [block, 1, 1], args, |_| {})
+            .unwrap()
+    }
+}
+
+/// The kinds of a report's findings.
+pub fn kinds(report: &LaunchReport) -> Vec<FindingKind> {
+    report.findings.iter().map(|finding| finding.kind).collect()
+}
+
+/// Pseudo-random numbers that every machine agrees on.
+pub struct Noise(pub u64);
+
+impl Noise {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Between -1 and 1.
+    pub fn unit(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
+    }
+
+    pub fn units(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.unit()).collect()
+    }
+}
+
+/// The frame of a hand-written kernel: three pointers `a`, `b`, `out` in %rd1..%rd3 and the thread number in %r1.
+pub fn kernel(body: &str) -> String {
+    format!(
+        ".version 8.4\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 out)\n\
+         {{\n.reg .pred %p<20>;\n.reg .b16 %h<40>;\n.reg .b32 %r<60>;\n.reg .f32 %f<40>;\n.reg .b64 %rd<40>;\n.reg .f64 %d<40>;\n\
+         ld.param.u64 %rd1, [a];\nld.param.u64 %rd2, [b];\nld.param.u64 %rd3, [out];\nmov.u32 %r1, %tid.x;\n{body}\nret;\n}}\n"
+    )
+}
