@@ -10,7 +10,7 @@ const LANES: f64 = 32.0;
 /// Bytes of a sector.
 const SECTOR: f64 = 32.0;
 /// Share of PTX moves and of constant or parameter loads that survive in machine code; ptxas folds the others into
-/// the instructions that use them. An estimate from disassembled kernels.
+/// the instructions that use them. An estimate that nobody has measured.
 const SURVIVING_MOVES: f64 = 0.25;
 /// Passes an atomic makes through the second level cache: it reads and writes there.
 const ATOMIC_PASSES: f64 = 2.0;
