@@ -22,6 +22,8 @@ use crate::cancel::Cancellation;
 use crate::host::{Host, Role};
 use crate::supervise;
 
+/// Beginning of the names of folders in which a build is being made.
+pub const UNFINISHED: &str = "making-";
 const RECORD: &str = "build.json";
 const CUBIN: &str = "image/image.cubin";
 const PTX: &str = "image/image.ptx";
@@ -65,7 +67,7 @@ pub fn build(
     }
     std::fs::create_dir_all(&builds).map_err(storage(&builds))?;
     let workshop = tempfile::Builder::new()
-        .prefix("making-")
+        .prefix(UNFINISHED)
         .tempdir_in(&builds)
         .map_err(storage(&builds))?;
     let job = lay_out(host, recipe, workshop.path())?;
@@ -140,7 +142,10 @@ fn compile(
     folder: &Path,
     cancellation: &Cancellation,
 ) -> Result<Result<Compiled, Verdict>, Fault> {
-    let program = host.program(Role::Compile, folder);
+    let mut program = host.program(Role::Compile, folder);
+    // The compiler writes its working directory into the image's line table. In one that is always
+    // the same, equal sources give equal bytes.
+    program.directory = PathBuf::from("/");
     let bounds = host.bounds(Role::Compile, COMPILE_DEADLINE);
     let ask = || supervise::ask::<_, CompileReply>(&program, job, bounds, cancellation);
     let mut answer = ask()?;

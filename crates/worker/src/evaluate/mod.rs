@@ -6,6 +6,7 @@
 
 mod build;
 mod examine;
+mod keep;
 mod passes;
 mod roles;
 mod stages;
@@ -13,7 +14,8 @@ mod timing;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
 
 use domain::evaluation::{Evaluation, EvaluationRequest};
 use domain::judge;
@@ -27,8 +29,11 @@ pub use passes::{Against, Extent, Pass, Passes};
 
 /// Wall time of a compilation.
 pub const COMPILE_DEADLINE: Duration = Duration::from_secs(45);
-/// Folders of an evaluation that was killed are swept away after this time.
-const SCRATCH_AGE: Duration = Duration::from_secs(3600);
+/// What reference answers and builds may take on the disk.
+const REFERENCE_BYTES: u64 = 4 << 30;
+const BUILD_BYTES: u64 = 1 << 30;
+/// Evaluations between two looks at the disk.
+const TIDY_EVERY: u32 = 64;
 
 /// Why an evaluation has no verdict: trouble that is not the candidate's. The evaluation may be
 /// repeated.
@@ -99,6 +104,7 @@ fn storage(path: &Path) -> impl FnOnce(io::Error) -> Fault {
 pub struct Evaluator {
     host: Host,
     scratch: PathBuf,
+    begun: AtomicU32,
 }
 
 impl Evaluator {
@@ -109,8 +115,11 @@ impl Evaluator {
     pub fn new(host: Host) -> Result<Self, Fault> {
         let scratch = host.data().join("scratch");
         std::fs::create_dir_all(&scratch).map_err(storage(&scratch))?;
-        sweep(&scratch);
-        Ok(Self { host, scratch })
+        Ok(Self {
+            host,
+            scratch,
+            begun: AtomicU32::new(0),
+        })
     }
 
     /// The machine.
@@ -132,20 +141,22 @@ impl Evaluator {
         progress: impl Fn(&str),
         cancellation: &Cancellation,
     ) -> Result<Evaluation, Fault> {
+        if self
+            .begun
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(TIDY_EVERY)
+        {
+            self.tidy();
+        }
         stages::evaluate(self, request, &progress, cancellation)
     }
-}
 
-/// Removes what evaluations left behind that were killed. Failures are left for the next time.
-fn sweep(scratch: &Path) {
-    for entry in std::fs::read_dir(scratch).into_iter().flatten().flatten() {
-        let age = entry
-            .metadata()
-            .and_then(|metadata| metadata.modified())
-            .ok()
-            .and_then(|modified| modified.elapsed().ok());
-        if age.is_some_and(|age| age > SCRATCH_AGE) {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
+    fn tidy(&self) {
+        let now = SystemTime::now();
+        let builds = self.host.data().join("builds");
+        keep::sweep(&self.scratch, "", now);
+        keep::sweep(&builds, build::UNFINISHED, now);
+        keep::trim(&builds, BUILD_BYTES, now);
+        keep::trim(&self.host.data().join("references"), REFERENCE_BYTES, now);
     }
 }

@@ -117,16 +117,25 @@ impl<'a> Passes<'a> {
             .collect()
     }
 
-    /// The small cases with every other distribution.
+    /// The small cases with every other distribution: all of them, or for each distribution the
+    /// largest and one of the others in turn.
     ///
     /// # Errors
     /// A [`Problem`] of the task.
-    pub fn screen(&self) -> Result<Vec<Pass>, Problem> {
+    pub fn screen(&self, extent: Extent) -> Result<Vec<Pass>, Problem> {
         let small = self.small_cases()?;
+        let (largest, others) = small
+            .split_last()
+            .expect("a task has at least one case, and the smallest counts as small");
         let mut passes = Vec::new();
-        for distribution in EXTRAORDINARY {
-            for (turn, case) in small.iter().enumerate() {
-                passes.push(self.pass(case, distribution, turn)?);
+        for (turn, distribution) in EXTRAORDINARY.into_iter().enumerate() {
+            let chosen = match extent {
+                Extent::All => others.to_vec(),
+                Extent::Sample if others.is_empty() => Vec::new(),
+                Extent::Sample => vec![others[turn % others.len()]],
+            };
+            for (draw, case) in chosen.into_iter().chain([*largest]).enumerate() {
+                passes.push(self.pass(case, distribution, turn + draw)?);
             }
         }
         Ok(passes)
@@ -137,9 +146,9 @@ impl<'a> Passes<'a> {
     ///
     /// # Errors
     /// A [`Problem`] of the task.
-    pub fn repeats(&self, all: Extent) -> Result<Vec<Pass>, Problem> {
+    pub fn repeats(&self, extent: Extent) -> Result<Vec<Pass>, Problem> {
         let mut originals = self.smoke()?;
-        if all == Extent::LargestOnly {
+        if extent == Extent::Sample {
             originals.drain(..originals.len() - 1);
         }
         Ok(originals
@@ -275,13 +284,13 @@ impl<'a> Passes<'a> {
     }
 }
 
-/// How many passes are repeated.
+/// How much of what could be asked is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// Every small case.
     All,
-    /// The largest of the small cases.
-    LargestOnly,
+    /// Enough to catch what is wrong often: the search asks the rest before a promotion.
+    Sample,
 }
 
 fn first_word(digest: &Digest) -> u64 {

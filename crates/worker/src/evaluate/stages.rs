@@ -35,9 +35,9 @@ const DRAWS: usize = 4;
 /// 32 samples for each score case: at least 30 make a median worth comparing.
 const REPETITIONS: u64 = 8;
 
-/// Small cases: an honest kernel needs a few hundred million thread instructions at the very
-/// most, and a loop without an end is found within seconds.
-const SMALL: u64 = 1 << 30;
+/// Small cases: an honest kernel needs tens of millions of thread instructions, and a loop without
+/// an end is found within seconds even where a single thread is caught in it.
+const SMALL: u64 = 1 << 28;
 /// Score cases: generous, since a slow kernel is not a wrong one.
 const LARGE: u64 = 48 << 30;
 
@@ -171,13 +171,13 @@ impl<'a> Course<'a> {
             compiled: &compiled,
             reference: &reference,
         };
-        self.examine(SMOKE, &passes.smoke()?, &trial)?;
-        self.examine(SCREEN, &passes.screen()?, &trial)?;
         let extent = if self.request.stage == EvaluationStage::Confirmation {
             Extent::All
         } else {
-            Extent::LargestOnly
+            Extent::Sample
         };
+        self.examine(SMOKE, &passes.smoke()?, &trial)?;
+        self.examine(SCREEN, &passes.screen(extent)?, &trial)?;
         self.examine(REPEAT, &passes.repeats(extent)?, &trial)?;
         self.examine(SCORE, &self.score_passes(&passes)?, &trial)?;
         self.decide(&candidate)

@@ -1,8 +1,10 @@
-//! An evaluator on this machine and the attention task, or a loud reason why there is none.
+//! An evaluator on this machine and the project's tasks, or a loud reason why there is none.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
+use domain::candidate::KernelSource;
 use domain::digest::Digest;
 use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
 use domain::role::Key;
@@ -11,55 +13,123 @@ use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
 use worker::host::{Fault, Host, Settings};
 
+/// One evaluator for all tests of this binary: builds and reference answers are shared.
 pub struct Lab {
     evaluator: Evaluator,
-    task: PathBuf,
-    _data: tempfile::TempDir,
+    data: tempfile::TempDir,
+}
+
+static LAB: OnceLock<Option<Lab>> = OnceLock::new();
+
+/// None, with a line on standard error for each test, where the compiler is not installed.
+pub fn lab() -> Option<&'static Lab> {
+    let lab = LAB.get_or_init(open).as_ref();
+    if lab.is_none() {
+        eprintln!("SKIPPED 1 test: there is no compiler");
+    }
+    lab
+}
+
+fn open() -> Option<Lab> {
+    let data = tempfile::tempdir().unwrap();
+    let mut settings = Settings::from_environment(data.path()).unwrap();
+    settings.emulate = true;
+    match Host::discover(settings, &Cancellation::new().unwrap()) {
+        Ok(host) => Some(Lab {
+            evaluator: Evaluator::new(host).unwrap(),
+            data,
+        }),
+        Err(Fault::Toolchain(missing)) => {
+            eprintln!("failed to {missing}");
+            None
+        }
+        Err(fault) => panic!("failed to {fault}"),
+    }
+}
+
+pub fn folder(task: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../kernels")
+        .join(task)
+}
+
+/// The files of a folder below a task's, in order, with their texts.
+pub fn files(task: &str, below: &str) -> Vec<(String, String)> {
+    let mut files = std::fs::read_dir(folder(task).join(below))
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            (format!("{below}/{name}"), text)
+        })
+        .collect::<Vec<_>>();
+    files.sort();
+    files
+}
+
+pub fn read(task: &str, file: &str) -> String {
+    std::fs::read_to_string(folder(task).join(file)).unwrap()
 }
 
 impl Lab {
-    /// None, with a line on standard error, where the compiler is not installed.
-    pub fn open() -> Option<Self> {
-        let data = tempfile::tempdir().unwrap();
-        let mut settings = Settings::from_environment(data.path()).unwrap();
-        settings.emulate = true;
-        match Host::discover(settings, &Cancellation::new().unwrap()) {
-            Ok(host) => Some(Self {
-                evaluator: Evaluator::new(host).unwrap(),
-                task: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels/attention-f16"),
-                _data: data,
-            }),
-            Err(Fault::Toolchain(missing)) => {
-                eprintln!("SKIPPED 1 test: failed to {missing}");
-                None
-            }
-            Err(fault) => panic!("failed to {fault}"),
-        }
-    }
-
-    /// Evaluates a file of the task's folder.
-    pub fn evaluate(&self, file: &str, stage: EvaluationStage) -> Evaluation {
-        let source = std::fs::read_to_string(self.task.join(file)).unwrap();
-        self.evaluate_text(file, source, stage)
-    }
-
-    pub fn evaluate_text(&self, file: &str, source: String, stage: EvaluationStage) -> Evaluation {
-        let mut files = BTreeMap::new();
+    pub fn request(task: &str, file: &str, source: String) -> EvaluationRequest {
+        let mut bundle = BTreeMap::new();
         for name in ["task.toml", "reference.cu", "check.cu", "baseline.cu"] {
-            let text = std::fs::read_to_string(self.task.join(name)).unwrap();
-            files.insert(name.to_owned(), text);
+            bundle.insert(name.to_owned(), read(task, name));
         }
-        let request = EvaluationRequest {
-            task: Bundle { files },
+        EvaluationRequest {
+            task: Bundle { files: bundle },
             file: file.to_owned(),
             source,
             configuration: BTreeMap::new(),
-            stage,
+            stage: EvaluationStage::Search,
             key: Key(Digest::of("the key of these tests")),
             incumbent: None,
-        };
+        }
+    }
+
+    pub fn evaluate(&self, request: &EvaluationRequest) -> Evaluation {
+        let cancellation = Cancellation::new().unwrap();
         self.evaluator
-            .evaluate(&request, |_| {}, &Cancellation::new().unwrap())
+            .evaluate(request, |_| {}, &cancellation)
             .unwrap()
+    }
+
+    /// Evaluates every broken variant of a task and compares with what each file expects.
+    pub fn try_broken_variants(&self, task: &str) {
+        let mut surprises = Vec::new();
+        for (file, source) in files(task, "broken") {
+            let expected = KernelSource::parse(&file, source.as_str())
+                .unwrap()
+                .expectation()
+                .cloned()
+                .unwrap();
+            let verdict = self.evaluate(&Self::request(task, &file, source)).verdict;
+            let code = match &verdict {
+                domain::verdict::Verdict::RuntimeFault { code, .. } => Some(*code),
+                _ => None,
+            };
+            eprintln!("{task}/{file}: {verdict}");
+            if verdict.kind() != expected.verdict || code != expected.code {
+                surprises.push(format!("{file}: {verdict}, not {}", expected.verdict));
+            }
+        }
+        assert!(surprises.is_empty(), "{}", surprises.join("\n"));
+    }
+
+    /// The folder of a build.
+    pub fn build(&self, name: &str) -> PathBuf {
+        self.data.path().join("builds").join(name)
+    }
+
+    /// Names of the builds that are kept.
+    pub fn builds(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.build("")).unwrap();
+        let mut names = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect::<Vec<_>>();
+        names.sort();
+        names
     }
 }

@@ -1,7 +1,7 @@
 //! Whole evaluations: the real compiler, the real roles, the emulated device.
 //!
 //! A role process is this test binary, started again: the supervisor's arguments `role NAME`
-//! select the one test that has "role" in its name, and no other test may.
+//! select the tests with "role" or NAME in their names, so that only one test may have these.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,10 +10,14 @@
 
 mod lab;
 
-use domain::evaluation::EvaluationStage;
-use domain::verdict::{Verdict, VerdictKind};
+use std::process::ExitCode;
 
-use lab::Lab;
+use domain::evaluation::EvaluationStage;
+use domain::verdict::{Outcome, Verdict, VerdictKind};
+
+use lab::{Lab, files, lab, read};
+
+const ATTENTION: &str = "attention-f16";
 
 #[test]
 fn plays_a_role_when_started_as_one() {
@@ -21,25 +25,214 @@ fn plays_a_role_when_started_as_one() {
         return;
     }
     let role = std::env::args().nth(2).unwrap();
-    let code = gpu::role::main(&role);
-    std::process::exit(if code == std::process::ExitCode::SUCCESS {
+    let succeeded = gpu::role::main(&role) == ExitCode::SUCCESS;
+    std::process::exit(if succeeded {
         0
     } else {
-        3
+        i32::from(domain::role::FAULT_STATUS)
     });
 }
 
 #[test]
-fn the_baseline_is_accepted_with_a_modelled_time_for_every_score_case() {
-    let Some(lab) = Lab::open() else { return };
-    let evaluation = lab.evaluate("baseline.cu", EvaluationStage::Baseline);
-    eprintln!("{}", serde_json::to_string_pretty(&evaluation).unwrap());
-    let acceptance = evaluation.verdict.acceptance().unwrap();
-    assert!(acceptance.timing.is_modelled());
-    let cases = acceptance.timing.cases();
-    assert_eq!(
-        cases.iter().map(|(case, _)| *case).collect::<Vec<_>>(),
-        ["starved", "ladder"]
-    );
-    assert!(evaluation.checks.iter().all(|check| check.passed));
+fn baselines_are_accepted_with_a_time_for_each_score_case() {
+    let Some(lab) = lab() else { return };
+    for task in [ATTENTION, "softmax-f32", "gemm-f32"] {
+        let mut request = Lab::request(task, "baseline.cu", read(task, "baseline.cu"));
+        request.stage = EvaluationStage::Baseline;
+        let evaluation = lab.evaluate(&request);
+        eprintln!("{task}: {} {:?}", evaluation.verdict, evaluation.stages);
+        let Some(acceptance) = evaluation.verdict.acceptance() else {
+            panic!("{task}: {}", evaluation.verdict);
+        };
+        assert!(acceptance.timing.is_modelled());
+        assert!(!acceptance.timing.cases().is_empty());
+        assert_eq!(
+            evaluation.launches.len(),
+            acceptance.timing.cases().len(),
+            "every time has its launches as evidence"
+        );
+        assert!(evaluation.checks.iter().all(|check| check.passed));
+    }
+}
+
+#[test]
+fn steps_of_playbooks_are_accepted() {
+    let Some(lab) = lab() else { return };
+    for task in [ATTENTION, "softmax-f32", "gemm-f32"] {
+        for (file, source) in files(task, "playbook") {
+            let evaluation = lab.evaluate(&Lab::request(task, &file, source));
+            eprintln!(
+                "{task}/{file}: {} {:?}",
+                evaluation.verdict, evaluation.stages
+            );
+            assert_eq!(
+                evaluation.verdict.kind(),
+                VerdictKind::Accepted,
+                "{task}/{file}: {}",
+                evaluation.verdict
+            );
+        }
+    }
+}
+
+#[test]
+fn broken_attention_kernels_get_their_verdicts() {
+    let Some(lab) = lab() else { return };
+    lab.try_broken_variants(ATTENTION);
+}
+
+#[test]
+fn broken_kernels_of_other_tasks_get_their_verdicts() {
+    let Some(lab) = lab() else { return };
+    lab.try_broken_variants("softmax-f32");
+    lab.try_broken_variants("gemm-f32");
+}
+
+/// The attention baseline with `from` replaced by `to`.
+fn edited(from: &str, to: &str) -> String {
+    let source = read(ATTENTION, "baseline.cu");
+    assert!(source.contains(from), "{from}");
+    source.replace(from, to)
+}
+
+#[test]
+fn each_way_to_fail_has_its_verdict_and_its_line() {
+    use VerdictKind as V;
+    let Some(lab) = lab() else { return };
+    let body = "const int row = ";
+    let table = [
+        (
+            "front matter",
+            "block = [64]",
+            "block = [",
+            V::ParseRejected,
+        ),
+        (
+            "policy",
+            "#include <cuda_fp16.h>",
+            "#include \"/etc/passwd\"",
+            V::PolicyRejected,
+        ),
+        (
+            "too many threads",
+            "block = [64]",
+            "block = [2048]",
+            V::LaunchRejected,
+        ),
+        (
+            "no such entry",
+            "kernel = \"attention\"",
+            "kernel = \"attn\"",
+            V::LaunchRejected,
+        ),
+        (
+            "an argument too many",
+            "\"S\", \"scale\"]",
+            "\"S\", \"S\", \"scale\"]",
+            V::LaunchRejected,
+        ),
+        (
+            "a dim as i64",
+            "\"S\", \"scale\"]",
+            "{ dim = \"S\", as = \"i64\" }, \"scale\"]",
+            V::LaunchRejected,
+        ),
+        (
+            "no such name",
+            body,
+            "undeclared(); const int row = ",
+            V::CompileRejected,
+        ),
+        ("trap", body, "__trap(); const int row = ", V::RuntimeFault),
+        (
+            "an input is changed",
+            body,
+            "const_cast<__half*>(q)[0] = __half(7.0f); const int row = ",
+            V::InputMutated,
+        ),
+        (
+            "nothing is written",
+            body,
+            "return; const int row = ",
+            V::IncorrectOutput,
+        ),
+        (
+            "a loop without an end",
+            body,
+            "while (clock64()) {} const int row = ",
+            V::Timeout,
+        ),
+    ];
+    for (name, from, to, expected) in table {
+        let evaluation = lab.evaluate(&Lab::request(ATTENTION, "a.cu", edited(from, to)));
+        let verdict = &evaluation.verdict;
+        eprintln!("{name}: {verdict}");
+        assert_eq!(verdict.kind(), expected, "{name}: {verdict}");
+        assert!(evaluation.launches.is_empty(), "{name}");
+        if matches!(expected, V::CompileRejected | V::RuntimeFault | V::Timeout) {
+            assert_eq!(verdict.line(), Some(19), "{name}: {verdict}");
+        }
+    }
+}
+
+#[test]
+fn the_same_text_is_compiled_once_and_a_damaged_build_again() {
+    let Some(lab) = lab() else { return };
+    let source = edited("constexpr int ROWS = 64;", "constexpr int ROWS = 32 + 32;");
+    let request = Lab::request(ATTENTION, "a.cu", source);
+    let before = lab.builds();
+    let first = lab.evaluate(&request);
+    let after = lab.builds();
+    let fresh = after
+        .iter()
+        .filter(|build| !before.contains(build))
+        .filter(|build| {
+            let source = lab.build(build).join("source/candidate.cu");
+            std::fs::read_to_string(source).is_ok_and(|text| text.contains("32 + 32"))
+        })
+        .collect::<Vec<_>>();
+    let [build] = fresh.as_slice() else {
+        panic!("{fresh:?}");
+    };
+    let cubin = lab.build(build).join("image/image.cubin");
+    let bytes = std::fs::read(&cubin).unwrap();
+    std::fs::write(&cubin, "damaged").unwrap();
+    let again = lab.evaluate(&request);
+    assert_eq!(std::fs::read(&cubin).unwrap(), bytes);
+    assert_eq!(first.image_digest, again.image_digest);
+    assert_eq!(first.verdict, again.verdict);
+}
+
+#[test]
+fn a_confirmation_asks_more_and_compares_with_the_incumbent() {
+    let Some(lab) = lab() else { return };
+    let task = "gemm-f32";
+    let baseline = lab.evaluate(&Lab::request(
+        task,
+        "baseline.cu",
+        read(task, "baseline.cu"),
+    ));
+    let incumbent = baseline.verdict.acceptance().unwrap().timing.clone();
+    let step = "playbook/02-register-tiles.cu";
+    let mut request = Lab::request(task, step, read(task, step));
+    request.incumbent = Some(incumbent);
+    let search = lab.evaluate(&request);
+    request.stage = EvaluationStage::Confirmation;
+    let confirmation = lab.evaluate(&request);
+    let cases = |evaluation: &domain::evaluation::Evaluation| {
+        let checks = evaluation.checks.iter();
+        checks
+            .map(|check| check.case.clone())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    assert!(!cases(&search).contains("wide"));
+    assert!(cases(&confirmation).contains("wide"));
+    match &confirmation.verdict {
+        Verdict::Accepted(acceptance) => {
+            let comparison = acceptance.comparison.as_ref().unwrap();
+            assert_eq!(comparison.outcome, Outcome::Faster);
+            assert!(comparison.ratio > 1.0);
+        }
+        other => panic!("{other}"),
+    }
 }

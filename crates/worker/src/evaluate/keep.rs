@@ -1,0 +1,125 @@
+//! Bounds what evaluations leave on the disk: builds and reference answers that nobody has made
+//! for long go first, and what killed evaluations left behind goes altogether.
+
+use std::fs::{self, Metadata};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// What is younger may be in use, by this process or another with the same data folder.
+const SAFE_AGE: Duration = Duration::from_secs(3600);
+
+/// Removes the oldest entries of a folder until the rest has at most `most_bytes`. Failures are
+/// left for the next time.
+pub fn trim(folder: &Path, most_bytes: u64, now: SystemTime) {
+    let mut entries = old_and_young(folder, now);
+    entries.sort_by_key(|entry| entry.age);
+    let mut kept = 0_u64;
+    for entry in entries {
+        kept = kept.saturating_add(entry.bytes);
+        if kept > most_bytes && entry.age > SAFE_AGE {
+            let _ = fs::remove_dir_all(&entry.path);
+        }
+    }
+}
+
+/// Removes every entry of a folder whose name begins with `prefix` and that nobody can be using
+/// any more.
+pub fn sweep(folder: &Path, prefix: &str, now: SystemTime) {
+    for entry in old_and_young(folder, now) {
+        let matches = entry
+            .path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with(prefix));
+        if matches && entry.age > SAFE_AGE {
+            let _ = fs::remove_dir_all(&entry.path);
+        }
+    }
+}
+
+struct Entry {
+    path: std::path::PathBuf,
+    age: Duration,
+    bytes: u64,
+}
+
+fn old_and_young(folder: &Path, now: SystemTime) -> Vec<Entry> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let metadata = entry.metadata().ok()?;
+            let modified = metadata.modified().ok()?;
+            let path = entry.path();
+            Some(Entry {
+                age: now.duration_since(modified).unwrap_or_default(),
+                bytes: bytes(&path, &metadata),
+                path,
+            })
+        })
+        .collect()
+}
+
+/// The bytes of a file, or of everything below a folder.
+fn bytes(path: &Path, metadata: &Metadata) -> u64 {
+    if !metadata.is_dir() {
+        return metadata.len();
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| Some(bytes(&entry.path(), &entry.metadata().ok()?)))
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Folders `names`, each with 1,000 bytes, made one hour after the other, the last one now.
+    fn shelf(names: &[&str]) -> (tempfile::TempDir, SystemTime) {
+        let shelf = tempfile::tempdir().unwrap();
+        let now = SystemTime::now();
+        for (turn, name) in names.iter().rev().enumerate() {
+            let folder = shelf.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("file"), [0; 1000]).unwrap();
+            let hours = u32::try_from(turn).unwrap();
+            let modified = now - hours * Duration::from_secs(3601);
+            fs::File::open(&folder)
+                .unwrap()
+                .set_modified(modified)
+                .unwrap();
+        }
+        (shelf, now)
+    }
+
+    fn left(shelf: &tempfile::TempDir) -> Vec<String> {
+        let mut names = fs::read_dir(shelf.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect::<Vec<_>>();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_oldest_go_first_and_only_as_many_as_must() {
+        let (shelf, now) = shelf(&["a", "b", "c", "d"]);
+        trim(shelf.path(), 4000, now);
+        assert_eq!(left(&shelf), ["a", "b", "c", "d"]);
+        trim(shelf.path(), 2500, now);
+        assert_eq!(left(&shelf), ["c", "d"]);
+    }
+
+    #[test]
+    fn what_may_be_in_use_stays() {
+        let (shelf, now) = shelf(&["a", "b"]);
+        trim(shelf.path(), 0, now);
+        assert_eq!(left(&shelf), ["b"]);
+    }
+
+    #[test]
+    fn a_sweep_takes_only_what_was_left_behind() {
+        let (shelf, now) = shelf(&["making-a", "build", "making-b"]);
+        sweep(shelf.path(), "making-", now);
+        assert_eq!(left(&shelf), ["build", "making-b"]);
+    }
+}
