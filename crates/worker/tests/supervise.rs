@@ -94,7 +94,7 @@ fn play(job: Envelope<Act>, socket: &mut UnixStream) {
         }
         Act::ExitSilently(status) => std::process::exit(status),
         Act::MissToolchain => {
-            eprintln!("something else\nfind libnvrtc; install it with pip\n");
+            eprintln!("something else\nfailed to find libnvrtc; install it with pip\n");
             std::process::exit(i32::from(FAULT_STATUS));
         }
         Act::AnswerAnotherJob => answer(socket, "0123456789abcdef", "forged"),

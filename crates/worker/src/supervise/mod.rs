@@ -143,10 +143,11 @@ pub fn ask<J: Serialize, R: DeserializeOwned>(
         (unfinished, End::Exited(status)) => match (process::signal(status), status.code()) {
             (Some(signal), _) => Err(Exit::Died { signal }),
             (None, Some(code)) if code == i32::from(FAULT_STATUS) => {
-                let reason = watch.stderr.capture.last_line();
-                return Err(Fault::Surroundings {
-                    reason: reason.unwrap_or_else(|| "start a role: it gave no reason".to_owned()),
-                });
+                let line = watch.stderr.capture.last_line();
+                let line = line.unwrap_or_else(|| "start a role: it gave no reason".to_owned());
+                // Faults read after "failed to" already.
+                let reason = line.strip_prefix("failed to ").unwrap_or(&line).to_owned();
+                return Err(Fault::Surroundings { reason });
             }
             (None, _) if unfinished == Reply::Partial => Err(Exit::Garbled {
                 how: "it is cut short".to_owned(),
