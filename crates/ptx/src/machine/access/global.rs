@@ -8,7 +8,7 @@ use super::super::pattern::Shape;
 use super::super::warp::Warp;
 use super::{
     Offsets, Request, Want, Words, atomic, atomic_poison, collect, fault, lanes, load_part,
-    write_element,
+    offsets_at, write_element,
 };
 use crate::check::{buffer_name, spoken};
 use crate::code::MemoryOp;
@@ -54,7 +54,7 @@ pub(super) fn access(
     let track = &launch.tracks[index];
     let allocation = &*track.allocation;
     let from = first - allocation.base();
-    let offsets = pattern.relative.map(|relative| from.wrapping_add(relative));
+    let offsets = offsets_at(from, &pattern.relative);
     let moved = &mut exec.moved[pc as usize];
     moved.sectors += u64::from(cost.sectors);
     moved.sectors_ideal += u64::from(cost.sectors_ideal);

@@ -174,7 +174,11 @@ fn deliver(warp: &mut Warp, op: &MemoryOp, register: SlotRef, mask: u32, values:
     }
     match register.get() {
         Some((File::R32, slot)) => {
-            put32(&mut warp.r32[slot], mask, &values.map(|value| value as u32));
+            let mut narrow = [0; 32];
+            for lane in 0..32 {
+                narrow[lane] = values[lane] as u32;
+            }
+            put32(&mut warp.r32[slot], mask, &narrow);
         }
         Some((File::R64, slot)) => put64(&mut warp.r64[slot], mask, &values),
         _ => {}
@@ -184,11 +188,28 @@ fn deliver(warp: &mut Warp, op: &MemoryOp, register: SlotRef, mask: u32, values:
 /// All lanes of a register, widened.
 #[inline(always)]
 fn collect(warp: &Warp, register: SlotRef) -> [u64; 32] {
+    // Loops, not `map`: a closure would be compiled for the plainest instruction set.
     match register.get() {
-        Some((File::R32, slot)) => warp.r32[slot].0.map(u64::from),
+        Some((File::R32, slot)) => {
+            let mut wide = [0; 32];
+            for lane in 0..32 {
+                wide[lane] = u64::from(warp.r32[slot].0[lane]);
+            }
+            wide
+        }
         Some((File::R64, slot)) => warp.r64[slot].0,
         _ => [0; 32],
     }
+}
+
+/// Offsets of lanes relative to the first active one, moved to where that one is.
+#[inline(always)]
+fn offsets_at(first: u64, relative: &[u64; 32]) -> Offsets {
+    let mut offsets = [0; 32];
+    for lane in 0..32 {
+        offsets[lane] = first.wrapping_add(relative[lane]);
+    }
+    offsets
 }
 
 /// Lanes of a mask, lowest first.

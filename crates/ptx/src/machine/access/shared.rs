@@ -7,8 +7,8 @@ use super::super::exec::{Exec, Fatal};
 use super::super::pattern::Shape;
 use super::super::warp::{FULL, Warp};
 use super::{
-    Offsets, Request, Want, atomic, atomic_poison, collect, fault, lanes, load_part, read_element,
-    write_element,
+    Offsets, Request, Want, atomic, atomic_poison, collect, fault, lanes, load_part, offsets_at,
+    read_element, write_element,
 };
 use crate::code::MemoryOp;
 use crate::report::{Access, Space};
@@ -36,9 +36,7 @@ pub(super) fn access(
         return fault::misaligned(exec, block, warp, request, Space::Shared);
     }
     let (shape, cost) = (pattern.shape, pattern.cost);
-    let offsets = pattern
-        .relative
-        .map(|relative| first.wrapping_add(relative));
+    let offsets = offsets_at(first, &pattern.relative);
     let moved = &mut exec.moved[pc as usize];
     moved.wavefronts += u64::from(cost.wavefronts);
     moved.wavefronts_ideal += u64::from(cost.wavefronts_ideal);
