@@ -55,7 +55,11 @@ impl Size {
     pub(crate) fn parse(word: &str) -> Option<Self> {
         let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
         let (n, k) = rest.split_once('k')?;
-        Some(Self { m: m.parse().ok()?, n: n.parse().ok()?, k: k.parse().ok()? })
+        Some(Self {
+            m: m.parse().ok()?,
+            n: n.parse().ok()?,
+            k: k.parse().ok()?,
+        })
     }
 
     pub(crate) fn rows_columns(self, matrix: Matrix) -> (usize, usize) {
@@ -79,9 +83,25 @@ pub(crate) enum TensorKind {
     /// `ldmatrix` of 8x8 halves: 1, 2 or 4 matrices, transposed or not.
     LoadMatrix { count: u8, transposed: bool },
     /// A load of a fragment; `row`: consecutive elements of a row are neighbours in memory.
-    Load { size: Size, matrix: Matrix, element: Element, row: bool },
-    Store { size: Size, element: Element, row: bool },
-    MultiplyAdd { size: Size, a: Element, b: Element, c: Element, d: Element, clamp: bool },
+    Load {
+        size: Size,
+        matrix: Matrix,
+        element: Element,
+        row: bool,
+    },
+    Store {
+        size: Size,
+        element: Element,
+        row: bool,
+    },
+    MultiplyAdd {
+        size: Size,
+        a: Element,
+        b: Element,
+        c: Element,
+        d: Element,
+        clamp: bool,
+    },
 }
 
 impl TensorKind {
@@ -99,7 +119,13 @@ impl TensorKind {
 /// A quad of lanes holds neighbouring elements of a row of A (a column of B), eight quads hold eight rows (columns);
 /// blocks of 8 rows, then blocks along k, then whole tiles of 16 rows (8 columns) follow each other.
 #[inline(always)]
-pub(crate) fn place(size: Size, matrix: Matrix, element: Element, lane: usize, index: usize) -> (usize, usize) {
+pub(crate) fn place(
+    size: Size,
+    matrix: Matrix,
+    element: Element,
+    lane: usize,
+    index: usize,
+) -> (usize, usize) {
     let (group, thread) = (lane / 4, lane % 4);
     match matrix {
         Matrix::A => {
@@ -109,7 +135,10 @@ pub(crate) fn place(size: Size, matrix: Matrix, element: Element, lane: usize, i
             let per_tile = halves * (size.k / (4 * per)).max(1);
             let (tile, register) = (register / per_tile, register % per_tile);
             let (block, half) = (register / halves, register % halves);
-            (tile * 16 + half * 8 + group, block * 4 * per + thread * per + part)
+            (
+                tile * 16 + half * 8 + group,
+                block * 4 * per + thread * per + part,
+            )
         }
         Matrix::B => {
             let per = element.per_register();
@@ -124,7 +153,10 @@ pub(crate) fn place(size: Size, matrix: Matrix, element: Element, lane: usize, i
             let (tile, index) = (index / per_tile, index % per_tile);
             let tiles_across = size.n / 8;
             let (down, across) = (tile / tiles_across, tile % tiles_across);
-            (down * 16 + index / 2 * 8 + group, across * 8 + thread * 2 + index % 2)
+            (
+                down * 16 + index / 2 * 8 + group,
+                across * 8 + thread * 2 + index % 2,
+            )
         }
     }
 }
@@ -143,7 +175,10 @@ mod tests {
         assert_eq!(place(M16N8K16, Matrix::A, Element::F16, 5, 4), (1, 10));
         assert_eq!(place(M16N8K16, Matrix::B, Element::F16, 5, 0), (2, 1));
         assert_eq!(place(M16N8K16, Matrix::B, Element::F16, 5, 3), (11, 1));
-        assert_eq!(place(M16N8K16, Matrix::Accumulator, Element::F32, 5, 3), (9, 3));
+        assert_eq!(
+            place(M16N8K16, Matrix::Accumulator, Element::F32, 5, 3),
+            (9, 3)
+        );
         let tf32 = Size { m: 16, n: 8, k: 8 };
         assert_eq!(place(tf32, Matrix::A, Element::Tf32, 6, 2), (1, 6));
         assert_eq!(place(tf32, Matrix::B, Element::Tf32, 6, 1), (6, 1));
@@ -156,9 +191,11 @@ mod tests {
         let sizes = [(16, 8, 16), (16, 16, 16), (32, 8, 16), (8, 32, 16)];
         for (m, n, k) in sizes {
             let size = Size { m, n, k };
-            for (matrix, element) in
-                [(Matrix::A, Element::F16), (Matrix::B, Element::F16), (Matrix::Accumulator, Element::F32)]
-            {
+            for (matrix, element) in [
+                (Matrix::A, Element::F16),
+                (Matrix::B, Element::F16),
+                (Matrix::Accumulator, Element::F32),
+            ] {
                 let (rows, columns) = size.rows_columns(matrix);
                 let mut seen = vec![0; rows * columns];
                 for lane in 0..32 {
