@@ -480,14 +480,14 @@ fn approximations_stay_inside_their_documented_errors() {
         f64::sin,
         0.0,
         2f64.powi(-20),
-        |x| x.abs() < 3.14,
+        |x| x.abs() < std::f32::consts::PI,
     );
     against(
         "cos.approx.f32 %q, %a;",
         f64::cos,
         0.0,
         2f64.powi(-20),
-        |x| x.abs() < 3.14,
+        |x| x.abs() < std::f32::consts::PI,
     );
     against(
         "tanh.approx.f32 %q, %a;",

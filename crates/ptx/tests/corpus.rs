@@ -383,7 +383,7 @@ fn blocks_that_wait_for_each_other() {
         let args = [Arg::Pointer(px), Arg::Pointer(pp), Arg::Pointer(pt)];
         let report = device
             .try_launch("handshake", [9, 1, 1], [64, 1, 1], &args, |config| {
-                config.schedule = schedule
+                config.schedule = schedule;
             })
             .unwrap();
         assert_eq!(
@@ -435,7 +435,7 @@ fn fingerprint(threads: usize, isa: Isa, checks: Checks) -> (Vec<u32>, Vec<u32>,
             config.threads = threads;
             config.checks = checks;
         })
-        .unwrap();
+        .expect("the kernel runs");
     let sums = device.read(ps, 40);
     let mut device = Device::new(include_str!("corpus/mathematics.ptx"));
     device.machine.use_isa(isa);
@@ -458,7 +458,11 @@ fn fingerprint(threads: usize, isa: Isa, checks: Checks) -> (Vec<u32>, Vec<u32>,
     device.launch("mathematics", 1, 64, &args);
     let mut bits: Vec<u32> = device.read(ps, 64 * 5);
     bits.extend(device.read::<u32>(pd, 64 * 8));
-    (sums, bits, serde_json::to_string(&report.counters).unwrap())
+    (
+        sums,
+        bits,
+        serde_json::to_string(&report.counters).expect("counters are plain values"),
+    )
 }
 
 #[test]

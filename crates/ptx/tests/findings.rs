@@ -18,9 +18,9 @@ fn run(body: &str, blocks: u32, threads: u32) -> ptx::report::LaunchReport {
     let args = [Arg::Pointer(a), Arg::Pointer(b), Arg::Pointer(out)];
     device
         .try_launch("k", [blocks, 1, 1], [threads, 1, 1], &args, |config| {
-            config.budget = Some(3_000_000)
+            config.budget = Some(3_000_000);
         })
-        .unwrap()
+        .expect("the kernel runs")
 }
 
 /// The address of this thread's word in each buffer: %rd4, %rd5, %rd6, and its byte offset in %r2.
@@ -31,10 +31,13 @@ fn mine(body: &str) -> String {
     format!(".shared .align 16 .b8 s[1024];\n{MINE}{body}")
 }
 
+/// What is wrong, the body, blocks, threads, and the findings and outcome it must get.
+type Mistake<'a> = (&'a str, &'a str, u32, u32, &'a [FindingKind], Outcome);
+
 #[test]
 fn planted_mistakes_get_exactly_their_finding() {
     use FindingKind as F;
-    let cases: &[(&str, &str, u32, u32, &[F], Outcome)] = &[
+    let cases: &[Mistake<'_>] = &[
         (
             "read past the end",
             "ld.global.u32 %r3, [%rd4+4];",
@@ -420,7 +423,7 @@ fn launches_that_do_not_fit_are_refused() {
     let mut refused = |grid: [u32; 3], block: [u32; 3], shared: u32| {
         device
             .try_launch("k", grid, block, &args, |config| {
-                config.dynamic_shared = shared
+                config.dynamic_shared = shared;
             })
             .unwrap_err()
             .to_string()
@@ -430,7 +433,7 @@ fn launches_that_do_not_fit_are_refused() {
     assert!(refused([1, 1, 1], [2048, 1, 1], 0).contains("2048 threads"));
     assert!(refused([1, 1, 1], [1, 1, 1], 1 << 20).contains("shared memory"));
     let cooperative = device.try_launch("k", [99, 1, 1], [1, 1, 1], &args, |config| {
-        config.cooperative = true
+        config.cooperative = true;
     });
     assert!(matches!(
         cooperative,

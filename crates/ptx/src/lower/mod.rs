@@ -287,7 +287,8 @@ impl<'t> Lowering<'t> {
             .checked_add(bytes)
             .filter(|end| *end < 1 << 24)
             .ok_or(Unknown)?;
-        self.shared_names.push((at, bytes, variable.name.clone()));
+        self.shared_names
+            .push((at, bytes, plain_name(&variable.name)));
         Ok(Home::Shared(at))
     }
 
@@ -427,5 +428,32 @@ impl<'t> Lowering<'t> {
             "ldmatrix" | "mma" | "wmma" => self.tensor(i),
             _ => Err(Unknown),
         }
+    }
+}
+
+/// The name a variable has in the source: `_ZZ9attentionE4keys` is `keys` of `attention`.
+fn plain_name(mangled: &str) -> String {
+    let inner = mangled
+        .strip_prefix("_ZZ")
+        .and_then(|rest| rest.rsplit_once('E'))
+        .map(|(_, inner)| inner);
+    let name = inner.and_then(|inner| {
+        let digits = inner.bytes().take_while(u8::is_ascii_digit).count();
+        let length: usize = inner[..digits].parse().ok()?;
+        inner.get(digits..digits + length)
+    });
+    name.unwrap_or(mangled).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain_name;
+
+    #[test]
+    fn local_statics_lose_their_mangling() {
+        assert_eq!(plain_name("_ZZ9attentionE4keys"), "keys");
+        assert_eq!(plain_name("_ZZN2ns3fooEvE6buffer_0"), "buffer");
+        assert_eq!(plain_name("dynamic"), "dynamic");
+        assert_eq!(plain_name("_ZZE"), "_ZZE");
     }
 }

@@ -577,7 +577,10 @@ pub(crate) fn run(
                 if let Some(shadow) = &mut block.shadow {
                     warp.synced = shadow.warp_sync();
                 }
-                if inst.op != Op::WarpBarrier {
+                if inst.op != Op::WarpBarrier
+                    && !(inst.op == Op::Shuffle
+                        && warpwide::quick_shuffle(warp, &program.warp_ops[inst.x as usize], mask))
+                {
                     warpwide::run(exec, warp, inst.x as usize, mask, pc);
                 }
                 stop_at = warp.reschedule();

@@ -3,12 +3,13 @@
 use super::access::lanes;
 use super::block::Shared;
 use super::exec::Exec;
-use super::warp::{Wait, Warp};
+use super::warp::{FULL, Wait, Warp};
 use crate::check::spoken;
 use crate::code::{Inst, Op, Program, SlotRef, WarpKind, WarpOp};
 use crate::report::FindingKind;
 
 /// The member mask of a warp-wide instruction, as its first active lane sees it.
+#[inline(always)]
 pub(crate) fn members(warp: &Warp, program: &Program, inst: &Inst, mask: u32) -> u32 {
     let lane = mask.trailing_zeros() as usize & 31;
     if inst.op == Op::WarpBarrier {
@@ -19,7 +20,15 @@ pub(crate) fn members(warp: &Warp, program: &Program, inst: &Inst, mask: u32) ->
 
 /// Brings the members together: true when all that live are here (those that waited have joined), false when the
 /// running fragment was parked to wait for them.
+#[inline(always)]
 pub(crate) fn gather_members(warp: &mut Warp, pc: u32, members: u32, barrier: bool) -> bool {
+    // A warp that has not split up is complete.
+    (warp.others.is_empty() && members & warp.live & !warp.mask == 0)
+        || wait_for_members(warp, pc, members, barrier)
+}
+
+#[inline(never)]
+fn wait_for_members(warp: &mut Warp, pc: u32, members: u32, barrier: bool) -> bool {
     let wanted = members & warp.live;
     // Lanes that waited at this very instruction join.
     let mut mask = warp.mask;
@@ -108,6 +117,63 @@ fn source(kind: WarpKind, lane: u32, b: u32, c: u32) -> (u32, bool) {
     } else {
         (lane, false)
     }
+}
+
+/// The plain shuffles of a whole warp that everything else is built from; false if this is none of them.
+#[inline(always)]
+pub(crate) fn quick_shuffle(warp: &mut Warp, op: &WarpOp, mask: u32) -> bool {
+    let (Some((_, a)), Some((_, b)), Some((_, c)), Some((_, d))) =
+        (op.a.get(), op.b.get(), op.c.get(), op.d.get())
+    else {
+        return false;
+    };
+    if mask != FULL || warp.tainted || op.d == SlotRef::NONE {
+        return false;
+    }
+    let (delta, clamp) = (warp.r32[b].0[0], warp.r32[c].0[0]);
+    let mut differs = 0;
+    for lane in 0..32 {
+        differs |= warp.r32[b].0[lane] ^ delta;
+        differs |= warp.r32[c].0[lane] ^ clamp;
+    }
+    // No segments: lane 31 (or 0, going up) is the end.
+    let whole = if op.kind == WarpKind::ShuffleUp {
+        0
+    } else {
+        31
+    };
+    if differs != 0 || clamp != whole {
+        return false;
+    }
+    let delta = (delta & 31) as usize;
+    let values = warp.r32[a].0;
+    let mut results = values;
+    let in_range = match op.kind {
+        WarpKind::ShuffleIndex => {
+            results = [values[delta]; 32];
+            FULL
+        }
+        WarpKind::ShuffleXor => {
+            for lane in 0..32 {
+                results[lane] = values[(lane ^ delta) & 31];
+            }
+            FULL
+        }
+        WarpKind::ShuffleDown => {
+            results[..32 - delta].copy_from_slice(&values[delta..]);
+            FULL >> delta
+        }
+        WarpKind::ShuffleUp => {
+            results[delta..].copy_from_slice(&values[..32 - delta]);
+            FULL << delta
+        }
+        _ => return false,
+    };
+    warp.r32[d].0 = results;
+    if let Some((_, p)) = op.p.get() {
+        warp.p[p] = in_range;
+    }
+    true
 }
 
 fn shuffle(warp: &mut Warp, op: &WarpOp, mask: u32, pc: u32) {

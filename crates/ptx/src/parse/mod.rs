@@ -13,6 +13,9 @@ use crate::module::LoadError;
 /// Most bytes one declared variable may have.
 const MAX_VARIABLE_BYTES: u64 = 1 << 32;
 
+/// Deepest nesting of initialisers.
+const MAX_NESTING: usize = 16;
+
 /// Parses a module.
 pub(crate) fn parse(text: &str) -> Result<Tree, LoadError> {
     let tokens = tokens(text)?;
@@ -254,7 +257,7 @@ impl<'a> Parser<'a> {
         };
         let mut variable = self.declarator(space, line)?;
         if self.accept(b'=') {
-            variable.init = self.initialiser(variable.element)?;
+            variable.init = self.initialiser(variable.element, 0)?;
             if variable.unsized_array {
                 variable.bytes = variable.init.len() as u64 * u64::from(variable.element.bytes());
                 variable.unsized_array = false;
@@ -339,14 +342,17 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn initialiser(&mut self, element: Ty) -> Result<Vec<Init>, LoadError> {
+    fn initialiser(&mut self, element: Ty, depth: usize) -> Result<Vec<Init>, LoadError> {
+        if depth > MAX_NESTING {
+            return self.error("initialisers are nested too deeply");
+        }
         if !self.accept(b'{') {
             return Ok(vec![self.initial_value(element)?]);
         }
         let mut values = Vec::new();
         while !self.accept(b'}') {
             if self.peek() == Kind::Mark(b'{') {
-                values.extend(self.initialiser(element)?);
+                values.extend(self.initialiser(element, depth + 1)?);
             } else {
                 values.push(self.initial_value(element)?);
             }

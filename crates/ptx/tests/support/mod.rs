@@ -1,6 +1,7 @@
 //! A device with buffers, for tests that launch a kernel and look at what it left.
 #![allow(
     dead_code,
+    clippy::unwrap_used,
     clippy::allow_attributes,
     reason = "each test binary uses its own part"
 )]

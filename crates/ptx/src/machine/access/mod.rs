@@ -192,8 +192,8 @@ fn collect(warp: &Warp, register: SlotRef) -> [u64; 32] {
     match register.get() {
         Some((File::R32, slot)) => {
             let mut wide = [0; 32];
-            for lane in 0..32 {
-                wide[lane] = u64::from(warp.r32[slot].0[lane]);
+            for (wide, value) in wide.iter_mut().zip(&warp.r32[slot].0) {
+                *wide = u64::from(*value);
             }
             wide
         }
