@@ -123,9 +123,11 @@ impl Lab {
         self.data.path().join("builds").join(name)
     }
 
-    /// Names of the builds that are kept.
+    /// Names of the builds that are kept; none before the first.
     pub fn builds(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.build("")).unwrap();
+        let Ok(entries) = std::fs::read_dir(self.build("")) else {
+            return Vec::new();
+        };
         let mut names = entries
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect::<Vec<_>>();
