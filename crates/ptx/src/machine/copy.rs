@@ -96,9 +96,11 @@ pub(crate) fn issue(
                 .allocation
                 .read(offset, &mut copy.data[..wanted as usize]);
             Track::touch(&track.read, offset, u64::from(wanted));
-            for byte in 0..wanted {
-                if !track.allocation.is_valid(offset + u64::from(byte), 1) {
-                    copy.valid &= !(1 << byte);
+            if !track.allocation.all_valid() && !track.allocation.is_valid(offset, wanted) {
+                for byte in 0..wanted {
+                    if !track.allocation.is_valid(offset + u64::from(byte), 1) {
+                        copy.valid &= !(1 << byte);
+                    }
                 }
             }
         }
@@ -177,14 +179,17 @@ pub(crate) fn wait(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, kee
     warp.copies = flying;
     for copy in landing {
         note_write(exec, block, warp, &copy);
-        for byte in 0..u32::from(copy.bytes) {
-            let at = copy.shared + byte;
-            let word = &mut block.words[(at / 4) as usize];
-            let shift = 8 * (at % 4);
-            *word = *word & !(0xff << shift) | u32::from(copy.data[byte as usize]) << shift;
-            if copy.valid >> byte & 1 == 1 {
-                block.set_valid(at, 1, true);
-            }
+        // Copies are whole, aligned words.
+        for (word, bytes) in copy.data[..copy.bytes as usize].chunks_exact(4).enumerate() {
+            block.words[copy.shared as usize / 4 + word] =
+                u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+        if copy.valid == u16::MAX {
+            block.set_valid(copy.shared, u32::from(copy.bytes), true);
+            continue;
+        }
+        for byte in (0..u32::from(copy.bytes)).filter(|byte| copy.valid >> byte & 1 == 1) {
+            block.set_valid(copy.shared + byte, 1, true);
         }
     }
 }
