@@ -35,7 +35,8 @@ pub struct EvaluationRequest {
     pub incumbent: Option<Timing>,
 }
 
-/// How much an evaluation asks of a candidate. The seed families of the stages are disjoint.
+/// How much an evaluation asks of a candidate. Baseline and search share one family of seeds, so
+/// that the reference's answers are computed once; every confirmation has a family of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EvaluationStage {

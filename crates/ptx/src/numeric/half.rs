@@ -555,7 +555,7 @@ pub(crate) fn integral_b(v: [u64; 4]) -> u64 {
     ]))))
 }
 
-/// Compares packed pairs. v[3]: the bits of truth, the comparison from bit 16, bfloat16 at bit 32.
+/// Compares packed pairs. `v[3]`: the bits of truth, the comparison from bit 16, bfloat16 at bit 32.
 pub(crate) fn set_pair(v: [u64; 4]) -> u64 {
     let (truth, compare, brain) = (v[3] & 0xffff, v[3] >> 16 & 0xffff, v[3] >> 32 & 1 == 1);
     let value = |bits: u64| {
