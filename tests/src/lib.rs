@@ -74,6 +74,7 @@ impl Lab {
     pub fn new() -> Result<Self> {
         let client = reqwest::Client::builder()
             .no_proxy()
+            .tls_certs_only([])
             .build()
             .context("build the client")?;
         Ok(Self {

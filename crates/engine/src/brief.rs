@@ -11,12 +11,8 @@ const HISTORY: usize = 40;
 /// Lessons of the run that are told; the newest of them.
 const LESSONS: u32 = 20;
 
-const INSTRUCTIONS: &str = "Answer with one whole .cu file: device code only, its launch plan in \
-the TOML front matter of the head comment, as in the parent. State title and hypothesis under \
-[idea] before you know the outcome. Change one thing at a time. Submit it with \
-`kernelwright submit RUN FILE`, or POST it to /api/v1/runs/RUN/candidates as \
-{\"source\": \"...\", \"parent\": \"...\", \"proposer\": \"your name\"}. Every submission costs one \
-trial, whatever its verdict.";
+/// Wording lives in templates, not in code.
+const INSTRUCTIONS: &str = include_str!("../../../prompts/external.md");
 
 impl Engine {
     /// What someone needs to know to propose the next candidate of a run.

@@ -37,7 +37,7 @@ const ALLOWED: &[&str] = &[
 const GOODBYE: Duration = Duration::from_secs(8);
 /// The pause before a worker that died is started again; doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const MAX_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// A worker that lived this long did not die of how it was started.
 const HEALTHY: Duration = Duration::from_secs(60);
 
