@@ -4,9 +4,9 @@
 use chrono::{DateTime, Utc};
 use domain::api::EventKind;
 use domain::candidate::Idea;
-use domain::evaluation::{Evaluation, EvaluationStage};
+use domain::evaluation::{Evaluation, EvaluationStage, GateOutcome};
 use domain::id::{CandidateId, EvaluationId, InsightId, JobId, RunId, WorkerId};
-use domain::task::GateSubject;
+use domain::task::{Enforce, GateSubject};
 use domain::timing::Timing;
 use domain::verdict::VerdictKind;
 use sqlx::{query, query_as, query_scalar};
@@ -41,7 +41,9 @@ pub(crate) async fn record(
         .map(|acceptance| &acceptance.timing);
     let mut unmet_gates: Vec<GateSubject> = Vec::new();
     let mut unmet_phases: Vec<&str> = Vec::new();
-    for gate in evaluation.gates.iter().filter(|gate| !gate.met) {
+    // An advisory gate is shown with the evidence and holds nothing back.
+    let binding = |gate: &&GateOutcome| !gate.met && gate.enforce != Enforce::Advise;
+    for gate in evaluation.gates.iter().filter(binding) {
         unmet_gates.push(gate.subject);
         unmet_phases.extend(gate.phase.as_deref());
     }

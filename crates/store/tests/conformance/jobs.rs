@@ -1,9 +1,10 @@
 //! Leases: one holder at a time, fenced by the attempt, lost and found.
 
 use domain::api::{CandidateState, EventKind, RunState};
-use domain::evaluation::EVALUATOR_VERSION;
+use domain::evaluation::{EVALUATOR_VERSION, GateOutcome};
 use domain::lease::{Receipt, Registration, Renewal, Report, ReportOutcome};
 use domain::search::{Operator, Standing};
+use domain::task::{Enforce, GateSubject};
 use domain::verdict::{Verdict, VerdictKind};
 use store::{LeasedJob, MAX_FAULTS, MAX_LOSSES, StoreError};
 
@@ -368,4 +369,49 @@ async fn a_silent_worker_is_listed_as_dead_and_then_not_at_all() {
         assert_eq!(list.len(), listed);
         assert!(list.iter().all(|worker| worker.alive == (workers == 1)));
     }
+}
+
+#[tokio::test]
+async fn an_advisory_gate_is_shown_and_holds_nothing_back() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let id = lab
+        .propose(run, &candidate(Operator::Submit, Some(baseline), "fast"))
+        .await;
+    let leased = lab.lease(worker, at(5)).await.unwrap();
+    let unmet = |subject, phase: &str, enforce| GateOutcome {
+        subject,
+        phase: Some(phase.to_owned()),
+        case: None,
+        min: None,
+        max: Some(0.0),
+        found: 1.0,
+        met: false,
+        enforce,
+    };
+    let mut judged = evaluation(&leased, accepted(50.0));
+    judged.gates = vec![
+        unmet(GateSubject::SpillBytes, "tensor", Enforce::Advise),
+        unmet(GateSubject::CtasPerSm, "parallelism", Enforce::Phase),
+    ];
+    let report = Report {
+        attempt: leased.attempt,
+        outcome: ReportOutcome::Evaluated {
+            evaluation: Box::new(judged),
+        },
+    };
+    let receipt = lab.store.report(leased.job, &report, at(6)).await.unwrap();
+    assert_eq!(receipt, Receipt::Accepted);
+    let summary = lab.store.summary(id).await.unwrap().unwrap();
+    assert_eq!(summary.unmet_gates, [GateSubject::CtasPerSm]);
+    let entries = lab.store.snapshot(run).await.unwrap().entries;
+    let standing = &entries
+        .iter()
+        .find(|entry| entry.id == id)
+        .unwrap()
+        .standing;
+    let Standing::Accepted { unmet_phases, .. } = standing else {
+        panic!("{standing:?}");
+    };
+    assert_eq!(unmet_phases, &["parallelism"]);
 }
