@@ -10,7 +10,7 @@ use crate::plan::Configuration;
 use crate::role::{Distribution, KernelResources, Key, LaunchFacts};
 use crate::task::{Bundle, Enforce, GateSubject};
 use crate::timing::Timing;
-use crate::verdict::{Diagnostic, Verdict};
+use crate::verdict::{Acceptance, Diagnostic, Outcome, Verdict};
 
 /// Version of the evaluation protocol; part of every evaluation's identity.
 pub const EVALUATOR_VERSION: u32 = 1;
@@ -140,9 +140,20 @@ pub struct StageTime {
 }
 
 impl Evaluation {
-    /// Whether every gate that stands before promotion holds.
+    /// Whether it may be promoted: accepted, inside every gate that stands before promotion, and
+    /// not on the strength of times that nobody compared. A measured time counts only as the
+    /// outcome [`Outcome::Faster`] of a comparison beside the incumbent; a modelled one has no
+    /// noise, and its ratio speaks for itself.
     pub fn promotable(&self) -> bool {
-        self.verdict.acceptance().is_some()
+        let settled = |acceptance: &Acceptance| {
+            let outcome = acceptance
+                .comparison
+                .as_ref()
+                .map(|comparison| comparison.outcome);
+            outcome != Some(Outcome::Unresolved)
+                && (acceptance.timing.is_modelled() || outcome == Some(Outcome::Faster))
+        };
+        self.verdict.acceptance().is_some_and(settled)
             && self
                 .gates
                 .iter()
