@@ -14,6 +14,7 @@ pub mod finding;
 pub mod id;
 pub mod judge;
 pub mod lease;
+pub mod model;
 pub mod plan;
 pub mod policy;
 pub mod problem;
