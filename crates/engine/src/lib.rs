@@ -3,7 +3,7 @@
 //!
 //! Level-triggered: everything derives from rows, and a hint that something changed merely wakes
 //! the loop early. A process killed at any instruction is followed by one that goes on where the
-//! rows say. Nothing here knows CUDA, SQL or HTTP.
+//! rows say. Nothing here knows CUDA or SQL, and only `llm` speaks HTTP.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ pub mod configured;
 pub mod diff;
 mod error;
 mod intake;
+pub mod llm;
 pub mod promote;
 mod request;
 mod step;
