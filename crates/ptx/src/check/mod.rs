@@ -1,8 +1,10 @@
 //! Writing findings down: once per kind and line, with a sentence a person or a model can act on.
 
+mod causes;
+
 use std::collections::HashMap;
 
-use crate::code::Program;
+use crate::code::{MemSpace, Op, Program};
 use crate::report::{Access, Finding, FindingKind, Location, Outcome, Party, Space, Wait};
 
 /// What an observer knows when it finds something.
@@ -18,11 +20,20 @@ pub(crate) struct Observation {
     pub(crate) message: String,
 }
 
+/// A finding as it is kept while the launch runs.
+#[derive(Debug)]
+struct Noted {
+    /// The linear index of the block that saw it first.
+    block: u64,
+    /// Whether it is about a value that was read from shared memory.
+    read_shared: bool,
+    finding: Finding,
+}
+
 /// Findings of one launch (or of one host thread's share of it).
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// With the linear index of the block that saw it first.
-    list: Vec<(u64, Finding)>,
+    list: Vec<Noted>,
     seen: HashMap<(FindingKind, Option<u32>, u32), usize>,
     dropped: u64,
     limit: usize,
@@ -86,7 +97,7 @@ impl Findings {
         let key = Self::key(program, kind, pc);
         match self.seen.get(&key) {
             Some(&index) => {
-                self.list[index].1.occurrences += 1;
+                self.list[index].finding.occurrences += 1;
                 true
             }
             None => false,
@@ -118,9 +129,10 @@ impl Findings {
         }
         self.seen
             .insert(Self::key(program, seen.kind, seen.pc), self.list.len());
-        self.list.push((
-            block_index,
-            Finding {
+        self.list.push(Noted {
+            block: block_index,
+            read_shared: reads_shared(program, seen.pc),
+            finding: Finding {
                 kind: seen.kind,
                 fatal,
                 kernel: kernel.to_owned(),
@@ -133,40 +145,44 @@ impl Findings {
                 occurrences: 1,
                 message: seen.message,
             },
-        ));
+        });
     }
 
-    /// Joins the findings of several host threads in block order.
+    /// Joins the findings of several host threads in block order, causes before and instead of their symptoms.
     pub(crate) fn merge(parts: Vec<Self>, limit: usize) -> (Vec<Finding>, u64) {
         let mut dropped = parts.iter().map(|part| part.dropped).sum();
-        let mut all: Vec<(u64, Finding)> = parts.into_iter().flat_map(|part| part.list).collect();
-        all.sort_by_key(|(block, _)| *block);
-        let mut joined: Vec<Finding> = Vec::new();
-        for (_, finding) in all {
-            let same = |other: &&mut Finding| {
-                other.kind == finding.kind
-                    && other.location.file == finding.location.file
-                    && (
-                        other.location.line,
-                        other.location.line.map_or(other.location.ptx_line, |_| 0),
-                    ) == (
-                        finding.location.line,
-                        finding
-                            .location
-                            .line
-                            .map_or(finding.location.ptx_line, |_| 0),
-                    )
+        let mut all: Vec<Noted> = parts.into_iter().flat_map(|part| part.list).collect();
+        all.sort_by_key(|noted| noted.block);
+        let mut joined: Vec<Noted> = Vec::new();
+        for noted in all {
+            let same = |other: &&mut Noted| {
+                other.finding.kind == noted.finding.kind
+                    && causes::same_line(&other.finding.location, &noted.finding.location)
             };
             if let Some(known) = joined.iter_mut().find(same) {
-                known.occurrences += finding.occurrences;
-            } else if joined.len() < limit || finding.fatal {
-                joined.push(finding);
+                known.finding.occurrences += noted.finding.occurrences;
+            } else if joined.len() < limit || noted.finding.fatal {
+                joined.push(noted);
             } else {
                 dropped += 1;
             }
         }
-        (joined, dropped)
+        (causes::only(joined), dropped)
     }
+}
+
+/// Whether an instruction reads shared memory, or may.
+fn reads_shared(program: &Program, pc: u32) -> bool {
+    let inst = program.code[pc as usize];
+    let entry = match inst.op {
+        Op::Load => inst.x,
+        Op::LoadMatrix | Op::Tensor => program.tensor[inst.x as usize].memory,
+        _ => return false,
+    };
+    program
+        .memory
+        .get(entry as usize)
+        .is_some_and(|op| matches!(op.space, MemSpace::Shared | MemSpace::Generic))
 }
 
 /// How a space is called in sentences.
