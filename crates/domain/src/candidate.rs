@@ -127,6 +127,17 @@ impl KernelSource {
         &self.text
     }
 
+    /// The front matter: the lines between the opening and the closing one, from line 2 on.
+    pub fn front_matter(&self) -> &str {
+        let lines = &self.text[..self.body_offset - CLOSING.len()];
+        lines.split_once('\n').map_or("", |(_, front)| front)
+    }
+
+    /// What follows the front matter: the code.
+    pub fn body(&self) -> &str {
+        &self.text[self.body_offset..]
+    }
+
     /// The launch plan.
     pub fn plan(&self) -> &LaunchPlan {
         &self.plan

@@ -139,6 +139,16 @@ impl Prompt {
     }
 }
 
+/// How a reply ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplyEnd {
+    /// The model had said all it wanted to.
+    Complete,
+    /// It ran into its token limit.
+    Length,
+}
+
 /// What one call used, as the model's server counted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Usage {

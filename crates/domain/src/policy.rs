@@ -1,12 +1,15 @@
-//! Policy on a candidate's text: preprocessor lines that reach outside the given headers.
+//! Policy on a candidate's text: preprocessor lines that reach outside the given headers, and
+//! changes outside the regions that the task's baseline leaves open.
 //!
-//! The compiler's jail holds without this check; it exists to answer at once and with the line.
+//! The compiler's jail holds without the first check; it exists to answer at once and with the
+//! line.
 
 use crate::candidate::KernelSource;
+use crate::patch::outside_regions;
 use crate::problem::Problem;
 
 /// The policy violations of a source, in line order; empty for an honest one.
-pub fn violations(file: &str, source: &KernelSource) -> Vec<Problem> {
+pub fn violations(file: &str, source: &KernelSource, baseline: &KernelSource) -> Vec<Problem> {
     let text = source.text();
     let mut problems = Vec::new();
     let mut offset = 0;
@@ -15,6 +18,16 @@ pub fn violations(file: &str, source: &KernelSource) -> Vec<Problem> {
             problems.push(Problem::at(file, text, offset, message, fix));
         }
         offset += line.len();
+    }
+    if let Some(breach) = outside_regions(baseline, source) {
+        problems.push(Problem {
+            file: file.to_owned(),
+            line: breach.line,
+            column: 0,
+            message: breach.to_string(),
+            fix: "change only what stands between region: and endregion".to_owned(),
+        });
+        problems.sort_by_key(|problem| problem.line);
     }
     problems
 }

@@ -216,7 +216,7 @@ impl<'a> Course<'a> {
             .configure(&self.request.configuration)
             .map_err(|problem| reject(vec![problem]))?;
         self.evidence.candidate_digest = Some(source.candidate_digest(&configuration));
-        let problems = policy::violations(&self.request.file, &source);
+        let problems = policy::violations(&self.request.file, &source, &self.task.baseline);
         if !problems.is_empty() {
             return Err(Verdict::PolicyRejected { problems }.into());
         }

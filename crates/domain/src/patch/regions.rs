@@ -1,0 +1,150 @@
+//! Editable regions: what a task fences with `// region: NAME` and `// endregion` may change, the
+//! rest may not.
+//!
+//! The fence keeps honest edits where the task wants them and changes reviewable. It says nothing
+//! about meaning: a macro defined inside a region still reaches outside. What a kernel computes is
+//! decided by running it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::candidate::KernelSource;
+
+/// A change outside the editable regions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Breach {
+    /// The line of the new text, from 1.
+    pub line: u32,
+    /// The region before it; none at the file's beginning.
+    pub after: Option<String>,
+    /// What the fixed text has there; none if it has nothing more.
+    pub expected: Option<String>,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} is outside the editable regions", self.line)?;
+        if let Some(region) = &self.after {
+            write!(f, " (after region {region})")?;
+        }
+        match &self.expected {
+            Some(line) => write!(f, "; it must read {line:?}"),
+            None => f.write_str("; nothing more may stand there"),
+        }
+    }
+}
+
+/// Whether a source fences what may change.
+pub fn has_regions(source: &KernelSource) -> bool {
+    source.text().lines().any(|line| mark(line).is_some())
+}
+
+/// The first line of `new` that differs from `base` outside the regions of `base`; none if `base`
+/// has no regions or `new` keeps to them.
+///
+/// White space at line ends is overlooked. In the front matter, `[idea]` is always open, and a
+/// plan that means the same may be written differently; a plan that means something else needs a
+/// region there (`# region: NAME`).
+pub fn outside_regions(base: &KernelSource, new: &KernelSource) -> Option<Breach> {
+    if !has_regions(base) {
+        return None;
+    }
+    let same_plan = base.plan() == new.plan()
+        && base.step() == new.step()
+        && base.expectation() == new.expectation();
+    let front = if same_plan {
+        None
+    } else {
+        let fixed = without_idea(base.front_matter());
+        let found = without_idea(new.front_matter());
+        breach(&fixed, &found)
+    };
+    front.or_else(|| {
+        let fixed: Vec<_> = numbered(base.body(), 1).collect();
+        let line = new.text().lines().count() - new.body().lines().count() + 1;
+        let found: Vec<_> = numbered(new.body(), line).collect();
+        breach(&fixed, &found)
+    })
+}
+
+enum Mark<'a> {
+    Opens(&'a str),
+    Closes,
+}
+
+/// Reads `// region: NAME`, `// endregion` and their forms with `#`.
+fn mark(line: &str) -> Option<Mark<'_>> {
+    let line = line.trim();
+    let rest = line.strip_prefix("//").or_else(|| line.strip_prefix('#'))?;
+    let rest = rest.trim();
+    if rest == "endregion" {
+        return Some(Mark::Closes);
+    }
+    rest.strip_prefix("region:")
+        .map(|name| Mark::Opens(name.trim()))
+}
+
+fn numbered(text: &str, first: usize) -> impl Iterator<Item = (usize, &str)> {
+    (first..).zip(text.lines().map(str::trim_end))
+}
+
+/// The lines of a front matter without its `[idea]` table, numbered as in the file.
+fn without_idea(front: &str) -> Vec<(usize, &str)> {
+    let mut inside = false;
+    numbered(front, 2)
+        .filter(|(_, line)| {
+            if line.starts_with('[') {
+                inside = *line == "[idea]";
+            }
+            !inside && !line.is_empty()
+        })
+        .collect()
+}
+
+/// The first of `found` that differs from `fixed` outside the regions of `fixed`.
+fn breach(fixed: &[(usize, &str)], found: &[(usize, &str)]) -> Option<Breach> {
+    let mut found_lines = found.iter().copied().peekable();
+    let mut region: Option<&str> = None;
+    let mut after: Option<&str> = None;
+    let last = found.last().map_or(1, |(number, _)| *number);
+    for &(_, line) in fixed {
+        let mut closed = None;
+        match mark(line) {
+            Some(Mark::Opens(name)) => region = Some(name),
+            Some(Mark::Closes) if region.is_some() => {
+                // What the new text has inside, up to its own mark.
+                while found_lines
+                    .next_if(|(_, line)| mark(line).is_none())
+                    .is_some()
+                {}
+                closed = region.take();
+            }
+            _ if region.is_some() => continue,
+            _ => {}
+        }
+        let next = found_lines.next();
+        if next.is_none_or(|(_, found)| found != line) {
+            return Some(Breach {
+                line: line_number(next.map_or(last, |(number, _)| number)),
+                after: after.map(str::to_owned),
+                expected: Some(line.to_owned()),
+            });
+        }
+        after = closed.or(after);
+    }
+    if region.is_some() {
+        // The last region is open to the end.
+        return None;
+    }
+    found_lines.next().map(|(number, _)| Breach {
+        line: line_number(number),
+        after: after.map(str::to_owned),
+        expected: None,
+    })
+}
+
+fn line_number(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,96 @@
+//! Edits written as SEARCH/REPLACE blocks.
+
+use super::{Hunk, MAX_HUNKS, Misfit, PatchError, Patched, apply};
+
+/// Which part of a block a line belongs to.
+enum Part {
+    Outside,
+    Search(Hunk),
+    Replace(Hunk),
+}
+
+/// Whether a text has a line that opens a SEARCH/REPLACE block.
+pub(crate) fn is_search_replace(text: &str) -> bool {
+    text.lines().any(opens)
+}
+
+/// Applies the SEARCH/REPLACE blocks of `edits` to `base`. Lines outside the blocks are skipped.
+///
+/// # Errors
+/// The first block that is malformed or does not fit.
+pub fn search_replace(base: &str, edits: &str) -> Result<Patched, PatchError> {
+    apply(base, &hunks(edits)?)
+}
+
+fn hunks(edits: &str) -> Result<Vec<Hunk>, PatchError> {
+    let mut hunks = Vec::new();
+    let mut part = Part::Outside;
+    for line in edits.lines() {
+        let malformed = |what: &str| {
+            let number = u32::try_from(hunks.len() + 1).unwrap_or(u32::MAX);
+            Err(PatchError {
+                hunk: number,
+                why: Misfit::Malformed {
+                    what: what.to_owned(),
+                },
+            })
+        };
+        part = match part {
+            Part::Outside if opens(line) => Part::Search(Hunk::default()),
+            Part::Outside => Part::Outside,
+            Part::Search(_) | Part::Replace(_) if opens(line) => {
+                return malformed("another block opens before its >>>>>>> REPLACE line");
+            }
+            Part::Search(_) if closes(line) => {
+                return malformed("its ======= line is missing");
+            }
+            Part::Search(hunk) if divides(line) => Part::Replace(hunk),
+            Part::Search(mut hunk) => {
+                hunk.before.push(line.to_owned());
+                Part::Search(hunk)
+            }
+            Part::Replace(_) if hunks.len() == MAX_HUNKS => {
+                return malformed("a patch has at most 200 edits; send the whole file");
+            }
+            Part::Replace(hunk) if closes(line) => {
+                hunks.push(hunk);
+                Part::Outside
+            }
+            Part::Replace(mut hunk) => {
+                hunk.after.push(line.to_owned());
+                Part::Replace(hunk)
+            }
+        };
+    }
+    let missing = match part {
+        Part::Outside if !hunks.is_empty() => return Ok(hunks),
+        Part::Outside => "no <<<<<<< SEARCH line opens it",
+        Part::Search(_) => "its ======= line is missing",
+        Part::Replace(_) => "its >>>>>>> REPLACE line is missing",
+    };
+    Err(PatchError {
+        hunk: u32::try_from(hunks.len() + 1).unwrap_or(u32::MAX),
+        why: Misfit::Malformed {
+            what: missing.to_owned(),
+        },
+    })
+}
+
+fn opens(line: &str) -> bool {
+    marker(line, '<') == Some("SEARCH")
+}
+
+fn divides(line: &str) -> bool {
+    marker(line, '=') == Some("")
+}
+
+fn closes(line: &str) -> bool {
+    marker(line, '>') == Some("REPLACE")
+}
+
+/// What follows five to nine of `mark` at the line's start.
+fn marker(line: &str, mark: char) -> Option<&str> {
+    let rest = line.trim_start_matches(mark);
+    let length = line.len() - rest.len();
+    (5..=9).contains(&length).then(|| rest.trim())
+}
