@@ -139,13 +139,13 @@ impl Prompt {
     }
 }
 
-/// How a reply ended.
+/// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyEnd {
-    /// The model had said all it wanted to.
+    /// It had said everything.
     Complete,
-    /// It ran into its token limit.
+    /// It ran into the limit of its output or of its context.
     Length,
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use domain::model::{Prompt, Usage};
 use futures::future::BoxFuture;
 
+pub use domain::model::ReplyEnd;
 pub use error::{LlmError, Phase, Whom};
 pub use models::Models;
 
@@ -64,16 +65,6 @@ pub struct Reply {
     pub total: Duration,
     /// How often it was asked until it answered.
     pub attempts: u32,
-}
-
-/// Why a model stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReplyEnd {
-    /// It had said everything.
-    Complete,
-    /// It ran into the limit of its output or of its context.
-    Length,
 }
 
 /// Something that answers prompts: a model behind HTTP, or a recording of one.
