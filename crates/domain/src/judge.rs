@@ -16,7 +16,7 @@ use crate::timing::Timing;
 use crate::verdict::{Acceptance, Comparison, Outcome, Verdict};
 
 pub use execution::{Subject, execution, repeats};
-pub use gates::{gates, rejecting_gate};
+pub use gates::{CaseBlocks, gates, rejecting_gate};
 pub use image::image;
 pub use output::comparison;
 

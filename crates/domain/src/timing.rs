@@ -55,8 +55,11 @@ pub struct ModelledTime {
 pub struct ModelledLaunch {
     /// The kernel.
     pub kernel: String,
-    /// Microseconds.
+    /// Microseconds, the launch's fixed cost included.
     pub us: f64,
+    /// That fixed cost alone: what launching an empty kernel takes, microseconds.
+    #[serde(default)]
+    pub launch_us: f64,
     /// The term of the model that dominates.
     pub bottleneck: String,
     /// That term's share of the whole, 0 to 1.

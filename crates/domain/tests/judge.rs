@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 
 use domain::device::Limits;
 use domain::digest::Digest;
-use domain::evaluation::EvaluationStage;
 use domain::finding::{Finding, FindingKind};
 use domain::judge::{self, Exit, Subject};
 use domain::plan::{ResolvedArgument, ResolvedLaunch, ResolvedPlan, ResolvedStep};
@@ -17,7 +16,7 @@ use domain::role::{
     CompileReply, DeviceFault, Distribution, ExecutionFacts, KernelResources, Key, LaunchFacts,
     OutputComparison, TensorData, UnsupportedInstruction, Unwritten,
 };
-use domain::task::{Bundle, Role, Task, ToleranceClass};
+use domain::task::{Role, ToleranceClass};
 use domain::timing::{MeasuredTime, ModelledTime, Timing};
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 use proptest::prelude::*;
@@ -536,97 +535,6 @@ fn an_image_must_have_the_plans_entries_arguments_and_resources() {
             other => panic!("{expected}: {other:?}"),
         }
     }
-}
-
-const TASK: &str = r#"name = "scale"
-[dims]
-N = {}
-[[tensor]]
-name = "y"
-dtype = "f32"
-shape = ["N"]
-role = "out"
-[tolerance]
-class = "f32"
-[[case]]
-name = "one"
-dims = { N = 64 }
-use = ["check", "score"]
-[gates.ctas_per_sm]
-min = 2
-enforce = "phase"
-[gates.registers]
-max = 128
-enforce = "reject"
-[[phase]]
-name = "tensor"
-[phase.gates.spill_bytes]
-max = 0
-enforce = "reject"
-"#;
-const SOURCE: &str =
-    "/*---\n[[launch]]\nkernel = \"scale\"\ngrid = [1]\nblock = [1]\nargs = [\"y\"]\n---*/\n";
-
-fn task() -> Task {
-    let files = [
-        ("task.toml", TASK),
-        ("reference.cu", SOURCE),
-        ("check.cu", SOURCE),
-        ("baseline.cu", SOURCE),
-    ];
-    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned()));
-    Task::load(&Bundle {
-        files: files.into(),
-    })
-    .unwrap()
-}
-
-#[test]
-fn gates_are_judged_per_case_and_reject_only_whom_they_concern() {
-    let task = task();
-    let spilling = KernelResources {
-        registers: 64,
-        spill_bytes: 8,
-        ..resources()
-    };
-    let outcomes = judge::gates(&task, &[("one", 58)], &[spilling], &limits());
-    let found = outcomes
-        .iter()
-        .map(|gate| {
-            (
-                gate.subject.as_str(),
-                gate.case.as_deref(),
-                gate.found,
-                gate.met,
-            )
-        })
-        .collect::<Vec<_>>();
-    assert_eq!(
-        found,
-        [
-            ("ctas_per_sm", Some("one"), 1.0, false),
-            ("registers", None, 64.0, true),
-            ("spill_bytes", None, 8.0, false),
-        ]
-    );
-    let rejected = |phase, stage| judge::rejecting_gate(&outcomes, phase, stage);
-    assert_eq!(rejected(None, EvaluationStage::Search), None);
-    assert_eq!(rejected(Some("tensor"), EvaluationStage::Baseline), None);
-    assert_eq!(
-        rejected(Some("tensor"), EvaluationStage::Search),
-        Some(Verdict::GateRejected {
-            gate: "spill_bytes".to_owned(),
-            limit: 0.0,
-            found: 8.0
-        })
-    );
-}
-
-#[test]
-fn before_the_compilation_only_gates_on_the_plan_are_judged() {
-    let outcomes = judge::gates(&task(), &[("one", 116)], &[], &limits());
-    assert_eq!(outcomes.len(), 1);
-    assert!(outcomes[0].met);
 }
 
 #[test]

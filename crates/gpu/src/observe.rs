@@ -188,6 +188,7 @@ fn modelled(kernel: &str, time: &Modelled) -> ModelledLaunch {
     ModelledLaunch {
         kernel: kernel.to_owned(),
         us: time.microseconds,
+        launch_us: time.launch_microseconds,
         bottleneck: time.bottleneck.clone(),
         share: time.share,
     }
@@ -240,7 +241,8 @@ mod tests {
             }],
             "counters": {"blocks": 2, "total": {"warp_instructions": 7, "global": {"sectors_read": 9}},
                          "critical_path_mean": 1.5, "lines": [{"line": 1}]},
-            "modelled": {"microseconds": 2.5, "bottleneck": "issue", "share": 0.5},
+            "modelled": {"microseconds": 2.5, "launch_microseconds": 2.0,
+                         "bottleneck": "issue", "share": 0.5},
         }))
         .unwrap()
     }

@@ -200,7 +200,7 @@ pub struct Gate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateSubject {
-    /// Blocks of the plan's largest launch over the device's multiprocessors.
+    /// Blocks of the launches that do most of the work over the device's multiprocessors.
     CtasPerSm,
     /// Registers of a thread, largest over the plan's kernels.
     Registers,

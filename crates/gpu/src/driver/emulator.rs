@@ -193,6 +193,8 @@ pub struct Party {
 pub struct Modelled {
     /// The time.
     pub microseconds: f64,
+    /// What launching an empty kernel takes of it.
+    pub launch_microseconds: f64,
     /// The term that dominates.
     pub bottleneck: String,
     /// Its share of the whole, 0 to 1.

@@ -11,7 +11,7 @@ use domain::evaluation::{
     GateOutcome, StageTime,
 };
 use domain::finding::Finding;
-use domain::judge::{self, Trouble};
+use domain::judge::{self, CaseBlocks, Trouble};
 use domain::plan::{Configuration, ResolvedPlan, ResolvedStep};
 use domain::policy;
 use domain::problem::{Problem, Problems};
@@ -238,7 +238,7 @@ impl<'a> Course<'a> {
             configuration,
             plans,
         };
-        let planned = self.planned_blocks(&candidate);
+        let planned = self.planned_blocks(&candidate.plans);
         self.judge_gates(&candidate, &planned)?;
         Ok(candidate)
     }
@@ -269,7 +269,7 @@ impl<'a> Course<'a> {
                 return Err(verdict.into());
             }
         }
-        let planned = self.planned_blocks(candidate);
+        let planned = self.planned_blocks(&candidate.plans);
         self.judge_gates(candidate, &planned)?;
         Ok(compiled)
     }
@@ -302,29 +302,23 @@ impl<'a> Course<'a> {
         build(&self.evaluator.host, &recipe, self.roles.cancellation)
     }
 
-    /// The blocks of each score case's largest launch, as planned.
-    fn planned_blocks(&self, candidate: &Candidate) -> Vec<(String, u64)> {
+    /// The blocks of each score case's launches, as planned.
+    fn planned_blocks<'c>(&self, plans: &'c BTreeMap<String, ResolvedPlan>) -> Vec<CaseBlocks<'c>> {
         self.task
             .score_cases()
-            .filter_map(|case| Some((case.name.clone(), candidate.plans.get(&case.name)?)))
-            .map(|(case, plan)| {
-                let blocks = plan.steps.iter().map(|step| match step {
-                    ResolvedStep::Kernel(launch) => launch.blocks(),
-                    ResolvedStep::Memset { .. } => 0,
-                });
-                (case, blocks.max().unwrap_or(0))
-            })
+            .filter_map(|case| plans.get_key_value(&case.name))
+            .filter_map(|(case, plan)| CaseBlocks::planned(case, plan))
             .collect()
     }
 
     /// Looks at every gate the facts so far decide, and stops at a broken one that rejects.
-    fn judge_gates(&mut self, candidate: &Candidate, blocks: &[(String, u64)]) -> Result<(), Stop> {
-        let blocks = blocks
-            .iter()
-            .map(|(case, blocks)| (case.as_str(), *blocks))
-            .collect::<Vec<_>>();
+    fn judge_gates(
+        &mut self,
+        candidate: &Candidate,
+        blocks: &[CaseBlocks<'_>],
+    ) -> Result<(), Stop> {
         let limits = &self.evaluator.host.device().limits;
-        self.evidence.gates = judge::gates(self.task, &blocks, &self.evidence.kernels, limits);
+        self.evidence.gates = judge::gates(self.task, blocks, &self.evidence.kernels, limits);
         let phase = candidate.source.step().map(|step| step.phase.as_str());
         match judge::rejecting_gate(&self.evidence.gates, phase, self.request.stage) {
             Some(verdict) => Err(verdict.into()),
@@ -362,7 +356,7 @@ impl<'a> Course<'a> {
         );
         let label = self.evidence.label.as_deref();
         let timing = timing(self.evaluator.host.device(), label, &scored)?;
-        self.evidence.launches = scored
+        let launches = scored
             .iter()
             .filter_map(|(case, executions)| {
                 Some(CaseLaunches {
@@ -370,19 +364,12 @@ impl<'a> Course<'a> {
                     launches: executions.first()?.launches.clone(),
                 })
             })
-            .collect();
-        let observed = self
-            .evidence
-            .launches
-            .iter()
-            .map(|case| {
-                let blocks = case.launches.iter().map(|launch| {
-                    let grid = launch.grid.map(u64::from);
-                    grid.iter().product()
-                });
-                (case.case.clone(), blocks.max().unwrap_or(0))
-            })
             .collect::<Vec<_>>();
+        let observed = launches
+            .iter()
+            .filter_map(|case| CaseBlocks::executed(&case.case, &case.launches))
+            .collect::<Vec<_>>();
+        self.evidence.launches.clone_from(&launches);
         self.judge_gates(candidate, &observed)?;
         let bound = launch_bound(&timing);
         Ok(judge::acceptance(

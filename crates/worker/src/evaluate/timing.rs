@@ -132,6 +132,7 @@ mod tests {
             modelled: us.map(|us| ModelledLaunch {
                 kernel: "scale".to_owned(),
                 us,
+                launch_us: 2.0,
                 bottleneck: "issue".to_owned(),
                 share: 0.5,
             }),

@@ -176,6 +176,31 @@ fn each_way_to_fail_has_its_verdict_and_its_line() {
 }
 
 #[test]
+fn an_idle_launch_of_many_blocks_meets_no_gate() {
+    let Some(lab) = lab() else { return };
+    // Two blocks do all the work of the case `starved`; four thousand others do nothing.
+    let source = edited(
+        "---*/",
+        "[[launch]]\nkernel = \"idle\"\ngrid = [4096]\nblock = [32]\nargs = [\"S\"]\n---*/",
+    );
+    let source = format!("{source}\nextern \"C\" __global__ void idle(int) {{}}\n");
+    let evaluation = lab.evaluate(&Lab::request(ATTENTION, "a.cu", source));
+    assert_eq!(
+        evaluation.verdict.kind(),
+        VerdictKind::Accepted,
+        "{}",
+        evaluation.verdict
+    );
+    let gate = evaluation
+        .gates
+        .iter()
+        .find(|gate| gate.case.as_deref() == Some("starved"))
+        .unwrap();
+    assert!(!gate.met && gate.found < 1.0, "{gate:?}");
+    assert!(!evaluation.promotable());
+}
+
+#[test]
 fn the_same_text_is_compiled_once_and_a_damaged_build_again() {
     let Some(lab) = lab() else { return };
     let source = edited("constexpr int ROWS = 64;", "constexpr int ROWS = 32 + 32;");
