@@ -233,8 +233,9 @@ async fn nothing_is_evaluated_before_the_baseline_is_accepted() {
 #[tokio::test]
 async fn a_report_about_something_else_is_a_fault_of_the_worker() {
     type Spoil = fn(&mut domain::evaluation::Evaluation);
+    let other_version = format!("version {}", EVALUATOR_VERSION + 1);
     let spoilt: [(Spoil, &str); 6] = [
-        (|e| e.evaluator += 1, "version 2"),
+        (|e| e.evaluator += 1, &other_version),
         (
             |e| e.stage = domain::evaluation::EvaluationStage::Confirmation,
             "another stage",
