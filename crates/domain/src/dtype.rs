@@ -40,6 +40,21 @@ impl Dtype {
         }
     }
 
+    /// The type of one element in CUDA C++.
+    pub fn c_type(self) -> &'static str {
+        match self {
+            Self::F16 => "__half",
+            Self::Bf16 => "__nv_bfloat16",
+            Self::F32 => "float",
+            Self::F64 => "double",
+            Self::I8 => "signed char",
+            Self::U8 => "unsigned char",
+            Self::I32 => "int",
+            Self::U32 => "unsigned int",
+            Self::I64 => "long long",
+        }
+    }
+
     /// The unit roundoff of a floating type: half the distance from 1 to the next value.
     pub fn unit_roundoff(self) -> Option<f64> {
         match self {

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod brief;
 pub mod candidate;
 pub mod device;
 pub mod digest;

@@ -15,7 +15,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use regions::{Breach, has_regions, outside_regions};
+pub use regions::{Breach, outside_regions, regions};
 pub use search_replace::search_replace;
 pub use unified::unified;
 

@@ -36,9 +36,13 @@ impl fmt::Display for Breach {
     }
 }
 
-/// Whether a source fences what may change.
-pub fn has_regions(source: &KernelSource) -> bool {
-    source.text().lines().any(|line| mark(line).is_some())
+/// The names of a source's regions, in order; empty if it fences nothing.
+pub fn regions(source: &KernelSource) -> Vec<String> {
+    let names = source.text().lines().filter_map(|line| match mark(line) {
+        Some(Mark::Opens(name)) => Some(name.to_owned()),
+        _ => None,
+    });
+    names.collect()
 }
 
 /// The first line of `new` that differs from `base` outside the regions of `base`; none if `base`
@@ -48,7 +52,7 @@ pub fn has_regions(source: &KernelSource) -> bool {
 /// plan that means the same may be written differently; a plan that means something else needs a
 /// region there (`# region: NAME`).
 pub fn outside_regions(base: &KernelSource, new: &KernelSource) -> Option<Breach> {
-    if !has_regions(base) {
+    if regions(base).is_empty() {
         return None;
     }
     let same_plan = base.plan() == new.plan()

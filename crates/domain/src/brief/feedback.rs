@@ -1,0 +1,379 @@
+//! The diagnosis of one evaluation in a few exact lines, for whoever writes the next candidate.
+//!
+//! Only fields that the evaluator produced are told, cleaned and cut. What would help to fool it
+//! is not: seeds, canaries, cases that only a confirmation uses, how far inside or outside a
+//! tolerance an output lies, paths of the machine.
+
+use serde::{Deserialize, Serialize};
+
+use super::{clean, profile};
+use crate::digest::Digest;
+use crate::evaluation::{Evaluation, EvaluationStage, GateOutcome};
+use crate::finding::Finding;
+use crate::problem::Problem;
+use crate::task::Enforce;
+use crate::verdict::{
+    Acceptance, Access, Diagnostic, Mismatch, Outcome, Severity, Verdict, VerdictKind,
+};
+
+/// Messages of the compiler that are told.
+const MAX_DIAGNOSTICS: usize = 20;
+/// The longest message, characters.
+const MAX_MESSAGE: usize = 200;
+/// The longest sentence of the evaluator, characters.
+const MAX_SENTENCE: usize = 400;
+/// The longest quoted source line, characters.
+const MAX_CODE: usize = 160;
+
+/// A diagnosis, grouped so that the less important can be left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Feedback {
+    /// The verdict's kind; none where no more may be told than that it was not accepted.
+    pub verdict: Option<VerdictKind>,
+    /// The verdict in one sentence.
+    pub summary: String,
+    /// Where and why, a line each.
+    pub details: Vec<String>,
+    /// What the compiler said.
+    pub diagnostics: Option<Untrusted>,
+    /// The time of each score case and launch, a line each.
+    pub times: Vec<String>,
+    /// Counters of each kernel, a line each.
+    pub counters: Vec<String>,
+    /// Gates that are not met, a line each.
+    pub unmet: Vec<String>,
+}
+
+/// Lines that a candidate's text has a hand in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Untrusted {
+    /// A word that stands before and after the lines and in none of them: it is derived from
+    /// them.
+    pub fence: String,
+    /// The lines.
+    pub lines: Vec<String>,
+}
+
+impl Untrusted {
+    fn new(lines: Vec<String>) -> Option<Self> {
+        let content = Digest::of_parts(lines.iter().map(|line| line.as_bytes()));
+        (!lines.is_empty()).then(|| Self {
+            fence: content.short(),
+            lines,
+        })
+    }
+}
+
+/// What an evaluation of `source` says to its author.
+pub fn feedback(evaluation: &Evaluation, source: &str) -> Feedback {
+    let verdict = &evaluation.verdict;
+    if evaluation.stage == EvaluationStage::Confirmation && verdict.acceptance().is_none() {
+        return Feedback {
+            verdict: None,
+            summary: "accepted at first, then rejected on inputs and shapes that are not shown"
+                .to_owned(),
+            details: Vec::new(),
+            diagnostics: None,
+            times: Vec::new(),
+            counters: Vec::new(),
+            unmet: Vec::new(),
+        };
+    }
+    let teller = Teller { source };
+    let timing = verdict.acceptance().map(|acceptance| &acceptance.timing);
+    Feedback {
+        verdict: Some(verdict.kind()),
+        summary: summary(verdict),
+        details: teller.details(verdict),
+        diagnostics: teller.diagnostics(evaluation),
+        times: timing
+            .map(|timing| profile::times(timing, &evaluation.launches))
+            .unwrap_or_default(),
+        counters: if timing.is_some() {
+            profile::counters(evaluation)
+        } else {
+            Vec::new()
+        },
+        unmet: evaluation
+            .gates
+            .iter()
+            .filter(|gate| !gate.met && gate.enforce != Enforce::Advise)
+            .map(unmet)
+            .collect(),
+    }
+}
+
+fn summary(verdict: &Verdict) -> String {
+    let words = match verdict {
+        Verdict::Accepted(acceptance) => return accepted(acceptance),
+        Verdict::ParseRejected { .. } => "rejected: the file does not parse",
+        Verdict::PolicyRejected { .. } => "rejected: the text does what is not allowed",
+        Verdict::GateRejected { gate, limit, found } => {
+            return format!(
+                "rejected: {} is {}, the limit is {}",
+                clean::line(gate, 60),
+                number(*found),
+                number(*limit)
+            );
+        }
+        Verdict::CompileRejected { .. } => "rejected: it does not compile",
+        Verdict::CompileTimeout { seconds } => {
+            return format!("rejected: the compiler did not finish within {seconds} s");
+        }
+        Verdict::CompileResource { .. } => "rejected: it needs more of a resource than there is",
+        Verdict::CompileCrash { .. } => "rejected: the compiler crashed on it",
+        Verdict::LaunchRejected { .. } => "rejected: the plan cannot be launched",
+        Verdict::Unsupported { .. } => {
+            "not evaluated: the emulated device lacks an instruction, which says nothing against the idea"
+        }
+        Verdict::Timeout { .. } => "rejected: it did not finish in time",
+        Verdict::RuntimeFault { code, name, .. } => {
+            return format!(
+                "rejected: the device reported error {code} ({})",
+                clean::line(name, 60)
+            );
+        }
+        Verdict::RunnerCrash { .. } => "rejected: the process that ran it died, twice",
+        Verdict::OutOfBounds {
+            access: Access::Read,
+            ..
+        } => "rejected: it reads outside every buffer",
+        Verdict::OutOfBounds {
+            access: Access::Write,
+            ..
+        } => "rejected: it writes outside every buffer",
+        Verdict::UninitDependent { .. } => {
+            "rejected: the result depends on memory that nobody wrote"
+        }
+        Verdict::DataRace { .. } => "rejected: two threads conflict without synchronisation",
+        Verdict::BarrierError { .. } => "rejected: not all threads reach the same barrier",
+        Verdict::InputMutated { tensor } => {
+            return format!("rejected: it changes its input {}", clean::line(tensor, 64));
+        }
+        Verdict::IncorrectOutput(_) => "rejected: the output is wrong",
+        Verdict::PrecisionDowngrade(_) => {
+            "rejected: the output has the error of a lower precision than the task allows"
+        }
+        Verdict::NonDeterministic { .. } => "rejected: the same inputs gave different outputs",
+        Verdict::ClockMismatch { .. } => "rejected: two clocks disagree about its time",
+        Verdict::PhysicallyImpossible { .. } => "rejected: faster than the work can be done at all",
+        Verdict::Inconclusive { .. } => "without a score: too few valid measurements",
+        Verdict::InvalidRun { .. } => "without a score: the measurement was disturbed",
+    };
+    words.to_owned()
+}
+
+fn accepted(acceptance: &Acceptance) -> String {
+    let kind = if acceptance.timing.is_modelled() {
+        "modelled"
+    } else {
+        "measured"
+    };
+    let us = acceptance.timing.geomean_us();
+    let mut words = format!("accepted: {us:.5} us {kind}, geometric mean over the score cases");
+    if let Some(comparison) = &acceptance.comparison {
+        let ratio = comparison.ratio;
+        words.push_str(&match comparison.outcome {
+            Outcome::Faster => format!("; {ratio:.3} times as fast as the best before it"),
+            Outcome::NotFaster => {
+                format!("; not faster than the best before it ({ratio:.3} times its speed)")
+            }
+            Outcome::Unresolved => "; whether it is faster could not be decided".to_owned(),
+        });
+    }
+    if acceptance.launch_bound {
+        words.push_str("; it takes little more than launching an empty kernel");
+    }
+    words
+}
+
+fn unmet(gate: &GateOutcome) -> String {
+    let mut words = gate.subject.as_str().to_owned();
+    if let Some(case) = &gate.case {
+        words.push_str(&format!(" on {}", clean::line(case, 60)));
+    }
+    words.push_str(&format!(" is {}", number(gate.found)));
+    if let Some(min) = gate.min.filter(|min| gate.found < *min) {
+        words.push_str(&format!(", at least {} is asked for", number(min)));
+    }
+    if let Some(max) = gate.max.filter(|max| gate.found > *max) {
+        words.push_str(&format!(", at most {} is allowed", number(max)));
+    }
+    if let Some(phase) = &gate.phase {
+        words.push_str(&format!(" (phase {})", clean::line(phase, 60)));
+    }
+    words
+}
+
+/// A number as short as it can be told.
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        format!("{value:.0}")
+    } else {
+        let text = format!("{value:.3}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+/// Tells details with the lines of the source they speak of.
+struct Teller<'a> {
+    source: &'a str,
+}
+
+impl Teller<'_> {
+    fn details(&self, verdict: &Verdict) -> Vec<String> {
+        let said = |text: &str| vec![clean::sentence(text, MAX_SENTENCE)];
+        match verdict {
+            Verdict::ParseRejected { problems } | Verdict::PolicyRejected { problems } => {
+                let told = problems.iter().take(MAX_DIAGNOSTICS);
+                told.map(|problem| self.problem(problem)).collect()
+            }
+            Verdict::CompileResource {
+                resource,
+                limit,
+                found,
+                message,
+            } => {
+                let found = found.map_or("more".to_owned(), |found| found.to_string());
+                let resource = clean::line(resource, 80);
+                vec![
+                    format!("{resource}: the limit is {limit}, the kernel needs {found}"),
+                    clean::sentence(message, MAX_SENTENCE),
+                ]
+            }
+            Verdict::Unsupported { opcode, line } => {
+                let mut lines = vec![format!("instruction {}", clean::line(opcode, 120))];
+                lines.extend(line.map(|line| self.quoted(line)));
+                lines
+            }
+            Verdict::Timeout { stage, finding } => {
+                let mut lines = said(&format!("while: {stage}"));
+                lines.extend(finding.iter().flat_map(|finding| self.finding(finding)));
+                lines
+            }
+            Verdict::OutOfBounds {
+                finding, reason, ..
+            }
+            | Verdict::UninitDependent { finding, reason }
+            | Verdict::NonDeterministic { finding, reason } => match finding {
+                Some(finding) => self.finding(finding),
+                None => said(reason),
+            },
+            Verdict::RuntimeFault { finding, .. } => finding
+                .iter()
+                .flat_map(|finding| self.finding(finding))
+                .collect(),
+            Verdict::DataRace { finding } | Verdict::BarrierError { finding } => {
+                self.finding(finding)
+            }
+            Verdict::IncorrectOutput(mismatch) | Verdict::PrecisionDowngrade(mismatch) => {
+                wrong(mismatch)
+            }
+            Verdict::PhysicallyImpossible {
+                case,
+                floor_us,
+                found_us,
+            } => vec![format!(
+                "{}: {found_us:.5} us, the floor is {floor_us:.5} us",
+                clean::line(case, 60)
+            )],
+            Verdict::LaunchRejected { reason }
+            | Verdict::Inconclusive { reason }
+            | Verdict::InvalidRun { reason } => said(reason),
+            Verdict::CompileCrash { how } | Verdict::RunnerCrash { how } => said(how),
+            Verdict::Accepted(_)
+            | Verdict::GateRejected { .. }
+            | Verdict::CompileRejected { .. }
+            | Verdict::CompileTimeout { .. }
+            | Verdict::InputMutated { .. }
+            | Verdict::ClockMismatch { .. } => Vec::new(),
+        }
+    }
+
+    fn problem(&self, problem: &Problem) -> String {
+        let message = clean::sentence(&problem.message, MAX_MESSAGE);
+        let mut words = match problem.line {
+            0 => message,
+            line => format!("{}: {message}", self.quoted(line)),
+        };
+        if !problem.fix.is_empty() {
+            words.push_str(&format!("; {}", clean::sentence(&problem.fix, MAX_MESSAGE)));
+        }
+        words
+    }
+
+    fn finding(&self, finding: &Finding) -> Vec<String> {
+        let kernel = clean::line(&finding.kernel, 64);
+        let mut lines = vec![
+            clean::sentence(&finding.message, MAX_SENTENCE),
+            format!(
+                "in {kernel}, block {:?}, thread {:?}, {} times",
+                finding.block, finding.thread, finding.occurrences
+            ),
+        ];
+        lines.extend(finding.line.map(|line| self.quoted(line)));
+        if let Some(other) = &finding.other {
+            let place = format!("against block {:?}, thread {:?}", other.block, other.thread);
+            lines.push(match other.line {
+                Some(line) => format!("{place}, {}", self.quoted(line)),
+                None => place,
+            });
+        }
+        lines
+    }
+
+    /// The compiler's messages: errors, or the warnings of what did compile.
+    fn diagnostics(&self, evaluation: &Evaluation) -> Option<Untrusted> {
+        let all = match &evaluation.verdict {
+            Verdict::CompileRejected { diagnostics } => diagnostics,
+            _ => &evaluation.diagnostics,
+        };
+        let told = all.iter().take(MAX_DIAGNOSTICS);
+        Untrusted::new(told.map(|diagnostic| self.diagnostic(diagnostic)).collect())
+    }
+
+    fn diagnostic(&self, diagnostic: &Diagnostic) -> String {
+        let severity = match diagnostic.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        let message = clean::sentence(&diagnostic.message, MAX_MESSAGE);
+        match diagnostic.line {
+            Some(line) => format!("{}: {severity}: {message}", self.quoted(line)),
+            None => format!("{severity}: {message}"),
+        }
+    }
+
+    /// A line's number with its text.
+    fn quoted(&self, line: u32) -> String {
+        let text = (line as usize)
+            .checked_sub(1)
+            .and_then(|index| self.source.lines().nth(index))
+            .map(|text| clean::line(text, MAX_CODE))
+            .filter(|text| !text.is_empty());
+        match text {
+            Some(text) => format!("line {line} `{text}`"),
+            None => format!("line {line}"),
+        }
+    }
+}
+
+/// The element furthest off. How far is not told: that would say how much wrong is still right.
+fn wrong(mismatch: &Mismatch) -> Vec<String> {
+    let (case, tensor) = (
+        clean::line(&mismatch.case, 60),
+        clean::line(&mismatch.tensor, 64),
+    );
+    let inputs = clean::line(&mismatch.distribution, 40);
+    let mut lines = vec![format!("{tensor} on case {case}, {inputs} inputs")];
+    if let Some(worst) = &mismatch.worst {
+        let index: Vec<_> = worst.index.iter().map(u64::to_string).collect();
+        lines.push(format!(
+            "{tensor}[{}] is {}, expected {}",
+            index.join(", "),
+            clean::line(&worst.found, 40),
+            clean::line(&worst.expected, 40)
+        ));
+    }
+    lines
+}

@@ -1,0 +1,367 @@
+//! Everything that a prompt may show, as plain values: the task, the device, candidates with what
+//! became of them, lessons and repetitions.
+//!
+//! What is shown to whom is a method's decision and the wording is the templates'; here it is
+//! only made sure that what must never be told (seeds, held-out cases, tolerances' slack, paths)
+//! has no field to travel in.
+
+mod clean;
+mod device;
+mod feedback;
+mod profile;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::Device;
+use crate::evaluation::Evaluation;
+use crate::patch::regions;
+use crate::task::{Case, Enforce, Gate, Role, Task, Use};
+use crate::timing::Timing;
+
+pub use device::DeviceBrief;
+pub use feedback::{Feedback, Untrusted, feedback};
+
+/// The longest title, characters.
+const MAX_TITLE: usize = 120;
+/// The longest thought, characters.
+const MAX_THOUGHT: usize = 2_000;
+
+/// What a prompt can show.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Context {
+    /// The task.
+    pub task: TaskBrief,
+    /// The device, once it is known.
+    pub device: Option<DeviceBrief>,
+    /// The lessons that came with the task, as written; empty where the method shows none.
+    pub seeds: String,
+    /// The fastest candidate so far.
+    pub best: Option<Shown>,
+    /// What the next candidate is made from, the primary parent first: edits apply to it. Empty
+    /// where that is the best.
+    pub parents: Vec<Shown>,
+    /// Lessons of the run, the most telling first.
+    pub insights: Vec<Lesson>,
+    /// Candidates that repeated what was there already.
+    pub duplicates: Vec<Repetition>,
+    /// What was tried before, oldest first.
+    pub history: Vec<Attempt>,
+    /// Trials that the run has left.
+    pub trials_left: Option<u32>,
+    /// Whether wording and answer follow the published method to the letter.
+    pub faithful: bool,
+}
+
+/// A task as a prompt shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskBrief {
+    /// Name.
+    pub name: String,
+    /// A few words.
+    pub title: String,
+    /// What a proposer should know, as the task's author wrote it.
+    pub text: String,
+    /// What a plan may pass to a kernel.
+    pub arguments: Vec<ArgumentBrief>,
+    /// The cases that every candidate is checked on.
+    pub cases: Vec<CaseBrief>,
+    /// Headers of the task that a candidate may include.
+    pub headers: Vec<String>,
+    /// The speedup over the baseline that counts as the target.
+    pub target_speedup: Option<f64>,
+    /// Gates that hold always, a line each.
+    pub gates: Vec<String>,
+    /// Phases in order.
+    pub phases: Vec<PhaseBrief>,
+    /// Parts of the baseline that may change; empty if all of it may.
+    pub regions: Vec<String>,
+}
+
+/// A tensor, scalar or dim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArgumentBrief {
+    /// Name in plans.
+    pub name: String,
+    /// The parameter's type in the kernel's signature.
+    pub parameter: String,
+    /// What it is.
+    pub what: String,
+}
+
+/// A case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaseBrief {
+    /// Name.
+    pub name: String,
+    /// Its dims, such as `B = 1, S = 128`.
+    pub dims: String,
+    /// Whether its time counts.
+    pub scored: bool,
+}
+
+/// A phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PhaseBrief {
+    /// Name.
+    pub name: String,
+    /// Gates that must hold before the next phase opens, a line each.
+    pub gates: Vec<String>,
+    /// Speedups over the baseline worth reaching, such as `good 4`.
+    pub targets: Vec<String>,
+}
+
+/// A candidate that is shown with its code.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Shown {
+    /// What the prompt calls it; the same candidate has the same name everywhere.
+    pub name: String,
+    /// A few words for it.
+    pub title: String,
+    /// Why its author expected it to be faster.
+    pub thought: Option<String>,
+    /// The whole file.
+    pub source: String,
+    /// Geometric mean of its times over the score cases, microseconds, if it was accepted.
+    pub time_us: Option<f64>,
+    /// Whether that time is modelled.
+    pub modelled: bool,
+    /// Baseline's time over its time.
+    pub speedup: Option<f64>,
+    /// What its evaluation said; none before the first.
+    pub outcome: Option<Feedback>,
+}
+
+/// A thought with what became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lesson {
+    /// The thought.
+    pub thought: String,
+    /// What was found; none by the published method, which shows thoughts alone.
+    pub outcome: Option<String>,
+}
+
+/// A candidate that was the same as another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repetition {
+    /// Its title.
+    pub title: String,
+    /// What it repeated, as the prompt or the run calls it.
+    pub of: String,
+    /// What is known of that one.
+    pub outcome: Option<String>,
+}
+
+/// One earlier candidate, without its code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Its title.
+    pub title: String,
+    /// What became of it.
+    pub outcome: String,
+}
+
+impl Context {
+    /// What is known of a task on a device before any candidate.
+    pub fn new(task: &Task, device: Option<&Device>) -> Self {
+        Self {
+            task: TaskBrief::new(task),
+            device: device.map(DeviceBrief::new),
+            seeds: clean::text(&task.insights),
+            best: None,
+            parents: Vec::new(),
+            insights: Vec::new(),
+            duplicates: Vec::new(),
+            history: Vec::new(),
+            trials_left: None,
+            faithful: false,
+        }
+    }
+
+    /// The candidate that edits apply to.
+    pub fn primary(&self) -> Option<&Shown> {
+        self.parents.first().or(self.best.as_ref())
+    }
+}
+
+impl Shown {
+    /// A candidate with its evaluation, if there is one; `anchor` is the baseline's timing.
+    pub fn new(
+        name: &str,
+        title: &str,
+        thought: Option<&str>,
+        source: &str,
+        evaluation: Option<&Evaluation>,
+        anchor: Option<&Timing>,
+    ) -> Self {
+        let acceptance = evaluation.and_then(|evaluation| evaluation.verdict.acceptance());
+        let timing = acceptance.map(|acceptance| &acceptance.timing);
+        let speedup = timing.zip(anchor);
+        Self {
+            name: clean::line(name, MAX_TITLE),
+            title: clean::line(title, MAX_TITLE),
+            thought: thought
+                .map(|thought| clean::line(thought, MAX_THOUGHT))
+                .filter(|thought| !thought.is_empty()),
+            source: source.to_owned(),
+            time_us: timing.map(Timing::geomean_us),
+            modelled: timing.is_some_and(Timing::is_modelled),
+            speedup: speedup.and_then(|(timing, anchor)| timing.speedup_over(anchor)),
+            outcome: evaluation.map(|evaluation| feedback(evaluation, source)),
+        }
+    }
+}
+
+impl Lesson {
+    /// A thought with its outcome.
+    pub fn new(thought: &str, outcome: Option<&str>) -> Self {
+        Self {
+            thought: clean::line(thought, MAX_THOUGHT),
+            outcome: outcome.map(|outcome| clean::sentence(outcome, MAX_TITLE)),
+        }
+    }
+}
+
+impl Repetition {
+    /// A candidate that repeated another.
+    pub fn new(title: &str, of: &str, outcome: Option<&str>) -> Self {
+        Self {
+            title: clean::line(title, MAX_TITLE),
+            of: clean::line(of, MAX_TITLE),
+            outcome: outcome.map(|outcome| clean::sentence(outcome, MAX_TITLE)),
+        }
+    }
+}
+
+impl Attempt {
+    /// An earlier candidate.
+    pub fn new(title: &str, outcome: &str) -> Self {
+        Self {
+            title: clean::line(title, MAX_TITLE),
+            outcome: clean::sentence(outcome, 2 * MAX_TITLE),
+        }
+    }
+}
+
+/// What became of a candidate, in a few words: its speed against the baseline's, or its verdict.
+pub fn outcome(evaluation: &Evaluation, speedup: Option<f64>) -> String {
+    match (evaluation.verdict.acceptance(), speedup) {
+        (Some(acceptance), Some(speedup)) => {
+            let kind = if acceptance.timing.is_modelled() {
+                "modelled"
+            } else {
+                "measured"
+            };
+            format!("{speedup:.2} times the baseline's speed ({kind})")
+        }
+        (Some(_), None) => "accepted".to_owned(),
+        (None, _) => feedback(evaluation, "").summary,
+    }
+}
+
+impl TaskBrief {
+    fn new(task: &Task) -> Self {
+        let gates = |gates: &[Gate]| gates.iter().map(gate).collect();
+        Self {
+            name: task.name.clone(),
+            title: task.title.clone(),
+            text: clean::text(&task.context),
+            arguments: arguments(task),
+            cases: task
+                .cases
+                .iter()
+                .filter(|case| case.is_for(Use::Check) || case.is_for(Use::Score))
+                .map(CaseBrief::new)
+                .collect(),
+            headers: task.headers.keys().cloned().collect(),
+            target_speedup: task.objective.target_speedup,
+            gates: gates(&task.gates),
+            phases: task
+                .phases
+                .iter()
+                .map(|phase| PhaseBrief {
+                    name: phase.name.clone(),
+                    gates: gates(&phase.gates),
+                    targets: targets(&phase.targets),
+                })
+                .collect(),
+            regions: regions(&task.baseline),
+        }
+    }
+}
+
+impl CaseBrief {
+    fn new(case: &Case) -> Self {
+        let dims = case
+            .dims
+            .iter()
+            .map(|(name, value)| format!("{name} = {value}"));
+        Self {
+            name: case.name.clone(),
+            dims: dims.collect::<Vec<_>>().join(", "),
+            scored: case.is_for(Use::Score),
+        }
+    }
+}
+
+fn arguments(task: &Task) -> Vec<ArgumentBrief> {
+    let tensors = task.tensors.iter().map(|tensor| {
+        let shape: Vec<_> = tensor.shape.iter().map(ToString::to_string).collect();
+        let (qualifier, role) = match tensor.role {
+            Role::In => ("const ", "input, must not change"),
+            Role::Out => ("", "output, every element must be written"),
+            Role::Inout => ("", "input and output"),
+        };
+        ArgumentBrief {
+            name: tensor.name.clone(),
+            parameter: format!("{qualifier}{}*", tensor.dtype.c_type()),
+            what: format!(
+                "{} [{}], contiguous, aligned to {} bytes; {role}",
+                tensor.dtype,
+                shape.join(", "),
+                tensor.align
+            ),
+        }
+    });
+    let scalars = task.scalars.iter().map(|scalar| ArgumentBrief {
+        name: scalar.name.clone(),
+        parameter: scalar.dtype.c_type().to_owned(),
+        what: format!("the number {}", scalar.value),
+    });
+    let names = task.cases.first().map(|case| case.dims.keys());
+    let dims = names.into_iter().flatten().map(|name| ArgumentBrief {
+        name: name.clone(),
+        parameter: "int".to_owned(),
+        what: match task.fixed_dims.get(name) {
+            Some(value) => format!("dim, always {value}"),
+            None => "dim".to_owned(),
+        },
+    });
+    tensors.chain(scalars).chain(dims).collect()
+}
+
+fn gate(gate: &Gate) -> String {
+    let mut words = gate.subject.as_str().to_owned();
+    if let Some(min) = gate.min {
+        words.push_str(&format!(" at least {min}"));
+    }
+    if let Some(max) = gate.max {
+        words.push_str(&format!(" at most {max}"));
+    }
+    words.push_str(match gate.enforce {
+        Enforce::Reject => ", or it is rejected",
+        Enforce::Phase => ", or it is not promoted",
+        Enforce::Advise => ", as advice",
+    });
+    words
+}
+
+fn targets(targets: &BTreeMap<String, f64>) -> Vec<String> {
+    let mut sorted: Vec<_> = targets.iter().collect();
+    sorted.sort_by(|a, b| a.1.total_cmp(b.1));
+    sorted
+        .into_iter()
+        .map(|(tier, speedup)| format!("{tier} {speedup}"))
+        .collect()
+}

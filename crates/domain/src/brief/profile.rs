@@ -1,0 +1,215 @@
+//! Where a kernel's time goes, in a few lines: times with their bottleneck, and the counters that
+//! say why.
+
+use std::collections::BTreeMap;
+
+use super::clean;
+use crate::device::Device;
+use crate::evaluation::{CaseLaunches, Evaluation};
+use crate::role::{KernelResources, LaunchFacts};
+use crate::timing::Timing;
+
+/// Threads of a warp.
+const WARP: u32 = 32;
+/// Registers are granted to a warp in multiples of this (CUDA occupancy calculator, compute
+/// capability 7.0 and up).
+const REGISTER_UNIT: u32 = 256;
+/// Shared memory that the driver keeps of each block from compute capability 8.0 on, bytes.
+const SHARED_RESERVED: u32 = 1024;
+/// Launches that are told for one case.
+const MAX_LAUNCHES: usize = 8;
+
+/// A line per score case and, where the model says so, one per launch.
+pub(super) fn times(timing: &Timing, launches: &[CaseLaunches]) -> Vec<String> {
+    let mut lines = Vec::new();
+    match timing {
+        Timing::Measured { cases } => {
+            for time in cases {
+                lines.push(format!(
+                    "{}: {:.5} us measured, quartiles {:.5} to {:.5}",
+                    clean::line(&time.case, 60),
+                    time.median_us,
+                    time.quartiles_us[0],
+                    time.quartiles_us[1]
+                ));
+            }
+        }
+        Timing::Modelled { cases, .. } => {
+            for time in cases {
+                let case = clean::line(&time.case, 60);
+                lines.push(format!("{case}: {:.5} us modelled", time.us));
+                let ran = launches.iter().find(|ran| ran.case == time.case);
+                for (index, launch) in time.launches.iter().take(MAX_LAUNCHES).enumerate() {
+                    let shape = ran
+                        .and_then(|ran| ran.launches.get(index))
+                        .map(shape)
+                        .unwrap_or_default();
+                    lines.push(format!(
+                        "  {}{shape}: {:.5} us, {:.0}% of it bound by {}",
+                        clean::line(&launch.kernel, 64),
+                        launch.us,
+                        100.0 * launch.share,
+                        bottleneck(&launch.bottleneck),
+                    ));
+                }
+            }
+        }
+    }
+    lines
+}
+
+fn shape(launch: &LaunchFacts) -> String {
+    let extents = |of: [u32; 3]| {
+        let used = 3 - of.iter().rev().take_while(|&&n| n == 1).count();
+        let extents = of[..used.max(1)].iter().map(u32::to_string);
+        extents.collect::<Vec<_>>().join("x")
+    };
+    format!(
+        " (grid {}, block {})",
+        extents(launch.grid),
+        extents(launch.block)
+    )
+}
+
+/// The name of a term of the time model with what it stands for.
+fn bottleneck(name: &str) -> String {
+    let meaning = match name {
+        "issue" => "the schedulers' issue slots",
+        "fp32" => "f32 arithmetic",
+        "fp16" => "f16 and bf16 arithmetic",
+        "fp64" => "f64 arithmetic",
+        "integer" => "integer and logic instructions",
+        "special" => "exponentials, roots and reciprocals",
+        "conversion" => "conversions between types",
+        "load_store" => "load and store instructions",
+        "tensor" => "tensor cores",
+        "shared_wavefronts" => "passes through shared memory's banks, shuffles included",
+        "l1_sectors" => "sectors through the first level cache",
+        "l2_bytes" => "bytes through the second level cache",
+        "dram_bytes" => "bytes from and to device memory",
+        "critical_path" => "one block's dependent chain, latency that nothing hides",
+        "launch" => "the fixed cost of a launch",
+        _ => return clean::line(name, 40),
+    };
+    format!("{name} ({meaning})")
+}
+
+/// The counters of each kernel on the case where it takes longest.
+pub(super) fn counters(evaluation: &Evaluation) -> Vec<String> {
+    let mut slowest: BTreeMap<&str, (&str, &LaunchFacts)> = BTreeMap::new();
+    let cost = |launch: &LaunchFacts| {
+        let modelled = launch.modelled.as_ref().map_or(0.0, |time| time.us);
+        let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
+        (modelled, blocks)
+    };
+    for ran in &evaluation.launches {
+        for launch in &ran.launches {
+            let known = slowest.entry(&launch.kernel).or_insert((&ran.case, launch));
+            if cost(launch) > cost(known.1) {
+                *known = (&ran.case, launch);
+            }
+        }
+    }
+    let mut lines = Vec::new();
+    for (kernel, (case, launch)) in slowest {
+        let resources = evaluation.kernels.iter().find(|of| of.kernel == kernel);
+        let mut facts = Vec::new();
+        if let (Some(resources), Some(device)) = (resources, &evaluation.device) {
+            facts.push(residency(resources, launch, device));
+            let spills = resources.spill_bytes;
+            facts.extend((spills > 0).then(|| format!("{spills} bytes of spills")));
+        }
+        facts.extend(traffic(&launch.counters));
+        if !facts.is_empty() {
+            let (kernel, case) = (clean::line(kernel, 64), clean::line(case, 60));
+            lines.push(format!("{kernel} on {case}: {}", facts.join("; ")));
+        }
+    }
+    lines
+}
+
+fn traffic(counters: &BTreeMap<String, u64>) -> Vec<String> {
+    let ratio = |found: &str, ideal: &str| {
+        let (found, ideal) = (*counters.get(found)?, *counters.get(ideal)?);
+        #[expect(clippy::cast_precision_loss, reason = "a ratio to read")]
+        (ideal > 0).then(|| found as f64 / ideal as f64)
+    };
+    let told = [
+        (
+            "global.sectors_read",
+            "global.sectors_read_ideal",
+            "times the sectors that the bytes read need",
+        ),
+        (
+            "global.sectors_written",
+            "global.sectors_written_ideal",
+            "times the sectors that the bytes written need",
+        ),
+        (
+            "global.sectors_read",
+            "unique_sectors_read",
+            "reads of each sector",
+        ),
+        (
+            "shared.wavefronts",
+            "shared.wavefronts_ideal",
+            "times the passes through shared memory that its bytes need (bank conflicts)",
+        ),
+    ];
+    let mut facts: Vec<String> = told
+        .into_iter()
+        .filter_map(|(found, ideal, words)| Some(format!("{:.2} {words}", ratio(found, ideal)?)))
+        .collect();
+    if let Some(macs) = counters.get("tensor_macs") {
+        facts.push(if *macs == 0 {
+            "tensor cores unused".to_owned()
+        } else {
+            format!("{macs} multiply-adds on tensor cores")
+        });
+    }
+    if let Some(divergent) = counters.get("divergent_branches").filter(|&&n| n > 0) {
+        let all = counters.get("classes.branch").copied().unwrap_or_default();
+        facts.push(format!("{divergent} of {all} branches diverge"));
+    }
+    facts
+}
+
+/// How many blocks a multiprocessor can hold, what limits them, and how many there are.
+fn residency(resources: &KernelResources, launch: &LaunchFacts, device: &Device) -> String {
+    let limits = &device.limits;
+    let threads = launch.block.iter().product::<u32>().max(1);
+    let warps = threads.div_ceil(WARP);
+    let registers = (resources.registers.max(1) * WARP).next_multiple_of(REGISTER_UNIT) * warps;
+    let reserved = if device.compute_capability >= (8, 0) {
+        SHARED_RESERVED
+    } else {
+        0
+    };
+    let shared = resources.static_shared_bytes + launch.shared_bytes + reserved;
+    let by_threads = limits.threads_per_sm / (warps * WARP);
+    let mut bounds = vec![
+        (by_threads, "threads".to_owned()),
+        (
+            limits.registers_per_sm / registers,
+            format!("{} registers per thread", resources.registers),
+        ),
+        (limits.blocks_per_sm, "the limit on blocks".to_owned()),
+    ];
+    if shared > reserved {
+        bounds.push((
+            limits.shared_per_sm / shared,
+            format!("{} bytes of shared memory per block", shared - reserved),
+        ));
+    }
+    let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
+    let (resident, limit) = bounds
+        .into_iter()
+        .min_by_key(|(blocks, _)| *blocks)
+        .expect("threads always bound");
+    format!(
+        "{blocks} blocks over {} multiprocessors, each can hold {resident} ({} of {} warps, limited by {limit})",
+        limits.sm_count,
+        resident * warps,
+        limits.threads_per_sm / WARP,
+    )
+}
