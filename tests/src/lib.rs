@@ -5,6 +5,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod model;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};

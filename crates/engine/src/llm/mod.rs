@@ -4,8 +4,18 @@
 //! What a prompt says and what a reply means are not known here; neither are runs or budgets. A
 //! key is read for each call, sent to its endpoint, and shows in no message, log or record.
 
+pub mod cassette;
+mod config;
+mod dialect;
 mod error;
+mod failure;
+mod http;
+mod key;
+mod lessons;
 mod models;
+mod pace;
+mod retry;
+pub mod sse;
 
 use std::time::Duration;
 

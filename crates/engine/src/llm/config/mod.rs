@@ -1,0 +1,190 @@
+//! What the file of models may say, and what that means once it has been checked.
+
+mod read;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use domain::model::{ModelView, Price};
+use reqwest::Url;
+use serde_json::{Map, Value};
+
+use super::key::KeySource;
+
+pub(super) use read::{is_loopback, read};
+
+/// One configured model.
+#[derive(Debug, Clone)]
+pub(super) enum ModelConfig {
+    /// Behind HTTP.
+    Http(Box<HttpConfig>),
+    /// In a file of recorded replies.
+    Cassette(CassetteConfig),
+}
+
+/// What every model has.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Basics {
+    pub(super) name: String,
+    pub(super) price: Option<Price>,
+    /// Tokens of prompt and reply together.
+    pub(super) context_tokens: u64,
+    /// Tokens of a reply.
+    pub(super) max_output_tokens: u64,
+    pub(super) concurrency: u32,
+}
+
+/// A model behind HTTP.
+#[derive(Debug, Clone)]
+pub(super) struct HttpConfig {
+    pub(super) basics: Basics,
+    pub(super) dialect: Dialect,
+    /// Where a call goes, path and all.
+    pub(super) url: Url,
+    /// The server's name for the model.
+    pub(super) model: String,
+    pub(super) key: KeySource,
+    pub(super) requests_per_minute: Option<u32>,
+    pub(super) tokens_per_minute: Option<u64>,
+    pub(super) temperature: Temperature,
+    /// None: learned from the server.
+    pub(super) token_limit_field: Option<TokenLimitField>,
+    pub(super) reasoning_effort: Option<String>,
+    pub(super) extra: Map<String, Value>,
+    pub(super) stream: bool,
+    pub(super) timeouts: Timeouts,
+    /// How often a call is tried at most.
+    pub(super) attempts: u32,
+    pub(super) backoff: Backoff,
+}
+
+/// A recording.
+#[derive(Debug, Clone)]
+pub(super) struct CassetteConfig {
+    pub(super) basics: Basics,
+    pub(super) file: PathBuf,
+    pub(super) prompts: Prompts,
+}
+
+/// Which prompts a recording answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prompts {
+    /// Those it was recorded with.
+    Recorded,
+    /// Whatever is asked in the same place.
+    Any,
+}
+
+/// The protocol of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// The chat completions of OpenAI, which most servers speak.
+    OpenAi,
+    /// The messages of Anthropic.
+    Anthropic,
+}
+
+/// Which temperature a model is asked with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Temperature {
+    /// The request's.
+    Requested,
+    /// This one.
+    Fixed(f64),
+    /// None: the model refuses one.
+    Never,
+}
+
+/// How OpenAI's dialect limits the length of a reply; models differ in which they take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum TokenLimitField {
+    MaxTokens,
+    MaxCompletionTokens,
+}
+
+/// How long each part of one attempt may take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Timeouts {
+    pub(super) connect: Duration,
+    /// From the request to the first token of a streamed reply.
+    pub(super) first_token: Duration,
+    /// Between two pieces of a streamed reply.
+    pub(super) idle: Duration,
+    /// From the request to the end of the reply.
+    pub(super) total: Duration,
+}
+
+/// The pauses between attempts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Backoff {
+    /// The longest that the first pause may be; each further one may be twice as long.
+    pub(super) base: Duration,
+    /// The longest pause of all. A server that wants more patience than this ends the call.
+    pub(super) longest: Duration,
+}
+
+impl Dialect {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+        }
+    }
+
+    /// Where calls go, from the address that the server's documentation names.
+    fn call(self, endpoint: &Url) -> Url {
+        let mut url = endpoint.clone();
+        let path = endpoint.path().trim_end_matches('/');
+        let path = match self {
+            Self::OpenAi if path.ends_with("/chat/completions") => path.to_owned(),
+            Self::OpenAi => format!("{path}/chat/completions"),
+            Self::Anthropic if path.ends_with("/messages") => path.to_owned(),
+            Self::Anthropic if path.ends_with("/v1") => format!("{path}/messages"),
+            Self::Anthropic => format!("{path}/v1/messages"),
+        };
+        url.set_path(&path);
+        url
+    }
+}
+
+impl TokenLimitField {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::MaxTokens => "max_tokens",
+            Self::MaxCompletionTokens => "max_completion_tokens",
+        }
+    }
+}
+
+impl HttpConfig {
+    /// The server, with its port where that is not the usual one.
+    pub(super) fn host(&self) -> String {
+        let host = self.url.host_str().unwrap_or_default();
+        match self.url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        }
+    }
+
+    pub(super) fn view(&self) -> ModelView {
+        let host = Some(self.host());
+        self.basics
+            .view(self.dialect.name(), self.model.clone(), host)
+    }
+}
+
+impl Basics {
+    pub(super) fn view(&self, api: &str, model: String, host: Option<String>) -> ModelView {
+        ModelView {
+            name: self.name.clone(),
+            api: api.to_owned(),
+            model,
+            host,
+            price: self.price,
+            context_tokens: self.context_tokens,
+            max_output_tokens: self.max_output_tokens,
+            concurrency: self.concurrency,
+        }
+    }
+}

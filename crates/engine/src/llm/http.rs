@@ -1,0 +1,471 @@
+//! A model behind HTTP: one call with its limits, attempts and deadlines.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use domain::model::Usage;
+use futures::future::BoxFuture;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use reqwest::{Client, Response, redirect};
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, timeout_at};
+
+use super::config::{Dialect, HttpConfig, Temperature, TokenLimitField, is_loopback};
+use super::dialect::{Answer, Ask, Heard, NoAnswer};
+use super::error::{LlmError, Phase, Whom};
+use super::failure::{Report, printable};
+use super::key::Key;
+use super::lessons::{Lessons, Sent};
+use super::pace::Pace;
+use super::retry::{Pauses, retry_after};
+use super::sse::Decoder;
+use super::{CallRequest, Llm, Reply};
+
+/// Bytes of a reply that are taken, framing included: many times what a model may write.
+const MAX_REPLY: u64 = 32 * 1024 * 1024;
+/// Bytes of an error's body that are read.
+const MAX_REPORT: u64 = 64 * 1024;
+/// Characters of a server's name for a call, or for itself, that are kept.
+const MAX_NAME: usize = 120;
+
+/// A model behind HTTP.
+pub(super) struct HttpModel {
+    config: HttpConfig,
+    whom: Whom,
+    client: OnceCell<Client>,
+    pace: Pace,
+    pauses: Pauses,
+    lessons: Mutex<Lessons>,
+}
+
+/// How one attempt ended without a reply.
+enum Missed {
+    /// The server refused a field and the next attempt leaves it out.
+    Learned,
+    Failed(LlmError),
+}
+
+impl From<LlmError> for Missed {
+    fn from(error: LlmError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl HttpModel {
+    /// The randomness of its pauses comes from `seed`.
+    pub(super) fn new(config: HttpConfig, seed: u64) -> Self {
+        Self {
+            whom: Whom {
+                model: config.basics.name.clone(),
+                host: config.host(),
+            },
+            client: OnceCell::new(),
+            pace: Pace::new(
+                config.basics.concurrency,
+                config.requests_per_minute,
+                config.tokens_per_minute,
+            ),
+            pauses: Pauses::new(config.backoff, seed),
+            lessons: Mutex::default(),
+            config,
+        }
+    }
+
+    /// What its server's refusals have taught, in words.
+    pub(super) fn learned(&self) -> Vec<String> {
+        self.lessons().words()
+    }
+
+    /// What is wrong with its key's source, if anything.
+    pub(super) fn key_problem(&self) -> Option<String> {
+        self.config.key.read().err().map(|error| error.to_string())
+    }
+
+    fn lessons(&self) -> std::sync::MutexGuard<'_, Lessons> {
+        self.lessons.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn call(&self, request: &CallRequest) -> Result<Reply, LlmError> {
+        let _slot = self.pace.slot().await;
+        let mut attempts = 0;
+        let mut failures = 0;
+        loop {
+            attempts += 1;
+            let error = match self.attempt(request).await {
+                Ok(reply) => return Ok(Reply { attempts, ..reply }),
+                Err(Missed::Learned) => continue,
+                Err(Missed::Failed(error)) => error,
+            };
+            failures += 1;
+            if !error.may_pass() || failures >= self.config.attempts {
+                return Err(error);
+            }
+            let Some(pause) = self.pauses.after(failures, error.retry_after()) else {
+                return Err(error);
+            };
+            tracing::warn!(
+                model = self.whom.model,
+                failures,
+                pause_ms = pause.as_millis() as u64,
+                "failed to {error}; asking again"
+            );
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn attempt(&self, request: &CallRequest) -> Result<Reply, Missed> {
+        let client = self
+            .client
+            .get_or_try_init(|| async { self.build_client() })
+            .await?;
+        let key = self.config.key.read().map_err(|error| LlmError::Key {
+            whom: self.whom.clone(),
+            problem: error.to_string(),
+        })?;
+        let (body, sent) = self.body(request);
+        let most = self.most_output(request);
+        let admitted = request.prompt.estimated_tokens() + most;
+        self.pace.admit(admitted).await;
+
+        let started = Instant::now();
+        let sending = client
+            .post(self.config.url.clone())
+            .headers(self.headers(key.as_ref()))
+            .body(body)
+            .send();
+        let mut exchange = Exchange::new(self, started);
+        let response = exchange
+            .within(sending)
+            .await?
+            .map_err(|source| LlmError::Unreachable {
+                whom: self.whom.clone(),
+                source: source.without_url(),
+            })?;
+        let request_id = request_id(response.headers());
+        if !response.status().is_success() {
+            self.pace.settle(admitted, 0);
+            return Err(self.failed(exchange, response, sent, key.as_ref()).await);
+        }
+        let answer = exchange.answer(response, key.as_ref()).await?;
+        let (usage, usage_estimated) = match answer.usage {
+            Some(usage) => (usage, false),
+            None => (estimate(request, &answer), true),
+        };
+        self.pace.settle(admitted, usage.total());
+        let model = answer.model.as_deref().unwrap_or(&self.config.model);
+        Ok(Reply {
+            text: answer.text,
+            end: answer.end,
+            usage,
+            usage_estimated,
+            model: short(model),
+            request_id,
+            first_token: exchange.first_token,
+            total: started.elapsed(),
+            attempts: 1,
+        })
+    }
+
+    fn build_client(&self) -> Result<Client, LlmError> {
+        let mut builder = Client::builder()
+            .connect_timeout(self.config.timeouts.connect)
+            .user_agent(concat!("kernelwright/", env!("CARGO_PKG_VERSION")))
+            // A key is for the configured host alone.
+            .redirect(redirect::Policy::none());
+        if is_loopback(&self.config.url) {
+            builder = builder.no_proxy();
+        }
+        if self.config.url.scheme() == "http" {
+            // No certificate is looked at, so a machine without any can do without.
+            builder = builder.tls_certs_only([]);
+        }
+        builder.build().map_err(|source| LlmError::Setup {
+            whom: self.whom.clone(),
+            source,
+        })
+    }
+
+    fn headers(&self, key: Option<&Key>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let json = HeaderValue::from_static("application/json");
+        headers.insert(CONTENT_TYPE, json.clone());
+        let accept = HeaderValue::from_static("text/event-stream");
+        headers.insert(ACCEPT, if self.config.stream { accept } else { json });
+        match self.config.dialect {
+            Dialect::OpenAi => {
+                headers.extend(key.map(|key| (AUTHORIZATION, key.header("Bearer "))));
+            }
+            Dialect::Anthropic => {
+                let version = HeaderValue::from_static("2023-06-01");
+                headers.insert("anthropic-version", version);
+                if let Some(key) = key {
+                    headers.insert("x-api-key", key.header(""));
+                }
+            }
+        }
+        headers
+    }
+
+    fn most_output(&self, request: &CallRequest) -> u64 {
+        let most = self.config.basics.max_output_tokens;
+        request
+            .max_output_tokens
+            .map_or(most, |wanted| wanted.min(most))
+    }
+
+    fn body(&self, request: &CallRequest) -> (Vec<u8>, Sent) {
+        let config = &self.config;
+        let lessons = *self.lessons();
+        let openai = config.dialect == Dialect::OpenAi;
+        let temperature = match config.temperature {
+            Temperature::Requested => request.temperature,
+            Temperature::Fixed(temperature) => Some(temperature),
+            Temperature::Never => None,
+        }
+        .filter(|_| !lessons.no_temperature);
+        let token_limit_field = config
+            .token_limit_field
+            .or(lessons.token_limit_field)
+            .unwrap_or(TokenLimitField::MaxTokens);
+        let ask = Ask {
+            prompt: &request.prompt,
+            model: &config.model,
+            temperature,
+            max_output_tokens: self.most_output(request),
+            token_limit_field,
+            seed: request.seed.filter(|_| !lessons.no_seed && openai),
+            reasoning_effort: config.reasoning_effort.as_deref(),
+            stream: config.stream,
+            count_stream: !lessons.no_stream_count,
+            extra: &config.extra,
+        };
+        let sent = Sent {
+            temperature: ask.temperature.is_some(),
+            seed: ask.seed.is_some(),
+            stream_count: openai && ask.stream && ask.count_stream,
+            token_limit_field: (openai && config.token_limit_field.is_none())
+                .then_some(token_limit_field),
+        };
+        (config.dialect.body(&ask).to_string().into_bytes(), sent)
+    }
+
+    async fn failed(
+        &self,
+        mut exchange: Exchange<'_>,
+        response: Response,
+        sent: Sent,
+        key: Option<&Key>,
+    ) -> Missed {
+        let status = response.status();
+        let wait = retry_after(response.headers());
+        let elsewhere = response
+            .headers()
+            .get(LOCATION)
+            .filter(|_| status.is_redirection())
+            .and_then(|to| to.to_str().ok())
+            .map(|to| format!("it sends us on to {to}; name that address as the endpoint"));
+        // The status tells the most; whatever could be read of the body is as good as all of it.
+        let mut body = Vec::new();
+        let _incomplete = exchange.read(response, &mut body, MAX_REPORT).await;
+        let mut report = Report::of_response(status.as_u16(), &body);
+        if let Some(elsewhere) = elsewhere {
+            report.message = elsewhere;
+        }
+        if self.lessons().learn(sent, &report) {
+            tracing::info!(
+                model = self.whom.model,
+                "{} refuses a field: {}; it is left out from now on",
+                self.whom,
+                printable(&report.message, key)
+            );
+            return Missed::Learned;
+        }
+        Missed::Failed(report.into_error(self.whom.clone(), key, wait))
+    }
+}
+
+impl Llm for HttpModel {
+    fn complete<'a>(&'a self, request: &'a CallRequest) -> BoxFuture<'a, Result<Reply, LlmError>> {
+        Box::pin(self.call(request))
+    }
+}
+
+impl fmt::Debug for HttpModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HttpModel({})", self.whom)
+    }
+}
+
+/// One request under way: its deadlines and what has come of its reply.
+struct Exchange<'a> {
+    model: &'a HttpModel,
+    started: Instant,
+    /// When the last piece came.
+    heard: Instant,
+    first_token: Option<Duration>,
+    received: u64,
+}
+
+impl<'a> Exchange<'a> {
+    fn new(model: &'a HttpModel, started: Instant) -> Self {
+        Self {
+            model,
+            started,
+            heard: started,
+            first_token: None,
+            received: 0,
+        }
+    }
+
+    /// The next limit that will be reached: its phase, its length and when that is.
+    fn limit(&self) -> (Phase, Duration, Instant) {
+        let timeouts = self.model.config.timeouts;
+        let total = (Phase::Total, timeouts.total, self.started + timeouts.total);
+        if !self.model.config.stream {
+            return total;
+        }
+        let next = match self.first_token {
+            None => (
+                Phase::FirstToken,
+                timeouts.first_token,
+                self.started + timeouts.first_token,
+            ),
+            Some(_) => (Phase::Idle, timeouts.idle, self.heard + timeouts.idle),
+        };
+        if next.2 < total.2 { next } else { total }
+    }
+
+    async fn within<T>(&self, waiting: impl Future<Output = T>) -> Result<T, LlmError> {
+        let (phase, limit, deadline) = self.limit();
+        timeout_at(deadline, waiting)
+            .await
+            .map_err(|_| LlmError::Timeout {
+                whom: self.model.whom.clone(),
+                phase,
+                limit,
+            })
+    }
+
+    /// The next piece of the body; none at its proper end.
+    async fn piece(&mut self, response: &mut Response) -> Result<Option<Vec<u8>>, LlmError> {
+        let piece = self.within(response.chunk()).await?;
+        // Whatever breaks a body that had begun, the reply is incomplete.
+        let piece = piece.map_err(|error| {
+            tracing::debug!("a reply broke off: {error}");
+            self.cut()
+        })?;
+        self.heard = Instant::now();
+        let Some(piece) = piece else {
+            return Ok(None);
+        };
+        self.received += piece.len() as u64;
+        if self.received > MAX_REPLY {
+            return Err(self.malformed(&format!("its reply has more than {MAX_REPLY} bytes"), None));
+        }
+        Ok(Some(piece.to_vec()))
+    }
+
+    async fn read(
+        &mut self,
+        mut response: Response,
+        body: &mut Vec<u8>,
+        most: u64,
+    ) -> Result<(), LlmError> {
+        while (body.len() as u64) < most
+            && let Some(piece) = self.piece(&mut response).await?
+        {
+            body.extend(piece);
+        }
+        Ok(())
+    }
+
+    async fn answer(&mut self, response: Response, key: Option<&Key>) -> Result<Answer, LlmError> {
+        // A server that does not stream answers in one piece even when asked for a stream.
+        let content_type = response.headers().get(CONTENT_TYPE);
+        let is_stream = content_type
+            .and_then(|kind| kind.to_str().ok())
+            .is_some_and(|kind| kind.starts_with("text/event-stream"));
+        let outcome = if is_stream {
+            self.listen(response).await?
+        } else {
+            let mut body = Vec::new();
+            self.read(response, &mut body, u64::MAX).await?;
+            self.model.config.dialect.whole(&body)
+        };
+        outcome.map_err(|none| self.no_answer(none, key))
+    }
+
+    async fn listen(
+        &mut self,
+        mut response: Response,
+    ) -> Result<Result<Answer, NoAnswer>, LlmError> {
+        let mut decoder = Decoder::default();
+        let mut listener = self.model.config.dialect.listener();
+        while let Some(piece) = self.piece(&mut response).await? {
+            let events = match decoder.push(&piece) {
+                Ok(events) => events,
+                Err(error) => return Ok(Err(NoAnswer::Malformed(error.to_string()))),
+            };
+            for event in events {
+                match listener.hear(&event) {
+                    Ok(Heard::Token) => {
+                        self.first_token.get_or_insert(self.started.elapsed());
+                    }
+                    Ok(Heard::Note) => {}
+                    Ok(Heard::End) => return Ok(listener.finish()),
+                    Err(none) => return Ok(Err(none)),
+                }
+            }
+        }
+        Ok(listener.finish())
+    }
+
+    fn no_answer(&self, none: NoAnswer, key: Option<&Key>) -> LlmError {
+        let whom = self.model.whom.clone();
+        match none {
+            NoAnswer::Refused(text) => LlmError::Refused {
+                whom,
+                message: printable(&text, key),
+            },
+            NoAnswer::Malformed(text) => self.malformed(&text, key),
+            NoAnswer::Reported(body) => Report::of_reply(&body).into_error(whom, key, None),
+            NoAnswer::Cut => self.cut(),
+        }
+    }
+
+    fn malformed(&self, text: &str, key: Option<&Key>) -> LlmError {
+        LlmError::Malformed {
+            whom: self.model.whom.clone(),
+            message: printable(text, key),
+        }
+    }
+
+    fn cut(&self) -> LlmError {
+        LlmError::Cut {
+            whom: self.model.whom.clone(),
+            received: self.received,
+        }
+    }
+}
+
+/// What a call used where the server did not count: as the prompt's own estimate, and three
+/// bytes a token for what was written.
+fn estimate(request: &CallRequest, answer: &Answer) -> Usage {
+    Usage {
+        input: request.prompt.estimated_tokens(),
+        output: answer.written.div_ceil(3),
+        ..Usage::default()
+    }
+}
+
+fn request_id(headers: &HeaderMap) -> Option<String> {
+    let id = ["x-request-id", "request-id"]
+        .into_iter()
+        .find_map(|name| headers.get(name))?;
+    id.to_str().ok().map(short)
+}
+
+fn short(name: &str) -> String {
+    printable(name, None).chars().take(MAX_NAME).collect()
+}

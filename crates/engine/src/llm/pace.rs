@@ -1,0 +1,196 @@
+//! Keeps the calls to one model within its limits: how many at a time, how many a minute, and
+//! how many tokens a minute. Waits are first come, first served.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
+
+/// A model's limits.
+#[derive(Debug)]
+pub(super) struct Pace {
+    slots: Semaphore,
+    requests: Option<Bucket>,
+    tokens: Option<Bucket>,
+}
+
+impl Pace {
+    pub(super) fn new(
+        concurrency: u32,
+        requests_per_minute: Option<u32>,
+        tokens_per_minute: Option<u64>,
+    ) -> Self {
+        Self {
+            slots: Semaphore::new(concurrency as usize),
+            requests: requests_per_minute.map(|limit| Bucket::new(limit.into())),
+            tokens: tokens_per_minute.map(Bucket::new),
+        }
+    }
+
+    /// Waits until another call may be under way, which it is until the slot is dropped.
+    pub(super) async fn slot(&self) -> SemaphorePermit<'_> {
+        self.slots
+            .acquire()
+            .await
+            .expect("the semaphore is never closed")
+    }
+
+    /// Waits until one more request of so many tokens may be sent.
+    pub(super) async fn admit(&self, tokens: u64) {
+        if let Some(requests) = &self.requests {
+            requests.take(1).await;
+        }
+        if let Some(bucket) = &self.tokens {
+            bucket.take(tokens).await;
+        }
+    }
+
+    /// Gives back what a request was admitted for and did not use.
+    pub(super) fn settle(&self, admitted: u64, used: u64) {
+        if let Some(bucket) = &self.tokens {
+            bucket.give_back(admitted.saturating_sub(used));
+        }
+    }
+}
+
+/// Lets a minute's worth through, in the order of asking.
+#[derive(Debug)]
+struct Bucket {
+    level: Mutex<Level>,
+    /// Held by whoever waits for the bucket to fill; the others queue for it.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Bucket {
+    fn new(per_minute: u64) -> Self {
+        Self {
+            level: Mutex::new(Level::full(per_minute, Instant::now())),
+            turn: tokio::sync::Mutex::default(),
+        }
+    }
+
+    async fn take(&self, amount: u64) {
+        let _turn = self.turn.lock().await;
+        while let Some(wait) = self.try_take(amount) {
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    fn try_take(&self, amount: u64) -> Option<Duration> {
+        self.level().take(amount, Instant::now())
+    }
+
+    fn give_back(&self, amount: u64) {
+        self.level().give_back(amount);
+    }
+
+    fn level(&self) -> MutexGuard<'_, Level> {
+        self.level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How full a bucket was, and when. It holds a minute's worth and fills evenly.
+#[derive(Debug)]
+struct Level {
+    per_minute: f64,
+    amount: f64,
+    at: Instant,
+}
+
+impl Level {
+    fn full(per_minute: u64, at: Instant) -> Self {
+        let per_minute = per_minute as f64;
+        Self {
+            per_minute,
+            amount: per_minute,
+            at,
+        }
+    }
+
+    /// Takes `amount`, or says how long it will take until it is there. More than the bucket
+    /// holds counts as a full bucket: it would never come otherwise.
+    fn take(&mut self, amount: u64, now: Instant) -> Option<Duration> {
+        let gained = (now - self.at).as_secs_f64() / 60.0 * self.per_minute;
+        self.amount = (self.amount + gained).min(self.per_minute);
+        self.at = now;
+        let missing = (amount as f64).min(self.per_minute) - self.amount;
+        // Rounding may leave a trace missing after exactly the right wait.
+        if missing <= 1e-6 * self.per_minute {
+            self.amount = (-missing).max(0.0);
+            return None;
+        }
+        let wait = Duration::from_secs_f64(missing / self.per_minute * 60.0);
+        Some(wait.max(Duration::from_millis(1)))
+    }
+
+    fn give_back(&mut self, amount: u64) {
+        self.amount = (self.amount + amount as f64).min(self.per_minute);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    /// When `count` takers of `amount` each are served, in milliseconds from the start.
+    fn served(level: &mut Level, start: Instant, amount: u64, count: usize) -> Vec<u128> {
+        let mut now = level.at;
+        let mut times = Vec::new();
+        for _ in 0..count {
+            while let Some(wait) = level.take(amount, now) {
+                now += wait;
+            }
+            times.push((now - start).as_millis());
+        }
+        times
+    }
+
+    #[test]
+    fn a_minute_lets_its_number_through_and_the_next_ones_wait_their_share() {
+        let start = Instant::now();
+        let mut level = Level::full(6, start);
+        let times = served(&mut level, start, 1, 9);
+        assert_eq!(times, [0, 0, 0, 0, 0, 0, 10_000, 20_000, 30_000]);
+    }
+
+    #[test]
+    fn what_was_not_used_is_given_back_and_never_more_than_fits() {
+        let start = Instant::now();
+        let mut level = Level::full(6_000, start);
+        assert_eq!(served(&mut level, start, 6_000, 1), [0]);
+        level.give_back(5_000);
+        assert_eq!(served(&mut level, start, 5_000, 1), [0]);
+        assert_eq!(served(&mut level, start, 1_000, 1), [10_000]);
+        level.give_back(1_000_000);
+        assert_eq!(served(&mut level, start, 6_000, 2), [10_000, 70_000]);
+    }
+
+    #[test]
+    fn more_than_the_limit_waits_for_a_full_minute_and_then_goes() {
+        let start = Instant::now();
+        let mut level = Level::full(100, start);
+        assert_eq!(served(&mut level, start, 1_000, 2), [0, 60_000]);
+    }
+
+    #[test]
+    fn only_so_many_calls_are_under_way() {
+        let pace = Pace::new(2, None, None);
+        let first = pace.slot().now_or_never().expect("a free slot");
+        let _second = pace.slot().now_or_never().expect("a free slot");
+        assert!(pace.slot().now_or_never().is_none(), "a third call began");
+        drop(first);
+        assert!(pace.slot().now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_request_is_admitted_by_both_limits() {
+        let pace = Pace::new(1, Some(2), Some(100));
+        assert!(pace.admit(100).now_or_never().is_some());
+        assert!(pace.admit(1).now_or_never().is_none(), "no tokens are left");
+        pace.settle(100, 40);
+        assert!(pace.admit(1).now_or_never().is_none(), "no request is left");
+    }
+}

@@ -1,0 +1,83 @@
+//! What the tests share: a scripted server with the models that ask it, and a plain request.
+
+use std::sync::Arc;
+
+use domain::model::{Message, Prompt, Speaker};
+use engine::llm::{CallRequest, Llm, LlmError, Models, Position, Reply};
+use lab::model::{Answer, Asked, Dialect, ScriptedModel};
+use tempfile::TempDir;
+
+pub const DIALECTS: [Dialect; 2] = [Dialect::OpenAi, Dialect::Anthropic];
+
+/// Every way to ask: both protocols, streamed and in one piece.
+pub const WAYS: [Way; 4] = [
+    Way(Dialect::OpenAi, true),
+    Way(Dialect::OpenAi, false),
+    Way(Dialect::Anthropic, true),
+    Way(Dialect::Anthropic, false),
+];
+
+#[derive(Debug, Clone, Copy)]
+pub struct Way(pub Dialect, pub bool);
+
+/// A server and a model that asks it.
+pub struct Desk {
+    pub server: ScriptedModel,
+    pub models: Models,
+    _folder: TempDir,
+}
+
+impl Desk {
+    /// `more` are further lines of the model's entry.
+    pub async fn new(
+        way: Way,
+        more: &str,
+        script: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let server = ScriptedModel::start(script).await.unwrap();
+        let Way(dialect, stream) = way;
+        let entry = server.entry("m", dialect, &format!("stream = {stream}\n{more}"));
+        let (models, folder) = read(&entry);
+        Self {
+            server,
+            models,
+            _folder: folder,
+        }
+    }
+
+    pub fn llm(&self) -> Arc<dyn Llm> {
+        self.models.llm("m").unwrap()
+    }
+
+    pub async fn ask(&self) -> Result<Reply, LlmError> {
+        self.llm().complete(&request()).await
+    }
+}
+
+/// The models of a file with this text.
+pub fn read(text: &str) -> (Models, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("models.toml");
+    std::fs::write(&path, text).unwrap();
+    let models = Models::read(&path, 1).unwrap_or_else(|problems| panic!("{problems}"));
+    (models, folder)
+}
+
+pub fn request() -> CallRequest {
+    CallRequest {
+        prompt: Prompt {
+            system: "You write CUDA kernels.".to_owned(),
+            messages: vec![Message {
+                speaker: Speaker::User,
+                text: "Make this one faster.".to_owned(),
+            }],
+        },
+        temperature: Some(1.0),
+        max_output_tokens: Some(1000),
+        seed: Some(7),
+        position: Position {
+            ordinal: 3,
+            turn: 0,
+        },
+    }
+}
