@@ -13,6 +13,7 @@ use crate::device::Device;
 use crate::digest::Digest;
 use crate::evaluation::Evaluation;
 use crate::id::{CandidateId, PromotionId, RunId, WorkerId};
+use crate::model::Prompt;
 use crate::problem::Problem;
 use crate::search::{Budget, Method, Operator, StopReason};
 use crate::task::{Case, GateSubject};
@@ -353,8 +354,8 @@ pub struct Brief {
     pub insights: String,
     /// Trials left.
     pub trials_left: u32,
-    /// How to answer.
-    pub instructions: String,
+    /// The same as a model is told it, the answer's format included.
+    pub prompt: Prompt,
 }
 
 /// One earlier attempt with its outcome.

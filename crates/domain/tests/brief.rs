@@ -470,9 +470,8 @@ fn an_accepted_kernel_is_told_where_its_time_goes() {
     assert_eq!(
         told.times,
         [
-            "starved: 17.39223 us modelled",
-            "  scale (grid 2x8, block 64): 17.39223 us, 77% of it bound by critical_path (one \
-             block's dependent chain, latency that nothing hides)",
+            "starved: 17.39223 us modelled; scale (grid 2x8, block 64) 17.39223 us, 77% of it \
+             bound by critical_path (one block's dependent chain, latency that nothing hides)",
         ]
     );
     // 233 registers are granted as 7,680 to a warp: four blocks of two warps fit 65,536.

@@ -1,18 +1,18 @@
 //! What a proposer outside is told: the same that a model would be.
 
 use domain::api::{Brief, HistoryEntry};
+use domain::brief::{Attempt, Context, Lesson, Shown};
 use domain::id::RunId;
+use domain::task::Use;
 use store::StoreError;
 
+use crate::prompt::{self, Kind, Style};
 use crate::{Engine, EngineError};
 
 /// Earlier attempts that are told; the newest of them.
 const HISTORY: usize = 40;
 /// Lessons of the run that are told; the newest of them.
 const LESSONS: u32 = 20;
-
-/// Wording lives in templates, not in code.
-const INSTRUCTIONS: &str = include_str!("../../../prompts/external.md");
 
 impl Engine {
     /// What someone needs to know to propose the next candidate of a run.
@@ -39,7 +39,7 @@ impl Engine {
             .store
             .candidates(run, None, told.checked_sub(1), HISTORY as u32)
             .await?;
-        let history = page
+        let history: Vec<HistoryEntry> = page
             .candidates
             .into_iter()
             .filter_map(|candidate| {
@@ -55,31 +55,67 @@ impl Engine {
                 })
             })
             .collect();
-        let mut insights = task.insights.clone();
         let lessons = self.store.insights(run, LESSONS).await?;
+        let charged = snapshot.entries.iter().filter(|entry| entry.trial).count();
+        let charged = u32::try_from(charged).unwrap_or(u32::MAX);
+        let trials_left = snapshot.request.budget.trials.saturating_sub(charged);
+        let judged = baseline.and_then(|record| record.evaluation);
+        let device = judged
+            .as_ref()
+            .and_then(|evaluation| evaluation.device.clone());
+
+        let mut context = Context::new(&task, device.as_ref());
+        let anchor = judged
+            .as_ref()
+            .and_then(|evaluation| evaluation.verdict.acceptance())
+            .map(|acceptance| &acceptance.timing);
+        context.best = Some(Shown::new(
+            &format!("#{}", parent.summary.ordinal),
+            &parent.summary.title,
+            parent.idea.as_ref().map(|idea| idea.hypothesis.as_str()),
+            &parent.source,
+            parent.evaluation.as_ref(),
+            anchor,
+        ));
+        let attempts = history.iter();
+        context.history = attempts
+            .map(|entry| Attempt::new(&entry.title, &entry.outcome))
+            .collect();
+        context.insights = lessons
+            .iter()
+            .map(|(idea, outcome)| Lesson::new(idea, Some(outcome)))
+            .collect();
+        context.trials_left = Some(trials_left);
+        let kind = Kind::External {
+            run,
+            parent: parent.summary.id,
+        };
+        let told = prompt::render(&kind, Style::Standard, &context, u64::MAX)?;
+
+        let mut insights = task.insights.clone();
         if !lessons.is_empty() {
             insights.push_str("\nFound in this run:\n");
         }
         for (idea, outcome) in lessons {
             insights.push_str(&format!("- {idea}: {outcome}\n"));
         }
-        let charged = snapshot.entries.iter().filter(|entry| entry.trial).count();
-        let charged = u32::try_from(charged).unwrap_or(u32::MAX);
+        let told_cases = task.cases.iter().filter(|case| {
+            // What a confirmation holds out would be no surprise any more.
+            case.is_for(Use::Check) || case.is_for(Use::Score)
+        });
         Ok(Brief {
             run,
             task: task.name.clone(),
             context: task.context.clone(),
-            device: baseline
-                .and_then(|record| record.evaluation)
-                .and_then(|evaluation| evaluation.device),
-            cases: task.cases.clone(),
+            device,
+            cases: told_cases.cloned().collect(),
             parent: parent.summary.id,
             parent_time_us: parent.summary.time_us,
             parent_source: parent.source,
             history,
             insights,
-            trials_left: snapshot.request.budget.trials.saturating_sub(charged),
-            instructions: INSTRUCTIONS.to_owned(),
+            trials_left,
+            prompt: told.prompt,
         })
     }
 }

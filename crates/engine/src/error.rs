@@ -3,6 +3,8 @@
 use domain::problem::Problems;
 use store::StoreError;
 
+use crate::prompt::PromptError;
+
 /// An error of the engine. Messages read after "failed to".
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -18,6 +20,9 @@ pub enum EngineError {
     /// A git operation did not come to its end; it is tried again.
     #[error("finish a git operation")]
     Interrupted(#[source] tokio::task::JoinError),
+    /// A prompt cannot be written.
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
     /// Not now.
     #[error("{why}")]
     Refused {

@@ -15,6 +15,7 @@ mod error;
 mod intake;
 pub mod llm;
 pub mod promote;
+pub mod prompt;
 mod request;
 mod step;
 

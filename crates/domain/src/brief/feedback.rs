@@ -181,9 +181,6 @@ fn accepted(acceptance: &Acceptance) -> String {
             Outcome::Unresolved => "; whether it is faster could not be decided".to_owned(),
         });
     }
-    if acceptance.launch_bound {
-        words.push_str("; it takes little more than launching an empty kernel");
-    }
     words
 }
 
@@ -281,6 +278,9 @@ impl Teller<'_> {
             | Verdict::Inconclusive { reason }
             | Verdict::InvalidRun { reason } => said(reason),
             Verdict::CompileCrash { how } | Verdict::RunnerCrash { how } => said(how),
+            Verdict::Accepted(acceptance) if acceptance.launch_bound => {
+                vec!["it takes little more than launching an empty kernel".to_owned()]
+            }
             Verdict::Accepted(_)
             | Verdict::GateRejected { .. }
             | Verdict::CompileRejected { .. }

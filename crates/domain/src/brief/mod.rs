@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::Device;
 use crate::evaluation::Evaluation;
 use crate::patch::regions;
-use crate::task::{Case, Enforce, Gate, Role, Task, Use};
+use crate::task::{Case, Enforce, Gate, GateSubject, Role, Task, Use};
 use crate::timing::Timing;
 
 pub use device::DeviceBrief;
@@ -342,7 +342,7 @@ fn arguments(task: &Task) -> Vec<ArgumentBrief> {
 }
 
 fn gate(gate: &Gate) -> String {
-    let mut words = gate.subject.as_str().to_owned();
+    let mut words = format!("{} ({})", gate.subject.as_str(), meaning(gate.subject));
     if let Some(min) = gate.min {
         words.push_str(&format!(" at least {min}"));
     }
@@ -355,6 +355,17 @@ fn gate(gate: &Gate) -> String {
         Enforce::Advise => ", as advice",
     });
     words
+}
+
+fn meaning(subject: GateSubject) -> &'static str {
+    match subject {
+        GateSubject::CtasPerSm => {
+            "blocks of the launches that do most of the work, over the multiprocessors"
+        }
+        GateSubject::Registers => "per thread",
+        GateSubject::SpillBytes => "registers spilled to memory",
+        GateSubject::StaticSharedBytes => "static shared memory of a block",
+    }
 }
 
 fn targets(targets: &BTreeMap<String, f64>) -> Vec<String> {

@@ -19,43 +19,49 @@ const SHARED_RESERVED: u32 = 1024;
 /// Launches that are told for one case.
 const MAX_LAUNCHES: usize = 8;
 
-/// A line per score case and, where the model says so, one per launch.
+/// A line per score case, with its launches where the model tells them apart.
 pub(super) fn times(timing: &Timing, launches: &[CaseLaunches]) -> Vec<String> {
-    let mut lines = Vec::new();
     match timing {
-        Timing::Measured { cases } => {
-            for time in cases {
-                lines.push(format!(
+        Timing::Measured { cases } => cases
+            .iter()
+            .map(|time| {
+                format!(
                     "{}: {:.5} us measured, quartiles {:.5} to {:.5}",
                     clean::line(&time.case, 60),
                     time.median_us,
                     time.quartiles_us[0],
                     time.quartiles_us[1]
-                ));
-            }
-        }
-        Timing::Modelled { cases, .. } => {
-            for time in cases {
-                let case = clean::line(&time.case, 60);
-                lines.push(format!("{case}: {:.5} us modelled", time.us));
+                )
+            })
+            .collect(),
+        Timing::Modelled { cases, .. } => cases
+            .iter()
+            .map(|time| {
                 let ran = launches.iter().find(|ran| ran.case == time.case);
-                for (index, launch) in time.launches.iter().take(MAX_LAUNCHES).enumerate() {
+                let parts = time.launches.iter().take(MAX_LAUNCHES).enumerate();
+                let parts = parts.map(|(index, launch)| {
                     let shape = ran
                         .and_then(|ran| ran.launches.get(index))
                         .map(shape)
                         .unwrap_or_default();
-                    lines.push(format!(
-                        "  {}{shape}: {:.5} us, {:.0}% of it bound by {}",
+                    format!(
+                        "{}{shape} {:.5} us, {:.0}% of it bound by {}",
                         clean::line(&launch.kernel, 64),
                         launch.us,
                         100.0 * launch.share,
                         bottleneck(&launch.bottleneck),
-                    ));
-                }
-            }
-        }
+                    )
+                });
+                let whole = format!(
+                    "{}: {:.5} us modelled",
+                    clean::line(&time.case, 60),
+                    time.us
+                );
+                let line = std::iter::once(whole).chain(parts);
+                line.collect::<Vec<_>>().join("; ")
+            })
+            .collect(),
     }
-    lines
 }
 
 fn shape(launch: &LaunchFacts) -> String {

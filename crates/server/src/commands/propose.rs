@@ -148,43 +148,10 @@ fn verdict_text(detail: &CandidateDetail) -> String {
 }
 
 /// The brief as one text that a person reads and a model can be given. It goes to files and
-/// prompts, so it is the sources' own text, not cleaned for a terminal.
+/// prompts, so it is the service's own text, not cleaned for a terminal.
 fn brief_text(brief: &Brief) -> String {
-    let mut text = format!(
-        "# Task {}\n\n{}\n\n# How to answer\n\n{}\n\nTrials left: {}\n",
-        brief.task,
-        brief.context.trim(),
-        brief.instructions.trim(),
-        brief.trials_left
-    );
-    if let Some(device) = &brief.device {
-        let _infallible = write!(text, "\n# Device\n\n{device}\n");
-    }
-    text.push_str("\n# Cases\n\n");
-    for case in &brief.cases {
-        let dims = case
-            .dims
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"));
-        let dims = dims.collect::<Vec<_>>().join(" ");
-        let _infallible = writeln!(text, "- {}: {dims}", case.name);
-    }
-    if !brief.insights.trim().is_empty() {
-        let _infallible = write!(text, "\n# Insights\n\n{}\n", brief.insights.trim());
-    }
-    if !brief.history.is_empty() {
-        text.push_str("\n# What was tried\n\n");
-        for entry in &brief.history {
-            let _infallible = writeln!(text, "- {}: {}", entry.title, entry.outcome);
-        }
-    }
-    let time = brief.parent_time_us.map(|us| format!(", {us:.2} us"));
-    let _infallible = write!(
-        text,
-        "\n# Start from {}{}\n\n{}",
-        brief.parent,
-        time.unwrap_or_default(),
-        brief.parent_source
-    );
-    text
+    let said = brief.prompt.messages.iter();
+    let said = said.map(|message| message.text.as_str());
+    let parts = std::iter::once(brief.prompt.system.as_str()).chain(said);
+    parts.collect::<Vec<_>>().join("\n")
 }

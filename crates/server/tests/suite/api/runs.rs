@@ -305,5 +305,7 @@ async fn a_brief_tells_a_proposer_what_to_start_from() {
     let time = brief["parent_time_us"].as_f64().unwrap();
     assert!((time - 100.0).abs() < 1e-6, "{time}");
     assert_eq!(brief["trials_left"], 45);
-    assert!(!brief["instructions"].as_str().unwrap().is_empty());
+    let told = brief["prompt"]["messages"][0]["text"].as_str().unwrap();
+    assert!(told.contains(&fixtures::kernel("baseline", 128)), "{told}");
+    assert!(told.contains("45 are left"), "{told}");
 }

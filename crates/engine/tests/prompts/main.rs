@@ -1,0 +1,318 @@
+//! Prompts, word for word: a change of a template shows as a change of a snapshot.
+
+mod world;
+
+use domain::brief::Context;
+use domain::candidate::KernelSource;
+use domain::id::{CandidateId, RunId};
+use domain::model::{Prompt, ReplyEnd};
+use domain::reply::{self, Bases, Unusable};
+use engine::prompt::{Kind, PromptError, Rendered, Style, render, reply_repair};
+use uuid::Uuid;
+
+use world::{context, file, parents, racing, uncompiled};
+
+const ROOM: u64 = 1 << 40;
+
+fn external() -> Kind {
+    Kind::External {
+        run: RunId::from(Uuid::from_u128(7)),
+        parent: CandidateId::from(Uuid::from_u128(8)),
+    }
+}
+
+fn kinds() -> [Kind; 7] {
+    [
+        Kind::Free,
+        Kind::InsightInit,
+        Kind::FullInit,
+        Kind::FullCrossover,
+        Kind::FullMutation,
+        Kind::Repair,
+        external(),
+    ]
+}
+
+const STYLES: [Style; 3] = [
+    Style::Standard,
+    Style::ParallelismFirst,
+    Style::TaskInsights,
+];
+
+/// The context as a method fills it for a kind.
+fn context_for(kind: &Kind) -> Context {
+    let mut context = context();
+    match kind {
+        Kind::FullCrossover => context.parents = parents(),
+        Kind::FullMutation => context.parents = parents()[..1].to_vec(),
+        Kind::Repair => context.parents = vec![racing()],
+        _ => {}
+    }
+    context
+}
+
+fn rendered(kind: &Kind, style: Style, budget: u64) -> Rendered {
+    render(kind, style, &context_for(kind), budget)
+        .unwrap_or_else(|error| panic!("failed to {error}"))
+}
+
+fn user(prompt: &Prompt) -> &str {
+    &prompt.messages[0].text
+}
+
+fn whole(prompt: &Prompt) -> String {
+    format!("{}\n=== user\n\n{}", prompt.system, user(prompt))
+}
+
+/// The files of the task stand in the snapshots by name alone: a change of a kernel is no change
+/// of a prompt's wording.
+fn without_sources(text: &str) -> String {
+    let files = [
+        "baseline.cu",
+        "playbook/01-shared-tiles.cu",
+        "playbook/02-lanes-per-row.cu",
+        "broken/missing-barrier.cu",
+    ];
+    let text = files.iter().fold(text.to_owned(), |text, name| {
+        text.replace(file(name).trim_end(), &format!("({name})"))
+    });
+    text.replace(world::task().insights.trim(), "(insights.md)")
+        .replace(world::task().context.trim(), "(context.md)")
+}
+
+#[test]
+fn system_messages_say_what_holds_for_a_whole_run() {
+    for style in STYLES {
+        let system = |kind: &Kind| rendered(kind, style, ROOM).prompt.system;
+        let all = system(&Kind::InsightInit);
+        let others = [Kind::Free, external()];
+        for kind in kinds().iter().filter(|kind| !others.contains(kind)) {
+            assert_eq!(system(kind), all, "{kind:?}");
+        }
+        let name = format!("system_{}", name(style));
+        insta::assert_snapshot!(name, without_sources(&all));
+    }
+    for kind in [Kind::Free, external()] {
+        let system = rendered(&kind, Style::Standard, ROOM).prompt.system;
+        insta::assert_snapshot!(format!("system_{}", kind.name()), without_sources(&system));
+    }
+}
+
+#[test]
+fn every_kind_in_every_style_is_as_it_was_reviewed() {
+    for kind in kinds() {
+        for style in STYLES {
+            let rendered = rendered(&kind, style, ROOM);
+            assert_eq!(rendered.dropped, [""; 0]);
+            let name = rendered.template.replace('/', "_");
+            insta::assert_snapshot!(name, without_sources(user(&rendered.prompt)));
+        }
+    }
+}
+
+fn name(style: Style) -> &'static str {
+    match style {
+        Style::Standard => "standard",
+        Style::ParallelismFirst => "parallelism_first",
+        Style::TaskInsights => "task_insights",
+    }
+}
+
+#[test]
+fn a_faithful_prompt_asks_for_name_code_and_thought() {
+    let mut context = context();
+    context.faithful = true;
+    for insight in &mut context.insights {
+        insight.outcome = None;
+    }
+    context.duplicates.clear();
+    let prompt = render(&Kind::InsightInit, Style::Standard, &context, ROOM)
+        .expect("it fits")
+        .prompt;
+    insta::assert_snapshot!("faithful_insight", without_sources(user(&prompt)));
+    let answer = prompt
+        .system
+        .rsplit("# Your answer")
+        .next()
+        .expect("the last section");
+    insta::assert_snapshot!("faithful_answer", answer);
+}
+
+#[test]
+fn free_shows_the_code_and_nothing_of_what_is_known_about_it() {
+    let prompt = rendered(&Kind::Free, Style::Standard, ROOM).prompt;
+    let text = whole(&prompt);
+    let context = context();
+    let best = context.best.expect("there is one");
+    assert!(text.contains("attention(const __half* __restrict__ q"));
+    let hidden = [
+        best.title.as_str(),
+        best.thought.as_deref().expect("it has one"),
+        "Runtime",
+        "Profile",
+        "Verdict",
+        "critical_path",
+        "two blocks cannot fill",
+        "Whether f16 accumulation",
+    ];
+    for hidden in hidden {
+        assert!(!text.contains(hidden), "{hidden}");
+    }
+}
+
+#[test]
+fn a_parent_that_is_the_best_is_shown_once() {
+    let mut context = context();
+    let best = context.best.clone().expect("there is one");
+    context.parents = vec![parents().remove(1), best.clone()];
+    let prompt = render(&Kind::FullCrossover, Style::Standard, &context, ROOM)
+        .expect("it fits")
+        .prompt;
+    assert_eq!(user(&prompt).matches(best.source.trim_end()).count(), 1);
+    assert!(user(&prompt).contains("The fastest so far, and parent 2."));
+    assert_eq!(
+        user(&prompt).matches("Edits apply to this file.").count(),
+        1
+    );
+}
+
+#[test]
+fn what_the_compiler_said_is_fenced_with_a_mark_of_its_own() {
+    let mut context = context();
+    context.parents = vec![uncompiled()];
+    let prompt = render(&Kind::Repair, Style::Standard, &context, ROOM)
+        .expect("it fits")
+        .prompt;
+    insta::assert_snapshot!("repair_uncompiled", without_sources(user(&prompt)));
+}
+
+#[test]
+fn a_prompt_that_is_too_long_loses_parts_in_the_stated_order() {
+    for kind in kinds() {
+        let full = rendered(&kind, Style::Standard, ROOM);
+        let primary = context_for(&kind)
+            .primary()
+            .expect("there is one")
+            .source
+            .clone();
+        let code = primary.split("---*/").nth(1).expect("code").trim();
+        let mut budget = full.prompt.estimated_tokens();
+        let mut dropped: Vec<String> = Vec::new();
+        loop {
+            budget -= 1;
+            let shorter = match render(&kind, Style::Standard, &context_for(&kind), budget) {
+                Ok(shorter) => shorter,
+                Err(PromptError::TooLong { needed, budget, .. }) => {
+                    assert_eq!(needed, budget + 1, "{kind:?}");
+                    break;
+                }
+                Err(error) => panic!("failed to {error}"),
+            };
+            let needed = shorter.prompt.estimated_tokens();
+            assert!(needed <= budget, "{kind:?}");
+            assert!(
+                shorter.dropped.starts_with(&dropped),
+                "{:?}",
+                shorter.dropped
+            );
+            assert!(
+                shorter.dropped.len() > dropped.len(),
+                "{:?}",
+                shorter.dropped
+            );
+            assert!(user(&shorter.prompt).contains(code), "{kind:?}");
+            assert!(shorter.prompt.system.contains("# Your answer"), "{kind:?}");
+            assert_eq!(shorter.template_digest, full.template_digest);
+            dropped = shorter.dropped;
+            budget = needed;
+        }
+        let name = format!("dropped_{}", kind.name());
+        insta::assert_snapshot!(name, dropped.join("\n"));
+    }
+}
+
+#[test]
+fn what_a_kind_needs_and_does_not_have_is_named() {
+    let cases = [
+        (Kind::FullCrossover, "two parents"),
+        (Kind::FullMutation, "a parent"),
+        (Kind::Repair, "a parent"),
+    ];
+    for (kind, what) in cases {
+        let error = render(&kind, Style::Standard, &context(), ROOM).expect_err("it is missing");
+        assert!(error.to_string().ends_with(what), "{error}");
+    }
+    let mut context = context();
+    context.best = None;
+    let error = render(&Kind::Free, Style::Standard, &context, ROOM).expect_err("no best");
+    assert!(error.to_string().contains("the best candidate"), "{error}");
+}
+
+#[test]
+fn templates_have_versions() {
+    let digest = |kind: &Kind| rendered(kind, Style::Standard, ROOM).template_digest;
+    assert_eq!(digest(&Kind::InsightInit), digest(&Kind::FullInit));
+    assert_ne!(digest(&Kind::FullCrossover), digest(&Kind::FullMutation));
+    assert_ne!(
+        rendered(&Kind::InsightInit, Style::Standard, ROOM).template,
+        rendered(&Kind::FullInit, Style::Standard, ROOM).template
+    );
+}
+
+/// What a model reads in the system message, copied into an answer, is a candidate.
+#[test]
+fn the_example_of_the_file_format_is_a_candidate() {
+    let system = rendered(&Kind::Free, Style::Standard, ROOM).prompt.system;
+    let source = system
+        .split("```cuda\n")
+        .find(|block| block.contains("sum_slices"))
+        .and_then(|block| block.split("```").next())
+        .expect("the example is there");
+    let example = KernelSource::parse("example.cu", source).expect("the example parses");
+    assert_eq!(example.plan().steps.len(), 2);
+    assert!(example.idea().is_some() && !example.plan().workspaces.is_empty());
+
+    let answer = format!("```cuda\n{source}```\n");
+    let bases = Bases {
+        file: "reply.cu",
+        primary: &example,
+        baseline: &example,
+        end: ReplyEnd::Complete,
+    };
+    let kernel = reply::read(&answer, &bases).expect("the answer reads");
+    assert_eq!(kernel.notes, [""; 0]);
+    assert_eq!(kernel.source, example.text());
+}
+
+#[test]
+fn an_unusable_reply_is_answered_with_what_to_send() {
+    let baseline = KernelSource::parse("baseline.cu", file("baseline.cu")).expect("it parses");
+    let read = |text: &str| -> Unusable {
+        let bases = Bases {
+            file: "reply.cu",
+            primary: &baseline,
+            baseline: &baseline,
+            end: ReplyEnd::Complete,
+        };
+        reply::read(text, &bases).expect_err("it is unusable")
+    };
+    let one = file("baseline.cu");
+    let two = one.replace("ROWS = 64", "ROWS = 32");
+    let replies = [
+        String::new(),
+        "I would rather not.".to_owned(),
+        format!("```cuda\n{one}"),
+        format!(
+            "```cuda\n{two}```\n```cuda\n{}```",
+            one.replace("ROWS = 64", "ROWS = 16")
+        ),
+        "```cuda\n__global__ void other() {}\n```".to_owned(),
+        format!("```cuda\n{}```", one.replace("grid = [", "grit = [")),
+        "<<<<<<< SEARCH\nconstexpr int ROWS = 63;\n=======\n\n>>>>>>> REPLACE".to_owned(),
+    ];
+    let told: Vec<String> = replies
+        .iter()
+        .map(|text| reply_repair(&read(text)).text)
+        .collect();
+    insta::assert_snapshot!("reply_repair", told.join("---\n"));
+}
