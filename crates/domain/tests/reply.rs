@@ -184,6 +184,22 @@ fn what_cannot_be_used_is_typed_and_says_what_to_send() {
     }
 }
 
+/// Wherever a reply is cut off, what is left of it is no kernel.
+#[test]
+fn no_beginning_of_a_fenced_file_is_taken_for_the_file() {
+    let reply = format!("Here it is.\n```cuda\n{}```", file("child"));
+    for (end, _) in reply.char_indices() {
+        let why = unusable(&reply[..end]);
+        let before_the_block = end < "Here it is.\n```".len();
+        match why {
+            Unusable::Empty | Unusable::ProseOnly => assert!(before_the_block, "{end}: {why}"),
+            Unusable::Truncated { line } => assert_eq!(line, Some(2)),
+            other => panic!("{end}: {other}"),
+        }
+    }
+    assert_eq!(kernel(&reply).source, file("child"));
+}
+
 #[test]
 fn a_reply_that_ran_into_its_limit_is_truncated_even_if_it_parses() {
     let text = format!("```cuda\n{}```", file("child"));

@@ -103,64 +103,68 @@ pub fn feedback(evaluation: &Evaluation, source: &str) -> Feedback {
     }
 }
 
-fn summary(verdict: &Verdict) -> String {
-    let words = match verdict {
-        Verdict::Accepted(acceptance) => return accepted(acceptance),
-        Verdict::ParseRejected { .. } => "rejected: the file does not parse",
-        Verdict::PolicyRejected { .. } => "rejected: the text does what is not allowed",
-        Verdict::GateRejected { gate, limit, found } => {
-            return format!(
-                "rejected: {} is {}, the limit is {}",
-                clean::line(gate, 60),
-                number(*found),
-                number(*limit)
-            );
-        }
-        Verdict::CompileRejected { .. } => "rejected: it does not compile",
-        Verdict::CompileTimeout { seconds } => {
-            return format!("rejected: the compiler did not finish within {seconds} s");
-        }
-        Verdict::CompileResource { .. } => "rejected: it needs more of a resource than there is",
-        Verdict::CompileCrash { .. } => "rejected: the compiler crashed on it",
-        Verdict::LaunchRejected { .. } => "rejected: the plan cannot be launched",
-        Verdict::Unsupported { .. } => {
+/// What a verdict of a kind means, in words that say nothing about the candidate it is on. The
+/// sentence that a [`Verdict`] prints is for people: it tells how far off an output is.
+pub fn in_words(kind: VerdictKind) -> &'static str {
+    match kind {
+        VerdictKind::Accepted => "accepted",
+        VerdictKind::ParseRejected => "rejected: the file does not parse",
+        VerdictKind::PolicyRejected => "rejected: the text does what is not allowed",
+        VerdictKind::GateRejected => "rejected: a gate is not met",
+        VerdictKind::CompileRejected => "rejected: it does not compile",
+        VerdictKind::CompileTimeout => "rejected: the compiler did not finish in time",
+        VerdictKind::CompileResource => "rejected: it needs more of a resource than there is",
+        VerdictKind::CompileCrash => "rejected: the compiler crashed on it",
+        VerdictKind::LaunchRejected => "rejected: the plan cannot be launched",
+        VerdictKind::Unsupported => {
             "not evaluated: the emulated device lacks an instruction, which says nothing against the idea"
         }
-        Verdict::Timeout { .. } => "rejected: it did not finish in time",
-        Verdict::RuntimeFault { code, name, .. } => {
-            return format!(
-                "rejected: the device reported error {code} ({})",
-                clean::line(name, 60)
-            );
-        }
-        Verdict::RunnerCrash { .. } => "rejected: the process that ran it died, twice",
-        Verdict::OutOfBounds {
-            access: Access::Read,
-            ..
-        } => "rejected: it reads outside every buffer",
-        Verdict::OutOfBounds {
-            access: Access::Write,
-            ..
-        } => "rejected: it writes outside every buffer",
-        Verdict::UninitDependent { .. } => {
-            "rejected: the result depends on memory that nobody wrote"
-        }
-        Verdict::DataRace { .. } => "rejected: two threads conflict without synchronisation",
-        Verdict::BarrierError { .. } => "rejected: not all threads reach the same barrier",
-        Verdict::InputMutated { tensor } => {
-            return format!("rejected: it changes its input {}", clean::line(tensor, 64));
-        }
-        Verdict::IncorrectOutput(_) => "rejected: the output is wrong",
-        Verdict::PrecisionDowngrade(_) => {
+        VerdictKind::Timeout => "rejected: it did not finish in time",
+        VerdictKind::RuntimeFault => "rejected: the device reported an error",
+        VerdictKind::RunnerCrash => "rejected: the process that ran it died, twice",
+        VerdictKind::OutOfBounds => "rejected: it reads or writes outside every buffer",
+        VerdictKind::UninitDependent => "rejected: the result depends on memory that nobody wrote",
+        VerdictKind::DataRace => "rejected: two threads conflict without synchronisation",
+        VerdictKind::BarrierError => "rejected: not all threads reach the same barrier",
+        VerdictKind::InputMutated => "rejected: it changes an input",
+        VerdictKind::IncorrectOutput => "rejected: the output is wrong",
+        VerdictKind::PrecisionDowngrade => {
             "rejected: the output has the error of a lower precision than the task allows"
         }
-        Verdict::NonDeterministic { .. } => "rejected: the same inputs gave different outputs",
-        Verdict::ClockMismatch { .. } => "rejected: two clocks disagree about its time",
-        Verdict::PhysicallyImpossible { .. } => "rejected: faster than the work can be done at all",
-        Verdict::Inconclusive { .. } => "without a score: too few valid measurements",
-        Verdict::InvalidRun { .. } => "without a score: the measurement was disturbed",
-    };
-    words.to_owned()
+        VerdictKind::NonDeterministic => "rejected: the same inputs gave different outputs",
+        VerdictKind::ClockMismatch => "rejected: two clocks disagree about its time",
+        VerdictKind::PhysicallyImpossible => "rejected: faster than the work can be done at all",
+        VerdictKind::Inconclusive => "without a score: too few valid measurements",
+        VerdictKind::InvalidRun => "without a score: the measurement was disturbed",
+    }
+}
+
+/// The words for a verdict, with what it says of its candidate.
+fn summary(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Accepted(acceptance) => accepted(acceptance),
+        Verdict::GateRejected { gate, limit, found } => format!(
+            "rejected: {} is {}, the limit is {}",
+            clean::line(gate, 60),
+            number(*found),
+            number(*limit)
+        ),
+        Verdict::CompileTimeout { seconds } => {
+            format!("rejected: the compiler did not finish within {seconds} s")
+        }
+        Verdict::RuntimeFault { code, name, .. } => format!(
+            "rejected: the device reported error {code} ({})",
+            clean::line(name, 60)
+        ),
+        Verdict::OutOfBounds { access, .. } => match access {
+            Access::Read => "rejected: it reads outside every buffer".to_owned(),
+            Access::Write => "rejected: it writes outside every buffer".to_owned(),
+        },
+        Verdict::InputMutated { tensor } => {
+            format!("rejected: it changes its input {}", clean::line(tensor, 64))
+        }
+        other => in_words(other.kind()).to_owned(),
+    }
 }
 
 fn accepted(acceptance: &Acceptance) -> String {

@@ -21,7 +21,7 @@ use crate::task::{Case, Enforce, Gate, GateSubject, Role, Task, Use};
 use crate::timing::Timing;
 
 pub use device::DeviceBrief;
-pub use feedback::{Feedback, Untrusted, feedback};
+pub use feedback::{Feedback, Untrusted, feedback, in_words};
 
 /// The longest title, characters.
 const MAX_TITLE: usize = 120;
