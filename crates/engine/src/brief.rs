@@ -1,7 +1,7 @@
 //! What a proposer outside is told: the same that a model would be.
 
 use domain::api::{Brief, HistoryEntry};
-use domain::brief::{Attempt, Context, Lesson, Shown};
+use domain::brief::{Attempt, Context, Shown, in_words};
 use domain::id::RunId;
 use domain::task::Use;
 use store::StoreError;
@@ -43,10 +43,13 @@ impl Engine {
             .candidates
             .into_iter()
             .filter_map(|candidate| {
-                let summary = candidate.summary?;
-                let outcome = match candidate.speedup {
-                    Some(speedup) => format!("{summary}, {speedup:.2} times the baseline's speed"),
-                    None => summary,
+                let outcome = match (candidate.verdict?, candidate.speedup) {
+                    (_, Some(speedup)) => {
+                        let summary = candidate.summary?;
+                        format!("{summary}, {speedup:.2} times the baseline's speed")
+                    }
+                    // The verdict's own sentence would say how much wrong is still right.
+                    (verdict, None) => in_words(verdict).to_owned(),
                 };
                 Some(HistoryEntry {
                     candidate: candidate.id,
@@ -80,10 +83,6 @@ impl Engine {
         let attempts = history.iter();
         context.history = attempts
             .map(|entry| Attempt::new(&entry.title, &entry.outcome))
-            .collect();
-        context.insights = lessons
-            .iter()
-            .map(|(idea, outcome)| Lesson::new(idea, Some(outcome)))
             .collect();
         context.trials_left = Some(trials_left);
         let kind = Kind::External {

@@ -3,6 +3,7 @@
 
 use chrono::{DateTime, Utc};
 use domain::api::EventKind;
+use domain::brief::in_words;
 use domain::candidate::Idea;
 use domain::evaluation::{Evaluation, EvaluationStage, GateOutcome};
 use domain::id::{CandidateId, EvaluationId, InsightId, JobId, RunId, WorkerId};
@@ -174,7 +175,8 @@ async fn tell(
     let idea: Idea = place.json("idea", &idea)?;
     let outcome = match speedup {
         Some(speedup) => format!("{summary}, {speedup:.2} times the baseline's speed"),
-        None => summary,
+        // Insights are told to proposers, and the sentence says how much wrong is still right.
+        None => in_words(verdict).to_owned(),
     };
     // The id only has to be unique: the candidate's own is.
     let id = InsightId::from(candidate.uuid());
