@@ -58,6 +58,10 @@ fn a_whole_file_is_found_however_it_is_wrapped() {
         format!("\u{feff}\n{file}"),
         format!("Here it is.\n\n```cuda\n{file}```\nEnjoy."),
         format!("```\n{file}\n```"),
+        format!(
+            "1. Here:\n   ```cuda\n   {}```",
+            file.replace('\n', "\n   ")
+        ),
         format!("~~~~ cpp\n{file}\n~~~~"),
         format!("```cuda\n{file}```\n").replace('\n', "\r\n"),
         format!("```markdown\nAnswer:\n```cuda\n{file}```\n```"),
@@ -105,6 +109,18 @@ fn liberties_are_noted() {
             Some(note) => assert!(notes.contains(note), "{notes:?}\n{text}"),
         }
     }
+}
+
+#[test]
+fn what_stands_before_the_front_matter_is_moved_behind_it() {
+    let file = file("child");
+    let found = kernel(&format!("```cuda\n// mine\n#include <mma.h>\n{file}```"));
+    let expected = file.replace("---*/\n", "---*/\n// mine\n#include <mma.h>\n");
+    assert_eq!(found.source, expected);
+    assert_eq!(
+        found.notes,
+        ["lines before the front matter were moved behind it"]
+    );
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn hunks(edits: &str) -> Result<Vec<Hunk>, PatchError> {
 }
 
 fn opens(line: &str) -> bool {
-    marker(line, '<') == Some("SEARCH")
+    marker(line, '<').is_some_and(|rest| rest.starts_with("SEARCH"))
 }
 
 fn divides(line: &str) -> bool {
@@ -85,7 +85,7 @@ fn divides(line: &str) -> bool {
 }
 
 fn closes(line: &str) -> bool {
-    marker(line, '>') == Some("REPLACE")
+    marker(line, '>').is_some_and(|rest| rest.starts_with("REPLACE"))
 }
 
 /// What follows five to nine of `mark` at the line's start.

@@ -38,6 +38,8 @@ impl Block<'_> {
 }
 
 struct Fence<'a> {
+    /// Bytes of white space before it.
+    indent: usize,
     mark: u8,
     length: usize,
     info: &'a str,
@@ -46,6 +48,7 @@ struct Fence<'a> {
 /// Reads a line as a fence: at least three backticks or tildes after any indentation. An info
 /// string with a backtick in it is inline code, not a fence.
 fn fence(line: &str) -> Option<Fence<'_>> {
+    let indent = line.len() - line.trim_start().len();
     let line = line.trim();
     let mark = *line.as_bytes().first()?;
     if !matches!(mark, b'`' | b'~') {
@@ -53,7 +56,12 @@ fn fence(line: &str) -> Option<Fence<'_>> {
     }
     let length = line.bytes().take_while(|byte| *byte == mark).count();
     let info = line[length..].trim();
-    (length >= 3 && !info.contains('`')).then_some(Fence { mark, length, info })
+    (length >= 3 && !info.contains('`')).then_some(Fence {
+        indent,
+        mark,
+        length,
+        info,
+    })
 }
 
 /// Whether a line is a fence of any kind.
@@ -62,6 +70,7 @@ pub(super) fn is_fence(line: &str) -> bool {
 }
 
 struct Open<'a> {
+    indent: usize,
     mark: u8,
     length: usize,
     line: u32,
@@ -81,7 +90,7 @@ pub(super) fn document(text: &str) -> Document<'_> {
     for (number, line) in (1..).zip(text.lines()) {
         let Some(fence) = fence(line) else {
             match open.last_mut() {
-                Some(inner) => inner.block.lines.push(line),
+                Some(inner) => inner.block.lines.push(outdented(line, inner.indent)),
                 None => document.prose.push(line),
             }
             continue;
@@ -102,6 +111,7 @@ pub(super) fn document(text: &str) -> Document<'_> {
         } else if open.is_empty() || !fence.info.is_empty() {
             let word = fence.info.split([' ', ',', '{', ':']).next().unwrap_or("");
             open.push(Open {
+                indent: fence.indent,
                 mark: fence.mark,
                 length: fence.length,
                 line: number,
@@ -113,11 +123,17 @@ pub(super) fn document(text: &str) -> Document<'_> {
             });
         } else if let Some(inner) = open.last_mut() {
             // A shorter fence, or one of the other mark: content.
-            inner.block.lines.push(line);
+            inner.block.lines.push(outdented(line, inner.indent));
         }
     }
     document.open = open.first().map(|outer| outer.line);
     document
+}
+
+/// A line without the white space that its block's fence has before it, as far as it has that.
+fn outdented(line: &str, indent: usize) -> &str {
+    let own = line.len() - line.trim_start_matches([' ', '\t']).len();
+    &line[own.min(indent)..]
 }
 
 #[cfg(test)]
@@ -137,7 +153,7 @@ mod tests {
         let cases: &[(&str, &[(&str, &str)])] = &[
             ("```cuda\na\n```", &[("cuda", "a\n")]),
             ("~~~ C++ title=x\na\n~~~~", &[("c++", "a\n")]),
-            ("1. so:\n   ````\n   a\n   ````", &[("", "   a\n")]),
+            ("1. so:\n   ````\n   a\n   ````", &[("", "a\n")]),
             ("```\na ``` b\n~~~\n```", &[("", "a ``` b\n~~~\n")]),
             ("````\n```\na\n````", &[("", "```\na\n")]),
             ("a `code` b\n``` x` y", &[]),

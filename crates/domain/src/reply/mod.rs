@@ -260,10 +260,16 @@ fn find(
     if document.blocks.is_empty() {
         return unfenced(text, bases, notes);
     }
-    let is_whole = |block: &&Block<'_>| block.first_line().starts_with(OPENING);
+    let is_whole = |block: &&Block<'_>| {
+        let within = || block.lines.iter().any(|line| line.starts_with(OPENING));
+        block.first_line().starts_with(OPENING) || (within() && !patch::is_unified(&block.text()))
+    };
     let whole: Vec<&Block<'_>> = document.blocks.iter().filter(is_whole).collect();
     if !whole.is_empty() {
         let text = one_of(&whole, bases)?;
+        if !whole.iter().any(|block| block.text().trim_start() == text) {
+            notes.push("lines before the front matter were moved behind it".to_owned());
+        }
         if document.blocks.len() > 1 {
             notes.push("code blocks beside the whole file were skipped".to_owned());
         }
@@ -285,12 +291,28 @@ fn find(
     planless(&document.blocks, bases, notes)
 }
 
+/// The same with whatever stands before the front matter moved behind it: some models put a
+/// comment or an include there.
+fn front_matter_first(text: &str) -> String {
+    const CLOSING: &str = "\n---*/\n";
+    let behind = || {
+        let start = text.find(&format!("\n{OPENING}"))? + 1;
+        let end = start + text[start..].find(CLOSING)? + CLOSING.len();
+        let (before, front, after) = (&text[..start], &text[start..end], &text[end..]);
+        Some(format!("{front}{before}{after}"))
+    };
+    if text.starts_with(OPENING) {
+        return text.to_owned();
+    }
+    behind().unwrap_or_else(|| text.to_owned())
+}
+
 /// The one of several whole files that is meant: the only one that parses and is not a quotation
 /// of the parent.
 fn one_of(blocks: &[&Block<'_>], bases: &Bases<'_>) -> Result<String, Unusable> {
     let mut texts: Vec<String> = Vec::new();
     for block in blocks {
-        let text = block.text().trim_start().to_owned();
+        let text = front_matter_first(block.text().trim_start());
         if !texts.contains(&text) {
             texts.push(text);
         }
