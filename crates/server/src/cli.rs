@@ -54,6 +54,9 @@ pub enum Command {
     /// Work on a task folder.
     #[command(subcommand)]
     Task(TaskCommand),
+    /// Look at the language models that runs may name.
+    #[command(subcommand)]
+    Model(ModelCommand),
     /// Say what this machine can do, and what it lacks.
     Preflight(PreflightArgs),
     /// Serve with a local worker, run a task to its end and show the winner.
@@ -289,6 +292,51 @@ pub struct CheckArgs {
     /// Where builds and reference answers are kept.
     #[command(flatten)]
     pub folder: DataFolder,
+}
+
+/// Which file names the models.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct ModelsFile {
+    /// The file that names the models; by default models.toml in the data folder, else in the
+    /// current one.
+    #[arg(long, value_name = "FILE", env = "KERNELWRIGHT_MODELS")]
+    pub models: Option<PathBuf>,
+    /// Where state lives.
+    #[command(flatten)]
+    pub folder: DataFolder,
+}
+
+/// Verbs of the models.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum ModelCommand {
+    /// List the models with their prices and limits.
+    List(ModelListArgs),
+    /// Ask a model for one line: whether it answers, how fast and at what price.
+    Check(ModelCheckArgs),
+}
+
+/// Arguments of `model list`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct ModelListArgs {
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Where the models stand.
+    #[command(flatten)]
+    pub file: ModelsFile,
+}
+
+/// Arguments of `model check`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct ModelCheckArgs {
+    /// The model's name in the file.
+    pub name: String,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Where the models stand.
+    #[command(flatten)]
+    pub file: ModelsFile,
 }
 
 /// Arguments of `preflight`.

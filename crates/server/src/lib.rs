@@ -14,6 +14,7 @@ pub mod evidence;
 pub mod http;
 pub mod local_worker;
 pub mod logging;
+pub mod models;
 pub mod outcome;
 pub mod progress;
 pub mod terminal;

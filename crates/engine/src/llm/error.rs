@@ -144,8 +144,8 @@ pub enum LlmError {
         /// What is wrong with it.
         message: String,
     },
-    /// The reply stopped before its end.
-    #[error("hear {whom} to the end: the reply broke off after {received} bytes")]
+    /// The reply stopped before its end, or could no longer be understood.
+    #[error("hear {whom} to the end: the reply broke off, or was garbled, after {received} bytes")]
     Cut {
         /// Who.
         whom: Whom,

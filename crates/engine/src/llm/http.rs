@@ -304,6 +304,8 @@ struct Exchange<'a> {
     /// When the last piece came.
     heard: Instant,
     first_token: Option<Duration>,
+    /// Whether anything of a stream made sense.
+    understood: bool,
     received: u64,
 }
 
@@ -314,6 +316,7 @@ impl<'a> Exchange<'a> {
             started,
             heard: started,
             first_token: None,
+            understood: false,
             received: 0,
         }
     }
@@ -405,20 +408,39 @@ impl<'a> Exchange<'a> {
         while let Some(piece) = self.piece(&mut response).await? {
             let events = match decoder.push(&piece) {
                 Ok(events) => events,
-                Err(error) => return Ok(Err(NoAnswer::Malformed(error.to_string()))),
+                Err(error) => return Ok(Err(self.garbled(error.to_string()))),
             };
             for event in events {
                 match listener.hear(&event) {
                     Ok(Heard::Token) => {
+                        self.understood = true;
                         self.first_token.get_or_insert(self.started.elapsed());
                     }
-                    Ok(Heard::Note) => {}
+                    Ok(Heard::Note) => self.understood = true,
+                    Ok(Heard::Noise) => {}
                     Ok(Heard::End) => return Ok(listener.finish()),
+                    Err(NoAnswer::Malformed(why)) => return Ok(Err(self.garbled(why))),
                     Err(none) => return Ok(Err(none)),
                 }
             }
         }
-        Ok(listener.finish())
+        Ok(match listener.finish() {
+            Err(NoAnswer::Cut) if !self.understood && self.received > 0 => {
+                let why = "its event stream has no events of the protocol";
+                Err(NoAnswer::Malformed(why.to_owned()))
+            }
+            outcome => outcome,
+        })
+    }
+
+    /// What breaks a stream that was understood so far has happened on the way, and may pass.
+    fn garbled(&self, why: String) -> NoAnswer {
+        if self.understood {
+            tracing::debug!("a reply was garbled: {why}");
+            NoAnswer::Cut
+        } else {
+            NoAnswer::Malformed(why)
+        }
     }
 
     fn no_answer(&self, none: NoAnswer, key: Option<&Key>) -> LlmError {

@@ -92,10 +92,10 @@ const STREAMED: &[Case] = &[
         || Answer::text(TEXT).overloaded_after(1),
         "overloaded",
     ),
-    odd(
+    passing(
         "garbage in a stream",
         || Answer::text(TEXT).garbled_after(1),
-        "malformed",
+        "cut",
     ),
 ];
 
@@ -270,4 +270,30 @@ async fn a_server_that_sends_us_elsewhere_is_not_followed_with_the_key() {
     assert_eq!(error.kind(), "rejected");
     assert!(error.to_string().contains("elsewhere.example"), "{error}");
     serving.abort();
+}
+
+#[tokio::test]
+async fn a_stream_that_never_made_sense_is_not_asked_for_again() {
+    use axum::response::IntoResponse as _;
+
+    for body in ["data: hello\n\n", "<html>\n\n", "data: {}\n\ndata: {\n\n"] {
+        let answer =
+            move || async move { ([("content-type", "text/event-stream")], body).into_response() };
+        let router = axum::Router::new().route("/v1/messages", axum::routing::post(answer));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+        let entry = format!(
+            "[models.m]\napi = \"anthropic\"\nendpoint = \"http://{address}\"\nmodel = \"m\"\n"
+        );
+        let (models, _folder) = crate::desk::read(&entry);
+        let error = models.llm("m").unwrap().complete(&request()).await;
+        let error = error.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.may_pass()),
+            ("malformed", false),
+            "{body:?}: {error}"
+        );
+        serving.abort();
+    }
 }

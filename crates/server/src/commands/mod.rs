@@ -5,6 +5,7 @@ mod check;
 mod demo;
 mod eval;
 mod follow;
+mod model;
 mod preflight;
 mod propose;
 mod run;
@@ -14,7 +15,7 @@ mod worker;
 
 use std::process::ExitCode;
 
-use crate::cli::{Cli, Command, TaskCommand, WorkerCommand};
+use crate::cli::{Cli, Command, ModelCommand, TaskCommand, WorkerCommand};
 use crate::logging::{self, Format};
 use crate::outcome::{Ending, Failure, exit_code};
 
@@ -62,6 +63,8 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Show(args) => show::show(args).await,
             Command::Eval(args) => eval::eval(args).await,
             Command::Task(TaskCommand::Check(args)) => check::check(args).await,
+            Command::Model(ModelCommand::List(args)) => model::list(&args),
+            Command::Model(ModelCommand::Check(args)) => model::check(args).await,
             Command::Preflight(args) => preflight::preflight(args).await,
             Command::Context(args) => propose::context(args).await,
             Command::Submit(args) => propose::submit(args).await,

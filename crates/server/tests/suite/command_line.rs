@@ -1,5 +1,8 @@
+use std::path::Path;
+
 use clap::{CommandFactory as _, Parser as _};
-use server::cli::{Cli, Command, MethodName, TaskCommand, WorkerCommand};
+use server::cli::{Cli, Command, MethodName, ModelCommand, TaskCommand, WorkerCommand};
+use server::models;
 use server::outcome::{Failure, Outcome};
 
 fn parse(line: &str) -> Result<Command, clap::Error> {
@@ -104,4 +107,26 @@ fn roles_are_hidden_from_the_help() {
     assert!(help.contains("demo") && !help.contains("role"), "{help}");
     let long = Cli::command().render_long_help().to_string();
     assert!(long.contains("Exit codes"), "{long}");
+}
+
+#[test]
+fn the_models_are_named_by_a_file() {
+    let check = parse("kernelwright model check fast --models m.toml --data d --json");
+    let Ok(Command::Model(ModelCommand::Check(args))) = check else {
+        panic!("model check");
+    };
+    assert_eq!(args.name, "fast");
+    assert_eq!(args.file.models.as_deref(), Some(Path::new("m.toml")));
+    assert!(args.json);
+
+    let data = tempfile::tempdir().unwrap();
+    assert_eq!(models::find(None, data.path()), None);
+    let own = data.path().join("models.toml");
+    std::fs::write(&own, "").unwrap();
+    assert_eq!(models::find(None, data.path()), Some(own));
+    let asked = Path::new("elsewhere.toml");
+    assert_eq!(
+        models::find(Some(asked), data.path()),
+        Some(asked.to_owned())
+    );
 }

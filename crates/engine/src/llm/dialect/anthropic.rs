@@ -92,8 +92,9 @@ impl Listener {
                 Ok(Heard::End)
             }
             "error" => Err(NoAnswer::Reported(data)),
-            // Pings, ends of blocks, and kinds that came later than this program.
-            _ => Ok(Heard::Note),
+            "ping" | "content_block_stop" => Ok(Heard::Note),
+            // Kinds that came later than this program.
+            _ => Ok(Heard::Noise),
         }
     }
 

@@ -63,6 +63,8 @@ pub(super) enum Heard {
     Token,
     /// Something about the reply.
     Note,
+    /// Something that the protocol does not know.
+    Noise,
     /// The end of the stream.
     End,
 }

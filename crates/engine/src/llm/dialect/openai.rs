@@ -78,7 +78,12 @@ impl Listener {
         }
         self.about(&chunk);
         let Some(choice) = chunk["choices"].get(0) else {
-            return Ok(Heard::Note);
+            // The count of tokens comes without a choice.
+            return Ok(if chunk["choices"].is_array() {
+                Heard::Note
+            } else {
+                Heard::Noise
+            });
         };
         if let Some(end) = name(&choice["finish_reason"]) {
             self.end = Some(end);

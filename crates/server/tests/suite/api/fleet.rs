@@ -83,11 +83,16 @@ async fn a_worker_nobody_knows_is_told_to_register() {
 async fn a_worker_of_another_release_is_turned_away() {
     let service = Service::new().await;
     let mut other = registration();
-    other.evaluator += 1;
-    assert_snapshot!(service.post("/api/v1/workers", &other).await.show(), @r#"
+    other.evaluator = 999;
+    let ours = format!(
+        "this service version {};",
+        domain::evaluation::EVALUATOR_VERSION
+    );
+    let shown = service.post("/api/v1/workers", &other).await.show();
+    assert_snapshot!(shown.replace(&ours, "this service version OURS;"), @r#"
     409 Conflict
     {
-      "detail": "register the worker: it speaks version 2 of the evaluation protocol and this service version 1; run the same release on both",
+      "detail": "register the worker: it speaks version 999 of the evaluation protocol and this service version OURS; run the same release on both",
       "status": 409,
       "title": "Wrong release",
       "type": "/problems/wrong-release"
