@@ -34,7 +34,7 @@ pub(super) fn line(text: &str, limit: usize) -> String {
     capped(&line, limit)
 }
 
-/// As [`line`], for sentences of the evaluator: words that are absolute paths are left out, since
+/// As [`line()`], for sentences of the evaluator: words that are absolute paths are left out, since
 /// they speak of the machine and not of the kernel.
 pub(super) fn sentence(text: &str, limit: usize) -> String {
     let is_path = |word: &str| {

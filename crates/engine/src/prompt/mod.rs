@@ -1,7 +1,7 @@
 //! From a [`Context`] to what a model, or an outside proposer, is told.
 //!
 //! The wording lives in the templates of `prompts/`, as data; which parts a kind of prompt shows
-//! and what is left out first when it is too long is decided in [`view`]. Nothing here knows runs,
+//! and what is left out first when it is too long is decided in `view`. Nothing here knows runs,
 //! rows or models: the same context gives the same prompt, byte for byte.
 
 mod templates;
