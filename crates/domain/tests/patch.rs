@@ -242,6 +242,14 @@ fn changes_outside_the_regions_are_named_with_their_line() {
         };
         assert_eq!(outside_regions(&base, &new), Some(breach), "{}", new.text());
     }
+    let tunable = "[tunables.N]\nvalue = 1\nchoices = [1, 2]";
+    let front = format!("{OPEN_BLOCK}\n{tunable}");
+    let base = fenced(&front, BODY);
+    let chosen = fenced(&front.replace("value = 1", "value = 2"), BODY);
+    assert_eq!(outside_regions(&base, &chosen), None, "a sweep chooses");
+    let wider = fenced(&front.replace("[1, 2]", "[1, 2, 3]"), BODY);
+    assert!(outside_regions(&base, &wider).is_some());
+
     let free = fenced("block = [32]", "a\n");
     assert_eq!(outside_regions(&free, &base), None);
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::candidate::KernelSource;
+use crate::plan::LaunchPlan;
 
 /// A change outside the editable regions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -49,13 +50,13 @@ pub fn regions(source: &KernelSource) -> Vec<String> {
 /// has no regions or `new` keeps to them.
 ///
 /// White space at line ends is overlooked. In the front matter, `[idea]` is always open, and a
-/// plan that means the same may be written differently; a plan that means something else needs a
-/// region there (`# region: NAME`).
+/// plan that means the same may be written differently, each tunable with any of its choices; a plan
+/// that means something else needs a region there (`# region: NAME`).
 pub fn outside_regions(base: &KernelSource, new: &KernelSource) -> Option<Breach> {
     if regions(base).is_empty() {
         return None;
     }
-    let same_plan = base.plan() == new.plan()
+    let same_plan = same_search_space(base.plan(), new.plan())
         && base.step() == new.step()
         && base.expectation() == new.expectation();
     let front = if same_plan {
@@ -71,6 +72,17 @@ pub fn outside_regions(base: &KernelSource, new: &KernelSource) -> Option<Breach
         let found: Vec<_> = numbered(new.body(), line).collect();
         breach(&fixed, &found)
     })
+}
+
+/// Whether two plans are the same but for the values of their tunables, which a sweep chooses.
+fn same_search_space(one: &LaunchPlan, other: &LaunchPlan) -> bool {
+    let choices = |plan: &LaunchPlan| -> Vec<(String, Vec<i64>)> {
+        let tunables = plan.tunables.iter();
+        tunables
+            .map(|(name, tunable)| (name.clone(), tunable.choices.clone()))
+            .collect()
+    };
+    one.steps == other.steps && one.workspaces == other.workspaces && choices(one) == choices(other)
 }
 
 enum Mark<'a> {
