@@ -23,6 +23,7 @@ pub mod problem;
 pub mod reply;
 pub mod role;
 pub mod search;
+pub mod statistics;
 pub mod task;
 pub mod timing;
 pub mod verdict;

@@ -1,0 +1,174 @@
+//! When a comparison is settled, and how.
+//!
+//! A screening is made in one process and looks at its rounds four times at most; each look may
+//! be wrong with a quarter of the probability. A confirmation spreads its rounds over fresh
+//! processes and is looked at once.
+
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::bootstrap::{RESAMPLES, bootstrap};
+use super::interval::{Interval, effect, interval};
+use super::rank::signed_rank;
+use crate::role::Key;
+use crate::verdict::Outcome;
+
+/// The least gain that counts: half a percent, as a log-ratio.
+pub const MARGIN: f64 = 0.004_987_541_511_039;
+/// How often a comparison may be wrong in either direction.
+pub const ALPHA: f64 = 0.01;
+/// After how many pairs a screening is looked at. Two pairs make a round.
+pub const LOOKS: [usize; 4] = [30, 60, 120, 240];
+/// What a confirmation measures, and as much again for its control. With half the pairs a gain of
+/// 2% under noise of 3% would be confirmed in eight of ten cases only.
+pub const CONFIRMATION: Design = Design {
+    processes: 8,
+    pairs: 60,
+};
+
+/// The size of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Design {
+    /// Fresh processes.
+    pub processes: usize,
+    /// Pairs in each.
+    pub pairs: usize,
+}
+
+/// Everything a decision rests on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Evidence {
+    /// The effect.
+    pub effect: f64,
+    /// Bounds on it, each at the look's share of [`ALPHA`].
+    pub interval: Interval,
+    /// The same by the hierarchical bootstrap; only where it could overturn the decision.
+    pub bootstrap: Option<Interval>,
+    /// Wilcoxon's probability of so high ranks without an effect.
+    pub signed_rank: f64,
+    /// The effect in clock cycles instead of time, where clocks are known.
+    pub cycles: Option<f64>,
+    /// What the effect must exceed.
+    pub margin: f64,
+    /// Processes with at least one round.
+    pub processes: usize,
+    /// Pairs in all.
+    pub pairs: usize,
+}
+
+/// A decision with what it rests on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Settled {
+    /// The decision.
+    pub outcome: Outcome,
+    /// What it rests on.
+    pub evidence: Evidence,
+}
+
+/// How far a screening has come.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Standing {
+    /// It needs this many pairs in all before it is looked at again.
+    Open {
+        /// Pairs.
+        pairs: usize,
+    },
+    /// It is over.
+    Settled(Settled),
+}
+
+/// Looks at a screening's rounds, all of one process. `cycles` are the same rounds' log-ratios
+/// in clock cycles, where clocks are known.
+pub fn screen(rounds: &[f64], cycles: Option<&[f64]>, key: Key) -> Standing {
+    let pairs = 2 * rounds.len();
+    let Some(look) = LOOKS.iter().rposition(|look| *look <= pairs) else {
+        return Standing::Open { pairs: LOOKS[0] };
+    };
+    #[expect(clippy::cast_precision_loss, reason = "there are four looks")]
+    let alpha = ALPHA / LOOKS.len() as f64;
+    let data = Data {
+        rounds: &[rounds.to_vec()],
+        cycles: cycles.map(|cycles| vec![cycles.to_vec()]),
+        margin: MARGIN,
+    };
+    let settled = data.decide(alpha, key);
+    match (LOOKS.get(look + 1), settled.outcome) {
+        (Some(&next), Outcome::Unresolved) => Standing::Open { pairs: next },
+        _ => Standing::Settled(settled),
+    }
+}
+
+/// Decides a confirmation: the rounds by process, the same in cycles where clocks are known, and
+/// the control, in which the incumbent was compared with itself in the same way.
+///
+/// What the control varies by is noise, so a gain must exceed that as well.
+///
+/// # Errors
+/// Says how the control shows a difference where none can be; nothing measured beside it counts.
+pub fn confirm(
+    rounds: &[Vec<f64>],
+    cycles: Option<&[Vec<f64>]>,
+    control: &[Vec<f64>],
+    key: Key,
+) -> Result<Settled, String> {
+    let noise = interval(control, ALPHA / 2.0);
+    // Written so that bounds that are no numbers fail.
+    let includes_none = noise.lower <= MARGIN && noise.upper >= -MARGIN;
+    if !includes_none {
+        return Err(format!(
+            "compared with itself the incumbent differs by {:.2}% to {:.2}%",
+            100.0 * noise.lower,
+            100.0 * noise.upper
+        ));
+    }
+    let data = Data {
+        rounds,
+        cycles: cycles.map(<[_]>::to_vec),
+        margin: MARGIN.max(noise.half_width()),
+    };
+    Ok(data.decide(ALPHA, key))
+}
+
+struct Data<'a> {
+    rounds: &'a [Vec<f64>],
+    cycles: Option<Vec<Vec<f64>>>,
+    margin: f64,
+}
+
+impl Data<'_> {
+    fn decide(&self, alpha: f64, key: Key) -> Settled {
+        let interval = interval(self.rounds, alpha);
+        let all = self.rounds.concat();
+        let mut evidence = Evidence {
+            effect: effect(self.rounds).unwrap_or(f64::NAN),
+            interval,
+            bootstrap: None,
+            signed_rank: signed_rank(&all),
+            cycles: self.cycles.as_deref().and_then(effect),
+            margin: self.margin,
+            processes: self.rounds.iter().filter(|one| !one.is_empty()).count(),
+            pairs: 2 * all.len(),
+        };
+        let outcome = if interval.lower > self.margin {
+            let Key(seed) = key.derive(&["bootstrap"]);
+            let mut rng = ChaCha8Rng::from_seed(*seed.bytes());
+            let drawn = bootstrap(self.rounds, alpha, RESAMPLES, &mut rng);
+            evidence.bootstrap = Some(drawn);
+            let confirmed = drawn.lower > self.margin
+                && evidence.signed_rank < ALPHA
+                && evidence.cycles.is_none_or(|cycles| cycles > 0.0);
+            if confirmed {
+                Outcome::Faster
+            } else {
+                Outcome::Unresolved
+            }
+        } else if interval.upper < self.margin {
+            Outcome::NotFaster
+        } else {
+            Outcome::Unresolved
+        };
+        Settled { outcome, evidence }
+    }
+}

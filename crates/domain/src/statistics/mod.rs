@@ -1,0 +1,35 @@
+//! The statistics of a comparison between a candidate and the incumbent, as pure functions of
+//! numbers and of a seed.
+//!
+//! A comparison is made of rounds. In each round every score case is timed in a block of four
+//! executions, incumbent, candidate, candidate, incumbent or the reverse, so that a drift that is
+//! linear over the block cancels. This module plans rounds, says which of them count, and
+//! decides. It refuses to know how an execution is timed, and what a verdict is.
+//!
+//! Effects are logarithms of time ratios, incumbent over candidate: positive is faster, and 0.005
+//! is half a percent.
+
+mod bootstrap;
+mod decide;
+mod distribution;
+mod floor;
+mod interval;
+mod plan;
+mod rank;
+mod regression;
+pub mod simulate;
+mod summary;
+mod validity;
+
+pub use bootstrap::{RESAMPLES, bootstrap};
+pub use decide::{
+    ALPHA, CONFIRMATION, Design, Evidence, LOOKS, MARGIN, Settled, Standing, confirm, screen,
+};
+pub use distribution::{binomial_tail, normal_tail, student_quantile, student_tail};
+pub use floor::{Peak, Work, floor_us, is_impossible, is_launch_bound};
+pub use interval::{Interval, effect, interval};
+pub use plan::{Order, PlannedBlock, plan};
+pub use rank::{holm, signed_rank};
+pub use regression::{REGRESSION_LIMIT, Regression, regressions};
+pub use summary::{deviation, median, quantile};
+pub use validity::{Block, Conditions, Defect, History, Kept, Round, keep};

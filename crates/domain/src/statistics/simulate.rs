@@ -1,0 +1,194 @@
+//! Comparisons on simulated noise: what the rules of this module promise and how often they find
+//! what is there. The noise is a model, written down here; a device's own noise is measured by
+//! comparing a kernel with itself.
+
+use rand::RngExt as _;
+use rand_chacha::ChaCha8Rng;
+
+use super::decide::{ALPHA, CONFIRMATION, LOOKS, MARGIN, Standing, confirm, screen};
+use super::interval::interval;
+use super::plan::Order;
+use super::validity::{Block, Conditions};
+use crate::digest::Digest;
+use crate::role::Key;
+use crate::verdict::Outcome;
+
+/// Noise of a device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Noise {
+    /// Standard deviation of one pair's log-ratio.
+    pub pair: f64,
+    /// Amplitude of a drift that both share: a sine with a period of 20 to 400 executions.
+    pub drift: f64,
+    /// Standard deviation of what one process adds to all its log-ratios, such as an
+    /// allocation's address.
+    pub process: f64,
+    /// Share of executions that take a tenth longer for no reason of their own.
+    pub outliers: f64,
+}
+
+/// The noise that the promises are made for: pairs up to 3%, drift of 1%, processes of 0.3%.
+pub const STATED: [Noise; 3] = [stated(0.005), stated(0.01), stated(0.03)];
+
+/// The stated drift and process noise at this noise of pairs.
+pub const fn stated(pair: f64) -> Noise {
+    Noise {
+        pair,
+        drift: 0.01,
+        process: 0.003,
+        outliers: 0.0,
+    }
+}
+
+/// What became of one simulated candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fate {
+    /// What the screening decided.
+    pub screening: Outcome,
+    /// How many pairs it took.
+    pub pairs: usize,
+}
+
+impl Noise {
+    /// The log-ratios of one process's rounds over one case, for a candidate whose time is
+    /// shorter by `gain`.
+    pub fn process(&self, gain: f64, rounds: usize, rng: &mut ChaCha8Rng) -> Vec<f64> {
+        let offset = self.process * normal(rng);
+        let period: f64 = rng.random_range(20.0..400.0);
+        let phase: f64 = rng.random_range(0.0..std::f64::consts::TAU);
+        let mut clock = 0.0;
+        let mut execution = |candidate: bool| {
+            clock += 1.0;
+            let drift = self.drift * (std::f64::consts::TAU * clock / period + phase).sin();
+            // Two executions make a pair, so each brings half of the pair's variance.
+            let noise = self.pair / std::f64::consts::SQRT_2 * normal(rng);
+            let delay = if rng.random::<f64>() < self.outliers {
+                0.1
+            } else {
+                0.0
+            };
+            let own = if candidate {
+                (1.0 - gain).ln() - offset
+            } else {
+                0.0
+            };
+            (100.0_f64.ln() + drift + noise + delay + own).exp()
+        };
+        (0..rounds)
+            .map(|round| {
+                let order = if round % 2 == 0 {
+                    Order::IncumbentOutside
+                } else {
+                    Order::CandidateOutside
+                };
+                let outside = order == Order::CandidateOutside;
+                let [first, second, third, fourth] =
+                    [outside, !outside, !outside, outside].map(&mut execution);
+                let (outer, inner) = ([first, fourth], [second, third]);
+                let (incumbent_us, candidate_us) = match order {
+                    Order::IncumbentOutside => (outer, inner),
+                    Order::CandidateOutside => (inner, outer),
+                };
+                Block {
+                    case: 0,
+                    order,
+                    incumbent_us,
+                    candidate_us,
+                    conditions: Conditions::default(),
+                }
+                .log_ratio()
+            })
+            .collect()
+    }
+
+    /// A screening from its first look to its decision.
+    pub fn screened(&self, gain: f64, rng: &mut ChaCha8Rng) -> Fate {
+        let rounds = self.process(gain, LOOKS[LOOKS.len() - 1] / 2, rng);
+        let key = key(rng);
+        let mut pairs = LOOKS[0];
+        loop {
+            match screen(&rounds[..pairs / 2], None, key) {
+                Standing::Open { pairs: more } => pairs = more,
+                Standing::Settled(settled) => {
+                    return Fate {
+                        screening: settled.outcome,
+                        pairs,
+                    };
+                }
+            }
+        }
+    }
+
+    /// Whether a confirmation calls the candidate faster.
+    pub fn confirmed(&self, gain: f64, rng: &mut ChaCha8Rng) -> bool {
+        let rounds = self.processes(gain, rng);
+        if interval(&rounds, ALPHA).lower <= MARGIN {
+            // No control lowers the margin, so none is needed.
+            return false;
+        }
+        let control = self.processes(0.0, rng);
+        confirm(&rounds, None, &control, key(rng))
+            .is_ok_and(|settled| settled.outcome == Outcome::Faster)
+    }
+
+    fn processes(&self, gain: f64, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
+        (0..CONFIRMATION.processes)
+            .map(|_| self.process(gain, CONFIRMATION.pairs / 2, rng))
+            .collect()
+    }
+}
+
+/// Bounds on a probability of which `hits` of `trials` were seen, each wrong with probability
+/// `alpha` (Clopper and Pearson, 1934).
+pub fn bounds_on_share(hits: u32, trials: u32, alpha: f64) -> [f64; 2] {
+    let lower = if hits == 0 {
+        0.0
+    } else {
+        solve(|p| 1.0 - at_most(hits - 1, trials, p) - alpha)
+    };
+    let upper = if hits >= trials {
+        1.0
+    } else {
+        solve(|p| alpha - at_most(hits, trials, p))
+    };
+    [lower, upper]
+}
+
+/// The zero of a function that rises from 0 to 1.
+fn solve(rising: impl Fn(f64) -> f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..100 {
+        let middle = 0.5 * (low + high);
+        if rising(middle) < 0.0 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    0.5 * (low + high)
+}
+
+/// P(X <= hits) of a binomial distribution.
+fn at_most(hits: u32, trials: u32, share: f64) -> f64 {
+    if share <= 0.0 {
+        return 1.0;
+    }
+    let odds = (share / (1.0 - share)).ln();
+    let mut logarithm = f64::from(trials) * (1.0 - share).ln();
+    let mut sum = logarithm.exp();
+    for k in 0..hits {
+        logarithm += (f64::from(trials - k) / f64::from(k + 1)).ln() + odds;
+        sum += logarithm.exp();
+    }
+    sum.min(1.0)
+}
+
+fn key(rng: &mut ChaCha8Rng) -> Key {
+    Key(Digest::of(rng.random::<[u8; 32]>()))
+}
+
+/// A standard normal value (Box and Muller, 1958).
+fn normal(rng: &mut ChaCha8Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
+}

@@ -1,0 +1,271 @@
+//! Which rounds count. A disturbed round is left out with its reason; it is never repaired.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::plan::Order;
+use super::summary::median;
+
+/// A clock this far below the run's median is not the clock the run was measured at.
+const LOWEST_CLOCK: f64 = 0.90;
+/// Incumbent's and candidate's clocks may differ by this share.
+const CLOCK_DIFFERENCE: f64 = 0.02;
+/// The incumbent may differ by this share from its own history: a candidate that heats the
+/// device, or fills its cache, slows the incumbent beside it.
+const HISTORY_DIFFERENCE: f64 = 0.03;
+/// Reasons for a lower clock that NVML calls hardware slowdown, software and hardware thermal
+/// slowdown, and power brake (`nvmlClocksEventReason*`). A power cap (0x4) is not among them.
+const SLOWDOWN: u64 = 0x8 | 0x20 | 0x40 | 0x80;
+/// Rounds that may be left out, as a share of all.
+const DISCARDED: f64 = 0.25;
+/// Pairs that must be left.
+const FEWEST_PAIRS: usize = 20;
+
+/// Four executions of one case in one process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Block {
+    /// The score case, counted from 0.
+    pub case: usize,
+    /// Who came first and last.
+    pub order: Order,
+    /// The incumbent's times in the order they were taken, microseconds of one execution.
+    pub incumbent_us: [f64; 2],
+    /// The candidate's.
+    pub candidate_us: [f64; 2],
+    /// What the device was like.
+    pub conditions: Conditions,
+}
+
+/// What is known of the device during a block. Absent is unknown, not well.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Conditions {
+    /// Clock of the multiprocessors during the incumbent's and the candidate's executions, MHz.
+    pub sm_mhz: Option<[f64; 2]>,
+    /// NVML's mask of reasons for a lower clock.
+    pub clock_events: Option<u64>,
+    /// Faults the driver logged during the block.
+    pub new_xids: Option<u32>,
+    /// Other processes on the device.
+    pub foreign_processes: Option<u32>,
+}
+
+/// A block for each score case, taken one after another in one process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Round {
+    /// The process, counted from 0.
+    pub process: usize,
+    /// One block for each score case, in any order.
+    pub blocks: Vec<Block>,
+}
+
+/// What is known of the incumbent from before, by case.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct History {
+    /// Its usual time in microseconds, where there is one.
+    pub incumbent_us: Vec<Option<f64>>,
+}
+
+/// Why a round does not count.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema, thiserror::Error)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Defect {
+    /// A time is zero, negative, infinite or not a number.
+    #[error("a time reads {us} us")]
+    NoTime {
+        /// As text, so that every value survives JSON.
+        us: String,
+    },
+    /// The round does not have one block for each case.
+    #[error("it has {found} blocks for {cases} cases")]
+    Incomplete {
+        /// Blocks of different cases.
+        found: usize,
+        /// Cases.
+        cases: usize,
+    },
+    /// The clock was far below the run's.
+    #[error("the clock was at {mhz} MHz, the run's median is {median_mhz} MHz")]
+    ClockLow {
+        /// The clock.
+        mhz: f64,
+        /// The run's.
+        median_mhz: f64,
+    },
+    /// Incumbent and candidate ran at different clocks.
+    #[error("the incumbent ran at {incumbent_mhz} MHz, the candidate at {candidate_mhz} MHz")]
+    ClocksDiffer {
+        /// The incumbent's.
+        incumbent_mhz: f64,
+        /// The candidate's.
+        candidate_mhz: f64,
+    },
+    /// The device slowed itself down.
+    #[error("the device slowed down, reasons {mask:#x}")]
+    SlowedDown {
+        /// NVML's mask.
+        mask: u64,
+    },
+    /// The driver logged a fault.
+    #[error("the driver logged {count} faults")]
+    NewXid {
+        /// How many.
+        count: u32,
+    },
+    /// Somebody else used the device.
+    #[error("{count} other processes used the device")]
+    Shared {
+        /// How many.
+        count: u32,
+    },
+    /// The incumbent was not itself.
+    #[error("the incumbent took {us} us, usually it takes {usual_us} us")]
+    IncumbentOff {
+        /// Its time in this block.
+        us: f64,
+        /// Its usual time.
+        usual_us: f64,
+    },
+}
+
+/// The rounds that count.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kept {
+    /// The log-ratio of each case, by process: `cases[case][process][round]`.
+    pub cases: Vec<Vec<Vec<f64>>>,
+    /// The mean over the cases, by process.
+    pub whole: Vec<Vec<f64>>,
+    /// The rounds that were left out: number and first reason.
+    pub discarded: Vec<(usize, Defect)>,
+    /// Why what is left is not enough to decide anything; none if it is.
+    pub inconclusive: Option<String>,
+}
+
+/// Sorts out rounds over `cases` score cases.
+pub fn keep(rounds: &[Round], cases: usize, history: &History) -> Kept {
+    let clocks = rounds
+        .iter()
+        .flat_map(|round| &round.blocks)
+        .filter_map(|block| block.conditions.sm_mhz)
+        .flatten()
+        .filter(|mhz| mhz.is_finite())
+        .collect::<Vec<_>>();
+    let usual_clock = median(&clocks);
+    let processes = rounds.iter().map(|round| round.process + 1).max();
+    let mut kept = Kept {
+        cases: vec![vec![Vec::new(); processes.unwrap_or(0)]; cases],
+        whole: vec![Vec::new(); processes.unwrap_or(0)],
+        discarded: Vec::new(),
+        inconclusive: None,
+    };
+    for (number, round) in rounds.iter().enumerate() {
+        if let Some(defect) = defect(round, cases, usual_clock, history) {
+            kept.discarded.push((number, defect));
+            continue;
+        }
+        let mut sum = 0.0;
+        for block in &round.blocks {
+            let ratio = block.log_ratio();
+            kept.cases[block.case][round.process].push(ratio);
+            sum += ratio;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a task has few cases")]
+        kept.whole[round.process].push(sum / cases as f64);
+    }
+    let left = rounds.len() - kept.discarded.len();
+    #[expect(clippy::cast_precision_loss, reason = "a few hundred rounds")]
+    let discarded = kept.discarded.len() as f64 / rounds.len().max(1) as f64;
+    if discarded > DISCARDED || 2 * left < FEWEST_PAIRS {
+        let reasons = kept
+            .discarded
+            .first()
+            .map(|(number, defect)| format!("; the first, round {}: {defect}", number + 1))
+            .unwrap_or_default();
+        kept.inconclusive = Some(format!(
+            "{left} of {} rounds are valid{reasons}",
+            rounds.len()
+        ));
+    }
+    kept
+}
+
+impl Block {
+    /// How much faster the candidate was: the mean of the two pairs' log-ratios.
+    pub fn log_ratio(&self) -> f64 {
+        let [first, second] = self.incumbent_us;
+        let [other_first, other_second] = self.candidate_us;
+        0.5 * ((first / other_first).ln() + (second / other_second).ln())
+    }
+}
+
+fn defect(
+    round: &Round,
+    cases: usize,
+    usual_clock: Option<f64>,
+    history: &History,
+) -> Option<Defect> {
+    let mut seen = vec![false; cases];
+    for block in &round.blocks {
+        if let Some(seen) = seen.get_mut(block.case) {
+            *seen = true;
+        }
+    }
+    let found = seen.iter().filter(|seen| **seen).count();
+    if found != cases || round.blocks.len() != cases {
+        return Some(Defect::Incomplete { found, cases });
+    }
+    round.blocks.iter().find_map(|block| {
+        times(block)
+            .or_else(|| disturbance(&block.conditions))
+            .or_else(|| clock(block.conditions.sm_mhz?, usual_clock?))
+            .or_else(|| own_history(block, history))
+    })
+}
+
+fn times(block: &Block) -> Option<Defect> {
+    let mut times = block.incumbent_us.iter().chain(&block.candidate_us);
+    times
+        .find(|us| !(us.is_finite() && **us > 0.0))
+        .map(|us| Defect::NoTime { us: us.to_string() })
+}
+
+fn disturbance(conditions: &Conditions) -> Option<Defect> {
+    let slowed = conditions
+        .clock_events
+        .map(|mask| mask & SLOWDOWN)
+        .filter(|mask| *mask != 0)
+        .map(|mask| Defect::SlowedDown { mask });
+    let xid = || {
+        let count = conditions.new_xids.filter(|count| *count > 0)?;
+        Some(Defect::NewXid { count })
+    };
+    let shared = || {
+        let count = conditions.foreign_processes.filter(|count| *count > 0)?;
+        Some(Defect::Shared { count })
+    };
+    slowed.or_else(xid).or_else(shared)
+}
+
+fn clock(mhz: [f64; 2], median_mhz: f64) -> Option<Defect> {
+    // Written so that a clock that is no number fails.
+    let usual = |mhz: f64| mhz >= LOWEST_CLOCK * median_mhz;
+    if let Some(&low) = mhz.iter().find(|mhz| !usual(**mhz)) {
+        return Some(Defect::ClockLow {
+            mhz: low,
+            median_mhz,
+        });
+    }
+    let [incumbent_mhz, candidate_mhz] = mhz;
+    let difference = (incumbent_mhz / candidate_mhz).ln().abs();
+    let same = difference <= CLOCK_DIFFERENCE;
+    (!same).then_some(Defect::ClocksDiffer {
+        incumbent_mhz,
+        candidate_mhz,
+    })
+}
+
+fn own_history(block: &Block, history: &History) -> Option<Defect> {
+    let usual_us = (*history.incumbent_us.get(block.case)?)?;
+    let us = block.incumbent_us.iter().sum::<f64>() / 2.0;
+    let near = (us / usual_us).ln().abs() <= HISTORY_DIFFERENCE;
+    (!near).then_some(Defect::IncumbentOff { us, usual_us })
+}

@@ -1,0 +1,484 @@
+//! Statistics of a comparison: oracles, laws that hold for all data, and the two promises under
+//! simulated noise.
+
+use std::collections::BTreeSet;
+
+use domain::digest::Digest;
+use domain::role::Key;
+use domain::statistics::simulate::{bounds_on_share, stated};
+use domain::statistics::{
+    ALPHA, Block, CONFIRMATION, Conditions, Defect, History, Interval, LOOKS, MARGIN, Order, Peak,
+    REGRESSION_LIMIT, RESAMPLES, Round, Standing, Work, binomial_tail, bootstrap, confirm,
+    deviation, effect, floor_us, holm, interval, is_impossible, is_launch_bound, keep, median,
+    normal_tail, plan, quantile, regressions, screen, signed_rank, student_quantile, student_tail,
+};
+use domain::verdict::Outcome;
+use proptest::prelude::*;
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+
+fn key(name: &str) -> Key {
+    Key(Digest::of(name))
+}
+
+fn rng(seed: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
+fn near(found: f64, expected: f64, tolerance: f64) {
+    assert!(
+        (found - expected).abs() <= tolerance,
+        "{found}, not {expected}"
+    );
+}
+
+#[test]
+fn tails_agree_with_published_tables() {
+    for (z, tail) in [
+        (0.0, 0.5),
+        (1.0, 0.158_655_253_931),
+        (1.959_963_984_54, 0.025),
+        (2.326_347_874_04, 0.01),
+        (3.0, 0.001_349_898_032),
+        (5.0, 2.866_515_719e-7),
+    ] {
+        near(normal_tail(z), tail, 1e-11);
+        near(normal_tail(-z), 1.0 - tail, 1e-11);
+    }
+    for (degrees, tail, t) in [
+        (1, 0.01, 31.820_516),
+        (2, 0.01, 6.964_557),
+        (7, 0.01, 2.997_952),
+        (7, 0.005, 3.499_483),
+        (8, 0.025, 2.306_004),
+        (29, 0.01, 2.462_021),
+    ] {
+        near(student_quantile(tail, degrees), t, 1e-5);
+        near(student_tail(t, degrees), tail, 1e-7);
+    }
+    near(binomial_tail(10, 2), 56.0 / 1024.0, 1e-12);
+    near(binomial_tail(2000, 1000), 0.5 + 0.008_919, 1e-5);
+}
+
+#[test]
+fn the_signed_rank_test_agrees_with_published_tables() {
+    // Critical sums at one-sided 0.01 and 0.05: 5 of n = 10, 69 of n = 25 (Wilcoxon and Wilcox).
+    let with_negative_sum = |n: usize, sum: usize| {
+        let mut left = sum;
+        let mut values = (1..=n).map(|rank| rank as f64).collect::<Vec<_>>();
+        for rank in (1..=n).rev() {
+            if rank <= left {
+                left -= rank;
+                values[rank - 1] *= -1.0;
+            }
+        }
+        values
+    };
+    assert!(signed_rank(&with_negative_sum(10, 5)) <= 0.01);
+    assert!(signed_rank(&with_negative_sum(10, 6)) > 0.01);
+    assert!(signed_rank(&with_negative_sum(25, 76)) <= 0.01);
+    assert!(signed_rank(&with_negative_sum(25, 77)) > 0.01);
+    near(signed_rank(&[1.0, 2.0, 3.0]), 0.125, 1e-12);
+    near(signed_rank(&[1.0, 1.0, -1.0, 0.0]), 0.5, 1e-12);
+    near(signed_rank(&[]), 1.0, 0.0);
+    // The approximation for many values continues the exact distribution for few.
+    let spread = |n: usize| {
+        let signs = (1..=n).map(|rank| if rank % 3 == 0 { -1.0 } else { 1.0 } * rank as f64);
+        signed_rank(&signs.collect::<Vec<_>>())
+    };
+    let step = |n: usize| spread(n).ln() - spread(n - 3).ln();
+    near(step(51), step(48), 0.05);
+}
+
+#[test]
+fn a_family_of_tests_is_corrected_step_by_step() {
+    let adjusted = holm(&[0.01, 0.04, 0.03, 0.5]);
+    for (found, expected) in adjusted.into_iter().zip([0.04, 0.09, 0.09, 0.5]) {
+        near(found, expected, 1e-12);
+    }
+    assert!(holm(&[]).is_empty());
+}
+
+#[test]
+fn location_and_spread_are_those_of_the_middle() {
+    assert_eq!(median(&[]), None);
+    assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+    assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    assert_eq!(quantile(&[0.0, 10.0], 0.25), Some(2.5));
+    near(
+        deviation(&[1.0, 2.0, 3.0, 4.0, 1000.0]).unwrap(),
+        1.4826,
+        1e-4,
+    );
+}
+
+#[test]
+fn bounds_hold_as_often_as_they_say() {
+    // Skewed values: the median of an exponential distribution is ln 2.
+    let mut rng = rng(1);
+    let trials = 4000;
+    let mut missed = 0;
+    for _ in 0..trials {
+        let values = (0..15)
+            .map(|_| -(1.0 - rng.random::<f64>()).ln())
+            .collect::<Vec<_>>();
+        let bounds = interval(&[values], 0.05);
+        missed += u32::from(bounds.lower > std::f64::consts::LN_2);
+    }
+    let [_, at_most] = bounds_on_share(missed, trials, 0.01);
+    assert!(at_most < 0.05, "{missed} of {trials}");
+    assert!(missed > 0, "bounds that always hold say nothing");
+}
+
+#[test]
+fn too_few_rounds_bound_nothing() {
+    assert_eq!(interval(&[], ALPHA), Interval::UNKNOWN);
+    assert_eq!(interval(&[vec![1.0; 6]], ALPHA), Interval::UNKNOWN);
+    assert_ne!(interval(&[vec![1.0; 7]], ALPHA), Interval::UNKNOWN);
+    assert_eq!(interval(&[vec![1.0], Vec::new()], ALPHA), Interval::UNKNOWN);
+    let standing = screen(&[0.5; 14], None, key("few"));
+    assert_eq!(standing, Standing::Open { pairs: LOOKS[0] });
+}
+
+#[test]
+fn the_bootstrap_sees_what_the_processes_share() {
+    let mut rng = rng(2);
+    let noise = stated(0.01);
+    let one = noise.process(0.0, 120, &mut rng);
+    let alone = bootstrap(std::slice::from_ref(&one), 0.05, RESAMPLES, &mut rng);
+    near(
+        alone.half_width(),
+        1.645 * 1.2533 * 0.01 / 240_f64.sqrt(),
+        4e-4,
+    );
+    // Eight processes that differ by far more than their rounds do.
+    let apart = (0..8)
+        .map(|process| {
+            let offset = 0.02 * f64::from(process);
+            one.iter().map(|value| value + offset).collect()
+        })
+        .collect::<Vec<Vec<f64>>>();
+    let together = bootstrap(&apart, 0.05, RESAMPLES, &mut rng);
+    assert!(together.half_width() > 10.0 * alone.half_width());
+    let none = bootstrap(&[Vec::new()], 0.05, RESAMPLES, &mut rng);
+    assert_eq!(none, Interval::UNKNOWN);
+}
+
+fn settled(standing: Standing) -> Outcome {
+    match standing {
+        Standing::Settled(settled) => settled.outcome,
+        Standing::Open { pairs } => panic!("open until {pairs} pairs"),
+    }
+}
+
+#[test]
+fn a_screening_stops_as_soon_as_its_decision_is_settled() {
+    let mut rng = rng(3);
+    let mut rounds = |gain, rounds| stated(0.01).process(gain, rounds, &mut rng);
+    assert_eq!(
+        settled(screen(&rounds(0.5, 15), None, key("a"))),
+        Outcome::Faster
+    );
+    assert_eq!(
+        settled(screen(&rounds(-4.0, 15), None, key("a"))),
+        Outcome::NotFaster
+    );
+    let doubtful = [0.02, -0.02].repeat(60);
+    let look = |rounds: usize| screen(&doubtful[..rounds], None, key("a"));
+    assert_eq!(look(15), Standing::Open { pairs: 60 });
+    assert_eq!(look(30), Standing::Open { pairs: 120 });
+    assert_eq!(look(60), Standing::Open { pairs: 240 });
+    assert_eq!(settled(look(120)), Outcome::Unresolved);
+}
+
+#[test]
+fn a_gain_in_time_that_is_none_in_cycles_is_not_believed() {
+    let gained = [0.05, 0.051, 0.049].repeat(40);
+    let lost = gained.iter().map(|value| -value).collect::<Vec<_>>();
+    let outcome = |cycles| settled(screen(&gained, cycles, key("a")));
+    assert_eq!(outcome(None), Outcome::Faster);
+    assert_eq!(outcome(Some(gained.as_slice())), Outcome::Faster);
+    assert_eq!(outcome(Some(lost.as_slice())), Outcome::Unresolved);
+}
+
+#[test]
+fn a_confirmation_believes_no_single_process_and_no_noisy_control() {
+    let flat = |value: f64| vec![vec![value; 15]; 8];
+    let spread = |values: [f64; 8]| values.map(|value| vec![value; 15]).to_vec();
+    let quiet = spread([0.001, -0.001, 0.0005, -0.0005, 0.0, 0.0, 0.0002, -0.0002]);
+    let decide = |rounds: &[Vec<f64>], control: &[Vec<f64>]| {
+        confirm(rounds, None, control, key("a")).map(|settled| settled.outcome)
+    };
+    let gain = spread([0.02, 0.021, 0.019, 0.02, 0.022, 0.018, 0.02, 0.02]);
+    assert_eq!(decide(&gain, &quiet), Ok(Outcome::Faster));
+    let lucky = spread([0.16, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+    assert_eq!(decide(&lucky, &quiet), Ok(Outcome::Unresolved));
+    let loud = spread([0.05, -0.05, 0.04, -0.04, 0.05, -0.05, 0.0, 0.0]);
+    assert_eq!(decide(&gain, &loud), Ok(Outcome::NotFaster));
+    assert!(decide(&gain, &flat(0.02)).unwrap_err().contains("itself"));
+    assert!(decide(&gain, &[]).is_ok_and(|outcome| outcome != Outcome::Faster));
+    assert_eq!(decide(&[gain[0].clone()], &quiet), Ok(Outcome::Faster));
+}
+
+#[test]
+fn one_slow_case_blocks_whatever_the_others_gain() {
+    let case = |centre: f64| {
+        let rounds = |process: usize| {
+            let spread = |round: usize| 0.001 * (round as f64 - 7.0) + 0.0005 * process as f64;
+            (0..15).map(|round| centre + spread(round)).collect()
+        };
+        (0..8).map(rounds).collect::<Vec<Vec<f64>>>()
+    };
+    let blocks = |cases: &[Vec<Vec<f64>>]| {
+        let found = regressions(cases);
+        found
+            .into_iter()
+            .map(|case| case.blocks)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(blocks(&[case(0.2), case(-0.05)]), [false, true]);
+    assert_eq!(blocks(&[case(0.2), case(-0.01)]), [false, false]);
+    assert_eq!(blocks(&[case(0.2), vec![Vec::new(); 8]]), [false, true]);
+    let one = |cases: &[f64]| {
+        let cases = cases.iter().map(|centre| vec![case(*centre)[0].clone()]);
+        blocks(&cases.collect::<Vec<_>>())
+    };
+    assert_eq!(one(&[0.0, -REGRESSION_LIMIT]), [false, true]);
+    assert!(blocks(&[]).is_empty());
+}
+
+fn block(case: usize, incumbent: f64, candidate: f64) -> Block {
+    Block {
+        case,
+        order: Order::IncumbentOutside,
+        incumbent_us: [incumbent; 2],
+        candidate_us: [candidate; 2],
+        conditions: Conditions::default(),
+    }
+}
+
+fn rounds(count: usize) -> Vec<Round> {
+    (0..count)
+        .map(|number| Round {
+            process: number % 2,
+            blocks: vec![block(1, 30.0, 10.0), block(0, 20.0, 20.0)],
+        })
+        .collect()
+}
+
+#[test]
+fn drift_that_is_linear_cancels_within_a_block() {
+    // Every execution is slower than the one before by the same factor.
+    let us = [1.0, 1.1, 1.21, 1.331];
+    let block = Block {
+        incumbent_us: [us[0], us[3]],
+        candidate_us: [us[1], us[2]],
+        ..block(0, 1.0, 1.0)
+    };
+    near(block.log_ratio(), 0.0, 1e-12);
+}
+
+#[test]
+fn every_disturbance_has_its_name_and_takes_its_round_out() {
+    type Spoil = fn(&mut Round);
+    let history = History {
+        incumbent_us: vec![None, Some(30.0)],
+    };
+    let table: [(Spoil, &str); 10] = [
+        (|r| r.blocks[0].candidate_us[1] = 0.0, "a time reads 0 us"),
+        (
+            |r| r.blocks[1].incumbent_us[0] = f64::NAN,
+            "a time reads NaN us",
+        ),
+        (|r| r.blocks[1].case = 7, "it has 1 blocks for 2 cases"),
+        (|r| r.blocks.truncate(1), "it has 1 blocks for 2 cases"),
+        (
+            |r| r.blocks[0].conditions.sm_mhz = Some([1000.0, 2000.0]),
+            "the clock was at 1000 MHz",
+        ),
+        (
+            |r| r.blocks[0].conditions.sm_mhz = Some([2000.0, 1940.0]),
+            "the candidate at 1940 MHz",
+        ),
+        (
+            |r| r.blocks[0].conditions.clock_events = Some(0x44),
+            "reasons 0x40",
+        ),
+        (
+            |r| r.blocks[0].conditions.new_xids = Some(1),
+            "logged 1 faults",
+        ),
+        (
+            |r| r.blocks[0].conditions.foreign_processes = Some(2),
+            "2 other processes",
+        ),
+        (
+            |r| r.blocks[0].incumbent_us = [31.5, 31.5],
+            "usually it takes 30 us",
+        ),
+    ];
+    for (spoil, wanted) in table {
+        let mut all = rounds(20);
+        for round in &mut all {
+            round.blocks[0].conditions = Conditions {
+                sm_mhz: Some([2000.0, 2010.0]),
+                clock_events: Some(0x4),
+                new_xids: Some(0),
+                foreign_processes: Some(0),
+            };
+        }
+        spoil(&mut all[3]);
+        let kept = keep(&all, 2, &history);
+        let [(3, defect)] = kept.discarded.as_slice() else {
+            panic!("{wanted}: {:?}", kept.discarded);
+        };
+        assert!(defect.to_string().contains(wanted), "{defect}");
+        assert_eq!(kept.whole.concat().len(), 19, "{wanted}");
+        assert_eq!(kept.cases[1].concat().len(), 19, "{wanted}");
+        assert_eq!(kept.inconclusive, None, "{wanted}");
+    }
+}
+
+#[test]
+fn too_many_disturbed_rounds_decide_nothing() {
+    let spoilt = |count: usize, of: usize| {
+        let mut all = rounds(of);
+        for round in &mut all[..count] {
+            round.blocks[0].candidate_us = [f64::INFINITY; 2];
+        }
+        keep(&all, 2, &History::default()).inconclusive
+    };
+    assert_eq!(spoilt(0, 10), None);
+    assert!(spoilt(0, 9).unwrap().contains("9 of 9 rounds are valid"));
+    assert_eq!(spoilt(5, 20), None);
+    assert!(spoilt(6, 20).unwrap().contains("the first, round 1"));
+    assert!(spoilt(0, 0).is_some());
+}
+
+#[test]
+fn a_round_counts_every_case_alike() {
+    let kept = keep(&rounds(10), 2, &History::default());
+    near(effect(&kept.whole).unwrap(), 0.5 * 3_f64.ln(), 1e-12);
+    near(effect(&kept.cases[1]).unwrap(), 3_f64.ln(), 1e-12);
+    assert_eq!(kept.whole.len(), 2);
+    let defect = Defect::NewXid { count: 3 };
+    let json = serde_json::to_string(&defect).unwrap();
+    assert_eq!(serde_json::from_str::<Defect>(&json).unwrap(), defect);
+}
+
+#[test]
+fn the_floor_is_the_worst_of_bytes_operations_and_launching() {
+    let peak = Peak {
+        bytes_per_us: 300e3,
+        operations_per_us: 30e6,
+        launch_us: 2.0,
+    };
+    let floor = |bytes, operations| floor_us(Work { bytes, operations }, peak);
+    near(floor(3e6, 0.0), 10.0, 1e-12);
+    near(floor(3e6, 6e8), 20.0, 1e-12);
+    near(floor(3.0, 6.0), 2.0, 1e-12);
+    assert!(is_impossible(9.4, 10.0) && !is_impossible(9.6, 10.0));
+    assert!(is_impossible(f64::NAN, 10.0));
+    assert!(is_launch_bound(3.0, 2.0) && !is_launch_bound(3.1, 2.0));
+}
+
+#[test]
+fn a_plan_is_the_keys_own_and_balanced() {
+    let planned = plan(key("a"), 200, 3);
+    assert_eq!(planned, plan(key("a"), 200, 3));
+    assert_ne!(planned, plan(key("b"), 200, 3));
+    let outside = planned
+        .iter()
+        .flatten()
+        .filter(|block| block.order == Order::IncumbentOutside)
+        .count();
+    assert!((240..=360).contains(&outside), "{outside} of 600");
+    let orders = planned
+        .iter()
+        .map(|round| round.iter().map(|block| block.case).collect::<Vec<_>>())
+        .collect::<BTreeSet<_>>();
+    assert_eq!(orders.len(), 6, "every order of three cases occurs");
+}
+
+proptest! {
+    #[test]
+    fn bounds_enclose_the_effect_and_narrow_with_alpha(
+        values in prop::collection::vec(-0.5_f64..0.5, 15..60),
+        processes in 1_usize..6,
+    ) {
+        let processes = values
+            .chunks(values.len().div_ceil(processes))
+            .map(<[f64]>::to_vec)
+            .collect::<Vec<_>>();
+        let centre = effect(&processes).unwrap();
+        let wide = interval(&processes, 0.001);
+        let narrow = interval(&processes, 0.05);
+        prop_assert!(narrow.lower <= centre && centre <= narrow.upper);
+        prop_assert!(wide.lower <= narrow.lower && narrow.upper <= wide.upper);
+    }
+
+    #[test]
+    fn exchanging_the_kernels_turns_everything_around(
+        values in prop::collection::vec(-0.5_f64..0.5, 15..60),
+    ) {
+        let turned = values.iter().map(|value| -value).collect::<Vec<_>>();
+        let (one, other) = (interval(std::slice::from_ref(&values), 0.01), interval(std::slice::from_ref(&turned), 0.01));
+        prop_assert!((one.lower + other.upper).abs() < 1e-12);
+        let both = signed_rank(&values) + signed_rank(&turned);
+        prop_assert!(both >= 1.0 - 1e-9, "{}", both);
+    }
+
+    #[test]
+    fn a_correction_never_helps_and_keeps_the_order(
+        probabilities in prop::collection::vec(0.0_f64..1.0, 0..12),
+    ) {
+        let adjusted = holm(&probabilities);
+        for (index, before) in probabilities.iter().enumerate() {
+            prop_assert!(adjusted[index] >= *before);
+            for (other, beside) in probabilities.iter().enumerate() {
+                prop_assert!(before > beside || adjusted[index] <= adjusted[other]);
+            }
+        }
+    }
+}
+
+/// The two promises, each with bounds that a sample of this size can hold. An equal candidate is
+/// promoted only if a screening and a confirmation, which share no process, both err.
+#[test]
+fn a_run_of_500_equal_candidates_promotes_one_in_less_than_one_percent() {
+    assert_eq!((CONFIRMATION.processes, CONFIRMATION.pairs), (8, 60));
+    near(MARGIN.exp(), 1.005, 1e-12);
+    near(REGRESSION_LIMIT.exp(), 1.02, 1e-12);
+    for (seed, pair) in [(10, 0.01), (11, 0.03)] {
+        let noise = stated(pair);
+        let mut rng = rng(seed);
+        let (screenings, confirmations) = (2500, 4000);
+        let screened = (0..screenings)
+            .map(|_| u32::from(noise.screened(0.0, &mut rng).screening == Outcome::Faster))
+            .sum();
+        let confirmed = (0..confirmations)
+            .map(|_| u32::from(noise.confirmed(0.0, &mut rng)))
+            .sum();
+        let [_, screening] = bounds_on_share(screened, screenings, 0.025);
+        let [_, confirmation] = bounds_on_share(confirmed, confirmations, 0.025);
+        let run = 500.0 * screening * confirmation;
+        eprintln!("pairs {pair}: {screened} and {confirmed}, so at most {run:.5} of a run");
+        assert!(run < 0.01, "{run}");
+    }
+}
+
+#[test]
+fn a_gain_of_two_percent_is_found_nine_times_in_ten() {
+    let noise = stated(0.03);
+    let mut rng = rng(12);
+    let trials = 80;
+    let mut found = 0;
+    for _ in 0..trials {
+        let fate = noise.screened(0.02, &mut rng);
+        assert!(fate.pairs <= LOOKS[3]);
+        found += u32::from(fate.screening == Outcome::Faster && noise.confirmed(0.02, &mut rng));
+    }
+    let [at_least, _] = bounds_on_share(found, trials, 0.05);
+    eprintln!("{found} of {trials}, so at least {at_least:.3}");
+    assert!(at_least > 0.9, "{found} of {trials}");
+}
