@@ -14,7 +14,9 @@ pub mod emulator;
 pub mod fault;
 mod ffi;
 pub mod handle;
+pub mod host_memory;
 pub mod image;
+pub mod link;
 pub mod state;
 
 pub use code::Code;

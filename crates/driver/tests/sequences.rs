@@ -118,7 +118,7 @@ fn perform(driver: &mut Driver, given: &mut Given, call: &Call) -> Option<()> {
         Call::Load => {
             let text = b".version 8.0\n.target sm_80\n.address_size 64\n.global .u64 counter[9];\n";
             let image = kernelwright_driver::image::Image::Ptx(text);
-            driver.load_module(image).map(|_| ()).ok()?;
+            driver.load_module(image, None).map(|_| ()).ok()?;
         }
         Call::Synchronise => driver.synchronise_context().ok()?,
     }

@@ -144,6 +144,8 @@ pub(crate) struct Function {
     pub(crate) params: Vec<usize>,
     pub(crate) max_threads: Option<u32>,
     pub(crate) required_threads: Option<[u32; 3]>,
+    /// Most 32-bit registers per thread, from `.maxnreg`.
+    pub(crate) max_registers: Option<u32>,
     /// Absent for declarations.
     pub(crate) body: Option<Vec<Statement>>,
     /// Parameters, returns and everything the body declares.

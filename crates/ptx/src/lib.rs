@@ -28,6 +28,6 @@ mod tensor;
 
 pub use config::{Checks, Latencies, LaunchConfig, LaunchError, Limits, Schedule};
 pub use machine::{Machine, ModuleHandle};
-pub use memory::{HostAccessError, OutOfMemory, Unwritten};
+pub use memory::{HostAccessError, LendError, OutOfMemory, Unwritten};
 pub use module::{KernelId, KernelInfo, LoadError, Module, ParamInfo, SourceLine, VariableInfo};
 pub use simd::Isa;

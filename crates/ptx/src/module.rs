@@ -69,7 +69,7 @@ pub struct KernelInfo {
     pub max_threads: u32,
     /// `.reqntid`, if the kernel demands one block shape.
     pub required_threads: Option<[u32; 3]>,
-    /// 32-bit registers per thread, estimated from live values; 0 if the kernel cannot run here.
+    /// 32-bit registers per thread, estimated from live values and capped by `.maxnreg`; 0 if the kernel cannot run here.
     pub registers_estimate: u32,
 }
 
@@ -161,7 +161,9 @@ impl Module {
                 local_bytes: lowered.map_or(0, |program| program.local_bytes),
                 max_threads: function.max_threads.unwrap_or(1024).min(1024),
                 required_threads: function.required_threads,
-                registers_estimate: lowered.map_or(0, |program| program.registers_estimate),
+                registers_estimate: lowered
+                    .map_or(0, |program| program.registers_estimate)
+                    .min(function.max_registers.unwrap_or(u32::MAX)),
             });
             programs.push(program);
         }

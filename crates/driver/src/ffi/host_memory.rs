@@ -1,69 +1,45 @@
-//! Page-locked host memory.
-
-use std::alloc::{self, Layout};
+//! Page-locked and managed host memory.
 
 use crate::code::Code;
+use crate::state::MemoryKind;
 
 use super::entries;
 use super::pointer::{Host, Out};
 
-/// Page-locked memory starts on a page.
-const PAGE: usize = 4096;
-
-fn layout(bytes: usize) -> Result<Layout, Code> {
-    Layout::from_size_align(bytes, PAGE).map_err(|_| Code::OUT_OF_MEMORY)
-}
-
-fn allocate(bytes: usize) -> Result<u64, Code> {
-    if bytes == 0 {
-        return Err(Code::INVALID_VALUE);
-    }
-    // SAFETY: the layout's size is not zero.
-    let memory = unsafe { alloc::alloc_zeroed(layout(bytes)?) };
-    if memory.is_null() {
-        Err(Code::OUT_OF_MEMORY)
-    } else {
-        Ok(memory as u64)
-    }
-}
-
-fn release(address: u64, bytes: usize) -> Result<(), Code> {
-    // SAFETY: the driver keeps the address and size of what `allocate` made, and gives each out once.
-    unsafe { alloc::dealloc(address as *mut u8, layout(bytes)?) };
-    Ok(())
-}
+/// Flags of page-locked memory: portable, mapped, write-combined.
+const ALLOCATION_FLAGS: u32 = 7;
+/// Flags of a registration: portable, mapped, input/output memory, read-only.
+const REGISTRATION_FLAGS: u32 = 15;
+/// Who may use managed memory at first: everybody, or the host alone. A single stream is named later.
+const ATTACH_FLAGS: std::ops::RangeInclusive<u32> = 1..=2;
 
 entries! {
     /// Allocates page-locked memory.
     fn cuMemAllocHost_v2(memory: Out<u64>, bytes: usize) |driver| {
         let memory = memory.required()?;
-        driver.check_context()?;
-        let address = allocate(bytes)?;
-        driver.adopt_host_memory(address, bytes)?;
-        memory.set(address)
+        memory.set(driver.allocate_host(bytes, 0)?)
     }
 
-    /// Allocates page-locked memory. Every context sees it; none of the flags changes anything here.
+    /// Allocates page-locked memory. Every context sees it, whatever the flags say.
     fn cuMemHostAlloc(memory: Out<u64>, bytes: usize, flags: u32) |driver| {
         let memory = memory.required()?;
         driver.check_context()?;
-        if flags > 7 {
+        if flags & !ALLOCATION_FLAGS != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        let address = allocate(bytes)?;
-        driver.adopt_host_memory(address, bytes)?;
-        memory.set(address)
+        memory.set(driver.allocate_host(bytes, flags)?)
     }
 
     /// Frees page-locked memory.
-    fn cuMemFreeHost(memory: Host) |driver| {
-        let bytes = driver.release_host_memory(memory.address())?;
-        release(memory.address(), bytes)
-    }
+    fn cuMemFreeHost(memory: Host) |driver| { driver.free_host(memory.address()) }
 
     /// Registers the caller's memory as page-locked.
-    fn cuMemHostRegister_v2(memory: Host, bytes: usize, _flags: u32) |driver| {
-        driver.register_host_memory(memory.address(), bytes)
+    fn cuMemHostRegister_v2(memory: Host, bytes: usize, flags: u32) |driver| {
+        driver.check_context()?;
+        if flags & !REGISTRATION_FLAGS != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        driver.register_host_memory(memory.address(), bytes, flags)
     }
 
     /// Undoes a registration.
@@ -71,19 +47,75 @@ entries! {
         driver.unregister_host_memory(memory.address())
     }
 
-    /// Kernels cannot reach host memory here.
-    fn cuMemHostGetDevicePointer_v2(address: Out<u64>, _memory: Host, _flags: u32) |driver| {
+    /// Where kernels find page-locked memory: at the host's own address.
+    fn cuMemHostGetDevicePointer_v2(address: Out<u64>, memory: Host, flags: u32) |driver| {
         driver.check_context()?;
-        address.offer(0);
-        Err(Code::NOT_SUPPORTED)
-    }
-
-    /// The flags of page-locked memory: none are kept.
-    fn cuMemHostGetFlags(flags: Out<u32>, memory: Host) |driver| {
-        driver.check_context()?;
+        let address = address.required()?;
         match driver.classify(memory.address()) {
-            Some((crate::state::MemoryKind::Host, ..)) => flags.set(0),
+            Some((MemoryKind::Host, ..)) if flags == 0 => address.set(memory.address()),
             _ => Err(Code::INVALID_VALUE),
         }
+    }
+
+    /// The flags page-locked memory was allocated with.
+    fn cuMemHostGetFlags(flags: Out<u32>, memory: Host) |driver| {
+        let flags = flags.required()?;
+        flags.set(driver.host_memory_flags(memory.address())?)
+    }
+
+    /// Allocates memory that host and device share.
+    fn cuMemAllocManaged(address: Out<u64>, bytes: usize, flags: u32) |driver| {
+        let address = address.required()?;
+        driver.check_context()?;
+        if !ATTACH_FLAGS.contains(&flags) {
+            return Err(Code::INVALID_VALUE);
+        }
+        address.set(driver.allocate_managed(bytes)?)
+    }
+
+    /// Says where managed memory will be used. It is everywhere already.
+    fn cuMemPrefetchAsync(address: u64, bytes: usize, _device: i32, stream: Host) |driver| {
+        driver.check_stream(super::stream::named(stream))?;
+        driver.check_managed(address, bytes as u64)
+    }
+
+    /// As before, with a place instead of a device.
+    fn cuMemPrefetchAsync_v2(address: u64, bytes: usize, _place: u64, flags: u32, stream: Host) |driver| {
+        driver.check_stream(super::stream::named(stream))?;
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        driver.check_managed(address, bytes as u64)
+    }
+
+    /// Says how managed memory will be used, which changes nothing here.
+    fn cuMemAdvise(address: u64, bytes: usize, advice: u32, _device: i32) |driver| {
+        driver.check_context()?;
+        check_advice(advice)?;
+        driver.check_managed(address, bytes as u64)
+    }
+
+    /// As before, with a place instead of a device.
+    fn cuMemAdvise_v2(address: u64, bytes: usize, advice: u32, _place: u64) |driver| {
+        driver.check_context()?;
+        check_advice(advice)?;
+        driver.check_managed(address, bytes as u64)
+    }
+
+    /// Ties managed memory to a stream, which changes nothing where every call is over when it returns.
+    fn cuStreamAttachMemAsync(stream: Host, address: u64, _bytes: usize, flags: u32) |driver| {
+        driver.check_stream(super::stream::named(stream))?;
+        match driver.classify(address) {
+            Some((MemoryKind::Managed, ..)) if matches!(flags, 1 | 2 | 4) => Ok(()),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+}
+
+fn check_advice(advice: u32) -> Result<(), Code> {
+    if (1..=6).contains(&advice) {
+        Ok(())
+    } else {
+        Err(Code::INVALID_VALUE)
     }
 }

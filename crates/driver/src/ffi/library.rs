@@ -23,7 +23,7 @@ entries! {
         let library = library.required()?;
         let options = Options { count, names, values };
         let image = image_at(image)?;
-        library.set(explained(driver.load_library(image), Some(options))?.0)
+        library.set(explained(driver.load_library(image, options.registers()), Some(options))?.0)
     }
 
     /// Loads a library from a file.
@@ -32,7 +32,7 @@ entries! {
         let options = Options { count, names, values };
         driver.initialised()?;
         let bytes = read_image(path.str()?)?;
-        library.set(explained(driver.load_library(image_in(&bytes)), Some(options))?.0)
+        library.set(explained(driver.load_library(image_in(&bytes), options.registers()), Some(options))?.0)
     }
 
     /// Unloads a library.

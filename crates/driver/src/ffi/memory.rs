@@ -28,13 +28,6 @@ entries! {
         pitch.set(distance as usize)
     }
 
-    /// Managed memory is not supported, as the device's attributes say.
-    fn cuMemAllocManaged(address: Out<u64>, _bytes: usize, _flags: u32) |driver| {
-        driver.check_context()?;
-        address.offer(0);
-        Err(Code::NOT_SUPPORTED)
-    }
-
     /// Frees device memory.
     fn cuMemFree_v2(address: u64) |driver| { driver.free(address) }
 
@@ -202,21 +195,9 @@ entries! {
     fn cuPointerSetAttribute(_value: Host, attribute: u32, address: u64) |driver| {
         driver.check_context()?;
         match driver.classify(address) {
-            Some((MemoryKind::Device, ..)) if attribute == SYNC_MEMOPS => Ok(()),
+            Some((MemoryKind::Device | MemoryKind::Managed, ..)) if attribute == SYNC_MEMOPS => Ok(()),
             _ => Err(Code::INVALID_VALUE),
         }
-    }
-
-    /// Managed memory is not supported.
-    fn cuMemPrefetchAsync(_address: u64, _bytes: usize, _device: i32, stream: Host) |driver| {
-        driver.check_stream(named(stream))?;
-        Err(Code::NOT_SUPPORTED)
-    }
-
-    /// Managed memory is not supported.
-    fn cuMemAdvise(_address: u64, _bytes: usize, _advice: u32, _device: i32) |driver| {
-        driver.check_context()?;
-        Err(Code::NOT_SUPPORTED)
     }
 }
 
@@ -227,7 +208,8 @@ fn check_contexts(driver: &Driver, contexts: [Host; 2]) -> Result<(), Code> {
 }
 
 fn is_device(driver: &Driver, address: u64) -> bool {
-    matches!(driver.classify(address), Some((MemoryKind::Device, ..)))
+    let found = driver.classify(address).map(|(kind, ..)| kind);
+    matches!(found, Some(MemoryKind::Device | MemoryKind::Managed))
 }
 
 /// Copies between host and device memory, told apart by address.
@@ -372,17 +354,20 @@ fn pointer_attribute(
     let Some((kind, base, bytes)) = driver.classify(address) else {
         return Ok(None);
     };
-    let device = kind == MemoryKind::Device;
+    let on_host = kind != MemoryKind::Device;
+    let on_device = kind != MemoryKind::Host;
     let value = match attribute {
         CONTEXT => driver.owner_of(base).map(|context| context.0),
-        MEMORY_TYPE => Some(u64::from(if device { DEVICE } else { HOST })),
-        DEVICE_POINTER => device.then_some(address),
-        HOST_POINTER => (!device).then_some(address),
+        MEMORY_TYPE => Some(u64::from(if on_device { DEVICE } else { HOST })),
+        // Page-locked memory has one address on both sides.
+        DEVICE_POINTER => Some(address),
+        HOST_POINTER => on_host.then_some(address),
+        IS_MANAGED => Some(u64::from(kind == MemoryKind::Managed)),
         BUFFER_ID => Some(base >> 8),
         RANGE_START => Some(base),
         RANGE_SIZE => Some(bytes),
-        MAPPED => Some(u64::from(device)),
-        DEVICE_ORDINAL | IS_MANAGED | SYNC_MEMOPS | 10 | 14..=17 => Some(0),
+        MAPPED => Some(1),
+        DEVICE_ORDINAL | SYNC_MEMOPS | 10 | 14..=17 => Some(0),
         _ => return Err(Code::NOT_SUPPORTED),
     };
     Ok(value.map(|value| (value, attribute_bytes(attribute))))

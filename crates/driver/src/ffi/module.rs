@@ -9,6 +9,8 @@ use crate::image::{
     self, ELF_MAGIC, FAT_HEADER_BYTES, FAT_MAGIC, FAT_WRAPPER_MAGIC, Image, Refusal,
 };
 
+use crate::state::{Driver, LinkOptions};
+
 use super::entries;
 use super::pointer::{Host, In, Out, Text, write_text};
 use super::process;
@@ -50,7 +52,8 @@ fn fat_at<'a>(start: Host) -> Result<Image<'a>, Code> {
     Ok(Image::Fat(start.bytes(bytes)?))
 }
 
-/// Numbers of the options that concern logs. All others tune a compiler that is not here, and are accepted.
+/// Numbers of the options that matter here. All others tune a compiler that is not here, and are accepted.
+const MAX_REGISTERS: u32 = 0;
 const INFO_LOG: u32 = 3;
 const INFO_LOG_BYTES: u32 = 4;
 const ERROR_LOG: u32 = 5;
@@ -71,15 +74,25 @@ impl Options {
             .and_then(|index| self.values.at(index).ok())
     }
 
+    /// The limit on a thread's registers, if there is one.
+    pub fn registers(self) -> Option<u32> {
+        let limit = u32::try_from(self.value(MAX_REGISTERS)?.address()).ok()?;
+        (limit > 0).then_some(limit)
+    }
+
     /// Writes a text into the caller's log, if there is one.
     fn log(self, buffer: u32, size: u32, text: &str) {
-        if let (Some(buffer), Some(size)) = (self.value(buffer), self.value(size)) {
-            let capacity = usize::try_from(size.address()).unwrap_or(0);
-            if capacity > 0 {
-                // A log that cannot be written changes nothing about the answer.
-                let _ = write_text(buffer, capacity, text);
-            }
+        if let Some((address, capacity)) = self.buffer(buffer, size) {
+            // A log that cannot be written changes nothing about the answer.
+            let _ = write_text(Host::at_address(address), capacity, text);
         }
+    }
+
+    /// Address and size of a log buffer, if the caller gave one.
+    fn buffer(self, buffer: u32, size: u32) -> Option<(u64, usize)> {
+        let capacity = usize::try_from(self.value(size)?.address()).ok()?;
+        let buffer = self.value(buffer)?;
+        (capacity > 0).then_some((buffer.address(), capacity))
     }
 }
 
@@ -99,8 +112,25 @@ pub fn explained<T>(answer: Result<T, Refusal>, options: Option<Options>) -> Res
     })
 }
 
+/// As [`explained`] for a link, whose log was named when it was created.
+fn explained_by_link<T>(
+    log: Option<(u64, usize)>,
+    answer: Result<T, Refusal>,
+) -> Result<T, Code> {
+    if let (Err(refusal), Some((address, capacity))) = (&answer, log) {
+        let _ = write_text(Host::at_address(address), capacity, &refusal.message);
+    }
+    explained(answer, None)
+}
+
 fn function(handle: Host) -> FunctionHandle {
     FunctionHandle(handle.address())
+}
+
+fn add(driver: &mut Driver, link: Host, image: Image<'_>) -> Result<(), Code> {
+    let link = LinkHandle(link.address());
+    let log = driver.link_log(link);
+    explained_by_link(log, driver.add_to_link(link, image))
 }
 
 /// Reads an image file: what `image_at` recognises in memory.
@@ -128,7 +158,7 @@ entries! {
     fn cuModuleLoadData(module: Out<u64>, image: Host) |driver| {
         let module = module.required()?;
         let image = image_at(image)?;
-        module.set(explained(driver.load_module(image), None)?.0)
+        module.set(explained(driver.load_module(image, None), None)?.0)
     }
 
     /// Loads a module from memory, with compiler options.
@@ -136,14 +166,15 @@ entries! {
         let module = module.required()?;
         let options = Options { count, names, values };
         let image = image_at(image)?;
-        module.set(explained(driver.load_module(image), Some(options))?.0)
+        let loaded = driver.load_module(image, options.registers());
+        module.set(explained(loaded, Some(options))?.0)
     }
 
     /// Loads a module from a fat binary.
     fn cuModuleLoadFatBinary(module: Out<u64>, image: Host) |driver| {
         let module = module.required()?;
         let image = image_at(image)?;
-        module.set(explained(driver.load_module(image), None)?.0)
+        module.set(explained(driver.load_module(image, None), None)?.0)
     }
 
     /// Loads a module from a file.
@@ -151,7 +182,7 @@ entries! {
         let module = module.required()?;
         driver.check_context()?;
         let bytes = read_image(path.str()?)?;
-        module.set(explained(driver.load_module(image_in(&bytes)), None)?.0)
+        module.set(explained(driver.load_module(image_in(&bytes), None), None)?.0)
     }
 
     /// Unloads a module.
@@ -244,29 +275,34 @@ entries! {
     fn cuFuncLoad(handle: Host) |driver| { driver.module_of(function(handle)).map(|_| ()) }
 
     /// Starts a link.
-    fn cuLinkCreate_v2(_count: u32, _names: In<u32>, _values: In<Host>, link: Out<u64>) |driver| {
+    fn cuLinkCreate_v2(count: u32, names: In<u32>, values: In<Host>, link: Out<u64>) |driver| {
         let link = link.required()?;
-        link.set(driver.create_link()?.0)
+        let options = Options { count, names, values };
+        let handle = driver.create_link(LinkOptions {
+            registers: options.registers(),
+            error_log: options.buffer(ERROR_LOG, ERROR_LOG_BYTES),
+        })?;
+        link.set(handle.0)
     }
 
     /// Adds an image in memory to a link. The kind is told by the bytes.
-    fn cuLinkAddData_v2(link: Host, _kind: u32, data: Host, bytes: usize, _name: Text, count: u32, names: In<u32>, values: In<Host>) |driver| {
-        let options = Options { count, names, values };
+    fn cuLinkAddData_v2(link: Host, _kind: u32, data: Host, bytes: usize, _name: Text, _count: u32, _names: In<u32>, _values: In<Host>) |driver| {
         let image = image_in(data.bytes(bytes)?);
-        explained(driver.add_to_link(LinkHandle(link.address()), image), Some(options))
+        add(driver, link, image)
     }
 
     /// Adds an image file to a link.
-    fn cuLinkAddFile_v2(link: Host, _kind: u32, path: Text, count: u32, names: In<u32>, values: In<Host>) |driver| {
-        let options = Options { count, names, values };
+    fn cuLinkAddFile_v2(link: Host, _kind: u32, path: Text, _count: u32, _names: In<u32>, _values: In<Host>) |driver| {
         let bytes = read_image(path.str()?)?;
-        explained(driver.add_to_link(LinkHandle(link.address()), image_in(&bytes)), Some(options))
+        add(driver, link, image_in(&bytes))
     }
 
     /// Finishes a link. The image lives until the link is destroyed.
     fn cuLinkComplete(link: Host, image: Out<*const u8>, bytes: Out<usize>) |driver| {
         let image = image.required()?;
-        let finished = driver.complete_link(LinkHandle(link.address()))?;
+        let link = LinkHandle(link.address());
+        let log = driver.link_log(link);
+        let finished = explained_by_link(log, driver.complete_link(link))?;
         bytes.offer(finished.len());
         image.set(finished.as_ptr())
     }

@@ -1,5 +1,6 @@
 //! The one driver of the process, and what every call has in common.
 
+use std::io::{self, Write as _};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::{env, fs, process, thread};
@@ -8,7 +9,7 @@ use ptx::device::Device;
 
 use crate::code::Code;
 use crate::fault::{Action, FaultPlan};
-use crate::state::Driver;
+use crate::state::{Driver, Said};
 
 /// Names the embedded device file.
 const DEVICE_VARIABLE: &str = "KERNELWRIGHT_EMULATED_DEVICE";
@@ -67,6 +68,19 @@ pub fn report(line: &str) {
     eprintln!("kernelwright emulated GPU: {line}");
 }
 
+/// Kernels print to standard output, as on a device; a closed one is no error of theirs.
+fn say(said: &Said) {
+    for remark in &said.remarks {
+        report(remark);
+    }
+    if !said.printed.is_empty() {
+        let mut output = io::stdout().lock();
+        let _ = output
+            .write_all(said.printed.as_bytes())
+            .and_then(|()| output.flush());
+    }
+}
+
 /// Serves one call: applies the fault plan, runs the body on the driver, and keeps panics on this side.
 pub fn call<F>(name: &'static str, body: F) -> u32
 where
@@ -100,7 +114,9 @@ where
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         driver.begin_call(thread::current().id(), tamper);
-        panic::catch_unwind(AssertUnwindSafe(|| body(&mut driver))).map_err(|_| {
+        let answer = panic::catch_unwind(AssertUnwindSafe(|| body(&mut driver)));
+        say(&driver.take_said());
+        answer.map_err(|_| {
             // What the call left half done cannot be known: nothing of this context is to be believed any more.
             driver.corrupt(Code::UNKNOWN);
             Code::UNKNOWN

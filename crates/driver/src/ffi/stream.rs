@@ -82,12 +82,6 @@ entries! {
         graph.offer(0);
         Err(Code::ILLEGAL_STATE)
     }
-
-    /// Managed memory is not supported.
-    fn cuStreamAttachMemAsync(stream: Host, _address: u64, _bytes: usize, _flags: u32) |driver| {
-        driver.check_stream(named(stream))?;
-        Err(Code::NOT_SUPPORTED)
-    }
 }
 
 /// Runs a function of the host once the stream's earlier work is done, which it is.

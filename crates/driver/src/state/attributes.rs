@@ -41,8 +41,12 @@ impl Driver {
             // Copy engines, one of each direction, and concurrent kernels: the modelled clock has them overlap.
             15 | 31 => 1,
             16 => number(device.multiprocessors),
-            // Run time limit, integrated, mapped host memory, compute mode: default.
-            17..=20 => 0,
+            // Run time limit, integrated.
+            17 | 18 => 0,
+            // Mapped host memory.
+            19 => 1,
+            // Compute mode: default.
+            20 => 0,
             30 => 512,
             // ECC, bus, device, domain, TCC.
             32..=35 | 50 => 0,
@@ -57,11 +61,16 @@ impl Driver {
             78..=80 => 1,
             81 => number(limits.shared_per_multiprocessor),
             82 => number(limits.registers_per_multiprocessor),
-            // Managed memory, boards, native host atomics.
-            83..=86 => 0,
+            // Managed memory.
+            83 => 1,
+            // Boards, native host atomics.
+            84..=86 => 0,
             87 => (device.rates.fp32 / device.rates.fp64).round() as i32,
-            // Pageable access and pre-emption.
-            88..=94 => 0,
+            // Pageable memory, concurrent access to managed memory, pre-emption.
+            88..=90 => 0,
+            // Registered memory has one address on both sides.
+            91 => 1,
+            92..=94 => 0,
             95 => 1,
             96 | 98 => 0,
             97 => number(limits.shared_per_block_optin),
@@ -105,7 +114,8 @@ impl Driver {
         Ok(match attribute {
             0 => number(info.max_threads.min(self.device.limits.threads_per_block)),
             1 => number(info.static_shared),
-            2 | 7 => 0,
+            2 => number(self.constant_bytes_of(function)?),
+            7 => 0,
             3 => number(info.local_bytes),
             4 => number(self.registers_of(&info.name, info.registers_estimate)),
             5 => PTX_VERSION,
@@ -116,6 +126,15 @@ impl Driver {
             10..=15 => 0,
             _ => return Err(Code::INVALID_VALUE),
         })
+    }
+
+    /// Bytes of constant variables in the function's module.
+    fn constant_bytes_of(&self, function: &super::module::Function) -> Result<u32, Code> {
+        let handle = self.machine_module(function)?;
+        let module = self.machine.module(handle).ok_or(Code::INVALID_HANDLE)?;
+        let variables = module.variables().iter();
+        let bytes: u64 = variables.filter(|v| v.constant).map(|v| v.bytes).sum();
+        Ok(u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
     /// Sets an attribute of a function.

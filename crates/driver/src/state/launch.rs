@@ -138,6 +138,7 @@ impl Driver {
                 let modelled = model::modelled(&report.counters, shape, &self.device);
                 self.spend(request.stream, modelled.microseconds);
                 self.pending = fault_code(&report.outcome);
+                self.said.printed.push_str(&report.printed);
                 if !self.settings.counters {
                     report.counters = ptx::report::Counters::default();
                 }
@@ -147,6 +148,7 @@ impl Driver {
             }
             Err(error) => {
                 let name = self.function_name(request.function)?;
+                self.said.remarks.push(format!("failed to {error}"));
                 let code = match error {
                     LaunchError::Unsupported { .. } => Code::NOT_SUPPORTED,
                     LaunchError::UnknownKernel => Code::INVALID_HANDLE,
@@ -191,7 +193,7 @@ impl Driver {
         }
         Ok(Footprint {
             threads,
-            registers: self.registers_of(&info.name, info.registers_estimate),
+            registers: self.registers_in_block(&info.name, info.registers_estimate, threads),
             shared_bytes: info.static_shared + request.dynamic_shared,
         })
     }
@@ -204,6 +206,19 @@ impl Driver {
             None if estimate == 0 => ASSUMED_REGISTERS,
             None => estimate.clamp(16, limit),
         }
+    }
+
+    /// As [`Self::registers_of`], for a block of so many threads. No launch is refused for an estimate: a compiler
+    /// would have found a way, or had said so.
+    fn registers_in_block(&self, kernel: &str, estimate: u32, threads: u32) -> u32 {
+        let registers = self.registers_of(kernel, estimate);
+        if self.settings.registers.contains_key(kernel) {
+            return registers;
+        }
+        // Warps get whole registers of all their lanes, in steps of eight.
+        let lanes = threads.max(1).next_multiple_of(32);
+        let fitting = self.device.limits.registers_per_block / lanes / 8 * 8;
+        registers.min(fitting.max(8))
     }
 
     /// Residency of a function's blocks of this many threads and this much dynamic shared memory.
@@ -225,7 +240,7 @@ impl Driver {
         let mut occupancy = model::occupancy(
             Footprint {
                 threads,
-                registers: self.registers_of(&info.name, info.registers_estimate),
+                registers: self.registers_in_block(&info.name, info.registers_estimate, threads),
                 shared_bytes: info.static_shared.saturating_add(dynamic),
             },
             &self.device.limits,

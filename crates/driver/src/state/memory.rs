@@ -5,6 +5,7 @@ use ptx::HostAccessError;
 use crate::code::Code;
 use crate::fault::Tamper;
 use crate::handle::{ContextHandle, PoolHandle, StreamHandle};
+use crate::host_memory::HostMemory;
 
 use super::Driver;
 
@@ -15,13 +16,15 @@ const PITCH: u64 = 512;
 #[derive(Debug)]
 pub(super) struct Ownership {
     context: ContextHandle,
+    /// Managed memory: host memory that the machine was lent.
+    managed: Option<HostMemory>,
 }
 
 /// Page-locked host memory: allocated by this driver, or the caller's own, registered.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct HostMemory {
-    bytes: usize,
-    registered: bool,
+#[derive(Debug)]
+pub(super) struct PageLocked {
+    memory: HostMemory,
+    flags: u32,
 }
 
 /// A memory pool. Everything is served from one heap; the attributes are kept and read back.
@@ -65,6 +68,8 @@ pub enum MemoryKind {
     Host,
     /// Device memory.
     Device,
+    /// Managed memory, which host and device share.
+    Managed,
 }
 
 fn refused(error: &HostAccessError) -> Code {
@@ -89,8 +94,60 @@ impl Driver {
             .machine
             .allocate(bytes)
             .map_err(|_| Code::OUT_OF_MEMORY)?;
-        self.allocations.insert(address, Ownership { context });
+        let owner = Ownership {
+            context,
+            managed: None,
+        };
+        self.allocations.insert(address, owner);
         Ok(address)
+    }
+
+    /// Allocates memory that host and device share, in the current context.
+    ///
+    /// # Errors
+    /// For zero bytes, or when the host has not so many.
+    pub fn allocate_managed(&mut self, bytes: usize) -> Result<u64, Code> {
+        let context = self.usable()?;
+        let memory = HostMemory::allocate(bytes)?;
+        self.lend(&memory)?;
+        let address = memory.address();
+        let owner = Ownership {
+            context,
+            managed: Some(memory),
+        };
+        self.allocations.insert(address, owner);
+        Ok(address)
+    }
+
+    /// Checks that a range is managed memory.
+    ///
+    /// # Errors
+    /// Without a context, or when it is not.
+    pub fn check_managed(&self, address: u64, bytes: u64) -> Result<(), Code> {
+        self.usable()?;
+        match self.classify(address) {
+            Some((MemoryKind::Managed, base, size))
+                if bytes > 0 && bytes <= size - (address - base) =>
+            {
+                Ok(())
+            }
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+
+    /// Lets the machine reach host memory.
+    fn lend(&mut self, memory: &HostMemory) -> Result<(), Code> {
+        let (start, cells) = memory.cells();
+        let bytes = memory.address() - start + memory.bytes() as u64;
+        self.machine
+            .lend(start, bytes, cells)
+            .map_err(|_| Code::OUT_OF_MEMORY)
+    }
+
+    fn take_back(&mut self, memory: &HostMemory) {
+        let (start, _) = memory.cells();
+        let lent = self.machine.give_back(start);
+        debug_assert!(lent, "every range was lent when it was taken in");
     }
 
     /// Allocates rows that start at aligned addresses; answers with the address and the distance between rows.
@@ -152,23 +209,30 @@ impl Driver {
         if address == 0 {
             return Ok(());
         }
-        if self.allocations.remove(&address).is_none() {
-            return Err(Code::INVALID_VALUE);
+        let owner = self
+            .allocations
+            .remove(&address)
+            .ok_or(Code::INVALID_VALUE)?;
+        match owner.managed {
+            Some(memory) => {
+                self.take_back(&memory);
+                Ok(())
+            }
+            None => self.machine.free(address).map_err(|error| refused(&error)),
         }
-        self.machine.free(address).map_err(|error| refused(&error))
     }
 
     pub(super) fn free_allocations_of(&mut self, context: ContextHandle) {
-        let machine = &mut self.machine;
-        self.allocations.retain(|&address, owner| {
-            let gone = owner.context == context;
-            if gone {
-                machine
-                    .free(address)
-                    .expect("an owned allocation is alive until its owner goes");
-            }
-            !gone
-        });
+        let gone: Vec<u64> = self
+            .allocations
+            .iter()
+            .filter(|(_, owner)| owner.context == context)
+            .map(|(&address, _)| address)
+            .collect();
+        for address in gone {
+            self.release(address)
+                .expect("an owned allocation is alive until its owner goes");
+        }
     }
 
     /// Free and total device memory in bytes. Free is what the emulation can still hold in the host's memory.
@@ -192,18 +256,29 @@ impl Driver {
             .ok_or(Code::INVALID_VALUE)
     }
 
-    /// The kind of memory an address belongs to, and the bytes from it to the end of its range.
+    /// The kind of memory an address belongs to, and start and size of its range.
     #[must_use]
     pub fn classify(&self, address: u64) -> Option<(MemoryKind, u64, u64)> {
-        if let Some((base, bytes)) = self.machine.allocation_of(address) {
-            return Some((MemoryKind::Device, base, bytes));
+        if let Some((base, memory)) = self.page_locked(address) {
+            return Some((MemoryKind::Host, base, memory.memory.bytes() as u64));
         }
-        let (base, memory) = self.host_memory.range(..=address).next_back()?;
-        (address - base < memory.bytes as u64).then_some((
-            MemoryKind::Host,
-            *base,
-            memory.bytes as u64,
-        ))
+        let (base, bytes) = self.machine.allocation_of(address)?;
+        let managed = self
+            .allocations
+            .get(&base)
+            .is_some_and(|owner| owner.managed.is_some());
+        let kind = if managed {
+            MemoryKind::Managed
+        } else {
+            MemoryKind::Device
+        };
+        Some((kind, base, bytes))
+    }
+
+    /// The page-locked range that holds an address, and its start.
+    fn page_locked(&self, address: u64) -> Option<(u64, &PageLocked)> {
+        let (&base, found) = self.host_memory.range(..=address).next_back()?;
+        (address - base < found.memory.bytes() as u64).then_some((base, found))
     }
 
     /// The context an allocation belongs to.
@@ -338,63 +413,46 @@ impl Driver {
         self.spend(stream.unwrap_or(StreamHandle::LEGACY), time);
     }
 
-    /// Takes note of host memory that this driver allocated.
+    /// Allocates page-locked host memory.
     ///
     /// # Errors
-    /// Without a context.
-    pub fn adopt_host_memory(&mut self, address: u64, bytes: usize) -> Result<(), Code> {
+    /// Without a context, for zero bytes, or when the host has not so many.
+    pub fn allocate_host(&mut self, bytes: usize, flags: u32) -> Result<u64, Code> {
         self.usable()?;
-        self.host_memory.insert(
-            address,
-            HostMemory {
-                bytes,
-                registered: false,
-            },
-        );
-        Ok(())
+        let memory = HostMemory::allocate(bytes)?;
+        let address = memory.address();
+        self.lend(&memory)?;
+        self.host_memory
+            .insert(address, PageLocked { memory, flags });
+        Ok(address)
     }
 
-    /// Gives back host memory that this driver allocated: answers with its size, for the caller to free it.
+    /// Frees page-locked host memory.
     ///
     /// # Errors
-    /// When the address is not the start of such memory.
-    pub fn release_host_memory(&mut self, address: u64) -> Result<usize, Code> {
+    /// When the address is not the start of memory that this driver allocated.
+    pub fn free_host(&mut self, address: u64) -> Result<(), Code> {
         self.usable()?;
-        match self.host_memory.get(&address) {
-            Some(memory) if !memory.registered => {
-                let bytes = memory.bytes;
-                self.host_memory.remove(&address);
-                Ok(bytes)
-            }
-            _ => Err(Code::INVALID_VALUE),
-        }
+        self.drop_page_locked(address, |memory| !memory.is_registered())
+            .ok_or(Code::INVALID_VALUE)
     }
 
     /// Registers the caller's own memory as page-locked.
     ///
     /// # Errors
-    /// For an empty range, or one that overlaps registered memory.
-    pub fn register_host_memory(&mut self, address: u64, bytes: usize) -> Result<(), Code> {
+    /// For an empty range, or one that overlaps memory that is page-locked already.
+    pub fn register_host_memory(
+        &mut self,
+        address: u64,
+        bytes: usize,
+        flags: u32,
+    ) -> Result<(), Code> {
         self.usable()?;
-        let end = address
-            .checked_add(bytes as u64)
-            .filter(|&end| end > address && address != 0)
-            .ok_or(Code::INVALID_VALUE)?;
-        let overlaps = self
-            .host_memory
-            .range(..end)
-            .next_back()
-            .is_some_and(|(base, memory)| base + memory.bytes as u64 > address);
-        if overlaps {
-            return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
-        }
-        self.host_memory.insert(
-            address,
-            HostMemory {
-                bytes,
-                registered: true,
-            },
-        );
+        let memory = HostMemory::registered(address, bytes)?;
+        self.lend(&memory)
+            .map_err(|_| Code::HOST_MEMORY_ALREADY_REGISTERED)?;
+        self.host_memory
+            .insert(address, PageLocked { memory, flags });
         Ok(())
     }
 
@@ -404,13 +462,30 @@ impl Driver {
     /// When the address starts no registered range.
     pub fn unregister_host_memory(&mut self, address: u64) -> Result<(), Code> {
         self.usable()?;
-        match self.host_memory.get(&address) {
-            Some(memory) if memory.registered => {
-                self.host_memory.remove(&address);
-                Ok(())
-            }
-            _ => Err(Code::HOST_MEMORY_NOT_REGISTERED),
-        }
+        self.drop_page_locked(address, HostMemory::is_registered)
+            .ok_or(Code::HOST_MEMORY_NOT_REGISTERED)
+    }
+
+    /// Takes page-locked memory out, and frees what was allocated; none if the address starts none of that kind.
+    fn drop_page_locked(
+        &mut self,
+        address: u64,
+        of_kind: impl Fn(&HostMemory) -> bool,
+    ) -> Option<()> {
+        of_kind(&self.host_memory.get(&address)?.memory).then_some(())?;
+        let gone = self.host_memory.remove(&address)?;
+        self.take_back(&gone.memory);
+        Some(())
+    }
+
+    /// The flags of page-locked memory.
+    ///
+    /// # Errors
+    /// Without a context, or when the address is none of it.
+    pub fn host_memory_flags(&self, address: u64) -> Result<u32, Code> {
+        self.usable()?;
+        let (_, found) = self.page_locked(address).ok_or(Code::INVALID_VALUE)?;
+        Ok(found.flags)
     }
 
     /// The device's default pool.

@@ -28,7 +28,7 @@ use crate::handle::{
 pub use context::ContextFlags;
 pub use launch::{Dimensions, LaunchRequest, Settings};
 pub use memory::{MemoryKind, PoolAttribute};
-pub use module::{Image, ParameterSlot};
+pub use module::{Image, LinkOptions, ParameterSlot};
 pub use timeline::EventFlags;
 
 /// CUDA 13.0, as `cuDriverGetVersion` codes it.
@@ -58,7 +58,7 @@ pub struct Driver {
     timeline: timeline::Timeline,
     events: BTreeMap<EventHandle, timeline::Event>,
     allocations: BTreeMap<u64, memory::Ownership>,
-    host_memory: BTreeMap<u64, memory::HostMemory>,
+    host_memory: BTreeMap<u64, memory::PageLocked>,
     pools: BTreeMap<PoolHandle, memory::Pool>,
     current_pool: Option<PoolHandle>,
     modules: BTreeMap<ModuleHandle, module::LoadedModule>,
@@ -66,6 +66,16 @@ pub struct Driver {
     libraries: BTreeMap<LibraryHandle, module::Library>,
     links: BTreeMap<LinkHandle, module::Link>,
     tamper: Option<Tamper>,
+    said: Said,
+}
+
+/// What a call has to say besides its code, for whoever stands between the driver and the terminal.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// What kernels printed, for standard output.
+    pub printed: String,
+    /// Lines for a person: why a launch was refused.
+    pub remarks: Vec<String>,
 }
 
 impl Driver {
@@ -99,6 +109,7 @@ impl Driver {
             libraries: BTreeMap::new(),
             links: BTreeMap::new(),
             tamper: None,
+            said: Said::default(),
             device,
         }
     }
@@ -107,6 +118,11 @@ impl Driver {
     pub fn begin_call(&mut self, thread: ThreadId, tamper: Option<Tamper>) {
         self.thread = thread;
         self.tamper = tamper;
+    }
+
+    /// What the calls since the last question had to say.
+    pub fn take_said(&mut self) -> Said {
+        std::mem::take(&mut self.said)
     }
 
     /// The emulated device.

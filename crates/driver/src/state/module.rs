@@ -1,5 +1,6 @@
-//! Modules, their kernels and variables, libraries, and links of a single PTX text.
+//! Modules, their kernels and variables, libraries, and links.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
 
@@ -8,6 +9,7 @@ use ptx::{KernelId, KernelInfo, LoadError, Module};
 use crate::code::Code;
 use crate::handle::{ContextHandle, FunctionHandle, LibraryHandle, LinkHandle, ModuleHandle};
 use crate::image::{self, Refusal};
+use crate::link;
 
 use super::Driver;
 
@@ -45,8 +47,18 @@ pub(super) struct Library {
 #[derive(Debug, Default)]
 pub(super) struct Link {
     parts: Vec<String>,
+    options: LinkOptions,
     /// The finished image: PTX text with a terminating NUL, alive until the link is destroyed.
     image: Option<Vec<u8>>,
+}
+
+/// What a caller wants of a link.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LinkOptions {
+    /// Most registers of a thread, if there is a limit.
+    pub registers: Option<u32>,
+    /// Address and size of the caller's buffer for errors, which lives as long as the link.
+    pub error_log: Option<(u64, usize)>,
 }
 
 /// Where a kernel expects one of its parameters.
@@ -59,22 +71,30 @@ pub struct ParameterSlot {
 }
 
 impl Driver {
-    /// Loads an image into the current context.
+    /// Loads an image into the current context, with a limit on each thread's registers if the caller sets one.
     ///
     /// # Errors
     /// With the documented code and a line that says why.
-    pub fn load_module(&mut self, image: Image<'_>) -> Result<ModuleHandle, Refusal> {
+    pub fn load_module(
+        &mut self,
+        image: Image<'_>,
+        registers: Option<u32>,
+    ) -> Result<ModuleHandle, Refusal> {
         let context = self.usable()?;
-        self.place(image, Some(context))
+        self.place(image, registers, Some(context))
     }
 
-    /// Loads an image that belongs to no context.
+    /// Loads an image that belongs to no context, as [`Self::load_module`] does.
     ///
     /// # Errors
     /// With the documented code and a line that says why.
-    pub fn load_library(&mut self, image: Image<'_>) -> Result<LibraryHandle, Refusal> {
+    pub fn load_library(
+        &mut self,
+        image: Image<'_>,
+        registers: Option<u32>,
+    ) -> Result<LibraryHandle, Refusal> {
         self.initialised()?;
-        let module = self.place(image, None)?;
+        let module = self.place(image, registers, None)?;
         let handle = LibraryHandle::nth(self.next_serial());
         self.libraries.insert(handle, Library { module });
         Ok(handle)
@@ -83,9 +103,13 @@ impl Driver {
     fn place(
         &mut self,
         image: Image<'_>,
+        registers: Option<u32>,
         context: Option<ContextHandle>,
     ) -> Result<ModuleHandle, Refusal> {
-        let text = image.ptx(self.device.architecture())?;
+        let mut text = image.ptx(self.device.architecture())?;
+        if let Some(registers) = registers {
+            text = Cow::Owned(link::limit_registers(&text, registers));
+        }
         let module = Module::parse(&text).map_err(|error| match &error {
             LoadError::Syntax { .. } => Refusal::new(Code::INVALID_PTX, error.to_string()),
             LoadError::Unsupported { .. } => {
@@ -342,10 +366,14 @@ impl Driver {
     ///
     /// # Errors
     /// Without a context.
-    pub fn create_link(&mut self) -> Result<LinkHandle, Code> {
+    pub fn create_link(&mut self, options: LinkOptions) -> Result<LinkHandle, Code> {
         self.usable()?;
         let handle = LinkHandle::nth(self.next_serial());
-        self.links.insert(handle, Link::default());
+        let link = Link {
+            options,
+            ..Link::default()
+        };
+        self.links.insert(handle, link);
         Ok(handle)
     }
 
@@ -364,21 +392,31 @@ impl Driver {
         Ok(())
     }
 
-    /// Finishes a link: the image of its only text. The bytes live until the link is destroyed.
+    /// Finishes a link: the image of all its texts. The bytes live until the link is destroyed.
     ///
     /// # Errors
-    /// When the link is stale or empty; linking several texts is not supported.
-    pub fn complete_link(&mut self, link: LinkHandle) -> Result<&[u8], Code> {
+    /// When the link is stale or empty, or its texts do not fit together.
+    pub fn complete_link(&mut self, link: LinkHandle) -> Result<&[u8], Refusal> {
         let link = self.links.get_mut(&link).ok_or(Code::INVALID_HANDLE)?;
-        match link.parts.as_slice() {
-            [] => Err(Code::INVALID_VALUE),
-            [text] => {
-                let mut bytes = text.clone().into_bytes();
-                bytes.push(0);
-                Ok(link.image.insert(bytes))
-            }
-            _ => Err(Code::NOT_SUPPORTED),
+        if link.parts.is_empty() {
+            return Err(Code::INVALID_VALUE.into());
         }
+        if link.image.is_none() {
+            let mut text = link::link(&link.parts)
+                .map_err(|error| Refusal::new(Code::INVALID_SOURCE, error.to_string()))?;
+            if let Some(registers) = link.options.registers {
+                text = link::limit_registers(&text, registers);
+            }
+            text.push('\0');
+            link.image = Some(text.into_bytes());
+        }
+        Ok(link.image.as_deref().unwrap_or_default())
+    }
+
+    /// Address and size of the buffer for a link's errors.
+    #[must_use]
+    pub fn link_log(&self, link: LinkHandle) -> Option<(u64, usize)> {
+        self.links.get(&link)?.options.error_log
     }
 
     /// Destroys a link and its image.

@@ -15,11 +15,11 @@ mod vector;
 pub(crate) mod warp;
 mod warpwide;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::config::{LaunchConfig, LaunchError, Limits};
 use crate::lower::schedule;
-use crate::memory::{HostAccessError, Memory, OutOfMemory, Unwritten};
+use crate::memory::{HostAccessError, LendError, Memory, OutOfMemory, Unwritten};
 use crate::module::{KernelId, Module};
 use crate::report::LaunchReport;
 use crate::simd::Isa;
@@ -79,6 +79,26 @@ impl Machine {
     /// When the address starts no live allocation.
     pub fn free(&mut self, pointer: u64) -> Result<(), HostAccessError> {
         self.memory.free(pointer)
+    }
+
+    /// Makes memory of the host a window of device memory at the same address, `base`, for page-locked and managed
+    /// memory. Both sides see each other's writes at once; its bytes always count as initialised. `words` is the
+    /// memory itself, in 4-byte cells that cover `bytes` bytes.
+    ///
+    /// # Errors
+    /// When the range overlaps another window or wraps around.
+    pub fn lend(
+        &mut self,
+        base: u64,
+        bytes: u64,
+        words: &'static [AtomicU32],
+    ) -> Result<(), LendError> {
+        self.memory.lend(base, bytes, words)
+    }
+
+    /// Ends what [`Self::lend`] began; false if no lent memory starts at the address.
+    pub fn give_back(&mut self, base: u64) -> bool {
+        self.memory.give_back(base)
     }
 
     /// Bytes in use, and bytes of the device.

@@ -16,13 +16,22 @@ fn cells(count: usize, value: u32) -> Option<Box<[AtomicU32]>> {
     Some(cells.into_boxed_slice())
 }
 
+/// Where the bytes of a window are.
+#[derive(Debug)]
+enum Store {
+    /// In cells of its own.
+    Own(Box<[AtomicU32]>),
+    /// In memory of the host that kernels may reach, too.
+    Lent(&'static [AtomicU32]),
+}
+
 /// A window of device memory. All accessors take byte offsets inside the window, checked by the caller.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     base: u64,
     bytes: u64,
     read_only: bool,
-    words: Box<[AtomicU32]>,
+    words: Store,
     /// One bit per byte, 32 bytes per cell.
     valid: Box<[AtomicU32]>,
     /// Bytes whose valid bit is clear; zero lets loads skip the look-up.
@@ -40,12 +49,31 @@ impl Allocation {
             base,
             bytes,
             read_only,
-            words: cells(words, FRESH)?,
+            words: Store::Own(cells(words, FRESH)?),
             valid: cells(words.div_ceil(8), 0)?,
             invalid: AtomicU64::new(bytes),
             label: RwLock::new(label.map(Arc::from)),
             produced: AtomicBool::new(false),
         })
+    }
+
+    /// A window over the host's own memory. The host writes there without telling, so every byte counts as
+    /// initialised.
+    pub(super) fn lent(base: u64, bytes: u64, words: &'static [AtomicU32]) -> Option<Self> {
+        Some(Self {
+            base,
+            bytes,
+            read_only: false,
+            words: Store::Lent(words),
+            valid: cells(words.len().div_ceil(8), u32::MAX)?,
+            invalid: AtomicU64::new(0),
+            label: RwLock::new(None),
+            produced: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn is_lent(&self) -> bool {
+        matches!(self.words, Store::Lent(_))
     }
 
     pub(crate) fn base(&self) -> u64 {
@@ -60,8 +88,12 @@ impl Allocation {
         self.read_only
     }
 
+    #[inline(always)]
     pub(crate) fn words(&self) -> &[AtomicU32] {
-        &self.words
+        match &self.words {
+            Store::Own(words) => words,
+            Store::Lent(words) => words,
+        }
     }
 
     pub(crate) fn label(&self) -> Option<Arc<str>> {
@@ -117,7 +149,11 @@ impl Allocation {
         });
     }
 
+    /// Does nothing to lent memory, which is never known to be uninitialised.
     pub(crate) fn clear_valid(&self, offset: u64, bytes: u64) {
+        if self.is_lent() {
+            return;
+        }
         self.for_cells(offset, bytes, |cell, mask| {
             let before = self.valid[cell].fetch_and(!mask, Relaxed);
             self.invalid
@@ -160,11 +196,12 @@ impl Allocation {
     }
 
     pub(crate) fn write(&self, offset: u64, data: &[u8]) {
+        let words = self.words();
         let mut data = data;
         let mut at = offset;
         while !data.is_empty() {
             let shift = (at % 4) as usize;
-            let word = &self.words[(at / 4) as usize];
+            let word = &words[(at / 4) as usize];
             let step = (4 - shift).min(data.len());
             if step == 4 {
                 word.store(
@@ -182,12 +219,13 @@ impl Allocation {
     }
 
     pub(crate) fn read(&self, offset: u64, data: &mut [u8]) {
+        let words = self.words();
         let mut data = data;
         let mut at = offset;
         while !data.is_empty() {
             let shift = (at % 4) as usize;
             let step = (4 - shift).min(data.len());
-            let bytes = self.words[(at / 4) as usize].load(Relaxed).to_le_bytes();
+            let bytes = words[(at / 4) as usize].load(Relaxed).to_le_bytes();
             data[..step].copy_from_slice(&bytes[shift..shift + step]);
             data = &mut data[step..];
             at += step as u64;

@@ -7,6 +7,7 @@ mod allocation;
 pub(crate) mod window;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 pub(crate) use allocation::Allocation;
 
@@ -54,6 +55,16 @@ pub enum HostAccessError {
         /// The address.
         pointer: u64,
     },
+}
+
+/// Host memory cannot become a window of device memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("lend {bytes} bytes at {base:#x} to the device: the range overlaps another window, or wraps around")]
+pub struct LendError {
+    /// The address.
+    pub base: u64,
+    /// Bytes of the range.
+    pub bytes: u64,
 }
 
 /// How much of a range nobody wrote.
@@ -113,15 +124,49 @@ impl Memory {
         let allocation = Allocation::new(base, bytes, label, read_only).ok_or(full)?;
         self.next = (base + held + GAP).next_multiple_of(GAP);
         self.used += held;
-        self.allocations.push(Arc::new(allocation));
+        let index = self.allocations.partition_point(|a| a.base() < base);
+        self.allocations.insert(index, Arc::new(allocation));
         Ok(base)
+    }
+
+    /// Makes the host's memory a window of the device's, at the same address. Takes nothing of the device's capacity.
+    pub(crate) fn lend(
+        &mut self,
+        base: u64,
+        bytes: u64,
+        words: &'static [AtomicU32],
+    ) -> Result<(), LendError> {
+        let refusal = LendError { base, bytes };
+        let end = base.checked_add(bytes).ok_or(refusal)?;
+        let index = self.allocations.partition_point(|a| a.base() < end);
+        let before = index.checked_sub(1).map(|index| &self.allocations[index]);
+        let overlaps = before.is_some_and(|a| a.base() + a.bytes() > base);
+        let special = window::of(base) != 0 || window::of(end) != 0;
+        if overlaps || special || words.len() as u64 * 4 < bytes {
+            return Err(refusal);
+        }
+        let allocation = Allocation::lent(base, bytes, words).ok_or(refusal)?;
+        self.allocations.insert(index, Arc::new(allocation));
+        Ok(())
+    }
+
+    /// Takes lent memory out of the device's address space; false if it is not there.
+    pub(crate) fn give_back(&mut self, base: u64) -> bool {
+        let found = self
+            .allocations
+            .binary_search_by_key(&base, |a| a.base())
+            .ok()
+            .filter(|index| self.allocations[*index].is_lent());
+        found.map(|index| self.allocations.remove(index)).is_some()
     }
 
     pub(crate) fn free(&mut self, pointer: u64) -> Result<(), HostAccessError> {
         let index = self
             .allocations
             .binary_search_by_key(&pointer, |a| a.base())
-            .map_err(|_| HostAccessError::NotABase { pointer })?;
+            .ok()
+            .filter(|index| !self.allocations[*index].is_lent())
+            .ok_or(HostAccessError::NotABase { pointer })?;
         let gone = self.allocations.remove(index);
         self.used -= gone.bytes().max(1).next_multiple_of(BASE_ALIGN);
         Ok(())
@@ -313,6 +358,34 @@ mod tests {
             memory.write(a, &[0]),
             Err(HostAccessError::NoAllocation { pointer: a })
         );
+    }
+
+    #[test]
+    fn lent_memory_is_reached_at_the_hosts_own_address_and_never_uninitialised() {
+        let words: &'static [AtomicU32] = Vec::leak((0..4).map(AtomicU32::new).collect());
+        let base = words.as_ptr() as u64;
+        let mut memory = Memory::new(1 << 20);
+        memory.lend(base, 14, words).unwrap();
+        let mut back = [0; 4];
+        memory.read(base + 8, &mut back).unwrap();
+        assert_eq!(back, [2, 0, 0, 0]);
+        memory.write(base + 4, &[9]).unwrap();
+        assert_eq!(words[1].load(std::sync::atomic::Ordering::Relaxed), 9);
+        memory.forget(base, 14).unwrap();
+        assert_eq!(memory.unwritten(base, 14).unwrap().count, 0);
+        assert!(memory.write(base + 12, &[0; 3]).is_err(), "past its end");
+        assert_eq!(memory.used(), 0, "it is no device memory");
+
+        let refusal = LendError { base: base + 4, bytes: 4 };
+        assert_eq!(memory.lend(base + 4, 4, &words[1..]), Err(refusal));
+        assert!(memory.lend(window::SHARED, 4, words).is_err());
+        assert!(memory.lend(u64::MAX - 2, 4, words).is_err());
+        assert!(memory.free(base).is_err(), "it is not freed but given back");
+        assert!(memory.give_back(base));
+        assert!(!memory.give_back(base));
+        assert!(memory.read(base, &mut back).is_err());
+        let own = memory.allocate(16, None, false).unwrap();
+        assert!(!memory.give_back(own));
     }
 
     #[test]

@@ -208,11 +208,13 @@ impl<'a> Body<'_, 'a> {
             self.pending_tables.push((id, targets));
             return Ok(());
         }
-        if let Kind::Dotted(word @ ("calltargets" | "callprototype")) = self.parser.peek() {
-            return Err(LoadError::Unsupported {
-                feature: format!(".{word}"),
-                ptx_line: self.parser.line(),
-            });
+        if let Kind::Dotted("calltargets" | "callprototype") = self.parser.peek() {
+            // Only calls through a pointer use these, and lowering refuses such calls one by one.
+            while !self.parser.accept(b';') {
+                if self.parser.next() == Kind::End {
+                    return self.parser.expected("`;`");
+                }
+            }
         }
         self.statements.push(Statement::Label);
         Ok(())

@@ -445,6 +445,7 @@ impl<'a> Parser<'a> {
             params: Vec::new(),
             max_threads: None,
             required_threads: None,
+            max_registers: None,
             body: None,
             variables: Vec::new(),
             registers: Vec::new(),
@@ -478,6 +479,7 @@ impl<'a> Parser<'a> {
                                 shape.iter().try_fold(1u32, |a, b| a.checked_mul(*b));
                         }
                         "reqntid" => function.required_threads = Some(shape),
+                        "maxnreg" => function.max_registers = Some(shape[0]),
                         _ => {}
                     }
                 }
