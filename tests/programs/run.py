@@ -1,5 +1,6 @@
 """Installs other people's programs at pinned versions, runs their tests on our driver and counts what passes."""
 
+import concurrent.futures
 import datetime
 import fnmatch
 import hashlib
@@ -50,10 +51,11 @@ def build_driver():
     library = target / "debug/libkernelwright_driver.so"
     folder = CACHE / "programs/driver"
     folder.mkdir(parents=True, exist_ok=True)
+    # A copy, so that building again does not change the library under a running program.
     for name in ("libcuda.so.1", "libcuda.so"):
-        link = folder / name
-        link.unlink(missing_ok=True)
-        link.symlink_to(library)
+        fresh = folder / f"{name}.fresh"
+        shutil.copy(library, fresh)
+        fresh.rename(folder / name)
     return folder
 
 
@@ -95,25 +97,39 @@ def variables_of(program, driver, folder=None):
     return os.environ | {"LD_LIBRARY_PATH": ":".join(libraries)} | program.get("variables", {})
 
 
+def module_tests(python, module, folder, variables):
+    """One module's tests, in as many processes as it takes: each test that loses the device ends one."""
+    tests = []
+    while True:
+        done = [test["test"] for test in tests]
+        code, output = run([python, HERE / "unit.py", module, *done], SUITE_SECONDS, cwd=folder, env=variables)
+        new = [json.loads(line) for line in output.splitlines() if line.startswith('{"test"')]
+        tests += new
+        if code != 0:
+            return tests + [{"test": module, "result": "failed", "why": f"its process ended with {code}"}]
+        if not new or new[-1]["result"] != "failed":
+            return tests
+
+
 def unittest_suite(name, program, driver):
     """Every module of the suite in a process of its own."""
     folder = environment(name, program, driver)
     site = pathlib.Path(program_variables(folder, driver)["SITE"])
-    modules = [("example", module) for module in program.get("examples", [])]
+    modules = list(program.get("examples", []))
     for package in program.get("packages", []):
         base = site / program.get("root", "")
         files = sorted((base / package.replace(".", "/")).glob("test_*.py"))
-        modules += [("own", f"{package}.{file.stem}") for file in files]
+        modules += [f"{package}.{file.stem}" for file in files]
     tests = []
     variables = variables_of(program, driver, folder) | {"PYTHONPATH": str(HERE / "examples")}
-    for _, module in modules:
-        code, output = run([folder / "bin/python", HERE / "unit.py", module], SUITE_SECONDS,
-                           cwd=folder, env=variables)
-        lines = [line for line in output.splitlines() if line.startswith('{"test"')]
-        tests += [json.loads(line) for line in lines]
-        if code != 0:
-            tests.append({"test": module, "result": "failed", "why": f"its process ended with {code}"})
-        say(f"  {module}: {len(lines)} tests")
+    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
+    jobs = []
+    for module in modules:
+        jobs.append(pool.submit(module_tests, folder / "bin/python", module, folder, variables))
+    for module, job in zip(modules, jobs):
+        found = job.result()
+        say(f"  {module}: {count(found, 'passed')} of {len(found)} tests passed")
+        tests += found
     return tests
 
 

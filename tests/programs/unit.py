@@ -1,6 +1,9 @@
 """Runs one unittest module and prints a line of JSON per test, with a time limit for each.
 
-Every module gets a process of its own: a test that kills its process costs one module, not a suite.
+    unit.py MODULE [TEST THAT IS DONE ALREADY]...
+
+Every module gets a process of its own: a test that kills its process costs one module, not a suite. A test that
+loses the device ends the process; whoever started it starts another for the rest.
 """
 
 import json
@@ -9,7 +12,9 @@ import signal
 import sys
 import unittest
 
-SECONDS_PER_TEST = 60
+SECONDS_PER_TEST = 120
+# After these nothing in the process can use the device any more: the next test needs another one.
+LOST = ("ILLEGAL_ADDRESS", "MISALIGNED_ADDRESS", "ILLEGAL_INSTRUCTION", "LAUNCH_TIMEOUT", "LAUNCH_FAILED")
 
 
 class TestTakesTooLong(BaseException):
@@ -40,6 +45,8 @@ class Lines(unittest.TestResult):
     def stopTest(self, test):
         signal.alarm(0)
         self.say(test.id())
+        if self.word == "failed" and any(code in self.why for code in LOST):
+            self.stop()
         super().stopTest(test)
 
     def say(self, name):
@@ -80,14 +87,24 @@ class Lines(unittest.TestResult):
         self.note("failed", "expected to fail, and did not")
 
 
-def main(module):
+def flat(suite):
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from flat(test)
+        else:
+            yield test
+
+
+def main(module, done):
     # Tests print; their lines must not mix with ours.
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     signal.signal(signal.SIGALRM, too_long)
     suite = unittest.defaultTestLoader.loadTestsFromName(module)
-    suite.run(Lines(results))
+    rest = [test for test in flat(suite) if test.id() not in done]
+    # A suite of the same classes, so that they are still set up once.
+    unittest.TestSuite(rest).run(Lines(results))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], set(sys.argv[2:]))

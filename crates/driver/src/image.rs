@@ -9,6 +9,8 @@ use crate::code::Code;
 
 /// First bytes of an ELF file: machine code.
 pub const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
+/// First bytes of an archive of object files.
+pub const ARCHIVE_MAGIC: [u8; 8] = *b"!<arch>\n";
 /// First bytes of a fat binary.
 pub const FAT_MAGIC: [u8; 4] = 0xba55_ed50_u32.to_le_bytes();
 /// First bytes of the structure that points to a fat binary.

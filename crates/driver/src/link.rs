@@ -14,6 +14,9 @@ use scan::{Declaration, Kind, Linkage, Text};
 /// Functions that the device's own runtime provides.
 const PROVIDED: [&str; 5] = ["vprintf", "__assertfail", "malloc", "free", "memset"];
 
+/// What the compiler's own device library defines, for texts that use it.
+const RUNTIME: &str = include_str!("link/runtime.ptx");
+
 /// Why texts cannot be linked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
@@ -45,12 +48,12 @@ pub enum LinkError {
     },
 }
 
-/// Links PTX texts. A single text is checked for unresolved names and otherwise kept as it is.
+/// Links PTX texts. A single text that needs no other is checked for unresolved names and kept as it is.
 ///
 /// # Errors
 /// When a text is malformed, a name is defined twice, or one is not defined at all.
 pub fn link(parts: &[String]) -> Result<String, LinkError> {
-    let texts = parts
+    let mut texts = parts
         .iter()
         .enumerate()
         .map(|(index, text)| {
@@ -60,10 +63,21 @@ pub fn link(parts: &[String]) -> Result<String, LinkError> {
             })
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let names = Names::collect(&texts)?;
-    names.check_externals(&texts)?;
-    match parts {
-        [only] => Ok(only.clone()),
+    let mut names = Names::collect(&texts)?;
+    let runtime = Text::read(RUNTIME).expect("our own text is well-formed");
+    let provides = |name: &str| runtime.declarations.iter().any(|d| d.name == name);
+    if names.unresolved(&texts).any(|(_, name)| provides(name)) {
+        texts.push(runtime);
+        names = Names::collect(&texts)?;
+    }
+    if let Some((part, name)) = names.unresolved(&texts).next() {
+        return Err(LinkError::Unresolved {
+            name: name.to_owned(),
+            part: part + 1,
+        });
+    }
+    match (parts, texts.len()) {
+        ([only], 1) => Ok(only.clone()),
         _ => Ok(names.merge(&texts)),
     }
 }
@@ -136,23 +150,23 @@ impl Names {
         })
     }
 
-    fn check_externals(&self, texts: &[Text<'_>]) -> Result<(), LinkError> {
-        for (part, text) in texts.iter().enumerate() {
-            let missing = text.declarations.iter().find(|d| {
-                d.linkage == Linkage::External
-                    && d.needs_definition
-                    && text.uses(d.name)
-                    && !self.defined.contains_key(d.name)
-                    && !PROVIDED.contains(&d.name)
-            });
-            if let Some(missing) = missing {
-                return Err(LinkError::Unresolved {
-                    name: missing.name.to_owned(),
-                    part: part + 1,
-                });
-            }
-        }
-        Ok(())
+    /// Names that a part uses and none defines, with the part.
+    fn unresolved<'t, 'a>(
+        &'t self,
+        texts: &'t [Text<'a>],
+    ) -> impl Iterator<Item = (usize, &'a str)> + use<'t, 'a> {
+        texts.iter().enumerate().flat_map(move |(part, text)| {
+            text.declarations
+                .iter()
+                .filter(|d| {
+                    d.linkage == Linkage::External
+                        && d.needs_definition
+                        && text.uses(d.name)
+                        && !self.defined.contains_key(d.name)
+                        && !PROVIDED.contains(&d.name)
+                })
+                .map(move |d| (part, d.name))
+        })
     }
 
     /// Whether a declaration appears in the merged text.
@@ -206,7 +220,12 @@ impl Names {
                 text.copy(declaration, &renamed, file_base, place);
                 place.push('\n');
             }
-            file_base += text.files.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
+            file_base += text
+                .files
+                .iter()
+                .map(|(number, _)| number + 1)
+                .max()
+                .unwrap_or(0);
         }
         merged + &variables + &functions
     }
@@ -224,7 +243,9 @@ mod tests {
     }
 
     fn lines(text: &str) -> Vec<&str> {
-        text.lines().filter(|line| !line.trim().is_empty()).collect()
+        text.lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect()
     }
 
     #[test]
@@ -246,7 +267,8 @@ mod tests {
 
     #[test]
     fn local_names_of_two_texts_do_not_meet() {
-        let part = ".global .align 4 .u32 count;\n.func add()\n{\nld.global.u32 %r1, [count];\nret;\n}\n";
+        let part =
+            ".global .align 4 .u32 count;\n.func add()\n{\nld.global.u32 %r1, [count];\nret;\n}\n";
         let text = linked(&[part, part]).unwrap();
         assert!(text.contains("[count$part1]") && text.contains("[count$part2]"));
         assert!(text.contains(".func add$part2("));
@@ -286,12 +308,26 @@ mod tests {
     }
 
     #[test]
+    fn the_device_library_comes_when_it_is_asked_for() {
+        let user = ".extern .func (.param .b32 r) cudaCGSynchronize (.param .b64 a, .param .b32 b);\n.visible .entry k()\n{\ncall (r), cudaCGSynchronize, (a, b);\nret;\n}\n";
+        let text = linked(&[user]).unwrap();
+        assert!(text.contains(".visible .func (.param .b32 result) cudaCGSynchronize("));
+        assert!(ptx::Module::parse(RUNTIME).is_ok());
+    }
+
+    #[test]
     fn source_lines_keep_their_files() {
         let first = ".file 1 \"a.cu\"\n.visible .entry k()\n{\n.loc 1 3 0\nret;\n}\n";
         let second = first.replace("a.cu", "b.cu").replace(" k(", " l(");
         let text = linked(&[first, &second]).unwrap();
-        assert!(text.contains(".file 1 \"a.cu\"") && text.contains(".file 3 \"b.cu\""), "{text}");
-        assert!(text.contains(".loc 1 3 0") && text.contains(".loc 3 3 0"), "{text}");
+        assert!(
+            text.contains(".file 1 \"a.cu\"") && text.contains(".file 3 \"b.cu\""),
+            "{text}"
+        );
+        assert!(
+            text.contains(".loc 1 3 0") && text.contains(".loc 3 3 0"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -304,15 +340,25 @@ mod tests {
 
     #[test]
     fn every_kernel_gets_the_limit_on_registers() {
-        let text = format!("{HEAD}.visible .entry k()\n.maxntid 32, 1, 1\n{{\nret;\n}}\n.func f()\n{{\nret;\n}}\n");
+        let text = format!(
+            "{HEAD}.visible .entry k()\n.maxntid 32, 1, 1\n{{\nret;\n}}\n.func f()\n{{\nret;\n}}\n"
+        );
         let limited = limit_registers(&text, 38);
-        assert!(limited.contains(".maxntid 32, 1, 1\n.maxnreg 38\n{"), "{limited}");
+        assert!(
+            limited.contains(".maxntid 32, 1, 1\n.maxnreg 38\n{"),
+            "{limited}"
+        );
         assert_eq!(limited.matches(".maxnreg").count(), 1);
     }
 
     #[test]
     fn malformed_texts_are_refused_with_their_place() {
-        for part in [".visible .entry k()\n{\n", ".global .u32 x", ".visible", "} "] {
+        for part in [
+            ".visible .entry k()\n{\n",
+            ".global .u32 x",
+            ".visible",
+            "} ",
+        ] {
             let refused = linked(&["", part]);
             assert!(
                 matches!(refused, Err(LinkError::Malformed { part: 2, .. })),

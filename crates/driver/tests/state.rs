@@ -225,7 +225,9 @@ fn stale_handles_are_recognised() {
 #[test]
 fn images_without_ptx_for_this_device_are_refused_with_a_reason() {
     let mut driver = ready();
-    let refusal = driver.load_module(Image::MachineCode, None).expect_err("no PTX");
+    let refusal = driver
+        .load_module(Image::MachineCode, None)
+        .expect_err("no PTX");
     assert_eq!(refusal.code, Code::NO_BINARY_FOR_GPU);
     let refusal = driver
         .load_module(Image::Ptx(b"this is no PTX at all"), None)

@@ -8,6 +8,7 @@
     reason = "C callers hand over raw pointers, and exported names must not be mangled"
 )]
 
+mod absent;
 mod context;
 mod device;
 mod event;

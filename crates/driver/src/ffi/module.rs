@@ -6,7 +6,7 @@ use std::fs;
 use crate::code::Code;
 use crate::handle::{FunctionHandle, LinkHandle, ModuleHandle};
 use crate::image::{
-    self, ELF_MAGIC, FAT_HEADER_BYTES, FAT_MAGIC, FAT_WRAPPER_MAGIC, Image, Refusal,
+    self, ARCHIVE_MAGIC, ELF_MAGIC, FAT_HEADER_BYTES, FAT_MAGIC, FAT_WRAPPER_MAGIC, Image, Refusal,
 };
 
 use crate::state::{Driver, LinkOptions};
@@ -113,10 +113,7 @@ pub fn explained<T>(answer: Result<T, Refusal>, options: Option<Options>) -> Res
 }
 
 /// As [`explained`] for a link, whose log was named when it was created.
-fn explained_by_link<T>(
-    log: Option<(u64, usize)>,
-    answer: Result<T, Refusal>,
-) -> Result<T, Code> {
+fn explained_by_link<T>(log: Option<(u64, usize)>, answer: Result<T, Refusal>) -> Result<T, Code> {
     if let (Err(refusal), Some((address, capacity))) = (&answer, log) {
         let _ = write_text(Host::at_address(address), capacity, &refusal.message);
     }
@@ -127,10 +124,15 @@ fn function(handle: Host) -> FunctionHandle {
     FunctionHandle(handle.address())
 }
 
-fn add(driver: &mut Driver, link: Host, image: Image<'_>) -> Result<(), Code> {
+/// Adds an image to a link. An archive of machine code adds nothing: it is the compiler's device library, whose
+/// functions the linker has as PTX, or what needs it will be named as unresolved.
+fn add(driver: &mut Driver, link: Host, bytes: &[u8]) -> Result<(), Code> {
     let link = LinkHandle(link.address());
+    if bytes.starts_with(&ARCHIVE_MAGIC) {
+        return driver.check_link(link);
+    }
     let log = driver.link_log(link);
-    explained_by_link(log, driver.add_to_link(link, image))
+    explained_by_link(log, driver.add_to_link(link, image_in(bytes)))
 }
 
 /// Reads an image file: what `image_at` recognises in memory.
@@ -287,14 +289,13 @@ entries! {
 
     /// Adds an image in memory to a link. The kind is told by the bytes.
     fn cuLinkAddData_v2(link: Host, _kind: u32, data: Host, bytes: usize, _name: Text, _count: u32, _names: In<u32>, _values: In<Host>) |driver| {
-        let image = image_in(data.bytes(bytes)?);
-        add(driver, link, image)
+        add(driver, link, data.bytes(bytes)?)
     }
 
     /// Adds an image file to a link.
     fn cuLinkAddFile_v2(link: Host, _kind: u32, path: Text, _count: u32, _names: In<u32>, _values: In<Host>) |driver| {
         let bytes = read_image(path.str()?)?;
-        add(driver, link, image_in(&bytes))
+        add(driver, link, &bytes)
     }
 
     /// Finishes a link. The image lives until the link is destroyed.

@@ -7,7 +7,8 @@ use crate::code::Code;
 use super::entries;
 use super::pointer::{Out, Text};
 use super::{
-    context, device, event, host_memory, launch, library, memory, module, occupancy, pool, stream,
+    absent, context, device, event, host_memory, launch, library, memory, module, occupancy, pool,
+    stream,
 };
 
 /// The symbol was found.
@@ -18,10 +19,12 @@ const MISSING: u32 = 1;
 const TOO_NEW: u32 = 2;
 
 /// Functions whose argument lists changed within one name, and the version each list came with.
-const SINCE: [(&str, i32); 3] = [
+const SINCE: [(&str, i32); 5] = [
     ("cuCtxCreate_v3", 11_040),
     ("cuCtxCreate_v4", 12_050),
     ("cuEventElapsedTime_v2", 12_080),
+    ("cuMemPrefetchAsync_v2", 13_000),
+    ("cuMemAdvise_v2", 13_000),
 ];
 
 macro_rules! table {
@@ -33,6 +36,7 @@ macro_rules! table {
                 $((stringify!($name), $module::$name as *const c_void),)*
             ]
             .into_iter()
+            .chain(absent::FUNCTIONS.iter().map(|(name, function)| (*name, *function as *const c_void)))
         }
     };
 }

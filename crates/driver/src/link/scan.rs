@@ -275,9 +275,7 @@ impl<'a> Text<'a> {
         let stop = (at..=end)
             .find(|&at| matches!(self.token(at), "[" | "=" | ";"))
             .unwrap_or(end);
-        let name = stop
-            .checked_sub(1)
-            .map_or("", |before| self.token(before));
+        let name = stop.checked_sub(1).map_or("", |before| self.token(before));
         if name.is_empty() || name.starts_with('.') {
             return Err(format!("`{name}` is no variable's name"));
         }

@@ -413,6 +413,17 @@ impl Driver {
         Ok(link.image.as_deref().unwrap_or_default())
     }
 
+    /// Checks that a link can take more parts.
+    ///
+    /// # Errors
+    /// When it is stale or finished.
+    pub fn check_link(&self, link: LinkHandle) -> Result<(), Code> {
+        match self.links.get(&link) {
+            Some(link) if link.image.is_none() => Ok(()),
+            _ => Err(Code::INVALID_HANDLE),
+        }
+    }
+
     /// Address and size of the buffer for a link's errors.
     #[must_use]
     pub fn link_log(&self, link: LinkHandle) -> Option<(u64, usize)> {

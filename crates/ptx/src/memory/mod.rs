@@ -59,7 +59,9 @@ pub enum HostAccessError {
 
 /// Host memory cannot become a window of device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("lend {bytes} bytes at {base:#x} to the device: the range overlaps another window, or wraps around")]
+#[error(
+    "lend {bytes} bytes at {base:#x} to the device: the range overlaps another window, or wraps around"
+)]
 pub struct LendError {
     /// The address.
     pub base: u64,
@@ -376,7 +378,10 @@ mod tests {
         assert!(memory.write(base + 12, &[0; 3]).is_err(), "past its end");
         assert_eq!(memory.used(), 0, "it is no device memory");
 
-        let refusal = LendError { base: base + 4, bytes: 4 };
+        let refusal = LendError {
+            base: base + 4,
+            bytes: 4,
+        };
         assert_eq!(memory.lend(base + 4, 4, &words[1..]), Err(refusal));
         assert!(memory.lend(window::SHARED, 4, words).is_err());
         assert!(memory.lend(u64::MAX - 2, 4, words).is_err());
