@@ -110,7 +110,8 @@ fn kind(name: &str, fatal: bool) -> FindingKind {
         "uninitialised_address" | "uninitialised_branch" | "uninitialised_store" => {
             FindingKind::Uninitialised
         }
-        "shared_race" | "warp_race" => FindingKind::SharedRace,
+        // A copy in flight is one more writer that nothing orders before the reader.
+        "shared_race" | "warp_race" | "unawaited_copy" => FindingKind::SharedRace,
         "global_race" => FindingKind::GlobalRace,
         "divergent_barrier" => FindingKind::DivergentBarrier,
         "deadlock" => FindingKind::Deadlock,
@@ -258,6 +259,7 @@ mod tests {
             ("uninitialised_branch", false, FindingKind::Uninitialised),
             ("shared_race", false, FindingKind::SharedRace),
             ("warp_race", false, FindingKind::SharedRace),
+            ("unawaited_copy", false, FindingKind::SharedRace),
             ("global_race", false, FindingKind::GlobalRace),
             ("divergent_barrier", true, FindingKind::DivergentBarrier),
             ("deadlock", true, FindingKind::Deadlock),

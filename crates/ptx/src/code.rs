@@ -27,6 +27,12 @@ pub(crate) enum File {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SlotRef(u16);
 
+impl Default for SlotRef {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl SlotRef {
     pub(crate) const NONE: Self = Self(NONE);
 
@@ -264,6 +270,8 @@ pub(crate) enum Op {
     AsyncCommit,
     /// x: groups that may still be in flight; `u32::MAX` waits for everything.
     AsyncWait,
+    /// x: index into [`Program::mbarriers`].
+    MBarrier,
     /// x: index into [`Program::tensor`].
     LoadMatrix,
     Tensor,
@@ -283,8 +291,19 @@ pub(crate) enum Op {
     Branch,
     /// a index; x: index into [`Program::tables`].
     BranchTable,
+    /// a: where the callee's frame stands; x: target.
+    Call,
+    /// a: where the callee's frame stands, b: the function's address; x: index into [`Program::signatures`].
+    CallPointer,
+    /// x: index into [`Program::stack_copies`].
+    StackCopy,
+    /// Back to behind the call.
+    Return,
     Exit,
     Trap,
+    /// A hint about caches.
+    Hint,
+    /// x: how far it reaches, a [`Reach`].
     Fence,
     /// x: 0 clock, 1 clock64, 2 globaltimer.
     Clock,
@@ -322,6 +341,8 @@ pub(crate) struct MemoryOp {
     pub(crate) keep: u32,
     /// Volatile, relaxed, acquire, release: ordered on purpose, so no race.
     pub(crate) ordered: bool,
+    /// Release or stronger: makes earlier writes visible without a fence of its own.
+    pub(crate) release: bool,
     /// For atomics.
     pub(crate) atomic: Option<AtomicOp>,
     /// A parameter of a call: the stack in PTX, registers on a device.
@@ -421,12 +442,71 @@ pub(crate) enum ReduceKind {
     Count,
 }
 
+/// Who sees what a fence orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    Block,
+    Device,
+}
+
+/// What an instruction does with an mbarrier object in shared memory.
+#[derive(Debug, Clone)]
+pub(crate) struct MBarrierOp {
+    pub(crate) kind: MBarrierKind,
+    pub(crate) address: SlotRef,
+    pub(crate) offset: i64,
+    /// The token of an arrival, or the answer of a test.
+    pub(crate) d: SlotRef,
+    /// A count, a token or a parity; `NONE` counts one.
+    pub(crate) a: SlotRef,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MBarrierKind {
+    Init,
+    Invalidate,
+    Arrive {
+        drop: bool,
+    },
+    /// Whether the phase of a token is complete.
+    Test,
+    /// Whether the phase of a parity is complete.
+    TestParity,
+    /// Arrives when the lane's copies so far have landed; `counted`: the arrival is one of those expected.
+    Copies {
+        counted: bool,
+    },
+}
+
 /// A call of a function the machine itself provides. Arguments are stack offsets of call-scope parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct CallOp {
     pub(crate) arguments: Vec<u32>,
     pub(crate) result: Option<u32>,
+    /// What the offsets count from.
+    pub(crate) frame: SlotRef,
 }
+
+/// A function that is called at run time rather than inlined.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    /// Its number in the module, which its address is made from.
+    pub(crate) function: usize,
+    pub(crate) pc: u32,
+    /// Bytes and alignments of its results and parameters.
+    pub(crate) signature: Vec<(u32, u32)>,
+}
+
+/// Arguments or results on their way between two frames, each at an offset from a register.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StackCopy {
+    pub(crate) from: (SlotRef, u32),
+    pub(crate) to: (SlotRef, u32),
+    pub(crate) bytes: u32,
+}
+
+/// Stack bytes of a thread for calls at run time; what CUDA's default limit leaves is less.
+pub(crate) const CALL_STACK: u32 = 32 << 10;
 
 /// A tensor-core instruction, `ldmatrix` included.
 #[derive(Debug, Clone)]
@@ -460,7 +540,8 @@ pub(crate) enum Special {
     LaneMask(LaneMask),
     DynamicShared,
     TotalShared,
-    Env,
+    /// An environment register; a cooperative grid finds its workspace in 1 (upper half) and 2.
+    Env(u8),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -479,6 +560,17 @@ pub(crate) struct Origin {
     pub(crate) place: Option<Place>,
 }
 
+/// What a kernel may write in device memory.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Writes {
+    /// Addresses of stores cannot be told.
+    pub(crate) anything: bool,
+    /// Variables of the module.
+    pub(crate) variables: bool,
+    /// What the pointers at these parameter offsets point to.
+    pub(crate) parameters: Vec<u32>,
+}
+
 /// A lowered kernel.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Program {
@@ -492,9 +584,16 @@ pub(crate) struct Program {
     pub(crate) copies: Vec<CopyOp>,
     pub(crate) warp_ops: Vec<WarpOp>,
     pub(crate) barriers: Vec<BarrierOp>,
+    pub(crate) mbarriers: Vec<MBarrierOp>,
     pub(crate) calls: Vec<CallOp>,
     pub(crate) tensor: Vec<TensorOp>,
     pub(crate) tables: Vec<Vec<u32>>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) stack_copies: Vec<StackCopy>,
+    /// What calls through pointers pass.
+    pub(crate) signatures: Vec<Vec<(u32, u32)>>,
+    /// Where the running frame stands, if there are subroutines.
+    pub(crate) frame_pointer: SlotRef,
     /// Slots per file: 32-bit, 64-bit, predicates.
     pub(crate) slots: [usize; 3],
     /// Slots with fixed bits.
@@ -513,6 +612,22 @@ pub(crate) struct Program {
     pub(crate) shared_grain: u32,
     /// Whether blocks can notice each other while they run (global atomics, ordered accesses, grid barriers).
     pub(crate) blocks_communicate: bool,
+    /// Whether one block can order its accesses before another one's (fences, releases).
+    pub(crate) blocks_synchronise: bool,
+    /// What it may write in device memory.
+    pub(crate) writes: Writes,
     /// Source files by number.
     pub(crate) files: std::sync::Arc<std::collections::HashMap<u32, String>>,
+}
+
+impl Program {
+    /// Stack bytes of a thread: what the kernel declares, and room for calls at run time.
+    pub(crate) fn stack_bytes(&self) -> u32 {
+        self.local_bytes
+            + if self.entries.is_empty() {
+                0
+            } else {
+                CALL_STACK
+            }
+    }
 }

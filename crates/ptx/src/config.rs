@@ -35,6 +35,17 @@ pub enum Schedule {
     Seeded(u64),
 }
 
+/// Where `wmma` keeps the elements of a fragment. The layout is nobody's business, and a kernel whose results change
+/// with it assumes one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fragments {
+    /// Like those of `mma`, as hardware is believed to do.
+    #[default]
+    Usual,
+    /// Other lanes, other registers.
+    Turned,
+}
+
 /// How much the machine proves while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Checks {
@@ -111,6 +122,8 @@ pub struct LaunchConfig<'a> {
     pub cooperative: bool,
     /// The order of execution.
     pub schedule: Schedule,
+    /// The layout of `wmma` fragments.
+    pub fragments: Fragments,
     /// What is proved.
     pub checks: Checks,
     /// Thread instructions after which the launch counts as hanging.
@@ -136,6 +149,7 @@ impl<'a> LaunchConfig<'a> {
             params,
             cooperative: false,
             schedule: Schedule::Serial,
+            fragments: Fragments::Usual,
             checks: Checks::Full,
             budget: None,
             threads: 1,

@@ -1,6 +1,6 @@
 //! A parsed module: names resolved, scopes gone, instructions still as written.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A whole module.
 #[derive(Debug, Default)]
@@ -8,6 +8,8 @@ pub(crate) struct Tree {
     pub(crate) files: HashMap<u32, String>,
     pub(crate) variables: Vec<Variable>,
     pub(crate) functions: Vec<Function>,
+    /// Names of module variables of kinds this machine does not have.
+    pub(crate) foreign: HashSet<String>,
 }
 
 /// Types PTX writes after a dot.
@@ -133,6 +135,10 @@ pub(crate) enum Init {
     Bits(u64),
     /// The address of another variable of the module.
     Address { variable: usize, offset: i64 },
+    /// The address of a function.
+    Function(usize),
+    /// A name whose declaration may still come; none is left after parsing.
+    Named { name: String, offset: i64 },
 }
 
 /// A kernel or a device function.
@@ -148,6 +154,8 @@ pub(crate) struct Function {
     pub(crate) max_registers: Option<u32>,
     /// Absent for declarations.
     pub(crate) body: Option<Vec<Statement>>,
+    /// What this machine does not know of the function's directives, and the line.
+    pub(crate) refused: Option<(String, u32)>,
     /// Parameters, returns and everything the body declares.
     pub(crate) variables: Vec<Variable>,
     pub(crate) registers: Vec<Ty>,

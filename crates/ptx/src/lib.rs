@@ -26,7 +26,7 @@ mod simd;
 mod sync;
 mod tensor;
 
-pub use config::{Checks, Latencies, LaunchConfig, LaunchError, Limits, Schedule};
+pub use config::{Checks, Fragments, Latencies, LaunchConfig, LaunchError, Limits, Schedule};
 pub use machine::{Machine, ModuleHandle};
 pub use memory::{HostAccessError, LendError, OutOfMemory, Unwritten};
 pub use module::{KernelId, KernelInfo, LoadError, Module, ParamInfo, SourceLine, VariableInfo};

@@ -8,6 +8,7 @@ use crate::code::Program;
 use crate::config::LaunchError;
 use crate::ir::{Init, StateSpace, Variable};
 use crate::lower::{self, Refusal};
+use crate::memory::window;
 use crate::parse;
 
 /// The position of a kernel in its module.
@@ -205,6 +206,15 @@ impl Module {
         self.inner.kernels.get(kernel.0)
     }
 
+    /// Whether this machine has every instruction of a kernel, without launching it.
+    ///
+    /// # Errors
+    /// The first instruction it lacks, or that there is no kernel of this name.
+    pub fn runnable(&self, name: &str) -> Result<(), LaunchError> {
+        let kernel = self.kernel(name).ok_or(LaunchError::UnknownKernel)?;
+        self.program(kernel).map(|_| ())
+    }
+
     /// The module-scope variables in device memory.
     #[must_use]
     pub fn variables(&self) -> &[VariableInfo] {
@@ -257,6 +267,13 @@ fn placed(variable: &Variable) -> Placed {
             Init::Address { variable, offset } => {
                 pointers.push((index * width, *variable, *offset));
             }
+            Init::Function(function) => {
+                let address = window::FUNCTION + *function as u64 * window::FUNCTION_STEP;
+                if let Some(bytes) = image.get_mut(index * width..index * width + 8) {
+                    bytes.copy_from_slice(&address.to_le_bytes());
+                }
+            }
+            Init::Named { .. } => {}
         }
     }
     Placed {

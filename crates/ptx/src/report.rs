@@ -97,6 +97,8 @@ pub enum FindingKind {
     SharedRace,
     /// Two lanes of one warp touched the same shared bytes, one of them writing, with no warp synchronisation between.
     WarpRace,
+    /// A thread read shared bytes that an asynchronous copy had not brought yet, as far as it could know.
+    UnawaitedCopy,
     /// Two blocks touched the same global bytes, one of them writing, without atomics.
     GlobalRace,
     /// Threads of one block met in one barrier from different places, or some left a loop whose barrier others still wait at.

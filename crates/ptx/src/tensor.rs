@@ -1,7 +1,7 @@
 //! Matrix fragments: which lane holds which element in which register, and how many multiply-adds that makes.
 //!
 //! The layouts of `mma.sync` are documented by the PTX ISA. Those of `wmma` are not; here they are the `mma` layouts
-//! tiled, which is what hardware is believed to do.
+//! tiled, which is what hardware is believed to do, or, for a second run, something else: code that assumes them breaks.
 
 /// An operand of a matrix multiply-add.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub(crate) struct Size {
     pub(crate) m: usize,
     pub(crate) n: usize,
     pub(crate) k: usize,
+    /// Whether fragments use the other layout, which no code can know.
+    pub(crate) turned: bool,
 }
 
 impl Size {
@@ -59,6 +61,7 @@ impl Size {
             m: m.parse().ok()?,
             n: n.parse().ok()?,
             k: k.parse().ok()?,
+            turned: false,
         })
     }
 
@@ -101,6 +104,8 @@ pub(crate) enum TensorKind {
         c: Element,
         d: Element,
         clamp: bool,
+        /// Of `wmma`, whose fragments have no documented layout.
+        opaque: bool,
     },
 }
 
@@ -126,6 +131,11 @@ pub(crate) fn place(
     lane: usize,
     index: usize,
 ) -> (usize, usize) {
+    let (lane, index) = if size.turned {
+        turned(size.per_lane(matrix), element, lane, index)
+    } else {
+        (lane, index)
+    };
     let (group, thread) = (lane / 4, lane % 4);
     match matrix {
         Matrix::A => {
@@ -161,11 +171,29 @@ pub(crate) fn place(
     }
 }
 
+/// Which lane and element of the usual layout take the place of these: lanes change places, and so do registers.
+#[cold]
+fn turned(per_lane: usize, element: Element, lane: usize, index: usize) -> (usize, usize) {
+    let per = element.per_register();
+    let registers = (per_lane / per).max(1);
+    let register = (index / per + registers / 2) % registers;
+    (lane * 5 % 32 ^ 3, register * per + index % per)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const M16N8K16: Size = Size { m: 16, n: 8, k: 16 };
+    const M16N8K16: Size = size(16, 8, 16);
+
+    const fn size(m: usize, n: usize, k: usize) -> Size {
+        Size {
+            m,
+            n,
+            k,
+            turned: false,
+        }
+    }
 
     #[test]
     fn documented_layouts() {
@@ -179,18 +207,21 @@ mod tests {
             place(M16N8K16, Matrix::Accumulator, Element::F32, 5, 3),
             (9, 3)
         );
-        let tf32 = Size { m: 16, n: 8, k: 8 };
+        let tf32 = size(16, 8, 8);
         assert_eq!(place(tf32, Matrix::A, Element::Tf32, 6, 2), (1, 6));
         assert_eq!(place(tf32, Matrix::B, Element::Tf32, 6, 1), (6, 1));
-        let s8 = Size { m: 16, n: 8, k: 32 };
+        let s8 = size(16, 8, 32);
         assert_eq!(place(s8, Matrix::A, Element::S8, 6, 9), (1, 25));
     }
 
     #[test]
     fn every_element_is_held_exactly_once() {
         let sizes = [(16, 8, 16), (16, 16, 16), (32, 8, 16), (8, 32, 16)];
-        for (m, n, k) in sizes {
-            let size = Size { m, n, k };
+        for (number, (m, n, k)) in sizes.into_iter().chain(sizes).enumerate() {
+            let size = Size {
+                turned: number >= sizes.len(),
+                ..size(m, n, k)
+            };
             for (matrix, element) in [
                 (Matrix::A, Element::F16),
                 (Matrix::B, Element::F16),

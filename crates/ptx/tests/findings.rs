@@ -191,7 +191,7 @@ fn planted_mistakes_get_exactly_their_finding() {
              ld.shared.u32 %r3, [%r2];\nst.global.u32 [%rd6], %r3;",
             1,
             32,
-            &[F::UninitialisedStore],
+            &[F::UnawaitedCopy],
             Outcome::Completed,
         ),
         (
@@ -200,7 +200,7 @@ fn planted_mistakes_get_exactly_their_finding() {
              ld.shared.u32 %r3, [%r2];\nst.global.u32 [%rd6], %r3;",
             1,
             32,
-            &[F::UninitialisedStore],
+            &[F::UnawaitedCopy],
             Outcome::Completed,
         ),
         (

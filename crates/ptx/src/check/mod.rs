@@ -55,6 +55,7 @@ pub(crate) fn outcome_of(kind: FindingKind) -> Option<Outcome> {
         | FindingKind::UninitialisedStore
         | FindingKind::SharedRace
         | FindingKind::WarpRace
+        | FindingKind::UnawaitedCopy
         | FindingKind::GlobalRace
         | FindingKind::DivergentBarrier
         | FindingKind::InvalidOperands => return None,

@@ -54,22 +54,20 @@ impl Lowering<'_> {
             "cp" => self.copy_async(i, words),
             // Hints about caches.
             _ => {
-                self.emit(Op::Fence, &[], &[], Class::Other);
+                self.emit(Op::Hint, &[], &[], Class::Other);
                 Ok(())
             }
         }
     }
 
-    /// Ordering and scope words: whether the access is ordered on purpose.
-    fn ordering(words: &mut Words<'_>) -> bool {
-        let ordered = words.take("volatile")
-            | words.take("relaxed")
-            | words.take("acquire")
-            | words.take("release")
-            | words.take("acq_rel");
+    /// Ordering and scope words: whether the access is ordered on purpose, and whether it releases.
+    fn ordering(words: &mut Words<'_>) -> (bool, bool) {
+        let release = words.take("release") | words.take("acq_rel");
+        let ordered =
+            words.take("volatile") | words.take("relaxed") | words.take("acquire") | release;
         let _ = words.take("weak");
         let _ = words.take("gpu") | words.take("cta") | words.take("sys") | words.take("cluster");
-        ordered
+        (ordered, release)
     }
 
     fn space(words: &mut Words<'_>) -> MemSpace {
@@ -126,7 +124,7 @@ impl Lowering<'_> {
 
     fn load(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
         let ty = words.ty()?;
-        let ordered = Self::ordering(&mut words);
+        let (ordered, release) = Self::ordering(&mut words);
         let vector = Self::vector(&mut words);
         let space = Self::space(&mut words);
         while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
@@ -178,6 +176,7 @@ impl Lowering<'_> {
             signed: ty.signed(),
             keep,
             ordered,
+            release,
         };
         self.draft(Op::Load, &d_v, &[v], class, 0, Detail::Memory(detail));
         Ok(())
@@ -185,7 +184,7 @@ impl Lowering<'_> {
 
     fn store(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
         let ty = words.ty()?;
-        let ordered = Self::ordering(&mut words);
+        let (ordered, release) = Self::ordering(&mut words);
         let vector = Self::vector(&mut words);
         let space = Self::space(&mut words);
         while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
@@ -221,6 +220,7 @@ impl Lowering<'_> {
             signed: false,
             keep: 64,
             ordered,
+            release,
         };
         self.draft(Op::Store, &[], &s, class, 0, Detail::Memory(detail));
         Ok(())
@@ -229,7 +229,7 @@ impl Lowering<'_> {
     /// `atom.sem.scope.space.op.type d, [a], b[, c]` and `red` without d.
     fn atomic(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
         let ty = words.ty()?;
-        let _ = Self::ordering(&mut words);
+        let (_, release) = Self::ordering(&mut words);
         let space = Self::space(&mut words);
         let _ = words.take("noftz");
         while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
@@ -262,7 +262,7 @@ impl Lowering<'_> {
         };
         let returns = i.base == "atom";
         let operands = if returns {
-            &i.operands[1..]
+            i.operands.get(1..).ok_or(Unknown)?
         } else {
             &i.operands[..]
         };
@@ -300,6 +300,7 @@ impl Lowering<'_> {
             signed: false,
             keep: ty.bits(),
             ordered: true,
+            release,
         };
         self.draft(
             Op::Atomic,
@@ -316,6 +317,9 @@ impl Lowering<'_> {
     fn copy_async(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
         if !words.take("async") {
             return Err(Unknown);
+        }
+        if words.take("mbarrier") {
+            return self.copies_arrive(i, words);
         }
         if words.take("commit_group") {
             words.done()?;

@@ -8,8 +8,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::{Detail, Draft, Lowering, Refusal, V};
 use crate::code::{
-    AtomicOp, BarrierOp, BarrierReduce, CallOp, Class, CopyOp, File, Flow, GUARD_NOT, Inst,
-    MAX_SLOTS, MemSpace, MemoryOp, NONE, Op, Program, SlotRef, TensorOp, WarpOp,
+    AtomicOp, BarrierOp, BarrierReduce, CallOp, Class, CopyOp, Entry, File, Flow, GUARD_NOT, Inst,
+    MAX_SLOTS, MBarrierOp, MemSpace, MemoryOp, NONE, Op, Program, Reach, SlotRef, StackCopy,
+    TensorOp, WarpOp,
 };
 use crate::tensor::{Matrix, TensorKind};
 
@@ -24,7 +25,7 @@ struct Block {
 }
 
 fn ends_block(op: Op) -> bool {
-    matches!(op, Op::Branch | Op::BranchTable | Op::Exit)
+    matches!(op, Op::Branch | Op::BranchTable | Op::Exit | Op::Return)
 }
 
 fn blocks(lowering: &Lowering<'_>) -> Vec<Block> {
@@ -45,6 +46,13 @@ fn blocks(lowering: &Lowering<'_>) -> Vec<Block> {
             leaders.insert(at + 1);
         }
     }
+    // What a subroutine's registers hold when it is entered is nobody's business: callers keep their own aside.
+    leaders.extend(
+        lowering
+            .subroutines
+            .iter()
+            .map(|subroutine| position(subroutine.entry)),
+    );
     leaders.remove(&code.len());
     let starts: Vec<usize> = leaders.into_iter().collect();
     let index: HashMap<usize, usize> = starts
@@ -230,13 +238,25 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
             .iter()
             .map(|((_, offset), v)| (*v, (i64::from(shared_end) + offset) as u64)),
     );
+    let frame_bytes = |region: Option<usize>| {
+        region
+            .map_or(lowering.local_bytes, |r| lowering.subroutines[r].bytes)
+            .next_multiple_of(16)
+    };
+    constants.extend(
+        lowering
+            .frame_sizes
+            .iter()
+            .map(|(v, region)| (*v, u64::from(frame_bytes(*region)))),
+    );
     constants.sort_by_key(|(v, _)| v.0);
     let mut pinned = vec![false; lowering.files.len()];
     let fixed = constants
         .iter()
         .map(|(v, _)| *v)
         .chain(lowering.specials.values().copied())
-        .chain(lowering.addresses.values().copied());
+        .chain(lowering.addresses.values().copied())
+        .chain(lowering.frame_pointer);
     for v in fixed {
         pinned[v.0 as usize] = true;
     }
@@ -314,6 +334,7 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
         static_shared,
         shared_names: std::mem::take(&mut lowering.shared_names),
         local_bytes: lowering.local_bytes.next_multiple_of(16),
+        frame_pointer: lowering.frame_pointer.map_or(SlotRef::NONE, slot),
         // Addresses of 64 bits are folded by ptxas more often than not; a handful is always needed.
         registers_estimate: (most_registers as u32 + 8).clamp(16, 255),
         shared_grain: 4,
@@ -324,7 +345,17 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
             .shared_names
             .push((shared_end, u32::MAX, "dynamic shared memory".into()));
     }
+    program.writes = super::stores::writes(&lowering);
     let position = |label: usize| lowering.labels[label].map(|at| at as u32);
+    for subroutine in &lowering.subroutines {
+        let function = &lowering.tree.functions[subroutine.function];
+        program.entries.push(Entry {
+            function: subroutine.function,
+            pc: position(subroutine.entry).ok_or_else(|| lowering.refusal("a call of nothing"))?,
+            signature: Lowering::signature(function)
+                .map_err(|super::Unknown| lowering.refusal(format!("call {}", function.name)))?,
+        });
+    }
     for draft in &lowering.code {
         let x = table_entry(&mut program, draft, &slot, &position)
             .ok_or_else(|| lowering.refusal("a jump to nowhere"))?;
@@ -375,6 +406,9 @@ fn note_memory(program: &mut Program, draft: &Draft) {
     {
         program.shared_grain = program.shared_grain.min(element.bits() / 8);
     }
+    if draft.op == Op::Fence && draft.x == Reach::Device as u32 {
+        program.blocks_synchronise = true;
+    }
     let (detail, atomic) = match &draft.detail {
         Detail::Memory(detail) => (detail, false),
         Detail::Atomic(detail, _) => (detail, true),
@@ -385,6 +419,7 @@ fn note_memory(program: &mut Program, draft: &Draft) {
     }
     if matches!(detail.space, MemSpace::Global | MemSpace::Generic) && (atomic || detail.ordered) {
         program.blocks_communicate = true;
+        program.blocks_synchronise |= detail.release;
     }
 }
 
@@ -416,12 +451,13 @@ fn table_entry(
             signed: detail.signed,
             keep: detail.keep,
             ordered: detail.ordered,
+            release: detail.release,
             atomic,
             stack_of_call: draft.class == Class::Move,
         }
     };
     Some(match &draft.detail {
-        Detail::None if draft.op == Op::Branch => position(draft.x as usize)?,
+        Detail::None if matches!(draft.op, Op::Branch | Op::Call) => position(draft.x as usize)?,
         Detail::None => draft.x,
         Detail::Lane(f) => push(&mut program.lane_fns, *f),
         Detail::Lane2(f) => push(&mut program.lane_fns2, *f),
@@ -497,8 +533,28 @@ fn table_entry(
             CallOp {
                 arguments: arguments.clone(),
                 result: *result,
+                frame: s(0),
             },
         ),
+        Detail::MBarrier { kind, offset } => push(
+            &mut program.mbarriers,
+            MBarrierOp {
+                kind: *kind,
+                address: s(0),
+                offset: *offset,
+                d: d(0),
+                a: s(1),
+            },
+        ),
+        Detail::StackCopy { from, to, bytes } => push(
+            &mut program.stack_copies,
+            StackCopy {
+                from: (s(0), *from),
+                to: (s(1), *to),
+                bytes: *bytes,
+            },
+        ),
+        Detail::Pointer(signature) => push(&mut program.signatures, signature.clone()),
         Detail::Tensor {
             kind,
             a,
@@ -577,6 +633,7 @@ fn matrix_accesses(
         signed: false,
         keep: 64,
         ordered: false,
+        release: false,
         atomic: None,
         stack_of_call: false,
     };

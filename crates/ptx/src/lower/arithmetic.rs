@@ -4,7 +4,7 @@ use super::operands::{Words, file_of};
 use super::{Detail, Lowering, Unknown, V};
 use crate::code::{Class, File, LaneFn, LaneFn2, Op};
 use crate::ir::{Instruction, Operand, Ty};
-use crate::numeric::{Mode, Rounding, approx, float, half, int};
+use crate::numeric::{Mode, Rounding, approx, directed, float, half, int};
 
 /// The instance of an integer function for a type.
 macro_rules! integer {
@@ -477,8 +477,15 @@ pub(super) fn definition(base: &str, ty: Ty, mode: Mode, approximate: bool) -> O
         ("sin", Ty::F32) => approx::sin_lane,
         ("cos", Ty::F32) => approx::cos_lane,
         ("tanh", Ty::F32) => approx::tanh_lane,
-        ("add", Ty::F64) => float::add64,
-        ("sub", Ty::F64) => float::sub64,
+        ("add", Ty::F64) if nearest => float::add64,
+        ("sub", Ty::F64) if nearest => float::sub64,
+        ("add", Ty::F64) if plain64 => directed::add64,
+        ("sub", Ty::F64) if plain64 => directed::sub64,
+        ("mul", Ty::F64) if plain64 && !nearest => directed::mul64,
+        ("fma" | "mad", Ty::F64) if plain64 && !nearest => directed::fma64,
+        ("div", Ty::F64) if plain64 && !nearest => directed::div64,
+        ("rcp", Ty::F64) if plain64 && !nearest && !approximate => directed::rcp64,
+        ("sqrt", Ty::F64) if plain64 && !nearest => directed::sqrt64,
         ("mul", Ty::F64) if plain64 && nearest => float::mul64,
         ("fma" | "mad", Ty::F64) if plain64 && nearest => float::fma64,
         ("div", Ty::F64) if plain64 && nearest => float::div64,

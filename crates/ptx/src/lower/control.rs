@@ -1,8 +1,8 @@
 //! Branches, calls, barriers and fences.
 
 use super::operands::Words;
-use super::{Detail, Home, Lowering, Refusal, Unknown, V};
-use crate::code::{Class, File, Op, ReduceKind};
+use super::{Detail, Home, Leave, Lowering, Refusal, Unknown, V};
+use crate::code::{Class, File, Op, Reach, ReduceKind};
 use crate::ir::{Instruction, Operand, Symbol, Ty};
 
 impl Lowering<'_> {
@@ -51,8 +51,11 @@ impl Lowering<'_> {
                 let _ = words.take("uni");
                 words.done()?;
                 match self.frame().leave {
-                    Some(label) => self.emit_x(Op::Branch, &[], &[], Class::Branch, label as u32),
-                    None => self.emit(Op::Exit, &[], &[], Class::Branch),
+                    Leave::Label(label) => {
+                        self.emit_x(Op::Branch, &[], &[], Class::Branch, label as u32);
+                    }
+                    Leave::Return => self.emit(Op::Return, &[], &[], Class::Branch),
+                    Leave::Exit => self.emit(Op::Exit, &[], &[], Class::Branch),
                 }
                 Ok(())
             }
@@ -73,12 +76,18 @@ impl Lowering<'_> {
                 Ok(())
             }
             "membar" | "fence" => {
-                // One instruction at a time is already sequentially consistent.
-                for word in ["sc", "acq_rel", "gl", "cta", "sys", "gpu", "cluster"] {
-                    let _ = words.take(word);
-                }
+                let _ = words.take("sc") | words.take("acq_rel");
+                let reach = if words.take("cta") {
+                    Reach::Block
+                } else {
+                    let _ = words.take("gl")
+                        | words.take("gpu")
+                        | words.take("sys")
+                        | words.take("cluster");
+                    Reach::Device
+                };
                 words.done()?;
-                self.emit(Op::Fence, &[], &[], Class::Other);
+                self.emit_x(Op::Fence, &[], &[], Class::Other, reach as u32);
                 Ok(())
             }
             _ => self.barrier(i, words),
@@ -159,7 +168,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// `call[.uni] [(results),] name[, (arguments)]`
+    /// `call[.uni] [(results),] name[, (arguments)]`, or a register and a prototype instead of the name.
     pub(super) fn call(&mut self, i: &Instruction) -> Result<(), Refusal> {
         let unknown = self.refusal(i.opcode());
         if i.modifiers.iter().any(|word| word != "uni") {
@@ -169,43 +178,27 @@ impl Lowering<'_> {
             [Operand::Tuple(results), rest @ ..] => (&results[..], rest),
             rest => (&[][..], rest),
         };
-        let (name, arguments) = match rest {
-            [Operand::Function(name)] => (name, &[][..]),
-            [Operand::Function(name), Operand::Tuple(arguments)] => (name, &arguments[..]),
-            _ => return Err(self.refusal("call (through a function pointer)")),
+        let (target, arguments) = match rest {
+            [target] => (target, &[][..]),
+            [target, Operand::Tuple(arguments)]
+            | [target, Operand::Tuple(arguments), Operand::Label(_)] => (target, &arguments[..]),
+            [target, Operand::Label(_)] => (target, &[][..]),
+            _ => return Err(unknown),
         };
-        let variables = |operands: &[Operand]| -> Option<Vec<usize>> {
-            operands
-                .iter()
-                .map(|operand| match operand {
-                    Operand::Variable(Symbol::Function(index), 0) => Some(*index),
-                    _ => None,
-                })
-                .collect()
-        };
-        let (Some(results), Some(arguments)) = (variables(results), variables(arguments)) else {
-            return Err(self.refusal(format!("call {name} (with registers as arguments)")));
-        };
-        let too_big = self.refusal(format!("call {name} (its parameters do not fit the stack)"));
-        let mut result_homes = Vec::new();
-        for index in results {
-            result_homes.push(self.home(index).map_err(|Unknown| too_big.clone())?);
-        }
-        let mut argument_homes = Vec::new();
-        for index in arguments {
-            argument_homes.push(self.home(index).map_err(|Unknown| too_big.clone())?);
-        }
-        let offsets = |homes: &[Home]| -> Option<Vec<u32>> {
-            homes
-                .iter()
-                .map(|home| {
-                    if let Home::Local(at) = home {
-                        Some(*at)
-                    } else {
-                        None
-                    }
-                })
-                .collect()
+        let results = self.stack_variables(i, results)?;
+        let arguments = self.stack_variables(i, arguments)?;
+        let name = match target {
+            Operand::Function(name) => name,
+            pointer => {
+                let pointer = self
+                    .source(pointer, Ty::B64)
+                    .map_err(|Unknown| unknown.clone())?;
+                return self.guarded(|lowering| {
+                    lowering
+                        .call_subroutine(Err(pointer), &results, &arguments)
+                        .map_err(|Unknown| unknown)
+                });
+            }
         };
         let builtin = match name.as_str() {
             "vprintf" => Some(Op::Print),
@@ -213,51 +206,120 @@ impl Lowering<'_> {
             _ => None,
         };
         if let Some(op) = builtin {
-            let (Some(arguments), Some(results)) =
-                (offsets(&argument_homes), offsets(&result_homes))
-            else {
-                return Err(unknown);
-            };
-            let detail = Detail::Call {
-                arguments,
-                result: results.first().copied(),
-            };
-            self.draft(op, &[], &[], Class::Other, 0, detail);
-            return Ok(());
+            return self
+                .builtin(op, &results, &arguments)
+                .map_err(|Unknown| unknown);
         }
         let tree = self.tree;
-        let Some(function) = tree
+        let Some(index) = tree
             .functions
             .iter()
-            .find(|function| function.name == *name)
+            .position(|function| function.name == *name)
         else {
             return Err(self.refusal(format!("call {name} (not defined)")));
         };
-        if function.params.len() != argument_homes.len()
-            || function.returns.len() != result_homes.len()
-        {
-            return Err(self.refusal(format!("call {name} (argument count)")));
-        }
-        let mut homes = vec![None; function.variables.len()];
-        for (index, home) in function
-            .params
+        let function = &tree.functions[index];
+        let slots: Vec<(u32, u32)> = results
             .iter()
-            .zip(argument_homes)
-            .chain(function.returns.iter().zip(result_homes))
+            .chain(&arguments)
+            .map(|(_, slot)| *slot)
+            .collect();
+        if function.params.len() != arguments.len()
+            || Self::signature(function).map_err(|Unknown| unknown.clone())? != slots
         {
-            homes[*index] = Some(home);
+            return Err(self.refusal(format!(
+                "call {name} (its arguments do not fit its parameters)"
+            )));
         }
-        let after = self.new_label();
+        self.guarded(|lowering| {
+            if lowering.graph.is_recursive(index) {
+                return lowering
+                    .call_subroutine(Ok(index), &results, &arguments)
+                    .map_err(|Unknown| unknown);
+            }
+            let mut homes = vec![None; function.variables.len()];
+            for (variable, (home, _)) in function
+                .returns
+                .iter()
+                .zip(results)
+                .chain(function.params.iter().zip(arguments))
+            {
+                homes[*variable] = Some(home);
+            }
+            let after = lowering.new_label();
+            lowering.body(function, homes, Leave::Label(after))?;
+            lowering.place_label(after);
+            Ok(())
+        })
+    }
+
+    /// What a call passes: variables of the caller, which live on its stack.
+    fn stack_variables(
+        &mut self,
+        i: &Instruction,
+        operands: &[Operand],
+    ) -> Result<Vec<(Home, (u32, u32))>, Refusal> {
+        let mut list = Vec::new();
+        for operand in operands {
+            let Operand::Variable(Symbol::Function(index), 0) = operand else {
+                return Err(self.refusal(format!("{} (with registers as arguments)", i.opcode())));
+            };
+            let found = self
+                .home(*index)
+                .and_then(|home| Ok((home, self.slot_of_variable(*index)?)))
+                .map_err(|Unknown| {
+                    self.refusal(format!(
+                        "{} (its arguments do not fit the stack)",
+                        i.opcode()
+                    ))
+                })?;
+            list.push(found);
+        }
+        Ok(list)
+    }
+
+    /// Lowers a call for the lanes its guard lets through; the others jump over it.
+    fn guarded(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
         let outer = self.origin;
-        if let Some((guard, negated)) = self.guard {
-            // Lanes that do not call jump over the body.
+        let over = self.new_label();
+        if let Some((guard, negated)) = self.guard.take() {
             self.guard = Some((guard, !negated));
-            self.emit_x(Op::Branch, &[], &[], Class::Branch, after as u32);
+            self.emit_x(Op::Branch, &[], &[], Class::Branch, over as u32);
+            self.guard = None;
         }
-        self.guard = None;
-        self.body(function, homes, Some(after))?;
+        call(self)?;
         self.origin = outer;
-        self.place_label(after);
+        self.place_label(over);
+        Ok(())
+    }
+
+    /// A call of a function the machine itself provides.
+    fn builtin(
+        &mut self,
+        op: Op,
+        results: &[(Home, (u32, u32))],
+        arguments: &[(Home, (u32, u32))],
+    ) -> Result<(), Unknown> {
+        let offsets = |list: &[(Home, (u32, u32))]| -> Result<Vec<u32>, Unknown> {
+            list.iter()
+                .map(|(home, _)| match home {
+                    Home::Local(at) | Home::Frame(at) => Ok(*at),
+                    _ => Err(Unknown),
+                })
+                .collect()
+        };
+        let detail = Detail::Call {
+            arguments: offsets(arguments)?,
+            result: offsets(results)?.first().copied(),
+        };
+        let frame = match self.region {
+            Some(_) => self.frame_pointer(),
+            None => self.constant(File::R64, 0),
+        };
+        self.draft(op, &[], &[frame], Class::Other, 0, detail);
         Ok(())
     }
 }

@@ -6,18 +6,24 @@ mod allocate;
 mod arithmetic;
 mod control;
 mod convert;
+mod hand_over;
 mod logic;
 mod operands;
 pub(crate) mod schedule;
+mod stores;
+pub(crate) mod subroutine;
 mod tensor;
 mod warp;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::code::{Class, File, LaneFn, LaneFn2, Op, Origin, Program, Special, WarpKind};
+use crate::code::{
+    Class, File, LaneFn, LaneFn2, MBarrierKind, Op, Origin, Program, Special, WarpKind,
+};
 use crate::ir::{Function, Instruction, Place, StateSpace, Statement, Tree, Variable};
 use crate::tensor::TensorKind;
+use subroutine::{CallGraph, Signature, Subroutine};
 
 /// Deepest chain of inlined calls.
 const MAX_DEPTH: usize = 24;
@@ -87,6 +93,19 @@ pub(crate) enum Detail {
         space: crate::code::MemSpace,
     },
     Targets(Vec<usize>),
+    /// d: token or answer; s: address, count, token or parity.
+    MBarrier {
+        kind: MBarrierKind,
+        offset: i64,
+    },
+    /// s: what both offsets count from.
+    StackCopy {
+        from: u32,
+        to: u32,
+        bytes: u32,
+    },
+    /// A call through a pointer, and what it passes.
+    Pointer(Signature),
 }
 
 #[derive(Debug, Clone)]
@@ -97,6 +116,7 @@ pub(crate) struct MemoryDetail {
     pub(crate) signed: bool,
     pub(crate) keep: u32,
     pub(crate) ordered: bool,
+    pub(crate) release: bool,
 }
 
 /// An instruction over virtual registers. For branches `x` is a label until allocation.
@@ -116,9 +136,22 @@ pub(crate) struct Draft {
 #[derive(Debug, Clone, Copy)]
 enum Home {
     Local(u32),
+    /// In the frame of a subroutine.
+    Frame(u32),
     Shared(u32),
     DynamicShared,
     KernelParam(u32),
+}
+
+/// Where `ret` goes.
+#[derive(Debug, Clone, Copy)]
+enum Leave {
+    /// The thread ends.
+    Exit,
+    /// Behind an inlined call.
+    Label(usize),
+    /// To whoever called the subroutine.
+    Return,
 }
 
 /// One inlined function body.
@@ -128,8 +161,7 @@ struct Frame<'t> {
     homes: Vec<Option<Home>>,
     /// Our label for each label of the function.
     labels: Vec<Option<usize>>,
-    /// Where `ret` goes; `None` ends the thread.
-    leave: Option<usize>,
+    leave: Leave,
 }
 
 pub(crate) struct Lowering<'t> {
@@ -153,6 +185,13 @@ pub(crate) struct Lowering<'t> {
     origin: Origin,
     /// The carry flag, made at its first use.
     carry: Option<V>,
+    graph: CallGraph,
+    subroutines: Vec<Subroutine>,
+    /// The subroutine being lowered; none for the kernel itself.
+    region: Option<usize>,
+    frame_pointer: Option<V>,
+    /// Constants that hold the size of a region's frame.
+    frame_sizes: Vec<(V, Option<usize>)>,
 }
 
 /// Offsets of a kernel's parameters and the size of their block.
@@ -197,14 +236,20 @@ pub(crate) fn lower(
             place: None,
         },
         carry: None,
+        graph: CallGraph::new(tree),
+        subroutines: Vec::new(),
+        region: None,
+        frame_pointer: None,
+        frame_sizes: Vec::new(),
     };
     let mut homes = vec![None; function.variables.len()];
     let (offsets, _) = parameter_offsets(function);
     for (&index, &offset) in function.params.iter().zip(&offsets) {
         homes[index] = Some(Home::KernelParam(offset));
     }
-    lowering.body(function, homes, None)?;
+    lowering.body(function, homes, Leave::Exit)?;
     lowering.emit(Op::Exit, &[], &[], Class::Branch);
+    lowering.subroutine_bodies()?;
     let mut program = allocate::finish(lowering)?;
     program.files = Arc::clone(files);
     Ok(program)
@@ -267,13 +312,20 @@ impl<'t> Lowering<'t> {
     }
 
     /// Reserves stack bytes.
-    fn stack(&mut self, bytes: u32, align: u32) -> Result<u32, Unknown> {
-        let at = self.local_bytes.next_multiple_of(align.max(4));
-        self.local_bytes = at
+    fn stack(&mut self, bytes: u32, align: u32) -> Result<Home, Unknown> {
+        let used = match self.region {
+            None => &mut self.local_bytes,
+            Some(region) => &mut self.subroutines[region].bytes,
+        };
+        let at = used.next_multiple_of(align.max(4));
+        *used = at
             .checked_add(bytes)
             .filter(|end| *end <= MAX_LOCAL)
             .ok_or(Unknown)?;
-        Ok(at)
+        Ok(match self.region {
+            None => Home::Local(at),
+            Some(_) => Home::Frame(at),
+        })
     }
 
     fn shared(&mut self, variable: &Variable) -> Result<Home, Unknown> {
@@ -300,10 +352,10 @@ impl<'t> Lowering<'t> {
         let variable = &function.variables[index];
         let home = match variable.space {
             StateSpace::Shared => self.shared(variable)?,
-            _ => Home::Local(self.stack(
+            _ => self.stack(
                 u32::try_from(variable.bytes).map_err(|_| Unknown)?,
                 variable.align,
-            )?),
+            )?,
         };
         self.frame_mut().homes[index] = Some(home);
         Ok(home)
@@ -337,14 +389,18 @@ impl<'t> Lowering<'t> {
         &mut self,
         function: &'t Function,
         homes: Vec<Option<Home>>,
-        leave: Option<usize>,
+        leave: Leave,
     ) -> Result<(), Refusal> {
+        if let Some((feature, line)) = &function.refused {
+            return Err(Refusal {
+                opcode: feature.clone(),
+                line: *line,
+                place: None,
+            });
+        }
         let Some(body) = &function.body else {
             return Err(self.refusal(format!("call {} (declared, not defined)", function.name)));
         };
-        if self.call_chain.contains(&function.name) {
-            return Err(self.refusal(format!("call {} (recursive)", function.name)));
-        }
         if self.call_chain.len() >= MAX_DEPTH {
             return Err(self.refusal(format!("call {} (nested too deeply)", function.name)));
         }
@@ -424,6 +480,7 @@ impl<'t> Lowering<'t> {
             | "applypriority" => self.access(i),
             "bra" | "brx" | "ret" | "exit" | "trap" | "brkpt" | "bar" | "barrier" | "membar"
             | "fence" | "nanosleep" => self.control(i),
+            "mbarrier" => self.mbarrier(i),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => self.warp(i),
             "ldmatrix" | "mma" | "wmma" => self.tensor(i),
             _ => Err(Unknown),

@@ -1,7 +1,7 @@
 //! Operands and modifiers: how a handler asks for a register, an address, a constant, or one more word.
 
 use super::{Home, Lowering, Unknown, V};
-use crate::code::{File, LaneMask, Special};
+use crate::code::{Class, File, LaneMask, Op, Special};
 use crate::ir::{Base, Operand, StateSpace, Symbol, Ty};
 use crate::numeric::{Mode, Rounding};
 
@@ -179,6 +179,10 @@ impl Lowering<'_> {
                 Ok(self.special(file, special))
             }
             Operand::Variable(symbol, offset) => self.address(*symbol, *offset, file),
+            Operand::Function(name) if file == File::R64 => {
+                let address = super::subroutine::address(self.tree, name).ok_or(Unknown)?;
+                Ok(self.constant(File::R64, address))
+            }
             _ => {
                 let bits = immediate(operand, ty).ok_or(Unknown)?;
                 Ok(self.constant(file, bits))
@@ -213,6 +217,15 @@ impl Lowering<'_> {
         };
         let at = match home {
             Home::Local(at) | Home::Shared(at) | Home::KernelParam(at) => at,
+            Home::Frame(at) => {
+                if file != File::R64 {
+                    return Err(Unknown);
+                }
+                let (pointer, v) = (self.frame_pointer(), self.fresh(File::R64));
+                let offset = self.constant(File::R64, (i64::from(at) + offset) as u64);
+                self.emit(Op::Add64, &[v], &[pointer, offset], Class::Move);
+                return Ok(v);
+            }
             Home::DynamicShared => {
                 if let Some(v) = self.dynamic.get(&(file, offset)) {
                     return Ok(*v);
@@ -306,12 +319,12 @@ fn special_named(name: &str) -> Option<Special> {
         "lanemask_ge" => Special::LaneMask(LaneMask::Ge),
         "dynamic_smem_size" => Special::DynamicShared,
         "total_smem_size" => Special::TotalShared,
-        name if name
-            .strip_prefix("envreg")
-            .is_some_and(|n| n.parse::<u8>().is_ok_and(|n| n < 32)) =>
-        {
-            Special::Env
+        name => {
+            let number = name.strip_prefix("envreg")?.parse().ok()?;
+            if number >= 32 {
+                return None;
+            }
+            Special::Env(number)
         }
-        _ => return None,
     })
 }

@@ -126,9 +126,18 @@ pub(crate) fn stalls(program: &Program, latencies: &Latencies) -> Vec<u32> {
                 }
                 starts[at + 1] = true;
             }
-            Op::Barrier | Op::WarpBarrier | Op::Exit | Op::AsyncWait => starts[at + 1] = true,
+            Op::Barrier
+            | Op::WarpBarrier
+            | Op::Exit
+            | Op::AsyncWait
+            | Op::Call
+            | Op::CallPointer
+            | Op::Return => starts[at + 1] = true,
             _ => {}
         }
+    }
+    for entry in &program.entries {
+        starts[entry.pc as usize] = true;
     }
     let bounds: Vec<usize> = std::iter::once(0)
         .chain((1..starts.len()).filter(|at| starts[*at] || *at == program.code.len()))

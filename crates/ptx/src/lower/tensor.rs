@@ -210,6 +210,7 @@ impl Lowering<'_> {
                 c,
                 d,
                 clamp,
+                opaque: false,
             },
         )
     }
@@ -414,6 +415,7 @@ impl Lowering<'_> {
                 c,
                 d,
                 clamp,
+                opaque: true,
             },
         )
     }

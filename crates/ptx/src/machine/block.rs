@@ -1,7 +1,7 @@
 //! The state of one block: its warps, its shared memory, its barriers, and how its warps take turns.
 
 use super::pattern::Shape;
-use crate::sync::Shadow;
+use crate::sync::{Clock, Shadow, Standing};
 
 /// Barriers a block has.
 pub(crate) const BARRIERS: usize = 16;
@@ -24,6 +24,8 @@ pub(crate) struct Barrier {
     pub(crate) count: u32,
     /// Threads that waited or arrived with a reduction.
     pub(crate) voted: bool,
+    /// What those who arrived have done before.
+    pub(crate) clock: Clock,
 }
 
 /// Everything of a block that its warps share.
@@ -41,9 +43,13 @@ pub(crate) struct Shared {
     pub(crate) shadow: Option<Shadow>,
     pub(crate) barriers: [Barrier; BARRIERS],
     pub(crate) live_threads: u32,
+    /// Counts what may let a waiting thread go on: stores to shared memory and arrivals.
+    pub(crate) progress: u64,
     /// Where a thread that exited had last met a barrier, and the thread.
     pub(crate) exited_after: Vec<(u32, u32)>,
     pub(crate) printed: String,
+    /// Among the other blocks of the launch.
+    pub(crate) standing: Standing,
 }
 
 impl Shared {

@@ -5,7 +5,10 @@ use super::block::Shared;
 use super::exec::{Exec, Fatal};
 use super::warp::{FULL, Fragment, Wait, Warp};
 use crate::check::spoken;
-use crate::code::{Flow, GUARD_NOT, Inst, LaneFn, LaneFn2, NONE, ReduceKind};
+use crate::code::{
+    CALL_STACK, Flow, GUARD_NOT, Inst, LaneFn, LaneFn2, NONE, Op, Reach, ReduceKind,
+};
+use crate::memory::window;
 use crate::report::FindingKind;
 
 /// Eight parameter bytes from an offset on; zeros past the end.
@@ -129,7 +132,7 @@ pub(crate) fn table(
         );
     }
     split_off(warp, warp.mask & !mask);
-    let mut pieces: Vec<Fragment> = Vec::new();
+    let mut places = [0; 32];
     for lane in lanes(mask) {
         let index = warp.r32[inst.a as usize].0[lane] as usize;
         let Some(&target) = targets.get(index) else {
@@ -142,6 +145,21 @@ pub(crate) fn table(
             let seen = exec.plain(FindingKind::Trap, pc, block, warp, lane, message);
             return exec.find(block, seen);
         };
+        places[lane] = target;
+    }
+    scatter(exec, warp, pc, lanes(mask).map(|lane| (lane, places[lane])));
+    Ok(())
+}
+
+/// Sends lanes to places of their own; the running fragment becomes empty.
+fn scatter(
+    exec: &mut Exec<'_>,
+    warp: &mut Warp,
+    pc: u32,
+    places: impl Iterator<Item = (usize, u32)>,
+) {
+    let mut pieces: Vec<Fragment> = Vec::new();
+    for (lane, target) in places {
         match pieces.iter_mut().find(|piece| piece.pc == target) {
             Some(piece) => piece.mask |= 1 << lane,
             None => pieces.push(Fragment {
@@ -156,7 +174,94 @@ pub(crate) fn table(
     }
     warp.others.append(&mut pieces);
     warp.mask = 0;
+}
+
+/// `call` of a function that has frames of its own.
+#[inline(never)]
+pub(crate) fn call(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &mut Warp,
+    inst: &Inst,
+    mask: u32,
+    pc: u32,
+) -> Result<(), Fatal> {
+    let program = exec.launch.program;
+    let flow = program.flow[pc as usize];
+    let mut targets = [inst.x; 32];
+    if inst.op == Op::CallPointer {
+        if warp.tainted {
+            super::access::address_poison(exec, block, warp, flow.s[1], mask, pc);
+        }
+        let wanted = &program.signatures[inst.x as usize];
+        for lane in lanes(mask) {
+            let address = warp.lane(flow.s[1], lane);
+            let index = address.wrapping_sub(window::FUNCTION) / window::FUNCTION_STEP;
+            let entry = program.entries.iter().find(|entry| {
+                entry.function as u64 == index && address % window::FUNCTION_STEP == 0
+            });
+            let problem = match entry {
+                Some(entry) if entry.signature == *wanted => {
+                    targets[lane] = entry.pc;
+                    continue;
+                }
+                Some(_) => "a function that takes other arguments",
+                None => "no function of this module",
+            };
+            let message = format!(
+                "thread {:?} calls address {address:#x} at {}, which is {problem}",
+                exec.thread_of(warp, lane),
+                spoken(program, pc),
+            );
+            let seen = exec.plain(FindingKind::IllegalAddress, pc, block, warp, lane, message);
+            return exec.find(block, seen);
+        }
+    }
+    split_off(warp, warp.mask & !mask);
+    for lane in lanes(mask) {
+        let frame = warp.lane(flow.s[0], lane);
+        warp.enter(lane, pc + 1);
+        warp.set_lane(program.frame_pointer, lane, frame);
+        if frame >= u64::from(program.stack_bytes()) {
+            let message = format!(
+                "thread {:?} is {} calls deep at {} and its stack is full: the recursion does not end, or goes deeper than {} KiB allow",
+                exec.thread_of(warp, lane),
+                warp.callers[lane].len(),
+                spoken(program, pc),
+                CALL_STACK >> 10,
+            );
+            let seen = exec.plain(
+                FindingKind::OutOfBoundsWrite,
+                pc,
+                block,
+                warp,
+                lane,
+                message,
+            );
+            return exec.find(block, seen);
+        }
+    }
+    scatter(
+        exec,
+        warp,
+        pc,
+        lanes(mask).map(|lane| (lane, targets[lane])),
+    );
     Ok(())
+}
+
+/// `ret` from such a function.
+#[inline(never)]
+pub(crate) fn give_back(exec: &mut Exec<'_>, warp: &mut Warp, mask: u32, pc: u32) {
+    split_off(warp, warp.mask & !mask);
+    let end = exec.launch.program.code.len() as u32 - 1;
+    let mut places = [end; 32];
+    for lane in lanes(mask) {
+        // Only calls lead here.
+        places[lane] = warp.leave(lane).unwrap_or(end);
+    }
+    warp.tainted = warp.tainted || warp.poison.any();
+    scatter(exec, warp, pc, lanes(mask).map(|lane| (lane, places[lane])));
 }
 
 /// Lanes end.
@@ -173,6 +278,17 @@ pub(crate) fn exit(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, mas
                 .exited_after
                 .push((last, warp.index * 32 + lane as u32));
         }
+    }
+}
+
+/// What the warp did so far can be told to others.
+#[inline(never)]
+pub(crate) fn fence(block: &mut Shared, warp: &Warp, reach: u32) {
+    if reach == Reach::Device as u32 {
+        block.standing.fence();
+    }
+    if let Some(shadow) = &mut block.shadow {
+        shadow.fence(warp.index);
     }
 }
 
@@ -221,6 +337,13 @@ pub(crate) fn arrive(
         barrier.other = Some((pc, warp.index * 32 + lane as u32));
     }
     barrier.arrived += mask.count_ones();
+    block.progress += 1;
+    if let (true, Some(shadow)) = (expected.is_some(), &mut block.shadow) {
+        let clock = shadow.release(warp.index);
+        for (known, new) in barrier.clock.iter_mut().zip(clock) {
+            *known = (*known).max(new);
+        }
+    }
     if expected.is_some() {
         barrier.expected = expected;
     }

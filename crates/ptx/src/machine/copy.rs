@@ -138,7 +138,6 @@ fn cost(
 fn note_write(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, copy: &PendingCopy) {
     let by = Accessor {
         warp: warp.index,
-        synced: warp.synced,
         pc: copy.pc,
     };
     let bytes = u32::from(copy.bytes);
@@ -165,6 +164,45 @@ pub(crate) fn commit(warp: &mut Warp, mask: u32) {
     }
 }
 
+/// Lands everything a lane copied so far, without the lane waiting for it: an mbarrier tells when it is there.
+pub(crate) fn land(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, lane: usize) {
+    let (landing, flying): (Vec<_>, Vec<_>) = std::mem::take(&mut warp.copies)
+        .into_iter()
+        .partition(|copy| usize::from(copy.lane) == lane);
+    warp.copies = flying;
+    for copy in landing {
+        note_write(exec, block, warp, &copy);
+        place(block, &copy);
+        let by = Accessor {
+            warp: warp.index,
+            pc: copy.pc,
+        };
+        if let Some(shadow) = &mut block.shadow {
+            shadow.land(lane, copy.shared, u32::from(copy.bytes), by);
+        }
+    }
+}
+
+/// Puts a copy's bytes where they belong.
+fn place(block: &mut Shared, copy: &PendingCopy) {
+    block.progress += 1;
+    if let Some(shadow) = &mut block.shadow {
+        shadow.landed(copy.shared, u32::from(copy.bytes));
+    }
+    // Copies are whole, aligned words.
+    for (word, bytes) in copy.data[..copy.bytes as usize].chunks_exact(4).enumerate() {
+        block.words[copy.shared as usize / 4 + word] =
+            u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    }
+    if copy.valid == u16::MAX {
+        block.set_valid(copy.shared, u32::from(copy.bytes), true);
+        return;
+    }
+    for byte in (0..u32::from(copy.bytes)).filter(|byte| copy.valid >> byte & 1 == 1) {
+        block.set_valid(copy.shared + byte, 1, true);
+    }
+}
+
 /// Lands all but the newest `keep` groups of the lanes; `u32::MAX` lands everything.
 #[inline(never)]
 pub(crate) fn wait(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, keep: u32, mask: u32) {
@@ -179,17 +217,6 @@ pub(crate) fn wait(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, kee
     warp.copies = flying;
     for copy in landing {
         note_write(exec, block, warp, &copy);
-        // Copies are whole, aligned words.
-        for (word, bytes) in copy.data[..copy.bytes as usize].chunks_exact(4).enumerate() {
-            block.words[copy.shared as usize / 4 + word] =
-                u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        }
-        if copy.valid == u16::MAX {
-            block.set_valid(copy.shared, u32::from(copy.bytes), true);
-            continue;
-        }
-        for byte in (0..u32::from(copy.bytes)).filter(|byte| copy.valid >> byte & 1 == 1) {
-            block.set_valid(copy.shared + byte, 1, true);
-        }
+        place(block, &copy);
     }
 }

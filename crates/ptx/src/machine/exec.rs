@@ -1,7 +1,7 @@
 //! What one host thread needs to run blocks of a launch, and what it learns on the way.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use super::access::Want;
 use super::block::Shared;
@@ -12,6 +12,7 @@ use crate::code::{File, Program};
 use crate::config::Checks;
 use crate::memory::{Allocation, Memory};
 use crate::report::{Access, FindingKind, Outcome, Party, Space};
+use crate::sync::Messages;
 
 /// How often an instruction was issued, and for how many lanes in total.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,6 +59,12 @@ pub(crate) struct Launch<'a> {
     /// Addresses of the module's variables.
     pub(crate) variables: &'a [u64],
     pub(crate) multiprocessors: u32,
+    /// Whether `wmma` fragments use the other layout.
+    pub(crate) turned_fragments: bool,
+    /// Whether blocks run on several host threads.
+    pub(crate) parallel: bool,
+    /// Where the blocks of a cooperative grid count each other; 0 for other grids.
+    pub(crate) workspace: u64,
     pub(crate) printed_limit: usize,
 }
 
@@ -68,8 +75,12 @@ pub(crate) struct Track {
     /// A bit per sector read, and per sector written.
     pub(crate) read: Box<[AtomicU32]>,
     pub(crate) written: Box<[AtomicU32]>,
-    /// Last writing block plus one per word; made when the launch first writes here.
-    pub(crate) writers: std::sync::OnceLock<Box<[AtomicU32]>>,
+    /// The last writer of each word; made when the launch first writes here.
+    pub(crate) writers: OnceLock<Box<[AtomicU64]>>,
+    /// The last reader of each word and the last one of another block; made when the launch first reads here.
+    pub(crate) readers: OnceLock<Box<[AtomicU64]>>,
+    /// Whether the launch may write here at all.
+    pub(crate) reads_matter: bool,
 }
 
 impl Launch<'_> {
@@ -86,11 +97,12 @@ impl Launch<'_> {
     }
 }
 
-/// A word that several blocks wrote disjoint bytes of: not followed further.
-pub(crate) const SEVERAL: u32 = u32::MAX >> 4;
+fn marks(count: usize) -> Box<[AtomicU64]> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
 
 impl Track {
-    pub(crate) fn new(allocation: &Arc<Allocation>) -> Self {
+    pub(crate) fn new(allocation: &Arc<Allocation>, reads_matter: bool) -> Self {
         let sectors = allocation.bytes().div_ceil(32);
         let bits = || {
             (0..sectors.div_ceil(32))
@@ -101,16 +113,20 @@ impl Track {
             allocation: Arc::clone(allocation),
             read: bits(),
             written: bits(),
-            writers: std::sync::OnceLock::new(),
+            writers: OnceLock::new(),
+            readers: OnceLock::new(),
+            reads_matter,
         }
     }
 
-    pub(crate) fn writers(&self) -> &[AtomicU32] {
-        self.writers.get_or_init(|| {
-            (0..self.allocation.words().len())
-                .map(|_| AtomicU32::new(0))
-                .collect()
-        })
+    pub(crate) fn writers(&self) -> &[AtomicU64] {
+        self.writers
+            .get_or_init(|| marks(self.allocation.words().len()))
+    }
+
+    pub(crate) fn readers(&self) -> &[AtomicU64] {
+        self.readers
+            .get_or_init(|| marks(2 * self.allocation.words().len()))
     }
 
     /// Marks the sectors of a byte range.
@@ -150,6 +166,8 @@ pub(crate) struct Exec<'a> {
     pub(crate) cycles_sum: u64,
     /// A clock for `%clock`: instructions issued so far in the block.
     pub(crate) clock: u64,
+    /// What blocks told each other.
+    pub(crate) messages: Messages,
 }
 
 impl<'a> Exec<'a> {
@@ -171,7 +189,13 @@ impl<'a> Exec<'a> {
             cycles_max: 0,
             cycles_sum: 0,
             clock: 0,
+            messages: Messages::default(),
         }
+    }
+
+    /// Whether accesses of different blocks are compared.
+    pub(crate) fn compares_blocks(&self) -> bool {
+        self.launch.checks == Checks::Full && self.launch.grid != [1, 1, 1]
     }
 
     pub(crate) fn thread_of(&self, warp: &Warp, lane: usize) -> [u32; 3] {
@@ -283,10 +307,13 @@ impl<'a> Exec<'a> {
         warp.spins = 0;
         warp.hold = 0;
         warp.cycles = 0;
-        warp.synced = 0;
         warp.local_valid.fill(0);
         warp.last_barrier = [u32::MAX; 32];
         warp.copies.clear();
+        warp.waits_at = None;
+        for callers in &mut warp.callers {
+            callers.clear();
+        }
         warp.copy_groups = [0; 32];
         warp.poison.clear();
         warp.tainted = !program.undefined.is_empty();
@@ -318,13 +345,14 @@ impl<'a> Exec<'a> {
             spins: 0,
             hold: 0,
             cycles: 0,
-            synced: 0,
             index: 0,
-            local: vec![u32::MAX; program.local_bytes as usize / 4 * 32],
-            local_valid: vec![0; program.local_bytes as usize],
+            local: vec![u32::MAX; program.stack_bytes() as usize / 4 * 32],
+            local_valid: vec![0; program.stack_bytes() as usize],
             last_barrier: [u32::MAX; 32],
             copies: Vec::new(),
             copy_groups: [0; 32],
+            waits_at: None,
+            callers: Default::default(),
         };
         let broadcast = |warp: &mut Warp, slot: crate::code::SlotRef, bits: u64| match slot.get() {
             Some((File::R32, slot)) => warp.r32[slot].0 = [bits as u32; 32],
@@ -359,7 +387,9 @@ impl<'a> Exec<'a> {
             Special::NWarpId => self.launch.block.iter().product::<u32>().div_ceil(32),
             Special::SmId => (block.index % u64::from(self.launch.multiprocessors.max(1))) as u32,
             Special::NSmId => self.launch.multiprocessors,
-            Special::GridId | Special::Env => 0,
+            Special::Env(1) => (self.launch.workspace >> 32) as u32,
+            Special::Env(2) => self.launch.workspace as u32,
+            Special::GridId | Special::Env(_) => 0,
             Special::LaneMask(LaneMask::Eq) => 1 << lane,
             Special::LaneMask(LaneMask::Lt) => (1 << lane) - 1,
             Special::LaneMask(LaneMask::Le) => FULL >> (31 - lane),
@@ -382,6 +412,10 @@ impl<'a> Exec<'a> {
         block: &Shared,
         warp: &Warp,
     ) {
+        if conflict.in_flight && want == Want::Load {
+            let other = (pc, conflict.other_pc);
+            return self.unawaited_copy((conflict.lane, place.0, place.1), other, block, warp);
+        }
         let kind = if conflict.same_warp {
             FindingKind::WarpRace
         } else {
@@ -430,6 +464,43 @@ impl<'a> Exec<'a> {
         let _ = self.find(block, seen);
     }
 
+    /// A lane reads bytes that an asynchronous copy has yet to bring, as far as the lane can know.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn unawaited_copy(
+        &mut self,
+        (lane, offset, bytes): (usize, u32, u32),
+        (pc, copy): (u32, u32),
+        block: &Shared,
+        warp: &Warp,
+    ) {
+        let kind = FindingKind::UnawaitedCopy;
+        let program = self.launch.program;
+        if self.findings.repeat(program, kind, pc) {
+            return;
+        }
+        let access = self.shared_access(offset, bytes);
+        let message = format!(
+            "thread {:?} reads byte {} of {} at {} before the asynchronous copy of {} is known to have arrived: wait for \
+             its group (cp.async.wait_group counts the newest groups that may still be missing) or for its mbarrier, and \
+             then __syncthreads() if another thread copied",
+            self.thread_of(warp, lane),
+            access.offset,
+            buffer_name(&access),
+            spoken(program, pc),
+            spoken(program, copy),
+        );
+        let mut seen = self.plain(kind, pc, block, warp, lane, message);
+        seen.access = Some(access);
+        seen.other = Some(Party {
+            block: block.coordinates,
+            thread: None,
+            location: Some(crate::check::location(program, copy)),
+            wrote: true,
+        });
+        let _ = self.find(block, seen);
+    }
+
     /// A place in shared memory, by the variable that holds it.
     pub(crate) fn shared_access(&self, offset: u32, bytes: u32) -> Access {
         let holder = self
@@ -455,9 +526,5 @@ impl<'a> Exec<'a> {
             }),
             bytes,
         }
-    }
-
-    pub(crate) fn full_checks(&self) -> bool {
-        self.launch.checks == Checks::Full
     }
 }

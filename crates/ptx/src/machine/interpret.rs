@@ -525,6 +525,20 @@ pub(crate) fn run(
             )),
             Op::AsyncCommit => super::copy::commit(warp, mask),
             Op::AsyncWait => super::copy::wait(exec, block, warp, inst.x, mask),
+            Op::MBarrier => {
+                // Who has to wait lets the others run.
+                if attempt!(super::mbarrier::run(
+                    exec,
+                    block,
+                    warp,
+                    inst.x as usize,
+                    mask,
+                    pc
+                )) {
+                    *left = 0;
+                    warp.waits_at = Some(pc);
+                }
+            }
             Op::LoadMatrix | Op::Tensor => {
                 if !warpwide::gather_members(warp, pc, FULL, false) {
                     undo(exec, pc, mask);
@@ -536,7 +550,9 @@ pub(crate) fn run(
                 }
                 let op = &program.tensor[inst.x as usize];
                 match op.kind {
-                    TensorKind::MultiplyAdd { .. } => matrix::multiply_add(warp, op),
+                    TensorKind::MultiplyAdd { .. } => {
+                        matrix::multiply_add(warp, op, exec.launch.turned_fragments);
+                    }
                     TensorKind::LoadMatrix { count, transposed } => {
                         let list = addresses(warp, op.address, op.offset);
                         // Each lane of the first 8, 16 or all 32 brings the address of one row.
@@ -560,7 +576,15 @@ pub(crate) fn run(
                 stop_at = warp.reschedule();
             }
             Op::Shuffle | Op::Vote | Op::Match | Op::Redux | Op::Elect | Op::WarpBarrier => {
-                let members = warpwide::members(warp, program, &inst, mask);
+                let (members, uniform) = warpwide::members(warp, program, &inst, mask, pc);
+                if !uniform {
+                    warpwide::in_groups(exec, block, warp, &inst, mask, pc);
+                    stop_at = warp.reschedule();
+                    if warp.mask == 0 {
+                        return Stop::Waiting;
+                    }
+                    continue;
+                }
                 if members & mask != mask {
                     warpwide::outside(exec, block, warp, mask & !members, pc);
                 }
@@ -575,7 +599,7 @@ pub(crate) fn run(
                 // Lanes that waited here join, so the guard is looked at again.
                 let mask = warp.mask & control::guard(warp, inst.guard);
                 if let Some(shadow) = &mut block.shadow {
-                    warp.synced = shadow.warp_sync();
+                    shadow.warp_sync(warp.index);
                 }
                 if inst.op != Op::WarpBarrier
                     && !(inst.op == Op::Shuffle
@@ -647,6 +671,27 @@ pub(crate) fn run(
                 }
                 continue;
             }
+            Op::Call | Op::CallPointer => {
+                attempt!(control::call(exec, block, warp, &inst, mask, pc));
+                stop_at = warp.reschedule();
+                if *left == 0 {
+                    return Stop::Slice;
+                }
+                continue;
+            }
+            Op::StackCopy => attempt!(super::access::copy_on_stack(
+                exec,
+                block,
+                warp,
+                inst.x as usize,
+                mask,
+                pc
+            )),
+            Op::Return => {
+                control::give_back(exec, warp, mask, pc);
+                stop_at = warp.reschedule();
+                continue;
+            }
             Op::Exit => {
                 control::exit(exec, block, warp, mask);
                 stop_at = warp.reschedule();
@@ -671,7 +716,8 @@ pub(crate) fn run(
                 let seen = exec.plain(FindingKind::Trap, pc, block, warp, lane, message);
                 attempt!(exec.find(block, seen));
             }
-            Op::Fence => {}
+            Op::Hint => {}
+            Op::Fence => control::fence(block, warp, inst.x),
             Op::Sleep => {
                 // A sleeping warp lets the others run.
                 *left = 0;

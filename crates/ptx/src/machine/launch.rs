@@ -9,10 +9,11 @@ use super::interpret::Stop;
 use super::tally;
 use super::warp::{Wait, Warp};
 use crate::check::{Findings, Observation, spoken};
+use crate::code::Program;
 use crate::config::{Checks, LaunchConfig, Schedule};
 use crate::report::{FindingKind, LaunchReport, Outcome};
 use crate::simd::{self, Isa};
-use crate::sync::Shadow;
+use crate::sync::{Shadow, Standing};
 
 /// Instructions a warp runs before its neighbours get a turn.
 const SLICE: u64 = 1 << 15;
@@ -67,8 +68,10 @@ fn new_block(exec: &Exec<'_>) -> Block {
         }),
         barriers: Default::default(),
         live_threads: 0,
+        progress: 0,
         exited_after: Vec::new(),
         printed: String::new(),
+        standing: Standing::default(),
     };
     let warps = launch.block.iter().product::<u32>().div_ceil(32);
     Block {
@@ -97,6 +100,8 @@ fn start(exec: &Exec<'_>, block: &mut Block, index: u64) {
     shared.live_threads = exec.launch.block.iter().product();
     shared.exited_after.clear();
     shared.printed.clear();
+    shared.standing.clear();
+    shared.progress = 0;
     for (warp, state) in block.warps.iter_mut().enumerate() {
         exec.start_warp(state, shared, warp as u32);
     }
@@ -112,6 +117,7 @@ fn turn(
     dice: &mut Option<Dice>,
 ) -> Turn {
     let mut order: Vec<usize> = (0..block.warps.len()).collect();
+    let mut idle_rounds = 0;
     for _ in 0..turns {
         if exec.launch.stopped_at.load(Relaxed) < block.shared.index {
             return Turn::Fatal;
@@ -123,6 +129,9 @@ fn turn(
         }
         let mut moved = false;
         let mut live = false;
+        // A round in which every warp only asks an mbarrier, and nothing changes, would repeat for ever.
+        let mut only_asks = true;
+        let before = block.shared.progress;
         for &w in &order {
             let warp = &mut block.warps[w];
             if warp.live == 0 {
@@ -130,12 +139,16 @@ fn turn(
             }
             let slice = dice.as_mut().map_or(SLICE, |dice| 1 + dice.roll(200));
             let mut left = slice;
+            warp.waits_at = None;
             let lanes = u64::from(warp.live.count_ones());
             let stop = simd::run(isa, exec, &mut block.shared, warp, &mut left);
             let executed = slice - left;
             exec.clock += executed;
             moved |= executed > 0;
             live |= warp.live != 0;
+            only_asks &= warp.live == 0
+                || stop == Stop::Waiting
+                || (stop == Stop::Slice && warp.waits_at.is_some());
             match stop {
                 Stop::Fatal => return Turn::Fatal,
                 Stop::Done | Stop::Waiting | Stop::Slice => {}
@@ -156,6 +169,21 @@ fn turn(
             return Turn::Done;
         }
         let released = release_barriers(exec, block);
+        let asks = only_asks && block.warps.iter().any(|warp| warp.waits_at.is_some());
+        if asks
+            && !released
+            && block.shared.progress == before
+            && !exec.launch.program.blocks_communicate
+        {
+            idle_rounds += 1;
+            // Fragments of a warp take turns: give each a few before giving up.
+            if idle_rounds > 64 {
+                deadlock(exec, block);
+                return Turn::Fatal;
+            }
+        } else {
+            idle_rounds = 0;
+        }
         if !moved && !released {
             let freed = block
                 .warps
@@ -201,7 +229,8 @@ fn release_barriers(exec: &mut Exec<'_>, block: &mut Block) -> bool {
         let barrier = std::mem::take(&mut block.shared.barriers[id]);
         released = true;
         judge_barrier(exec, block, id, &barrier);
-        if let Some(shadow) = &mut block.shared.shadow {
+        let everyone = barrier.arrived >= block.shared.live_threads;
+        if let (true, Some(shadow)) = (everyone, &mut block.shared.shadow) {
             shadow.block_barrier();
         }
         let slowest = block
@@ -231,6 +260,9 @@ fn release_barriers(exec: &mut Exec<'_>, block: &mut Block) -> bool {
                     fragment.pc += 1;
                     woken = true;
                 }
+            }
+            if let (true, false, Some(shadow)) = (woken, everyone, &mut block.shared.shadow) {
+                shadow.acquire(warp.index, &barrier.clock);
             }
             if woken {
                 warp.cycles = slowest;
@@ -296,6 +328,17 @@ fn judge_barrier(exec: &mut Exec<'_>, block: &Block, id: usize, barrier: &Barrie
 fn waits(exec: &Exec<'_>, block: &Block) -> Vec<crate::report::Wait> {
     let mut list: Vec<(u32, String, u32, u32)> = Vec::new();
     for warp in &block.warps {
+        if let Some(pc) = warp.waits_at {
+            let thread = warp.index * 32 + warp.mask.trailing_zeros().min(31);
+            let awaits = "an mbarrier".to_owned();
+            match list
+                .iter_mut()
+                .find(|(at, text, ..)| *at == pc && *text == awaits)
+            {
+                Some((.., count)) => *count += warp.mask.count_ones(),
+                None => list.push((pc, awaits, thread, warp.mask.count_ones())),
+            }
+        }
         for fragment in &warp.others {
             let awaits = match fragment.wait {
                 Wait::Ready => continue,
@@ -325,6 +368,9 @@ fn waits(exec: &Exec<'_>, block: &Block) -> Vec<crate::report::Wait> {
 
 fn deadlock(exec: &mut Exec<'_>, block: &Block) {
     let stuck = block.warps.iter().find_map(|warp| {
+        if let Some(pc) = warp.waits_at {
+            return Some((warp.index * 32 + warp.mask.trailing_zeros().min(31), pc));
+        }
         let fragment = warp
             .others
             .iter()
@@ -468,6 +514,15 @@ fn run_in_parallel<'a>(
     })
 }
 
+/// Whether blocks may run on several host threads: they must not be able to notice each other.
+pub(crate) fn in_parallel(program: &Program, config: &LaunchConfig<'_>, blocks: u64) -> bool {
+    config.threads > 1
+        && blocks > 1
+        && !program.blocks_communicate
+        && !config.cooperative
+        && config.schedule == Schedule::Serial
+}
+
 /// Runs a launch that was found to be in order.
 pub(crate) fn run(
     launch: &Launch<'_>,
@@ -476,12 +531,7 @@ pub(crate) fn run(
     limit: usize,
 ) -> LaunchReport {
     let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
-    let parallel = config.threads > 1
-        && blocks > 1
-        && !launch.program.blocks_communicate
-        && !config.cooperative
-        && config.schedule == Schedule::Serial;
-    let parts = if parallel {
+    let parts = if launch.parallel {
         run_in_parallel(launch, config, blocks, isa, limit)
     } else {
         let mut exec = Exec::new(launch, limit);

@@ -98,7 +98,7 @@ fn collect(
 
 /// The multiply-add.
 #[inline(always)]
-pub(crate) fn multiply_add(warp: &mut Warp, op: &TensorOp) {
+pub(crate) fn multiply_add(warp: &mut Warp, op: &TensorOp, turned: bool) {
     let TensorKind::MultiplyAdd {
         size,
         a,
@@ -106,9 +106,14 @@ pub(crate) fn multiply_add(warp: &mut Warp, op: &TensorOp) {
         c,
         d,
         clamp,
+        opaque,
     } = op.kind
     else {
         return;
+    };
+    let size = Size {
+        turned: turned && opaque,
+        ..size
     };
     if warp.tainted {
         poison(warp, op, size, a, b);
@@ -134,7 +139,12 @@ fn single(
     let mut right: Grid = [[0.0; SIDE]; SIDE];
     let mut sums: Grid = [[0.0; SIDE]; SIDE];
     // The common case gets its layout worked out at compile time.
-    const USUAL: Size = Size { m: 16, n: 8, k: 16 };
+    const USUAL: Size = Size {
+        m: 16,
+        n: 8,
+        k: 16,
+        turned: false,
+    };
     if (size, a, b, c) == (USUAL, Element::F16, Element::F16, Element::F32) {
         collect(warp, &op.a, USUAL, Matrix::A, Element::F16, &mut left);
         collect(warp, &op.b, USUAL, Matrix::B, Element::F16, &mut right);
@@ -325,6 +335,10 @@ pub(crate) fn fragment(
             (size, Matrix::Accumulator, element, row, Want::Store)
         }
         _ => return Ok(()),
+    };
+    let size = Size {
+        turned: exec.launch.turned_fragments,
+        ..size
     };
     let base = super::access::addresses(warp, op.address, op.offset);
     if warp.tainted {

@@ -8,6 +8,7 @@ pub(crate) mod exec;
 pub(crate) mod interpret;
 mod launch;
 mod matrix;
+mod mbarrier;
 mod pattern;
 mod print;
 mod tally;
@@ -17,7 +18,7 @@ mod warpwide;
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::config::{LaunchConfig, LaunchError, Limits};
+use crate::config::{Fragments, LaunchConfig, LaunchError, Limits};
 use crate::lower::schedule;
 use crate::memory::{HostAccessError, LendError, Memory, OutOfMemory, Unwritten};
 use crate::module::{KernelId, Module};
@@ -47,6 +48,8 @@ struct Loaded {
     addresses: Vec<u64>,
 }
 
+/// Bytes of a cooperative grid's workspace.
+const WORKSPACE_BYTES: u64 = 64;
 /// Most threads of a block.
 const MAX_THREADS: u64 = 1024;
 /// Most shared bytes of a block any supported device has.
@@ -298,6 +301,36 @@ impl Machine {
         kernel: KernelId,
         config: &LaunchConfig<'_>,
     ) -> Result<LaunchReport, LaunchError> {
+        if !config.cooperative {
+            return self.launch_with(handle, kernel, config, 0);
+        }
+        // What the driver gives every cooperative grid: a word that counts arrivals, behind a word for its size.
+        let full = |error: OutOfMemory| LaunchError::Invalid {
+            kernel: String::new(),
+            reason: format!("its grid barrier needs memory: failed to {error}"),
+        };
+        let workspace = self
+            .memory
+            .allocate(WORKSPACE_BYTES, Some("the grid's barrier"), false)
+            .map_err(full)?;
+        let zeros = [0; WORKSPACE_BYTES as usize];
+        self.memory
+            .write(workspace, &zeros)
+            .expect("the workspace has this size");
+        let result = self.launch_with(handle, kernel, config, workspace);
+        self.memory
+            .free(workspace)
+            .expect("the workspace was allocated above");
+        result
+    }
+
+    fn launch_with(
+        &self,
+        handle: ModuleHandle,
+        kernel: KernelId,
+        config: &LaunchConfig<'_>,
+        workspace: u64,
+    ) -> Result<LaunchReport, LaunchError> {
         let loaded = self.loaded(handle).ok_or(LaunchError::UnknownKernel)?;
         let info = loaded
             .module
@@ -359,6 +392,19 @@ impl Machine {
                 resident: config.resident_blocks,
             });
         }
+        let pointers: Vec<u64> = program
+            .writes
+            .parameters
+            .iter()
+            .map(|offset| control::parameter(config.params, *offset))
+            .collect();
+        let writes = |base: u64, bytes: u64| {
+            program.writes.anything
+                || (program.writes.variables && loaded.addresses.contains(&base))
+                || pointers
+                    .iter()
+                    .any(|pointer| pointer.wrapping_sub(base) < bytes.max(1))
+        };
         let stalls = schedule::stalls(program, &config.latencies);
         let launch = exec::Launch {
             program,
@@ -378,10 +424,13 @@ impl Machine {
                 .memory
                 .allocations()
                 .iter()
-                .map(exec::Track::new)
+                .map(|a| exec::Track::new(a, writes(a.base(), a.bytes())))
                 .collect(),
             variables: &loaded.addresses,
             multiprocessors: config.multiprocessors,
+            parallel: launch::in_parallel(program, config, blocks),
+            turned_fragments: config.fragments == Fragments::Turned,
+            workspace,
             printed_limit: self.limits.printed_bytes,
         };
         Ok(launch::run(&launch, config, self.isa, self.limits.findings))

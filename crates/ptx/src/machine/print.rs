@@ -69,7 +69,9 @@ fn argument(
             block,
             warp,
             lane,
-            window::LOCAL + u64::from(*offset),
+            window::LOCAL
+                + warp.lane(exec.launch.program.calls[x].frame, lane)
+                + u64::from(*offset),
         )),
         None => 0,
     }
@@ -99,10 +101,16 @@ pub(crate) fn print(
             block.printed.push_str(&line);
         }
         if let Some(result) = exec.launch.program.calls[x].result {
-            let index = result as usize / 4 * 32 + lane;
-            warp.local[index] = 1;
-            for valid in &mut warp.local_valid[result as usize..result as usize + 4] {
-                *valid |= 1 << lane;
+            let at = warp.lane(exec.launch.program.calls[x].frame, lane) as usize + result as usize;
+            // A frame that ran off the stack was found when the arguments were stored.
+            if let (Some(word), Some(valid)) = (
+                warp.local.get_mut(at / 4 * 32 + lane),
+                warp.local_valid.get_mut(at..at + 4),
+            ) {
+                *word = 1;
+                for valid in valid {
+                    *valid |= 1 << lane;
+                }
             }
         }
     }

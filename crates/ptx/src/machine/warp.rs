@@ -84,6 +84,24 @@ impl Poison {
         self.set(flow.q, mask, poisoned, origin);
     }
 
+    /// Whether a lane of each slot is poisoned.
+    fn of_lane(&self, lane: usize) -> [Vec<bool>; 3] {
+        [0, 1, 2].map(|file| {
+            self.lanes[file]
+                .iter()
+                .map(|lanes| lanes >> lane & 1 == 1)
+                .collect()
+        })
+    }
+
+    fn set_lane(&mut self, lane: usize, poisoned: &[Vec<bool>; 3]) {
+        for (file, poisoned) in self.lanes.iter_mut().zip(poisoned) {
+            for (lanes, poisoned) in file.iter_mut().zip(poisoned) {
+                *lanes = *lanes & !(1 << lane) | u32::from(*poisoned) << lane;
+            }
+        }
+    }
+
     pub(crate) fn any(&self) -> bool {
         self.lanes.iter().flatten().any(|lanes| *lanes != 0)
     }
@@ -133,8 +151,6 @@ pub(crate) struct Warp {
     pub(crate) hold: u32,
     /// Cycles of the static critical path so far.
     pub(crate) cycles: u64,
-    /// The block's synchronisation time at the warp's last own synchronisation.
-    pub(crate) synced: u32,
     /// Position in the block.
     pub(crate) index: u32,
     /// Stack words, lane-interleaved: word w of lane l is at `w * 32 + l`.
@@ -146,6 +162,18 @@ pub(crate) struct Warp {
     /// Asynchronous copies in flight, and how many groups each lane has committed.
     pub(crate) copies: Vec<PendingCopy>,
     pub(crate) copy_groups: [u32; 32],
+    /// The test of an mbarrier that last said its phase was not over.
+    pub(crate) waits_at: Option<u32>,
+    /// The calls each lane is in, innermost last.
+    pub(crate) callers: [Vec<Caller>; 32],
+}
+
+/// What a lane comes back to: the place, and its registers with their poison.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) back: u32,
+    pub(crate) registers: [Vec<u64>; 3],
+    pub(crate) poisoned: [Vec<bool>; 3],
 }
 
 /// An asynchronous copy that has not landed.
@@ -263,8 +291,11 @@ impl Warp {
         for index in 0..self.others.len() {
             if let Wait::Warp { members, barrier } = self.others[index].wait {
                 let there = self.others.iter().fold(0, |mask, other| match other.wait {
-                    Wait::Warp { barrier: b, .. }
-                        if b == barrier && (b || other.pc == self.others[index].pc) =>
+                    Wait::Warp {
+                        barrier: b,
+                        members: m,
+                    } if b == barrier
+                        && (b || (m == members && other.pc == self.others[index].pc)) =>
                     {
                         mask | other.mask
                     }
@@ -302,6 +333,44 @@ impl Warp {
             }
             None => {}
         }
+    }
+
+    /// Keeps a lane's registers aside while it is in a call.
+    pub(crate) fn enter(&mut self, lane: usize, back: u32) {
+        let registers = [
+            self.r32
+                .iter()
+                .map(|slot| u64::from(slot.0[lane]))
+                .collect(),
+            self.r64.iter().map(|slot| slot.0[lane]).collect(),
+            self.p
+                .iter()
+                .map(|slot| u64::from(slot >> lane & 1))
+                .collect(),
+        ];
+        let poisoned = self.poison.of_lane(lane);
+        self.callers[lane].push(Caller {
+            back,
+            registers,
+            poisoned,
+        });
+    }
+
+    /// Gives a lane its registers back; where it goes on, if it is in a call.
+    pub(crate) fn leave(&mut self, lane: usize) -> Option<u32> {
+        let caller = self.callers[lane].pop()?;
+        let [singles, doubles, predicates] = &caller.registers;
+        for (slot, value) in self.r32.iter_mut().zip(singles) {
+            slot.0[lane] = *value as u32;
+        }
+        for (slot, value) in self.r64.iter_mut().zip(doubles) {
+            slot.0[lane] = *value;
+        }
+        for (slot, value) in self.p.iter_mut().zip(predicates) {
+            *slot = *slot & !(1 << lane) | (*value as u32) << lane;
+        }
+        self.poison.set_lane(lane, &caller.poisoned);
+        Some(caller.back)
     }
 
     /// A predicate operand's lanes; all if there is none.

@@ -3,19 +3,23 @@
 use super::access::lanes;
 use super::block::Shared;
 use super::exec::Exec;
-use super::warp::{FULL, Wait, Warp};
+use super::warp::{FULL, Fragment, Wait, Warp};
 use crate::check::spoken;
 use crate::code::{Inst, Op, Program, SlotRef, WarpKind, WarpOp};
 use crate::report::FindingKind;
 
-/// The member mask of a warp-wide instruction, as its first active lane sees it.
+/// The member mask of a warp-wide instruction, as its first active lane sees it, and whether all lanes agree.
 #[inline(always)]
-pub(crate) fn members(warp: &Warp, program: &Program, inst: &Inst, mask: u32) -> u32 {
-    let lane = mask.trailing_zeros() as usize & 31;
-    if inst.op == Op::WarpBarrier {
-        return warp.r32[inst.a as usize].0[lane];
-    }
-    warp.lane(program.warp_ops[inst.x as usize].mask, lane) as u32
+pub(crate) fn members(
+    warp: &Warp,
+    program: &Program,
+    inst: &Inst,
+    mask: u32,
+    pc: u32,
+) -> (u32, bool) {
+    let slot = mask_slot(program, inst, pc);
+    let members = warp.lane(slot, mask.trailing_zeros() as usize & 31) as u32;
+    (members, is_uniform(warp, slot, mask, members))
 }
 
 /// Brings the members together: true when all that live are here (those that waited have joined), false when the
@@ -33,7 +37,7 @@ fn wait_for_members(warp: &mut Warp, pc: u32, members: u32, barrier: bool) -> bo
     // Lanes that waited at this very instruction join.
     let mut mask = warp.mask;
     warp.others.retain(|other| {
-        let joins = other.pc == pc && matches!(other.wait, Wait::Warp { .. });
+        let joins = other.pc == pc && other.wait == (Wait::Warp { members, barrier });
         if joins {
             mask |= other.mask;
         }
@@ -61,6 +65,92 @@ fn wait_for_members(warp: &mut Warp, pc: u32, members: u32, barrier: bool) -> bo
     }
     super::interpret::park_at(warp, pc, Wait::Warp { members, barrier });
     false
+}
+
+/// Whether all lanes of a mask name the same members; a tile of a warp names its own.
+#[inline(always)]
+pub(crate) fn is_uniform(warp: &Warp, slot: SlotRef, mask: u32, members: u32) -> bool {
+    let Some((_, slot)) = slot.get() else {
+        return true;
+    };
+    let mut differs = 0u32;
+    for (lane, value) in warp.r32[slot].0.iter().enumerate() {
+        differs |= u32::from(*value != members) << lane;
+    }
+    differs & mask == 0
+}
+
+/// Where lanes that name the same members are, and who is missing of them.
+struct Group {
+    members: u32,
+    here: u32,
+}
+
+/// An instruction whose lanes name different members: every group of lanes goes its own way. Groups that are complete
+/// execute it and go on, the others wait for their missing lanes.
+#[inline(never)]
+pub(crate) fn in_groups(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    inst: &Inst,
+    mask: u32,
+    pc: u32,
+) {
+    let barrier = inst.op == Op::WarpBarrier;
+    let slot = mask_slot(exec.launch.program, inst, pc);
+    let mut groups: Vec<Group> = Vec::new();
+    for lane in lanes(mask) {
+        let members = warp.lane(slot, lane) as u32;
+        match groups.iter_mut().find(|group| group.members == members) {
+            Some(group) => group.here |= 1 << lane,
+            None => groups.push(Group {
+                members,
+                here: 1 << lane,
+            }),
+        }
+    }
+    let passing = warp.mask & !mask;
+    warp.mask = passing;
+    for Group { members, here } in groups {
+        if here & !members != 0 {
+            outside(exec, block, warp, here & !members, pc);
+        }
+        let mut together = here;
+        warp.others.retain(|other| {
+            let joins = other.pc == pc && other.wait == (Wait::Warp { members, barrier });
+            if joins {
+                together |= other.mask;
+            }
+            !joins
+        });
+        if members & warp.live & !together != 0 {
+            warp.others.push(Fragment {
+                pc,
+                mask: together,
+                wait: Wait::Warp { members, barrier },
+            });
+            let issued = &mut exec.issued[pc as usize];
+            issued.lanes -= u64::from(here.count_ones());
+            continue;
+        }
+        if let Some(shadow) = &mut block.shadow {
+            shadow.warp_sync(warp.index);
+        }
+        if !barrier {
+            run(exec, warp, inst.x as usize, together, pc);
+        }
+        warp.mask |= together;
+    }
+}
+
+/// The slot of an instruction's member mask.
+fn mask_slot(program: &Program, inst: &Inst, pc: u32) -> SlotRef {
+    if inst.op == Op::WarpBarrier {
+        program.flow[pc as usize].s[0]
+    } else {
+        program.warp_ops[inst.x as usize].mask
+    }
 }
 
 /// A lane executes a warp-wide instruction whose mask leaves it out.

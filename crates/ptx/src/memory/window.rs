@@ -6,6 +6,10 @@ pub(crate) const SHARED: u64 = 0x0000_7000_0000_0000;
 pub(crate) const LOCAL: u64 = 0x0000_7100_0000_0000;
 /// Generic address of parameter byte 0.
 pub(crate) const PARAM: u64 = 0x0000_7200_0000_0000;
+/// Address of the module's first function, where nothing can be read or written.
+pub(crate) const FUNCTION: u64 = 0x0000_7300_0000_0000;
+/// From one function's address to the next one's.
+pub(crate) const FUNCTION_STEP: u64 = 16;
 /// Room of each window.
 const SIZE_LOG2: u32 = 40;
 

@@ -4,9 +4,11 @@
 //! Functions of type [`crate::code::LaneFn`] are the definitions; vector forms elsewhere must agree with them bit for bit.
 
 pub(crate) mod approx;
+pub(crate) mod directed;
 pub(crate) mod float;
 pub(crate) mod half;
 pub(crate) mod int;
+pub(crate) mod mbarrier;
 
 /// A rounding direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

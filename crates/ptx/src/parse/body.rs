@@ -209,12 +209,13 @@ impl<'a> Body<'_, 'a> {
             return Ok(());
         }
         if let Kind::Dotted("calltargets" | "callprototype") = self.parser.peek() {
-            // Only calls through a pointer use these, and lowering refuses such calls one by one.
+            // What may be called is looked at when it is.
             while !self.parser.accept(b';') {
                 if self.parser.next() == Kind::End {
                     return self.parser.expected("`;`");
                 }
             }
+            return Ok(());
         }
         self.statements.push(Statement::Label);
         Ok(())
@@ -460,6 +461,17 @@ impl<'a> Body<'_, 'a> {
         Ok(0)
     }
 
+    /// A name without a declaration: a mistake, or something declared in a way this machine does not know.
+    fn undeclared<T>(&self, name: &str) -> Result<T, LoadError> {
+        if self.parser.tree.foreign.contains(name) {
+            return Err(LoadError::Unsupported {
+                feature: name.to_owned(),
+                ptx_line: self.parser.line(),
+            });
+        }
+        self.parser.error(format!("`{name}` is not declared"))
+    }
+
     fn symbol(&mut self, name: &'a str) -> Result<Option<Symbol>, LoadError> {
         Ok(match self.lookup(name)? {
             Some(Name::Variable(index)) => Some(Symbol::Function(index)),
@@ -492,7 +504,7 @@ impl<'a> Body<'_, 'a> {
                         } else if let Some(symbol) = self.symbol(name)? {
                             Base::Variable(symbol)
                         } else {
-                            return self.parser.error(format!("`{name}` is not declared"));
+                            return self.undeclared(name);
                         }
                     }
                     _ => Base::Absolute,
@@ -552,13 +564,7 @@ impl<'a> Body<'_, 'a> {
         if let Some(symbol) = self.symbol(name)? {
             return Ok(Operand::Variable(symbol, self.offset()?));
         }
-        if self
-            .parser
-            .tree
-            .functions
-            .iter()
-            .any(|function| function.name == name)
-        {
+        if self.parser.functions.contains(name) {
             return Ok(Operand::Function(name.to_owned()));
         }
         if let Some(special) = name.strip_prefix('%') {
@@ -569,6 +575,9 @@ impl<'a> Body<'_, 'a> {
                 special.push_str(component);
             }
             return Ok(Operand::Special(special));
+        }
+        if self.parser.tree.foreign.contains(name) {
+            return self.undeclared(name);
         }
         if name == "WARP_SZ" {
             return Ok(Operand::Integer(32));

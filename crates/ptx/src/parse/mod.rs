@@ -4,7 +4,7 @@
 
 mod body;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::ir::{Function, Init, StateSpace, Tree, Ty, Variable};
 use crate::lex::{Kind, Token, tokens};
@@ -24,8 +24,10 @@ pub(crate) fn parse(text: &str) -> Result<Tree, LoadError> {
         at: 0,
         tree: Tree::default(),
         names: HashMap::new(),
+        functions: HashSet::new(),
     };
     parser.module()?;
+    parser.resolve_initialisers()?;
     Ok(parser.tree)
 }
 
@@ -35,6 +37,8 @@ struct Parser<'a> {
     tree: Tree,
     /// Module variables by name.
     names: HashMap<String, usize>,
+    /// Functions declared so far, the one being read included.
+    functions: HashSet<String>,
 }
 
 impl<'a> Parser<'a> {
@@ -166,12 +170,8 @@ impl<'a> Parser<'a> {
                     self.expect(b';')?;
                 }
                 Kind::Mark(b';') => self.at += 1,
-                Kind::Dotted(word) => {
-                    return Err(LoadError::Unsupported {
-                        feature: format!(".{word}"),
-                        ptx_line: self.line(),
-                    });
-                }
+                // A kernel that uses what is declared here says so when it is launched.
+                Kind::Dotted(_) => self.foreign()?,
                 _ => return self.expected("a directive"),
             }
         }
@@ -194,16 +194,7 @@ impl<'a> Parser<'a> {
     fn section(&mut self) -> Result<(), LoadError> {
         self.at += 2;
         self.expect(b'{')?;
-        let mut depth = 1;
-        while depth > 0 {
-            match self.next() {
-                Kind::Mark(b'{') => depth += 1,
-                Kind::Mark(b'}') => depth -= 1,
-                Kind::End => return self.expected("`}`"),
-                _ => {}
-            }
-        }
-        Ok(())
+        self.skip_braces()
     }
 
     fn linked(&mut self) -> Result<(), LoadError> {
@@ -227,6 +218,69 @@ impl<'a> Parser<'a> {
             }
             self.at += 1;
         }
+    }
+
+    /// Skips a declaration this machine does not know, up to its semicolon, and remembers what it named.
+    fn foreign(&mut self) -> Result<(), LoadError> {
+        loop {
+            match self.next() {
+                Kind::Mark(b';') => return Ok(()),
+                Kind::Mark(b'{') => self.skip_braces()?,
+                Kind::Word(name) => {
+                    self.tree.foreign.insert(name.to_owned());
+                }
+                Kind::End => return self.expected("`;`"),
+                _ => {}
+            }
+        }
+    }
+
+    /// Skips to the brace that closes the one just read.
+    fn skip_braces(&mut self) -> Result<(), LoadError> {
+        let mut depth = 1;
+        while depth > 0 {
+            match self.next() {
+                Kind::Mark(b'{') => depth += 1,
+                Kind::Mark(b'}') => depth -= 1,
+                Kind::End => return self.expected("`}`"),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives initialisers the variables and functions they name, wherever those are declared.
+    fn resolve_initialisers(&mut self) -> Result<(), LoadError> {
+        let functions: HashMap<&str, usize> = self
+            .tree
+            .functions
+            .iter()
+            .enumerate()
+            .map(|(index, function)| (function.name.as_str(), index))
+            .collect();
+        for variable in &mut self.tree.variables {
+            let line = variable.line;
+            for init in &mut variable.init {
+                let Init::Named { name, offset } = init else {
+                    continue;
+                };
+                *init = if let Some(&variable) = self.names.get(name.as_str()) {
+                    Init::Address {
+                        variable,
+                        offset: *offset,
+                    }
+                } else if let Some(&function) = functions.get(name.as_str()) {
+                    Init::Function(function)
+                } else {
+                    return Err(LoadError::Syntax {
+                        line,
+                        column: 1,
+                        message: format!("`{name}` is not declared"),
+                    });
+                };
+            }
+        }
+        Ok(())
     }
 
     fn declare(&mut self, variable: Variable) -> Result<(), LoadError> {
@@ -392,15 +446,15 @@ impl<'a> Parser<'a> {
                 } else {
                     self.word()?
                 };
-                let Some(&variable) = self.names.get(name) else {
-                    return self.error(format!("`{name}` is no variable declared before"));
-                };
                 let offset = if self.accept(b'+') {
                     self.integer()? as i64
                 } else {
                     0
                 };
-                Ok(Init::Address { variable, offset })
+                Ok(Init::Named {
+                    name: name.to_owned(),
+                    offset,
+                })
             }
             _ => Ok(Init::Bits(self.integer()?)),
         }
@@ -437,6 +491,21 @@ impl<'a> Parser<'a> {
         Ok(list)
     }
 
+    /// Parses a body. One that needs a directive this machine does not know is skipped, and its function refused.
+    fn body(&mut self, function: &mut Function) -> Result<(), LoadError> {
+        let start = self.at;
+        match body::parse(self, function) {
+            Err(LoadError::Unsupported { feature, ptx_line }) => {
+                self.at = start;
+                self.skip_braces()?;
+                function.refused.get_or_insert((feature, ptx_line));
+                function.body = Some(Vec::new());
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
     fn function(&mut self, kernel: bool) -> Result<(), LoadError> {
         let mut function = Function {
             name: String::new(),
@@ -447,6 +516,7 @@ impl<'a> Parser<'a> {
             required_threads: None,
             max_registers: None,
             body: None,
+            refused: None,
             variables: Vec::new(),
             registers: Vec::new(),
             labels: Vec::new(),
@@ -456,6 +526,7 @@ impl<'a> Parser<'a> {
             function.returns = self.parameters(&mut function)?;
         }
         function.name = self.word()?.to_owned();
+        self.functions.insert(function.name.clone());
         function.params = self.parameters(&mut function)?;
         loop {
             match self.peek() {
@@ -489,14 +560,15 @@ impl<'a> Parser<'a> {
                     self.expect(b';')?;
                 }
                 Kind::Dotted(word) => {
-                    return Err(LoadError::Unsupported {
-                        feature: format!(".{word}"),
-                        ptx_line: self.line(),
-                    });
+                    let line = self.line();
+                    function.refused.get_or_insert((format!(".{word}"), line));
+                    while !matches!(self.peek(), Kind::Mark(b'{' | b';') | Kind::End) {
+                        self.at += 1;
+                    }
                 }
                 Kind::Mark(b'{') => {
                     self.at += 1;
-                    body::parse(self, &mut function)?;
+                    self.body(&mut function)?;
                     break;
                 }
                 Kind::Mark(b';') => {

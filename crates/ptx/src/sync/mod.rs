@@ -1,15 +1,22 @@
 //! Who touched which shared byte since when: the shadow that turns a missing barrier into a finding.
 //!
-//! A block has a clock that ticks at each block barrier and at each warp synchronisation. A cell remembers its last
-//! write and its last reads as (time, thread). An access conflicts with a remembered one of another thread unless a
-//! block barrier, or (inside one warp) a warp synchronisation, lies between.
+//! A block has a clock that ticks at each synchronisation. A cell remembers its last write, its last reads and its
+//! last atomics as (time, thread). Every warp knows up to which time it has been ordered behind every other one (and
+//! its own lanes behind each other): a block barrier orders all, a warp synchronisation the lanes of a warp, and a
+//! named barrier, an mbarrier or a fence with an atomic those who take part. An access conflicts with a remembered one
+//! of another thread that lies past that time.
 //!
 //! Most stretches between two barriers only read what an earlier one wrote. So reads are first kept as records, one
 //! per warp instruction, and reach the cells only if a write to the same lines follows before the next barrier.
 
+mod grid;
 mod lines;
+mod order;
 
+pub(crate) use grid::{Mark, Messages, Standing};
 use lines::Lines;
+pub(crate) use order::Clock;
+use order::Order;
 
 /// A stamp: time in the upper bits, then the kind of party, then the thread.
 type Stamp = u32;
@@ -23,6 +30,10 @@ const ONE: u32 = 0;
 const WARP: u32 = 1;
 /// Several warps.
 const MANY: u32 = 2;
+/// An asynchronous copy on behalf of a thread, which is not ordered with its own thread either.
+const COPY: u32 = 3;
+/// In the place of a write: an asynchronous copy whose bytes are there.
+const LANDED: u32 = 1 << 31;
 /// The clock's last value; past it everything is forgotten and it starts again.
 const LAST_TIME: u32 = (1 << (32 - TIME_SHIFT)) - 1;
 /// Records an instruction keeps before they go to the cells.
@@ -53,13 +64,14 @@ pub(crate) struct Conflict {
     pub(crate) other: Option<u32>,
     pub(crate) other_pc: u32,
     pub(crate) other_wrote: bool,
+    /// Whether the other access is an asynchronous copy that nobody waited for.
+    pub(crate) in_flight: bool,
 }
 
-/// Who accesses: the warp's number, its last synchronisation, and the instruction.
+/// Who accesses: the warp's number and the instruction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Accessor {
     pub(crate) warp: u32,
-    pub(crate) synced: u32,
     pub(crate) pc: u32,
 }
 
@@ -106,10 +118,15 @@ pub(crate) struct Shadow {
     grain_log2: u32,
     writes: Vec<Stamp>,
     reads: Vec<Stamp>,
+    /// Made at the first atomic.
+    atomics: Vec<Stamp>,
     write_pc: Vec<u32>,
     read_pc: Vec<u32>,
+    atomic_pc: Vec<u32>,
     time: u32,
+    /// When the whole block last met.
     barrier: u32,
+    order: Order,
     /// Lines written, and lines read, since the last barrier.
     written: Lines,
     read: Lines,
@@ -127,10 +144,13 @@ impl Shadow {
             grain_log2,
             writes: vec![0; cells],
             reads: vec![0; cells],
+            atomics: Vec::new(),
             write_pc: vec![0; cells],
             read_pc: vec![0; cells],
+            atomic_pc: Vec::new(),
             time: 1,
             barrier: 1,
+            order: Order::new(),
             written: Lines::new(bytes),
             read: Lines::new(bytes),
             logs: (0..ops)
@@ -147,8 +167,10 @@ impl Shadow {
     pub(crate) fn clear(&mut self) {
         self.writes.fill(0);
         self.reads.fill(0);
+        self.atomics.fill(0);
         self.time = 1;
         self.barrier = 1;
+        self.order.clear();
         self.forget_interval();
     }
 
@@ -174,13 +196,61 @@ impl Shadow {
     pub(crate) fn block_barrier(&mut self) {
         self.tick();
         self.barrier = self.time;
+        self.order.all(self.time);
         self.forget_interval();
     }
 
-    /// A warp synchronised; the time to remember as its `synced`.
-    pub(crate) fn warp_sync(&mut self) -> u32 {
+    /// The lanes of a warp synchronised.
+    pub(crate) fn warp_sync(&mut self, warp: u32) {
         self.tick();
-        self.time
+        self.order.own(warp, self.time);
+    }
+
+    /// What a warp did so far, to be handed to whoever waits for it.
+    pub(crate) fn release(&mut self, warp: u32) -> Clock {
+        self.tick();
+        self.order.clock(warp, self.time)
+    }
+
+    /// A warp waited for what a clock stands for.
+    pub(crate) fn acquire(&mut self, warp: u32, clock: &Clock) {
+        self.order.learn(warp, clock);
+    }
+
+    /// A warp's writes so far become visible with its next atomic or volatile store.
+    pub(crate) fn fence(&mut self, warp: u32) {
+        let clock = self.release(warp);
+        self.order.fence(warp, clock);
+    }
+
+    /// A warp tells, through the word at an offset, what it did before its last fence.
+    pub(crate) fn signal(&mut self, warp: u32, offset: u32) {
+        self.order.signal(warp, offset);
+    }
+
+    /// A warp tells, through the object at an offset, what it did so far.
+    pub(crate) fn arrive(&mut self, warp: u32, offset: u32) {
+        let clock = self.release(warp);
+        self.order.publish(offset, &clock);
+    }
+
+    /// A warp learns what was told through the word at an offset.
+    pub(crate) fn observe(&mut self, warp: u32, offset: u32) {
+        self.order.observe(warp, offset);
+    }
+
+    /// The instruction that last wrote a byte, unless it was a copy that has landed.
+    pub(crate) fn writer_of(&self, offset: u32) -> Option<u32> {
+        let cell = (offset >> self.grain_log2) as usize;
+        let pc = self.write_pc[cell];
+        (self.writes[cell] != 0 && pc & LANDED == 0).then_some(pc)
+    }
+
+    /// The copy that wrote these bytes has landed.
+    pub(crate) fn landed(&mut self, offset: u32, bytes: u32) {
+        for cell in self.cells(offset, bytes) {
+            self.write_pc[cell] |= LANDED;
+        }
     }
 
     #[inline(always)]
@@ -196,17 +266,22 @@ impl Shadow {
         if time_of(then) < self.barrier || (kind_of(then) == ONE && thread_of(then) == thread) {
             return false;
         }
-        let same_warp = kind_of(then) != MANY && thread_of(then) / 32 == by.warp;
-        !(same_warp && time_of(then) < by.synced)
+        let known = if kind_of(then) == MANY {
+            self.order.least(by.warp)
+        } else {
+            self.order.known(by.warp, thread_of(then) / 32)
+        };
+        time_of(then) >= known
     }
 
     fn conflict(&self, lane: usize, then: Stamp, pc: u32, wrote: bool, by: Accessor) -> Conflict {
         Conflict {
             lane,
             same_warp: kind_of(then) != MANY && thread_of(then) / 32 == by.warp,
-            other: (kind_of(then) == ONE).then_some(thread_of(then)),
-            other_pc: pc,
+            other: matches!(kind_of(then), ONE | COPY).then_some(thread_of(then)),
+            other_pc: pc & !LANDED,
             other_wrote: wrote,
+            in_flight: kind_of(then) == COPY,
         }
     }
 
@@ -258,6 +333,16 @@ impl Shadow {
                 if then >= floor && self.unordered(then, by.warp * 32 + lane, by) {
                     return Some(self.conflict(lane as usize, then, self.write_pc[cell], true, by));
                 }
+                let then = self.atomics.get(cell).copied().unwrap_or(0);
+                if then >= floor && self.unordered(then, by.warp * 32 + lane, by) {
+                    return Some(self.conflict(
+                        lane as usize,
+                        then,
+                        self.atomic_pc[cell],
+                        true,
+                        by,
+                    ));
+                }
             }
         }
         None
@@ -295,15 +380,20 @@ impl Shadow {
 
     #[inline(always)]
     fn note_read(&mut self, cell: usize, thread: u32, record: &Record) {
-        let then = self.reads[cell];
-        self.reads[cell] = if !self.unordered(then, thread, record.by) {
-            stamp(record.time, ONE, thread)
-        } else if kind_of(then) != MANY && thread_of(then) / 32 == record.by.warp {
-            stamp(record.time, WARP, thread)
-        } else {
-            stamp(record.time, MANY, thread)
-        };
+        self.reads[cell] = self.joined(self.reads[cell], thread, record.time, record.by);
         self.read_pc[cell] = record.by.pc;
+    }
+
+    /// The stamp of an access beside those a cell remembers.
+    #[inline(always)]
+    fn joined(&self, then: Stamp, thread: u32, time: u32, by: Accessor) -> Stamp {
+        if !self.unordered(then, thread, by) {
+            stamp(time, ONE, thread)
+        } else if kind_of(then) != MANY && thread_of(then) / 32 == by.warp {
+            stamp(time, WARP, thread)
+        } else {
+            stamp(time, MANY, thread)
+        }
     }
 
     /// Before a warp instruction writes somewhere in begin..end: settles the reads that it may conflict with.
@@ -354,6 +444,45 @@ impl Shadow {
         1 << self.grain_log2
     }
 
+    /// An asynchronous copy lands that its thread has not waited for: an mbarrier will tell.
+    pub(crate) fn land(&mut self, lane: usize, offset: u32, bytes: u32, by: Accessor) {
+        let thread = by.warp * 32 + lane as u32;
+        for cell in self.cells(offset, bytes) {
+            self.writes[cell] = stamp(self.time, COPY, thread);
+            self.write_pc[cell] = by.pc;
+        }
+    }
+
+    /// A lane changes bytes atomically, which only plain accesses conflict with. The lines were looked at by
+    /// [`Shadow::before_write`].
+    pub(crate) fn atomic(
+        &mut self,
+        lane: usize,
+        offset: u32,
+        bytes: u32,
+        by: Accessor,
+    ) -> Option<Conflict> {
+        if self.atomics.is_empty() {
+            self.atomics = vec![0; self.writes.len()];
+            self.atomic_pc = vec![0; self.writes.len()];
+        }
+        let thread = by.warp * 32 + lane as u32;
+        let floor = self.barrier << TIME_SHIFT;
+        let mut found = None;
+        for cell in self.cells(offset, bytes) {
+            let (wrote, read) = (self.writes[cell], self.reads[cell]);
+            if wrote >= floor && self.unordered(wrote, thread, by) {
+                found = Some(self.conflict(lane, wrote, self.write_pc[cell], true, by));
+            }
+            if read >= floor && self.unordered(read, thread, by) {
+                found = Some(self.conflict(lane, read, self.read_pc[cell], false, by));
+            }
+            self.atomics[cell] = self.joined(self.atomics[cell], thread, self.time, by);
+            self.atomic_pc[cell] = by.pc;
+        }
+        found
+    }
+
     /// A lane writes. `same_value`: the bytes already hold what is written, which no order can change.
     #[inline(always)]
     pub(crate) fn write(
@@ -375,6 +504,10 @@ impl Shadow {
             if read >= floor && !same_value && self.unordered(read, thread, by) {
                 found = Some(self.conflict(lane, read, self.read_pc[cell], false, by));
             }
+            let changed = self.atomics.get(cell).copied().unwrap_or(0);
+            if changed >= floor && !same_value && self.unordered(changed, thread, by) {
+                found = Some(self.conflict(lane, changed, self.atomic_pc[cell], true, by));
+            }
             self.writes[cell] = stamp(self.time, ONE, thread);
             self.write_pc[cell] = by.pc;
         }
@@ -386,12 +519,8 @@ impl Shadow {
 mod tests {
     use super::*;
 
-    fn by(warp: u32, synced: u32) -> Accessor {
-        Accessor {
-            warp,
-            synced,
-            pc: 7,
-        }
+    fn by(warp: u32) -> Accessor {
+        Accessor { warp, pc: 7 }
     }
 
     fn reading(relative: &[u64; 32], lane: u32, offset: u32) -> Reading<'_> {
@@ -416,17 +545,17 @@ mod tests {
     fn a_barrier_orders_warps_and_nothing_else_does() {
         let zero = [0; 32];
         let mut shadow = Shadow::new(256, 4, 1);
-        assert_eq!(write(&mut shadow, 3, 8, by(0, 0)), None);
+        assert_eq!(write(&mut shadow, 3, 8, by(0)), None);
         let conflict = shadow
-            .read(&reading(&zero, 1, 8), by(1, 0))
+            .read(&reading(&zero, 1, 8), by(1))
             .expect("no barrier lies between");
         assert_eq!(
             (conflict.other, conflict.same_warp, conflict.other_wrote),
             (Some(3), false, true)
         );
         shadow.block_barrier();
-        assert_eq!(shadow.read(&reading(&zero, 1, 8), by(1, 0)), None);
-        let conflict = write(&mut shadow, 0, 8, by(0, 0)).expect("the read came after the barrier");
+        assert_eq!(shadow.read(&reading(&zero, 1, 8), by(1)), None);
+        let conflict = write(&mut shadow, 0, 8, by(0)).expect("the read came after the barrier");
         assert_eq!((conflict.other, conflict.other_wrote), (Some(33), false));
     }
 
@@ -434,34 +563,91 @@ mod tests {
     fn a_warp_synchronisation_orders_lanes() {
         let zero = [0; 32];
         let mut shadow = Shadow::new(256, 4, 1);
-        assert_eq!(write(&mut shadow, 3, 8, by(0, 0)), None);
+        assert_eq!(write(&mut shadow, 3, 8, by(0)), None);
         assert!(
             shadow
-                .read(&reading(&zero, 4, 8), by(0, 0))
+                .read(&reading(&zero, 4, 8), by(0))
                 .is_some_and(|conflict| conflict.same_warp)
         );
-        assert_eq!(shadow.read(&reading(&zero, 3, 8), by(0, 0)), None);
-        let synced = shadow.warp_sync();
-        assert_eq!(shadow.read(&reading(&zero, 4, 8), by(0, synced)), None);
-        assert!(shadow.read(&reading(&zero, 4, 8), by(1, synced)).is_some());
+        assert_eq!(shadow.read(&reading(&zero, 3, 8), by(0)), None);
+        shadow.warp_sync(0);
+        shadow.warp_sync(1);
+        assert_eq!(shadow.read(&reading(&zero, 4, 8), by(0)), None);
+        assert!(shadow.read(&reading(&zero, 4, 8), by(1)).is_some());
+    }
+
+    #[test]
+    fn a_hand_over_orders_those_who_take_part() {
+        let zero = [0; 32];
+        let mut shadow = Shadow::new(256, 4, 1);
+        assert_eq!(write(&mut shadow, 3, 8, by(0)), None);
+        shadow.arrive(0, 100);
+        assert_eq!(write(&mut shadow, 3, 12, by(0)), None);
+        shadow.observe(1, 100);
+        assert_eq!(shadow.read(&reading(&zero, 1, 8), by(1)), None);
+        // What came after the arrival is not ordered, and a third warp did not wait.
+        assert!(shadow.read(&reading(&zero, 1, 12), by(1)).is_some());
+        assert!(shadow.read(&reading(&zero, 1, 8), by(2)).is_some());
+        // A signal without a fence orders nothing; what the fence covered is handed on by who saw it.
+        shadow.signal(1, 104);
+        shadow.observe(2, 104);
+        assert!(shadow.read(&reading(&zero, 1, 8), by(2)).is_some());
+        shadow.fence(1);
+        shadow.signal(1, 104);
+        shadow.observe(2, 104);
+        assert_eq!(shadow.read(&reading(&zero, 1, 8), by(2)), None);
+    }
+
+    #[test]
+    fn atomics_conflict_with_plain_accesses_only() {
+        let zero = [0; 32];
+        let mut shadow = Shadow::new(256, 4, 1);
+        shadow.before_write(0, 4);
+        assert_eq!(shadow.atomic(0, 0, 4, by(0)), None);
+        assert_eq!(shadow.atomic(1, 0, 4, by(1)), None);
+        assert!(shadow.read(&reading(&zero, 0, 0), by(2)).is_some());
+        shadow.block_barrier();
+        assert_eq!(shadow.read(&reading(&zero, 0, 0), by(2)), None);
+        shadow.before_write(0, 4);
+        assert!(
+            shadow
+                .atomic(1, 0, 4, by(1))
+                .is_some_and(|conflict| !conflict.other_wrote)
+        );
+    }
+
+    #[test]
+    fn a_copy_in_flight_is_not_ordered_with_its_own_thread() {
+        let zero = [0; 32];
+        let mut shadow = Shadow::new(256, 4, 1);
+        shadow.before_write(0, 4);
+        shadow.land(5, 0, 4, by(0));
+        assert!(
+            shadow
+                .read(&reading(&zero, 5, 0), by(0))
+                .is_some_and(|conflict| conflict.in_flight)
+        );
+        shadow.arrive(0, 64);
+        shadow.observe(0, 64);
+        assert_eq!(shadow.read(&reading(&zero, 5, 0), by(0)), None);
     }
 
     #[test]
     fn several_readers_all_count() {
         let zero = [0; 32];
         let mut shadow = Shadow::new(256, 4, 1);
-        assert_eq!(shadow.read(&reading(&zero, 0, 0), by(0, 0)), None);
-        assert_eq!(shadow.read(&reading(&zero, 0, 0), by(1, 0)), None);
+        assert_eq!(shadow.read(&reading(&zero, 0, 0), by(0)), None);
+        assert_eq!(shadow.read(&reading(&zero, 0, 0), by(1)), None);
         // Thread 32 read last, but thread 0 read as well.
-        assert!(write(&mut shadow, 0, 0, by(1, 0)).is_some());
+        assert!(write(&mut shadow, 0, 0, by(1)).is_some());
     }
 
     #[test]
     fn writing_what_is_there_already_is_no_conflict() {
         let mut shadow = Shadow::new(256, 4, 1);
-        assert_eq!(write(&mut shadow, 0, 0, by(0, 0)), None);
+        assert_eq!(write(&mut shadow, 0, 0, by(0)), None);
         shadow.before_write(0, 4);
-        assert_eq!(shadow.write(1, 0, 4, true, by(0, 0)), None);
-        assert!(write(&mut shadow, 2, 0, by(0, 0)).is_some());
+        assert_eq!(shadow.write(1, 0, 4, true, by(0)), None);
+        assert!(write(&mut shadow, 2, 0, by(0)).is_some());
     }
 }

@@ -6,7 +6,7 @@
     reason = "each test binary uses its own part"
 )]
 
-use ptx::report::{FindingKind, LaunchReport};
+use ptx::report::{FindingKind, LaunchReport, Outcome};
 use ptx::{LaunchConfig, LaunchError, Limits, Machine, Module, ModuleHandle};
 
 /// A value that has bytes.
@@ -38,6 +38,7 @@ pub enum Arg {
     Pointer(u64),
     I32(i32),
     F32(f32),
+    F64(f64),
 }
 
 /// One device with one module.
@@ -96,6 +97,7 @@ impl Device {
                 Arg::Pointer(value) => value.put(&mut bytes),
                 Arg::I32(value) => value.put(&mut bytes),
                 Arg::F32(value) => value.put(&mut bytes),
+                Arg::F64(value) => value.put(&mut bytes),
             }
             params[param.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
         }
@@ -118,6 +120,31 @@ impl Device {
         self.machine.launch(self.handle, id, &config)
     }
 
+    /// Launches a kernel that is in order: it must complete, and nothing may be found.
+    pub fn honest(
+        &mut self,
+        kernel: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        args: &[Arg],
+        change: impl FnOnce(&mut LaunchConfig<'_>),
+    ) -> LaunchReport {
+        let report = self
+            .try_launch(kernel, grid, block, args, |config| {
+                // Far more than any kernel here needs: what hangs must end.
+                config.budget = Some(400_000_000);
+                change(config);
+            })
+            .unwrap_or_else(|error| panic!("{kernel}: failed to {error}"));
+        assert!(
+            report.outcome == Outcome::Completed && report.findings.is_empty(),
+            "{kernel}: {:?}, {:#?}",
+            report.outcome,
+            report.findings
+        );
+        report
+    }
+
     pub fn launch(&mut self, kernel: &str, grid: u32, block: u32, args: &[Arg]) -> LaunchReport {
         self.try_launch(kernel, [grid, 1, 1], [block, 1, 1], args, |_| {})
             .unwrap()
@@ -127,6 +154,23 @@ impl Device {
 /// The kinds of a report's findings.
 pub fn kinds(report: &LaunchReport) -> Vec<FindingKind> {
     report.findings.iter().map(|finding| finding.kind).collect()
+}
+
+/// FNV-1a of a text, as `tests/compile` writes it into the PTX.
+pub fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |value, byte| {
+        (value ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The source and its digest that a compiled text names in its first line.
+pub fn source_of(ptx: &str) -> Option<String> {
+    let (source, _) = ptx
+        .lines()
+        .next()?
+        .strip_prefix("// ")?
+        .split_once(", NVRTC ")?;
+    Some(source.to_owned())
 }
 
 /// Pseudo-random numbers that every machine agrees on.

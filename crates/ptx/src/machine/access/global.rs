@@ -1,18 +1,17 @@
 //! Device memory.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::AtomicU32;
 
 use super::super::block::Shared;
-use super::super::exec::{Exec, Fatal, SEVERAL, Track};
+use super::super::exec::{Exec, Fatal, Track};
 use super::super::pattern::Shape;
 use super::super::warp::Warp;
 use super::{
-    Offsets, Request, Want, Words, atomic, atomic_poison, collect, fault, lanes, load_part,
-    offsets_at, write_element,
+    Offsets, Request, Want, Words, atomic, atomic_poison, between, collect, fault, lanes,
+    load_part, offsets_at, write_element,
 };
-use crate::check::{buffer_name, spoken};
 use crate::code::MemoryOp;
-use crate::report::{Access, FindingKind, Party, Space};
+use crate::report::{Access, FindingKind, Space};
 
 #[inline(always)]
 pub(super) fn access(
@@ -62,11 +61,10 @@ pub(super) fn access(
     moved.lane_bytes += u64::from(mask.count_ones() * bytes);
     if request.want == Want::Load {
         footprint(&track.read, &offsets, mask, shape, bytes);
-        if exec.full_checks()
-            && !op.ordered
-            && let Some(writers) = track.writers.get()
-        {
-            foreign_writes(exec, block, warp, request, track, writers, &offsets);
+        if op.ordered {
+            hear(exec, block, request);
+        } else if (track.reads_matter || track.writers.get().is_some()) && exec.compares_blocks() {
+            between::reads(exec, block, warp, request, track, &offsets);
         }
         for part in 0..op.count {
             load_part(warp, allocation.words(), op, part, &offsets, shape, mask);
@@ -81,8 +79,10 @@ pub(super) fn access(
     }
     footprint(&track.written, &offsets, mask, shape, bytes);
     if request.want == Want::Store {
-        if exec.full_checks() && !op.ordered {
-            own_writes(exec, block, warp, request, track, &offsets);
+        if op.ordered {
+            signal(exec, block, request);
+        } else if exec.compares_blocks() {
+            between::writes(exec, block, warp, request, track, &offsets);
         }
         store(warp, op, track, &offsets, mask, shape);
         if !allocation.all_valid() || warp.tainted {
@@ -90,12 +90,38 @@ pub(super) fn access(
         }
         return Ok(());
     }
+    signal(exec, block, request);
+    hear(exec, block, request);
     let bad = lanes(mask)
         .filter(|lane| !allocation.is_valid(offsets[*lane], op.element))
         .fold(0, |bad, lane| bad | 1 << lane);
     atomic(warp, op, allocation.words(), &offsets, mask);
     atomic_poison(exec, block, warp, request, bad);
     Ok(())
+}
+
+/// A block may learn from what it reads which other blocks have come before it.
+#[inline(always)]
+fn hear(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
+    if exec.launch.program.blocks_synchronise && exec.compares_blocks() {
+        for lane in lanes(request.mask) {
+            exec.messages.hear(&mut block.standing, request.list[lane]);
+        }
+    }
+}
+
+/// Others may learn from what a block writes what came before it.
+#[inline(always)]
+fn signal(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
+    if exec.launch.program.blocks_synchronise && exec.compares_blocks() {
+        if exec.launch.program.memory[request.x].release {
+            block.standing.fence();
+        }
+        for lane in lanes(request.mask) {
+            exec.messages
+                .signal(block.index, &block.standing, request.list[lane]);
+        }
+    }
 }
 
 /// Marks the sectors an access touched.
@@ -234,146 +260,6 @@ pub(super) fn place(track: &Track, offset: u64, bytes: u32) -> Access {
         buffer_bytes: Some(track.allocation.bytes()),
         bytes,
     }
-}
-
-/// The bytes of a word an access covers.
-fn byte_mask(offset: u64, bytes: u32, word: u64) -> u32 {
-    let from = offset.saturating_sub(word * 4).min(4);
-    let to = (offset + u64::from(bytes)).saturating_sub(word * 4).min(4);
-    ((1u32 << to) - 1) & !((1u32 << from) - 1)
-}
-
-/// A block's mark in the writers' shadow; the lower four bits are the bytes of the word it wrote.
-fn writer(block: &Shared) -> u32 {
-    (block.index % u64::from(SEVERAL - 1)) as u32 + 1
-}
-
-/// Whether another block wrote, in this launch, what this one reads.
-#[inline(never)]
-fn foreign_writes(
-    exec: &mut Exec<'_>,
-    block: &Shared,
-    warp: &Warp,
-    request: &Request<'_>,
-    track: &Track,
-    writers: &[AtomicU32],
-    offsets: &Offsets,
-) {
-    let me = writer(block);
-    let op = &exec.launch.program.memory[request.x];
-    let bytes = op.element * op.count;
-    for lane in lanes(request.mask) {
-        for word in offsets[lane] / 4..=(offsets[lane] + u64::from(bytes) - 1) / 4 {
-            let seen = writers[word as usize].load(Relaxed);
-            if seen == 0 || seen >> 4 == me || seen >> 4 == SEVERAL {
-                continue;
-            }
-            if seen & byte_mask(offsets[lane], bytes, word) != 0 {
-                race(
-                    exec,
-                    block,
-                    warp,
-                    request,
-                    place(track, offsets[lane], bytes),
-                    lane,
-                    seen >> 4,
-                );
-            }
-        }
-    }
-}
-
-/// Notes this block as the writer, and finds another one.
-#[inline(never)]
-fn own_writes(
-    exec: &mut Exec<'_>,
-    block: &Shared,
-    warp: &Warp,
-    request: &Request<'_>,
-    track: &Track,
-    offsets: &Offsets,
-) {
-    let writers = track.writers();
-    let me = writer(block);
-    let op = &exec.launch.program.memory[request.x];
-    let bytes = op.element * op.count;
-    for lane in lanes(request.mask) {
-        for word in offsets[lane] / 4..=(offsets[lane] + u64::from(bytes) - 1) / 4 {
-            let cell = &writers[word as usize];
-            let seen = cell.load(Relaxed);
-            let here = byte_mask(offsets[lane], bytes, word);
-            if seen == 0 || seen >> 4 == me {
-                cell.store(me << 4 | seen & 0xf | here, Relaxed);
-            } else if seen >> 4 != SEVERAL {
-                if seen & here != 0 {
-                    race(
-                        exec,
-                        block,
-                        warp,
-                        request,
-                        place(track, offsets[lane], bytes),
-                        lane,
-                        seen >> 4,
-                    );
-                } else {
-                    cell.store(SEVERAL << 4, Relaxed);
-                }
-            }
-        }
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn race(
-    exec: &mut Exec<'_>,
-    block: &Shared,
-    warp: &Warp,
-    request: &Request<'_>,
-    access: Access,
-    lane: usize,
-    other: u32,
-) {
-    let program = exec.launch.program;
-    if exec
-        .findings
-        .repeat(program, FindingKind::GlobalRace, request.pc)
-    {
-        return;
-    }
-    let [x, y, _] = exec.launch.grid;
-    let linear = other - 1;
-    let other = [linear % x, linear / x % y, linear / (x * y)];
-    let message = format!(
-        "block {:?} {} byte {} of {} at {}, which block {other:?} writes in the same launch; blocks are not ordered: \
-         use an atomic, or a second launch",
-        block.coordinates,
-        if request.want == Want::Load {
-            "reads"
-        } else {
-            "writes"
-        },
-        access.offset,
-        buffer_name(&access),
-        spoken(program, request.pc),
-    );
-    let mut seen = exec.plain(
-        FindingKind::GlobalRace,
-        request.pc,
-        block,
-        warp,
-        lane,
-        message,
-    );
-    seen.access = Some(access);
-    seen.other = Some(Party {
-        block: other,
-        thread: None,
-        location: None,
-        wrote: true,
-    });
-    // A race does not end the launch.
-    let _ = exec.find(block, seen);
 }
 
 /// Lanes that do not share one allocation: one at a time, and the first that is in none ends the launch.

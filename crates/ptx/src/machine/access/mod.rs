@@ -1,5 +1,6 @@
 //! Loads, stores and atomics of a warp: bounds, alignment, initialisation, races, costs, then the data.
 
+mod between;
 mod fault;
 mod global;
 mod shared;
@@ -9,6 +10,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 pub(crate) use fault::{out_of_bounds, outside_global};
+pub(crate) use stack::copy_on_stack;
 
 use super::block::Shared;
 use super::exec::{Exec, Fatal};

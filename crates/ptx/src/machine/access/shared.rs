@@ -10,7 +10,7 @@ use super::{
     Offsets, Request, Want, atomic, atomic_poison, collect, fault, lanes, load_part, offsets_at,
     read_element, write_element,
 };
-use crate::code::MemoryOp;
+use crate::code::{MemoryOp, Op};
 use crate::report::{Access, Space};
 use crate::sync::{Accessor, Reading};
 
@@ -43,13 +43,16 @@ pub(super) fn access(
     moved.shared_bytes += u64::from(mask.count_ones() * bytes);
     let by = Accessor {
         warp: warp.index,
-        synced: warp.synced,
         pc,
     };
     let range = (low as u32, high as u32 + bytes);
     match request.want {
         Want::Load => {
-            if let (Some(shadow), false) = (&mut block.shadow, op.ordered) {
+            if let (Some(shadow), true) = (&mut block.shadow, op.ordered) {
+                for lane in lanes(mask) {
+                    shadow.observe(warp.index, offsets[lane] as u32);
+                }
+            } else if let Some(shadow) = &mut block.shadow {
                 let reading = Reading {
                     op: x,
                     version: pattern.version,
@@ -70,11 +73,29 @@ pub(super) fn access(
                 load_part(warp, words, op, part, &offsets, shape, mask);
             }
             if block.invalid != 0 || warp.tainted {
-                load_poison(block, warp, op, &offsets, shape, mask, pc);
+                load_poison(exec, block, warp, op, &offsets, shape, mask, pc);
             }
         }
         Want::Store => store(exec, block, warp, op, &offsets, mask, shape, range, by),
         Want::Atomic => {
+            block.progress += 1;
+            let mut conflict = None;
+            if let Some(shadow) = &mut block.shadow {
+                shadow.before_write(range.0, range.1);
+                if op.release {
+                    shadow.fence(warp.index);
+                }
+                for lane in lanes(mask) {
+                    let at = offsets[lane] as u32;
+                    conflict = shadow.atomic(lane, at, op.element, by).or(conflict);
+                    shadow.observe(warp.index, at);
+                    shadow.signal(warp.index, at);
+                }
+            }
+            if let Some(conflict) = conflict {
+                let place = (offsets[conflict.lane] as u32, op.element);
+                exec.shared_race(conflict, pc, place, Want::Atomic, block, warp);
+            }
             let bad = lanes(mask)
                 .filter(|lane| !block.is_valid(offsets[*lane] as u32, op.element))
                 .fold(0, |bad, lane| bad | 1 << lane);
@@ -88,7 +109,12 @@ pub(super) fn access(
 
 /// Registers take the poison of the bytes they were loaded from.
 #[inline(always)]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "everything the access worked out already"
+)]
 fn load_poison(
+    exec: &mut Exec<'_>,
     block: &Shared,
     warp: &mut Warp,
     op: &MemoryOp,
@@ -110,9 +136,45 @@ fn load_poison(
                 .filter(|lane| !block.is_valid(offsets[*lane] as u32 + step, op.element))
                 .fold(0, |bad, lane| bad | 1 << lane)
         };
+        let bad = if bad == 0 {
+            0
+        } else {
+            bad & !in_flight(exec, block, warp, (offsets, step, op.element), bad, pc)
+        };
         warp.tainted = true;
         warp.poison.set(op.regs[part as usize], mask, bad, pc);
     }
+}
+
+/// Lanes that read what an asynchronous copy has not brought yet; that is a finding of its own.
+#[inline(never)]
+fn in_flight(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    (offsets, step, bytes): (&Offsets, u32, u32),
+    bad: u32,
+    pc: u32,
+) -> u32 {
+    let Some(shadow) = &block.shadow else {
+        return 0;
+    };
+    let mut early = 0;
+    let mut first = None;
+    for lane in lanes(bad) {
+        let at = offsets[lane] as u32 + step;
+        let writer = shadow
+            .writer_of(at)
+            .filter(|writer| exec.launch.program.code[*writer as usize].op == Op::AsyncCopy);
+        if let Some(writer) = writer {
+            early |= 1 << lane;
+            first.get_or_insert((lane, at, writer));
+        }
+    }
+    if let Some((lane, at, writer)) = first {
+        exec.unawaited_copy((lane, at, bytes), (pc, writer), block, warp);
+    }
+    early
 }
 
 #[inline(always)]
@@ -132,7 +194,15 @@ fn store(
     by: Accessor,
 ) {
     let mut watch = false;
-    if let (Some(shadow), false) = (&mut block.shadow, op.ordered) {
+    block.progress += 1;
+    if let (Some(shadow), true) = (&mut block.shadow, op.ordered) {
+        if op.release {
+            shadow.fence(warp.index);
+        }
+        for lane in lanes(mask) {
+            shadow.signal(warp.index, offsets[lane] as u32);
+        }
+    } else if let Some(shadow) = &mut block.shadow {
         watch = true;
         let touched = shadow.before_write(begin, end);
         if !touched && shape == Shape::Run && op.element >= shadow.grain() {

@@ -56,7 +56,7 @@ pub(super) fn local(
     } = *request;
     let op = &exec.launch.program.memory[x];
     let bytes = op.element * op.count;
-    let size = u64::from(exec.launch.program.local_bytes);
+    let size = u64::from(exec.launch.program.stack_bytes());
     if let Some((lane, access)) = outside(request, bytes, size, Space::Local) {
         return fault::out_of_bounds(exec, block, warp, lane, access, want, pc);
     }
@@ -106,6 +106,49 @@ pub(super) fn local(
             if warp.tainted {
                 warp.poison.set(register, mask, bad, pc);
             }
+        }
+    }
+    Ok(())
+}
+
+/// Copies bytes of each lane's stack with what is known of their initialisation: padding stays padding.
+#[inline(never)]
+pub(crate) fn copy_on_stack(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &mut Warp,
+    x: usize,
+    mask: u32,
+    pc: u32,
+) -> Result<(), Fatal> {
+    let copy = exec.launch.program.stack_copies[x];
+    let size = u64::from(exec.launch.program.stack_bytes());
+    for lane in lanes(mask) {
+        let from = warp.lane(copy.from.0, lane) + u64::from(copy.from.1);
+        let to = warp.lane(copy.to.0, lane) + u64::from(copy.to.1);
+        let highest = from.max(to);
+        if highest > size || size - highest < u64::from(copy.bytes) {
+            let access = Access {
+                space: Space::Local,
+                buffer: None,
+                pointer: highest,
+                offset: highest as i64,
+                buffer_bytes: Some(size),
+                bytes: copy.bytes,
+            };
+            return fault::out_of_bounds(exec, block, warp, lane, access, Want::Store, pc);
+        }
+        let bit = 1u32 << lane;
+        for i in 0..u64::from(copy.bytes) {
+            let valid = warp.local_valid[(from + i) as usize] & bit;
+            let cell = &mut warp.local_valid[(to + i) as usize];
+            *cell = *cell & !bit | valid;
+            let column = Column {
+                words: Cell::from_mut(&mut warp.local[..]).as_slice_of_cells(),
+                lane,
+            };
+            let value = read_element(&column, from + i, 1);
+            write_element(&column, to + i, 1, value);
         }
     }
     Ok(())

@@ -1,58 +1,14 @@
-//! PTX that the real compiler emitted for our own kernels (`corpus/*.cu`), against references in Rust.
-
-mod support;
+//! The first kernels of the corpus: one per group of instructions.
 
 use ptx::report::Outcome;
-use ptx::{Checks, Isa, Module, Schedule};
-use support::{Arg, Device, Noise, kinds};
+use ptx::{Checks, Isa, Schedule};
 
-fn half(value: f32) -> u16 {
-    // Only for values that halves hold exactly or round plainly: no subnormals, no overflow.
-    if value == 0.0 {
-        return 0;
-    }
-    let bits = value.to_bits();
-    let magnitude = (bits & 0x7fff_ffff) - 0x3800_0000;
-    let rounded = (magnitude + 0xfff + (magnitude >> 13 & 1)) >> 13;
-    (bits >> 16 & 0x8000) as u16 | rounded as u16
-}
-
-fn single(bits: u16) -> f32 {
-    let magnitude = f32::from_bits(u32::from(bits & 0x7fff) << 13) * 2f32.powi(112);
-    if bits & 0x8000 == 0 {
-        magnitude
-    } else {
-        -magnitude
-    }
-}
-
-#[test]
-fn every_kernel_of_the_corpus_lowers() {
-    let texts = [
-        include_str!("corpus/reduce.ptx"),
-        include_str!("corpus/halves.ptx"),
-        include_str!("corpus/histogram.ptx"),
-        include_str!("corpus/mathematics.ptx"),
-        include_str!("corpus/wmma.ptx"),
-        include_str!("corpus/pipeline.ptx"),
-        include_str!("corpus/integers.ptx"),
-        include_str!("corpus/handshake.ptx"),
-    ];
-    for text in texts {
-        let module = Module::parse(text).unwrap();
-        for kernel in module.kernels() {
-            assert!(
-                kernel.registers_estimate > 0,
-                "{} needs an instruction that is missing",
-                kernel.name
-            );
-        }
-    }
-}
+use super::numbers::{half, single};
+use super::support::{Arg, Device, Noise, kinds};
 
 #[test]
 fn row_sums() {
-    let mut device = Device::new(include_str!("corpus/reduce.ptx"));
+    let mut device = Device::new(include_str!("reduce.ptx"));
     let (rows, columns) = (5, 300);
     let x = Noise(1).units(rows * columns);
     let (px, ps) = (device.buffer("x", &x), device.fresh("sums", rows * 4));
@@ -89,7 +45,7 @@ fn row_sums() {
 
 #[test]
 fn packed_halves() {
-    let mut device = Device::new(include_str!("corpus/halves.ptx"));
+    let mut device = Device::new(include_str!("halves.ptx"));
     let pairs = 70;
     let mut noise = Noise(2);
     let mut make = |_| {
@@ -140,7 +96,7 @@ fn packed_halves() {
 
 #[test]
 fn histogram_with_atomics_and_votes() {
-    let mut device = Device::new(include_str!("corpus/histogram.ptx"));
+    let mut device = Device::new(include_str!("histogram.ptx"));
     let mut noise = Noise(3);
     let values: Vec<u8> = (0..5000).map(|_| noise.next() as u8).collect();
     let pv = device.buffer("values", &values);
@@ -180,7 +136,7 @@ fn histogram_with_atomics_and_votes() {
 
 #[test]
 fn the_mathematics_library() {
-    let mut device = Device::new(include_str!("corpus/mathematics.ptx"));
+    let mut device = Device::new(include_str!("mathematics.ptx"));
     let mut noise = Noise(4);
     let x: Vec<f32> = (0..64).map(|_| noise.unit() * 3.0).collect();
     let y: Vec<f64> = (0..64).map(|_| f64::from(noise.unit()) * 5.0).collect();
@@ -246,7 +202,7 @@ fn the_mathematics_library() {
 
 #[test]
 fn tensor_cores_through_wmma() {
-    let mut device = Device::new(include_str!("corpus/wmma.ptx"));
+    let mut device = Device::new(include_str!("wmma.ptx"));
     let k = 48;
     let mut noise = Noise(5);
     let a: Vec<u16> = (0..16 * k).map(|_| half(noise.unit())).collect();
@@ -285,7 +241,7 @@ fn tensor_cores_through_wmma() {
 
 #[test]
 fn asynchronous_copies() {
-    let mut device = Device::new(include_str!("corpus/pipeline.ptx"));
+    let mut device = Device::new(include_str!("pipeline.ptx"));
     let tiles = 5;
     let x = Noise(6).units(2 * tiles * 256);
     let (px, ps) = (device.buffer("x", &x), device.fresh("sums", 512));
@@ -310,7 +266,7 @@ fn asynchronous_copies() {
 
 #[test]
 fn integers_of_all_widths_and_text() {
-    let mut device = Device::new(include_str!("corpus/integers.ptx"));
+    let mut device = Device::new(include_str!("integers.ptx"));
     let mut noise = Noise(7);
     let x: Vec<i32> = (0..50).map(|_| noise.next() as i32).collect();
     let (px, pw, pn) = (
@@ -367,7 +323,7 @@ fn integers_of_all_widths_and_text() {
 fn blocks_that_wait_for_each_other() {
     let x: Vec<i32> = (0..9 * 32).collect();
     for schedule in [Schedule::Serial, Schedule::Seeded(11)] {
-        let mut device = Device::new(include_str!("corpus/handshake.ptx"));
+        let mut device = Device::new(include_str!("handshake.ptx"));
         let flags: Vec<String> = device
             .module
             .variables()
@@ -398,7 +354,7 @@ fn blocks_that_wait_for_each_other() {
 
 #[test]
 fn too_few_resident_blocks_hang_and_the_budget_ends_it() {
-    let mut device = Device::new(include_str!("corpus/handshake.ptx"));
+    let mut device = Device::new(include_str!("handshake.ptx"));
     let x = [0i32; 96];
     let (px, pp, pt) = (
         device.buffer("x", &x),
@@ -425,7 +381,7 @@ fn too_few_resident_blocks_hang_and_the_budget_ends_it() {
 
 /// Bytes, counters and findings of the packed halves and the row sums under a configuration.
 fn fingerprint(threads: usize, isa: Isa, checks: Checks) -> (Vec<u32>, Vec<u32>, String) {
-    let mut device = Device::new(include_str!("corpus/reduce.ptx"));
+    let mut device = Device::new(include_str!("reduce.ptx"));
     device.machine.use_isa(isa);
     let x = Noise(8).units(40 * 77);
     let (px, ps) = (device.buffer("x", &x), device.fresh("sums", 160));
@@ -437,7 +393,7 @@ fn fingerprint(threads: usize, isa: Isa, checks: Checks) -> (Vec<u32>, Vec<u32>,
         })
         .expect("the kernel runs");
     let sums = device.read(ps, 40);
-    let mut device = Device::new(include_str!("corpus/mathematics.ptx"));
+    let mut device = Device::new(include_str!("mathematics.ptx"));
     device.machine.use_isa(isa);
     let (x, y): (Vec<f32>, Vec<f64>) = (
         Noise(9).units(64),

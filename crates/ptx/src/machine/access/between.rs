@@ -1,0 +1,266 @@
+//! Accesses of different blocks to the same device memory, with nothing that orders them.
+
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+    fence,
+};
+
+use super::super::block::Shared;
+use super::super::exec::{Exec, Track};
+use super::super::warp::Warp;
+use super::global::place;
+use super::{Offsets, Request, Want, lanes, read_element};
+use crate::check::{buffer_name, spoken};
+use crate::report::{FindingKind, Party};
+use crate::sync::Mark;
+
+/// The bytes of a word an access covers.
+fn byte_mask(offset: u64, bytes: u32, word: u64) -> u32 {
+    let from = offset.saturating_sub(word * 4).min(4);
+    let to = (offset + u64::from(bytes)).saturating_sub(word * 4).min(4);
+    ((1u32 << to) - 1) & !((1u32 << from) - 1)
+}
+
+/// The words an access touches, and the bytes in each.
+fn words(offset: u64, bytes: u32) -> impl Iterator<Item = (usize, u32)> {
+    (offset / 4..=(offset + u64::from(bytes) - 1) / 4)
+        .map(move |word| (word as usize, byte_mask(offset, bytes, word)))
+}
+
+/// Whether a mark is of another block, about the same bytes, and not ordered before what this block does.
+#[inline(always)]
+fn conflicts(mark: Mark, block: &Shared, bytes: u32) -> bool {
+    mark != Mark::NONE
+        && mark.bytes() & bytes != 0
+        && !mark.is_of(block.index)
+        && !block.standing.is_behind(mark)
+}
+
+/// Leaves a mark and tells what stood there. Where blocks run in parallel, none may slip in between.
+#[inline(always)]
+fn exchange(cell: &AtomicU64, mark: Mark, parallel: bool) -> Mark {
+    if parallel {
+        return Mark::from_bits(cell.swap(mark.bits(), SeqCst));
+    }
+    let before = cell.load(Relaxed);
+    cell.store(mark.bits(), Relaxed);
+    Mark::from_bits(before)
+}
+
+/// A block reads: another one may have written, and later writers must know.
+#[inline(never)]
+pub(super) fn reads(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &Warp,
+    request: &Request<'_>,
+    track: &Track,
+    offsets: &Offsets,
+) {
+    let op = &exec.launch.program.memory[request.x];
+    let bytes = op.element * op.count;
+    let parallel = exec.launch.parallel;
+    if track.reads_matter {
+        let readers = track.readers();
+        let mine = Mark::new(block.index, block.standing.touch(), request.pc, 0);
+        for lane in lanes(request.mask) {
+            for (word, here) in words(offsets[lane], bytes) {
+                note_reader(
+                    &readers[2 * word..2 * word + 2],
+                    block.index,
+                    mine,
+                    here,
+                    parallel,
+                );
+            }
+        }
+        if parallel {
+            // Either this block sees a writer's mark, or the writer sees its own.
+            fence(SeqCst);
+        }
+    }
+    let Some(writers) = track.writers.get() else {
+        return;
+    };
+    let mut found = None;
+    for lane in lanes(request.mask) {
+        for (word, here) in words(offsets[lane], bytes) {
+            let mark = Mark::from_bits(writers[word].load(Relaxed));
+            if conflicts(mark, block, here) {
+                found.get_or_insert((lane, mark, true));
+            }
+        }
+    }
+    if let Some((lane, mark, wrote)) = found {
+        race(
+            exec,
+            block,
+            warp,
+            request,
+            (track, offsets[lane], bytes),
+            lane,
+            (mark, wrote),
+        );
+    }
+}
+
+/// Remembers a reader beside the last one of another block.
+#[inline(always)]
+fn note_reader(cells: &[AtomicU64], block: u64, mine: Mark, bytes: u32, parallel: bool) {
+    let last = Mark::from_bits(cells[0].load(Relaxed));
+    if last.is_of(block) {
+        let both = mine.and_bytes(last.bytes() | bytes);
+        if both != last {
+            cells[0].store(both.bits(), Relaxed);
+        }
+        return;
+    }
+    let last = exchange(&cells[0], mine.and_bytes(bytes), parallel);
+    if last != Mark::NONE {
+        cells[1].store(last.bits(), Relaxed);
+    }
+}
+
+/// A block writes: another one may have written or read.
+#[inline(never)]
+pub(super) fn writes(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &Warp,
+    request: &Request<'_>,
+    track: &Track,
+    offsets: &Offsets,
+) {
+    let writers = track.writers();
+    let op = &exec.launch.program.memory[request.x];
+    let bytes = op.element * op.count;
+    let mine = Mark::new(block.index, block.standing.touch(), request.pc, 0);
+    let parallel = exec.launch.parallel;
+    let mut found = None;
+    for lane in lanes(request.mask) {
+        for (word, here) in words(offsets[lane], bytes) {
+            let last = exchange(&writers[word], mine.and_bytes(here), parallel);
+            if last.is_of(block.index) {
+                // Bytes that this block wrote before, with another instruction, stay its own.
+                writers[word].store(mine.and_bytes(last.bytes() | here).bits(), Relaxed);
+            } else if conflicts(last, block, here)
+                && changes(exec, warp, request, track, offsets, lane)
+            {
+                found.get_or_insert((lane, last, true));
+            }
+        }
+    }
+    if parallel {
+        fence(SeqCst);
+    }
+    if let Some(readers) = track.readers.get() {
+        for lane in lanes(request.mask) {
+            for (word, here) in words(offsets[lane], bytes) {
+                for cell in &readers[2 * word..2 * word + 2] {
+                    let mark = Mark::from_bits(cell.load(Relaxed));
+                    if conflicts(mark, block, here)
+                        && changes(exec, warp, request, track, offsets, lane)
+                    {
+                        found.get_or_insert((lane, mark, false));
+                    }
+                }
+            }
+        }
+    }
+    if let Some((lane, mark, wrote)) = found {
+        race(
+            exec,
+            block,
+            warp,
+            request,
+            (track, offsets[lane], bytes),
+            lane,
+            (mark, wrote),
+        );
+    }
+}
+
+/// Whether a lane's store changes what is there: writing the same again is no race that anyone could notice.
+#[cold]
+#[inline(never)]
+fn changes(
+    exec: &Exec<'_>,
+    warp: &Warp,
+    request: &Request<'_>,
+    track: &Track,
+    offsets: &Offsets,
+    lane: usize,
+) -> bool {
+    let op = &exec.launch.program.memory[request.x];
+    let keep = if op.element == 8 {
+        u64::MAX
+    } else {
+        (1 << (8 * op.element)) - 1
+    };
+    (0..op.count).any(|part| {
+        let at = offsets[lane] + u64::from(part * op.element);
+        let there = read_element(track.allocation.words(), at, op.element);
+        there != warp.lane(op.regs[part as usize], lane) & keep
+    })
+}
+
+#[cold]
+#[inline(never)]
+fn race(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    request: &Request<'_>,
+    (track, offset, bytes): (&Track, u64, u32),
+    lane: usize,
+    (mark, wrote): (Mark, bool),
+) {
+    let program = exec.launch.program;
+    if exec
+        .findings
+        .repeat(program, FindingKind::GlobalRace, request.pc)
+    {
+        return;
+    }
+    let access = place(track, offset, bytes);
+    let [x, y, _] = exec.launch.grid.map(u64::from);
+    let linear = mark.block().unwrap_or(0);
+    let other = [
+        (linear % x) as u32,
+        (linear / x % y) as u32,
+        (linear / (x * y)) as u32,
+    ];
+    let message = format!(
+        "block {:?} {} byte {} of {} at {}, which block {other:?} {} at {} in the same launch; blocks are not ordered: \
+         use an atomic, a fence with an atomic flag, or a second launch",
+        block.coordinates,
+        if request.want == Want::Load {
+            "reads"
+        } else {
+            "writes"
+        },
+        access.offset,
+        buffer_name(&access),
+        spoken(program, request.pc),
+        if wrote { "writes" } else { "reads" },
+        spoken(program, mark.pc()),
+    );
+    let mut seen = exec.plain(
+        FindingKind::GlobalRace,
+        request.pc,
+        block,
+        warp,
+        lane,
+        message,
+    );
+    seen.access = Some(access);
+    seen.other = Some(Party {
+        block: other,
+        thread: None,
+        location: Some(crate::check::location(program, mark.pc())),
+        wrote,
+    });
+    // A race does not end the launch.
+    let _ = exec.find(block, seen);
+}

@@ -1,0 +1,74 @@
+//! The 64 bits of an mbarrier object: arrivals still missing, arrivals per phase, and the number of the phase.
+//!
+//! The PTX ISA leaves the layout open; programs see it only as a token that an arrival returns.
+
+const COUNT_BITS: u32 = 20;
+/// Most arrivals a phase can expect.
+pub(crate) const MAX_COUNT: u64 = (1 << COUNT_BITS) - 1;
+const EXPECTED: u32 = COUNT_BITS;
+const PHASE: u32 = 2 * COUNT_BITS;
+
+/// A fresh object.
+pub(crate) fn fresh(count: u64) -> u64 {
+    count << EXPECTED | count
+}
+
+/// Arrivals still missing.
+pub(crate) fn pending(state: u64) -> u64 {
+    state & MAX_COUNT
+}
+
+fn expected(state: u64) -> u64 {
+    state >> EXPECTED & MAX_COUNT
+}
+
+fn phase(state: u64) -> u64 {
+    state >> PHASE
+}
+
+/// After some arrivals; `None` if more come than the phase expects.
+pub(crate) fn arrive(state: u64, count: u64, drop: bool) -> Option<u64> {
+    let left = pending(state).checked_sub(count)?;
+    let wanted = if drop {
+        expected(state).checked_sub(count)?
+    } else {
+        expected(state)
+    };
+    let (left, turn) = if left == 0 { (wanted, 1) } else { (left, 0) };
+    Some((phase(state) + turn) << PHASE | wanted << EXPECTED | left)
+}
+
+/// Whether the phase a token was taken in is over.
+pub(crate) fn is_past(state: u64, token: u64) -> bool {
+    phase(state) != phase(token)
+}
+
+/// Whether the phase of a parity is over, that is, whether one of the other parity runs.
+pub(crate) fn is_past_parity(state: u64, parity: u64) -> bool {
+    phase(state) & 1 != parity & 1
+}
+
+/// `mbarrier.pending_count`.
+pub(crate) fn pending_lane(v: [u64; 4]) -> u64 {
+    pending(v[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_turn_over() {
+        let start = fresh(2);
+        let one = arrive(start, 1, false).unwrap();
+        assert_eq!((pending(one), is_past(one, start)), (1, false));
+        let two = arrive(one, 1, false).unwrap();
+        assert_eq!((pending(two), is_past(two, start)), (2, true));
+        assert!(is_past_parity(two, 0) && !is_past_parity(two, 1));
+        // Who drops out is not expected in the next phase.
+        let less = arrive(two, 1, true).unwrap();
+        let next = arrive(less, 1, false).unwrap();
+        assert_eq!(pending(next), 1);
+        assert_eq!(arrive(next, 2, false), None);
+    }
+}
