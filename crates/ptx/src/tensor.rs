@@ -177,7 +177,7 @@ fn turned(per_lane: usize, element: Element, lane: usize, index: usize) -> (usiz
     let per = element.per_register();
     let registers = (per_lane / per).max(1);
     let register = (index / per + registers / 2) % registers;
-    (lane * 5 % 32 ^ 3, register * per + index % per)
+    ((lane * 5 % 32) ^ 3, register * per + index % per)
 }
 
 #[cfg(test)]

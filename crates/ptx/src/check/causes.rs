@@ -18,7 +18,10 @@ pub(super) fn same_line(one: &Location, two: &Location) -> bool {
 }
 
 fn is_race(kind: FindingKind) -> bool {
-    matches!(kind, FindingKind::SharedRace | FindingKind::WarpRace)
+    matches!(
+        kind,
+        FindingKind::SharedRace | FindingKind::WarpRace | FindingKind::GlobalRace
+    )
 }
 
 fn is_uninitialised(kind: FindingKind) -> bool {
@@ -48,7 +51,8 @@ fn buffer(finding: &Finding) -> Option<&str> {
 /// Whether a race is between two warps, and the other finding the same two lines seen from the other side or from
 /// inside one warp.
 fn same_race(cause: &Finding, other: &Finding) -> bool {
-    let outranks = cause.kind == other.kind || cause.kind == FindingKind::SharedRace;
+    let outranks = cause.kind == other.kind
+        || (cause.kind == FindingKind::SharedRace && other.kind == FindingKind::WarpRace);
     let [Some(a), Some(b)] = places(cause) else {
         return false;
     };
@@ -85,7 +89,7 @@ pub(super) fn only(noted: Vec<Noted>) -> Vec<Finding> {
     // Between warps first: they explain those inside one.
     let (between, inside): (Vec<Noted>, Vec<Noted>) = races
         .into_iter()
-        .partition(|noted| noted.finding.kind == FindingKind::SharedRace);
+        .partition(|noted| noted.finding.kind != FindingKind::WarpRace);
     for race in between.into_iter().chain(inside) {
         match kept
             .iter_mut()

@@ -176,7 +176,7 @@ impl Findings {
 fn reads_shared(program: &Program, pc: u32) -> bool {
     let inst = program.code[pc as usize];
     let entry = match inst.op {
-        Op::Load => inst.x,
+        Op::Load | Op::Atomic => inst.x,
         Op::LoadMatrix | Op::Tensor => program.tensor[inst.x as usize].memory,
         _ => return false,
     };

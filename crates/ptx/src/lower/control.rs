@@ -1,6 +1,7 @@
 //! Branches, calls, barriers and fences.
 
 use super::operands::Words;
+use super::subroutine::Passed;
 use super::{Detail, Home, Leave, Lowering, Refusal, Unknown, V};
 use crate::code::{Class, File, Op, Reach, ReduceKind};
 use crate::ir::{Instruction, Operand, Symbol, Ty};
@@ -258,7 +259,7 @@ impl Lowering<'_> {
         &mut self,
         i: &Instruction,
         operands: &[Operand],
-    ) -> Result<Vec<(Home, (u32, u32))>, Refusal> {
+    ) -> Result<Vec<Passed>, Refusal> {
         let mut list = Vec::new();
         for operand in operands {
             let Operand::Variable(Symbol::Function(index), 0) = operand else {
@@ -297,13 +298,8 @@ impl Lowering<'_> {
     }
 
     /// A call of a function the machine itself provides.
-    fn builtin(
-        &mut self,
-        op: Op,
-        results: &[(Home, (u32, u32))],
-        arguments: &[(Home, (u32, u32))],
-    ) -> Result<(), Unknown> {
-        let offsets = |list: &[(Home, (u32, u32))]| -> Result<Vec<u32>, Unknown> {
+    fn builtin(&mut self, op: Op, results: &[Passed], arguments: &[Passed]) -> Result<(), Unknown> {
+        let offsets = |list: &[Passed]| -> Result<Vec<u32>, Unknown> {
             list.iter()
                 .map(|(home, _)| match home {
                     Home::Local(at) | Home::Frame(at) => Ok(*at),

@@ -21,7 +21,7 @@ fn source(draft: &Draft, files: &[File]) -> Origins {
         .iter()
         .any(|v| *v != V::NONE && files[v.0 as usize] == File::R64);
     match draft.op {
-        Op::Param64 if draft.x % 8 == 0 && draft.x / 8 < PARAMETERS => 1 << (draft.x / 8),
+        Op::Param64 if draft.x.is_multiple_of(8) && draft.x / 8 < PARAMETERS => 1 << (draft.x / 8),
         // Pointers have 64 bits.
         Op::Param64 | Op::Pack64 | Op::Load | Op::Atomic | Op::LoadMatrix | Op::Tensor if wide => {
             ANYTHING

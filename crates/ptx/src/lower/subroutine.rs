@@ -22,6 +22,9 @@ pub(crate) struct Subroutine {
     pub(super) bytes: u32,
 }
 
+/// A variable of the caller that is passed or gets a result: where it lives, its bytes and its alignment.
+pub(super) type Passed = (Home, (u32, u32));
+
 /// Bytes and alignments of results and parameters: what caller and callee must agree on.
 pub(crate) type Signature = Vec<(u32, u32)>;
 
@@ -208,8 +211,8 @@ impl<'t> Lowering<'t> {
     pub(super) fn call_subroutine(
         &mut self,
         target: Result<usize, V>,
-        results: &[(Home, (u32, u32))],
-        arguments: &[(Home, (u32, u32))],
+        results: &[Passed],
+        arguments: &[Passed],
     ) -> Result<(), Unknown> {
         let signature: Signature = results
             .iter()

@@ -198,7 +198,7 @@ pub(crate) fn call(
             let address = warp.lane(flow.s[1], lane);
             let index = address.wrapping_sub(window::FUNCTION) / window::FUNCTION_STEP;
             let entry = program.entries.iter().find(|entry| {
-                entry.function as u64 == index && address % window::FUNCTION_STEP == 0
+                entry.function as u64 == index && address.is_multiple_of(window::FUNCTION_STEP)
             });
             let problem = match entry {
                 Some(entry) if entry.signature == *wanted => {

@@ -351,6 +351,7 @@ impl<'a> Exec<'a> {
             last_barrier: [u32::MAX; 32],
             copies: Vec::new(),
             copy_groups: [0; 32],
+            unused: 0,
             waits_at: None,
             callers: Default::default(),
         };

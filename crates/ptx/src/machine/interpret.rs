@@ -535,7 +535,7 @@ pub(crate) fn run(
                     mask,
                     pc
                 )) {
-                    *left = 0;
+                    warp.give_way(left);
                     warp.waits_at = Some(pc);
                 }
             }
@@ -720,11 +720,11 @@ pub(crate) fn run(
             Op::Fence => control::fence(block, warp, inst.x),
             Op::Sleep => {
                 // A sleeping warp lets the others run.
-                *left = 0;
+                warp.give_way(left);
                 warp.cycles += 100;
             }
             Op::Clock => {
-                let now = exec.clock + (slice - *left);
+                let now = exec.clock + (slice - *left - warp.unused);
                 match inst.x {
                     0 => put32(&mut r32!(inst.d), mask, &[now as u32; 32]),
                     _ => put64(&mut r64!(inst.d), mask, &[now; 32]),

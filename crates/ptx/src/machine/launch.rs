@@ -140,9 +140,10 @@ fn turn(
             let slice = dice.as_mut().map_or(SLICE, |dice| 1 + dice.roll(200));
             let mut left = slice;
             warp.waits_at = None;
+            warp.unused = 0;
             let lanes = u64::from(warp.live.count_ones());
             let stop = simd::run(isa, exec, &mut block.shared, warp, &mut left);
-            let executed = slice - left;
+            let executed = slice - left - warp.unused;
             exec.clock += executed;
             moved |= executed > 0;
             live |= warp.live != 0;

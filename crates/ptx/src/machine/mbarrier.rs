@@ -123,7 +123,7 @@ fn placed(
         };
         out_of_bounds(exec, block, warp, lane, access, Want::Atomic, pc)?;
     }
-    if address % u64::from(BYTES) != 0 {
+    if !address.is_multiple_of(u64::from(BYTES)) {
         let message = format!(
             "thread {:?} uses an mbarrier at byte {address} of shared memory at {}: it must be aligned to {BYTES}",
             exec.thread_of(warp, lane),

@@ -162,6 +162,8 @@ pub(crate) struct Warp {
     /// Asynchronous copies in flight, and how many groups each lane has committed.
     pub(crate) copies: Vec<PendingCopy>,
     pub(crate) copy_groups: [u32; 32],
+    /// Instructions of its slice that the warp gave up to let others run.
+    pub(crate) unused: u64,
     /// The test of an mbarrier that last said its phase was not over.
     pub(crate) waits_at: Option<u32>,
     /// The calls each lane is in, innermost last.
@@ -371,6 +373,12 @@ impl Warp {
         }
         self.poison.set_lane(lane, &caller.poisoned);
         Some(caller.back)
+    }
+
+    /// Lets other warps run at the next branch back, with what is left of the slice.
+    pub(crate) fn give_way(&mut self, left: &mut u64) {
+        self.unused += *left;
+        *left = 0;
     }
 
     /// A predicate operand's lanes; all if there is none.

@@ -136,13 +136,13 @@ fn cub_reduces_scans_and_sorts() {
     let args = [P(device.buffer("in", &items)), P(out), P(sums)];
     device.honest("cub_scan", [2, 1, 1], [64, 1, 1], &args, |_| {});
     let (got, sums): (Vec<i32>, Vec<i32>) = (device.read(out, 512), device.read(sums, 2));
-    for block in 0..2 {
+    for (block, total) in sums.iter().enumerate() {
         let mut sum = 0;
         for i in 256 * block..256 * (block + 1) {
             assert_eq!(got[i], sum, "element {i}");
             sum += items[i];
         }
-        assert_eq!(sums[block], sum);
+        assert_eq!(*total, sum);
     }
 
     let mut noise = Noise(75);
@@ -270,7 +270,7 @@ fn warps_that_hand_tiles_over() {
         let named = device.fresh("named", 128);
         let args = [P(px), P(named), I(6)];
         device.honest("named", [1, 1, 1], [64, 1, 1], &args, |config| {
-            config.schedule = schedule
+            config.schedule = schedule;
         });
         let want: Vec<i32> = (0..32)
             .map(|lane| (0..6).map(|t| x[32 * t + 31 - lane]).sum())

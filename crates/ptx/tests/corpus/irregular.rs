@@ -23,7 +23,7 @@ fn rows_from_a_persistent_queue() {
             I(rows),
         ];
         device.honest("persistent_rows", [3, 1, 1], [64, 1, 1], &args, |config| {
-            config.schedule = schedule
+            config.schedule = schedule;
         });
         let want: Vec<f64> = starts
             .windows(2)
@@ -351,7 +351,7 @@ fn hashes_and_wide_integers() {
         let want = [
             total as u64,
             (total >> 64) as u64,
-            (u128::from(x[t]) * u128::from(!x[t]) >> 64) as u64,
+            ((u128::from(x[t]) * u128::from(!x[t])) >> 64) as u64,
             if value > shifted {
                 (value >> 64) as u64 % 1_000_003
             } else {
@@ -474,7 +474,7 @@ fn every_atomic() {
     // 128 steps around 13 values up, and around 18 values down.
     assert_eq!(
         device.read::<u32>(u, 4),
-        [128 % 13, (18 - 128 % 18) % 18, least, most]
+        [128 % 13, 18 - 128 % 18, least, most]
     );
     let total = x.iter().fold(0u64, |sum, v| sum.wrapping_add(*v as u64));
     let low = x.iter().map(|v| i64::from(*v) << 20).min().unwrap();
@@ -512,7 +512,7 @@ fn blocks_in_a_relay() {
         );
         let args = [P(device.buffer("x", &x)), P(sums), P(flags)];
         device.honest("relay", [12, 1, 1], [32, 1, 1], &args, |config| {
-            config.schedule = schedule
+            config.schedule = schedule;
         });
         let want: Vec<i32> = (1..=12).map(|b| b * (b + 1) / 2).collect();
         assert_eq!(device.read::<i32>(sums, 12), want);

@@ -231,11 +231,24 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
 /// Addresses of all lanes.
 #[inline(always)]
 pub(crate) fn addresses(warp: &Warp, register: SlotRef, offset: i64) -> [u64; 32] {
-    let mut list = collect(warp, register);
-    for address in &mut list {
-        *address = address.wrapping_add_signed(offset);
+    // 32-bit addresses wrap around at 32 bits: compilers fold negative bases into large offsets.
+    match register.get() {
+        Some((File::R32, slot)) => {
+            let mut list = [0; 32];
+            for (address, value) in list.iter_mut().zip(&warp.r32[slot].0) {
+                *address = u64::from(value.wrapping_add(offset as u32));
+            }
+            list
+        }
+        Some((File::R64, slot)) => {
+            let mut list = warp.r64[slot].0;
+            for address in &mut list {
+                *address = address.wrapping_add_signed(offset);
+            }
+            list
+        }
+        _ => [offset as u64; 32],
     }
-    list
 }
 
 /// Runs a memory instruction.

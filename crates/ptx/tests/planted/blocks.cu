@@ -1,0 +1,83 @@
+// One mistake per kernel, in what blocks expect of each other. See memory.cu for the marks.
+
+// grid 2, block 32
+extern "C" __global__ void blocks_write_the_same(const int* a, int* b, int* out, int n) {
+    out[threadIdx.x] = blockIdx.x;  // BUG global_race
+}
+
+// grid 4, block 64
+extern "C" __global__ void stencil_in_place(const int* a, int* b, int* out, int n) {
+    int* x = const_cast<int*>(a);
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const int left = i > 0 ? x[i - 1] : 0, right = i < n - 1 ? x[i + 1] : 0;  // OTHER
+    __syncthreads();
+    x[i] = left + right;  // BUG global_race
+}
+
+// grid 2, block 64
+extern "C" __global__ void reads_the_other_blocks_result(const int* a, int* b, int* out, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = a[i];  // OTHER
+    __syncthreads();
+    if (blockIdx.x == 1) out[i + 128] = out[i - 64];  // BUG global_race
+}
+
+// grid 4, block 1
+extern "C" __global__ void counts_without_an_atomic(const int* a, int* b, int* out, int n) {
+    if (blockIdx.x == 0 && threadIdx.x == 1) out[0] = 0;
+    const_cast<int*>(a)[0] += 1;  // BUG global_race
+}
+
+__device__ unsigned tickets;
+
+// grid 3, block 32
+extern "C" __global__ void last_block_without_a_fence(const int* a, int* b, int* out, int n) {
+    __shared__ bool last;
+    b[blockIdx.x * 32 + threadIdx.x] = a[threadIdx.x];  // OTHER
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicAdd(&tickets, 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (last) out[threadIdx.x] = b[threadIdx.x] + b[32 + threadIdx.x];  // BUG global_race
+}
+
+__device__ volatile int published;
+
+// grid 2, block 32
+extern "C" __global__ void message_without_a_fence(const int* a, int* b, int* out, int n) {
+    if (blockIdx.x == 0) {
+        b[threadIdx.x] = a[threadIdx.x];  // OTHER
+        __syncthreads();
+        if (threadIdx.x == 0) published = 1;
+    } else {
+        while (published == 0) {
+        }
+        out[threadIdx.x] = b[threadIdx.x];  // BUG global_race
+    }
+}
+
+// grid 3, block 32
+extern "C" __global__ void fence_comes_before_the_write(const int* a, int* b, int* out, int n) {
+    __shared__ bool last;
+    __threadfence();
+    b[blockIdx.x * 32 + threadIdx.x] = a[threadIdx.x];  // OTHER
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicAdd(&tickets, 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (last) out[threadIdx.x] = b[threadIdx.x] + b[32 + threadIdx.x];  // BUG global_race
+}
+
+__device__ int winner;
+
+// grid 4, block 32, schedules
+extern "C" __global__ void last_to_come_wins(const int* a, int* b, int* out, int n) {  // BUG schedule_dependent
+    if (threadIdx.x == 0) atomicExch(&winner, blockIdx.x);
+    out[blockIdx.x] = 7;
+    if (threadIdx.x == 0) out[100 + blockIdx.x] = atomicAdd(&tickets, 1u);
+}
+
+// grid 4, block 32, schedules
+extern "C" __global__ void sums_in_any_order(const int* a, int* b, int* out, int n) {  // BUG schedule_dependent
+    float* total = reinterpret_cast<float*>(const_cast<int*>(a));
+    // Small numbers are lost once the large one is there.
+    atomicAdd(total, blockIdx.x == 0 && threadIdx.x == 0 ? 1.0e9f : 17.0f);
+}

@@ -1,0 +1,122 @@
+// One mistake per kernel, in how the threads of a block are ordered. See memory.cu for the marks.
+
+// block 64
+extern "C" __global__ void reversed_without_barrier(const int* a, int* b, int* out, int n) {
+    __shared__ int tile[64];
+    tile[threadIdx.x] = a[threadIdx.x];  // OTHER
+    out[threadIdx.x] = tile[63 - threadIdx.x];  // BUG shared_race
+}
+
+// block 64
+extern "C" __global__ void neighbours_without_barrier(const int* a, int* b, int* out, int n) {
+    __shared__ int tile[64];
+    tile[threadIdx.x] = a[threadIdx.x];  // OTHER
+    out[threadIdx.x] = tile[(threadIdx.x + 1) % 64];  // BUG shared_race
+}
+
+// block 64
+extern "C" __global__ void next_tile_comes_too_early(const int* a, int* b, int* out, int n) {
+    __shared__ int tile[64];
+    int sum = 0;
+    for (int start = 0; start < n; start += 64) {
+        tile[threadIdx.x] = a[start + threadIdx.x];  // BUG shared_race
+        __syncthreads();
+        for (int i = 0; i < 64; ++i) sum += tile[(i + threadIdx.x) % 64] * i;  // OTHER
+    }
+    out[threadIdx.x] = sum;
+}
+
+// block 32
+extern "C" __global__ void warp_without_synchronisation(const int* a, int* b, int* out, int n) {
+    __shared__ int tile[32];
+    tile[threadIdx.x] = a[threadIdx.x];  // OTHER
+    out[threadIdx.x] = tile[31 - threadIdx.x];  // BUG warp_race
+}
+
+// block 64
+extern "C" __global__ void tree_ends_without_synchronisation(const int* a, int* b, int* out, int n) {
+    __shared__ int sums[64];
+    sums[threadIdx.x] = a[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x < 32)
+        for (int step = 32; step > 0; step /= 2) sums[threadIdx.x] += sums[threadIdx.x + step];  // BUG warp_race
+    __syncthreads();
+    out[threadIdx.x] = sums[0];
+}
+
+// block 128
+extern "C" __global__ void bins_are_cleared_too_late(const int* a, int* b, int* out, int n) {
+    __shared__ int bins[8];
+    if (threadIdx.x >= 120) bins[threadIdx.x - 120] = 0;  // BUG shared_race
+    atomicAdd(&bins[a[threadIdx.x] & 7], 1);  // OTHER
+    __syncthreads();
+    out[threadIdx.x] = bins[threadIdx.x & 7];
+}
+
+// block 128
+extern "C" __global__ void bins_are_read_too_early(const int* a, int* b, int* out, int n) {
+    __shared__ int bins[128];
+    bins[threadIdx.x] = 0;
+    __syncthreads();
+    atomicAdd(&bins[(a[threadIdx.x] * 37) & 127], 1);  // BUG shared_race
+    out[threadIdx.x] = bins[threadIdx.x];  // OTHER
+}
+
+// block 64
+extern "C" __global__ void broadcast_is_not_awaited(const int* a, int* b, int* out, int n) {
+    __shared__ int limit;
+    if (threadIdx.x == 0) limit = a[5];  // OTHER
+    out[threadIdx.x] = limit;  // BUG shared_race
+}
+
+// block 64
+extern "C" __global__ void two_threads_share_a_slot(const int* a, int* b, int* out, int n) {
+    __shared__ int kept[32];
+    kept[threadIdx.x % 32] = a[threadIdx.x];  // BUG shared_race
+    __syncthreads();
+    out[threadIdx.x] = kept[threadIdx.x / 2];
+}
+
+// block 96
+extern "C" __global__ void named_barrier_of_the_wrong_half(const int* a, int* b, int* out, int n) {
+    __shared__ int tile[32];
+    if (threadIdx.x < 32) {
+        tile[threadIdx.x] = a[threadIdx.x];  // OTHER
+        asm volatile("bar.arrive 1, 64;" ::: "memory");
+    } else if (threadIdx.x < 64) {
+        asm volatile("bar.sync 1, 64;" ::: "memory");
+        out[threadIdx.x] = tile[63 - threadIdx.x];
+    } else {
+        out[threadIdx.x] = tile[95 - threadIdx.x];  // BUG shared_race
+    }
+}
+
+// block 64
+extern "C" __global__ void one_buffer_for_two_stages(const int* a, int* b, int* out, int n) {
+    __shared__ int stage[2][64];
+    int sum = 0;
+    stage[0][threadIdx.x] = a[threadIdx.x];
+    for (int t = 0; t < 3; ++t) {
+        __syncthreads();
+        stage[t % 2][threadIdx.x] = a[(t + 1) * 64 + threadIdx.x];  // BUG shared_race
+        sum += stage[t % 2][63 - threadIdx.x];  // OTHER
+    }
+    out[threadIdx.x] = sum;
+}
+
+// block 64
+extern "C" __global__ void flag_without_fence(const int* a, int* b, int* out, int n) {
+    __shared__ int value;
+    __shared__ volatile int ready;
+    if (threadIdx.x == 0) ready = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        value = a[9];  // OTHER
+        ready = 1;
+    }
+    if (threadIdx.x == 32) {
+        while (ready == 0) {
+        }
+        out[1] = value;  // BUG shared_race
+    }
+}
