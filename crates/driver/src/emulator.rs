@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ptx::model::Modelled;
 use ptx::report::{Finding, LaunchReport};
-use ptx::{Checks, HostAccessError, LaunchError, Schedule};
+use ptx::{Checks, Fragments, HostAccessError, LaunchError, Schedule};
 use serde::{Deserialize, Serialize};
 
 use crate::state::Driver;
@@ -136,6 +136,7 @@ enum Request {
     Configure {
         #[serde(default, deserialize_with = "given")]
         schedule: Option<Option<u64>>,
+        fragments: Option<Fragments>,
         checks: Option<CheckLevel>,
         #[serde(default, deserialize_with = "given")]
         budget: Option<Option<u64>>,
@@ -265,6 +266,7 @@ fn carry_out(driver: &mut Driver, request: Request) -> Result<String, HostAccess
         }
         Request::Configure {
             schedule,
+            fragments,
             checks,
             budget,
             threads,
@@ -275,6 +277,9 @@ fn carry_out(driver: &mut Driver, request: Request) -> Result<String, HostAccess
             let settings = driver.settings_mut();
             if let Some(seed) = schedule {
                 settings.schedule = seed.map_or(Schedule::Serial, Schedule::Seeded);
+            }
+            if let Some(fragments) = fragments {
+                settings.fragments = fragments;
             }
             if let Some(level) = checks {
                 settings.checks = match level {

@@ -567,6 +567,7 @@ fn bad_requests_get_an_error_and_change_nothing() {
         r#"{"do":"written","pointer":1,"bytes":1}"#,
         r#"{"do":"configure","cheks":"off"}"#,
         r#"{"do":"configure","checks":"some"}"#,
+        r#"{"do":"configure","fragments":"shuffled"}"#,
     ] {
         let answer = emulator::answer(&mut driver, request.as_bytes());
         assert!(!answer.accepted, "{request}");

@@ -37,7 +37,8 @@ pub enum Schedule {
 
 /// Where `wmma` keeps the elements of a fragment. The layout is nobody's business, and a kernel whose results change
 /// with it assumes one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fragments {
     /// Like those of `mma`, as hardware is believed to do.
     #[default]

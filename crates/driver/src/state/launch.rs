@@ -5,7 +5,7 @@ use std::thread;
 
 use ptx::model::{self, Footprint, Occupancy, Shape};
 use ptx::report::Outcome;
-use ptx::{Checks, LaunchConfig, LaunchError, Schedule};
+use ptx::{Checks, Fragments, LaunchConfig, LaunchError, Schedule};
 
 use crate::code::Code;
 use crate::emulator::{Entry, Refused};
@@ -47,6 +47,8 @@ pub struct LaunchRequest<'a> {
 pub struct Settings {
     /// The order of execution.
     pub schedule: Schedule,
+    /// The layout of `wmma` fragments.
+    pub fragments: Fragments,
     /// What is proved.
     pub checks: Checks,
     /// Thread instructions after which a launch counts as hanging.
@@ -63,6 +65,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             schedule: Schedule::Serial,
+            fragments: Fragments::Usual,
             checks: Checks::Full,
             budget: None,
             threads: thread::available_parallelism().map_or(1, usize::from),
@@ -122,6 +125,7 @@ impl Driver {
             params: request.parameters,
             cooperative: request.cooperative,
             schedule: self.settings.schedule,
+            fragments: self.settings.fragments,
             checks: self.settings.checks,
             budget: self.settings.budget,
             threads: self.settings.threads,
