@@ -13,9 +13,9 @@ use crate::device::Device;
 use crate::digest::Digest;
 use crate::evaluation::Evaluation;
 use crate::id::{CandidateId, PromotionId, RunId, WorkerId};
-use crate::model::Prompt;
+use crate::model::{Dollars, Prompt, Usage};
 use crate::problem::Problem;
-use crate::search::{Budget, Method, Operator, StopReason};
+use crate::search::{Budget, Evolution, Method, ModelChoice, Operator, Spend, StopReason};
 use crate::task::{Case, GateSubject};
 use crate::verdict::VerdictKind;
 
@@ -47,6 +47,12 @@ pub struct RunRequest {
     /// Where a winner goes; the service's own repository when absent.
     #[serde(default)]
     pub promotion: Option<PromotionTarget>,
+    /// Which configured models write candidates, for the methods that ask some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<ModelChoice>,
+    /// How they are asked.
+    #[serde(default)]
+    pub evolution: Evolution,
 }
 
 /// A git repository that winners are committed to.
@@ -148,6 +154,12 @@ pub struct RunView {
     pub budget: Budget,
     /// Trials charged.
     pub trials: u32,
+    /// Which models write its candidates.
+    pub models: Vec<ModelChoice>,
+    /// How they are asked.
+    pub evolution: Evolution,
+    /// What models and devices have used.
+    pub spend: Spend,
     /// Candidates by verdict.
     pub verdicts: BTreeMap<VerdictKind, u32>,
     /// Candidates proposed and not yet judged.
@@ -192,6 +204,13 @@ pub struct RunPage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum CandidateState {
+    /// A model is asked to write it.
+    Drafting {
+        /// The configured model.
+        model: String,
+        /// Why it was not answered the last time, if it was asked before.
+        trouble: Option<String>,
+    },
     /// Waits for a worker.
     Queued,
     /// A worker evaluates it.
@@ -293,6 +312,100 @@ pub struct CandidateDetail {
     pub diff: Vec<DiffLine>,
     /// Candidates bred from it.
     pub children: Vec<CandidateId>,
+    /// What models were asked for it and what they answered, in order.
+    pub calls: Vec<CallView>,
+}
+
+/// One call of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CallView {
+    /// Position in the conversation, from 0.
+    pub turn: u32,
+    /// The configured model.
+    pub model: String,
+    /// The template of what was said.
+    pub template: String,
+    /// Version of the template with everything it includes.
+    pub template_digest: Digest,
+    /// What was said, word for word.
+    pub prompt: Prompt,
+    /// What was left out for lack of room.
+    pub dropped: Vec<String>,
+    /// What the prompt showed.
+    pub seen: Seen,
+    /// How often it failed without an answer.
+    pub failures: u32,
+    /// Why it failed the last time.
+    pub trouble: Option<String>,
+    /// The answer, once there is one.
+    pub reply: Option<ReplyView>,
+    /// When it was planned.
+    pub created_at: DateTime<Utc>,
+}
+
+/// What a prompt showed, besides the task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Seen {
+    /// The best candidate at that time.
+    pub best: Option<CandidateId>,
+    /// Candidates shown as parents.
+    pub parents: Vec<CandidateId>,
+    /// Candidates whose thoughts were shown with their outcomes.
+    pub insights: Vec<CandidateId>,
+    /// Candidates named as repetitions.
+    pub duplicates: Vec<CandidateId>,
+}
+
+/// What a model answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReplyView {
+    /// Word for word.
+    pub text: String,
+    /// Whether the model ended by itself rather than at its token limit.
+    pub complete: bool,
+    /// Why it holds no candidate, if it holds none.
+    pub unusable: Option<String>,
+    /// What reading it took for granted.
+    pub notes: Vec<String>,
+    /// What it used.
+    pub usage: Usage,
+    /// Whether that is an estimate, because the server did not say.
+    pub usage_estimated: bool,
+    /// What it cost; none without a known price.
+    pub cost: Option<Dollars>,
+    /// What the server calls the model that answered.
+    pub answered_by: String,
+    /// Until the first token, milliseconds, if it was streamed.
+    pub first_token_ms: Option<f64>,
+    /// Until the end, milliseconds.
+    pub total_ms: f64,
+    /// Requests it took, refused ones counted.
+    pub attempts: u32,
+    /// When it came.
+    pub at: DateTime<Utc>,
+}
+
+/// What the first model call of a run would say and what the run would cost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunPreview {
+    /// The model that would be asked first.
+    pub model: String,
+    /// The first prompt, word for word.
+    pub prompt: Prompt,
+    /// Its template.
+    pub template: String,
+    /// What was left out for lack of room.
+    pub dropped: Vec<String>,
+    /// What the prompt cannot show yet, because the baseline was never evaluated here; empty if
+    /// the prompt is exact.
+    pub unknown: Vec<String>,
+    /// Tokens of the first prompt, an upper estimate.
+    pub prompt_tokens: u64,
+    /// Replies asked for if the trials are what ends the run, repairs not counted.
+    pub calls: u64,
+    /// What they would cost if each prompt were as long as this one and each reply as long as the
+    /// model allows; none if a price is unknown.
+    pub most_dollars: Option<Dollars>,
 }
 
 /// One line of a difference.
@@ -501,6 +614,37 @@ pub enum EventKind {
         ordinal: u32,
         /// Its title.
         title: String,
+    },
+    /// A model answered.
+    Replied {
+        /// The candidate it writes.
+        candidate: CandidateId,
+        /// Its ordinal.
+        ordinal: u32,
+        /// The configured model.
+        model: String,
+        /// Tokens used.
+        tokens: u64,
+        /// What it cost, if the price is known.
+        cost: Option<Dollars>,
+        /// Why the reply holds no candidate, if it holds none.
+        unusable: Option<String>,
+    },
+    /// A model did not answer; it will be asked again.
+    Unanswered {
+        /// The candidate it is to write.
+        candidate: CandidateId,
+        /// The configured model.
+        model: String,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing will come of a candidate.
+    Abandoned {
+        /// The candidate.
+        candidate: CandidateId,
+        /// Why.
+        reason: String,
     },
     /// A worker began a stage.
     Stage {

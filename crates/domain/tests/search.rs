@@ -6,10 +6,11 @@ use std::time::Duration;
 use chrono::DateTime;
 use domain::id::CandidateId;
 use domain::search::{
-    Action, Budget, Entry, Method, Operator, PromotionProgress, RunSnapshot, Standing, StopReason,
-    next,
+    Action, Budget, Entry, Evolution, Method, Operator, PromotionProgress, RunSnapshot, Spend,
+    Standing, StopReason, next,
 };
 use domain::task::{Bundle, Task};
+use domain::verdict::VerdictKind;
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -100,7 +101,7 @@ impl<'a> Rehearsal<'a> {
             method,
             budget: Budget {
                 trials,
-                wall_seconds: None,
+                ..Budget::default()
             },
             start: None,
             seed: 7,
@@ -117,6 +118,10 @@ impl<'a> Rehearsal<'a> {
             budget: self.budget,
             seed: self.seed,
             start: self.start,
+            evolution: &Evolution::default(),
+            models: &[],
+            spend: Spend::default(),
+            short_of: None,
             elapsed: Duration::ZERO,
             finish_requested: false,
             candidates: &self.candidates,
@@ -150,6 +155,8 @@ impl<'a> Rehearsal<'a> {
                             configuration: proposal.configuration,
                             standing,
                             trial: proposal.trial,
+                            duplicate: false,
+                            thought: None,
                         });
                     }
                     Action::Promote(id) => {
@@ -157,6 +164,9 @@ impl<'a> Rehearsal<'a> {
                         self.promotion = PromotionProgress::Committed;
                     }
                     end @ (Action::Finish(_) | Action::Fail(_)) => return (promoted, end),
+                    Action::Draft(_) | Action::AbandonDrafts => {
+                        panic!("nobody asked for a model")
+                    }
                 }
             }
         }
@@ -234,7 +244,7 @@ fn a_rejected_or_slower_step_is_passed_over_and_not_swept() {
     let mut run = Rehearsal::new(&task, Method::Playbook, 45);
     let (promoted, _) = run.run(|operator, _| match file(operator) {
         "" => accepted(1.0),
-        file if file.ends_with("01.cu") => Standing::Rejected,
+        file if file.ends_with("01.cu") => Standing::Rejected(VerdictKind::IncorrectOutput),
         file if file.ends_with("02.cu") => accepted(0.9),
         _ => accepted(1.3),
     });
@@ -303,7 +313,7 @@ fn a_slower_candidate_that_opens_the_phase_carries_the_playbook_on() {
 fn a_bad_baseline_fails_the_run_at_once() {
     let task = task();
     let mut run = Rehearsal::new(&task, Method::Playbook, 45);
-    let (_, end) = run.run(|_, _| Standing::Rejected);
+    let (_, end) = run.run(|_, _| Standing::Rejected(VerdictKind::IncorrectOutput));
     assert_eq!(run.candidates.len(), 1);
     assert!(matches!(end, Action::Fail(reason) if reason.contains("baseline")));
 }
@@ -356,12 +366,14 @@ fn an_outside_proposer_is_waited_for_until_the_trials_are_used() {
         configuration: BTreeMap::new(),
         standing: accepted(1.0),
         trial: false,
+        duplicate: false,
+        thought: None,
     };
     run.candidates.push(entry.clone());
     assert_eq!(run.next(), []);
     run.candidates.push(Entry {
         operator: Operator::Submit,
-        standing: Standing::Rejected,
+        standing: Standing::Rejected(VerdictKind::IncorrectOutput),
         trial: true,
         ..entry
     });
@@ -376,7 +388,7 @@ proptest! {
         method in prop_oneof![Just(Method::Playbook), Just(Method::Sweep)],
         start in prop_oneof![Just(None), Just(Some("playbook/02.cu"))],
         verdicts in proptest::collection::vec(prop_oneof![
-            Just(Standing::Rejected), Just(Standing::Abandoned), (0.5_f64..3.0).prop_map(accepted)
+            Just(Standing::Rejected(VerdictKind::IncorrectOutput)), Just(Standing::Abandoned), (0.5_f64..3.0).prop_map(accepted)
         ], 16),
     ) {
         let task = task();

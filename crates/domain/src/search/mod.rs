@@ -4,7 +4,9 @@
 //! replays in a test without network or GPU, and a service that was killed anywhere goes on
 //! where the rows say it stands. A method only decides which candidates to ask for.
 
+mod evolve;
 mod playbook;
+pub mod selection;
 mod sweep;
 
 use std::fmt;
@@ -14,8 +16,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::id::CandidateId;
+use crate::model::{Dollars, Usage};
 use crate::plan::Configuration;
 use crate::task::Task;
+use crate::verdict::VerdictKind;
+
+pub use evolve::{Draft, Evolution, ModelChoice, PromptStyle, Schedule};
 
 /// How candidates come about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -27,6 +33,12 @@ pub enum Method {
     Sweep,
     /// Someone outside proposes: an agent, a script, a person.
     External,
+    /// A model that is shown the task and the best code, nothing else (EvoEngineer-Free).
+    Free,
+    /// A model that is also shown times, a profile and insights (EvoEngineer-Insight).
+    Insight,
+    /// A model that breeds from an elite, with insights (EvoEngineer-Full).
+    Full,
 }
 
 impl Method {
@@ -36,7 +48,15 @@ impl Method {
             Self::Playbook => "playbook",
             Self::Sweep => "sweep",
             Self::External => "external",
+            Self::Free => "free",
+            Self::Insight => "insight",
+            Self::Full => "full",
         }
+    }
+
+    /// Whether its candidates are written by models.
+    pub fn asks_models(self) -> bool {
+        matches!(self, Self::Free | Self::Insight | Self::Full)
     }
 }
 
@@ -48,6 +68,15 @@ pub struct Budget {
     pub trials: u32,
     /// Wall time of the run in seconds, pauses not counted; none is unlimited.
     pub wall_seconds: Option<u64>,
+    /// Tokens read and written by models; none is unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// What models may cost; none is unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dollars: Option<Dollars>,
+    /// Seconds that devices spend on the run's candidates; none is unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_seconds: Option<u64>,
 }
 
 impl Default for Budget {
@@ -55,6 +84,44 @@ impl Default for Budget {
         Self {
             trials: 45,
             wall_seconds: None,
+            tokens: None,
+            dollars: None,
+            device_seconds: None,
+        }
+    }
+}
+
+/// What a run has used of its budget, besides trials and wall time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct Spend {
+    /// Replies that models gave.
+    pub calls: u64,
+    /// Their tokens.
+    pub usage: Usage,
+    /// Their cost, as far as the models' prices are known.
+    pub dollars: Dollars,
+    /// Replies of models without a known price: they are in `usage` and not in `dollars`.
+    pub unpriced_calls: u64,
+    /// Tokens that the replies still waited for may use at most.
+    pub committed_tokens: u64,
+    /// What they may cost at most.
+    pub committed_dollars: Dollars,
+    /// Milliseconds that devices spent on candidates, compilation not counted.
+    pub device_ms: u64,
+}
+
+impl Budget {
+    /// Which limit a further call would break that uses at most so much, with what is spent and
+    /// what is committed counted; none if it may be made.
+    pub fn forbids(&self, spend: &Spend, tokens: u64, dollars: Dollars) -> Option<StopReason> {
+        let all_tokens = spend.usage.total() + spend.committed_tokens + tokens;
+        let all_dollars = spend.dollars + spend.committed_dollars + dollars;
+        if self.tokens.is_some_and(|limit| all_tokens > limit) {
+            Some(StopReason::Tokens)
+        } else if self.dollars.is_some_and(|limit| all_dollars > limit) {
+            Some(StopReason::Dollars)
+        } else {
+            None
         }
     }
 }
@@ -74,6 +141,14 @@ pub enum Operator {
     Sweep,
     /// Submitted by an outside proposer.
     Submit,
+    /// Written by a model that was shown the best.
+    Init,
+    /// Written by a model that was shown two parents to merge.
+    Crossover,
+    /// Written by a model that was shown one parent to change.
+    Mutation,
+    /// Written by a model that was shown what is wrong with its parent.
+    Repair,
 }
 
 impl Operator {
@@ -84,7 +159,19 @@ impl Operator {
             Self::Step { .. } => "step",
             Self::Sweep => "sweep",
             Self::Submit => "submit",
+            Self::Init => "init",
+            Self::Crossover => "crossover",
+            Self::Mutation => "mutation",
+            Self::Repair => "repair",
         }
+    }
+
+    /// Whether a model writes the candidate.
+    pub fn asks_model(&self) -> bool {
+        matches!(
+            self,
+            Self::Init | Self::Crossover | Self::Mutation | Self::Repair
+        )
     }
 }
 
@@ -98,6 +185,16 @@ pub enum StopReason {
     Trials,
     /// The wall time is used up.
     WallTime,
+    /// Another call might use more tokens than are left.
+    Tokens,
+    /// Another call might cost more than is left.
+    Dollars,
+    /// The devices' time is used up.
+    DeviceTime,
+    /// Every generation was bred.
+    Generations,
+    /// A whole batch of first replies held no kernel.
+    NothingUsable,
     /// The target was reached and the task says to stop there.
     Target,
     /// No candidate meets the gates that open the playbook's next phase.
@@ -112,6 +209,11 @@ impl fmt::Display for StopReason {
             Self::Exhausted => "nothing left to try",
             Self::Trials => "trial budget used up",
             Self::WallTime => "wall time used up",
+            Self::Tokens => "the tokens left do not cover another call",
+            Self::Dollars => "the dollars left do not cover another call",
+            Self::DeviceTime => "device time used up",
+            Self::Generations => "every generation bred",
+            Self::NothingUsable => "none of the first replies held a kernel",
             Self::Target => "target reached",
             Self::PhaseClosed => "no candidate opens the playbook's next phase",
             Self::Requested => "finished on request",
@@ -132,6 +234,14 @@ pub struct RunSnapshot<'a> {
     pub seed: u64,
     /// The file a sweep starts from; the baseline when absent.
     pub start: Option<&'a str>,
+    /// How models are asked, for the methods that do.
+    pub evolution: &'a Evolution,
+    /// Which models are asked.
+    pub models: &'a [ModelChoice],
+    /// What models and devices have used.
+    pub spend: Spend,
+    /// The limit that the next call would break, if that is known.
+    pub short_of: Option<StopReason>,
     /// Time the run has been running.
     pub elapsed: Duration,
     /// Someone asked the run to finish.
@@ -159,14 +269,19 @@ pub struct Entry {
     pub configuration: Configuration,
     /// What is known of it.
     pub standing: Standing,
-    /// Whether it was charged as a trial.
+    /// Whether it is charged as a trial; one that a model has not written yet is counted too, as
+    /// a commitment.
     pub trial: bool,
+    /// Whether it repeats the code of another candidate.
+    pub duplicate: bool,
+    /// Why its author expects it to be faster.
+    pub thought: Option<String>,
 }
 
 /// What the search knows of a candidate's worth.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Standing {
-    /// No verdict yet.
+    /// No verdict yet, perhaps not even a text.
     Pending,
     /// Accepted.
     Accepted {
@@ -178,7 +293,7 @@ pub enum Standing {
         unmet_phases: Vec<String>,
     },
     /// Any other verdict.
-    Rejected,
+    Rejected(VerdictKind),
     /// No verdict will come: the infrastructure gave up.
     Abandoned,
 }
@@ -200,6 +315,10 @@ pub enum PromotionProgress {
 pub enum Action {
     /// Record a candidate and have it evaluated.
     Propose(Proposal),
+    /// Record a candidate and have a model write it.
+    Draft(Draft),
+    /// Give up waiting for the models that write the run's open candidates.
+    AbandonDrafts,
     /// Confirm a candidate with fresh seeds and promote it if that holds.
     Promote(CandidateId),
     /// End the run.
@@ -234,6 +353,7 @@ pub const PROMOTION_MARGIN: f64 = 1.02;
 /// What a method wants when nothing stops the run.
 enum Plan {
     Propose(Vec<Proposal>),
+    Draft(Vec<Draft>),
     Wait,
     Exhausted(StopReason),
 }
@@ -246,7 +366,7 @@ pub fn next(run: &RunSnapshot<'_>) -> Vec<Action> {
     };
     match baseline.standing {
         Standing::Pending => return Vec::new(),
-        Standing::Rejected => {
+        Standing::Rejected(_) => {
             return vec![Action::Fail(
                 "the baseline was not accepted: fix the task, nothing can be compared with it"
                     .to_owned(),
@@ -259,23 +379,53 @@ pub fn next(run: &RunSnapshot<'_>) -> Vec<Action> {
         }
         Standing::Accepted { .. } => {}
     }
-    let reason = match run.stop_reason() {
-        Some(reason) => reason,
-        None => match run.plan() {
-            Plan::Propose(mut proposals) => {
-                proposals.truncate(run.trials_left() as usize);
-                return proposals.into_iter().map(Action::Propose).collect();
-            }
-            Plan::Wait => return Vec::new(),
-            Plan::Exhausted(reason) => reason,
-        },
+    let stop = run.stop_reason();
+    // What costs no trial may still be done when the trials are used up: repairs.
+    let plan = match stop {
+        None | Some(StopReason::Trials) => run.plan(),
+        Some(reason) => Plan::Exhausted(reason),
+    };
+    let trials_left = run.trials_left() as usize;
+    let (actions, reason) = match plan {
+        Plan::Propose(proposals) => {
+            let charged = |proposal: &Proposal| proposal.trial;
+            (
+                affordable(proposals, trials_left, charged, Action::Propose),
+                stop,
+            )
+        }
+        Plan::Draft(drafts) => {
+            let charged = |draft: &Draft| draft.trial;
+            (
+                affordable(drafts, trials_left, charged, Action::Draft),
+                stop,
+            )
+        }
+        Plan::Wait => (Vec::new(), stop),
+        Plan::Exhausted(reason) => (Vec::new(), Some(stop.unwrap_or(reason))),
+    };
+    let Some(reason) = reason.filter(|_| actions.is_empty()) else {
+        return actions;
     };
     if run
         .candidates
         .iter()
         .any(|entry| entry.standing == Standing::Pending)
     {
-        return Vec::new();
+        // A limit that cuts the run short does not wait for a model, which may never answer. The
+        // others have their commitments counted.
+        let cut = matches!(
+            reason,
+            StopReason::Requested
+                | StopReason::WallTime
+                | StopReason::DeviceTime
+                | StopReason::Target
+        );
+        return if cut && run.method.asks_models() {
+            vec![Action::AbandonDrafts]
+        } else {
+            Vec::new()
+        };
     }
     match (run.promotion, run.champion()) {
         (PromotionProgress::Underway, _) => Vec::new(),
@@ -284,6 +434,27 @@ pub fn next(run: &RunSnapshot<'_>) -> Vec<Action> {
             vec![Action::Finish(reason)]
         }
     }
+}
+
+/// As many as the trials cover, in order.
+fn affordable<T>(
+    planned: Vec<T>,
+    trials_left: usize,
+    charged: impl Fn(&T) -> bool,
+    action: impl Fn(T) -> Action,
+) -> Vec<Action> {
+    let mut actions = Vec::new();
+    let mut left = trials_left;
+    for one in planned {
+        if charged(&one) {
+            if left == 0 {
+                continue;
+            }
+            left -= 1;
+        }
+        actions.push(action(one));
+    }
+    actions
 }
 
 fn baseline_proposal(task: &Task) -> Proposal {
@@ -339,8 +510,16 @@ impl RunSnapshot<'_> {
             .is_some_and(|limit| self.elapsed.as_secs() >= limit)
         {
             Some(StopReason::WallTime)
+        } else if self
+            .budget
+            .device_seconds
+            .is_some_and(|limit| self.spend.device_ms >= limit.saturating_mul(1000))
+        {
+            Some(StopReason::DeviceTime)
         } else if target.is_some_and(reached) {
             Some(StopReason::Target)
+        } else if self.short_of.is_some() {
+            self.short_of
         } else if self.trials_left() == 0 {
             Some(StopReason::Trials)
         } else {
@@ -353,6 +532,7 @@ impl RunSnapshot<'_> {
             Method::Playbook => playbook::plan(self),
             Method::Sweep => sweep::plan(self),
             Method::External => Plan::Wait,
+            Method::Free | Method::Insight | Method::Full => evolve::plan(self),
         }
     }
 

@@ -1,0 +1,497 @@
+//! The methods that ask a model: which slots a generation has, what goes into each prompt, and
+//! who is bred from. After EvoEngineer (arXiv 2510.03760).
+//!
+//! Verdicts are absorbed in the order of the slots, never in the order of their arrival, and every
+//! slot draws from a generator of its own, seeded by the run and the slot's place: the same seed
+//! and the same replies give the same run, whoever was faster.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::selection::{distinct_thoughts, draw_rank, draw_two_ranks, draw_uniform, draw_weighted};
+use super::{Entry, Method, Operator, Plan, RunSnapshot, Standing, StopReason, fastest};
+use crate::id::CandidateId;
+use crate::verdict::VerdictKind;
+
+/// Slots of a generation that starts from nothing but the best.
+const INIT_SLOTS: usize = 5;
+/// Slots of a generation of `full`.
+const BREEDING: [Operator; 4] = [
+    Operator::Crossover,
+    Operator::Crossover,
+    Operator::Mutation,
+    Operator::Mutation,
+];
+/// Members of the elite of `full`.
+const ELITE: usize = 4;
+/// Valid members, the baseline included, before `full` breeds.
+const VALID_REQUIRED: usize = 2;
+/// Insights in one prompt.
+const INSIGHTS: usize = 3;
+/// Duplicates named in one prompt, the newest.
+const DUPLICATES: usize = 5;
+
+/// How a run that asks models goes about it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Evolution {
+    /// Whether slots come in generations or one by one.
+    pub schedule: Schedule,
+    /// Generations after the initial ones.
+    pub generations: u32,
+    /// Follow the published method to the letter: parents drawn with replacement, the elite filled
+    /// up with invalid members, insights without outcomes and only of survivors.
+    pub faithful: bool,
+    /// Sampling temperature, for models that take one.
+    pub temperature: f64,
+    /// Failed candidates that may be handed back to their model for a repair. Repairs are no
+    /// trials.
+    pub repairs: u32,
+    /// The wording of prompts.
+    pub style: PromptStyle,
+    /// The longest prompt in tokens; what the model's context leaves room for when absent.
+    pub prompt_tokens: Option<u32>,
+}
+
+impl Default for Evolution {
+    fn default() -> Self {
+        Self {
+            schedule: Schedule::Generational,
+            generations: 10,
+            faithful: false,
+            temperature: 1.0,
+            repairs: 0,
+            style: PromptStyle::Standard,
+            prompt_tokens: None,
+        }
+    }
+}
+
+/// When slots are planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Schedule {
+    /// A generation at a time: all of its slots see the same, and the next waits for all of them.
+    Generational,
+    /// A new slot as soon as the earliest open one is absorbed.
+    Steady {
+        /// Slots open at the same time.
+        in_flight: u32,
+    },
+}
+
+/// A family of prompt wordings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptStyle {
+    /// The published method's sections.
+    #[default]
+    Standard,
+    /// What to try in which order: first parallelism, then tensor cores and pipelining, memory,
+    /// compute, tuning.
+    ParallelismFirst,
+    /// Task and insights, nothing else.
+    TaskInsights,
+}
+
+/// A model that a run asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ModelChoice {
+    /// Its configured name.
+    pub name: String,
+    /// How often it is asked, relative to the others.
+    #[serde(default = "one")]
+    pub weight: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// A candidate that a model is to write, with everything its prompt shows. Frozen when it is
+/// planned: what happens later does not change what the slot sees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Draft {
+    /// How it comes about.
+    pub operator: Operator,
+    /// Generation.
+    pub generation: u32,
+    /// Whom it is bred from; edits apply to the first.
+    pub parents: Vec<CandidateId>,
+    /// The best of what the slot sees.
+    pub best: CandidateId,
+    /// Candidates whose thoughts are shown.
+    pub insights: Vec<CandidateId>,
+    /// Candidates that repeated others and are named as such.
+    pub duplicates: Vec<CandidateId>,
+    /// The configured model that is asked.
+    pub model: String,
+    /// Told to models that take a seed, so that equal prompts get different replies.
+    pub seed: u64,
+    /// Whether it is charged as a trial once its reply is there.
+    pub trial: bool,
+}
+
+pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
+    match run.evolution.schedule {
+        Schedule::Generational => generational(run),
+        Schedule::Steady { in_flight } => steady(run, in_flight.max(1) as usize),
+    }
+}
+
+fn generational(run: &RunSnapshot<'_>) -> Plan {
+    let pending = |entry: &Entry| entry.standing == Standing::Pending;
+    if run.candidates.iter().any(pending) {
+        return Plan::Wait;
+    }
+    let seen = Absorbed::new(run, run.candidates);
+    let current = run.candidates.iter().map(|entry| entry.generation).max();
+    let current = current.unwrap_or(0);
+    let repairs = seen
+        .repairable(run.candidates)
+        .filter(|entry| entry.generation == current)
+        .take(repairs_left(run, run.candidates))
+        .enumerate()
+        .map(|(slot, failed)| seen.repair(failed, run.candidates.len() + slot))
+        .collect::<Vec<_>>();
+    if !repairs.is_empty() {
+        return Plan::Draft(repairs);
+    }
+    let operators = if !seen.ready() {
+        if seen.hopeless() {
+            return Plan::Exhausted(StopReason::NothingUsable);
+        }
+        vec![Operator::Init; INIT_SLOTS]
+    } else if seen.rounds() >= run.evolution.generations {
+        return Plan::Exhausted(StopReason::Generations);
+    } else {
+        cycle(run.method).to_vec()
+    };
+    let drafts = operators
+        .into_iter()
+        .enumerate()
+        .map(|(slot, operator)| seen.draft(&operator, current + 1, run.candidates.len() + slot));
+    Plan::Draft(drafts.collect())
+}
+
+/// Slot `s` is planned once all but the `in_flight - 1` slots before it are absorbed, and sees
+/// exactly those, whatever else has arrived.
+fn steady(run: &RunSnapshot<'_>, in_flight: usize) -> Plan {
+    let mut entries = run.candidates.to_vec();
+    let known = entries.len();
+    let mut drafts: Vec<Draft> = Vec::new();
+    let mut trials_left = run.trials_left();
+    let mut over = StopReason::Generations;
+    while drafts.len() < in_flight {
+        let place = entries.len();
+        let absorbed = (place + 1).saturating_sub(in_flight).max(1);
+        let prefix = &run.candidates[..absorbed.min(known)];
+        if prefix
+            .iter()
+            .any(|entry| entry.standing == Standing::Pending)
+        {
+            break;
+        }
+        let seen = Absorbed::new(run, prefix);
+        let failed = seen.repairable(&entries).next();
+        let draft = match failed.filter(|_| repairs_left(run, &entries) > 0) {
+            Some(failed) => seen.repair(failed, place),
+            None => {
+                let written = entries
+                    .iter()
+                    .filter(|entry| entry.operator.asks_model() && entry.trial)
+                    .count();
+                let init = entries
+                    .iter()
+                    .filter(|entry| entry.operator == Operator::Init)
+                    .count();
+                let cycle = cycle(run.method);
+                let breeding = run.method == Method::Full && init >= INIT_SLOTS && seen.ready();
+                let bred = if run.method == Method::Full {
+                    written - init
+                } else {
+                    written
+                };
+                if bred >= run.evolution.generations as usize * cycle.len() || trials_left == 0 {
+                    break;
+                }
+                if !breeding && seen.hopeless() {
+                    over = StopReason::NothingUsable;
+                    break;
+                }
+                trials_left -= 1;
+                let operator = if breeding {
+                    cycle[bred % cycle.len()].clone()
+                } else {
+                    Operator::Init
+                };
+                let generation = 1 + u32::try_from(written / cycle.len()).unwrap_or(u32::MAX - 1);
+                seen.draft(&operator, generation, place)
+            }
+        };
+        entries.push(Entry::drafted(&draft));
+        drafts.push(draft);
+    }
+    if !drafts.is_empty() {
+        Plan::Draft(drafts)
+    } else if run
+        .candidates
+        .iter()
+        .any(|entry| entry.standing == Standing::Pending)
+    {
+        Plan::Wait
+    } else {
+        Plan::Exhausted(over)
+    }
+}
+
+fn repairs_left(run: &RunSnapshot<'_>, entries: &[Entry]) -> usize {
+    let used = entries
+        .iter()
+        .filter(|entry| entry.operator == Operator::Repair)
+        .count();
+    (run.evolution.repairs as usize).saturating_sub(used)
+}
+
+/// The slots of one generation.
+fn cycle(method: Method) -> &'static [Operator] {
+    match method {
+        Method::Full => &BREEDING,
+        _ => &[const { Operator::Init }; INIT_SLOTS],
+    }
+}
+
+impl Entry {
+    /// How a draft stands among the entries before it has an identity: only its place, its
+    /// operator and whom it repairs count.
+    fn drafted(draft: &Draft) -> Self {
+        Self {
+            id: draft.best,
+            parent: draft.parents.first().copied(),
+            operator: draft.operator.clone(),
+            generation: draft.generation,
+            configuration: crate::plan::Configuration::new(),
+            standing: Standing::Pending,
+            trial: draft.trial,
+            duplicate: false,
+            thought: None,
+        }
+    }
+}
+
+/// What a slot sees: the run up to some candidate, all of it judged.
+struct Absorbed<'a> {
+    run: &'a RunSnapshot<'a>,
+    entries: &'a [Entry],
+}
+
+impl<'a> Absorbed<'a> {
+    fn new(run: &'a RunSnapshot<'a>, entries: &'a [Entry]) -> Self {
+        Self { run, entries }
+    }
+
+    /// The valid members, each code once, whose confirmation has not failed.
+    fn valid(&self) -> impl Iterator<Item = &'a Entry> {
+        let refused = self.run.refused;
+        self.entries.iter().filter(move |entry| {
+            entry.speedup().is_some() && !entry.duplicate && !refused.contains(&entry.id)
+        })
+    }
+
+    /// The fastest; the baseline while nothing beats it.
+    fn best(&self) -> &'a Entry {
+        fastest(self.valid()).unwrap_or(&self.entries[0])
+    }
+
+    /// The fastest members, best first.
+    fn elite(&self) -> Vec<&'a Entry> {
+        let mut valid = self.valid().collect::<Vec<_>>();
+        valid.sort_by(|a, b| {
+            b.speedup()
+                .partial_cmp(&a.speedup())
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        valid.truncate(ELITE);
+        valid
+    }
+
+    fn ready(&self) -> bool {
+        self.run.method != Method::Full
+            || self.valid().take(VALID_REQUIRED).count() == VALID_REQUIRED
+    }
+
+    /// Whether a whole batch of first replies held no kernel: asking again would buy the same.
+    fn hopeless(&self) -> bool {
+        let init = self.entries.iter().rev();
+        let last = init
+            .filter(|entry| entry.operator == Operator::Init)
+            .take(INIT_SLOTS)
+            .collect::<Vec<_>>();
+        let unread = Standing::Rejected(VerdictKind::ParseRejected);
+        !self.ready()
+            && last.len() == INIT_SLOTS
+            && last.iter().all(|entry| entry.standing == unread)
+    }
+
+    /// Generations that count towards the limit.
+    fn rounds(&self) -> u32 {
+        let counts = |entry: &&Entry| match self.run.method {
+            Method::Full => matches!(entry.operator, Operator::Crossover | Operator::Mutation),
+            _ => entry.operator == Operator::Init,
+        };
+        let mut generations = self
+            .entries
+            .iter()
+            .filter(counts)
+            .map(|entry| entry.generation)
+            .collect::<Vec<_>>();
+        generations.dedup();
+        u32::try_from(generations.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Failed candidates that no entry of `all` repairs yet. Each has one chance, and a repair
+    /// that failed has none.
+    fn repairable(&self, all: &[Entry]) -> impl Iterator<Item = &'a Entry> {
+        let repaired = all
+            .iter()
+            .filter(|entry| entry.operator == Operator::Repair)
+            .filter_map(|entry| entry.parent)
+            .collect::<Vec<_>>();
+        self.entries.iter().filter(move |entry| {
+            matches!(entry.standing, Standing::Rejected(kind) if mendable(kind))
+                && entry.operator.asks_model()
+                && entry.operator != Operator::Repair
+                && !entry.duplicate
+                && !repaired.contains(&entry.id)
+        })
+    }
+
+    fn repair(&self, failed: &Entry, place: usize) -> Draft {
+        Draft {
+            operator: Operator::Repair,
+            generation: failed.generation,
+            parents: vec![failed.id],
+            trial: false,
+            insights: Vec::new(),
+            ..self.draft(&Operator::Init, failed.generation, place)
+        }
+    }
+
+    /// A slot at a place of the run, which decides its generator.
+    fn draft(&self, operator: &Operator, generation: u32, place: usize) -> Draft {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.run.seed);
+        rng.set_stream(place as u64);
+        let best = self.best().id;
+        let elite = self.elite();
+        let (operator, parents) = match operator {
+            Operator::Crossover => {
+                match draw_two_ranks(elite.len(), self.run.evolution.faithful, &mut rng) {
+                    Some((one, two)) => (Operator::Crossover, vec![elite[one].id, elite[two].id]),
+                    None => (Operator::Mutation, vec![best]),
+                }
+            }
+            Operator::Mutation => {
+                let source = draw_rank(elite.len(), &mut rng).map_or(best, |rank| elite[rank].id);
+                (Operator::Mutation, vec![source])
+            }
+            other => (other.clone(), vec![best]),
+        };
+        let insights = match self.run.method {
+            Method::Insight | Method::Full => self.insights(&elite, &mut rng),
+            _ => Vec::new(),
+        };
+        let weights = self.run.models.iter().map(|model| model.weight);
+        let model = draw_weighted(&weights.collect::<Vec<_>>(), &mut rng)
+            .map(|index| self.run.models[index].name.clone());
+        Draft {
+            operator,
+            generation,
+            parents,
+            best,
+            insights,
+            duplicates: self.duplicates(),
+            model: model.unwrap_or_default(),
+            // Servers take seeds of 31 bits at least.
+            seed: u64::from(rng.random::<u32>() >> 1),
+            trial: true,
+        }
+    }
+
+    /// Whose thoughts are shown: of any candidate with a verdict, each thought once; by the
+    /// published method, those of the survivors.
+    fn insights(&self, elite: &[&Entry], rng: &mut ChaCha8Rng) -> Vec<CandidateId> {
+        let faithful = self.run.evolution.faithful;
+        let survivors = match self.run.method {
+            Method::Full => self.filled(elite),
+            _ => vec![self.best().id],
+        };
+        let pool = self
+            .entries
+            .iter()
+            .filter(|entry| match entry.standing {
+                _ if faithful => survivors.contains(&entry.id),
+                Standing::Accepted { .. } => !entry.duplicate,
+                Standing::Rejected(kind) => kind != VerdictKind::ParseRejected && !entry.duplicate,
+                Standing::Pending | Standing::Abandoned => false,
+            })
+            .filter_map(|entry| Some((entry.id, entry.thought.as_deref()?)))
+            .collect::<Vec<_>>();
+        let thoughts = pool.iter().map(|(_, thought)| *thought).collect::<Vec<_>>();
+        let kept = if faithful {
+            (0..pool.len()).collect()
+        } else {
+            distinct_thoughts(&thoughts)
+        };
+        draw_uniform(kept.len(), INSIGHTS, rng)
+            .into_iter()
+            .map(|index| pool[kept[index]].0)
+            .collect()
+    }
+
+    /// The elite, its empty places filled with the newest invalid members.
+    fn filled(&self, elite: &[&Entry]) -> Vec<CandidateId> {
+        let invalid = self.entries.iter().rev();
+        let invalid = invalid.filter(|entry| matches!(entry.standing, Standing::Rejected(_)));
+        let members = elite.iter().copied().chain(invalid);
+        members.take(ELITE).map(|entry| entry.id).collect()
+    }
+
+    fn duplicates(&self) -> Vec<CandidateId> {
+        if self.run.evolution.faithful {
+            return Vec::new();
+        }
+        let newest = self.entries.iter().rev().filter(|entry| entry.duplicate);
+        let mut named = newest
+            .take(DUPLICATES)
+            .map(|entry| entry.id)
+            .collect::<Vec<_>>();
+        named.reverse();
+        named
+    }
+}
+
+/// Whether a verdict says what to mend. The others blame the machine, or would need another idea.
+fn mendable(kind: VerdictKind) -> bool {
+    use VerdictKind as V;
+    matches!(
+        kind,
+        V::PolicyRejected
+            | V::GateRejected
+            | V::CompileRejected
+            | V::CompileResource
+            | V::LaunchRejected
+            | V::Timeout
+            | V::RuntimeFault
+            | V::OutOfBounds
+            | V::UninitDependent
+            | V::DataRace
+            | V::BarrierError
+            | V::InputMutated
+            | V::IncorrectOutput
+            | V::PrecisionDowngrade
+            | V::NonDeterministic
+    )
+}

@@ -1,0 +1,721 @@
+//! The methods that ask a model, driven by a scripted model and evaluator until they end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::DateTime;
+use domain::id::CandidateId;
+use domain::model::{Dollars, Usage};
+use domain::search::selection::{
+    distinct_thoughts, draw_rank, draw_two_ranks, draw_uniform, rank_probabilities,
+};
+use domain::search::{
+    Action, Budget, Draft, Entry, Evolution, Method, ModelChoice, Operator, PromotionProgress,
+    RunSnapshot, Schedule, Spend, Standing, StopReason, next,
+};
+use domain::task::{Bundle, Task};
+use domain::verdict::VerdictKind;
+use proptest::prelude::*;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+const KERNEL: &str =
+    "/*---\n[[launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [32]\nargs = [\"y\"]\n---*/\n";
+
+const TASK: &str = r#"
+name = "t"
+[dims]
+N = {}
+[[tensor]]
+name = "y"
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[tolerance]
+class = "f32"
+[[case]]
+name = "only"
+dims = { N = 8 }
+use = ["check", "score"]
+"#;
+
+fn task() -> Task {
+    let mut files = BTreeMap::from([("task.toml".to_owned(), TASK.to_owned())]);
+    for file in ["reference.cu", "check.cu", "baseline.cu"] {
+        files.insert(file.to_owned(), KERNEL.to_owned());
+    }
+    Task::load(&Bundle { files }).expect("the folder is whole")
+}
+
+fn model(name: &str, weight: f64) -> ModelChoice {
+    ModelChoice {
+        name: name.to_owned(),
+        weight,
+    }
+}
+
+fn accepted(speedup: f64) -> Standing {
+    Standing::Accepted {
+        speedup,
+        promotable: true,
+        unmet_phases: Vec::new(),
+    }
+}
+
+const WRONG: Standing = Standing::Rejected(VerdictKind::IncorrectOutput);
+const UNREAD: Standing = Standing::Rejected(VerdictKind::ParseRejected);
+
+/// What a reply is worth.
+#[derive(Clone)]
+struct Written {
+    standing: Standing,
+    thought: String,
+    duplicate: bool,
+}
+
+impl From<Standing> for Written {
+    fn from(standing: Standing) -> Self {
+        Self {
+            standing,
+            thought: String::new(),
+            duplicate: false,
+        }
+    }
+}
+
+/// A run whose replies and verdicts arrive in a chosen order.
+struct Rehearsal<'a> {
+    task: &'a Task,
+    method: Method,
+    budget: Budget,
+    evolution: Evolution,
+    models: Vec<ModelChoice>,
+    candidates: Vec<Entry>,
+    drafts: Vec<(usize, Draft)>,
+    spend: Spend,
+    finish_requested: bool,
+    promotion: PromotionProgress,
+}
+
+impl<'a> Rehearsal<'a> {
+    fn new(task: &'a Task, method: Method) -> Self {
+        Self {
+            task,
+            method,
+            budget: Budget::default(),
+            evolution: Evolution::default(),
+            models: vec![model("m", 1.0)],
+            candidates: Vec::new(),
+            drafts: Vec::new(),
+            spend: Spend::default(),
+            finish_requested: false,
+            promotion: PromotionProgress::None,
+        }
+    }
+
+    fn next(&self) -> Vec<Action> {
+        next(&RunSnapshot {
+            task: self.task,
+            method: self.method,
+            budget: self.budget,
+            seed: 7,
+            start: None,
+            evolution: &self.evolution,
+            models: &self.models,
+            spend: self.spend,
+            short_of: None,
+            elapsed: Duration::ZERO,
+            finish_requested: self.finish_requested,
+            candidates: &self.candidates,
+            promotion: self.promotion,
+            refused: &[],
+        })
+    }
+
+    fn push(
+        &mut self,
+        operator: Operator,
+        parent: Option<CandidateId>,
+        generation: u32,
+        trial: bool,
+    ) {
+        // Ids depend on the place alone, so that two rehearsals can be compared.
+        let mut rng = ChaCha8Rng::seed_from_u64(self.candidates.len() as u64);
+        self.candidates.push(Entry {
+            id: CandidateId::generate(DateTime::UNIX_EPOCH, &mut rng),
+            parent,
+            operator,
+            generation,
+            configuration: BTreeMap::new(),
+            standing: Standing::Pending,
+            trial,
+            duplicate: false,
+            thought: None,
+        });
+    }
+
+    /// Carries out what is decided now; the end of the run, if that is it.
+    fn act(&mut self) -> (usize, Option<Action>) {
+        let actions = self.next();
+        let count = actions.len();
+        for action in actions {
+            match action {
+                Action::Propose(proposal) => {
+                    self.push(
+                        proposal.operator,
+                        proposal.parent,
+                        proposal.generation,
+                        proposal.trial,
+                    );
+                    let last = self.candidates.last_mut().expect("just pushed");
+                    last.standing = accepted(1.0);
+                }
+                Action::Draft(draft) => {
+                    let parent = draft.parents.first().copied();
+                    self.drafts.push((self.candidates.len(), draft.clone()));
+                    self.push(draft.operator, parent, draft.generation, draft.trial);
+                }
+                Action::Promote(_) => self.promotion = PromotionProgress::Committed,
+                Action::AbandonDrafts => {
+                    for entry in &mut self.candidates {
+                        if entry.standing == Standing::Pending {
+                            entry.standing = Standing::Abandoned;
+                        }
+                    }
+                }
+                end @ (Action::Finish(_) | Action::Fail(_)) => return (count, Some(end)),
+            }
+        }
+        (count, None)
+    }
+
+    fn judge(&mut self, place: usize, written: Written) {
+        let entry = &mut self.candidates[place];
+        entry.standing = written.standing;
+        entry.duplicate = written.duplicate;
+        entry.thought = Some(written.thought).filter(|thought| !thought.is_empty());
+    }
+
+    /// Runs to the end; `write` gives what each place's reply is worth, `arrival` which of the
+    /// open places is judged next.
+    fn run(
+        &mut self,
+        write: impl Fn(usize, &Entry) -> Written,
+        mut arrival: impl FnMut(&[usize]) -> usize,
+    ) -> Action {
+        for _ in 0..10_000 {
+            let (count, end) = self.act();
+            if let Some(end) = end {
+                return end;
+            }
+            let open = (0..self.candidates.len())
+                .filter(|place| self.candidates[*place].standing == Standing::Pending)
+                .collect::<Vec<_>>();
+            if open.is_empty() {
+                assert!(count > 0, "nothing is open, so something must happen");
+                continue;
+            }
+            let place = open[arrival(&open) % open.len()];
+            let written = write(place, &self.candidates[place]);
+            self.judge(place, written);
+        }
+        panic!("the run never ends")
+    }
+
+    fn drafts_of(&self, operator: &Operator) -> Vec<&Draft> {
+        self.drafts
+            .iter()
+            .map(|(_, draft)| draft)
+            .filter(|draft| draft.operator == *operator)
+            .collect()
+    }
+
+    fn trials(&self) -> usize {
+        self.candidates.iter().filter(|entry| entry.trial).count()
+    }
+}
+
+fn first(_: &[usize]) -> usize {
+    0
+}
+
+#[test]
+fn full_is_five_first_ones_and_ten_generations_of_four() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Full);
+    let end = run.run(
+        |place, _| accepted(1.0 + place as f64 / 100.0).into(),
+        first,
+    );
+    assert_eq!(run.trials(), 45);
+    assert_eq!(run.drafts_of(&Operator::Init).len(), 5);
+    assert_eq!(run.drafts_of(&Operator::Crossover).len(), 20);
+    assert_eq!(run.drafts_of(&Operator::Mutation).len(), 20);
+    let per_generation = |generation| {
+        run.drafts
+            .iter()
+            .filter(|(_, draft)| draft.generation == generation)
+            .map(|(_, draft)| draft.operator.as_str())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(per_generation(1), ["init"; 5]);
+    for generation in 2..=11 {
+        assert_eq!(
+            per_generation(generation),
+            ["crossover", "crossover", "mutation", "mutation"]
+        );
+    }
+    assert_eq!(end, Action::Finish(StopReason::Trials));
+}
+
+#[test]
+fn free_and_insight_ask_five_at_a_time_and_never_overshoot() {
+    let task = task();
+    for method in [Method::Free, Method::Insight] {
+        let mut run = Rehearsal::new(&task, method);
+        run.budget.trials = 13;
+        let end = run.run(|_, _| accepted(1.5).into(), first);
+        let generations = run.drafts.iter().map(|(_, draft)| draft.generation);
+        let generations = generations.collect::<Vec<_>>();
+        assert_eq!(generations, [1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3]);
+        assert_eq!(end, Action::Finish(StopReason::Trials));
+    }
+}
+
+#[test]
+fn the_generations_end_a_run_with_trials_left() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Insight);
+    run.evolution.generations = 2;
+    let end = run.run(|_, _| WRONG.into(), first);
+    assert_eq!(run.trials(), 10);
+    assert_eq!(end, Action::Finish(StopReason::Generations));
+}
+
+#[test]
+fn every_slot_of_a_generation_sees_the_same() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Full);
+    run.run(|place, _| accepted(1.0 + place as f64).into(), first);
+    for (place, draft) in &run.drafts {
+        let earlier = |id: &CandidateId| {
+            let seen = run.candidates.iter().find(|entry| entry.id == *id);
+            seen.is_some_and(|entry| entry.generation < draft.generation)
+        };
+        let shown = draft.parents.iter().chain(&draft.insights);
+        assert!(shown.chain([&draft.best]).all(earlier), "slot {place}");
+    }
+}
+
+#[test]
+fn only_insight_and_full_are_shown_insights_and_at_most_three() {
+    let task = task();
+    for method in [Method::Free, Method::Insight, Method::Full] {
+        let mut run = Rehearsal::new(&task, method);
+        run.run(
+            |place, _| Written {
+                thought: format!("thought number {place} about tile {place}"),
+                ..accepted(1.0 + place as f64 / 100.0).into()
+            },
+            first,
+        );
+        let counts = run.drafts.iter().map(|(_, draft)| draft.insights.len());
+        let most = counts.max().expect("there are drafts");
+        assert_eq!(most, if method == Method::Free { 0 } else { 3 });
+        let baseline = run.candidates[0].id;
+        assert!(
+            run.drafts
+                .iter()
+                .all(|(_, draft)| !draft.insights.contains(&baseline))
+        );
+    }
+}
+
+#[test]
+fn insights_are_of_evaluated_candidates_and_say_something_new() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Insight);
+    run.run(
+        |place, _| {
+            let (standing, thought) = match place % 5 {
+                0 => (UNREAD, "a reply that was never read as a kernel"),
+                1 => (WRONG, "keep half precision sums in registers"),
+                2 => (accepted(1.1), "Keep half-precision sums in registers!"),
+                3 => (accepted(1.2), "split the keys over blocks"),
+                _ => (accepted(1.3), ""),
+            };
+            Written {
+                thought: thought.to_owned(),
+                ..standing.into()
+            }
+        },
+        first,
+    );
+    for (_, draft) in &run.drafts {
+        let mut thoughts = Vec::new();
+        for id in &draft.insights {
+            let entry = run
+                .candidates
+                .iter()
+                .find(|entry| entry.id == *id)
+                .expect("known");
+            assert_ne!(entry.standing, UNREAD);
+            let thought = entry
+                .thought
+                .as_deref()
+                .expect("no placeholders")
+                .to_lowercase();
+            thoughts.push(thought.replace(['-', '!'], " ").trim().to_owned());
+        }
+        let shown = thoughts.len();
+        thoughts.sort();
+        thoughts.dedup();
+        assert_eq!(thoughts.len(), shown, "the same thought twice");
+    }
+    assert!(
+        run.drafts
+            .iter()
+            .any(|(_, draft)| draft.insights.len() == 2)
+    );
+}
+
+#[test]
+fn two_parents_are_different_unless_the_paper_is_followed() {
+    let task = task();
+    let both_equal = |faithful| {
+        let mut run = Rehearsal::new(&task, Method::Full);
+        run.evolution.faithful = faithful;
+        run.run(|place, _| accepted(1.0 + place as f64).into(), first);
+        run.drafts_of(&Operator::Crossover)
+            .iter()
+            .filter(|draft| draft.parents[0] == draft.parents[1])
+            .count()
+    };
+    assert_eq!(both_equal(false), 0);
+    assert!(both_equal(true) > 0);
+}
+
+#[test]
+fn first_ones_are_repeated_until_one_is_valid() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Full);
+    run.run(
+        |place, _| {
+            if place == 8 {
+                accepted(1.4).into()
+            } else {
+                WRONG.into()
+            }
+        },
+        first,
+    );
+    assert_eq!(run.drafts_of(&Operator::Init).len(), 10);
+    let bred = run.drafts_of(&Operator::Crossover);
+    let valid = [run.candidates[0].id, run.candidates[8].id];
+    assert!(!bred.is_empty());
+    for draft in bred {
+        assert!(draft.parents.iter().all(|parent| valid.contains(parent)));
+    }
+}
+
+#[test]
+fn a_batch_without_a_kernel_ends_the_run_rather_than_the_budget() {
+    let task = task();
+    for schedule in [Schedule::Generational, Schedule::Steady { in_flight: 3 }] {
+        let mut run = Rehearsal::new(&task, Method::Full);
+        run.evolution.schedule = schedule;
+        let end = run.run(|_, _| UNREAD.into(), first);
+        assert_eq!(end, Action::Finish(StopReason::NothingUsable));
+        assert!(run.trials() < 9, "{}", run.trials());
+    }
+}
+
+#[test]
+fn repairs_have_a_budget_of_their_own_and_one_chance_each() {
+    let task = task();
+    for schedule in [Schedule::Generational, Schedule::Steady { in_flight: 4 }] {
+        let mut run = Rehearsal::new(&task, Method::Free);
+        run.evolution.repairs = 7;
+        run.evolution.schedule = schedule;
+        run.budget.trials = 10;
+        run.run(
+            |place, _| {
+                if place % 2 == 0 {
+                    UNREAD.into()
+                } else {
+                    WRONG.into()
+                }
+            },
+            first,
+        );
+        let mut repaired = run
+            .drafts_of(&Operator::Repair)
+            .iter()
+            .map(|draft| draft.parents[0])
+            .collect::<Vec<_>>();
+        assert!(!repaired.is_empty() && repaired.len() <= 7);
+        for id in &repaired {
+            let failed = run
+                .candidates
+                .iter()
+                .find(|entry| entry.id == *id)
+                .expect("known");
+            assert_eq!(failed.standing, WRONG);
+            assert_ne!(failed.operator, Operator::Repair);
+        }
+        let count = repaired.len();
+        repaired.sort();
+        repaired.dedup();
+        assert_eq!(repaired.len(), count, "each has one chance");
+        assert_eq!(run.trials(), 10);
+    }
+}
+
+#[test]
+fn duplicates_never_breed_and_are_named() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Full);
+    run.run(
+        |place, _| Written {
+            duplicate: place % 3 == 2,
+            ..accepted(1.0 + place as f64).into()
+        },
+        first,
+    );
+    let duplicates = run
+        .candidates
+        .iter()
+        .filter(|entry| entry.duplicate)
+        .map(|entry| entry.id)
+        .collect::<Vec<_>>();
+    for (_, draft) in &run.drafts {
+        assert!(
+            draft
+                .parents
+                .iter()
+                .all(|parent| !duplicates.contains(parent))
+        );
+        assert!(
+            draft
+                .duplicates
+                .iter()
+                .all(|named| duplicates.contains(named))
+        );
+    }
+    assert!(
+        run.drafts
+            .iter()
+            .any(|(_, draft)| draft.duplicates.len() == 5)
+    );
+}
+
+#[test]
+fn steady_keeps_slots_open_and_sees_only_what_is_absorbed() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Free);
+    run.evolution.schedule = Schedule::Steady { in_flight: 4 };
+    run.act();
+    run.act();
+    assert_eq!(run.candidates.len(), 5, "the baseline and four slots");
+    run.judge(3, accepted(9.0).into());
+    assert_eq!(run.next(), [], "the earliest slot is still open");
+    run.judge(1, accepted(2.0).into());
+    let actions = run.next();
+    let [Action::Draft(draft)] = actions.as_slice() else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(
+        draft.best, run.candidates[1].id,
+        "slot 3 is not absorbed yet"
+    );
+}
+
+#[test]
+fn a_limit_that_cuts_a_run_short_does_not_wait_for_a_model() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Free);
+    run.act();
+    run.act();
+    run.finish_requested = true;
+    assert_eq!(run.next(), [Action::AbandonDrafts]);
+    run.act();
+    assert_eq!(run.next(), [Action::Finish(StopReason::Requested)]);
+}
+
+#[test]
+fn devices_time_ends_a_run() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Free);
+    run.act();
+    run.budget.device_seconds = Some(3);
+    run.spend.device_ms = 2_999;
+    assert_ne!(run.next(), [Action::Finish(StopReason::DeviceTime)]);
+    run.spend.device_ms = 3_000;
+    assert_eq!(run.next(), [Action::Finish(StopReason::DeviceTime)]);
+}
+
+#[test]
+fn a_call_is_forbidden_by_what_is_spent_and_committed() {
+    let cent = |cents: f64| Dollars::new(cents / 100.0).expect("an amount");
+    let spend = Spend {
+        usage: Usage {
+            input: 600,
+            output: 100,
+            ..Usage::default()
+        },
+        committed_tokens: 200,
+        dollars: cent(10.0),
+        committed_dollars: cent(5.0),
+        ..Spend::default()
+    };
+    let cases = [
+        (None, None, None),
+        (Some(1_000), None, None),
+        (Some(999), None, Some(StopReason::Tokens)),
+        (None, Some(cent(16.0)), None),
+        (None, Some(cent(15.9)), Some(StopReason::Dollars)),
+    ];
+    for (tokens, dollars, forbidden) in cases {
+        let budget = Budget {
+            tokens,
+            dollars,
+            ..Budget::default()
+        };
+        assert_eq!(
+            budget.forbids(&spend, 100, cent(1.0)),
+            forbidden,
+            "{budget:?}"
+        );
+    }
+}
+
+#[test]
+fn ranks_are_drawn_as_published() {
+    let expected = [0.329, 0.263, 0.219, 0.188];
+    let probabilities = rank_probabilities(4);
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let mut counts = [0_u32; 4];
+    for _ in 0..100_000 {
+        counts[draw_rank(4, &mut rng).expect("there are members")] += 1;
+    }
+    for rank in 0..4 {
+        assert!((probabilities[rank] - expected[rank]).abs() < 1e-3);
+        // Five standard deviations of a share of 100,000 draws are under 0.0075.
+        let share = f64::from(counts[rank]) / 100_000.0;
+        assert!(
+            (share - probabilities[rank]).abs() < 0.0075,
+            "{rank}: {share}"
+        );
+    }
+    assert_eq!(draw_rank(0, &mut rng), None);
+}
+
+#[test]
+fn weights_decide_how_often_a_model_is_asked() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Free);
+    run.models = vec![
+        model("often", 3.0),
+        model("never", 0.0),
+        model("seldom", 1.0),
+    ];
+    run.budget.trials = 400;
+    run.evolution.generations = 100;
+    run.run(|_, _| WRONG.into(), first);
+    let asked = |name: &str| {
+        run.drafts
+            .iter()
+            .filter(|(_, draft)| draft.model == name)
+            .count()
+    };
+    assert_eq!(asked("never"), 0);
+    assert!((260..340).contains(&asked("often")), "{}", asked("often"));
+    let mut seeds = run
+        .drafts
+        .iter()
+        .map(|(_, draft)| draft.seed)
+        .collect::<Vec<_>>();
+    seeds.sort_unstable();
+    seeds.dedup();
+    assert_eq!(
+        seeds.len(),
+        400,
+        "equal prompts are told apart by their seeds"
+    );
+}
+
+fn verdicts() -> impl Strategy<Value = Vec<(Standing, bool)>> {
+    let standing = prop_oneof![
+        Just(WRONG),
+        Just(UNREAD),
+        Just(Standing::Rejected(VerdictKind::CompileRejected)),
+        Just(Standing::Abandoned),
+        (0.5_f64..3.0).prop_map(accepted),
+    ];
+    proptest::collection::vec((standing, any::<bool>()), 24)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whoever is faster, the same replies give the same run.
+    #[test]
+    fn the_order_of_arrival_changes_nothing(
+        method in prop_oneof![Just(Method::Free), Just(Method::Insight), Just(Method::Full)],
+        steady in proptest::option::of(1_u32..7),
+        faithful in any::<bool>(),
+        repairs in 0_u32..6,
+        trials in 0_u32..30,
+        verdicts in verdicts(),
+        arrivals in proptest::collection::vec(any::<prop::sample::Index>(), 64),
+    ) {
+        let task = task();
+        let mut runs = Vec::new();
+        for shuffled in [false, true] {
+            let mut run = Rehearsal::new(&task, method);
+            run.budget.trials = trials;
+            run.evolution.faithful = faithful;
+            run.evolution.repairs = repairs;
+            if let Some(in_flight) = steady {
+                run.evolution.schedule = Schedule::Steady { in_flight };
+            }
+            let mut step = 0;
+            let end = run.run(
+                |place, _| {
+                    let (standing, duplicate) = verdicts[place % verdicts.len()].clone();
+                    Written {
+                        standing,
+                        duplicate: duplicate && place > 1,
+                        thought: format!("idea {place} alone {place}"),
+                    }
+                },
+                |open| {
+                    step += 1;
+                    if shuffled { arrivals[step % arrivals.len()].index(open.len()) } else { 0 }
+                },
+            );
+            prop_assert!(run.trials() <= trials as usize);
+            runs.push((run.drafts, end));
+        }
+        prop_assert_eq!(&runs[0], &runs[1]);
+    }
+
+    #[test]
+    fn draws_stay_inside_and_apart(members in 0_usize..9, count in 0_usize..9, seed in any::<u64>()) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let drawn = draw_uniform(members, count, &mut rng);
+        prop_assert_eq!(drawn.len(), members.min(count));
+        prop_assert!(drawn.windows(2).all(|pair| pair[0] < pair[1]));
+        prop_assert!(drawn.iter().all(|index| *index < members));
+        match draw_two_ranks(members, false, &mut rng) {
+            Some((one, two)) => prop_assert!(one != two && one < members && two < members),
+            None => prop_assert!(members < 2),
+        }
+    }
+
+    #[test]
+    fn a_thought_said_again_is_left_out(thought in "[a-z]{1,8}( [a-z]{1,8}){0,6}") {
+        let louder = thought.to_uppercase() + " !";
+        prop_assert_eq!(distinct_thoughts(&[&thought, &louder, ""]), vec![0]);
+    }
+}
