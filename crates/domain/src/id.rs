@@ -85,6 +85,7 @@ id!(JobId, "job", "job");
 id!(WorkerId, "work", "worker");
 id!(PromotionId, "promo", "promotion");
 id!(InsightId, "ins", "insight");
+id!(CallId, "call", "call");
 
 fn version_seven(now: DateTime<Utc>, rng: &mut impl Rng) -> Uuid {
     let mut random = [0_u8; 10];

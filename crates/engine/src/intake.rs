@@ -292,6 +292,7 @@ fn submitted(
     };
     NewCandidate {
         parent: Some(parent),
+        further_parents: Vec::new(),
         operator: Operator::Submit,
         generation,
         proposer: submission

@@ -198,6 +198,7 @@ fn candidate(task: &Task, proposal: &Proposal) -> Result<NewCandidate, String> {
     };
     Ok(NewCandidate {
         parent: proposal.parent,
+        further_parents: Vec::new(),
         operator: proposal.operator.clone(),
         generation: proposal.generation,
         proposer: proposer.to_owned(),

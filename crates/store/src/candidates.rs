@@ -8,6 +8,7 @@ use domain::evaluation::{Evaluation, EvaluationStage};
 use domain::id::{CandidateId, EvaluationId, JobId, RunId};
 use domain::plan::Configuration;
 use domain::search::Operator;
+use rand::Rng;
 use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
@@ -21,6 +22,8 @@ use crate::{Connection, Store, StoreError, events, jobs, runs};
 pub struct NewCandidate {
     /// The primary parent; none for the baseline.
     pub parent: Option<CandidateId>,
+    /// The other parents, in the order they were shown.
+    pub further_parents: Vec<CandidateId>,
     /// How it came about.
     pub operator: Operator,
     /// Generation.
@@ -89,11 +92,7 @@ impl Store {
         runs::open_state_of(&mut tx, run, "propose a candidate for").await?;
         let mut proposed = Vec::with_capacity(new.len());
         for candidate in new {
-            let ids = self.draw(|rng| Ids {
-                candidate: CandidateId::generate(now, rng),
-                job: JobId::generate(now, rng),
-                evaluation: EvaluationId::generate(now, rng),
-            });
+            let ids = self.draw(|rng| Ids::generate(now, rng));
             proposed.push(propose(&mut tx, run, candidate, &ids, now).await?);
         }
         self.commit(tx).await?;
@@ -117,10 +116,20 @@ impl Store {
 }
 
 /// Identities for what a proposal may bring about.
-struct Ids {
-    candidate: CandidateId,
-    job: JobId,
-    evaluation: EvaluationId,
+pub(crate) struct Ids {
+    pub(crate) candidate: CandidateId,
+    pub(crate) job: JobId,
+    pub(crate) evaluation: EvaluationId,
+}
+
+impl Ids {
+    pub(crate) fn generate(now: DateTime<Utc>, rng: &mut impl Rng) -> Self {
+        Self {
+            candidate: CandidateId::generate(now, rng),
+            job: JobId::generate(now, rng),
+            evaluation: EvaluationId::generate(now, rng),
+        }
+    }
 }
 
 async fn propose(
@@ -145,22 +154,73 @@ async fn propose(
     if new.trial && !may_charge(tx, run).await? {
         return Ok(Proposed::OverBudget);
     }
-    if let Some(parent) = new.parent {
-        require_in_run(tx, parent, run).await?;
-    }
     let original = original(tx, run, new.digest).await?;
     let trial = new.trial && !(original.is_some() && new.operator == Operator::Sweep);
-    let ordinal: i64 =
-        query_scalar("SELECT COALESCE(MAX(ordinal) + 1, 0) FROM candidates WHERE run = $1")
-            .bind(run.uuid())
-            .fetch_one(&mut *tx)
-            .await
-            .doing("number a candidate")?;
+    insert(tx, run, id, new, Charge { trial, original }, now).await?;
+    judge_or_enqueue(tx, run, ids, original, new.verdict.as_deref(), now).await?;
+    Ok(Proposed::New(id))
+}
+
+/// What follows once a candidate's text is recorded: the verdict of the one it duplicates, a
+/// verdict that needs no worker, or a job.
+pub(crate) async fn judge_or_enqueue(
+    tx: &mut Connection,
+    run: RunId,
+    ids: &Ids,
+    original: Option<Uuid>,
+    verdict: Option<&Evaluation>,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let id = ids.candidate;
+    if let Some(original) = original {
+        let original = CandidateId::from(original);
+        return judgements::announce_duplicate(tx, run, id, original, now).await;
+    }
+    if let Some(evaluation) = verdict {
+        let judgement = Judgement {
+            id: ids.evaluation,
+            run,
+            candidate: id,
+            job: None,
+            evaluation,
+            speedup: None,
+        };
+        return judgements::record(tx, &judgement, now).await;
+    }
+    let baseline = judgements::baseline(tx, run).await? == Some(id);
+    let stage = if baseline {
+        EvaluationStage::Baseline
+    } else {
+        EvaluationStage::Search
+    };
+    jobs::enqueue(tx, ids.job, run, id, stage, now).await
+}
+
+/// How a candidate is recorded, besides what it is.
+pub(crate) struct Charge {
+    pub(crate) trial: bool,
+    /// The candidate that it duplicates.
+    pub(crate) original: Option<Uuid>,
+}
+
+/// Records a candidate at the end of the run, and tells.
+pub(crate) async fn insert(
+    tx: &mut Connection,
+    run: RunId,
+    id: CandidateId,
+    new: &NewCandidate,
+    charge: Charge,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    for parent in new.parent.iter().chain(&new.further_parents) {
+        require_in_run(tx, *parent, run).await?;
+    }
+    let ordinal = next_ordinal(tx, run).await?;
     query(
         "INSERT INTO candidates (id, run, ordinal, generation, parent, operator, proposer, \
          title, file, source, digest, configuration, idea, trial, proposal, state, \
-         duplicate_of, created_at) VALUES \
-         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+         duplicate_of, created_at, further_parents) VALUES \
+         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
     )
     .bind(id.uuid())
     .bind(run.uuid())
@@ -175,49 +235,38 @@ async fn propose(
     .bind(new.digest.map(|digest| digest.to_string()))
     .bind(json(&new.configuration))
     .bind(new.idea.as_ref().map(json))
-    .bind(i64::from(trial))
-    .bind(proposal)
-    .bind(if original.is_some() {
+    .bind(i64::from(charge.trial))
+    .bind(proposal_key(new))
+    .bind(if charge.original.is_some() {
         "duplicate"
     } else {
         "pending"
     })
-    .bind(original)
+    .bind(charge.original)
     .bind(micros(now))
+    .bind(json(&new.further_parents))
     .execute(&mut *tx)
     .await
     .doing("record a candidate")?;
-    let place = Place::new("candidates", id);
     let proposed = EventKind::Proposed {
         candidate: id,
-        ordinal: place.number("ordinal", ordinal)?,
+        ordinal: Place::new("candidates", id).number("ordinal", ordinal)?,
         title: new.title.clone(),
     };
-    events::record(tx, run, &proposed, now).await?;
-    if let Some(original) = original {
-        judgements::announce_duplicate(tx, run, id, CandidateId::from(original), now).await?;
-    } else if let Some(verdict) = &new.verdict {
-        let judgement = Judgement {
-            id: ids.evaluation,
-            run,
-            candidate: id,
-            job: None,
-            evaluation: verdict,
-            speedup: None,
-        };
-        judgements::record(tx, &judgement, now).await?;
-    } else {
-        let stage = if new.operator == Operator::Baseline {
-            EvaluationStage::Baseline
-        } else {
-            EvaluationStage::Search
-        };
-        jobs::enqueue(tx, ids.job, run, id, stage, now).await?;
-    }
-    Ok(Proposed::New(id))
+    events::record(tx, run, &proposed, now).await
 }
 
-/// What makes two proposals of a run the same. Submissions are never the same: each was paid for.
+/// The place of the run's next candidate.
+pub(crate) async fn next_ordinal(tx: &mut Connection, run: RunId) -> Result<i64, StoreError> {
+    query_scalar("SELECT COALESCE(MAX(ordinal) + 1, 0) FROM candidates WHERE run = $1")
+        .bind(run.uuid())
+        .fetch_one(tx)
+        .await
+        .doing("number a candidate")
+}
+
+/// What makes two proposals of a run the same. Submissions and replies are never the
+/// same: each was paid for.
 fn proposal_key(new: &NewCandidate) -> Option<String> {
     match &new.operator {
         Operator::Baseline => Some("baseline".to_owned()),
@@ -226,7 +275,12 @@ fn proposal_key(new: &NewCandidate) -> Option<String> {
             let parent = new.parent.map(|id| id.to_string()).unwrap_or_default();
             Some(format!("sweep {parent} {}", json(&new.configuration)))
         }
-        Operator::Submit => None,
+        // A model's reply has its place, which is planned once.
+        Operator::Submit
+        | Operator::Init
+        | Operator::Crossover
+        | Operator::Mutation
+        | Operator::Repair => None,
     }
 }
 
@@ -263,7 +317,7 @@ async fn require_in_run(
 
 /// The run's first candidate with this code that has or awaits a verdict of its own. Other runs
 /// do not count: their inputs, device and baseline are others.
-async fn original(
+pub(crate) async fn original(
     tx: &mut Connection,
     run: RunId,
     digest: Option<Digest>,

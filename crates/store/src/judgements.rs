@@ -59,8 +59,8 @@ pub(crate) async fn record(
     query(
         "INSERT INTO evaluations (id, run, candidate, job, stage, worker, attempt, evidence, \
          verdict, summary, line, speedup, time_us, modelled, promotable, unmet_gates, \
-         unmet_phases, created_at) VALUES \
-         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+         unmet_phases, created_at, device_us) VALUES \
+         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
     )
     .bind(judgement.id.uuid())
     .bind(judgement.run.uuid())
@@ -80,6 +80,7 @@ pub(crate) async fn record(
     .bind(json(&unmet_gates))
     .bind(json(&unmet_phases))
     .bind(micros(now))
+    .bind(device_us(evaluation))
     .execute(&mut *tx)
     .await
     .doing("record an evaluation")?;
@@ -92,6 +93,17 @@ pub(crate) async fn record(
         .await
         .doing("mark a candidate evaluated")?;
     announce(tx, judgement.run, judgement.candidate, now).await
+}
+
+/// How long the device was occupied: every stage but compilation, which needs none.
+fn device_us(evaluation: &Evaluation) -> i64 {
+    let occupied = evaluation
+        .stages
+        .iter()
+        .filter(|stage| stage.stage != "compile")
+        .map(|stage| stage.milliseconds)
+        .sum::<f64>();
+    (occupied * 1000.0).round() as i64
 }
 
 /// Tells that a candidate, and every duplicate of it, has its verdict.

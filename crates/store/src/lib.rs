@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calls;
 mod candidates;
 mod error;
 mod events;
@@ -36,6 +37,9 @@ use sqlx::sqlite::{
 use sqlx::{Sqlite, SqliteConnection, Transaction};
 use tokio::sync::watch;
 
+pub use calls::{
+    Answer, DueCall, MAX_UNANSWERED, Meaning, NewCall, NewDraft, WrittenText,
+};
 pub use candidates::{NewCandidate, Proposed};
 pub use error::StoreError;
 pub use faults::{MAX_FAULTS, MAX_LOSSES};

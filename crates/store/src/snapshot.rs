@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use domain::api::{RunRequest, RunState};
+use domain::candidate::Idea;
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
-use domain::search::{Entry, PromotionProgress, Standing};
+use domain::search::{Entry, PromotionProgress, Spend, Standing};
 use sqlx::{query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::Doing;
 use crate::rows::Place;
-use crate::{Connection, Store, StoreError};
+use crate::{Connection, Store, StoreError, calls};
 
 /// Everything that decides what happens next in a run, read at one moment.
 #[derive(Debug, Clone)]
@@ -28,6 +29,8 @@ pub struct Snapshot {
     pub elapsed: Duration,
     /// Someone asked the run to finish.
     pub finish_requested: bool,
+    /// What models and devices have used.
+    pub spend: Spend,
     /// Every candidate by ordinal.
     pub entries: Vec<Entry>,
     /// How far the promotion of the champion is.
@@ -59,6 +62,9 @@ struct EntryRow {
     speedup: Option<f64>,
     promotable: Option<i64>,
     unmet_phases: Option<String>,
+    verdict: Option<String>,
+    duplicate_of: Option<Uuid>,
+    idea: Option<String>,
 }
 
 impl TryFrom<EntryRow> for Entry {
@@ -77,7 +83,10 @@ impl TryFrom<EntryRow> for Entry {
                     unmet_phases: place
                         .json("unmet_phases", row.unmet_phases.as_deref().unwrap_or("[]"))?,
                 },
-                None => Standing::Rejected,
+                None => {
+                    let verdict = row.verdict.as_deref().unwrap_or_default();
+                    Standing::Rejected(place.word("verdict", verdict)?)
+                }
             },
             other => return Err(place.wrong("state", format!("{other:?} has no standing"))),
         };
@@ -89,8 +98,20 @@ impl TryFrom<EntryRow> for Entry {
             configuration: place.json("configuration", &row.configuration)?,
             standing,
             trial: row.trial == 1,
+            duplicate: row.duplicate_of.is_some(),
+            thought: row
+                .idea
+                .map(|idea| place.json("idea", &idea).map(thought))
+                .transpose()?
+                .flatten(),
         })
     }
+}
+
+/// What an idea says about why: its title if it gives no reason.
+fn thought(idea: Idea) -> Option<String> {
+    let said = [idea.hypothesis, idea.title];
+    said.into_iter().find(|text| !text.trim().is_empty())
 }
 
 impl Store {
@@ -114,7 +135,8 @@ impl Store {
         })?;
         let entries: Vec<EntryRow> = query_as(
             "SELECT c.id, c.parent, c.operator, c.generation, c.configuration, c.trial, \
-             o.state, e.speedup, e.promotable, e.unmet_phases FROM candidates c \
+             o.state, e.speedup, e.promotable, e.unmet_phases, e.verdict, c.duplicate_of, \
+             c.idea FROM candidates c \
              JOIN candidates o ON o.id = COALESCE(c.duplicate_of, c.id) \
              LEFT JOIN evaluations e ON e.candidate = o.id AND e.stage <> 'confirmation' \
              WHERE c.run = $1 ORDER BY c.ordinal",
@@ -123,6 +145,7 @@ impl Store {
         .fetch_all(&mut *view)
         .await
         .doing("read the run's candidates")?;
+        let spend = calls::spend(&mut view, run).await?;
         let (promotion, refused) = promotion(&mut view, run).await?;
         let place = Place::new("runs", run);
         Ok(Snapshot {
@@ -135,6 +158,7 @@ impl Store {
                 .map_err(|error: domain::digest::DigestError| place.wrong("task_content", error))?,
             elapsed: Duration::from_micros(place.number("elapsed", row.elapsed)?),
             finish_requested: row.finish_requested == 1,
+            spend,
             entries: entries
                 .into_iter()
                 .map(Entry::try_from)

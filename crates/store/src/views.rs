@@ -13,8 +13,8 @@ use sqlx::{query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::Doing;
-use crate::rows::Place;
-use crate::{Connection, Store, StoreError, judgements, promotions, runs};
+use crate::rows::{Place, json};
+use crate::{Connection, Store, StoreError, calls, judgements, promotions, runs};
 
 /// Everything recorded about one candidate.
 #[derive(Debug, Clone)]
@@ -49,6 +49,7 @@ struct SummaryRow {
     ordinal: i64,
     generation: i64,
     parent: Option<Uuid>,
+    further_parents: String,
     operator: String,
     proposer: String,
     title: String,
@@ -59,6 +60,8 @@ struct SummaryRow {
     created_at: i64,
     worker: Option<Uuid>,
     progress: Option<String>,
+    asked: Option<String>,
+    trouble: Option<String>,
     verdict: Option<String>,
     summary: Option<String>,
     line: Option<i64>,
@@ -75,8 +78,12 @@ impl SummaryRow {
         let place = Place::new("candidates", id);
         let state =
             match place.candidate_state(&self.state, &self.state_detail, self.duplicate_of)? {
-                CandidateState::Queued => match (self.worker, self.progress) {
-                    (Some(worker), Some(stage)) => CandidateState::Evaluating {
+                CandidateState::Queued => match (self.asked, self.worker, self.progress) {
+                    (Some(model), _, _) => CandidateState::Drafting {
+                        model,
+                        trouble: self.trouble,
+                    },
+                    (None, Some(worker), Some(stage)) => CandidateState::Evaluating {
                         stage,
                         worker: WorkerId::from(worker),
                     },
@@ -84,11 +91,15 @@ impl SummaryRow {
                 },
                 other => other,
             };
+        let mut parents: Vec<CandidateId> =
+            self.parent.map(CandidateId::from).into_iter().collect();
+        let further: Vec<CandidateId> = place.json("further_parents", &self.further_parents)?;
+        parents.extend(further);
         Ok(CandidateSummary {
             id,
             ordinal: place.number("ordinal", self.ordinal)?,
             generation: place.number("generation", self.generation)?,
-            parents: self.parent.map(CandidateId::from).into_iter().collect(),
+            parents,
             operator: place.json("operator", &self.operator)?,
             proposer: self.proposer,
             title: self.title,
@@ -121,14 +132,15 @@ impl SummaryRow {
 macro_rules! summaries {
     ($rest:literal) => {
         concat!(
-            "SELECT c.id, c.ordinal, c.generation, c.parent, c.operator, c.proposer, c.title, \
+            "SELECT c.id, c.ordinal, c.generation, c.parent, c.further_parents, c.operator, c.proposer, c.title, \
              c.configuration, c.state, c.state_detail, c.duplicate_of, c.created_at, \
-             j.worker, j.progress, e.verdict, e.summary, e.line, e.speedup, e.time_us, \
+             j.worker, j.progress, k.model AS asked, k.last_error AS trouble, e.verdict, e.summary, e.line, e.speedup, e.time_us, \
              e.modelled, e.unmet_gates, e.created_at AS judged_at FROM candidates c \
              LEFT JOIN evaluations e ON e.candidate = COALESCE(c.duplicate_of, c.id) \
              AND e.stage <> 'confirmation' \
              LEFT JOIN jobs j ON j.candidate = c.id AND j.stage <> 'confirmation' \
-             AND j.state = 'leased' ",
+             AND j.state = 'leased' \
+             LEFT JOIN calls k ON k.candidate = c.id AND k.answered_at IS NULL ",
             $rest
         )
     };
@@ -260,9 +272,13 @@ impl Store {
         .await
         .doing("read a candidate")?;
         let children: Vec<Uuid> = query_scalar(
-            "SELECT id FROM candidates WHERE parent = $1 ORDER BY ordinal LIMIT 10000",
+            "SELECT id FROM candidates WHERE parent = $1 \
+             OR (run = $2 AND further_parents LIKE $3) ORDER BY ordinal LIMIT 10000",
         )
         .bind(candidate.uuid())
+        .bind(row.run)
+        // Ids are text of one form in the list, so that one is found as a part of it.
+        .bind(format!("%{}%", json(&candidate).trim_matches('"')))
         .fetch_all(&mut *view)
         .await
         .doing("read a candidate's children")?;
@@ -343,8 +359,9 @@ pub(crate) async fn run_view(
 ) -> Result<RunView, StoreError> {
     let row: Option<RunRow> = query_as(
         "SELECT r.name, t.version, r.request, r.state, r.state_detail, r.created_at, \
-         r.updated_at, (SELECT COUNT(*) FROM candidates WHERE run = r.id AND trial = 1) AS trials \
-         FROM runs r JOIN tasks t ON t.content = r.task_content WHERE r.id = $1",
+         r.updated_at, (SELECT COUNT(*) FROM candidates c WHERE c.run = r.id AND c.trial = 1 \
+         AND NOT EXISTS (SELECT 1 FROM calls k WHERE k.candidate = c.id AND k.turn = 0 \
+         AND k.answered_at IS NULL)) AS trials FROM runs r JOIN tasks t ON t.content = r.task_content WHERE r.id = $1",
     )
     .bind(run.uuid())
     .fetch_optional(&mut *connection)
@@ -389,6 +406,9 @@ pub(crate) async fn run_view(
         state: place.run_state(&row.state, &row.state_detail)?,
         budget: request.budget,
         trials: place.number("trials", row.trials)?,
+        models: request.models,
+        evolution: request.evolution,
+        spend: calls::spend(connection, run).await?,
         verdicts,
         pending,
         best: best(connection, run).await?,

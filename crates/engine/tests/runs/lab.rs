@@ -11,7 +11,7 @@ use domain::device::{Device, DeviceKind, Limits};
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationRequest, EvaluationStage};
 use domain::id::{RunId, WorkerId};
 use domain::lease::{Lease, Receipt, Registration, Report, ReportOutcome};
-use domain::search::{Budget, Method};
+use domain::search::{Budget, Evolution, Method};
 use domain::task::{Bundle, Task};
 use domain::timing::{ModelledTime, Timing};
 use domain::verdict::{Acceptance, Verdict};
@@ -261,12 +261,14 @@ pub fn request(method: Method, trials: u32) -> RunRequest {
         name: None,
         budget: Budget {
             trials,
-            wall_seconds: None,
+            ..Budget::default()
         },
         seed: 7,
         start: None,
         device: None,
         promotion: None,
+        models: Vec::new(),
+        evolution: Evolution::default(),
     }
 }
 

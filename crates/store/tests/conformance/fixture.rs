@@ -9,7 +9,7 @@ use domain::device::{Device, DeviceKind, Limits};
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
 use domain::id::{CandidateId, RunId, WorkerId};
 use domain::lease::{Receipt, Registration, Report, ReportOutcome};
-use domain::search::{Budget, Method, Operator};
+use domain::search::{Budget, Evolution, Method, Operator};
 use domain::task::{Bundle, Task};
 use domain::timing::{ModelledTime, Timing};
 use domain::verdict::{Acceptance, Verdict};
@@ -94,12 +94,14 @@ pub fn request(trials: u32) -> RunRequest {
         name: None,
         budget: Budget {
             trials,
-            wall_seconds: None,
+            ..Budget::default()
         },
         seed: 1,
         start: None,
         device: None,
         promotion: None,
+        models: Vec::new(),
+        evolution: Evolution::default(),
     }
 }
 
@@ -115,6 +117,7 @@ pub fn candidate(operator: Operator, parent: Option<CandidateId>, body: &str) ->
     let source = KernelSource::parse("k.cu", kernel(body)).unwrap();
     NewCandidate {
         parent,
+        further_parents: Vec::new(),
         trial: operator != Operator::Baseline,
         operator,
         generation: u32::from(parent.is_some()),

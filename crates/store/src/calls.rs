@@ -1,0 +1,765 @@
+//! Calls of models: planned with the candidates they write, asked until they are answered, and
+//! accounted for. What a prompt says and what a reply means is not known here.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use domain::api::{CallView, EventKind, ReplyView, RunState, Seen};
+use domain::candidate::Idea;
+use domain::digest::Digest;
+use domain::evaluation::Evaluation;
+use domain::id::{CallId, CandidateId, RunId};
+use domain::model::{Dollars, Prompt, Usage};
+use domain::plan::Configuration;
+use domain::search::{Draft, Spend};
+use sqlx::{query, query_as, query_scalar};
+use uuid::Uuid;
+
+use crate::candidates::{self, Charge, Ids, NewCandidate};
+use crate::error::Doing;
+use crate::rows::{Place, json, micros};
+use crate::{Connection, Store, StoreError, events, runs};
+
+/// Calls in a row without an answer after which a run is paused.
+pub const MAX_UNANSWERED: u32 = 4;
+/// Calls that are read at once.
+const MOST_DUE: i64 = 256;
+
+/// What is to be said to a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewCall {
+    /// The configured model.
+    pub model: String,
+    /// For models that take one.
+    pub seed: u64,
+    /// For models that take one.
+    pub temperature: f64,
+    /// The template of the prompt.
+    pub template: String,
+    /// Version of the template with everything it includes.
+    pub template_digest: Digest,
+    /// The prompt.
+    pub prompt: Prompt,
+    /// What was left out for lack of room.
+    pub dropped: Vec<String>,
+    /// What it shows.
+    pub seen: Seen,
+    /// Tokens that prompt and answer may have together.
+    pub reserved_tokens: u64,
+    /// What they may cost.
+    pub reserved_dollars: Dollars,
+}
+
+/// A candidate that a model is to write.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewDraft {
+    /// What the search asks for.
+    pub draft: Draft,
+    /// A few words, until the model has given better ones.
+    pub title: String,
+    /// What its file will be called.
+    pub file: String,
+    /// What the model is told.
+    pub call: NewCall,
+}
+
+/// A call that waits for an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DueCall {
+    /// Identity.
+    pub id: CallId,
+    /// The run.
+    pub run: RunId,
+    /// The candidate it writes.
+    pub candidate: CandidateId,
+    /// The candidate's place in the run.
+    pub ordinal: u32,
+    /// Position in the conversation.
+    pub turn: u32,
+    /// The configured model.
+    pub model: String,
+    /// For models that take one.
+    pub seed: u64,
+    /// For models that take one.
+    pub temperature: f64,
+    /// What is said.
+    pub prompt: Prompt,
+    /// What it shows.
+    pub seen: Seen,
+    /// How often it failed.
+    pub failures: u32,
+}
+
+/// An answer as it came.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Word for word.
+    pub text: String,
+    /// Whether the model ended by itself.
+    pub complete: bool,
+    /// What it used.
+    pub usage: Usage,
+    /// Whether that is an estimate.
+    pub usage_estimated: bool,
+    /// What it cost, if the price is known.
+    pub cost: Option<Dollars>,
+    /// What the server calls the model.
+    pub answered_by: String,
+    /// What the server calls the call.
+    pub request_id: Option<String>,
+    /// Until the first token.
+    pub first_token: Option<Duration>,
+    /// Until the end.
+    pub total: Duration,
+    /// Requests it took.
+    pub attempts: u32,
+}
+
+/// What an answer means for the candidate.
+#[derive(Debug, Clone)]
+pub enum Meaning {
+    /// It holds a text to evaluate, or one whose verdict needs no worker.
+    Written {
+        /// The candidate's text and what follows from it.
+        text: Box<WrittenText>,
+        /// What reading it took for granted.
+        notes: Vec<String>,
+    },
+    /// It holds none; the model is told why and asked once more.
+    AskAgain {
+        /// Why.
+        unusable: String,
+        /// What it is told.
+        call: Box<NewCall>,
+    },
+    /// It holds none, and that is the verdict.
+    Unusable {
+        /// Why.
+        unusable: String,
+        /// The verdict.
+        verdict: Box<Evaluation>,
+    },
+}
+
+/// A candidate's text with what follows from it.
+#[derive(Debug, Clone)]
+pub struct WrittenText {
+    /// A few words.
+    pub title: String,
+    /// The text.
+    pub source: String,
+    /// Identity of the code; none if the text does not parse.
+    pub digest: Option<Digest>,
+    /// Values of its tunables.
+    pub configuration: Configuration,
+    /// What the model hopes for.
+    pub idea: Option<Idea>,
+    /// A verdict that needs no worker.
+    pub verdict: Option<Box<Evaluation>>,
+}
+
+impl Store {
+    /// Records candidates that models are to write, with the calls that ask for them: all of
+    /// them, or none if the run has moved on since the decision was made. Returns whether it did.
+    /// `first` is the place of the first of them.
+    ///
+    /// # Errors
+    /// A parent is unknown, the run is over, or the database fails.
+    pub async fn draft_all(
+        &self,
+        run: RunId,
+        first: u32,
+        drafts: &[NewDraft],
+        now: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let state = runs::open_state_of(&mut tx, run, "draft a candidate for").await?;
+        let stale = candidates::next_ordinal(&mut tx, run).await? != i64::from(first);
+        if stale || matches!(state, RunState::Paused { .. }) {
+            return Ok(false);
+        }
+        for new in drafts {
+            let (candidate, call) =
+                self.draw(|rng| (CandidateId::generate(now, rng), CallId::generate(now, rng)));
+            let (parent, further) = match new.draft.parents.split_first() {
+                Some((parent, further)) => (Some(*parent), further.to_vec()),
+                None => (None, Vec::new()),
+            };
+            let row = NewCandidate {
+                parent,
+                further_parents: further,
+                operator: new.draft.operator.clone(),
+                generation: new.draft.generation,
+                proposer: new.draft.model.clone(),
+                title: new.title.clone(),
+                file: new.file.clone(),
+                source: String::new(),
+                digest: None,
+                configuration: Configuration::new(),
+                idea: None,
+                trial: new.draft.trial,
+                verdict: None,
+            };
+            let charge = Charge {
+                trial: new.draft.trial,
+                original: None,
+            };
+            candidates::insert(&mut tx, run, candidate, &row, charge, now).await?;
+            insert_call(&mut tx, call, run, candidate, 0, &new.call, now).await?;
+        }
+        self.commit(tx).await?;
+        Ok(true)
+    }
+
+    /// Calls of running runs that wait for an answer and may be asked now, by run and place.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn due_calls(&self, now: DateTime<Utc>) -> Result<Vec<DueCall>, StoreError> {
+        let rows: Vec<DueRow> = query_as(
+            "SELECT k.id, k.run, k.candidate, c.ordinal, k.turn, k.model, k.seed, k.temperature, \
+             k.prompt, k.seen, k.failures FROM calls k JOIN candidates c ON c.id = k.candidate \
+             JOIN runs r ON r.id = k.run WHERE k.answered_at IS NULL AND k.not_before <= $1 \
+             AND c.state = 'pending' AND r.state = 'running' ORDER BY k.run, c.ordinal LIMIT $2",
+        )
+        .bind(micros(now))
+        .bind(MOST_DUE)
+        .fetch_all(&self.read)
+        .await
+        .doing("look for calls to make")?;
+        rows.into_iter()
+            .map(|row| {
+                let id = CallId::from(row.id);
+                let place = Place::new("calls", id);
+                Ok(DueCall {
+                    id,
+                    run: RunId::from(row.run),
+                    candidate: CandidateId::from(row.candidate),
+                    ordinal: place.number("ordinal", row.ordinal)?,
+                    turn: place.number("turn", row.turn)?,
+                    model: row.model,
+                    seed: place.number("seed", row.seed)?,
+                    temperature: row.temperature,
+                    prompt: place.json("prompt", &row.prompt)?,
+                    seen: place.json("seen", &row.seen)?,
+                    failures: place.number("failures", row.failures)?,
+                })
+            })
+            .collect()
+    }
+
+    /// Records an answer with what it means. Only the first answer to a call counts; one for a
+    /// candidate that is waited for no longer is accounted for and changes nothing else. Returns
+    /// whether it counted.
+    ///
+    /// # Errors
+    /// The call is unknown or the database fails.
+    pub async fn answer(
+        &self,
+        call: CallId,
+        answer: &Answer,
+        meaning: &Meaning,
+        now: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        let (ids, next) = self.draw(|rng| (Ids::generate(now, rng), CallId::generate(now, rng)));
+        let mut tx = self.begin().await?;
+        let asked = asked(&mut tx, call).await?;
+        if asked.answered {
+            return Ok(false);
+        }
+        write_answer(&mut tx, call, answer, meaning, now).await?;
+        query("UPDATE runs SET unanswered = 0 WHERE id = $1")
+            .bind(asked.run.uuid())
+            .execute(&mut *tx)
+            .await
+            .doing("count an answer")?;
+        let replied = EventKind::Replied {
+            candidate: asked.candidate,
+            ordinal: asked.ordinal,
+            model: asked.model.clone(),
+            tokens: answer.usage.total(),
+            cost: answer.cost,
+            unusable: meaning.unusable().map(str::to_owned),
+        };
+        events::record(&mut tx, asked.run, &replied, now).await?;
+        let counted = asked.pending;
+        if counted {
+            let ids = Ids {
+                candidate: asked.candidate,
+                ..ids
+            };
+            follow(&mut tx, &asked, ids, next, meaning, now).await?;
+        }
+        self.commit(tx).await?;
+        Ok(counted)
+    }
+
+    /// Records that a call was not answered: it is tried again at `again`, unless so many calls
+    /// of the run have failed in a row, or this one for a reason that waiting does not mend, that
+    /// the run is paused. No trial is charged.
+    ///
+    /// # Errors
+    /// The call is unknown or the database fails.
+    pub async fn unanswered(
+        &self,
+        call: CallId,
+        reason: &str,
+        permanent: bool,
+        again: DateTime<Utc>,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let asked = asked(&mut tx, call).await?;
+        if asked.answered || !asked.pending {
+            return Ok(());
+        }
+        query(
+            "UPDATE calls SET failures = failures + 1, last_error = $2, not_before = $3 \
+             WHERE id = $1",
+        )
+        .bind(call.uuid())
+        .bind(reason)
+        .bind(micros(again))
+        .execute(&mut *tx)
+        .await
+        .doing("record a failed call")?;
+        let in_a_row: i64 = query_scalar(
+            "UPDATE runs SET unanswered = unanswered + 1 WHERE id = $1 RETURNING unanswered",
+        )
+        .bind(asked.run.uuid())
+        .fetch_one(&mut *tx)
+        .await
+        .doing("count a failed call")?;
+        let unanswered = EventKind::Unanswered {
+            candidate: asked.candidate,
+            model: asked.model.clone(),
+            reason: reason.to_owned(),
+        };
+        events::record(&mut tx, asked.run, &unanswered, now).await?;
+        let state = runs::state_of(&mut tx, asked.run).await?;
+        if state == RunState::Running && (permanent || in_a_row >= i64::from(MAX_UNANSWERED)) {
+            let times = if permanent {
+                String::new()
+            } else {
+                format!(" ({in_a_row} times in a row)")
+            };
+            let paused = RunState::Paused {
+                reason: format!("model {} does not answer{times}: {reason}", asked.model),
+            };
+            runs::set_state(&mut tx, asked.run, &paused, now).await?;
+        }
+        self.commit(tx).await
+    }
+
+    /// Gives up the candidates of a run that no model has written yet; none of them is charged.
+    /// Returns how many.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn abandon_drafts(
+        &self,
+        run: RunId,
+        why: &str,
+        now: DateTime<Utc>,
+    ) -> Result<usize, StoreError> {
+        let mut tx = self.begin().await?;
+        let open: Vec<(Uuid, i64)> = query_as(
+            "SELECT c.id, MIN(k.turn) FROM candidates c JOIN calls k ON k.candidate = c.id \
+             WHERE c.run = $1 AND c.state = 'pending' AND k.answered_at IS NULL GROUP BY c.id \
+             ORDER BY c.id",
+        )
+        .bind(run.uuid())
+        .fetch_all(&mut *tx)
+        .await
+        .doing("look for open drafts")?;
+        if open.is_empty() {
+            return Ok(0);
+        }
+        for (candidate, turn) in &open {
+            // A reply that could not be read was a trial all the same.
+            query(
+                "UPDATE candidates SET state = 'abandoned', state_detail = $2, \
+                 trial = CASE WHEN $3 = 0 THEN 0 ELSE trial END WHERE id = $1",
+            )
+            .bind(candidate)
+            .bind(why)
+            .bind(turn)
+            .execute(&mut *tx)
+            .await
+            .doing("abandon a draft")?;
+            let abandoned = EventKind::Abandoned {
+                candidate: CandidateId::from(*candidate),
+                reason: why.to_owned(),
+            };
+            events::record(&mut tx, run, &abandoned, now).await?;
+        }
+        self.commit(tx).await?;
+        Ok(open.len())
+    }
+
+    /// What models were asked for a candidate and what they answered.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn calls(&self, candidate: CandidateId) -> Result<Vec<CallView>, StoreError> {
+        let rows: Vec<CallRow> = query_as(
+            "SELECT id, turn, model, template, template_digest, prompt, dropped, seen, failures, \
+             last_error, created_at, answered_at, reply, complete, unusable, notes, input_tokens, \
+             cached_tokens, cache_written_tokens, output_tokens, usage_estimated, cost, \
+             answered_by, first_token_us, total_us, attempts FROM calls WHERE candidate = $1 \
+             ORDER BY turn",
+        )
+        .bind(candidate.uuid())
+        .fetch_all(&self.read)
+        .await
+        .doing("read a candidate's calls")?;
+        rows.into_iter().map(CallRow::read).collect()
+    }
+
+    /// The candidates of a run that models were asked for, by place: what a recording holds.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn called(&self, run: RunId) -> Result<Vec<(u32, CandidateId)>, StoreError> {
+        let mut view = self.view().await?;
+        runs::require(&mut view, run).await?;
+        let rows: Vec<(Uuid, i64)> = query_as(
+            "SELECT DISTINCT c.id, c.ordinal FROM candidates c \
+             JOIN calls k ON k.candidate = c.id WHERE c.run = $1 ORDER BY c.ordinal",
+        )
+        .bind(run.uuid())
+        .fetch_all(&mut *view)
+        .await
+        .doing("list the candidates that models wrote")?;
+        rows.into_iter()
+            .map(|(id, ordinal)| {
+                let id = CandidateId::from(id);
+                Ok((Place::new("candidates", id).number("ordinal", ordinal)?, id))
+            })
+            .collect()
+    }
+}
+
+impl Meaning {
+    fn unusable(&self) -> Option<&str> {
+        match self {
+            Self::Written { .. } => None,
+            Self::AskAgain { unusable, .. } | Self::Unusable { unusable, .. } => Some(unusable),
+        }
+    }
+}
+
+/// What a run's models and devices have used.
+pub(crate) async fn spend(connection: &mut Connection, run: RunId) -> Result<Spend, StoreError> {
+    let row: SpendRow = query_as(
+        "SELECT COUNT(k.answered_at) AS calls, COALESCE(SUM(k.input_tokens), 0) AS input, \
+         COALESCE(SUM(k.cached_tokens), 0) AS cached, \
+         COALESCE(SUM(k.cache_written_tokens), 0) AS cache_written, \
+         COALESCE(SUM(k.output_tokens), 0) AS output, COALESCE(SUM(k.cost), 0) AS cost, \
+         COUNT(k.answered_at) - COUNT(k.cost) AS unpriced, \
+         COALESCE(SUM(CASE WHEN k.answered_at IS NULL AND c.state = 'pending' \
+         THEN k.reserved_tokens ELSE 0 END), 0) AS committed_tokens, \
+         COALESCE(SUM(CASE WHEN k.answered_at IS NULL AND c.state = 'pending' \
+         THEN k.reserved_nanos ELSE 0 END), 0) AS committed_nanos, \
+         (SELECT COALESCE(SUM(device_us), 0) FROM evaluations WHERE run = $1) AS device_us \
+         FROM calls k JOIN candidates c ON c.id = k.candidate WHERE k.run = $1",
+    )
+    .bind(run.uuid())
+    .fetch_one(connection)
+    .await
+    .doing("add up what the run has used")?;
+    let place = Place::new("calls", run);
+    let number = |column, value| place.number::<u64>(column, value);
+    Ok(Spend {
+        calls: number("answered_at", row.calls)?,
+        usage: Usage {
+            input: number("input_tokens", row.input)?,
+            cached: number("cached_tokens", row.cached)?,
+            cache_written: number("cache_written_tokens", row.cache_written)?,
+            output: number("output_tokens", row.output)?,
+        },
+        dollars: Dollars::from_nanos(number("cost", row.cost)?),
+        unpriced_calls: number("cost", row.unpriced)?,
+        committed_tokens: number("reserved_tokens", row.committed_tokens)?,
+        committed_dollars: Dollars::from_nanos(number("reserved_nanos", row.committed_nanos)?),
+        device_ms: number("device_us", row.device_us)? / 1000,
+    })
+}
+
+#[derive(sqlx::FromRow)]
+struct SpendRow {
+    calls: i64,
+    input: i64,
+    cached: i64,
+    cache_written: i64,
+    output: i64,
+    cost: i64,
+    unpriced: i64,
+    committed_tokens: i64,
+    committed_nanos: i64,
+    device_us: i64,
+}
+
+#[derive(sqlx::FromRow)]
+struct DueRow {
+    id: Uuid,
+    run: Uuid,
+    candidate: Uuid,
+    ordinal: i64,
+    turn: i64,
+    model: String,
+    seed: i64,
+    temperature: f64,
+    prompt: String,
+    seen: String,
+    failures: i64,
+}
+
+#[derive(sqlx::FromRow)]
+struct CallRow {
+    id: Uuid,
+    turn: i64,
+    model: String,
+    template: String,
+    template_digest: String,
+    prompt: String,
+    dropped: String,
+    seen: String,
+    failures: i64,
+    last_error: Option<String>,
+    created_at: i64,
+    answered_at: Option<i64>,
+    reply: Option<String>,
+    complete: Option<i64>,
+    unusable: Option<String>,
+    notes: Option<String>,
+    input_tokens: Option<i64>,
+    cached_tokens: Option<i64>,
+    cache_written_tokens: Option<i64>,
+    output_tokens: Option<i64>,
+    usage_estimated: Option<i64>,
+    cost: Option<i64>,
+    answered_by: Option<String>,
+    first_token_us: Option<i64>,
+    total_us: Option<i64>,
+    attempts: Option<i64>,
+}
+
+impl CallRow {
+    fn read(self) -> Result<CallView, StoreError> {
+        let place = Place::new("calls", CallId::from(self.id));
+        let tokens = |column, value: Option<i64>| place.number::<u64>(column, value.unwrap_or(0));
+        let reply = match (self.reply, self.answered_at) {
+            (Some(text), Some(at)) => Some(ReplyView {
+                text,
+                complete: self.complete == Some(1),
+                unusable: self.unusable,
+                notes: place.json("notes", self.notes.as_deref().unwrap_or("[]"))?,
+                usage: Usage {
+                    input: tokens("input_tokens", self.input_tokens)?,
+                    cached: tokens("cached_tokens", self.cached_tokens)?,
+                    cache_written: tokens("cache_written_tokens", self.cache_written_tokens)?,
+                    output: tokens("output_tokens", self.output_tokens)?,
+                },
+                usage_estimated: self.usage_estimated == Some(1),
+                cost: self
+                    .cost
+                    .map(|nanos| place.number("cost", nanos).map(Dollars::from_nanos))
+                    .transpose()?,
+                answered_by: self.answered_by.unwrap_or_default(),
+                first_token_ms: self.first_token_us.map(|us| us as f64 / 1000.0),
+                total_ms: self.total_us.unwrap_or(0) as f64 / 1000.0,
+                attempts: place.number("attempts", self.attempts.unwrap_or(0))?,
+                at: place.time("answered_at", at)?,
+            }),
+            _ => None,
+        };
+        Ok(CallView {
+            turn: place.number("turn", self.turn)?,
+            model: self.model,
+            template: self.template,
+            template_digest: self
+                .template_digest
+                .parse()
+                .map_err(|error: domain::digest::DigestError| {
+                    place.wrong("template_digest", error)
+                })?,
+            prompt: place.json("prompt", &self.prompt)?,
+            dropped: place.json("dropped", &self.dropped)?,
+            seen: place.json("seen", &self.seen)?,
+            failures: place.number("failures", self.failures)?,
+            trouble: self.last_error.filter(|_| reply.is_none()),
+            reply,
+            created_at: place.time("created_at", self.created_at)?,
+        })
+    }
+}
+
+/// A call with what is known of its candidate.
+struct Asked {
+    run: RunId,
+    candidate: CandidateId,
+    ordinal: u32,
+    turn: u32,
+    model: String,
+    answered: bool,
+    /// Whether the candidate is still waited for.
+    pending: bool,
+}
+
+async fn asked(tx: &mut Connection, call: CallId) -> Result<Asked, StoreError> {
+    let row: Option<(Uuid, Uuid, i64, i64, String, Option<i64>, String)> = query_as(
+        "SELECT k.run, k.candidate, c.ordinal, k.turn, k.model, k.answered_at, c.state \
+         FROM calls k JOIN candidates c ON c.id = k.candidate WHERE k.id = $1",
+    )
+    .bind(call.uuid())
+    .fetch_optional(tx)
+    .await
+    .doing("read a call")?;
+    let (run, candidate, ordinal, turn, model, answered_at, state) =
+        row.ok_or_else(|| StoreError::Unknown {
+            subject: "call",
+            id: call.to_string(),
+        })?;
+    let place = Place::new("calls", call);
+    Ok(Asked {
+        run: RunId::from(run),
+        candidate: CandidateId::from(candidate),
+        ordinal: place.number("ordinal", ordinal)?,
+        turn: place.number("turn", turn)?,
+        model,
+        answered: answered_at.is_some(),
+        pending: state == "pending",
+    })
+}
+
+async fn insert_call(
+    tx: &mut Connection,
+    id: CallId,
+    run: RunId,
+    candidate: CandidateId,
+    turn: u32,
+    new: &NewCall,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    query(
+        "INSERT INTO calls (id, run, candidate, turn, model, seed, temperature, template, \
+         template_digest, prompt, dropped, seen, reserved_tokens, reserved_nanos, not_before, \
+         created_at) VALUES \
+         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15)",
+    )
+    .bind(id.uuid())
+    .bind(run.uuid())
+    .bind(candidate.uuid())
+    .bind(i64::from(turn))
+    .bind(&new.model)
+    .bind(whole(new.seed))
+    .bind(new.temperature)
+    .bind(&new.template)
+    .bind(new.template_digest.to_string())
+    .bind(json(&new.prompt))
+    .bind(json(&new.dropped))
+    .bind(json(&new.seen))
+    .bind(whole(new.reserved_tokens))
+    .bind(whole(new.reserved_dollars.nanos()))
+    .bind(micros(now))
+    .execute(tx)
+    .await
+    .doing("record a call")?;
+    Ok(())
+}
+
+async fn write_answer(
+    tx: &mut Connection,
+    call: CallId,
+    answer: &Answer,
+    meaning: &Meaning,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let us = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    let notes = match meaning {
+        Meaning::Written { notes, .. } => notes.as_slice(),
+        Meaning::AskAgain { .. } | Meaning::Unusable { .. } => &[],
+    };
+    query(
+        "UPDATE calls SET answered_at = $2, reply = $3, complete = $4, unusable = $5, notes = $6, \
+         input_tokens = $7, cached_tokens = $8, cache_written_tokens = $9, output_tokens = $10, \
+         usage_estimated = $11, cost = $12, answered_by = $13, request_id = $14, \
+         first_token_us = $15, total_us = $16, attempts = $17 WHERE id = $1",
+    )
+    .bind(call.uuid())
+    .bind(micros(now))
+    .bind(&answer.text)
+    .bind(i64::from(answer.complete))
+    .bind(meaning.unusable())
+    .bind(json(&notes))
+    .bind(whole(answer.usage.input))
+    .bind(whole(answer.usage.cached))
+    .bind(whole(answer.usage.cache_written))
+    .bind(whole(answer.usage.output))
+    .bind(i64::from(answer.usage_estimated))
+    .bind(answer.cost.map(|cost| whole(cost.nanos())))
+    .bind(&answer.answered_by)
+    .bind(&answer.request_id)
+    .bind(answer.first_token.map(us))
+    .bind(us(answer.total))
+    .bind(i64::from(answer.attempts))
+    .execute(tx)
+    .await
+    .doing("record an answer")?;
+    Ok(())
+}
+
+/// What an answer brings about for a candidate that waits for it.
+async fn follow(
+    tx: &mut Connection,
+    asked: &Asked,
+    ids: Ids,
+    next: CallId,
+    meaning: &Meaning,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    match meaning {
+        Meaning::Written { text, .. } => {
+            let original = candidates::original(tx, asked.run, text.digest).await?;
+            query(
+                "UPDATE candidates SET title = $2, source = $3, digest = $4, configuration = $5, \
+                 idea = $6, state = $7, duplicate_of = $8 WHERE id = $1",
+            )
+            .bind(asked.candidate.uuid())
+            .bind(&text.title)
+            .bind(&text.source)
+            .bind(text.digest.map(|digest| digest.to_string()))
+            .bind(json(&text.configuration))
+            .bind(text.idea.as_ref().map(json))
+            .bind(if original.is_some() {
+                "duplicate"
+            } else {
+                "pending"
+            })
+            .bind(original)
+            .execute(&mut *tx)
+            .await
+            .doing("record what a model wrote")?;
+            let verdict = text.verdict.as_deref();
+            candidates::judge_or_enqueue(tx, asked.run, &ids, original, verdict, now).await
+        }
+        Meaning::AskAgain { call, .. } => {
+            insert_call(
+                tx,
+                next,
+                asked.run,
+                asked.candidate,
+                asked.turn + 1,
+                call,
+                now,
+            )
+            .await
+        }
+        Meaning::Unusable { verdict, .. } => {
+            candidates::judge_or_enqueue(tx, asked.run, &ids, None, Some(verdict), now).await
+        }
+    }
+}
