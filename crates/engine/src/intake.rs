@@ -13,7 +13,7 @@ use domain::task::Task;
 use domain::verdict::Verdict;
 use store::{NewCandidate, NewRun, Proposed, Snapshot, StoreError};
 
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, asking};
 
 const MAX_NAME: usize = 200;
 const DEFAULT_FILE: &str = "submission.cu";
@@ -45,7 +45,8 @@ impl Engine {
             id: request.task.clone(),
         })?;
         let task = Task::load(&stored.bundle).map_err(EngineError::Task)?;
-        let problems = defects(&request, &task);
+        let mut problems = defects(&request, &task);
+        problems.extend(asking::defects(&request, &self.models));
         if !problems.is_empty() {
             return Err(EngineError::Invalid(Problems(problems)));
         }
@@ -310,7 +311,7 @@ fn submitted(
 }
 
 /// A title as lists and commits can show it.
-fn one_line(title: &str) -> String {
+pub(crate) fn one_line(title: &str) -> String {
     let words = title
         .split(|c: char| c.is_whitespace() || c.is_control())
         .filter(|word| !word.is_empty())
@@ -319,7 +320,7 @@ fn one_line(title: &str) -> String {
 }
 
 /// The evaluation of a text that never reaches a worker.
-fn parse_rejected(task: &Task, problems: Problems) -> Evaluation {
+pub(crate) fn parse_rejected(task: &Task, problems: Problems) -> Evaluation {
     Evaluation {
         verdict: Verdict::ParseRejected {
             problems: problems.0,

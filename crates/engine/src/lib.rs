@@ -7,10 +7,13 @@
 
 #![forbid(unsafe_code)]
 
+mod ask;
+mod asking;
 mod brief;
 mod clock;
 pub mod configured;
 pub mod diff;
+mod draft;
 mod error;
 mod intake;
 pub mod llm;
@@ -30,6 +33,9 @@ use domain::id::{CandidateId, PromotionId, WorkerId};
 use domain::lease::Lease;
 use domain::task::Task;
 use store::Store;
+
+use ask::Underway;
+use llm::Models;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::EngineError;
@@ -54,6 +60,8 @@ pub struct Engine {
     store: Store,
     clock: Arc<dyn Clock>,
     settings: Arc<Settings>,
+    models: Models,
+    underway: Underway,
     tasks: Arc<Mutex<HashMap<Digest, Arc<Task>>>>,
     /// Reverts that git refused, with when to try again.
     postponed: Arc<Mutex<HashMap<PromotionId, DateTime<Utc>>>>,
@@ -61,11 +69,13 @@ pub struct Engine {
 
 impl Engine {
     /// An engine on a store. It does nothing by itself before [`Engine::run_forever`].
-    pub fn new(store: Store, clock: Arc<dyn Clock>, settings: Settings) -> Self {
+    pub fn new(store: Store, clock: Arc<dyn Clock>, settings: Settings, models: Models) -> Self {
         Self {
             store,
             clock,
             settings: Arc::new(settings),
+            models,
+            underway: Underway::default(),
             tasks: Arc::default(),
             postponed: Arc::default(),
         }
@@ -74,6 +84,11 @@ impl Engine {
     /// The records.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// The models that runs may name.
+    pub fn models(&self) -> &Models {
+        &self.models
     }
 
     /// The time.
@@ -126,6 +141,7 @@ impl Engine {
             confirmation: record.confirmation,
             diff,
             children: record.children,
+            calls: self.store.calls(candidate).await?,
         }))
     }
 

@@ -6,7 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::RunState;
 use domain::candidate::KernelSource;
 use domain::id::RunId;
-use domain::search::{Action, Operator, Proposal, RunSnapshot, Standing, next};
+use domain::search::{Action, Draft, Operator, Proposal, RunSnapshot, Standing, StopReason, next};
 use domain::task::Task;
 use store::{NewCandidate, Snapshot, StoreError};
 use tokio::time::sleep;
@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, error, info, info_span, warn};
 
 use crate::configured::with_values;
+use crate::draft::Planned;
 use crate::promote::branch_name;
 use crate::{Engine, EngineError};
 
@@ -84,7 +85,7 @@ impl Engine {
                 .await;
             worked = worked.and(step);
         }
-        worked
+        worked.and(self.ask_models().await)
     }
 
     /// Takes the next step of one run, if it has one.
@@ -107,12 +108,31 @@ impl Engine {
                 let running = RunState::Running;
                 self.store.advance(run, &running, self.now()).await?;
             }
-            Some(Standing::Rejected | Standing::Abandoned) | None => {}
+            Some(Standing::Rejected(_) | Standing::Abandoned) | None => {}
+        }
+        let mut actions = next(&view(&snapshot, &task, None));
+        let drafts = drafts(&actions);
+        if !drafts.is_empty() {
+            match self.plan_drafts(&snapshot, &task, &drafts).await? {
+                Planned::Done => return Ok(()),
+                Planned::Short(reason) => actions = next(&view(&snapshot, &task, Some(reason))),
+                Planned::Stuck(reason) => {
+                    warn!("run {run} is paused: {reason}");
+                    self.store.pause(run, &reason, self.now()).await?;
+                    return Ok(());
+                }
+            }
         }
         let mut proposals = Vec::new();
-        for action in next(&view(&snapshot, &task)) {
+        for action in actions {
             match action {
                 Action::Propose(proposal) => proposals.push(proposal),
+                // Planned above, as long as the budget covers them.
+                Action::Draft(_) => {}
+                Action::AbandonDrafts => {
+                    let why = "the run ended before a model had written it";
+                    self.store.abandon_drafts(run, why, self.now()).await?;
+                }
                 Action::Promote(candidate) => {
                     let modelled = match self.store.summary(candidate).await? {
                         Some(summary) => summary.modelled,
@@ -169,13 +189,29 @@ impl Engine {
     }
 }
 
-fn view<'a>(snapshot: &'a Snapshot, task: &'a Task) -> RunSnapshot<'a> {
+fn drafts(actions: &[Action]) -> Vec<Draft> {
+    let draft = |action: &Action| match action {
+        Action::Draft(draft) => Some(draft.clone()),
+        _ => None,
+    };
+    actions.iter().filter_map(draft).collect()
+}
+
+fn view<'a>(
+    snapshot: &'a Snapshot,
+    task: &'a Task,
+    short_of: Option<StopReason>,
+) -> RunSnapshot<'a> {
     RunSnapshot {
         task,
         method: snapshot.request.method,
         budget: snapshot.request.budget,
         seed: snapshot.request.seed,
         start: snapshot.request.start.as_deref(),
+        evolution: &snapshot.request.evolution,
+        models: &snapshot.request.models,
+        spend: snapshot.spend,
+        short_of,
         elapsed: snapshot.elapsed,
         finish_requested: snapshot.finish_requested,
         candidates: &snapshot.entries,
@@ -193,8 +229,7 @@ fn candidate(task: &Task, proposal: &Proposal) -> Result<NewCandidate, String> {
     let proposer = match &proposal.operator {
         Operator::Baseline => "task",
         Operator::Step { .. } => "playbook",
-        Operator::Sweep => "sweep",
-        Operator::Submit => "outside",
+        other => other.as_str(),
     };
     Ok(NewCandidate {
         parent: proposal.parent,

@@ -1,6 +1,7 @@
 //! Calls of models: planned with the candidates they write, asked until they are answered, and
 //! accounted for. What a prompt says and what a reply means is not known here.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -246,6 +247,21 @@ impl Store {
                 })
             })
             .collect()
+    }
+
+    /// Every call whose answer is waited for, be its run paused or not.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn open_calls(&self) -> Result<HashSet<CallId>, StoreError> {
+        let ids: Vec<Uuid> = query_scalar(
+            "SELECT k.id FROM calls k JOIN candidates c ON c.id = k.candidate \
+             WHERE k.answered_at IS NULL AND c.state = 'pending'",
+        )
+        .fetch_all(&self.read)
+        .await
+        .doing("look for open calls")?;
+        Ok(ids.into_iter().map(CallId::from).collect())
     }
 
     /// Records an answer with what it means. Only the first answer to a call counts; one for a
@@ -578,12 +594,9 @@ impl CallRow {
             turn: place.number("turn", self.turn)?,
             model: self.model,
             template: self.template,
-            template_digest: self
-                .template_digest
-                .parse()
-                .map_err(|error: domain::digest::DigestError| {
-                    place.wrong("template_digest", error)
-                })?,
+            template_digest: self.template_digest.parse().map_err(
+                |error: domain::digest::DigestError| place.wrong("template_digest", error),
+            )?,
             prompt: place.json("prompt", &self.prompt)?,
             dropped: place.json("dropped", &self.dropped)?,
             seen: place.json("seen", &self.seen)?,
@@ -593,6 +606,26 @@ impl CallRow {
             created_at: place.time("created_at", self.created_at)?,
         })
     }
+}
+
+/// Lets a run that goes on ask its models again at once, as if nothing had failed.
+pub(crate) async fn retry(
+    tx: &mut Connection,
+    run: RunId,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    query("UPDATE calls SET not_before = $2 WHERE run = $1 AND answered_at IS NULL")
+        .bind(run.uuid())
+        .bind(micros(now))
+        .execute(&mut *tx)
+        .await
+        .doing("ask the run's models again")?;
+    query("UPDATE runs SET unanswered = 0 WHERE id = $1")
+        .bind(run.uuid())
+        .execute(tx)
+        .await
+        .doing("ask the run's models again")?;
+    Ok(())
 }
 
 /// A call with what is known of its candidate.

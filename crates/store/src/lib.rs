@@ -37,9 +37,7 @@ use sqlx::sqlite::{
 use sqlx::{Sqlite, SqliteConnection, Transaction};
 use tokio::sync::watch;
 
-pub use calls::{
-    Answer, DueCall, MAX_UNANSWERED, Meaning, NewCall, NewDraft, WrittenText,
-};
+pub use calls::{Answer, DueCall, MAX_UNANSWERED, Meaning, NewCall, NewDraft, WrittenText};
 pub use candidates::{NewCandidate, Proposed};
 pub use error::StoreError;
 pub use faults::{MAX_FAULTS, MAX_LOSSES};

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::error::Doing;
 use crate::rows::{Place, json, micros, run_state_columns};
-use crate::{Connection, Store, StoreError, events, jobs, promotions, views};
+use crate::{Connection, Store, StoreError, calls, events, jobs, promotions, views};
 
 /// A run to be.
 #[derive(Debug, Clone)]
@@ -110,6 +110,27 @@ impl Store {
         Ok(CreatedRun { run, fresh: true })
     }
 
+    /// Which content of its task a run is about.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn content_of(&self, run: RunId) -> Result<Digest, StoreError> {
+        let content: Option<String> = query_scalar("SELECT task_content FROM runs WHERE id = $1")
+            .bind(run.uuid())
+            .fetch_optional(&self.read)
+            .await
+            .doing("read a run's task")?;
+        let content = content.ok_or_else(|| StoreError::Unknown {
+            subject: "run",
+            id: run.to_string(),
+        })?;
+        content
+            .parse()
+            .map_err(|error: domain::digest::DigestError| {
+                Place::new("runs", run).wrong("task_content", error)
+            })
+    }
+
     /// Runs that are neither paused nor over, oldest first.
     ///
     /// # Errors
@@ -205,6 +226,7 @@ impl Store {
                 Some(_) => RunState::CheckingBaseline,
             };
             set_state(&mut tx, run, &state, now).await?;
+            calls::retry(&mut tx, run, now).await?;
             promotions::unblock(&mut tx, run, new_job, now).await?;
         }
         self.done(tx, run).await

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
 use domain::api::{RunRequest, RunView};
@@ -15,6 +16,7 @@ use domain::search::{Budget, Evolution, Method};
 use domain::task::{Bundle, Task};
 use domain::timing::{ModelledTime, Timing};
 use domain::verdict::{Acceptance, Verdict};
+use engine::llm::Models;
 use engine::{Clock, Engine, ManualClock, Settings};
 use store::Store;
 
@@ -159,14 +161,19 @@ pub struct Lab {
     pub clock: Arc<ManualClock>,
     pub engine: Engine,
     pub worker: WorkerId,
+    models: Models,
 }
 
 impl Lab {
     pub async fn new() -> Self {
+        Self::with_models(Models::none()).await
+    }
+
+    pub async fn with_models(models: Models) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let start = DateTime::UNIX_EPOCH + TimeDelta::days(20_000);
         let clock = Arc::new(ManualClock::new(start));
-        let engine = start_engine(&folder, &clock).await;
+        let engine = start_engine(&folder, &clock, &models).await;
         let bundle = bundle();
         let task = Task::load(&bundle).unwrap();
         let store = engine.store();
@@ -183,12 +190,20 @@ impl Lab {
             clock,
             engine,
             worker: registered.worker,
+            models,
         }
     }
 
     /// Forgets the engine and its connections without an orderly end, and starts another.
     pub async fn restart(&mut self) {
-        self.engine = start_engine(&self.folder, &self.clock).await;
+        self.engine = start_engine(&self.folder, &self.clock, &self.models).await;
+    }
+
+    /// The same service, started again without any model.
+    pub async fn without_models(mut self) -> Self {
+        self.models = Models::none();
+        self.restart().await;
+        self
     }
 
     pub fn repository(&self) -> PathBuf {
@@ -230,10 +245,28 @@ impl Lab {
         done
     }
 
+    /// Waits until every call that may be made now has been answered, or failed.
+    pub async fn answered(&self) {
+        let store = self.engine.store();
+        let mut changed = store.changed();
+        // An engine that was dropped may still answer, and nobody is told of that.
+        let a_while = Duration::from_millis(100);
+        for _ in 0..200 {
+            if store.due_calls(self.clock.now()).await.unwrap().is_empty() {
+                return;
+            }
+            let _ = tokio::time::timeout(a_while, changed.changed()).await;
+            // An answer may bring about another turn.
+            self.engine.tick().await.unwrap();
+        }
+        panic!("a call never comes to its end");
+    }
+
     /// Ticks and evaluates until the run is over or nothing happens any more.
     pub async fn drive(&self, run: RunId, script: Script) -> RunView {
-        for _ in 0..100 {
+        for _ in 0..400 {
             self.engine.tick().await.unwrap();
+            self.answered().await;
             self.clock.advance(TimeDelta::seconds(1));
             let worked = self.work(script).await;
             let view = self.view(run).await;
@@ -245,13 +278,18 @@ impl Lab {
     }
 }
 
-async fn start_engine(folder: &tempfile::TempDir, clock: &Arc<ManualClock>) -> Engine {
+async fn start_engine(
+    folder: &tempfile::TempDir,
+    clock: &Arc<ManualClock>,
+    models: &Models,
+) -> Engine {
     let store = Store::open(folder.path().join("test.db")).await.unwrap();
     let settings = Settings {
         default_repository: folder.path().join("promotions.git"),
         author_email: "kernelwright@example.com".to_owned(),
     };
-    Engine::new(store, Arc::clone(clock) as Arc<dyn Clock>, settings)
+    let clock = Arc::clone(clock) as Arc<dyn Clock>;
+    Engine::new(store, clock, settings, models.clone())
 }
 
 pub fn request(method: Method, trials: u32) -> RunRequest {

@@ -9,6 +9,7 @@
 mod interrupted;
 mod lab;
 mod looping;
+mod models;
 mod playbook;
 mod promotion;
 mod submissions;

@@ -178,6 +178,29 @@ pub fn evaluation(leased: &LeasedJob, verdict: Verdict) -> Evaluation {
     }
 }
 
+/// The verdict on a text that never reaches a worker.
+pub fn unread() -> Evaluation {
+    Evaluation {
+        verdict: Verdict::ParseRejected {
+            problems: Vec::new(),
+        },
+        evaluator: EVALUATOR_VERSION,
+        stage: EvaluationStage::Search,
+        task_version: Task::load(&bundle()).unwrap().version,
+        candidate_digest: None,
+        image_digest: None,
+        device: None,
+        toolchain: None,
+        kernels: Vec::new(),
+        gates: Vec::new(),
+        checks: Vec::new(),
+        launches: Vec::new(),
+        diagnostics: Vec::new(),
+        findings: Vec::new(),
+        stages: Vec::new(),
+    }
+}
+
 pub fn report(leased: &LeasedJob, verdict: Verdict) -> Report {
     Report {
         attempt: leased.attempt,

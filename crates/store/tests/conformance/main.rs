@@ -5,6 +5,7 @@
     reason = "the tests' own preparations fail the test too"
 )]
 
+mod calls;
 mod fixture;
 mod jobs;
 mod proposals;

@@ -1,0 +1,387 @@
+//! Asking models: every call that waits for an answer is made once at a time, by a task of its
+//! own, and what comes back is recorded with what it means. A call is known by its row alone, so
+//! that one whose process was killed is made again by the next.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use domain::candidate::{Idea, KernelSource};
+use domain::id::CallId;
+use domain::model::{Message, Prompt, ReplyEnd, Speaker, Usage};
+use domain::problem::{Problem, Problems};
+use domain::reply::{self, Bases, Kernel, Unusable};
+use domain::task::Task;
+use store::{Answer, DueCall, Meaning, NewCall, StoreError, WrittenText};
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+use tracing::{Instrument, error, info, info_span, warn};
+
+use crate::intake::{one_line, parse_rejected};
+use crate::llm::{CallRequest, LlmError, Position, Reply};
+use crate::prompt;
+use crate::{Engine, EngineError};
+
+/// How long the first failure of a call keeps it waiting, beyond what its client tried; doubled
+/// by each further one.
+const FIRST_WAIT: TimeDelta = TimeDelta::seconds(5);
+const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(5);
+/// Bytes of an unusable reply that its author is shown again.
+const QUOTED: usize = 48 << 10;
+
+/// The calls that are under way in this process.
+#[derive(Clone, Default)]
+pub(crate) struct Underway(Arc<Mutex<HashMap<CallId, Option<AbortHandle>>>>);
+
+impl Underway {
+    fn calls(&self) -> MutexGuard<'_, HashMap<CallId, Option<AbortHandle>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Marks a call; none if it is under way already.
+    fn begin(&self, call: CallId) -> Option<Mark> {
+        let mut calls = self.calls();
+        if calls.contains_key(&call) {
+            return None;
+        }
+        calls.insert(call, None);
+        Some(Mark {
+            underway: self.clone(),
+            call,
+        })
+    }
+}
+
+/// A call under way, until it is dropped.
+struct Mark {
+    underway: Underway,
+    call: CallId,
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        self.underway.calls().remove(&self.call);
+    }
+}
+
+impl Engine {
+    /// Starts every call that is due, and gives up those that nobody waits for any more. Does not
+    /// wait for answers.
+    pub(crate) async fn ask_models(&self) -> Result<(), EngineError> {
+        if !self.underway.calls().is_empty() {
+            let waited_for = self.store.open_calls().await?;
+            for (call, task) in self.underway.calls().iter() {
+                if let Some(task) = task.as_ref().filter(|_| !waited_for.contains(call)) {
+                    task.abort();
+                }
+            }
+        }
+        for call in self.store.due_calls(self.now()).await? {
+            let Some(mark) = self.underway.begin(call.id) else {
+                continue;
+            };
+            let id = call.id;
+            let engine = self.clone();
+            let span = info_span!("call", run.id = %call.run, candidate.id = %call.candidate);
+            let task = tokio::spawn(
+                async move {
+                    // Dropped last, also when the task is given up or panics.
+                    let _mark = mark;
+                    if let Err(error) = engine.ask(&call).await {
+                        error!(
+                            error = &error as &dyn std::error::Error,
+                            "failed to {error}"
+                        );
+                    }
+                }
+                .instrument(span),
+            );
+            if let Some(handle) = self.underway.calls().get_mut(&id) {
+                *handle = Some(task.abort_handle());
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, call: &DueCall) -> Result<(), EngineError> {
+        let Some(llm) = self.models.llm(&call.model) else {
+            let reason = format!(
+                "no model named {:?} is configured; add it to the models file, start the service \
+                 again and resume",
+                call.model
+            );
+            return self
+                .unanswered(call, &reason, true, TimeDelta::zero())
+                .await;
+        };
+        let request = CallRequest {
+            prompt: call.prompt.clone(),
+            temperature: Some(call.temperature),
+            max_output_tokens: None,
+            seed: Some(call.seed),
+            position: Position {
+                ordinal: call.ordinal,
+                turn: call.turn,
+            },
+        };
+        let reply = match llm.complete(&request).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                let reason = format!("failed to {}", chain(&error));
+                let again = wait(call.failures, &error);
+                return self
+                    .unanswered(call, &reason, error.is_permanent(), again)
+                    .await;
+            }
+        };
+        let meaning = self.understand(call, &reply).await?;
+        let price = self.models.view(&call.model).and_then(|view| view.price);
+        let answer = Answer {
+            cost: price.map(|price| price.of(reply.usage)),
+            text: reply.text,
+            complete: reply.end == ReplyEnd::Complete,
+            usage: reply.usage,
+            usage_estimated: reply.usage_estimated,
+            answered_by: reply.model,
+            request_id: reply.request_id,
+            first_token: reply.first_token,
+            total: reply.total,
+            attempts: reply.attempts,
+        };
+        self.keep(call, &answer, &meaning).await
+    }
+
+    /// Records an answer. It was paid for: trouble of the database does not lose it while this
+    /// process lives.
+    async fn keep(
+        &self,
+        call: &DueCall,
+        answer: &Answer,
+        meaning: &Meaning,
+    ) -> Result<(), EngineError> {
+        let mut pause = Duration::from_secs(1);
+        loop {
+            match self
+                .store
+                .answer(call.id, answer, meaning, self.now())
+                .await
+            {
+                Ok(_) => {
+                    info!(
+                        tokens = answer.usage.total(),
+                        "model {} wrote candidate {}", call.model, call.ordinal
+                    );
+                    return Ok(());
+                }
+                Err(
+                    error @ (StoreError::DiskFull { .. }
+                    | StoreError::Busy { .. }
+                    | StoreError::Database { .. }),
+                ) => {
+                    warn!(
+                        error = &error as &dyn std::error::Error,
+                        "failed to {error}; keeping the answer and trying again"
+                    );
+                    sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_secs(30));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn unanswered(
+        &self,
+        call: &DueCall,
+        reason: &str,
+        permanent: bool,
+        again: TimeDelta,
+    ) -> Result<(), EngineError> {
+        warn!("model {}: {reason}", call.model);
+        let now = self.now();
+        Ok(self
+            .store
+            .unanswered(call.id, reason, permanent, now + again, now)
+            .await?)
+    }
+
+    /// What a reply means for the candidate it should hold.
+    async fn understand(&self, call: &DueCall, reply: &Reply) -> Result<Meaning, EngineError> {
+        let content = self.store.content_of(call.run).await?;
+        let task = self.task(content).await?;
+        let (file, primary) = self.primary(call, &task).await?;
+        let bases = Bases {
+            file: &file,
+            primary: &primary,
+            baseline: &task.baseline,
+            end: reply.end,
+        };
+        let unusable = match reply::read(&reply.text, &bases) {
+            Ok(kernel) => return Ok(written(&file, &primary, kernel)),
+            Err(unusable) => unusable,
+        };
+        let next = if call.turn == 0 {
+            self.second_turn(call, reply, &unusable).await?
+        } else {
+            None
+        };
+        Ok(match next {
+            Some(next) => Meaning::AskAgain {
+                unusable: unusable.to_string(),
+                call: Box::new(next),
+            },
+            None => Meaning::Unusable {
+                unusable: unusable.to_string(),
+                verdict: Box::new(parse_rejected(&task, problems(&file, &unusable))),
+            },
+        })
+    }
+
+    /// The text that edits in a reply apply to.
+    async fn primary(
+        &self,
+        call: &DueCall,
+        task: &Task,
+    ) -> Result<(String, KernelSource), EngineError> {
+        let shown = call.seen.parents.first().copied().or(call.seen.best);
+        if let Some(parent) = shown
+            && let Some((_, text)) = self.store.source(parent).await?
+            && let Ok(source) = KernelSource::parse(FILE, text)
+        {
+            return Ok((FILE.to_owned(), source));
+        }
+        Ok((FILE.to_owned(), task.baseline.clone()))
+    }
+
+    /// What the author of an unusable reply is told; none if the budget does not cover its
+    /// answer.
+    async fn second_turn(
+        &self,
+        call: &DueCall,
+        reply: &Reply,
+        unusable: &Unusable,
+    ) -> Result<Option<NewCall>, EngineError> {
+        let Some(view) = self.models.view(&call.model) else {
+            return Ok(None);
+        };
+        let rendered = prompt::reply_repair(unusable);
+        let mut messages = call.prompt.messages.clone();
+        messages.push(Message {
+            speaker: Speaker::Assistant,
+            text: quoted(&reply.text),
+        });
+        messages.push(Message {
+            speaker: Speaker::User,
+            text: rendered.text,
+        });
+        let prompt = Prompt {
+            system: call.prompt.system.clone(),
+            messages,
+        };
+        let read = prompt.estimated_tokens();
+        if read + view.max_output_tokens > view.context_tokens {
+            return Ok(None);
+        }
+        let usage = Usage {
+            input: read,
+            output: view.max_output_tokens,
+            ..Usage::default()
+        };
+        let dollars = view.price.map(|price| price.of(usage)).unwrap_or_default();
+        let Some(run) = self.store.run(call.run).await? else {
+            return Ok(None);
+        };
+        if run
+            .budget
+            .forbids(&run.spend, usage.total(), dollars)
+            .is_some()
+        {
+            return Ok(None);
+        }
+        Ok(Some(NewCall {
+            model: call.model.clone(),
+            seed: call.seed,
+            temperature: call.temperature,
+            template: rendered.template,
+            template_digest: rendered.digest,
+            prompt,
+            dropped: Vec::new(),
+            seen: call.seen.clone(),
+            reserved_tokens: usage.total(),
+            reserved_dollars: dollars,
+        }))
+    }
+}
+
+/// What the files that models write are called.
+pub(crate) const FILE: &str = "candidate.cu";
+
+fn written(file: &str, primary: &KernelSource, kernel: Kernel) -> Meaning {
+    let source = KernelSource::parse(file, kernel.source).expect("reading a reply parsed it");
+    let own = source.idea().filter(|idea| primary.idea() != Some(*idea));
+    let idea = (kernel.title.is_some() || kernel.thought.is_some()).then(|| Idea {
+        title: kernel.title.clone().unwrap_or_default(),
+        hypothesis: kernel.thought.clone().unwrap_or_default(),
+        gain: own.and_then(|idea| idea.gain),
+    });
+    let title = [kernel.title.as_deref(), kernel.thought.as_deref()]
+        .into_iter()
+        .flatten()
+        .map(one_line)
+        .find(|title| !title.is_empty());
+    let configuration = source.plan().default_configuration();
+    Meaning::Written {
+        text: Box::new(WrittenText {
+            title: title.unwrap_or_else(|| "untitled".to_owned()),
+            digest: Some(source.candidate_digest(&configuration)),
+            source: source.text().to_owned(),
+            configuration,
+            idea,
+            verdict: None,
+        }),
+        notes: kernel.notes,
+    }
+}
+
+/// The defects of a reply as a verdict lists them.
+fn problems(file: &str, unusable: &Unusable) -> Problems {
+    match unusable {
+        Unusable::Defective { problems } if !problems.is_empty() => Problems(problems.clone()),
+        other => Problems(vec![Problem::whole(
+            file,
+            other.to_string(),
+            "the model is told when it is asked for a reply",
+        )]),
+    }
+}
+
+/// As much of a reply as its author needs to see again.
+fn quoted(text: &str) -> String {
+    if text.len() <= QUOTED {
+        return text.to_owned();
+    }
+    let end = (0..=QUOTED).rev().find(|at| text.is_char_boundary(*at));
+    let kept = &text[..end.unwrap_or(0)];
+    format!("{kept}\n[the rest is left out]")
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &LlmError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// How long a call waits after it failed once more.
+fn wait(failures: u32, error: &LlmError) -> TimeDelta {
+    let own = FIRST_WAIT * (1 << failures.min(6)) as i32;
+    let asked = error
+        .retry_after()
+        .and_then(|pause| TimeDelta::from_std(pause).ok());
+    own.max(asked.unwrap_or_default()).min(LONGEST_WAIT)
+}

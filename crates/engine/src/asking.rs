@@ -1,0 +1,130 @@
+//! What a request for a run says about models, and what is wrong with it.
+
+use domain::api::RunRequest;
+use domain::problem::Problem;
+use domain::search::{Evolution, Schedule};
+
+use crate::llm::Models;
+
+const MOST_GENERATIONS: u32 = 10_000;
+const MOST_IN_FLIGHT: u32 = 256;
+const HOTTEST: f64 = 2.0;
+/// Below this a prompt has no room for the task and a kernel.
+const LEAST_PROMPT_TOKENS: u32 = 2_000;
+
+/// What is wrong with the parts of a request that models are asked by.
+pub(crate) fn defects(request: &RunRequest, models: &Models) -> Vec<Problem> {
+    if request.method.asks_models() {
+        let mut problems = choices(request, models);
+        problems.extend(limits(&request.evolution));
+        return problems;
+    }
+    let mut problems = Vec::new();
+    let method = request.method.as_str();
+    let mut unused = |field: &str, used: bool| {
+        if used {
+            problems.push(Problem::whole(
+                field,
+                format!("the method {method} asks no model"),
+                "leave it out, or choose the method free, insight or full",
+            ));
+        }
+    };
+    unused("models", !request.models.is_empty());
+    unused("evolution", request.evolution != Evolution::default());
+    unused("budget.tokens", request.budget.tokens.is_some());
+    unused("budget.dollars", request.budget.dollars.is_some());
+    problems
+}
+
+fn choices(request: &RunRequest, models: &Models) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut report = |message: String, fix: String| {
+        problems.push(Problem::whole("models", message, fix));
+    };
+    let known = models.views();
+    let names = known.iter().map(|view| view.name.as_str());
+    let known_names = names.collect::<Vec<_>>().join(", ");
+    let configured = if known.is_empty() {
+        "no model is configured: write a models.toml and start the service with it".to_owned()
+    } else {
+        format!("name one of: {known_names}")
+    };
+    if request.models.is_empty() {
+        let method = request.method.as_str();
+        report(
+            format!("the method {method} needs a model"),
+            configured.clone(),
+        );
+    }
+    for (index, choice) in request.models.iter().enumerate() {
+        let name = &choice.name;
+        let Some(view) = models.view(name) else {
+            report(format!("no model is named {name:?}"), configured.clone());
+            continue;
+        };
+        if request.models[..index]
+            .iter()
+            .any(|other| other.name == *name)
+        {
+            report(
+                format!("{name:?} is named twice"),
+                "name each model once, with the sum of its weights".to_owned(),
+            );
+        }
+        if request.budget.dollars.is_some() && view.price.is_none() {
+            report(
+                format!("{name:?} has no price, so dollars cannot be kept to"),
+                "give it a price in the models file, or limit tokens instead".to_owned(),
+            );
+        }
+    }
+    let weights = request.models.iter().map(|choice| choice.weight);
+    let wrong = |weight: f64| !(weight.is_finite() && weight >= 0.0);
+    if weights.clone().any(wrong) || (!request.models.is_empty() && weights.sum::<f64>() <= 0.0) {
+        report(
+            "weights are positive numbers; one of them may be 0, not all".to_owned(),
+            "leave weights out to ask every model equally often".to_owned(),
+        );
+    }
+    problems
+}
+
+fn limits(evolution: &Evolution) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut require = |holds: bool, field: &str, message: String| {
+        if !holds {
+            let field = format!("evolution.{field}");
+            problems.push(Problem::whole(
+                &field,
+                message,
+                "choose a value inside the range",
+            ));
+        }
+    };
+    require(
+        (1..=MOST_GENERATIONS).contains(&evolution.generations),
+        "generations",
+        format!("a run has 1 to {MOST_GENERATIONS} generations"),
+    );
+    require(
+        (0.0..=HOTTEST).contains(&evolution.temperature),
+        "temperature",
+        format!("temperatures lie from 0 to {HOTTEST}"),
+    );
+    if let Schedule::Steady { in_flight } = evolution.schedule {
+        require(
+            (1..=MOST_IN_FLIGHT).contains(&in_flight),
+            "schedule.in_flight",
+            format!("1 to {MOST_IN_FLIGHT} candidates may be open at a time"),
+        );
+    }
+    require(
+        evolution
+            .prompt_tokens
+            .is_none_or(|tokens| tokens >= LEAST_PROMPT_TOKENS),
+        "prompt_tokens",
+        format!("below {LEAST_PROMPT_TOKENS} tokens neither task nor kernel fit"),
+    );
+    problems
+}

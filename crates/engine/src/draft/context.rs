@@ -1,0 +1,140 @@
+//! What a draft's prompt shows, put together from the records. The same rows give the same
+//! context: candidates are called by their place in the run, and nothing here is a clock's.
+
+use std::collections::HashMap;
+
+use domain::api::CandidateState;
+use domain::brief::{Context, Lesson, Repetition, Shown, outcome};
+use domain::evaluation::Evaluation;
+use domain::id::CandidateId;
+use domain::search::{Draft, Method, Operator};
+use domain::task::Task;
+use domain::timing::Timing;
+use store::{CandidateRecord, Snapshot, StoreError};
+
+use crate::prompt::Kind;
+use crate::{Engine, EngineError};
+
+/// Records that several drafts of one generation show, read once.
+pub(super) struct Shelf<'a> {
+    engine: &'a Engine,
+    records: HashMap<CandidateId, CandidateRecord>,
+    baseline: CandidateRecord,
+}
+
+impl<'a> Shelf<'a> {
+    pub(super) async fn open(
+        engine: &'a Engine,
+        snapshot: &Snapshot,
+    ) -> Result<Self, EngineError> {
+        let baseline = snapshot.entries.first().map(|entry| entry.id);
+        let baseline = match baseline {
+            Some(id) => engine.store.candidate(id).await?,
+            None => None,
+        };
+        Ok(Self {
+            engine,
+            records: HashMap::new(),
+            baseline: baseline.ok_or_else(|| EngineError::Refused {
+                why: format!("ask models in run {}: it has no baseline yet", snapshot.run),
+            })?,
+        })
+    }
+
+    async fn record(&mut self, id: CandidateId) -> Result<&CandidateRecord, EngineError> {
+        if !self.records.contains_key(&id) {
+            let record = self.engine.store.candidate(id).await?;
+            let record = record.ok_or_else(|| StoreError::Unknown {
+                subject: "candidate",
+                id: id.to_string(),
+            })?;
+            self.records.insert(id, record);
+        }
+        Ok(&self.records[&id])
+    }
+
+    async fn shown(&mut self, id: CandidateId) -> Result<Shown, EngineError> {
+        let anchor = timing(self.baseline.evaluation.as_ref()).cloned();
+        let record = self.record(id).await?;
+        let thought = record.idea.as_ref().map(|idea| idea.hypothesis.as_str());
+        Ok(Shown::new(
+            &name(record),
+            &record.summary.title,
+            thought,
+            &record.source,
+            record.evaluation.as_ref(),
+            anchor.as_ref(),
+        ))
+    }
+
+    /// Everything that a draft's prompt may show.
+    pub(super) async fn context(
+        &mut self,
+        task: &Task,
+        draft: &Draft,
+        faithful: bool,
+    ) -> Result<Context, EngineError> {
+        let device = self.baseline.evaluation.as_ref();
+        let device = device.and_then(|evaluation| evaluation.device.clone());
+        let mut context = Context::new(task, device.as_ref());
+        context.faithful = faithful;
+        context.best = Some(self.shown(draft.best).await?);
+        // A first candidate is made from the best, which is shown as such.
+        if draft.operator != Operator::Init {
+            for parent in &draft.parents {
+                context.parents.push(self.shown(*parent).await?);
+            }
+        }
+        for id in &draft.insights {
+            let record = self.record(*id).await?;
+            let found = found(record).filter(|_| !faithful);
+            let said = record.idea.iter().flat_map(|idea| [&idea.hypothesis, &idea.title]);
+            let mut said = said.filter(|text| !text.trim().is_empty());
+            if let Some(thought) = said.next() {
+                context.insights.push(Lesson::new(thought, found.as_deref()));
+            }
+        }
+        for id in &draft.duplicates {
+            let record = self.record(*id).await?;
+            let CandidateState::Duplicate { of } = record.summary.state else {
+                continue;
+            };
+            let (title, found) = (record.summary.title.clone(), found(record));
+            let of = name(self.record(of).await?);
+            context
+                .duplicates
+                .push(Repetition::new(&title, &of, found.as_deref()));
+        }
+        Ok(context)
+    }
+}
+
+/// What kind of prompt a draft needs.
+pub(super) fn kind(method: Method, operator: &Operator) -> Kind {
+    match (method, operator) {
+        (_, Operator::Crossover) => Kind::FullCrossover,
+        (_, Operator::Mutation) => Kind::FullMutation,
+        (_, Operator::Repair) => Kind::Repair,
+        (Method::Free, _) => Kind::Free,
+        (Method::Full, _) => Kind::FullInit,
+        _ => Kind::InsightInit,
+    }
+}
+
+/// What prompts call a candidate.
+fn name(record: &CandidateRecord) -> String {
+    match record.summary.ordinal {
+        0 => "the baseline".to_owned(),
+        ordinal => format!("candidate {ordinal}"),
+    }
+}
+
+fn found(record: &CandidateRecord) -> Option<String> {
+    let evaluation = record.evaluation.as_ref()?;
+    Some(outcome(evaluation, record.summary.speedup))
+}
+
+fn timing(evaluation: Option<&Evaluation>) -> Option<&Timing> {
+    let acceptance = evaluation?.verdict.acceptance()?;
+    Some(&acceptance.timing)
+}

@@ -1,0 +1,112 @@
+//! From what the search asks for to what a model is told: whom the prompt shows, what it may cost,
+//! and the rows that keep both before anything is sent.
+
+mod context;
+
+use domain::api::Seen;
+use domain::model::{ModelView, Usage};
+use domain::search::{Draft, Evolution, StopReason};
+use domain::task::Task;
+use store::{NewCall, NewDraft, Snapshot};
+use tracing::info;
+
+use crate::ask::FILE;
+use crate::prompt;
+use crate::{Engine, EngineError};
+use context::Shelf;
+
+/// What became of the drafts that were asked for.
+pub(crate) enum Planned {
+    /// They are recorded, or the run has moved on.
+    Done,
+    /// Not even the first is covered by what is left.
+    Short(StopReason),
+    /// They cannot be asked for before someone changes something.
+    Stuck(String),
+}
+
+impl Engine {
+    /// Records candidates that models are to write, as many as the budget covers in order.
+    pub(crate) async fn plan_drafts(
+        &self,
+        snapshot: &Snapshot,
+        task: &Task,
+        drafts: &[Draft],
+    ) -> Result<Planned, EngineError> {
+        let evolution = &snapshot.request.evolution;
+        let mut shelf = Shelf::open(self, snapshot).await?;
+        let mut spend = snapshot.spend;
+        let mut planned = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            let Some(view) = self.models.view(&draft.model) else {
+                return Ok(Planned::Stuck(format!(
+                    "no model named {:?} is configured; add it to the models file, start the \
+                     service again and resume",
+                    draft.model
+                )));
+            };
+            let context = shelf.context(task, draft, evolution.faithful).await?;
+            let kind = context::kind(snapshot.request.method, &draft.operator);
+            let room = room(view, evolution);
+            let rendered = match prompt::render(&kind, evolution.style, &context, room) {
+                Ok(rendered) => rendered,
+                Err(error) => return Ok(Planned::Stuck(format!("failed to {error}"))),
+            };
+            let usage = Usage {
+                input: rendered.prompt.estimated_tokens(),
+                output: view.max_output_tokens,
+                ..Usage::default()
+            };
+            let dollars = view.price.map(|price| price.of(usage)).unwrap_or_default();
+            let budget = &snapshot.request.budget;
+            if let Some(reason) = budget.forbids(&spend, usage.total(), dollars) {
+                if planned.is_empty() {
+                    return Ok(Planned::Short(reason));
+                }
+                break;
+            }
+            spend.committed_tokens += usage.total();
+            spend.committed_dollars = spend.committed_dollars + dollars;
+            planned.push(NewDraft {
+                title: format!("{} by {}", draft.operator.as_str(), draft.model),
+                file: FILE.to_owned(),
+                call: NewCall {
+                    model: draft.model.clone(),
+                    seed: draft.seed,
+                    temperature: evolution.temperature,
+                    template: rendered.template,
+                    template_digest: rendered.template_digest,
+                    prompt: rendered.prompt,
+                    dropped: rendered.dropped,
+                    seen: Seen {
+                        best: Some(draft.best),
+                        parents: draft.parents.clone(),
+                        insights: draft.insights.clone(),
+                        duplicates: draft.duplicates.clone(),
+                    },
+                    reserved_tokens: usage.total(),
+                    reserved_dollars: dollars,
+                },
+                draft: draft.clone(),
+            });
+        }
+        let first = u32::try_from(snapshot.entries.len()).unwrap_or(u32::MAX);
+        let recorded = self
+            .store
+            .draft_all(snapshot.run, first, &planned, self.now())
+            .await?;
+        if recorded {
+            info!("asking for {} candidates", planned.len());
+        }
+        Ok(Planned::Done)
+    }
+}
+
+/// Tokens that a prompt may have: what the model's context leaves beside its longest reply, or
+/// less if the run says so.
+fn room(view: &ModelView, evolution: &Evolution) -> u64 {
+    let left = view.context_tokens.saturating_sub(view.max_output_tokens);
+    evolution
+        .prompt_tokens
+        .map_or(left, |most| left.min(u64::from(most)))
+}

@@ -1,0 +1,341 @@
+//! What models are asked and what they answer: nothing is asked twice at once, nothing is paid
+//! for and lost, and no trial is charged for silence.
+
+use std::time::Duration;
+
+use domain::api::{CandidateState, EventKind, RunState, Seen};
+use domain::digest::Digest;
+use domain::id::{CandidateId, RunId};
+use domain::model::{Dollars, Message, Prompt, Speaker, Usage};
+use domain::search::{Draft, Operator, Standing};
+use store::{Answer, DueCall, MAX_UNANSWERED, Meaning, NewCall, NewDraft, StoreError, WrittenText};
+
+use crate::fixture::{Lab, accepted, at, candidate, unread};
+
+fn cents(cents: f64) -> Dollars {
+    Dollars::new(cents / 100.0).expect("an amount")
+}
+
+fn call(text: &str) -> NewCall {
+    NewCall {
+        model: "m".to_owned(),
+        seed: 7,
+        temperature: 0.5,
+        template: "init".to_owned(),
+        template_digest: Digest::of("init"),
+        prompt: Prompt {
+            system: "You write kernels.".to_owned(),
+            messages: vec![Message {
+                speaker: Speaker::User,
+                text: text.to_owned(),
+            }],
+        },
+        dropped: vec!["counters".to_owned()],
+        seen: Seen::default(),
+        reserved_tokens: 1_000,
+        reserved_dollars: cents(2.0),
+    }
+}
+
+fn draft(operator: Operator, parents: &[CandidateId]) -> NewDraft {
+    NewDraft {
+        draft: Draft {
+            trial: operator != Operator::Repair,
+            operator,
+            generation: 1,
+            parents: parents.to_vec(),
+            best: parents[0],
+            insights: Vec::new(),
+            duplicates: Vec::new(),
+            model: "m".to_owned(),
+            seed: 7,
+        },
+        title: "to be written".to_owned(),
+        file: "candidate.cu".to_owned(),
+        call: call("Write."),
+    }
+}
+
+fn answer() -> Answer {
+    Answer {
+        text: "```cuda\n```".to_owned(),
+        complete: true,
+        usage: Usage {
+            input: 300,
+            cached: 100,
+            cache_written: 0,
+            output: 50,
+        },
+        usage_estimated: false,
+        cost: Some(cents(1.0)),
+        answered_by: "m-2026".to_owned(),
+        request_id: Some("r1".to_owned()),
+        first_token: Some(Duration::from_millis(200)),
+        total: Duration::from_millis(1_500),
+        attempts: 2,
+    }
+}
+
+fn written(body: &str) -> Meaning {
+    let like = candidate(Operator::Init, None, body);
+    Meaning::Written {
+        text: Box::new(WrittenText {
+            title: body.to_owned(),
+            source: like.source,
+            digest: like.digest,
+            configuration: like.configuration,
+            idea: like.idea,
+            verdict: None,
+        }),
+        notes: vec!["a note".to_owned()],
+    }
+}
+
+async fn drafted(lab: &Lab, run: RunId, first: u32, drafts: &[NewDraft]) -> Vec<DueCall> {
+    let recorded = lab.store.draft_all(run, first, drafts, at(5)).await;
+    assert!(recorded.expect("the run is open"));
+    lab.store.due_calls(at(5)).await.expect("rows")
+}
+
+/// Whether the answer counted.
+async fn reply(lab: &Lab, call: &DueCall, meaning: &Meaning, now: i64) -> bool {
+    let counted = lab.store.answer(call.id, &answer(), meaning, at(now)).await;
+    counted.expect("rows")
+}
+
+async fn state_of(lab: &Lab, candidate: CandidateId) -> CandidateState {
+    let summary = lab.store.summary(candidate).await.expect("rows");
+    summary.expect("known").state
+}
+
+#[tokio::test]
+async fn a_draft_is_a_candidate_that_waits_for_its_model() {
+    let lab = Lab::new().await;
+    let (run, _, baseline) = lab.running(5).await;
+    let due = drafted(&lab, run, 1, &[draft(Operator::Init, &[baseline])]).await;
+    let [due] = due.as_slice() else {
+        panic!("{due:?}")
+    };
+    assert_eq!((due.ordinal, due.turn, due.seed), (1, 0, 7));
+    assert_eq!(due.prompt, call("Write.").prompt);
+    let waiting = CandidateState::Drafting {
+        model: "m".to_owned(),
+        trouble: None,
+    };
+    assert_eq!(state_of(&lab, due.candidate).await, waiting);
+    let view = lab.store.run(run).await.expect("rows").expect("known");
+    assert_eq!(
+        (view.trials, view.pending),
+        (0, 1),
+        "nothing is charged yet"
+    );
+    assert_eq!(view.spend.committed_tokens, 1_000);
+    assert_eq!(view.spend.committed_dollars, cents(2.0));
+    let snapshot = lab.store.snapshot(run).await.expect("rows");
+    assert_eq!(snapshot.entries[1].standing, Standing::Pending);
+    assert!(snapshot.entries[1].trial, "it is committed");
+}
+
+#[tokio::test]
+async fn an_answer_becomes_a_candidate_with_a_job_and_is_accounted_for() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let due = drafted(&lab, run, 1, &[draft(Operator::Init, &[baseline])]).await;
+    assert!(reply(&lab, &due[0], &written("fast"), 6).await);
+    assert!(
+        !reply(&lab, &due[0], &written("other"), 7).await,
+        "only the first answer counts"
+    );
+
+    let leased = lab.lease(worker, at(8)).await.expect("a job");
+    assert_eq!(leased.candidate, due[0].candidate);
+    assert!(leased.source.ends_with("fast\n"));
+    lab.judge(&leased, accepted(50.0)).await;
+
+    let view = lab.store.run(run).await.expect("rows").expect("known");
+    assert_eq!(view.trials, 1);
+    assert_eq!(view.spend.calls, 1);
+    assert_eq!(view.spend.usage, answer().usage);
+    assert_eq!(view.spend.dollars, cents(1.0));
+    assert_eq!(view.spend.committed_tokens, 0);
+    assert_eq!(view.best.expect("accepted").title, "fast");
+    assert!(lab.store.due_calls(at(9)).await.expect("rows").is_empty());
+
+    let calls = lab.store.calls(due[0].candidate).await.expect("rows");
+    let reply = calls[0].reply.as_ref().expect("answered");
+    assert_eq!(reply.text, answer().text);
+    assert_eq!((reply.cost, reply.attempts), (Some(cents(1.0)), 2));
+    assert_eq!(reply.notes, ["a note"]);
+    assert_eq!(reply.first_token_ms, Some(200.0));
+}
+
+#[tokio::test]
+async fn an_unreadable_reply_is_asked_once_more_and_then_a_verdict() {
+    let lab = Lab::new().await;
+    let (run, _, baseline) = lab.running(5).await;
+    let due = drafted(&lab, run, 1, &[draft(Operator::Init, &[baseline])]).await;
+    let candidate = due[0].candidate;
+    let again = Meaning::AskAgain {
+        unusable: "no kernel".to_owned(),
+        call: Box::new(call("Your reply has no kernel.")),
+    };
+    assert!(reply(&lab, &due[0], &again, 6).await);
+    let second = lab.store.due_calls(at(6)).await.expect("rows");
+    assert_eq!((second.len(), second[0].turn), (1, 1));
+    let view = lab.store.run(run).await.expect("rows").expect("known");
+    assert_eq!(view.trials, 1, "the first reply was paid for");
+
+    let meaning = Meaning::Unusable {
+        unusable: "still no kernel".to_owned(),
+        verdict: Box::new(unread()),
+    };
+    assert!(reply(&lab, &second[0], &meaning, 7).await);
+    assert_eq!(state_of(&lab, candidate).await, CandidateState::Evaluated);
+    let view = lab.store.run(run).await.expect("rows").expect("known");
+    assert_eq!((view.trials, view.spend.calls), (1, 2));
+    let calls = lab.store.calls(candidate).await.expect("rows");
+    let unusable = |turn: usize| {
+        let reply = calls[turn].reply.as_ref().expect("answered");
+        reply.unusable.clone().expect("it held none")
+    };
+    assert_eq!(
+        (unusable(0), unusable(1)),
+        ("no kernel".to_owned(), "still no kernel".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn what_was_written_before_is_a_duplicate_and_costs_a_trial() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let drafts = [
+        draft(Operator::Init, &[baseline]),
+        draft(Operator::Crossover, &[baseline, baseline]),
+    ];
+    let due = drafted(&lab, run, 1, &drafts).await;
+    for call in &due {
+        assert!(reply(&lab, call, &written("same"), 6).await);
+    }
+    let of = due[0].candidate;
+    assert_eq!(
+        state_of(&lab, due[1].candidate).await,
+        CandidateState::Duplicate { of }
+    );
+    let leased = lab.lease(worker, at(7)).await.expect("one job");
+    lab.judge(&leased, accepted(50.0)).await;
+    assert!(lab.lease(worker, at(8)).await.is_none());
+    let snapshot = lab.store.snapshot(run).await.expect("rows");
+    assert!(snapshot.entries[2].duplicate && !snapshot.entries[1].duplicate);
+    assert_eq!(snapshot.entries[1].standing, snapshot.entries[2].standing);
+    assert_eq!(snapshot.entries[1].thought.as_deref(), Some("same"));
+    let view = lab.store.run(run).await.expect("rows").expect("known");
+    assert_eq!(view.trials, 2);
+    let summary = lab.store.summary(due[1].candidate).await.expect("rows");
+    assert_eq!(summary.expect("known").parents, [baseline, baseline]);
+}
+
+#[tokio::test]
+async fn silence_is_waited_for_then_pauses_the_run_without_a_trial() {
+    let lab = Lab::new().await;
+    let (run, _, baseline) = lab.running(5).await;
+    let due = drafted(&lab, run, 1, &[draft(Operator::Init, &[baseline])]).await;
+    for time in 1..=i64::from(MAX_UNANSWERED) {
+        let now = at(10 * time);
+        let failed =
+            lab.store
+                .unanswered(due[0].id, "it is overloaded", false, at(10 * time + 5), now);
+        failed.await.expect("rows");
+        let waiting = lab.store.due_calls(at(10 * time + 4)).await.expect("rows");
+        assert!(waiting.is_empty());
+        let paused = time == i64::from(MAX_UNANSWERED);
+        let due = lab.store.due_calls(at(10 * time + 5)).await.expect("rows");
+        assert_eq!(due.is_empty(), paused);
+    }
+    let view = lab.store.run(run).await.expect("rows").expect("known");
+    assert!(
+        matches!(&view.state, RunState::Paused { reason } if reason.contains("it is overloaded")),
+        "{}",
+        view.state
+    );
+    assert_eq!(view.trials, 0);
+    let waiting = state_of(&lab, due[0].candidate).await;
+    assert!(
+        matches!(&waiting, CandidateState::Drafting { trouble: Some(why), .. } if why.contains("overloaded")),
+        "{waiting:?}"
+    );
+    lab.store.resume(run, at(100)).await.expect("paused");
+    let due = lab.store.due_calls(at(100)).await.expect("rows");
+    assert_eq!(due.len(), 1, "resuming asks at once");
+    lab.store
+        .unanswered(due[0].id, "again", false, at(100), at(100))
+        .await
+        .expect("rows");
+    let view = lab.store.run(run).await.expect("rows").expect("known");
+    assert_eq!(view.state, RunState::Running, "the count starts anew");
+}
+
+#[tokio::test]
+async fn trouble_that_waiting_does_not_mend_pauses_at_once() {
+    let lab = Lab::new().await;
+    let (run, _, baseline) = lab.running(5).await;
+    let due = drafted(&lab, run, 1, &[draft(Operator::Init, &[baseline])]).await;
+    let failed = lab
+        .store
+        .unanswered(due[0].id, "the key is wrong", true, at(6), at(6));
+    failed.await.expect("rows");
+    let view = lab.store.run(run).await.expect("rows").expect("known");
+    assert!(matches!(view.state, RunState::Paused { .. }));
+}
+
+#[tokio::test]
+async fn a_decision_about_an_older_state_of_the_run_is_not_carried_out() {
+    let lab = Lab::new().await;
+    let (run, _, baseline) = lab.running(5).await;
+    let drafts = [draft(Operator::Init, &[baseline])];
+    assert!(
+        lab.store
+            .draft_all(run, 1, &drafts, at(5))
+            .await
+            .expect("rows")
+    );
+    assert!(
+        !lab.store
+            .draft_all(run, 1, &drafts, at(5))
+            .await
+            .expect("rows")
+    );
+    assert_eq!(
+        lab.store.snapshot(run).await.expect("rows").entries.len(),
+        2
+    );
+    lab.store.cancel(run, at(6)).await.expect("open");
+    let refused = lab.store.draft_all(run, 2, &drafts, at(7)).await;
+    assert!(matches!(refused, Err(StoreError::WrongState { .. })));
+}
+
+#[tokio::test]
+async fn what_nobody_waits_for_is_paid_for_and_changes_nothing_else() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let due = drafted(&lab, run, 1, &[draft(Operator::Init, &[baseline])]).await;
+    assert!(
+        lab.store
+            .open_calls()
+            .await
+            .expect("rows")
+            .contains(&due[0].id)
+    );
+    let given_up = lab.store.abandon_drafts(run, "time is up", at(6)).await;
+    assert_eq!(given_up.expect("rows"), 1);
+    assert!(lab.store.open_calls().await.expect("rows").is_empty());
+    assert!(lab.store.due_calls(at(7)).await.expect("rows").is_empty());
+    assert!(!reply(&lab, &due[0], &written("late"), 8).await);
+    assert!(lab.lease(worker, at(9)).await.is_none());
+    let view = lab.store.run(run).await.expect("rows").expect("known");
+    assert_eq!((view.trials, view.spend.calls), (0, 1));
+    assert_eq!(view.spend.dollars, cents(1.0));
+    assert_eq!(view.spend.committed_tokens, 0);
+    let events = lab.store.events_after(run, 0, 1_000).await.expect("rows");
+    let told = |what: &EventKind| matches!(what, EventKind::Abandoned { reason, .. } if reason == "time is up");
+    assert!(events.iter().any(|event| told(&event.what)));
+}
