@@ -3,10 +3,11 @@
 use domain::api::{Brief, HistoryEntry};
 use domain::brief::{Attempt, Context, Shown, in_words};
 use domain::id::RunId;
+use domain::search::PromptStyle;
 use domain::task::Use;
 use store::StoreError;
 
-use crate::prompt::{self, Kind, Style};
+use crate::prompt::{self, Kind};
 use crate::{Engine, EngineError};
 
 /// Earlier attempts that are told; the newest of them.
@@ -89,7 +90,7 @@ impl Engine {
             run,
             parent: parent.summary.id,
         };
-        let told = prompt::render(&kind, Style::Standard, &context, u64::MAX)?;
+        let told = prompt::render(&kind, PromptStyle::Standard, &context, u64::MAX)?;
 
         let mut insights = task.insights.clone();
         if !lessons.is_empty() {

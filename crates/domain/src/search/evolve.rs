@@ -96,6 +96,17 @@ pub enum PromptStyle {
     TaskInsights,
 }
 
+impl PromptStyle {
+    /// Name as the wire and the records carry it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::ParallelismFirst => "parallelism_first",
+            Self::TaskInsights => "task_insights",
+        }
+    }
+}
+
 /// A model that a run asks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

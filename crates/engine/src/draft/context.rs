@@ -23,10 +23,7 @@ pub(super) struct Shelf<'a> {
 }
 
 impl<'a> Shelf<'a> {
-    pub(super) async fn open(
-        engine: &'a Engine,
-        snapshot: &Snapshot,
-    ) -> Result<Self, EngineError> {
+    pub(super) async fn open(engine: &'a Engine, snapshot: &Snapshot) -> Result<Self, EngineError> {
         let baseline = snapshot.entries.first().map(|entry| entry.id);
         let baseline = match baseline {
             Some(id) => engine.store.candidate(id).await?,
@@ -88,10 +85,15 @@ impl<'a> Shelf<'a> {
         for id in &draft.insights {
             let record = self.record(*id).await?;
             let found = found(record).filter(|_| !faithful);
-            let said = record.idea.iter().flat_map(|idea| [&idea.hypothesis, &idea.title]);
+            let said = record
+                .idea
+                .iter()
+                .flat_map(|idea| [&idea.hypothesis, &idea.title]);
             let mut said = said.filter(|text| !text.trim().is_empty());
             if let Some(thought) = said.next() {
-                context.insights.push(Lesson::new(thought, found.as_deref()));
+                context
+                    .insights
+                    .push(Lesson::new(thought, found.as_deref()));
             }
         }
         for id in &draft.duplicates {
@@ -125,7 +127,7 @@ pub(super) fn kind(method: Method, operator: &Operator) -> Kind {
 fn name(record: &CandidateRecord) -> String {
     match record.summary.ordinal {
         0 => "the baseline".to_owned(),
-        ordinal => format!("candidate {ordinal}"),
+        ordinal => format!("#{ordinal}"),
     }
 }
 

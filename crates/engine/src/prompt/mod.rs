@@ -12,6 +12,7 @@ use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
 use domain::model::{Message, Prompt, Speaker};
 use domain::reply::Unusable;
+use domain::search::PromptStyle;
 use minijinja::value::{Serde, Value};
 use serde::Serialize;
 
@@ -63,29 +64,6 @@ impl Kind {
             Self::FullMutation => "mutation.j2",
             Self::Repair => "repair.j2",
             Self::External { .. } => "external.j2",
-        }
-    }
-}
-
-/// A family of wordings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Style {
-    /// The sections of the published method.
-    Standard,
-    /// Says in which order to work: parallelism before everything else.
-    ParallelismFirst,
-    /// Task and insights, without profiles.
-    TaskInsights,
-}
-
-impl Style {
-    /// The name in records.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Standard => "standard",
-            Self::ParallelismFirst => "parallelism_first",
-            Self::TaskInsights => "task_insights",
         }
     }
 }
@@ -158,7 +136,7 @@ pub enum PromptError {
 /// The context lacks something that the kind shows, or even the shortest form is too long.
 pub fn render(
     kind: &Kind,
-    style: Style,
+    style: PromptStyle,
     context: &Context,
     budget_tokens: u64,
 ) -> Result<Rendered, PromptError> {
@@ -184,7 +162,7 @@ pub fn render(
     }
     Ok(Rendered {
         prompt,
-        template: format!("{}/{}", kind.name(), style.name()),
+        template: format!("{}/{}", kind.name(), style.as_str()),
         template_digest: templates::digest(&[SYSTEM, kind.template()]),
         dropped,
     })

@@ -4,9 +4,10 @@
 use domain::brief::{
     Attempt, Context, DeviceBrief, Feedback, Lesson, Repetition, Shown, TaskBrief,
 };
+use domain::search::PromptStyle;
 use serde::Serialize;
 
-use super::{Kind, PromptError, Style};
+use super::{Kind, PromptError};
 
 /// Entries of the history that outlive the first cut.
 const RECENT: usize = 10;
@@ -16,7 +17,7 @@ const FIRST_DIAGNOSTICS: usize = 5;
 /// The values of one prompt.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct View {
-    style: Style,
+    style: PromptStyle,
     faithful: bool,
     /// Whether an answer may be edits of the primary parent.
     edits: bool,
@@ -57,7 +58,7 @@ struct Kernel {
 
 impl View {
     /// What a prompt of a kind shows.
-    pub fn new(kind: &Kind, style: Style, context: &Context) -> Result<Self, PromptError> {
+    pub fn new(kind: &Kind, style: PromptStyle, context: &Context) -> Result<Self, PromptError> {
         let missing = |what| PromptError::Incomplete {
             kind: kind.name(),
             what,
@@ -107,7 +108,7 @@ impl View {
             view.seeds.clear();
             view.insights.clear();
             view.kernels.iter_mut().for_each(Kernel::bare);
-        } else if style == Style::TaskInsights {
+        } else if style == PromptStyle::TaskInsights {
             view.kernels.iter_mut().for_each(Kernel::without_profile);
         }
         Ok(view)

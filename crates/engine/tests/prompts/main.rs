@@ -7,7 +7,8 @@ use domain::candidate::KernelSource;
 use domain::id::{CandidateId, RunId};
 use domain::model::{Prompt, ReplyEnd};
 use domain::reply::{self, Bases, Unusable};
-use engine::prompt::{Kind, PromptError, Rendered, Style, render, reply_repair};
+use domain::search::PromptStyle;
+use engine::prompt::{Kind, PromptError, Rendered, render, reply_repair};
 use uuid::Uuid;
 
 use world::{context, file, parents, racing, uncompiled};
@@ -33,10 +34,10 @@ fn kinds() -> [Kind; 7] {
     ]
 }
 
-const STYLES: [Style; 3] = [
-    Style::Standard,
-    Style::ParallelismFirst,
-    Style::TaskInsights,
+const STYLES: [PromptStyle; 3] = [
+    PromptStyle::Standard,
+    PromptStyle::ParallelismFirst,
+    PromptStyle::TaskInsights,
 ];
 
 /// The context as a method fills it for a kind.
@@ -51,7 +52,7 @@ fn context_for(kind: &Kind) -> Context {
     context
 }
 
-fn rendered(kind: &Kind, style: Style, budget: u64) -> Rendered {
+fn rendered(kind: &Kind, style: PromptStyle, budget: u64) -> Rendered {
     render(kind, style, &context_for(kind), budget)
         .unwrap_or_else(|error| panic!("failed to {error}"))
 }
@@ -89,11 +90,11 @@ fn system_messages_say_what_holds_for_a_whole_run() {
         for kind in kinds().iter().filter(|kind| !others.contains(kind)) {
             assert_eq!(system(kind), all, "{kind:?}");
         }
-        let name = format!("system_{}", name(style));
+        let name = format!("system_{}", style.as_str());
         insta::assert_snapshot!(name, without_sources(&all));
     }
     for kind in [Kind::Free, external()] {
-        let system = rendered(&kind, Style::Standard, ROOM).prompt.system;
+        let system = rendered(&kind, PromptStyle::Standard, ROOM).prompt.system;
         insta::assert_snapshot!(format!("system_{}", kind.name()), without_sources(&system));
     }
 }
@@ -110,14 +111,6 @@ fn every_kind_in_every_style_is_as_it_was_reviewed() {
     }
 }
 
-fn name(style: Style) -> &'static str {
-    match style {
-        Style::Standard => "standard",
-        Style::ParallelismFirst => "parallelism_first",
-        Style::TaskInsights => "task_insights",
-    }
-}
-
 #[test]
 fn a_faithful_prompt_asks_for_name_code_and_thought() {
     let mut context = context();
@@ -126,7 +119,7 @@ fn a_faithful_prompt_asks_for_name_code_and_thought() {
         insight.outcome = None;
     }
     context.duplicates.clear();
-    let prompt = render(&Kind::InsightInit, Style::Standard, &context, ROOM)
+    let prompt = render(&Kind::InsightInit, PromptStyle::Standard, &context, ROOM)
         .expect("it fits")
         .prompt;
     insta::assert_snapshot!("faithful_insight", without_sources(user(&prompt)));
@@ -140,7 +133,7 @@ fn a_faithful_prompt_asks_for_name_code_and_thought() {
 
 #[test]
 fn free_shows_the_code_and_nothing_of_what_is_known_about_it() {
-    let prompt = rendered(&Kind::Free, Style::Standard, ROOM).prompt;
+    let prompt = rendered(&Kind::Free, PromptStyle::Standard, ROOM).prompt;
     let text = whole(&prompt);
     let context = context();
     let best = context.best.expect("there is one");
@@ -165,7 +158,7 @@ fn a_parent_that_is_the_best_is_shown_once() {
     let mut context = context();
     let best = context.best.clone().expect("there is one");
     context.parents = vec![parents().remove(1), best.clone()];
-    let prompt = render(&Kind::FullCrossover, Style::Standard, &context, ROOM)
+    let prompt = render(&Kind::FullCrossover, PromptStyle::Standard, &context, ROOM)
         .expect("it fits")
         .prompt;
     assert_eq!(user(&prompt).matches(best.source.trim_end()).count(), 1);
@@ -180,7 +173,7 @@ fn a_parent_that_is_the_best_is_shown_once() {
 fn what_the_compiler_said_is_fenced_with_a_mark_of_its_own() {
     let mut context = context();
     context.parents = vec![uncompiled()];
-    let prompt = render(&Kind::Repair, Style::Standard, &context, ROOM)
+    let prompt = render(&Kind::Repair, PromptStyle::Standard, &context, ROOM)
         .expect("it fits")
         .prompt;
     insta::assert_snapshot!("repair_uncompiled", without_sources(user(&prompt)));
@@ -189,7 +182,7 @@ fn what_the_compiler_said_is_fenced_with_a_mark_of_its_own() {
 #[test]
 fn a_prompt_that_is_too_long_loses_parts_in_the_stated_order() {
     for kind in kinds() {
-        let full = rendered(&kind, Style::Standard, ROOM);
+        let full = rendered(&kind, PromptStyle::Standard, ROOM);
         let primary = context_for(&kind)
             .primary()
             .expect("there is one")
@@ -200,7 +193,7 @@ fn a_prompt_that_is_too_long_loses_parts_in_the_stated_order() {
         let mut dropped: Vec<String> = Vec::new();
         loop {
             budget -= 1;
-            let shorter = match render(&kind, Style::Standard, &context_for(&kind), budget) {
+            let shorter = match render(&kind, PromptStyle::Standard, &context_for(&kind), budget) {
                 Ok(shorter) => shorter,
                 Err(PromptError::TooLong { needed, budget, .. }) => {
                     assert_eq!(needed, budget + 1, "{kind:?}");
@@ -239,30 +232,33 @@ fn what_a_kind_needs_and_does_not_have_is_named() {
         (Kind::Repair, "a parent"),
     ];
     for (kind, what) in cases {
-        let error = render(&kind, Style::Standard, &context(), ROOM).expect_err("it is missing");
+        let error =
+            render(&kind, PromptStyle::Standard, &context(), ROOM).expect_err("it is missing");
         assert!(error.to_string().ends_with(what), "{error}");
     }
     let mut context = context();
     context.best = None;
-    let error = render(&Kind::Free, Style::Standard, &context, ROOM).expect_err("no best");
+    let error = render(&Kind::Free, PromptStyle::Standard, &context, ROOM).expect_err("no best");
     assert!(error.to_string().contains("the best candidate"), "{error}");
 }
 
 #[test]
 fn templates_have_versions() {
-    let digest = |kind: &Kind| rendered(kind, Style::Standard, ROOM).template_digest;
+    let digest = |kind: &Kind| rendered(kind, PromptStyle::Standard, ROOM).template_digest;
     assert_eq!(digest(&Kind::InsightInit), digest(&Kind::FullInit));
     assert_ne!(digest(&Kind::FullCrossover), digest(&Kind::FullMutation));
     assert_ne!(
-        rendered(&Kind::InsightInit, Style::Standard, ROOM).template,
-        rendered(&Kind::FullInit, Style::Standard, ROOM).template
+        rendered(&Kind::InsightInit, PromptStyle::Standard, ROOM).template,
+        rendered(&Kind::FullInit, PromptStyle::Standard, ROOM).template
     );
 }
 
 /// What a model reads in the system message, copied into an answer, is a candidate.
 #[test]
 fn the_example_of_the_file_format_is_a_candidate() {
-    let system = rendered(&Kind::Free, Style::Standard, ROOM).prompt.system;
+    let system = rendered(&Kind::Free, PromptStyle::Standard, ROOM)
+        .prompt
+        .system;
     let source = system
         .split("```cuda\n")
         .find(|block| block.contains("sum_slices"))
