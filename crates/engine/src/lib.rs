@@ -19,6 +19,7 @@ mod intake;
 pub mod llm;
 pub mod promote;
 pub mod prompt;
+mod recording;
 mod request;
 mod step;
 

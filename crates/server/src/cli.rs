@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use domain::id::{CandidateId, RunId};
-use domain::search::Method;
+use domain::model::Dollars;
+use domain::search::{Evolution, Method, ModelChoice, PromptStyle, Schedule};
 
 /// Where state lives unless `--data` says otherwise.
 pub const DEFAULT_DATA: &str = ".kernelwright";
@@ -51,6 +52,10 @@ pub enum Command {
     Context(ContextArgs),
     /// Propose a kernel to a run.
     Submit(SubmitArgs),
+    /// Print a run's calls of models as a recording.
+    Recording(RecordingArgs),
+    /// Run a recording again, without a network and without a model.
+    Replay(ReplayArgs),
     /// Work on a task folder.
     #[command(subcommand)]
     Task(TaskCommand),
@@ -91,9 +96,9 @@ pub struct ServeArgs {
     /// Address to listen on: a loopback address; port 0 takes any free port.
     #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_LISTEN)]
     pub listen: SocketAddr,
-    /// Where state lives.
+    /// Where state lives, and which models runs may ask.
     #[command(flatten)]
-    pub folder: DataFolder,
+    pub models: ModelsFile,
     /// Also start a worker on this machine, as a process of its own.
     #[arg(long)]
     pub with_local_worker: bool,
@@ -134,6 +139,12 @@ pub enum MethodName {
     Sweep,
     /// Kernels come from outside, through `submit` or the API.
     External,
+    /// A model that is shown the task and the best code (EvoEngineer-Free).
+    Free,
+    /// A model that is also shown times, profiles and insights (EvoEngineer-Insight).
+    Insight,
+    /// A model that breeds from an elite, with insights (EvoEngineer-Full).
+    Full,
 }
 
 impl From<MethodName> for Method {
@@ -142,6 +153,9 @@ impl From<MethodName> for Method {
             MethodName::Playbook => Self::Playbook,
             MethodName::Sweep => Self::Sweep,
             MethodName::External => Self::External,
+            MethodName::Free => Self::Free,
+            MethodName::Insight => Self::Insight,
+            MethodName::Full => Self::Full,
         }
     }
 }
@@ -163,6 +177,12 @@ pub struct RunArgs {
     /// Running time in seconds at most, pauses not counted.
     #[arg(long, value_name = "SECONDS")]
     pub budget_seconds: Option<u64>,
+    /// Seconds that devices may spend on the run's candidates.
+    #[arg(long, value_name = "SECONDS")]
+    pub budget_device_seconds: Option<u64>,
+    /// How models are asked.
+    #[command(flatten)]
+    pub asking: AskingArgs,
     /// Seed of the search's random decisions.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -193,6 +213,84 @@ pub struct RunArgs {
     /// Which service.
     #[command(flatten)]
     pub service: ServiceAddress,
+}
+
+/// How a run asks models, for the methods that do.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(next_help_heading = "Methods that ask models")]
+pub struct AskingArgs {
+    /// A configured model to ask, or NAME=WEIGHT; may be repeated.
+    #[arg(long = "model", value_name = "NAME", value_parser = parse_model)]
+    pub models: Vec<ModelChoice>,
+    /// Tokens that models may read and write.
+    #[arg(long, value_name = "N")]
+    pub budget_tokens: Option<u64>,
+    /// What models may cost, dollars.
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
+    pub budget_dollars: Option<Dollars>,
+    /// Generations after the first.
+    #[arg(long, value_name = "N")]
+    pub generations: Option<u32>,
+    /// Keep this many candidates open instead of working in generations.
+    #[arg(long, value_name = "N")]
+    pub steady: Option<u32>,
+    /// Follow the published method to the letter.
+    #[arg(long)]
+    pub faithful: bool,
+    /// Sampling temperature, for models that take one.
+    #[arg(long, value_name = "T")]
+    pub temperature: Option<f64>,
+    /// Failed candidates that may be handed back for a repair.
+    #[arg(long, value_name = "N")]
+    pub repairs: Option<u32>,
+    /// The wording of prompts.
+    #[arg(long, value_enum)]
+    pub style: Option<StyleName>,
+    /// The longest prompt, tokens.
+    #[arg(long, value_name = "N")]
+    pub prompt_tokens: Option<u32>,
+    /// Show the first prompt and what the run may cost, and start nothing.
+    #[arg(long, conflicts_with = "follow")]
+    pub preview: bool,
+}
+
+impl AskingArgs {
+    /// What was said, and the defaults for the rest.
+    pub fn evolution(&self) -> Evolution {
+        let default = Evolution::default();
+        Evolution {
+            schedule: self
+                .steady
+                .map_or(default.schedule, |in_flight| Schedule::Steady { in_flight }),
+            generations: self.generations.unwrap_or(default.generations),
+            faithful: self.faithful,
+            temperature: self.temperature.unwrap_or(default.temperature),
+            repairs: self.repairs.unwrap_or(default.repairs),
+            style: self.style.map_or(default.style, PromptStyle::from),
+            prompt_tokens: self.prompt_tokens,
+        }
+    }
+}
+
+/// A family of prompt wordings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StyleName {
+    /// The published method's sections.
+    Standard,
+    /// What to try in which order, parallelism first.
+    ParallelismFirst,
+    /// Task and insights, nothing else.
+    TaskInsights,
+}
+
+impl From<StyleName> for PromptStyle {
+    fn from(name: StyleName) -> Self {
+        match name {
+            StyleName::Standard => Self::Standard,
+            StyleName::ParallelismFirst => Self::ParallelismFirst,
+            StyleName::TaskInsights => Self::TaskInsights,
+        }
+    }
 }
 
 /// Arguments of `show`.
@@ -268,6 +366,39 @@ pub struct SubmitArgs {
     /// Which service.
     #[command(flatten)]
     pub service: ServiceAddress,
+}
+
+/// Arguments of `recording`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct RecordingArgs {
+    /// The run.
+    pub run: RunId,
+    /// Which service.
+    #[command(flatten)]
+    pub service: ServiceAddress,
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct ReplayArgs {
+    /// The recording, as `recording` prints it.
+    pub file: PathBuf,
+    /// The task's folder.
+    #[arg(long, value_name = "DIR")]
+    pub task: PathBuf,
+    /// Take recorded replies for other prompts too: where times are measured, no two runs have
+    /// the same prompts.
+    #[arg(long)]
+    pub lenient: bool,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Address to listen on: a loopback address; port 0 takes any free port.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// Where state lives.
+    #[command(flatten)]
+    pub folder: DataFolder,
 }
 
 /// Verbs of a task folder.
@@ -386,4 +517,25 @@ fn parse_setting(text: &str) -> Result<(String, i64), String> {
         .parse()
         .map_err(|_| format!("{value:?} is not a whole number"))?;
     Ok((name.to_owned(), value))
+}
+
+fn parse_model(text: &str) -> Result<ModelChoice, String> {
+    let (name, weight) = match text.rsplit_once('=') {
+        None => (text, 1.0),
+        Some((name, weight)) => {
+            let number = weight.parse();
+            (name, number.map_err(|_| format!("{weight:?} is not a weight, such as 2.5"))?)
+        }
+    };
+    Ok(ModelChoice {
+        name: name.to_owned(),
+        weight,
+    })
+}
+
+fn parse_dollars(text: &str) -> Result<Dollars, String> {
+    let number = text.trim_start_matches('$').parse().ok();
+    number
+        .and_then(Dollars::new)
+        .ok_or_else(|| format!("{text:?} is no amount of dollars, such as 2.50"))
 }

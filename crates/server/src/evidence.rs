@@ -236,3 +236,25 @@ fn resources(text: &mut String, evaluation: &Evaluation) {
     text.push_str("kernels\n");
     text.push_str(&columns(&rows, 11));
 }
+
+/// What a run's models and devices have used, in one line; none where no model was asked.
+pub fn spent(run: &RunView) -> Option<String> {
+    let spend = &run.spend;
+    if run.models.is_empty() {
+        return None;
+    }
+    let names = run.models.iter().map(|model| plain(&model.name));
+    let mut text = format!(
+        "models {}: {} replies, {} tokens, {}",
+        names.collect::<Vec<_>>().join(", "),
+        spend.calls,
+        spend.usage.total(),
+        spend.dollars,
+    );
+    if spend.unpriced_calls > 0 {
+        let _infallible = write!(text, " and {} of unknown price", spend.unpriced_calls);
+    }
+    let seconds = spend.device_ms as f64 / 1000.0;
+    let _infallible = write!(text, "; devices {seconds:.1} s");
+    Some(text)
+}

@@ -60,8 +60,38 @@ impl Progress {
                 Some(format!("run {}", plain(&state.to_string())))
             }
             EventKind::Proposed { ordinal, title, .. } => {
-                self.doing = format!("#{ordinal} {} waits for a worker", line(title, 40));
+                self.doing = format!("#{ordinal} {} is planned", line(title, 40));
                 None
+            }
+            EventKind::Replied {
+                ordinal,
+                model,
+                tokens,
+                cost,
+                unusable,
+                ..
+            } => {
+                let model = line(model, 40);
+                let cost = cost.map_or_else(String::new, |cost| format!(", {cost}"));
+                let paid = format!("{tokens} tokens{cost}");
+                match unusable {
+                    Some(why) => Some(format!(
+                        "#{ordinal} {model} answered ({paid}) without a kernel: {}",
+                        line(why, 120)
+                    )),
+                    None => {
+                        self.doing = format!("#{ordinal} written by {model} ({paid})");
+                        None
+                    }
+                }
+            }
+            EventKind::Unanswered { model, reason, .. } => Some(format!(
+                "no answer from {}: {}",
+                line(model, 40),
+                line(reason, 160)
+            )),
+            EventKind::Abandoned { reason, .. } => {
+                Some(format!("a candidate was given up: {}", line(reason, 120)))
             }
             EventKind::Stage { stage, .. } => {
                 self.doing = plain(stage);

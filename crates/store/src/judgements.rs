@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use domain::api::EventKind;
 use domain::brief::in_words;
 use domain::candidate::Idea;
+use domain::digest::Digest;
 use domain::evaluation::{Evaluation, EvaluationStage, GateOutcome};
 use domain::id::{CandidateId, EvaluationId, InsightId, JobId, RunId, WorkerId};
 use domain::task::{Enforce, GateSubject};
@@ -266,6 +267,29 @@ pub(crate) async fn baseline(
 }
 
 impl Store {
+    /// The newest evaluation of a baseline on this version of a task, whichever run asked.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn newest_baseline(
+        &self,
+        version: Digest,
+    ) -> Result<Option<Evaluation>, StoreError> {
+        let evidence: Option<String> = query_scalar(
+            "SELECT e.evidence FROM evaluations e JOIN runs r ON r.id = e.run \
+             JOIN tasks t ON t.content = r.task_content \
+             WHERE t.version = $1 AND e.stage = 'baseline' \
+             ORDER BY e.created_at DESC, e.id DESC LIMIT 1",
+        )
+        .bind(version.to_string())
+        .fetch_optional(&self.read)
+        .await
+        .doing("read the newest baseline")?;
+        evidence
+            .map(|evidence| Place::new("evaluations", version).json("evidence", &evidence))
+            .transpose()
+    }
+
     /// What the run's candidates hoped for, each with what was found, oldest first; the newest
     /// `limit` of them.
     ///

@@ -110,6 +110,23 @@ impl Store {
         Ok(CreatedRun { run, fresh: true })
     }
 
+    /// What was asked for.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn request(&self, run: RunId) -> Result<RunRequest, StoreError> {
+        let request: Option<String> = query_scalar("SELECT request FROM runs WHERE id = $1")
+            .bind(run.uuid())
+            .fetch_optional(&self.read)
+            .await
+            .doing("read a run's request")?;
+        let request = request.ok_or_else(|| StoreError::Unknown {
+            subject: "run",
+            id: run.to_string(),
+        })?;
+        Place::new("runs", run).json("request", &request)
+    }
+
     /// Which content of its task a run is about.
     ///
     /// # Errors

@@ -267,6 +267,11 @@ fn repairs_left(run: &RunSnapshot<'_>, entries: &[Entry]) -> usize {
     (run.evolution.repairs as usize).saturating_sub(used)
 }
 
+/// How many candidates a method that asks models writes in one generation.
+pub fn slots(method: Method) -> usize {
+    cycle(method).len()
+}
+
 /// The slots of one generation.
 fn cycle(method: Method) -> &'static [Operator] {
     match method {

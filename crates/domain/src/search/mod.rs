@@ -21,7 +21,7 @@ use crate::plan::Configuration;
 use crate::task::Task;
 use crate::verdict::VerdictKind;
 
-pub use evolve::{Draft, Evolution, ModelChoice, PromptStyle, Schedule};
+pub use evolve::{Draft, Evolution, ModelChoice, PromptStyle, Schedule, slots};
 
 /// How candidates come about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]

@@ -2,6 +2,7 @@
 //! and the rows that keep both before anything is sent.
 
 mod context;
+mod preview;
 
 use domain::api::Seen;
 use domain::model::{ModelView, Usage};

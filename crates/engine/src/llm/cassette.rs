@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use domain::api::RunRequest;
 use domain::digest::Digest;
-use domain::model::{Price, Prompt, Usage};
+use domain::model::{ModelView, Price, Prompt, Usage};
 use domain::problem::{Problem, Problems};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -38,6 +38,10 @@ pub struct Header {
     pub task_version: Digest,
     /// What was asked for; launched again, it makes the same calls.
     pub run: RunRequest,
+    /// The models that it names as they were configured: their limits shape prompts, their prices
+    /// budgets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<ModelView>,
     /// Where the replies come from.
     pub origin: Origin,
 }

@@ -139,6 +139,28 @@ impl Client {
         self.send(request, "launch the run").await
     }
 
+    /// What a run would say first, and cost.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn preview(&self, request: &RunRequest) -> Result<RunPreview, ClientError> {
+        let request = self.http.post(self.url("runs/preview")).json(request);
+        self.send(request, "preview the run").await
+    }
+
+    /// A run's calls as a recording.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn recording(&self, run: RunId) -> Result<String, ClientError> {
+        let path = format!("runs/{}/recording", run.uuid());
+        let response = self.http.get(self.url(&path)).send().await;
+        let response = response.map_err(|error| self.unreachable(error))?;
+        let response = accepted(response, "record the run").await?;
+        let text = response.text().await;
+        text.map_err(|error| self.unreachable(error))
+    }
+
     /// The newest runs.
     ///
     /// # Errors

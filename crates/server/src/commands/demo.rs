@@ -5,7 +5,8 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 
 use domain::api::{RunRequest, RunState, RunView, TaskView};
-use domain::search::{Budget, Method};
+use domain::search::{Budget, Evolution, Method};
+use engine::llm::Models;
 use uuid::Uuid;
 
 use super::follow::{Style, Until, follow, hint_without_workers, print};
@@ -78,6 +79,7 @@ async fn service(
         listen: listen_address(args).await,
         data,
         author_email: DEFAULT_AUTHOR,
+        models: Models::none(),
         local_worker: Some(Log {
             format,
             filter: Filter::TroubleOnly,
@@ -136,12 +138,14 @@ async fn find_or_launch(
         name: Some(NAME.to_owned()),
         budget: Budget {
             trials: args.budget_trials.unwrap_or(Budget::default().trials),
-            wall_seconds: None,
+            ..Budget::default()
         },
         seed: 0,
         start: None,
         device: None,
         promotion: None,
+        models: Vec::new(),
+        evolution: Evolution::default(),
     };
     let key = Uuid::now_v7().to_string();
     Ok(client.create(&request, &key).await?)

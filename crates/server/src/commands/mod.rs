@@ -8,6 +8,7 @@ mod follow;
 mod model;
 mod preflight;
 mod propose;
+mod replay;
 mod run;
 mod serve;
 mod show;
@@ -68,6 +69,8 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Preflight(args) => preflight::preflight(args).await,
             Command::Context(args) => propose::context(args).await,
             Command::Submit(args) => propose::submit(args).await,
+            Command::Recording(args) => replay::recording(args).await,
+            Command::Replay(args) => replay::replay(args, format).await,
             Command::Demo(args) => demo::demo(args, format).await,
             Command::Role(_) => unreachable!("a role is performed without a runtime"),
         }

@@ -13,6 +13,7 @@ use crate::bundle::{self, BundleError};
 use crate::cli::RunArgs;
 use crate::client::Client;
 use crate::outcome::{Ending, Failure, Outcome};
+use crate::terminal::plain;
 
 pub(super) async fn run(args: RunArgs) -> Ending {
     let client = address::client(&args.service)?;
@@ -23,12 +24,20 @@ pub(super) async fn run(args: RunArgs) -> Ending {
         budget: Budget {
             trials: args.budget_trials.unwrap_or(Budget::default().trials),
             wall_seconds: args.budget_seconds,
+            tokens: args.asking.budget_tokens,
+            dollars: args.asking.budget_dollars,
+            device_seconds: args.budget_device_seconds,
         },
         seed: args.seed,
         start: args.start.clone(),
         device: args.device.clone(),
         promotion: promotion(&args)?,
+        models: args.asking.models.clone(),
+        evolution: args.asking.evolution(),
     };
+    if args.asking.preview {
+        return preview(&client, &request, args.json).await;
+    }
     let key = args
         .idempotency_key
         .clone()
@@ -57,6 +66,45 @@ pub(super) async fn run(args: RunArgs) -> Ending {
         Style::Text => print(&show::report(&client, &run).await?)?,
     }
     Ok(outcome(&run))
+}
+
+/// Shows what a run would say first and cost, and starts none.
+async fn preview(client: &Client, request: &RunRequest, json: bool) -> Ending {
+    let preview = client.preview(request).await?;
+    if json {
+        print_json(&preview)?;
+        return Ok(Outcome::Accepted);
+    }
+    let mut text = String::new();
+    let mut say = |line: String| {
+        text.push_str(&line);
+        text.push('\n');
+    };
+    say(format!("--- system ---\n{}", preview.prompt.system));
+    for message in &preview.prompt.messages {
+        say(format!("--- {} ---\n{}", message.speaker, message.text));
+    }
+    say(format!(
+        "--- to {}: template {}, at most {} tokens, {} calls, at most {} ---",
+        plain(&preview.model),
+        preview.template,
+        preview.prompt_tokens,
+        preview.calls,
+        preview.most_dollars.map_or_else(
+            || "an unknown price".to_owned(),
+            |dollars| dollars.to_string()
+        ),
+    ));
+    for (label, items) in [
+        ("left out for lack of room", &preview.dropped),
+        ("not known before a first run", &preview.unknown),
+    ] {
+        if !items.is_empty() {
+            say(format!("{label}: {}", items.join(", ")));
+        }
+    }
+    print(&text)?;
+    Ok(Outcome::Accepted)
 }
 
 /// A folder is uploaded and gives its task's name; anything else is a name already.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use engine::llm::Models;
 use engine::{Engine, Settings, SystemClock};
 use store::Store;
 use tokio::net::TcpListener;
@@ -19,17 +20,19 @@ use crate::data::{Data, Lock};
 use crate::http::{self, App, guard};
 use crate::local_worker::{self, Filter, Log};
 use crate::logging::Format;
+use crate::models;
 use crate::outcome::{Ending, Failure, Outcome};
 
 /// How long each part of a service may take to stop.
 const STOP: Duration = Duration::from_secs(10);
 
 /// What a service is made of.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Setup<'a> {
     pub listen: SocketAddr,
     pub data: &'a Data,
     pub author_email: &'a str,
+    pub models: Models,
     pub local_worker: Option<Log>,
 }
 
@@ -46,11 +49,17 @@ pub(super) struct Service {
 
 /// Serves until told to stop.
 pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
-    let data = open(&args.folder.data)?;
+    let data = open(&args.models.folder.data)?;
+    let models = models::open(&args.models)?;
+    if !models.views().is_empty() {
+        let names = models.views().into_iter().map(|view| view.name);
+        tracing::info!("models: {}", names.collect::<Vec<_>>().join(", "));
+    }
     let service = Service::start(Setup {
         listen: args.listen,
         data: &data,
         author_email: &args.author_email,
+        models,
         local_worker: args.with_local_worker.then_some(Log {
             format,
             filter: Filter::Everything,
@@ -105,7 +114,7 @@ impl Service {
             default_repository: setup.data.promotions(),
             author_email: setup.author_email.to_owned(),
         };
-        let engine = Engine::new(store, Arc::new(SystemClock), settings);
+        let engine = Engine::new(store, Arc::new(SystemClock), settings, setup.models);
         let closing = CancellationToken::new();
         lock.announce(&url).map_err(Failure::infrastructure)?;
 

@@ -52,6 +52,9 @@ pub(super) async fn report(client: &Client, run: &RunView) -> Result<String, Fai
         run.budget.trials,
         verdicts.join(", ")
     );
+    if let Some(spent) = evidence::spent(run) {
+        let _infallible = writeln!(text, "{spent}\n");
+    }
     text.push_str(&tree::render(&lineage, WIDTH));
     text.push('\n');
     text.push_str(&evidence::winner(run, winner.as_ref()));

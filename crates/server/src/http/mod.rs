@@ -10,6 +10,7 @@ pub mod guard;
 mod candidates;
 mod events;
 mod extract;
+mod models;
 mod runs;
 mod service;
 mod tasks;
@@ -64,6 +65,7 @@ pub struct App {
         (name = "tasks", description = "What to optimise"),
         (name = "runs", description = "Campaigns"),
         (name = "candidates", description = "Kernels with their verdicts"),
+        (name = "models", description = "Who writes candidates"),
         (name = "fleet", description = "Workers and their leases"),
         (name = "service", description = "The service itself")
     )
@@ -110,6 +112,9 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(runs::recheck))
         .routes(routes!(runs::brief))
         .routes(routes!(runs::lineage))
+        .routes(routes!(models::list))
+        .routes(routes!(models::preview))
+        .routes(routes!(models::recording))
         .routes(routes!(candidates::list, candidates::submit))
         .routes(routes!(candidates::get))
         .routes(routes!(candidates::source))

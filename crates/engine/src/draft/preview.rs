@@ -1,0 +1,115 @@
+//! What a run would say first, and what it would cost, before there is a run.
+
+use domain::api::{RunPreview, RunRequest};
+use domain::brief::{Context, Shown};
+use domain::model::Usage;
+use domain::problem::Problems;
+use domain::search::{Evolution, Method, Operator};
+use domain::task::Task;
+use store::StoreError;
+
+use super::context::kind;
+use super::room;
+use crate::prompt;
+use crate::{Engine, EngineError, asking};
+
+impl Engine {
+    /// The first prompt that a run would send, word for word, and an upper estimate of its cost.
+    /// The times and the profile of the baseline are those of the newest run on this task.
+    ///
+    /// # Errors
+    /// The request is wrong or asks no model, the task is unknown, the prompt does not fit the
+    /// model, or the database fails.
+    pub async fn preview(&self, request: &RunRequest) -> Result<RunPreview, EngineError> {
+        let stored = self.store.task(&request.task).await?;
+        let stored = stored.ok_or_else(|| StoreError::Unknown {
+            subject: "task",
+            id: request.task.clone(),
+        })?;
+        let task = Task::load(&stored.bundle).map_err(EngineError::Task)?;
+        let problems = asking::defects(request, &self.models);
+        if !problems.is_empty() {
+            return Err(EngineError::Invalid(Problems(problems)));
+        }
+        let model = request
+            .models
+            .iter()
+            .find(|choice| choice.weight > 0.0)
+            .and_then(|choice| self.models.view(&choice.name));
+        let Some(view) = model else {
+            return Err(EngineError::Refused {
+                why: format!(
+                    "preview the method {}: it asks no model; choose free, insight or full",
+                    request.method.as_str()
+                ),
+            });
+        };
+        let mut unknown = Vec::new();
+        let judged = self.store.newest_baseline(task.version).await?;
+        let device = judged
+            .as_ref()
+            .and_then(|evaluation| evaluation.device.clone());
+        if device.is_none() {
+            unknown.push("the device with its limits".to_owned());
+        }
+        let timed = judged
+            .as_ref()
+            .and_then(|evaluation| evaluation.verdict.acceptance());
+        if timed.is_none() && request.method != Method::Free {
+            unknown.push("the baseline's time and profile".to_owned());
+        }
+        let mut context = Context::new(&task, device.as_ref());
+        context.faithful = request.evolution.faithful;
+        let idea = task.baseline.idea();
+        context.best = Some(Shown::new(
+            "the baseline",
+            "baseline",
+            idea.map(|idea| idea.hypothesis.as_str()),
+            task.baseline.text(),
+            judged.as_ref(),
+            timed.map(|acceptance| &acceptance.timing),
+        ));
+        let first = kind(request.method, &Operator::Init);
+        let style = request.evolution.style;
+        let rendered = prompt::render(&first, style, &context, room(view, &request.evolution))?;
+        let calls = most_calls(request);
+        let usage = Usage {
+            input: rendered.prompt.estimated_tokens(),
+            output: view.max_output_tokens,
+            ..Usage::default()
+        };
+        Ok(RunPreview {
+            model: view.name.clone(),
+            prompt_tokens: usage.input,
+            prompt: rendered.prompt,
+            template: rendered.template,
+            dropped: rendered.dropped,
+            unknown,
+            calls,
+            most_dollars: view.price.map(|price| {
+                price.of(Usage {
+                    input: usage.input.saturating_mul(calls),
+                    output: usage.output.saturating_mul(calls),
+                    ..Usage::default()
+                })
+            }),
+        })
+    }
+}
+
+/// Replies that a run pays for at most: what ends first of trials and generations, and its
+/// repairs. Second turns after replies that cannot be read come on top.
+fn most_calls(request: &RunRequest) -> u64 {
+    let Evolution {
+        generations,
+        repairs,
+        ..
+    } = request.evolution;
+    let per_generation = domain::search::slots(request.method);
+    let first = match request.method {
+        Method::Full => domain::search::slots(Method::Insight),
+        _ => 0,
+    };
+    let planned = u64::from(generations) * per_generation as u64 + first as u64;
+    planned.min(u64::from(request.budget.trials)) + u64::from(repairs)
+}

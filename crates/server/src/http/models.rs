@@ -1,0 +1,51 @@
+//! Models: which there are, what a run would ask them, and what a run has asked them.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::IntoResponse;
+use domain::api::{RunPreview, RunRequest};
+use domain::id::RunId;
+use domain::model::ModelView;
+
+use super::App;
+use super::error::{AnyProblem, ApiError};
+use super::extract::{Body, Id};
+
+/// The configured models, by name. Keys are never shown.
+#[utoipa::path(get, path = "/models", tag = "models", responses((status = 200, body = Vec<ModelView>), AnyProblem))]
+pub async fn list(State(app): State<App>) -> Json<Vec<ModelView>> {
+    Json(app.engine.models().views())
+}
+
+/// What a run would say to its first model, word for word, and what it may cost. Starts nothing.
+#[utoipa::path(post, path = "/runs/preview", tag = "models", request_body = RunRequest, responses((status = 200, body = RunPreview), AnyProblem))]
+pub async fn preview(
+    State(app): State<App>,
+    Body(request): Body<RunRequest>,
+) -> Result<Json<RunPreview>, ApiError> {
+    Ok(Json(app.engine.preview(&request).await?))
+}
+
+/// A run's calls as a recording, JSON lines, which replays the run without its models.
+#[utoipa::path(
+    get,
+    path = "/runs/{id}/recording",
+    tag = "models",
+    params(("id" = RunId, Path, description = "The run")),
+    responses((status = 200, body = String, content_type = "application/jsonl"), AnyProblem)
+)]
+pub async fn recording(
+    State(app): State<App>,
+    Id(run): Id<RunId>,
+) -> Result<impl IntoResponse, ApiError> {
+    let text = app.engine.recording(run).await?;
+    let headers = [
+        (CONTENT_TYPE, "application/jsonl".to_owned()),
+        (
+            CONTENT_DISPOSITION,
+            format!("attachment; filename=\"{}.jsonl\"", run.uuid()),
+        ),
+    ];
+    Ok((headers, text))
+}
