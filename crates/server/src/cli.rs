@@ -524,7 +524,10 @@ fn parse_model(text: &str) -> Result<ModelChoice, String> {
         None => (text, 1.0),
         Some((name, weight)) => {
             let number = weight.parse();
-            (name, number.map_err(|_| format!("{weight:?} is not a weight, such as 2.5"))?)
+            (
+                name,
+                number.map_err(|_| format!("{weight:?} is not a weight, such as 2.5"))?,
+            )
         }
     };
     Ok(ModelChoice {

@@ -271,10 +271,7 @@ impl Store {
     ///
     /// # Errors
     /// The database fails.
-    pub async fn newest_baseline(
-        &self,
-        version: Digest,
-    ) -> Result<Option<Evaluation>, StoreError> {
+    pub async fn newest_baseline(&self, version: Digest) -> Result<Option<Evaluation>, StoreError> {
         let evidence: Option<String> = query_scalar(
             "SELECT e.evidence FROM evaluations e JOIN runs r ON r.id = e.run \
              JOIN tasks t ON t.content = r.task_content \

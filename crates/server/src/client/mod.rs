@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use domain::api::{
     Brief, CandidateDetail, CandidateSummary, Health, Lineage, ProblemDocument, RunPage,
-    RunRequest, RunView, Submission, TaskView,
+    RunPreview, RunRequest, RunView, Submission, TaskView,
 };
 use domain::id::{CandidateId, RunId};
 use domain::task::Bundle;

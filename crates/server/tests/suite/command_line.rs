@@ -20,7 +20,7 @@ fn a_service_listens_on_loopback_and_keeps_its_state_beside_the_project() {
         panic!("serve");
     };
     assert_eq!(args.listen.to_string(), "127.0.0.1:8787");
-    assert_eq!(args.folder.data.to_str(), Some(".kernelwright"));
+    assert_eq!(args.models.folder.data.to_str(), Some(".kernelwright"));
     assert!(args.with_local_worker);
 }
 

@@ -1,7 +1,7 @@
 use domain::api::{Best, Event, EventKind, PromotionState, PromotionView, RunState, RunView};
 use domain::digest::Digest;
 use domain::id::{PromotionId, RunId, WorkerId};
-use domain::search::{Budget, Method, StopReason};
+use domain::search::{Budget, Evolution, Method, Spend, StopReason};
 use domain::verdict::VerdictKind;
 use insta::assert_snapshot;
 use server::progress::Progress;
@@ -18,6 +18,9 @@ fn run() -> RunView {
         state: RunState::Running,
         budget: Budget::default(),
         trials: 3,
+        models: Vec::new(),
+        evolution: Evolution::default(),
+        spend: Spend::default(),
         verdicts: [(VerdictKind::Accepted, 2), (VerdictKind::DataRace, 1)].into(),
         pending: 1,
         best: Some(Best {

@@ -16,6 +16,7 @@ use domain::lease::{Lease, Receipt, Registered, Registration, Report, ReportOutc
 use domain::task::Task;
 use domain::timing::{ModelledTime, Timing};
 use domain::verdict::{Acceptance, Verdict};
+use engine::llm::Models;
 use engine::{Engine, ManualClock, Settings};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -54,7 +55,7 @@ impl Service {
             default_repository: folder.path().join("promotions.git"),
             author_email: "kernelwright@localhost".to_owned(),
         };
-        let engine = Engine::new(store, clock.clone(), settings);
+        let engine = Engine::new(store, clock.clone(), settings, Models::none());
         let closing = CancellationToken::new();
         let app = App {
             engine: engine.clone(),
