@@ -27,6 +27,7 @@ const GLANCE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Lab {
     folder: TempDir,
+    data: PathBuf,
     service: Option<Process>,
     client: reqwest::Client,
 }
@@ -79,10 +80,23 @@ impl Lab {
             .tls_certs_only([])
             .build()
             .context("build the client")?;
+        let folder = tempfile::tempdir()?;
         Ok(Self {
-            folder: tempfile::tempdir()?,
+            data: folder.path().join("data"),
+            folder,
             service: None,
             client,
+        })
+    }
+
+    /// As [`Lab::new`], with a data folder that is there already and stays.
+    ///
+    /// # Errors
+    /// As of [`Lab::new`].
+    pub fn of(data: PathBuf) -> Result<Self> {
+        Ok(Self {
+            data,
+            ..Self::new()?
         })
     }
 
@@ -98,7 +112,7 @@ impl Lab {
 
     /// The data folder.
     pub fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
+        self.data.clone()
     }
 
     /// The folder for whatever else a test needs.

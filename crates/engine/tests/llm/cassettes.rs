@@ -18,6 +18,7 @@ fn header(origin: Origin) -> Header {
         task: "softmax-f32".to_owned(),
         task_version: Digest::of("task"),
         run: serde_json::from_str::<RunRequest>(run).unwrap(),
+        models: Vec::new(),
         origin,
     }
 }

@@ -39,7 +39,8 @@ pub(super) async fn replay(args: ReplayArgs, format: Format) -> Ending {
     let recording = Recording::parse(&name, &text).map_err(Failure::input)?;
     let header = recording.header().clone();
     let bundle = bundle::read(&args.task).map_err(Failure::input)?;
-    let prompts = if args.lenient {
+    // Replies that a person wrote were never the answer to any prompt.
+    let prompts = if args.lenient || header.origin == Origin::ByHand {
         Prompts::Any
     } else {
         Prompts::Recorded

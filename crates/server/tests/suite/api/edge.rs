@@ -132,7 +132,7 @@ async fn what_cannot_be_read_is_refused_with_the_place() {
     assert_snapshot!(service.post("/api/v1/runs", &unknown_field).await.show(), @r#"
     400 Bad Request
     {
-      "detail": "Failed to deserialize the JSON body into the target type: trials: unknown field `trials`, expected one of `task`, `method`, `name`, `budget`, `seed`, `start`, `device`, `promotion` at line 1 column 44",
+      "detail": "Failed to deserialize the JSON body into the target type: trials: unknown field `trials`, expected one of `task`, `method`, `name`, `budget`, `seed`, `start`, `device`, `promotion`, `models`, `evolution` at line 1 column 44",
       "status": 400,
       "title": "Malformed request",
       "type": "/problems/malformed-request"
@@ -251,5 +251,5 @@ async fn every_operation_is_described_with_its_problems() {
         assert!(problem.is_object(), "{operation}");
         count += 1;
     }
-    assert_eq!(count, 24);
+    assert_eq!(count, 27);
 }

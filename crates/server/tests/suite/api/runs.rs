@@ -104,12 +104,38 @@ async fn a_run_is_created_once_for_each_key() {
         "wall_seconds": null
       },
       "created_at": "2026-09-21T14:13:20Z",
+      "evolution": {
+        "faithful": false,
+        "generations": 10,
+        "prompt_tokens": null,
+        "repairs": 0,
+        "schedule": {
+          "mode": "generational"
+        },
+        "style": "standard",
+        "temperature": 1.0
+      },
       "id": "[id 0]",
       "method": "external",
+      "models": [],
       "name": "by hand",
       "pending": 0,
       "promotion": null,
       "seed": 0,
+      "spend": {
+        "calls": 0,
+        "committed_dollars": 0.0,
+        "committed_tokens": 0,
+        "device_ms": 0,
+        "dollars": 0.0,
+        "unpriced_calls": 0,
+        "usage": {
+          "cache_written": 0,
+          "cached": 0,
+          "input": 0,
+          "output": 0
+        }
+      },
       "state": {
         "state": "created"
       },

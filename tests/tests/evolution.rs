@@ -1,0 +1,327 @@
+//! Runs whose candidates a model writes, whole: the program's own processes, a scripted model
+//! that speaks the real protocols over HTTP, the real compiler and the emulated device.
+
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use domain::api::{CandidateSummary, RunRequest, RunState, RunView};
+use domain::id::RunId;
+use domain::model::{Dollars, Usage};
+use domain::search::{Budget, Evolution, Method, ModelChoice, Operator, StopReason};
+use domain::verdict::VerdictKind;
+use lab::model::{Answer, Asked, Dialect, ScriptedModel};
+use lab::{Finished, Lab, kernelwright};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+const TASK: &str = "softmax-f32";
+const PRICE: &str = "price = { input = 3, output = 15 }\nmax_output_tokens = 4000";
+
+/// A model that knows the task's files and little else: which one it sends, and what goes wrong on
+/// the way, hangs on the request's seed alone.
+struct Author {
+    files: Vec<String>,
+}
+
+impl Author {
+    fn new() -> Result<Self> {
+        let bundle = lab::task(TASK)?;
+        let known = |path: &str| path.starts_with("playbook/") || path.starts_with("broken/");
+        let files = bundle.files.iter().filter(|(path, _)| known(path));
+        Ok(Self {
+            files: files.map(|(_, text)| text.clone()).collect(),
+        })
+    }
+
+    /// A kernel of its own for every number.
+    fn kernel(&self, number: u64) -> String {
+        let text = &self.files[(number % self.files.len() as u64) as usize];
+        format!("Thought: variant {number}.\n\n```cuda\n{text}// Variant {number}.\n```\n")
+    }
+
+    fn answer(&self, asked: &Asked) -> Answer {
+        // Without a seed equal prompts are told apart by how often they came.
+        let seed = asked.body["seed"].as_u64();
+        let number = seed.unwrap_or_else(|| u64::from(asked.repeat) + asked.last().len() as u64);
+        let turns = asked.body["messages"].as_array().map_or(0, Vec::len);
+        let usage = Usage {
+            input: 1_000 + number % 100,
+            output: 500,
+            ..Usage::default()
+        };
+        let first_try = seed.is_some() && asked.repeat == 0;
+        let text = match number % 11 {
+            0 if turns < 4 => "I would rather explain it in words.".to_owned(),
+            1 => "```cuda\n#include <cuda.h>\nint main() {}\n```".to_owned(),
+            _ => self.kernel(number),
+        };
+        let answer = match number % 13 {
+            0 if first_try => Answer::overloaded(),
+            1 if first_try => Answer::rate_limited(Some("0")),
+            2 if first_try => Answer::text(text).broken_after(2),
+            3 if first_try => Answer::garbage(),
+            4 if first_try => Answer::failing(),
+            _ => Answer::text(text).using(usage),
+        };
+        answer.after(Duration::from_millis(number % 40))
+    }
+}
+
+async fn author() -> Result<ScriptedModel> {
+    let author = Author::new()?;
+    ScriptedModel::start(move |asked| author.answer(asked)).await
+}
+
+fn request(method: Method, trials: u32) -> RunRequest {
+    RunRequest {
+        task: TASK.to_owned(),
+        method,
+        name: None,
+        budget: Budget {
+            trials,
+            ..Budget::default()
+        },
+        seed: 5,
+        start: None,
+        device: None,
+        promotion: None,
+        models: vec![ModelChoice {
+            name: "author".to_owned(),
+            weight: 1.0,
+        }],
+        evolution: Evolution::default(),
+    }
+}
+
+/// A lab whose service can ask the model.
+async fn lab(entry: &str) -> Result<Lab> {
+    let mut lab = Lab::new()?;
+    std::fs::create_dir_all(lab.data())?;
+    std::fs::write(lab.data().join("models.toml"), entry)?;
+    lab.serve(&["--with-local-worker"]).await?;
+    Ok(lab)
+}
+
+/// Runs the program while the servers in this process go on serving.
+async fn run(arguments: Vec<String>) -> Result<Finished> {
+    tokio::task::spawn_blocking(move || {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        kernelwright(&arguments)
+    })
+    .await?
+}
+
+fn line(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("a UTF-8 name")
+}
+
+/// What does not depend on ids and clocks, a line for each candidate.
+async fn story(lab: &Lab, run: RunId) -> Result<Vec<String>> {
+    let all = lab.candidates(run).await?;
+    let place = |id| all.iter().position(|candidate| candidate.id == id);
+    let mut lines = Vec::new();
+    for candidate in &all {
+        let detail = lab.candidate(candidate.id).await?;
+        let parents = candidate.parents.iter().map(|id| place(*id));
+        let spent = detail.calls.iter().map(|call| {
+            let reply = call.reply.as_ref();
+            reply.map(|reply| (reply.usage, reply.cost, reply.unusable.clone()))
+        });
+        lines.push(format!(
+            "{} g{} {} {:?} {:?} {:?} {:?} {:?}",
+            candidate.ordinal,
+            candidate.generation,
+            candidate.operator.as_str(),
+            candidate.verdict,
+            candidate.time_us,
+            detail.digest,
+            parents.collect::<Vec<_>>(),
+            spent.collect::<Vec<_>>(),
+        ));
+    }
+    Ok(lines)
+}
+
+fn of(all: &[CandidateSummary], operator: &Operator) -> usize {
+    all.iter().filter(|one| one.operator == *operator).count()
+}
+
+fn winner(run: &RunView) -> Option<(String, f64)> {
+    let best = run.best.as_ref();
+    best.map(|best| (best.title.clone(), best.speedup))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_behind_either_protocol_breeds_a_winner_that_is_committed() -> Result<()> {
+    let bundle = lab::task(TASK)?;
+    for dialect in [Dialect::OpenAi, Dialect::Anthropic] {
+        let server = author().await?;
+        let lab = lab(&server.entry("author", dialect, PRICE)).await?;
+        let run = lab.launch(&bundle, &request(Method::Full, 13)).await?;
+        let run = lab.finished(run.id).await?;
+        let reason = StopReason::Trials;
+        assert_eq!(run.state, RunState::Completed { reason }, "{dialect:?}");
+        assert_eq!(run.trials, 13);
+        assert!(run.promotion.is_some(), "{:?}", run.best);
+        assert!(run.spend.dollars > Dollars::default());
+        let all = lab.candidates(run.id).await?;
+        assert_eq!(of(&all, &Operator::Init), 5);
+        assert_eq!(of(&all, &Operator::Crossover), 4);
+        for candidate in all
+            .iter()
+            .filter(|one| one.verdict == Some(VerdictKind::Accepted))
+        {
+            let detail = lab.candidate(candidate.id).await?;
+            if let Some(call) = detail.calls.last() {
+                let reply = call.reply.as_ref().context("an answer")?;
+                ensure!(
+                    reply.text.contains(detail.source.trim_end()),
+                    "{}",
+                    candidate.ordinal
+                );
+                assert_eq!(detail.summary.proposer, "author");
+                assert!(detail.idea.is_some(), "its thought is kept");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_line_previews_launches_follows_records_and_replays() -> Result<()> {
+    let server = author().await?;
+    let lab = lab(&server.entry("author", Dialect::OpenAi, PRICE)).await?;
+    let data = lab.data();
+    let (task, data) = (lab::repository().join("kernels").join(TASK), text(&data)?);
+    let task = text(&task)?;
+    let asked = [
+        "run", task, "--method", "insight", "--model", "author", "--data", data,
+    ];
+    let with = |more: &[&str]| line(&[&asked[..], more].concat());
+
+    let preview = run(with(&["--budget-trials", "6", "--preview"])).await?;
+    assert_eq!(preview.status.code(), Some(0), "{}", preview.stderr);
+    for part in ["__global__", "6 calls", "at most $"] {
+        assert!(preview.stdout.contains(part), "{part}: {}", preview.stdout);
+    }
+    assert_eq!(server.count(), 0, "a preview asks nobody");
+
+    let followed = run(with(&["--budget-trials", "6", "--follow"])).await?;
+    assert_eq!(followed.status.code(), Some(0), "{}", followed.stderr);
+    assert!(
+        followed.stdout.contains("models author: "),
+        "{}",
+        followed.stdout
+    );
+    let page = lab.get::<domain::api::RunPage>("runs").await?;
+    let recorded = page.runs.first().context("a run")?;
+    let expected = story(&lab, recorded.id).await?;
+
+    let recording = run(line(&[
+        "recording",
+        &recorded.id.to_string(),
+        "--data",
+        data,
+    ]))
+    .await?;
+    assert_eq!(recording.status.code(), Some(0), "{}", recording.stderr);
+    let file = lab.path().join("run.jsonl");
+    std::fs::write(&file, &recording.stdout)?;
+    let asked_before = server.count();
+    let again = lab.path().join("again");
+    let file = text(&file)?;
+    let again = text(&again)?;
+    let replayed = run(line(&["replay", file, "--task", task, "--data", again])).await?;
+    assert_eq!(
+        replayed.status.code(),
+        Some(0),
+        "{}{}",
+        replayed.stdout,
+        replayed.stderr
+    );
+    assert_eq!(server.count(), asked_before, "a replay asks nobody");
+    let mut second = Lab::of(again.into())?;
+    second.serve(&[]).await?;
+    let page = second.get::<domain::api::RunPage>("runs").await?;
+    let replay = page.runs.first().context("a replay")?;
+    assert_eq!(story(&second, replay.id).await?, expected);
+    assert_eq!(replay.spend.usage, recorded.spend.usage);
+    assert_eq!(replay.spend.dollars, recorded.spend.dollars);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_model_pauses_the_run_and_a_living_one_goes_on_with_it() -> Result<()> {
+    let author = Author::new()?;
+    let alive = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let switch = std::sync::Arc::clone(&alive);
+    let server = ScriptedModel::start(move |asked| {
+        if switch.load(std::sync::atomic::Ordering::SeqCst) {
+            author.answer(asked)
+        } else {
+            Answer::unauthorised()
+        }
+    })
+    .await?;
+    let bundle = lab::task(TASK)?;
+    let lab = lab(&server.entry("author", Dialect::Anthropic, PRICE)).await?;
+    let run = lab.launch(&bundle, &request(Method::Free, 3)).await?;
+    let paused = |run: &RunView| matches!(run.state, RunState::Paused { .. });
+    let run = lab.until(run.id, paused).await?;
+    assert_eq!((run.trials, run.spend.calls), (0, 0), "{}", run.state);
+    assert!(run.state.to_string().contains("key"), "{}", run.state);
+    alive.store(true, std::sync::atomic::Ordering::SeqCst);
+    let path = format!("runs/{}/resume", run.id.uuid());
+    lab.post::<RunView>(&path, &serde_json::Value::Null).await?;
+    let run = lab.finished(run.id).await?;
+    assert_eq!(run.trials, 3);
+    Ok(())
+}
+
+/// Twenty kills at moments that a seed decides: between planning and asking, with calls in flight,
+/// between an answer and its row, in the middle of evaluations.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_twenty_moments_a_full_run_ends_as_if_undisturbed() -> Result<()> {
+    let bundle = lab::task(TASK)?;
+    let request = request(Method::Full, 45);
+    let server = author().await?;
+    let calm = lab(&server.entry("author", Dialect::OpenAi, PRICE)).await?;
+    let run = calm.launch(&bundle, &request).await?;
+    let undisturbed = calm.finished(run.id).await?;
+    let expected = story(&calm, run.id).await?;
+    drop(calm);
+
+    let server = author().await?;
+    let mut lab = lab(&server.entry("author", Dialect::OpenAi, PRICE)).await?;
+    let run = lab.launch(&bundle, &request).await?;
+    let mut rng = ChaCha8Rng::seed_from_u64(23);
+    let mut kills = 0;
+    while kills < 20 {
+        tokio::time::sleep(Duration::from_millis(rng.random_range(20..2_000))).await;
+        let over = lab
+            .get::<RunView>(&format!("runs/{}", run.id.uuid()))
+            .await?;
+        ensure!(
+            !over.state.is_over(),
+            "only {kills} kills fell into the run"
+        );
+        lab.stop();
+        kills += 1;
+        let again = lab.serve(&["--with-local-worker"]).await;
+        again.with_context(|| format!("restart {kills}"))?;
+    }
+    let disturbed = lab.finished(run.id).await?;
+    assert_eq!(disturbed.trials, 45);
+    assert_eq!(story(&lab, run.id).await?, expected);
+    assert_eq!(disturbed.spend.usage, undisturbed.spend.usage);
+    assert_eq!(disturbed.spend.dollars, undisturbed.spend.dollars);
+    assert_eq!(winner(&disturbed), winner(&undisturbed));
+    Ok(())
+}
