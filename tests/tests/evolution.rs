@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use domain::api::{CandidateSummary, RunRequest, RunState, RunView};
 use domain::id::RunId;
 use domain::model::{Dollars, Usage};
-use domain::search::{Budget, Evolution, Method, ModelChoice, Operator, StopReason};
+use domain::search::{Budget, Method, ModelChoice, Operator, StopReason};
 use domain::verdict::VerdictKind;
 use lab::model::{Answer, Asked, Dialect, ScriptedModel};
 use lab::{Finished, Lab, kernelwright};
@@ -77,22 +77,16 @@ async fn author() -> Result<ScriptedModel> {
 
 fn request(method: Method, trials: u32) -> RunRequest {
     RunRequest {
-        task: TASK.to_owned(),
-        method,
-        name: None,
         budget: Budget {
             trials,
             ..Budget::default()
         },
         seed: 5,
-        start: None,
-        device: None,
-        promotion: None,
         models: vec![ModelChoice {
             name: "author".to_owned(),
             weight: 1.0,
         }],
-        evolution: Evolution::default(),
+        ..RunRequest::new(TASK, method)
     }
 }
 
@@ -220,7 +214,7 @@ async fn the_command_line_previews_launches_follows_records_and_replays() -> Res
         "{}",
         followed.stdout
     );
-    let page = lab.get::<domain::api::RunPage>("runs").await?;
+    let page = lab.get::<domain::api::RunPage>("/runs").await?;
     let recorded = page.runs.first().context("a run")?;
     let expected = story(&lab, recorded.id).await?;
 
@@ -249,7 +243,7 @@ async fn the_command_line_previews_launches_follows_records_and_replays() -> Res
     assert_eq!(server.count(), asked_before, "a replay asks nobody");
     let mut second = Lab::of(again.into())?;
     second.serve(&[]).await?;
-    let page = second.get::<domain::api::RunPage>("runs").await?;
+    let page = second.get::<domain::api::RunPage>("/runs").await?;
     let replay = page.runs.first().context("a replay")?;
     assert_eq!(story(&second, replay.id).await?, expected);
     assert_eq!(replay.spend.usage, recorded.spend.usage);
@@ -278,7 +272,7 @@ async fn a_dead_model_pauses_the_run_and_a_living_one_goes_on_with_it() -> Resul
     assert_eq!((run.trials, run.spend.calls), (0, 0), "{}", run.state);
     assert!(run.state.to_string().contains("key"), "{}", run.state);
     alive.store(true, std::sync::atomic::Ordering::SeqCst);
-    let path = format!("runs/{}/resume", run.id.uuid());
+    let path = format!("/runs/{}/resume", run.id.uuid());
     lab.post::<RunView>(&path, &serde_json::Value::Null).await?;
     let run = lab.finished(run.id).await?;
     assert_eq!(run.trials, 3);
@@ -306,7 +300,7 @@ async fn killed_at_twenty_moments_a_full_run_ends_as_if_undisturbed() -> Result<
     while kills < 20 {
         tokio::time::sleep(Duration::from_millis(rng.random_range(20..2_000))).await;
         let over = lab
-            .get::<RunView>(&format!("runs/{}", run.id.uuid()))
+            .get::<RunView>(&format!("/runs/{}", run.id.uuid()))
             .await?;
         ensure!(
             !over.state.is_over(),

@@ -5,20 +5,14 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, ensure};
 use domain::api::{CandidateDetail, CandidateSummary, PromotionState, RunRequest, RunState};
 use domain::evaluation::Evaluation;
-use domain::search::{Budget, Method, Operator, StopReason};
+use domain::search::{Method, Operator, StopReason};
 use domain::verdict::VerdictKind;
 use lab::Lab;
 
 fn request(task: &str, method: Method) -> RunRequest {
     RunRequest {
-        task: task.to_owned(),
-        method,
-        name: None,
-        budget: Budget::default(),
         seed: 1,
-        start: None,
-        device: None,
-        promotion: None,
+        ..RunRequest::new(task, method)
     }
 }
 

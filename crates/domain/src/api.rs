@@ -55,6 +55,24 @@ pub struct RunRequest {
     pub evolution: Evolution,
 }
 
+impl RunRequest {
+    /// A run of a task by a method, with the defaults for everything else.
+    pub fn new(task: impl Into<String>, method: Method) -> Self {
+        Self {
+            task: task.into(),
+            method,
+            name: None,
+            budget: Budget::default(),
+            seed: 0,
+            start: None,
+            device: None,
+            promotion: None,
+            models: Vec::new(),
+            evolution: Evolution::default(),
+        }
+    }
+}
+
 /// A git repository that winners are committed to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -12,7 +12,7 @@ use domain::device::{Device, DeviceKind, Limits};
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationRequest, EvaluationStage};
 use domain::id::{RunId, WorkerId};
 use domain::lease::{Lease, Receipt, Registration, Report, ReportOutcome};
-use domain::search::{Budget, Evolution, Method};
+use domain::search::{Budget, Method};
 use domain::task::{Bundle, Task};
 use domain::timing::{ModelledTime, Timing};
 use domain::verdict::{Acceptance, Verdict};
@@ -294,19 +294,12 @@ async fn start_engine(
 
 pub fn request(method: Method, trials: u32) -> RunRequest {
     RunRequest {
-        task: "fill".to_owned(),
-        method,
-        name: None,
         budget: Budget {
             trials,
             ..Budget::default()
         },
         seed: 7,
-        start: None,
-        device: None,
-        promotion: None,
-        models: Vec::new(),
-        evolution: Evolution::default(),
+        ..RunRequest::new("fill", method)
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 
 use domain::api::{RunRequest, RunState, RunView, TaskView};
-use domain::search::{Budget, Evolution, Method};
+use domain::search::{Budget, Method};
 use engine::llm::Models;
 use uuid::Uuid;
 
@@ -133,19 +133,12 @@ async fn find_or_launch(
         }
     }
     let request = RunRequest {
-        task: task.name.clone(),
-        method: Method::Playbook,
         name: Some(NAME.to_owned()),
         budget: Budget {
             trials: args.budget_trials.unwrap_or(Budget::default().trials),
             ..Budget::default()
         },
-        seed: 0,
-        start: None,
-        device: None,
-        promotion: None,
-        models: Vec::new(),
-        evolution: Evolution::default(),
+        ..RunRequest::new(&task.name, Method::Playbook)
     };
     let key = Uuid::now_v7().to_string();
     Ok(client.create(&request, &key).await?)

@@ -9,7 +9,7 @@ use domain::device::{Device, DeviceKind, Limits};
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
 use domain::id::{CandidateId, RunId, WorkerId};
 use domain::lease::{Receipt, Registration, Report, ReportOutcome};
-use domain::search::{Budget, Evolution, Method, Operator};
+use domain::search::{Budget, Method, Operator};
 use domain::task::{Bundle, Task};
 use domain::timing::{ModelledTime, Timing};
 use domain::verdict::{Acceptance, Verdict};
@@ -89,19 +89,12 @@ pub const DEVICE: &str = "emulated L4";
 
 pub fn request(trials: u32) -> RunRequest {
     RunRequest {
-        task: "fill".to_owned(),
-        method: Method::External,
-        name: None,
         budget: Budget {
             trials,
             ..Budget::default()
         },
         seed: 1,
-        start: None,
-        device: None,
-        promotion: None,
-        models: Vec::new(),
-        evolution: Evolution::default(),
+        ..RunRequest::new("fill", Method::External)
     }
 }
 
