@@ -379,7 +379,7 @@ fn chain(error: &LlmError) -> String {
 
 /// How long a call waits after it failed once more.
 fn wait(failures: u32, error: &LlmError) -> TimeDelta {
-    let own = FIRST_WAIT * (1 << failures.min(6)) as i32;
+    let own = FIRST_WAIT * (1 << failures.min(6));
     let asked = error
         .retry_after()
         .and_then(|pause| TimeDelta::from_std(pause).ok());

@@ -43,7 +43,7 @@ pub enum Command {
     #[command(subcommand)]
     Worker(WorkerCommand),
     /// Launch a run on a service.
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Show a run: its lineage, its winner and where that went.
     Show(ShowArgs),
     /// Evaluate one file, without a service.

@@ -60,7 +60,7 @@ fn perform(command: Command, format: Format) -> Ending {
         match command {
             Command::Serve(args) => serve::serve(args, format).await,
             Command::Worker(WorkerCommand::Join(args)) => worker::join(args).await,
-            Command::Run(args) => run::run(args).await,
+            Command::Run(args) => run::run(*args).await,
             Command::Show(args) => show::show(args).await,
             Command::Eval(args) => eval::eval(args).await,
             Command::Task(TaskCommand::Check(args)) => check::check(args).await,

@@ -1,11 +1,13 @@
 //! Calls of models: planned with the candidates they write, asked until they are answered, and
 //! accounted for. What a prompt says and what a reply means is not known here.
 
+mod rows;
+
 use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use domain::api::{CallView, EventKind, ReplyView, RunState, Seen};
+use domain::api::{CallView, EventKind, RunState, Seen};
 use domain::candidate::Idea;
 use domain::digest::Digest;
 use domain::evaluation::Evaluation;
@@ -20,6 +22,7 @@ use crate::candidates::{self, Charge, Ids, NewCandidate};
 use crate::error::Doing;
 use crate::rows::{Place, json, micros};
 use crate::{Connection, Store, StoreError, events, runs};
+use rows::{AskedRow, CallRow, DueRow, SpendRow};
 
 /// Calls in a row without an answer after which a run is paused.
 pub const MAX_UNANSWERED: u32 = 4;
@@ -228,25 +231,7 @@ impl Store {
         .fetch_all(&self.read)
         .await
         .doing("look for calls to make")?;
-        rows.into_iter()
-            .map(|row| {
-                let id = CallId::from(row.id);
-                let place = Place::new("calls", id);
-                Ok(DueCall {
-                    id,
-                    run: RunId::from(row.run),
-                    candidate: CandidateId::from(row.candidate),
-                    ordinal: place.number("ordinal", row.ordinal)?,
-                    turn: place.number("turn", row.turn)?,
-                    model: row.model,
-                    seed: place.number("seed", row.seed)?,
-                    temperature: row.temperature,
-                    prompt: place.json("prompt", &row.prompt)?,
-                    seen: place.json("seen", &row.seen)?,
-                    failures: place.number("failures", row.failures)?,
-                })
-            })
-            .collect()
+        rows.into_iter().map(DueRow::read).collect()
     }
 
     /// Every call whose answer is waited for, be its run paused or not.
@@ -484,128 +469,7 @@ pub(crate) async fn spend(connection: &mut Connection, run: RunId) -> Result<Spe
     .fetch_one(connection)
     .await
     .doing("add up what the run has used")?;
-    let place = Place::new("calls", run);
-    let number = |column, value| place.number::<u64>(column, value);
-    Ok(Spend {
-        calls: number("answered_at", row.calls)?,
-        usage: Usage {
-            input: number("input_tokens", row.input)?,
-            cached: number("cached_tokens", row.cached)?,
-            cache_written: number("cache_written_tokens", row.cache_written)?,
-            output: number("output_tokens", row.output)?,
-        },
-        dollars: Dollars::from_nanos(number("cost", row.cost)?),
-        unpriced_calls: number("cost", row.unpriced)?,
-        committed_tokens: number("reserved_tokens", row.committed_tokens)?,
-        committed_dollars: Dollars::from_nanos(number("reserved_nanos", row.committed_nanos)?),
-        device_ms: number("device_us", row.device_us)? / 1000,
-    })
-}
-
-#[derive(sqlx::FromRow)]
-struct SpendRow {
-    calls: i64,
-    input: i64,
-    cached: i64,
-    cache_written: i64,
-    output: i64,
-    cost: i64,
-    unpriced: i64,
-    committed_tokens: i64,
-    committed_nanos: i64,
-    device_us: i64,
-}
-
-#[derive(sqlx::FromRow)]
-struct DueRow {
-    id: Uuid,
-    run: Uuid,
-    candidate: Uuid,
-    ordinal: i64,
-    turn: i64,
-    model: String,
-    seed: i64,
-    temperature: f64,
-    prompt: String,
-    seen: String,
-    failures: i64,
-}
-
-#[derive(sqlx::FromRow)]
-struct CallRow {
-    id: Uuid,
-    turn: i64,
-    model: String,
-    template: String,
-    template_digest: String,
-    prompt: String,
-    dropped: String,
-    seen: String,
-    failures: i64,
-    last_error: Option<String>,
-    created_at: i64,
-    answered_at: Option<i64>,
-    reply: Option<String>,
-    complete: Option<i64>,
-    unusable: Option<String>,
-    notes: Option<String>,
-    input_tokens: Option<i64>,
-    cached_tokens: Option<i64>,
-    cache_written_tokens: Option<i64>,
-    output_tokens: Option<i64>,
-    usage_estimated: Option<i64>,
-    cost: Option<i64>,
-    answered_by: Option<String>,
-    first_token_us: Option<i64>,
-    total_us: Option<i64>,
-    attempts: Option<i64>,
-}
-
-impl CallRow {
-    fn read(self) -> Result<CallView, StoreError> {
-        let place = Place::new("calls", CallId::from(self.id));
-        let tokens = |column, value: Option<i64>| place.number::<u64>(column, value.unwrap_or(0));
-        let reply = match (self.reply, self.answered_at) {
-            (Some(text), Some(at)) => Some(ReplyView {
-                text,
-                complete: self.complete == Some(1),
-                unusable: self.unusable,
-                notes: place.json("notes", self.notes.as_deref().unwrap_or("[]"))?,
-                usage: Usage {
-                    input: tokens("input_tokens", self.input_tokens)?,
-                    cached: tokens("cached_tokens", self.cached_tokens)?,
-                    cache_written: tokens("cache_written_tokens", self.cache_written_tokens)?,
-                    output: tokens("output_tokens", self.output_tokens)?,
-                },
-                usage_estimated: self.usage_estimated == Some(1),
-                cost: self
-                    .cost
-                    .map(|nanos| place.number("cost", nanos).map(Dollars::from_nanos))
-                    .transpose()?,
-                answered_by: self.answered_by.unwrap_or_default(),
-                first_token_ms: self.first_token_us.map(|us| us as f64 / 1000.0),
-                total_ms: self.total_us.unwrap_or(0) as f64 / 1000.0,
-                attempts: place.number("attempts", self.attempts.unwrap_or(0))?,
-                at: place.time("answered_at", at)?,
-            }),
-            _ => None,
-        };
-        Ok(CallView {
-            turn: place.number("turn", self.turn)?,
-            model: self.model,
-            template: self.template,
-            template_digest: self.template_digest.parse().map_err(
-                |error: domain::digest::DigestError| place.wrong("template_digest", error),
-            )?,
-            prompt: place.json("prompt", &self.prompt)?,
-            dropped: place.json("dropped", &self.dropped)?,
-            seen: place.json("seen", &self.seen)?,
-            failures: place.number("failures", self.failures)?,
-            trouble: self.last_error.filter(|_| reply.is_none()),
-            reply,
-            created_at: place.time("created_at", self.created_at)?,
-        })
-    }
+    row.read(run)
 }
 
 /// Lets a run that goes on ask its models again at once, as if nothing had failed.
@@ -641,7 +505,7 @@ struct Asked {
 }
 
 async fn asked(tx: &mut Connection, call: CallId) -> Result<Asked, StoreError> {
-    let row: Option<(Uuid, Uuid, i64, i64, String, Option<i64>, String)> = query_as(
+    let row: Option<AskedRow> = query_as(
         "SELECT k.run, k.candidate, c.ordinal, k.turn, k.model, k.answered_at, c.state \
          FROM calls k JOIN candidates c ON c.id = k.candidate WHERE k.id = $1",
     )
@@ -649,20 +513,19 @@ async fn asked(tx: &mut Connection, call: CallId) -> Result<Asked, StoreError> {
     .fetch_optional(tx)
     .await
     .doing("read a call")?;
-    let (run, candidate, ordinal, turn, model, answered_at, state) =
-        row.ok_or_else(|| StoreError::Unknown {
-            subject: "call",
-            id: call.to_string(),
-        })?;
+    let row = row.ok_or_else(|| StoreError::Unknown {
+        subject: "call",
+        id: call.to_string(),
+    })?;
     let place = Place::new("calls", call);
     Ok(Asked {
-        run: RunId::from(run),
-        candidate: CandidateId::from(candidate),
-        ordinal: place.number("ordinal", ordinal)?,
-        turn: place.number("turn", turn)?,
-        model,
-        answered: answered_at.is_some(),
-        pending: state == "pending",
+        run: RunId::from(row.run),
+        candidate: CandidateId::from(row.candidate),
+        ordinal: place.number("ordinal", row.ordinal)?,
+        turn: place.number("turn", row.turn)?,
+        model: row.model,
+        answered: row.answered_at.is_some(),
+        pending: row.state == "pending",
     })
 }
 
