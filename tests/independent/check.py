@@ -138,6 +138,12 @@ def fails(reason, permanent):
     return {"answers": False, "reason": reason, "permanent": permanent}
 
 
+def script(name):
+    """A program of the servers' environment, which was moved after it was made: the interpreter
+    that such programs name in their first line is no longer there."""
+    return [SERVERS / "bin/python", SERVERS / "bin" / name]
+
+
 def is_text(text):
     return isinstance(text, str) and len(text) > 5
 
@@ -217,7 +223,7 @@ def main():
         running = []
         try:
             # A stream must last for its judge to see that somebody stopped reading.
-            slow = [SERVERS / "bin/llmock", "serve", "--stream-chunk-delay-ms", "20"]
+            slow = [*script("llmock"), "serve", "--stream-chunk-delay-ms", "20"]
             first = Server("llmock", slow, folder, "/health")
             running.append(first)
             fixtures = folder / "fixtures.json"
@@ -263,7 +269,7 @@ def main():
             )
             second = Server(
                 "litellm",
-                [SERVERS / "bin/litellm", "--config", config],
+                [*script("litellm"), "--config", config],
                 folder,
                 "/health/liveliness",
                 LITELLM_LOCAL_MODEL_COST_MAP="True",
