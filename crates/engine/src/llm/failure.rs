@@ -113,11 +113,8 @@ impl Report {
                 "billing_error",
                 "insufficient_balance",
             ])
-            || self.says(&[
-                "credit balance",
-                "exceeded your current quota",
-                "insufficient balance",
-            ])
+            // "Exceeded your quota" is said of a minute's as well as of an account's.
+            || self.says(&["credit balance", "insufficient balance"])
     }
 
     fn is_about_length(&self) -> bool {
@@ -276,6 +273,12 @@ mod tests {
                 500,
                 r#"{"error":{"message":"The server had an error","type":"server_error"}}"#,
                 "failing",
+            ),
+            // Google, of a minute's quota.
+            (
+                429,
+                r#"[{"error":{"code":429,"message":"You exceeded your current quota. Please retry in 12s.","status":"RESOURCE_EXHAUSTED"}}]"#,
+                "rate_limited",
             ),
             // Azure's filter.
             (

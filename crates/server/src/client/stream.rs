@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use domain::api::Event;
 use domain::id::RunId;
-use reqwest::Response;
+use engine::llm::sse::{Decoder, StreamError};
+use reqwest::{Response, StatusCode};
 
 use super::{Client, ClientError, accepted};
 
@@ -25,7 +26,7 @@ pub struct Events {
     run: RunId,
     after: i64,
     connection: Option<Response>,
-    parser: Parser,
+    decoder: Decoder,
     ready: VecDeque<Event>,
     failures: u32,
 }
@@ -38,7 +39,7 @@ impl Events {
             run,
             after,
             connection: None,
-            parser: Parser::default(),
+            decoder: Decoder::default(),
             ready: VecDeque::new(),
             failures: 0,
         }
@@ -74,15 +75,16 @@ impl Events {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => {
-                self.parser = Parser::default();
+                self.decoder = Decoder::default();
                 none.insert(connect(&self.client, self.run, self.after).await?)
             }
         };
         match connection.chunk().await {
             Ok(Some(bytes)) => {
                 self.failures = 0;
-                for data in self.parser.push(&bytes) {
-                    match serde_json::from_str(&data) {
+                let complete = self.decoder.push(&bytes);
+                for event in complete.map_err(|error| not_a_stream(&error))? {
+                    match serde_json::from_str(&event.data) {
                         Ok(event) => self.ready.push_back(event),
                         // A newer service may send kinds of events that this program predates.
                         Err(error) => tracing::warn!("skipped an event: {error}"),
@@ -110,47 +112,10 @@ async fn connect(client: &Client, run: RunId, after: i64) -> Result<Response, Cl
     accepted(response, "follow the run").await
 }
 
-/// Takes a byte stream apart into the data of server-sent events.
-#[derive(Debug, Default)]
-struct Parser {
-    partial: Vec<u8>,
-    data: Vec<String>,
-}
-
-impl Parser {
-    /// The data of every event that these bytes complete.
-    fn push(&mut self, bytes: &[u8]) -> Vec<String> {
-        self.partial.extend_from_slice(bytes);
-        let mut complete = Vec::new();
-        while let Some(end) = self.partial.iter().position(|&byte| byte == b'\n') {
-            let line: Vec<u8> = self.partial.drain(..=end).collect();
-            let line = String::from_utf8_lossy(&line);
-            let line = line.trim_end_matches(['\r', '\n']);
-            if line.is_empty() {
-                if !self.data.is_empty() {
-                    complete.push(std::mem::take(&mut self.data).join("\n"));
-                }
-            } else if let Some(data) = line.strip_prefix("data:") {
-                self.data
-                    .push(data.strip_prefix(' ').unwrap_or(data).to_owned());
-            }
-        }
-        complete
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn events_come_out_whole_however_the_bytes_are_cut() {
-        let text = ": keep-alive\n\nid: 1\ndata: {\"a\":\ndata: 1}\n\nid: 2\r\ndata: \u{e9}\r\n\r\ndata: half";
-        for size in 1..text.len() {
-            let mut parser = Parser::default();
-            let chunks = text.as_bytes().chunks(size);
-            let data: Vec<_> = chunks.flat_map(|chunk| parser.push(chunk)).collect();
-            assert_eq!(data, ["{\"a\":\n1}", "\u{e9}"], "in chunks of {size}");
-        }
+fn not_a_stream(error: &StreamError) -> ClientError {
+    ClientError::Trouble {
+        doing: "follow the run".to_owned(),
+        status: StatusCode::OK,
+        detail: error.to_string(),
     }
 }
