@@ -319,3 +319,61 @@ async fn killed_at_twenty_moments_a_full_run_ends_as_if_undisturbed() -> Result<
     assert_eq!(winner(&disturbed), winner(&undisturbed));
     Ok(())
 }
+
+/// The example that needs neither network nor model: replies that a person wrote, one of each kind
+/// that a run must cope with.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recording_written_by_hand_shows_what_becomes_of_every_kind_of_reply() -> Result<()> {
+    let file = lab::repository().join("tests/recordings/softmax-by-hand.jsonl");
+    let task = lab::repository().join("kernels").join(TASK);
+    let folder = tempfile::tempdir()?;
+    let data = folder.path().join("data");
+    let words = [
+        "replay",
+        text(&file)?,
+        "--task",
+        text(&task)?,
+        "--data",
+        text(&data)?,
+    ];
+    let replayed = run(line(&words)).await?;
+    assert_eq!(
+        replayed.status.code(),
+        Some(0),
+        "{}{}",
+        replayed.stdout,
+        replayed.stderr
+    );
+    assert!(
+        replayed.stderr.contains("written by hand"),
+        "{}",
+        replayed.stderr
+    );
+    assert!(
+        !replayed.stderr.contains("has changed"),
+        "{}",
+        replayed.stderr
+    );
+
+    let mut lab = Lab::of(data)?;
+    lab.serve(&[]).await?;
+    let page = lab.get::<domain::api::RunPage>("/runs").await?;
+    let all = lab
+        .candidates(page.runs.first().context("a run")?.id)
+        .await?;
+    let verdicts = |operator: &Operator| {
+        let own = all.iter().filter(|one| one.operator == *operator);
+        own.map(|one| one.verdict).collect::<Vec<_>>()
+    };
+    let (good, race) = (Some(VerdictKind::Accepted), Some(VerdictKind::DataRace));
+    let broken = Some(VerdictKind::CompileRejected);
+    assert_eq!(verdicts(&Operator::Init), [good, good, good, race, good]);
+    assert_eq!(verdicts(&Operator::Crossover), [good, broken]);
+    assert_eq!(verdicts(&Operator::Mutation), [good, good]);
+    assert_eq!(verdicts(&Operator::Repair), [good, good]);
+    let talked = lab.candidate(all[3].id).await?;
+    assert_eq!(talked.calls.len(), 2, "prose first, then a kernel");
+    let edited = lab.candidate(all[2].id).await?;
+    assert!(edited.source.contains("block = [32]"), "{}", edited.source);
+    Ok(())
+}

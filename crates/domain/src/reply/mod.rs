@@ -181,10 +181,14 @@ pub fn read(text: &str, bases: &Bases<'_>) -> Result<Kernel, Unusable> {
     if let Some(breach) = patch::outside_regions(bases.baseline, &source) {
         return Err(Unusable::FenceBroken(breach));
     }
-    let prose = if document.blocks.is_empty() {
-        Stated::default()
-    } else {
+    let prose = if !document.blocks.is_empty() {
         stated(&document.prose)
+    } else if found.form == Form::SearchReplace {
+        let lines = document.prose.iter().copied();
+        let before = lines.take_while(|line| !patch::is_search_replace(line));
+        stated(&before.collect::<Vec<_>>())
+    } else {
+        Stated::default()
     };
     // An edit leaves the parent's idea in place where it says nothing of its own.
     let own = source

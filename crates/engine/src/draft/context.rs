@@ -69,12 +69,17 @@ impl<'a> Shelf<'a> {
         &mut self,
         task: &Task,
         draft: &Draft,
+        method: Method,
         faithful: bool,
     ) -> Result<Context, EngineError> {
         let device = self.baseline.evaluation.as_ref();
         let device = device.and_then(|evaluation| evaluation.device.clone());
         let mut context = Context::new(task, device.as_ref());
         context.faithful = faithful;
+        if method == Method::Free {
+            // No prompt of such a run shows a lesson, a repair's neither.
+            context.seeds.clear();
+        }
         context.best = Some(self.shown(draft.best).await?);
         // A first candidate is made from the best, which is shown as such.
         if draft.operator != Operator::Init {

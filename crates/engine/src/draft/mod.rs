@@ -35,6 +35,7 @@ impl Engine {
         drafts: &[Draft],
     ) -> Result<Planned, EngineError> {
         let evolution = &snapshot.request.evolution;
+        let method = snapshot.request.method;
         let mut shelf = Shelf::open(self, snapshot).await?;
         let mut spend = snapshot.spend;
         let mut planned = Vec::with_capacity(drafts.len());
@@ -46,8 +47,10 @@ impl Engine {
                     draft.model
                 )));
             };
-            let context = shelf.context(task, draft, evolution.faithful).await?;
-            let kind = context::kind(snapshot.request.method, &draft.operator);
+            let context = shelf
+                .context(task, draft, method, evolution.faithful)
+                .await?;
+            let kind = context::kind(method, &draft.operator);
             let room = room(view, evolution);
             let rendered = match prompt::render(&kind, evolution.style, &context, room) {
                 Ok(rendered) => rendered,
