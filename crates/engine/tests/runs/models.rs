@@ -376,11 +376,14 @@ async fn a_failed_candidate_is_handed_back_with_its_verdict() {
     assert!(told.text.contains("every seventh"), "{}", told.text);
 }
 
+/// What makes a good request a bad one.
+type Change = fn(&mut RunRequest);
+
 #[tokio::test]
 async fn a_request_that_cannot_work_is_refused_with_every_reason() {
     let (_, models) = model(diligent);
     let lab = Lab::with_models(models).await;
-    let refused = async |change: fn(&mut RunRequest)| {
+    let refused = async |change: Change| {
         let mut asked = asking(Method::Full, 5);
         change(&mut asked);
         match lab.engine.create_run(asked, None).await {
@@ -388,7 +391,7 @@ async fn a_request_that_cannot_work_is_refused_with_every_reason() {
             other => panic!("{other:?}"),
         }
     };
-    let cases: [(fn(&mut RunRequest), &str); 7] = [
+    let cases: [(Change, &str); 7] = [
         (|asked| asked.models.clear(), "needs a model"),
         (
             |asked| asked.models[0].name = "n".to_owned(),
