@@ -226,9 +226,24 @@ fn locked(_: Position) -> Result<String, LlmError> {
     })
 }
 
+fn refusing(_: Position) -> Result<String, LlmError> {
+    Err(LlmError::Refused {
+        whom: Whom {
+            model: "m".to_owned(),
+            host: "example.com".to_owned(),
+        },
+        message: "it writes no kernels".to_owned(),
+    })
+}
+
 #[tokio::test]
 async fn a_model_that_does_not_answer_pauses_the_run_and_costs_no_trial() {
-    for (dead, word) in [(overloaded as Answers, "too many"), (locked, "no such key")] {
+    let dead: [(Answers, &str); 3] = [
+        (overloaded, "too many"),
+        (locked, "no such key"),
+        (refusing, "no kernels"),
+    ];
+    for (dead, word) in dead {
         let (model, models) = model(dead);
         let lab = Lab::with_models(models).await;
         let run = lab.launch(asking(Method::Insight, 10)).await;
