@@ -578,6 +578,8 @@ pub(crate) struct Program {
     pub(crate) flow: Vec<Flow>,
     pub(crate) class: Vec<Class>,
     pub(crate) origin: Vec<Origin>,
+    /// Per instruction, whether it is warp-wide with a member mask that the text fixes for all lanes.
+    pub(crate) same_members: Vec<bool>,
     pub(crate) lane_fns: Vec<LaneFn>,
     pub(crate) lane_fns2: Vec<LaneFn2>,
     pub(crate) memory: Vec<MemoryOp>,

@@ -104,6 +104,7 @@ pub(crate) struct Placed {
     pub(crate) info: VariableInfo,
     /// Whether it lives in device memory (shared variables do not).
     pub(crate) in_memory: bool,
+    /// The first bytes; zeros follow.
     pub(crate) image: Vec<u8>,
     /// Where the image holds an address: byte offset, variable, addend.
     pub(crate) pointers: Vec<(usize, usize, i64)>,
@@ -248,10 +249,11 @@ impl Module {
 fn placed(variable: &Variable) -> Placed {
     let width = variable.element.bytes() as usize;
     let in_memory = matches!(variable.space, StateSpace::Global | StateSpace::Const);
+    // Zeros behind the last initial value are not kept: a text may declare gigabytes of them.
     let mut image = vec![
         0;
         if in_memory {
-            variable.bytes as usize
+            (variable.init.len() * width).min(variable.bytes as usize)
         } else {
             0
         }

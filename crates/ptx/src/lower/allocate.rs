@@ -4,7 +4,7 @@
 //! cache. Lanes that took different ways may stand at different instructions, but each lane has its own column of
 //! every slot, so the argument for one thread holds for all.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{Detail, Draft, Lowering, Refusal, V};
 use crate::code::{
@@ -15,7 +15,7 @@ use crate::code::{
 use crate::tensor::{Matrix, TensorKind};
 
 /// Most bits of liveness tables; past it the kernel is refused rather than the memory filled.
-const MAX_LIVENESS_BITS: usize = 1 << 32;
+const MAX_LIVENESS_BITS: usize = 1 << 30;
 
 /// A run of instructions with one entry.
 struct Block {
@@ -356,7 +356,16 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
                 .map_err(|super::Unknown| lowering.refusal(format!("call {}", function.name)))?,
         });
     }
+    let fixed: HashSet<V> = constants.iter().map(|(v, _)| *v).collect();
     for draft in &lowering.code {
+        let members = match draft.op {
+            Op::WarpBarrier => draft.s.first(),
+            _ if draft.class == Class::Warp => draft.s.get(3),
+            _ => None,
+        };
+        program
+            .same_members
+            .push(members.is_some_and(|v| fixed.contains(v)));
         let x = table_entry(&mut program, draft, &slot, &position)
             .ok_or_else(|| lowering.refusal("a jump to nowhere"))?;
         note_memory(&mut program, draft);

@@ -54,37 +54,6 @@ fn flushed(value: f32) -> u32 {
     float::canon32(float::flush32(value))
 }
 
-/// `fma.rm`: exact product and sum error in double precision, then one step down where rounding went up.
-#[inline(always)]
-fn fma_down(a: u32, b: u32, c: u32) -> u32 {
-    let (product, addend) = (f64::from(f(a)) * f64::from(f(b)), f64::from(f(c)));
-    let sum = product + addend;
-    let error = float::sum_error(product, addend, sum);
-    let near = sum as f32;
-    let back = f64::from(near);
-    let above = back > sum || (back == sum && error < 0.0);
-    let bits = near.to_bits();
-    let down = if near > 0.0 {
-        bits.wrapping_sub(1)
-    } else {
-        bits.wrapping_add(1)
-    };
-    let down = if near == 0.0 { 0x8000_0001 } else { down };
-    // An exact zero from cancellation is negative when rounding down.
-    let zero = if near == 0.0 && sum == 0.0 && product != 0.0 {
-        0x8000_0000
-    } else {
-        bits
-    };
-    if near.is_nan() {
-        float::NAN32
-    } else if above {
-        down
-    } else {
-        zero
-    }
-}
-
 /// Runs a warp until it must wait, is done, or has used up `left` instructions (checked at branches).
 #[inline(always)]
 pub(crate) fn run(
@@ -395,7 +364,7 @@ pub(crate) fn run(
             Op::SubF32 => bin32!(|a, b| float::canon32(f(a) - f(b))),
             Op::MulF32 => bin32!(|a, b| float::canon32(f(a) * f(b))),
             Op::FmaF32 => tern32!(|a, b, c| float::canon32(f(a).mul_add(f(b), f(c)))),
-            Op::FmaRmF32 => tern32!(fma_down),
+            Op::FmaRmF32 => tern32!(float::fma_down32),
             Op::DivF32 => bin32!(|a, b| float::canon32(f(a) / f(b))),
             Op::NegF32 => un32!(|a| float::canon32(-f(a))),
             Op::AbsF32 => un32!(|a| float::canon32(f(a).abs())),

@@ -232,9 +232,11 @@ impl Machine {
                     bytes.copy_from_slice(&value);
                 }
             }
+            let rest = placed.info.bytes - image.len() as u64;
             self.memory
                 .write(address, &image)
-                .expect("the image has its allocation's size");
+                .and_then(|()| self.memory.fill(address + image.len() as u64, &[0], rest))
+                .expect("the image and its zeros have their allocation's size");
         }
         let handle = ModuleHandle(self.next_handle);
         self.next_handle += 1;

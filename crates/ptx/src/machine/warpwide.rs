@@ -19,7 +19,8 @@ pub(crate) fn members(
 ) -> (u32, bool) {
     let slot = mask_slot(program, inst, pc);
     let members = warp.lane(slot, mask.trailing_zeros() as usize & 31) as u32;
-    (members, is_uniform(warp, slot, mask, members))
+    let uniform = program.same_members[pc as usize] || is_uniform(warp, slot, mask, members);
+    (members, uniform)
 }
 
 /// Brings the members together: true when all that live are here (those that waited have joined), false when the

@@ -208,6 +208,38 @@ pub(crate) fn fma32(v: [u64; 4]) -> u64 {
     )
 }
 
+/// `fma.rm` of bits: exact product and sum error in double precision, then one step down where rounding went up.
+#[inline(always)]
+pub(crate) fn fma_down32(a: u32, b: u32, c: u32) -> u32 {
+    let [a, b, c] = [a, b, c].map(|bits| f64::from(f32::from_bits(bits)));
+    let product = a * b;
+    let sum = product + c;
+    let error = sum_error(product, c, sum);
+    let near = sum as f32;
+    let back = f64::from(near);
+    let above = back > sum || (back == sum && error < 0.0);
+    let bits = near.to_bits();
+    let down = if near > 0.0 {
+        bits.wrapping_sub(1)
+    } else {
+        bits.wrapping_add(1)
+    };
+    let down = if near == 0.0 { 0x8000_0001 } else { down };
+    // An exact zero from cancellation is negative when rounding down.
+    let zero = if near == 0.0 && sum == 0.0 && product != 0.0 {
+        0x8000_0000
+    } else {
+        bits
+    };
+    if near.is_nan() {
+        NAN32
+    } else if above {
+        down
+    } else {
+        zero
+    }
+}
+
 pub(crate) fn div32(v: [u64; 4]) -> u64 {
     let mode = Mode::unpack(v[3]);
     let (a, b) = (operand32(v[0], mode), operand32(v[1], mode));
