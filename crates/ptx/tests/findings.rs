@@ -491,3 +491,22 @@ fn launches_that_do_not_fit_are_refused() {
         })
     ));
 }
+
+#[test]
+fn lanes_of_one_warp_wait_for_each_other_at_an_mbarrier() {
+    // The first half asks until the second one has arrived, after a long loop.
+    let body = mine(
+        "setp.ne.u32 %p1, %r1, 0;\n@%p1 bra READY;\nmbarrier.init.shared.b64 [s], 16;\nREADY: bar.warp.sync -1;\n\
+         setp.lt.u32 %p1, %r1, 16;\n@%p1 bra ASK;\nmov.u32 %r3, 0;\n\
+         L: add.u32 %r3, %r3, 1;\nsetp.lt.u32 %p2, %r3, 3000;\n@%p2 bra L;\n\
+         mbarrier.arrive.shared.b64 %rd20, [s];\nbra END;\n\
+         ASK: mbarrier.test_wait.parity.shared.b64 %p3, [s], 0;\n@!%p3 bra ASK;\nEND: st.global.u32 [%rd6], %r1;",
+    );
+    let report = run(&body, 1, 32);
+    assert_eq!(
+        (kinds(&report), &report.outcome),
+        (vec![], &Outcome::Completed),
+        "{:#?}",
+        report.findings
+    );
+}

@@ -22,7 +22,13 @@ fn element_named(word: &str) -> Option<Element> {
     })
 }
 
-/// Registers of a fragment: some 16-bit `wmma` operands hold every element twice.
+/// Whether so many registers are a fragment: some 16-bit operands of `wmma` hold everything two or four times.
+fn holds(count: usize, needed: usize, matrix: Matrix) -> bool {
+    count == needed
+        || (matrix != Matrix::Accumulator && (count == 2 * needed || count == 4 * needed))
+}
+
+/// Registers that hold every element of a fragment once.
 fn registers(size: Size, matrix: Matrix, element: Element) -> usize {
     size.per_lane(matrix) / element.per_register()
 }
@@ -231,10 +237,8 @@ impl Lowering<'_> {
             self.fragment(b_operand, b)?,
             self.fragment(c_operand, c)?,
         );
-        // Some fragments of `wmma` hold everything twice; the first half is enough.
         let enough = |list: &[V], matrix, element| {
-            let needed = registers(size, matrix, element);
-            list.len() == needed || list.len() == 2 * needed
+            holds(list.len(), registers(size, matrix, element), matrix)
         };
         if !(enough(&a_v, Matrix::A, a)
             && enough(&b_v, Matrix::B, b)
@@ -288,9 +292,7 @@ impl Lowering<'_> {
         };
         let mut results = self.results(d, element)?;
         let needed = registers(size, matrix, element);
-        if !(results.len() == needed
-            || (results.len() == 2 * needed && matrix != Matrix::Accumulator))
-        {
+        if !holds(results.len(), needed, matrix) {
             return Err(Unknown);
         }
         let (address, offset) = self.memory_operand(address)?;

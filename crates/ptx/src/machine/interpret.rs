@@ -506,6 +506,8 @@ pub(crate) fn run(
                 )) {
                     warp.give_way(left);
                     warp.waits_at = Some(pc);
+                    // Whom it waits for may be a lane of its own warp.
+                    warp.spins = SPINS;
                 }
             }
             Op::LoadMatrix | Op::Tensor => {

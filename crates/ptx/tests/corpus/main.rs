@@ -65,6 +65,7 @@ sources![
     "topk",
     "training",
     "wmma",
+    "wmma_shapes",
 ];
 
 /// The PTX of a source.

@@ -329,3 +329,95 @@ fn four_bit_weights() {
         .collect();
     assert_close("floats", &wide(&device.read(floats, 4 * count)), &want, 0.0);
 }
+
+#[test]
+fn every_shape_and_format_of_wmma() {
+    /// Bytes of one element and the element from its bits.
+    type Format = (usize, fn(u32) -> f64);
+    let f16: Format = (2, |bits| f64::from(single(bits as u16)));
+    let bf16: Format = (2, |bits| f64::from(brain_value(bits as u16)));
+    let s8: Format = (1, |bits| f64::from(bits as i8));
+    let u8: Format = (1, |bits| f64::from(bits as u8));
+    let f32: Format = (4, |bits| f64::from(f32::from_bits(bits)));
+    let s32: Format = (4, |bits| f64::from(bits as i32));
+    let shapes: [(&str, [usize; 3], Format, Format, [bool; 2]); 9] = [
+        ("f16_tall", [32, 8, 16], f16, f32, [true, false]),
+        ("f16_wide", [8, 32, 16], f16, f32, [false, true]),
+        ("f16_in_halves", [16, 16, 16], f16, f16, [false, false]),
+        ("bf16_square", [16, 16, 16], bf16, f32, [true, true]),
+        ("bf16_tall", [32, 8, 16], bf16, f32, [false, true]),
+        ("bf16_wide", [8, 32, 16], bf16, f32, [true, false]),
+        ("s8_square", [16, 16, 16], s8, s32, [true, false]),
+        ("u8_tall", [32, 8, 16], u8, s32, [true, true]),
+        ("s8_wide", [8, 32, 16], s8, s32, [false, false]),
+    ];
+    let mut noise = Noise(39);
+    for fragments in [ptx::Fragments::Usual, ptx::Fragments::Turned] {
+        for (name, [m, n, k], input, sum, [a_rows, b_rows]) in shapes {
+            let mut device = Device::new(super::ptx("wmma_shapes"));
+            // Small multiples of an eighth, which every format holds and no order of adding rounds.
+            let mut make = |count: usize, format: Format, is_input: bool| -> Vec<u8> {
+                (0..count)
+                    .flat_map(|_| {
+                        let eighths = (noise.next() % 33) as i32 - 16;
+                        let value = eighths as f32 / 8.0;
+                        let value = if value.abs() < 0.2 { 0.25 } else { value };
+                        let bits: u32 = match (format.0, is_input) {
+                            (1, _) => eighths as u32,
+                            (2, _) if (format.1)(0x3f80) == 1.0 => u32::from(brain(value)),
+                            (2, _) => u32::from(half(value)),
+                            _ if (format.1)(1) == 1.0 => eighths as u32,
+                            _ => value.to_bits(),
+                        };
+                        bits.to_le_bytes()[..format.0].to_vec()
+                    })
+                    .collect()
+            };
+            let (a, b, c) = (
+                make(m * k, input, true),
+                make(k * n, input, true),
+                make(m * n, sum, false),
+            );
+            let d = device.fresh("d", m * n * sum.0);
+            let args = [
+                P(device.buffer("a", &a)),
+                P(device.buffer("b", &b)),
+                P(device.buffer("c", &c)),
+                P(d),
+            ];
+            device.honest(name, [1, 1, 1], [32, 1, 1], &args, |config| {
+                config.fragments = fragments;
+            });
+            let at = |bytes: &[u8], index: usize, format: Format| {
+                let mut bits = [0; 4];
+                bits[..format.0].copy_from_slice(&bytes[index * format.0..(index + 1) * format.0]);
+                (format.1)(u32::from_le_bytes(bits))
+            };
+            let got: Vec<u8> = device.read(d, m * n * sum.0);
+            for row in 0..m {
+                for column in 0..n {
+                    let mut want = at(&c, row * n + column, sum);
+                    for t in 0..k {
+                        let x = if a_rows { row * k + t } else { t * m + row };
+                        let y = if b_rows {
+                            t * n + column
+                        } else {
+                            column * k + t
+                        };
+                        want += at(&a, x, input) * at(&b, y, input);
+                    }
+                    let value = at(&got, column * m + row, sum);
+                    let tolerance = if sum.0 == 2 {
+                        0.01 * want.abs().max(1.0)
+                    } else {
+                        0.0
+                    };
+                    assert!(
+                        (value - want).abs() <= tolerance,
+                        "{name}[{row}][{column}]: {value} instead of {want}"
+                    );
+                }
+            }
+        }
+    }
+}
