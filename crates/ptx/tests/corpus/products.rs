@@ -340,7 +340,9 @@ fn every_shape_and_format_of_wmma() {
     let u8: Format = (1, |bits| f64::from(bits as u8));
     let f32: Format = (4, |bits| f64::from(f32::from_bits(bits)));
     let s32: Format = (4, |bits| f64::from(bits as i32));
-    let shapes: [(&str, [usize; 3], Format, Format, [bool; 2]); 9] = [
+    /// Kernel, rows, columns and depth, inputs, sums, and whether A and B lie row by row.
+    type Shape = (&'static str, [usize; 3], Format, Format, [bool; 2]);
+    let shapes: [Shape; 9] = [
         ("f16_tall", [32, 8, 16], f16, f32, [true, false]),
         ("f16_wide", [8, 32, 16], f16, f32, [false, true]),
         ("f16_in_halves", [16, 16, 16], f16, f16, [false, false]),
