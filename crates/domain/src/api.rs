@@ -178,6 +178,8 @@ pub struct RunView {
     pub evolution: Evolution,
     /// What models and devices have used.
     pub spend: Spend,
+    /// Milliseconds it has been running, pauses not counted; kept every few seconds.
+    pub running_ms: u64,
     /// Candidates by verdict.
     pub verdicts: BTreeMap<VerdictKind, u32>,
     /// Candidates proposed and not yet judged.

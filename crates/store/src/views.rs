@@ -350,6 +350,7 @@ struct RunRow {
     state_detail: String,
     created_at: i64,
     updated_at: i64,
+    elapsed: i64,
     trials: i64,
 }
 
@@ -359,7 +360,7 @@ pub(crate) async fn run_view(
 ) -> Result<RunView, StoreError> {
     let row: Option<RunRow> = query_as(
         "SELECT r.name, t.version, r.request, r.state, r.state_detail, r.created_at, \
-         r.updated_at, (SELECT COUNT(*) FROM candidates c WHERE c.run = r.id AND c.trial = 1 \
+         r.updated_at, r.elapsed, (SELECT COUNT(*) FROM candidates c WHERE c.run = r.id AND c.trial = 1 \
          AND NOT EXISTS (SELECT 1 FROM calls k WHERE k.candidate = c.id AND k.turn = 0 \
          AND k.answered_at IS NULL)) AS trials FROM runs r JOIN tasks t ON t.content = r.task_content WHERE r.id = $1",
     )
@@ -409,6 +410,7 @@ pub(crate) async fn run_view(
         models: request.models,
         evolution: request.evolution,
         spend: calls::spend(connection, run).await?,
+        running_ms: place.number::<u64>("elapsed", row.elapsed)? / 1000,
         verdicts,
         pending,
         best: best(connection, run).await?,

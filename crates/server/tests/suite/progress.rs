@@ -21,6 +21,7 @@ fn run() -> RunView {
         models: Vec::new(),
         evolution: Evolution::default(),
         spend: Spend::default(),
+        running_ms: 0,
         verdicts: [(VerdictKind::Accepted, 2), (VerdictKind::DataRace, 1)].into(),
         pending: 1,
         best: Some(Best {

@@ -2,6 +2,7 @@
 
 export type Route =
   | { page: "runs" }
+  | { page: "new" }
   | { page: "run"; id: string }
   | { page: "candidate"; id: string }
   | { page: "unknown" };
@@ -13,6 +14,7 @@ const CANDIDATE = new RegExp(`^/candidates/(?:cand_)?${ID}/?$`);
 
 export function parseRoute(path: string): Route {
   if (path === "/" || path === "/runs" || path === "/runs/") return { page: "runs" };
+  if (path === "/runs/new" || path === "/runs/new/") return { page: "new" };
   const run = RUN.exec(path)?.[1];
   if (run) return { page: "run", id: run };
   const candidate = CANDIDATE.exec(path)?.[1];

@@ -7,6 +7,7 @@ const ID = "0193a2f0-0001-7000-8000-000000000005";
 it.each([
   ["/", { page: "runs" }],
   ["/runs", { page: "runs" }],
+  ["/runs/new", { page: "new" }],
   [`/runs/${ID}`, { page: "run", id: ID }],
   [`/runs/${ID}/`, { page: "run", id: ID }],
   [`/runs/run_${ID}`, { page: "run", id: ID }],

@@ -1,6 +1,6 @@
 // Values that tests begin from; never part of the built dashboard.
 
-import type { CandidateSummary, Evaluation, EventKind, Finding, RunEvent, Verdict } from "./api/types";
+import type { CallView, CandidateSummary, Evaluation, EventKind, Finding, ReplyView, RunEvent, RunView, Verdict } from "./api/types";
 
 export function id(ordinal: number): string {
   return `0193a2f0-0002-7000-8000-${String(ordinal).padStart(12, "0")}`;
@@ -36,6 +36,81 @@ export function candidate(ordinal: number, over: Partial<CandidateSummary> = {})
 export function queued(ordinal: number, over: Partial<CandidateSummary> = {}): CandidateSummary {
   const none = { verdict: null, speedup: null, time_us: null, modelled: false, judged_at: null };
   return candidate(ordinal, { state: { state: "queued" }, ...none, ...over });
+}
+
+/** A candidate that a model is asked to write. */
+export function drafting(ordinal: number, trouble: string | null = null): CandidateSummary {
+  const operator = { operator: "init" as const };
+  return queued(ordinal, { state: { state: "drafting", model: "fast", trouble }, operator, proposer: "fast" });
+}
+
+/** A run without models that has just begun. */
+export function runView(over: Partial<RunView> = {}): RunView {
+  return {
+    id: "0193a2f0-0001-7000-8000-000000000001",
+    name: "row-softmax",
+    task: "row-softmax",
+    task_version: "0".repeat(64),
+    method: "insight",
+    state: { state: "running" },
+    budget: { trials: 45, tokens: null, dollars: null, wall_seconds: null, device_seconds: null },
+    trials: 0,
+    models: [],
+    evolution: { schedule: { mode: "generational" }, generations: 10, faithful: false, temperature: 1, repairs: 0, style: "standard", prompt_tokens: null },
+    spend: {
+      calls: 0,
+      usage: { input: 0, cached: 0, cache_written: 0, output: 0 },
+      dollars: 0,
+      unpriced_calls: 0,
+      committed_tokens: 0,
+      committed_dollars: 0,
+      device_ms: 0,
+    },
+    running_ms: 0,
+    verdicts: {},
+    pending: 0,
+    best: null,
+    promotion: null,
+    seed: 0,
+    created_at: "2026-11-21T14:00:00Z",
+    updated_at: "2026-11-21T14:00:00Z",
+    ...over,
+  };
+}
+
+export function reply(over: Partial<ReplyView> = {}): ReplyView {
+  return {
+    text: "```cuda\n```",
+    complete: true,
+    unusable: null,
+    notes: [],
+    usage: { input: 10, cached: 0, cache_written: 0, output: 5 },
+    usage_estimated: false,
+    cost: 0.01,
+    answered_by: "fast-2026-11",
+    first_token_ms: 320,
+    total_ms: 4200,
+    attempts: 1,
+    at: "2026-11-21T14:00:10Z",
+    ...over,
+  };
+}
+
+export function call(over: Partial<CallView> = {}): CallView {
+  return {
+    turn: 0,
+    model: "fast",
+    template: "insight.j2",
+    template_digest: "0".repeat(64),
+    prompt: { system: "the task", messages: [{ speaker: "user", text: "write a kernel" }] },
+    dropped: [],
+    seen: { best: null, parents: [], insights: [], duplicates: [] },
+    reply: reply(),
+    failures: 0,
+    trouble: null,
+    created_at: "2026-11-21T14:00:00Z",
+    ...over,
+  };
 }
 
 export function event(number: number, what: EventKind): RunEvent {

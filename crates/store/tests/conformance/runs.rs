@@ -69,6 +69,7 @@ async fn only_running_time_counts() {
     assert_eq!(elapsed().await, Duration::from_secs(18));
     store.keep_time(at(900)).await.unwrap();
     assert_eq!(elapsed().await, Duration::from_secs(18));
+    assert_eq!(store.run(run).await.unwrap().unwrap().running_ms, 18_000);
 }
 
 #[tokio::test]

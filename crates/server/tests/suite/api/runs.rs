@@ -121,6 +121,7 @@ async fn a_run_is_created_once_for_each_key() {
       "name": "by hand",
       "pending": 0,
       "promotion": null,
+      "running_ms": 0,
       "seed": 0,
       "spend": {
         "calls": 0,

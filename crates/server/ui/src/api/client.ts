@@ -6,11 +6,16 @@ import type {
   CandidatePage,
   Health,
   Lineage,
+  ModelView,
   Problem,
   ProblemDocument,
   PromotionView,
   RunPage,
+  RunPreview,
+  RunRequest,
   RunView,
+  TaskView,
+  WorkerView,
 } from "./types";
 
 const BASE = "/api/v1";
@@ -87,6 +92,37 @@ export function control(id: string, action: Control): Promise<RunView> {
 /** Has the promoted winner evaluated again; what becomes of it arrives as events. */
 export function recheck(id: string): Promise<PromotionView> {
   return request(`/runs/${id}/recheck`, { method: "POST" });
+}
+
+export function tasks(): Promise<TaskView[]> {
+  return request("/tasks");
+}
+
+export function workers(): Promise<WorkerView[]> {
+  return request("/workers");
+}
+
+export function models(): Promise<ModelView[]> {
+  return request("/models");
+}
+
+function send(value: unknown, headers: Record<string, string> = {}): RequestInit {
+  const kinds = { accept: "application/json", "content-type": "application/json" };
+  return { method: "POST", headers: { ...kinds, ...headers }, body: JSON.stringify(value) };
+}
+
+/** What a run would say first and may cost. Starts nothing. */
+export function preview(wanted: RunRequest): Promise<RunPreview> {
+  return request("/runs/preview", send(wanted));
+}
+
+/** Launches a run. The same key always gives the same run, so a request may be repeated. */
+export function launch(wanted: RunRequest, key: string): Promise<RunView> {
+  return request("/runs", send(wanted, { "idempotency-key": key }));
+}
+
+export function recordingUrl(id: string): string {
+  return `${BASE}/runs/${id}/recording`;
 }
 
 export function eventsUrl(id: string, after: number): string {

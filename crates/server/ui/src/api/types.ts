@@ -6,8 +6,8 @@
 import type { components } from "./schema";
 
 /**
- * The description calls a property optional where the service writes null: it never leaves one
- * out. What may be null stays so.
+ * The description calls a property optional where the service writes null: it leaves none out but
+ * the limits of a budget and the cache's part of a price. What may be null stays so.
  */
 type Present<T> = T extends readonly (infer Item)[]
   ? number extends T["length"]
@@ -46,6 +46,30 @@ export type LaunchFacts = Value<"LaunchFacts">;
 export type CaseLaunches = Value<"CaseLaunches">;
 export type Evaluation = Value<"Evaluation">;
 export type Health = Value<"Health">;
+export type CandidateState = Value<"CandidateState">;
+export type CallView = Value<"CallView">;
+export type ReplyView = Value<"ReplyView">;
+export type Seen = Value<"Seen">;
+export type Prompt = Value<"Prompt">;
+export type Usage = Value<"Usage">;
+export type Spend = Value<"Spend">;
+export type Budget = Value<"Budget">;
+export type Method = Value<"Method">;
+export type Evolution = Value<"Evolution">;
+export type PromptStyle = Value<"PromptStyle">;
+export type ModelChoice = Value<"ModelChoice">;
+export type ModelView = Value<"ModelView">;
+export type Price = Value<"Price">;
+export type WorkerView = Value<"WorkerView">;
+export type TaskView = Value<"TaskView">;
+export type RunPreview = Value<"RunPreview">;
+
+type Asked = components["schemas"]["RunRequest"];
+/** What has a default may be left out of a request: the service knows it. */
+export type RunRequest = Omit<Asked, "budget" | "evolution"> & {
+  budget?: Partial<NonNullable<Asked["budget"]>>;
+  evolution?: Partial<NonNullable<Asked["evolution"]>>;
+};
 export type RunEvent = Value<"Event">;
 export type EventKind = Value<"EventKind">;
 export type ProblemDocument = components["schemas"]["ProblemDocument"];

@@ -17,6 +17,7 @@ function detail(time_us: number | null, over: Partial<CandidateDetail> = {}): Ca
     confirmation: null,
     diff: [],
     children: [],
+    calls: [],
     ...over,
   };
 }

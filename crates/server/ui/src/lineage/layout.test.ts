@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { candidate, id } from "../samples";
-import { ancestry, COLUMN, COLUMN_ROWS, edge, layout, passes, ROW, step } from "./layout";
+import { ancestry, COLUMN, COLUMN_ROWS, edge, joinEdge, layout, passes, ROW, step } from "./layout";
 
 function child(ordinal: number, generation: number, parent: number) {
   return candidate(ordinal, { generation, parents: [id(parent)] });
@@ -109,6 +109,25 @@ it("breaks a long sweep into columns side by side", () => {
 
 it("shows a candidate whose parent is not part of the graph as a root", () => {
   expect(place(layout([child(7, 3, 2)]), 7).parent).toBeNull();
+});
+
+describe("further parents", () => {
+  const bred = (parents: number[]) => candidate(6, { generation: 3, parents: parents.map(id), operator: { operator: "crossover" } });
+
+  it("are joined to their child, which stands where its primary parent puts it", () => {
+    const graph = layout([...nodes, bred([5, 2])]);
+    expect(graph.joins.map(({ from, to }) => [from.node.ordinal, to.node.ordinal])).toEqual([[2, 6]]);
+    expect(place(graph, 6)).toMatchObject({ parent: place(graph, 5), y: place(graph, 5).y });
+    const [join] = graph.joins;
+    expect(join && joinEdge(join)).toMatch(/^M[\d.]+ [\d.]+C[\d. ]+$/);
+  });
+
+  it.each([
+    ["drawn twice", [5, 5]],
+    ["not part of the graph", [5, 77]],
+  ])("that are %s make no second line", (_, parents) => {
+    expect(layout([...nodes, bred(parents)]).joins).toEqual([]);
+  });
 });
 
 it("lays out nothing", () => {

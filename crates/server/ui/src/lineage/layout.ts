@@ -34,8 +34,16 @@ export interface Band {
   width: number;
 }
 
+/** A further parent and its child. */
+export interface Join {
+  from: Place;
+  to: Place;
+}
+
 export interface Layout {
   places: Place[];
+  /** What a candidate has besides its primary parent. */
+  joins: Join[];
   byId: Map<string, Place>;
   /** Places of one column from top to bottom, columns from left to right. */
   columns: Place[][];
@@ -80,6 +88,7 @@ export function layout(nodes: readonly CandidateSummary[]): Layout {
   const bottom = Math.max(MARGIN.top, ...spots.map((spot) => spot.y));
   return {
     places: [...byId.values()],
+    joins: joins(byId),
     byId,
     columns,
     bands,
@@ -107,6 +116,17 @@ function sort(nodes: readonly CandidateSummary[]): { byId: Map<string, Place>; c
   }
   const ordered = [...cells.values()].sort((one, other) => one.generation - other.generation || one.depth - other.depth);
   return { byId, cells: ordered };
+}
+
+/** Further parents that are part of the graph; a parent that was drawn twice is drawn once. */
+function joins(byId: Map<string, Place>): Join[] {
+  return [...byId.values()].flatMap((to) => {
+    const further = new Set(to.node.parents.slice(1));
+    return [...further].flatMap((id) => {
+      const from = byId.get(id);
+      return from && from !== to.parent ? [{ from, to }] : [];
+    });
+  });
 }
 
 /** Gives edges that pass a column a row of their own there. Edges of one parent share it. */
@@ -253,6 +273,17 @@ export function edge(to: Place): string {
     before = spot;
   }
   return line;
+}
+
+/**
+ * The line from a further parent. It may cross what stands between, so it is drawn behind and
+ * light; it arrives from above or below, never over the primary parent's line.
+ */
+export function joinEdge({ from, to }: Join): string {
+  const side = from.y > to.y ? 1 : -1;
+  const arrival = to.y + side * 12;
+  const reach = Math.max(24, Math.abs(to.x - from.x) / 2);
+  return `M${from.x} ${from.y}C${from.x + reach} ${from.y} ${to.x - 6} ${arrival + side * 22} ${to.x} ${arrival}`;
 }
 
 /** Where the line to a candidate passes other columns. */

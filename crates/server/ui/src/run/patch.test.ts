@@ -1,7 +1,7 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 
 import type { EventKind } from "../api/types";
-import { candidate, event, id, queued } from "../samples";
+import { candidate, drafting, event, id, queued } from "../samples";
 import { merge, patch } from "./patch";
 
 function judged(ordinal: number, over: Partial<Extract<EventKind, { kind: "judged" }>> = {}) {
@@ -44,6 +44,32 @@ it("follows a candidate from the queue to a worker and back", () => {
   expect(stale).toEqual([]);
   const back = event(2, { kind: "requeued", candidate: id(1), reason: "the worker vanished" });
   expect(patch(nodes, [back]).nodes[0]?.state).toEqual({ state: "queued" });
+});
+
+describe("a candidate that a model writes", () => {
+  const replied = event(2, { kind: "replied", candidate: id(1), ordinal: 1, model: "fast", tokens: 900, cost: 0.01, unusable: null });
+  const unanswered = event(1, { kind: "unanswered", candidate: id(1), model: "fast", reason: "overloaded" });
+
+  it("shows why its model did not answer", () => {
+    const { nodes, stale } = patch([drafting(1)], [unanswered]);
+    expect(nodes[0]?.state).toEqual({ state: "drafting", model: "fast", trouble: "overloaded" });
+    expect(stale).toEqual([]);
+  });
+
+  it("is read again when the reply is there, and the run for what it cost", () => {
+    expect(patch([drafting(1)], [replied])).toMatchObject({ stale: [{ first: 1, size: 1 }], runChanged: true });
+  });
+
+  it("is not taken back by events that were known before", () => {
+    const known = [candidate(1)];
+    const gone = event(3, { kind: "abandoned", candidate: id(1), reason: "the budget ended first" });
+    expect(patch(known, [unanswered, replied, gone])).toMatchObject({ nodes: known, stale: [] });
+  });
+
+  it("may be abandoned", () => {
+    const gone = event(3, { kind: "abandoned", candidate: id(1), reason: "the budget ended first" });
+    expect(patch([drafting(1)], [gone]).nodes[0]?.state).toEqual({ state: "abandoned", message: "the budget ended first" });
+  });
 });
 
 it("reads unknown candidates in few windows", () => {

@@ -46,6 +46,23 @@ export function patch(nodes: readonly CandidateSummary[], events: readonly RunEv
         }
         break;
       }
+      case "replied":
+        runChanged = true;
+        if (byId.get(what.candidate)?.state.state === "drafting" || !(byId.has(what.candidate) || truncated)) stale.add(what.ordinal);
+        break;
+      case "unanswered": {
+        const node = byId.get(what.candidate);
+        if (node?.state.state === "drafting") {
+          byId.set(node.id, { ...node, state: { state: "drafting", model: what.model, trouble: what.reason } });
+        }
+        break;
+      }
+      case "abandoned": {
+        runChanged = true;
+        const node = byId.get(what.candidate);
+        if (node && node.verdict === null) byId.set(node.id, { ...node, state: { state: "abandoned", message: what.reason } });
+        break;
+      }
       case "requeued": {
         const node = byId.get(what.candidate);
         if (node && node.verdict === null) byId.set(node.id, { ...node, state: { state: "queued" } });

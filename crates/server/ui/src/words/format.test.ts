@@ -4,6 +4,15 @@ import * as format from "./format";
 
 describe("quantities carry their unit", () => {
   it.each([
+    [0, "$0"],
+    [0.000_03, "$0.00003"],
+    [0.012_34, "$0.0123"],
+    [0.5, "$0.50"],
+    [12, "$12"],
+    [1234.567, "$1,234.57"],
+  ])("%d dollars", (amount, text) => expect(format.dollars(amount)).toBe(text));
+
+  it.each([
     [0.0421, "0.0421 µs"],
     [10.246, "10.2 µs"],
     [999.4, "999 µs"],

@@ -78,6 +78,12 @@ export function bytes(size: number): string {
   return `${significant(size)} ${units[unit]}`;
 }
 
+/** An amount of US dollars: cents from ten cents on, else three digits that count. */
+export function dollars(amount: number): string {
+  if (amount === 0) return "$0";
+  return `$${Math.abs(amount) >= 0.1 ? grouped.format(Number(amount.toFixed(2))).replace(/\.(\d)$/, ".$10") : significant(amount)}`;
+}
+
 /** A share between 0 and 1. */
 export function percent(share: number): string {
   return `${Math.round(share * 100)} %`;

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
-import { candidate, queued } from "../samples";
-import { funnel, standing } from "./verdicts";
+import { candidate, drafting, queued } from "../samples";
+import { funnel, lacksKernel, standing } from "./verdicts";
 
 it("counts at each stage who got past it", () => {
   const { judged, steps } = funnel({ accepted: 5, parse_rejected: 1, data_race: 2, incorrect_output: 3 });
@@ -31,6 +31,17 @@ it("says of a candidate without a verdict what happens to it", () => {
   expect(standing(queued(1))).toEqual({ tone: "pending", label: "queued" });
   const state = { state: "evaluating" as const, stage: "verify", worker: "w" };
   expect(standing(queued(1, { state }))).toEqual({ tone: "pending", label: "verify" });
+});
+
+it("names the model that is asked, and says when it does not answer", () => {
+  expect(standing(drafting(1))).toEqual({ tone: "pending", label: "asking fast" });
+  expect(standing(drafting(1, "overloaded"))).toEqual({ tone: "died", label: "no answer from fast" });
+});
+
+it("knows a candidate without a kernel from one that is wrong", () => {
+  const without = [drafting(1), candidate(1, { verdict: "parse_rejected" }), queued(1, { state: { state: "abandoned", message: "" } })];
+  expect(without.map(lacksKernel)).toEqual([true, true, true]);
+  expect([queued(1), candidate(1), candidate(1, { verdict: "data_race" })].map(lacksKernel)).toEqual([false, false, false]);
 });
 
 it("never shows an abandoned or duplicate candidate as simply accepted", () => {

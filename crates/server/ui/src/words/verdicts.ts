@@ -90,9 +90,17 @@ export function standing(candidate: CandidateSummary): Standing {
     const word = state.state === "duplicate" ? `duplicate, ${label(verdict)}` : label(verdict);
     return { tone: tone(verdict), label: word };
   }
+  if (state.state === "drafting") {
+    return state.trouble ? { tone: "died", label: `no answer from ${state.model}` } : { tone: "pending", label: `asking ${state.model}` };
+  }
   if (state.state === "evaluating") return { tone: "pending", label: state.stage };
   if (state.state === "duplicate") return { tone: "pending", label: "duplicate" };
   return { tone: "pending", label: "queued" };
+}
+
+/** Whether there is no kernel of it: none yet, or the model's reply never became one. */
+export function lacksKernel({ state, verdict }: CandidateSummary): boolean {
+  return verdict === "parse_rejected" || state.state === "drafting" || state.state === "abandoned";
 }
 
 export interface FunnelStep {

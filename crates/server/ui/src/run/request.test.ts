@@ -1,0 +1,75 @@
+import { describe, expect, it } from "vitest";
+
+import type { Problem } from "../api/types";
+import { byField, emptyForm, requestOf, RequestKey, type Form } from "./request";
+import { settings } from "./settings";
+
+function form(over: Partial<Form>): Form {
+  return { ...emptyForm(), task: "softmax", ...over };
+}
+
+describe("a request", () => {
+  it("says nothing of models where the method asks none", () => {
+    const request = requestOf(form({ method: "playbook", models: { fast: 1 }, dollars: 3, tokens: 10 }));
+    expect(request).toEqual({ task: "softmax", method: "playbook", budget: { trials: 45 }, seed: 0 });
+  });
+
+  it("names models with their weights, and budgets that were filled in", () => {
+    const request = requestOf(form({ method: "full", models: { fast: 2, deep: null }, dollars: 3, wall_minutes: 1.5 }));
+    expect(request.models).toEqual([{ name: "fast", weight: 2 }, { name: "deep" }]);
+    expect(request.budget).toEqual({ trials: 45, dollars: 3, wall_seconds: 90 });
+    expect(request.evolution).toMatchObject({ schedule: { mode: "generational" }, generations: 10, repairs: 0, style: "standard" });
+  });
+
+  it("keeps a zero, which is not the same as nothing", () => {
+    const request = requestOf(form({ method: "free", models: { fast: 0 }, trials: 0, temperature: 0, generations: null }));
+    expect(request.models).toEqual([{ name: "fast", weight: 0 }]);
+    expect(request.budget).toEqual({ trials: 0 });
+    expect(request.evolution).toMatchObject({ temperature: 0 });
+    expect(request.evolution).not.toHaveProperty("generations");
+  });
+
+  it("has a start file only for a sweep, and a width only when steady", () => {
+    const start = "playbook/01.cu";
+    expect(requestOf(form({ method: "sweep", start }))).toMatchObject({ start });
+    expect(requestOf(form({ method: "external", start }))).not.toHaveProperty("start");
+    const steady = requestOf(form({ method: "full", mode: "steady", in_flight: 6 }));
+    expect(steady.evolution?.schedule).toEqual({ mode: "steady", in_flight: 6 });
+  });
+
+  it("promotes to another repository only when one is named", () => {
+    expect(requestOf(form({ base: "main" }))).not.toHaveProperty("promotion");
+    const promotion = { repository: "/srv/k.git", base: "main" };
+    expect(requestOf(form(promotion)).promotion).toEqual(promotion);
+  });
+});
+
+it("puts each problem to its field, and keeps what names none", () => {
+  const problem = (file: string): Problem => ({ file, line: 0, column: 0, message: file, fix: "" });
+  const sorted = byField(["models", "budget.trials", "models", "kernel.cu"].map(problem), ["models", "budget.trials"]);
+  expect([...sorted].map(([field, found]) => [field, found.length])).toEqual([
+    ["models", 2],
+    ["budget.trials", 1],
+    ["", 1],
+  ]);
+});
+
+it("has one key for one request", () => {
+  let made = 0;
+  const key = new RequestKey(() => `key ${(made += 1)}`);
+  const request = requestOf(form({}));
+  expect([key.of(request), key.of(requestOf(form({}))), key.of(requestOf(form({ trials: 3 })))]).toEqual(["key 1", "key 1", "key 2"]);
+});
+
+it("says settings in words", () => {
+  const evolution = { generations: 1, temperature: 0.7, repairs: 3, faithful: true, style: "task_insights" as const, prompt_tokens: 9000 };
+  expect(settings({ ...evolution, schedule: { mode: "steady", in_flight: 4 } })).toEqual([
+    "steady with 4 open",
+    "1 generation after the first",
+    "temperature 0.7",
+    "3 repairs at most",
+    "style task insights",
+    "prompts of 9,000 tokens at most",
+    "faithful to the published method",
+  ]);
+});

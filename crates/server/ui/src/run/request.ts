@@ -1,0 +1,125 @@
+// From what a person filled in to a request for a run, and from the service's problems back to
+// the fields they name.
+
+import type { Evolution, Method, Problem, RunRequest } from "../api/types";
+import { methodAsksModels } from "./settings";
+
+/** What the form holds. A number that was not filled in is null. */
+export interface Form {
+  task: string;
+  name: string;
+  method: Method;
+  /** The file that a sweep starts from; the baseline when empty. */
+  start: string;
+  /** The chosen models with their weights. */
+  models: Record<string, number | null>;
+  trials: number | null;
+  tokens: number | null;
+  dollars: number | null;
+  wall_minutes: number | null;
+  device_seconds: number | null;
+  mode: Evolution["schedule"]["mode"];
+  in_flight: number | null;
+  generations: number | null;
+  temperature: number | null;
+  repairs: number | null;
+  style: Evolution["style"];
+  prompt_tokens: number | null;
+  faithful: boolean;
+  seed: number | null;
+  device: string;
+  repository: string;
+  base: string;
+  path: string;
+}
+
+export function emptyForm(): Form {
+  return {
+    task: "",
+    name: "",
+    method: "playbook",
+    start: "",
+    models: {},
+    trials: 45,
+    tokens: null,
+    dollars: null,
+    wall_minutes: null,
+    device_seconds: null,
+    mode: "generational",
+    in_flight: 4,
+    generations: 10,
+    temperature: 1,
+    repairs: 0,
+    style: "standard",
+    prompt_tokens: null,
+    faithful: false,
+    seed: 0,
+    device: "",
+    repository: "",
+    base: "",
+    path: "",
+  };
+}
+
+/** Leaves out what was not filled in. */
+function filled<T extends object>(values: T): { [Key in keyof T]?: Exclude<T[Key], null | ""> } {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null && value !== "")) as never;
+}
+
+/** What is asked of the service: only what the method takes, and nothing that was left empty. */
+export function requestOf(form: Form): RunRequest {
+  const asks = methodAsksModels(form.method);
+  const text = ({ name, device, start }: Form) =>
+    filled({ name: name.trim(), device: device.trim(), start: form.method === "sweep" ? start : "" });
+  const wall_seconds = form.wall_minutes === null ? null : Math.round(form.wall_minutes * 60);
+  const shared = { trials: form.trials, wall_seconds, device_seconds: form.device_seconds };
+  const budget = filled(asks ? { ...shared, tokens: form.tokens, dollars: form.dollars } : shared);
+  const request: RunRequest = { task: form.task, method: form.method, ...text(form), budget };
+  if (form.seed !== null) request.seed = form.seed;
+  if (form.repository.trim() !== "") {
+    const target = filled({ base: form.base.trim(), path: form.path.trim() });
+    request.promotion = { repository: form.repository.trim(), ...target };
+  }
+  if (asks) {
+    request.models = Object.entries(form.models).map(([name, weight]) => ({ name, ...filled({ weight }) }));
+    request.evolution = evolutionOf(form);
+  }
+  return request;
+}
+
+function evolutionOf(form: Form): NonNullable<RunRequest["evolution"]> {
+  const { generations, temperature, repairs, prompt_tokens, style, faithful } = form;
+  // A number that was taken away is the service's default, except where it would be missed.
+  const schedule = form.mode === "steady" ? { mode: form.mode, in_flight: form.in_flight ?? 1 } : { mode: form.mode };
+  return { schedule, style, faithful, ...filled({ generations, temperature, repairs, prompt_tokens }) };
+}
+
+/** Problems by the field they name; those that name no field of the form stand under the empty name. */
+export function byField(problems: readonly Problem[], fields: readonly string[]): Map<string, Problem[]> {
+  const sorted = new Map<string, Problem[]>();
+  for (const problem of problems) {
+    const field = fields.includes(problem.file) ? problem.file : "";
+    sorted.set(field, [...(sorted.get(field) ?? []), problem]);
+  }
+  return sorted;
+}
+
+/**
+ * The key under which a request is sent. Asked again after an answer was lost, the same request
+ * has the same key and makes no second run; a changed one has a new key.
+ */
+export class RequestKey {
+  #request = "";
+  #key = "";
+
+  constructor(private readonly fresh: () => string) {}
+
+  of(request: RunRequest): string {
+    const text = JSON.stringify(request);
+    if (text !== this.#request) {
+      this.#request = text;
+      this.#key = this.fresh();
+    }
+    return this.#key;
+  }
+}

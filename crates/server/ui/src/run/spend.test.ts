@@ -1,0 +1,43 @@
+import { expect, it } from "vitest";
+
+import type { RunView } from "../api/types";
+import { runView } from "../samples";
+import { budgetLines, shares } from "./spend";
+
+function line(run: RunView, name: string) {
+  const found = budgetLines(run).find((candidate) => candidate.name === name);
+  if (!found) throw new Error(`no line ${name}`);
+  return found;
+}
+
+it("leaves out what is neither limited nor used", () => {
+  expect(budgetLines(runView()).map(({ name }) => name)).toEqual(["Trials"]);
+});
+
+it("takes a limit that the service left out for none", () => {
+  const budget = JSON.parse('{"trials": 9}') as RunView["budget"];
+  const spend = { ...runView().spend, dollars: 0.5 };
+  expect(line(runView({ budget, spend }), "Dollars").limit).toBeNull();
+});
+
+it("counts what was read and written, cached or not, and what is promised", () => {
+  const usage = { input: 100, cached: 900, cache_written: 50, output: 30 };
+  const spend = { ...runView().spend, usage, dollars: 0.5, committed_tokens: 4000, committed_dollars: 0.25 };
+  const run = runView({ spend, budget: { ...runView().budget, dollars: 1 } });
+  expect(line(run, "Tokens")).toMatchObject({ used: 1080, committed: 4000, limit: null });
+  expect(shares(line(run, "Tokens"))).toEqual({ used: 0, committed: 0 });
+  expect(shares(line(run, "Dollars"))).toEqual({ used: 0.5, committed: 0.25 });
+});
+
+it("never draws more than the whole budget", () => {
+  const spend = { ...runView().spend, dollars: 0.9, committed_dollars: 0.4 };
+  const parts = shares(line(runView({ spend, budget: { ...runView().budget, dollars: 1 } }), "Dollars"));
+  expect(parts.used).toBeCloseTo(0.9);
+  expect(parts.used + parts.committed).toBeCloseTo(1);
+});
+
+it("says times in seconds", () => {
+  const run = runView({ running_ms: 61_900, spend: { ...runView().spend, device_ms: 1_234 } });
+  const [wall, device] = [line(run, "Running time"), line(run, "Device time")];
+  expect([wall.quantity(wall.used), device.quantity(device.used)]).toEqual(["1 min 1 s", "1.2 s"]);
+});

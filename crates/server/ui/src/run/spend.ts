@@ -1,0 +1,47 @@
+// What a run has used of each of its budgets, and what is promised to calls that are under way.
+
+import type { RunView } from "../api/types";
+import { read } from "../candidate/calls";
+import { count, dollars, span } from "../words/format";
+
+export interface BudgetLine {
+  name: string;
+  used: number;
+  /** What the calls under way may use at most; it counts against the budget. */
+  committed: number;
+  /** None is unlimited. */
+  limit: number | null;
+  quantity: (value: number) => string;
+}
+
+/** Every budget that means something for the run: set, or drawn on. */
+export function budgetLines(run: RunView): BudgetLine[] {
+  const { budget, spend } = run;
+  const tokens = read(spend.usage) + spend.usage.output;
+  // The service leaves out limits that are not set.
+  const lines: BudgetLine[] = [
+    { name: "Trials", used: run.trials, committed: 0, limit: budget.trials, quantity: count },
+    { name: "Tokens", used: tokens, committed: spend.committed_tokens, limit: budget.tokens ?? null, quantity: count },
+    { name: "Dollars", used: spend.dollars, committed: spend.committed_dollars, limit: budget.dollars ?? null, quantity: dollars },
+    { name: "Running time", used: Math.floor(run.running_ms / 1000), committed: 0, limit: budget.wall_seconds ?? null, quantity: span },
+    { name: "Device time", used: Math.round(spend.device_ms / 100) / 10, committed: 0, limit: budget.device_seconds ?? null, quantity: seconds },
+  ];
+  return lines.filter(({ used, committed, limit }) => limit !== null || used > 0 || committed > 0);
+}
+
+/** Device time is short at first: tenths matter. */
+function seconds(value: number): string {
+  return value < 60 ? `${value} s` : span(value);
+}
+
+/** The parts of a bar, as shares of its length. Without a limit there is nothing to compare with. */
+export function shares({ used, committed, limit }: BudgetLine): { used: number; committed: number } {
+  if (limit === null) return { used: 0, committed: 0 };
+  const share = (value: number) => (limit > 0 ? Math.min(1, value / limit) : 1);
+  return { used: share(used), committed: share(used + committed) - share(used) };
+}
+
+/** Whether models are part of it. */
+export function asksModels(run: RunView): boolean {
+  return run.models.length > 0;
+}

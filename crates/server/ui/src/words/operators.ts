@@ -1,0 +1,21 @@
+// How candidates come about, in words.
+
+import type { Operator } from "../api/types";
+
+/** Every operator with what it means, in the order of legends. */
+export const OPERATORS: Record<Operator["operator"], string> = {
+  baseline: "the task's own kernel",
+  step: "a step of the playbook",
+  sweep: "a configuration of its parent",
+  submit: "handed in from outside",
+  init: "written by a model that saw the best",
+  crossover: "written by a model from two parents",
+  mutation: "written by a model from one parent",
+  repair: "written by a model that saw what is wrong with its parent",
+};
+
+export const OPERATOR_NAMES = Object.keys(OPERATORS) as Operator["operator"][];
+
+export function operatorName(operator: Operator): string {
+  return operator.operator === "step" ? `step ${operator.file}` : operator.operator;
+}
