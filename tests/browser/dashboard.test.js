@@ -2,27 +2,11 @@
 // page go to screenshots/, for people to look at.
 
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 
-import { chromium } from "playwright-core";
-
+import { assertFits, launchBrowser, newPage, SCHEMES, SIZES } from "./browser.js";
 import { Service } from "./service.js";
-import { accept, BEST, candidateId, NOW, promote, propose, RACY, runId, world } from "./world.js";
-
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
-const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
-/** How long a test waits for anything at all, milliseconds. */
-const PATIENCE = 10_000;
+import { accept, answer, BEST, candidateId, draft, NOW, promote, propose, RACY, runId, world } from "./world.js";
 
 let browser;
 let service;
@@ -31,12 +15,7 @@ let page;
 let complaints;
 
 before(async () => {
-  assert.ok(existsSync(CHROMIUM), `no browser at ${CHROMIUM}: install Debian's package chromium, or set CHROMIUM`);
-  assert.ok(
-    existsSync(new URL("../../crates/server/ui/dist/index.html", import.meta.url)),
-    "the dashboard is not built: run npm ci && npm run build in crates/server/ui",
-  );
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+  browser = await launchBrowser();
 });
 
 after(() => browser?.close());
@@ -51,16 +30,8 @@ afterEach(async () => {
   await service.stop();
 });
 
-/** Opens a page; whatever the browser complains about is collected. */
-async function open(path, { colorScheme = "light", size = "desktop" } = {}) {
-  context = await browser.newContext({ viewport: SIZES[size], colorScheme, reducedMotion: "reduce", timezoneId: "UTC", locale: "en-GB" });
-  context.setDefaultTimeout(PATIENCE);
-  page = await context.newPage();
-  complaints = [];
-  page.on("console", (message) => {
-    if (["error", "warning"].includes(message.type())) complaints.push(message.text());
-  });
-  page.on("pageerror", (error) => complaints.push(String(error)));
+async function open(path, options) {
+  ({ context, page, complaints } = await newPage(browser, options));
   await page.clock.setFixedTime(NOW);
   await page.goto(service.origin + path);
 }
@@ -75,11 +46,6 @@ function setHidden(hidden) {
     Object.defineProperty(document, "hidden", { value, configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));
   }, hidden);
-}
-
-async function assertFits() {
-  const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
-  assert.ok(content <= window, `the page is ${content} px wide in a window of ${window} px`);
 }
 
 describe("each page, in light and dark, on a desk and on a phone", () => {
@@ -134,7 +100,7 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
       },
     },
   };
-  for (const colorScheme of ["light", "dark"]) {
+  for (const colorScheme of SCHEMES) {
     for (const size of Object.keys(SIZES)) {
       for (const [name, { path, ready, check }] of Object.entries(pages)) {
         it(`${name}, ${colorScheme}, ${size}`, async () => {
@@ -143,7 +109,7 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
           await page.getByText("1 worker").waitFor();
           await page.screenshot({ path: `screenshots/${name}-${colorScheme}-${size}.png`, fullPage: true });
           await check();
-          await assertFits();
+          await assertFits(page);
           assert.deepEqual(complaints, []);
         });
       }
@@ -174,6 +140,34 @@ describe("a run that goes on while it is watched", () => {
     await node(19).waitFor();
     assert.match(await node(19).getAttribute("aria-label"), /#19 cluster of two, submit, queued/);
     assert.match(await page.getByRole("group", { name: /Lineage of/ }).getAttribute("aria-label"), /20 candidates/);
+  });
+
+  it("follows a candidate that a model writes", async () => {
+    await open(run());
+    await node(BEST).waitFor();
+    service.emit(draft(service.world, "fast"));
+    await node(19).waitFor();
+    assert.match(await node(19).getAttribute("aria-label"), /#19 crossover by fast, crossover, asking fast$/);
+    await panel("Lineage").getByText("crossover", { exact: true }).waitFor();
+    assert.equal(await page.locator("path.join").count(), 1, "a second parent");
+    service.emit({ kind: "unanswered", candidate: candidateId(19), model: "fast", reason: "the server is overloaded" });
+    await panel("Events").getByText("fast did not answer: the server is overloaded").waitFor();
+    assert.match(await node(19).getAttribute("aria-label"), /no answer from fast: the server is overloaded/);
+    await page.screenshot({ path: "screenshots/unanswered.png", fullPage: true });
+    service.emit(answer(service.world, 19));
+    await panel("Events").getByText("fast answered, 4,321 tokens, $0.0123").waitFor();
+    await page.locator(`a[data-candidate="${candidateId(19)}"][aria-label*="queued"]`).waitFor();
+    await panel("Spend").getByText("$0.0123").waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  it("shows what nothing will come of", async () => {
+    await open(run());
+    service.emit(draft(service.world, "fast"));
+    await node(19).waitFor();
+    service.emit({ kind: "abandoned", candidate: candidateId(19), reason: "the tokens left do not cover it" });
+    await panel("Events").getByText("abandoned: the tokens left do not cover it").waitFor();
+    assert.match(await node(19).getAttribute("aria-label"), /abandoned/);
   });
 
   it("misses nothing when the stream breaks", async () => {
@@ -266,6 +260,25 @@ describe("the lineage", () => {
   });
 });
 
+describe("a launch", () => {
+  it("that got no answer is repeated under its key, a changed one under another", async () => {
+    await open("/runs/new");
+    await page.route("**/api/v1/runs", (route) => route.abort());
+    const launch = page.getByRole("button", { name: "Launch", exact: true });
+    const keys = [];
+    for (const act of [() => launch.click(), () => page.keyboard.press("Control+Enter"), () => launch.click()]) {
+      // The button has its name back when the answer before is there.
+      await launch.waitFor();
+      if (keys.length === 2) await page.getByLabel("Trials", { exact: true }).fill("7");
+      const [request] = await Promise.all([page.waitForRequest("**/api/v1/runs"), act()]);
+      keys.push(request.headers()["idempotency-key"]);
+      await page.getByRole("alert").getByText("The service does not answer.").waitFor();
+    }
+    assert.equal(keys[0], keys[1], "the same request");
+    assert.notEqual(keys[0], keys[2], "another request");
+  });
+});
+
 describe("controls", () => {
   it("pause and resume at once", async () => {
     await open(run());
@@ -318,6 +331,26 @@ describe("when there is little to show", () => {
     await panel("Verdict").getByText("queued").waitFor();
     await panel("Source").waitFor();
     assert.deepEqual(complaints, []);
+  });
+
+  it("a form without a model says how to configure one, and finds it then", async () => {
+    await open("/runs/new");
+    await page.getByLabel("Method", { exact: true }).selectOption("insight");
+    await page.getByText("No model is configured.").waitFor();
+    assert.match(await page.locator("main").innerText(), /models\.toml[\s\S]*kernelwright model check fast/);
+    await page.screenshot({ path: "screenshots/no-model.png", fullPage: true });
+    service.world.models = [{ name: "fast", api: "openai", model: "fast-1", host: "models.example.com", price: null, context_tokens: 128_000, max_output_tokens: 16_384, concurrency: 4 }];
+    await page.getByRole("button", { name: "Look again" }).click();
+    await page.getByRole("checkbox", { name: "fast" }).check();
+    await page.getByText("only tokens can be limited").waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  it("a form without a task says how to store one", async () => {
+    service.world.tasks = [];
+    await open("/runs/new");
+    await page.getByText("No task is stored yet.").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Launch" }).count(), 0);
   });
 
   it("an unknown run shows the service's own words", async () => {

@@ -5,6 +5,8 @@ import { readFileSync } from "node:fs";
 
 export const TASK = new URL("../../kernels/softmax-f32/", import.meta.url);
 const file = (name) => readFileSync(new URL(name, TASK), "utf8");
+/** The broken variants say what becomes of them; a model would not. */
+const unannounced = (text) => text.replace(/\[expect\]\n(.+\n)+\n?/, "");
 const fenced = (text) => `\`\`\`cuda\n${text}\`\`\`\n`;
 
 const PER_ROW = file("playbook/01-block-per-row.cu");
@@ -17,7 +19,7 @@ export const HOSTILE = `<img src="x" onerror="document.title='taken over'"><scri
 const REPLIES = {
   "1.0": `A block for each row, so that a warp's loads are consecutive.\n\n${fenced(PER_ROW)}`,
   "2.0": threads(256),
-  "3.0": fenced(file("broken/shared-sum-unguarded.cu")),
+  "3.0": fenced(unannounced(file("broken/shared-sum-unguarded.cu"))),
   "4.0": `I cannot say anything about ${HOSTILE} without a profile.`,
   "4.1": "There is still no kernel in this answer.",
   "5.0": fenced(PER_ROW.replace("mass += expf", "mass += expfast")),
@@ -27,12 +29,15 @@ const REPLIES = {
   "9.0": threads(32),
 };
 
-export function recording(digest = "0".repeat(64)) {
-  const header = { cassette: 1, task: "softmax-f32", task_version: digest, run: { task: "softmax-f32", method: "full" }, origin: "written by hand" };
+/** Any digest: the replies are taken for whatever prompt is in their place. */
+const DIGEST = "0".repeat(64);
+
+export function recording(price) {
+  const header = { cassette: 1, task: "softmax-f32", task_version: DIGEST, run: { task: "softmax-f32", method: "full" }, origin: "written by hand" };
   const calls = Object.entries(REPLIES).map(([position, text]) => {
     const [ordinal, turn] = position.split(".").map(Number);
     const usage = { input: 400, cached: 3600, cache_written: 0, output: Math.ceil(text.length / 3) };
-    return { ordinal, turn, prompt_digest: digest, model: "hand-1", reply: { text, end: "complete", usage, usage_estimated: false }, price: { input: 0.25, cached: 0.025, output: 2 } };
+    return { ordinal, turn, prompt_digest: DIGEST, model: "hand-1", reply: { text, end: "complete", usage, usage_estimated: false }, price };
   });
   return [header, ...calls].map((line) => `${JSON.stringify(line)}\n`).join("");
 }

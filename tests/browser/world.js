@@ -271,6 +271,7 @@ export function detail(nodes, node, run) {
     confirmation: null,
     diff: parent === undefined ? [] : diff(before, source),
     children: nodes.filter((other) => other.parents.includes(node.id)).map((other) => other.id),
+    calls: [],
   };
 }
 
@@ -294,6 +295,10 @@ function view(number, over) {
     pending: 0,
     best: null,
     promotion: null,
+    models: [],
+    evolution: { schedule: { mode: "generational" }, generations: 10, faithful: false, temperature: 1, repairs: 0, style: "standard", prompt_tokens: null },
+    spend: { calls: 0, usage: { input: 0, cached: 0, cache_written: 0, output: 0 }, dollars: 0, unpriced_calls: 0, committed_tokens: 0, committed_dollars: 0, device_ms: 41_700 },
+    running_ms: 702_000,
     seed: 0,
     created_at: at(0),
     updated_at: at(770),
@@ -341,7 +346,8 @@ export function world() {
     if (node.verdict) log(begin + 22, { kind: "judged", candidate: node.id, ordinal: node.ordinal, title: node.title, verdict: node.verdict, summary: node.summary, speedup: node.speedup, best: [0, 1, 4, 8, 10, 12].includes(node.ordinal) });
     if (node.ordinal === 0) log(31, { kind: "run_changed", state: { state: "running" } });
   }
-  return { live: live.id, runs, nodes, events };
+  const tasks = [{ name: "row-softmax", title: "Softmax over rows", version: TASK_VERSION, cases: ["narrow", "wide"], playbook: [KEPT], created_at: at(-9000) }];
+  return { live: live.id, runs, nodes, events, tasks, models: [], workers: [] };
 }
 
 /** What becomes of a candidate that is being evaluated, applied to the world; the event that tells it. */
@@ -361,6 +367,25 @@ export function propose(world, title) {
   const node = summary([ordinal, 4, BEST, { operator: "submit" }, title, "queued", null], true);
   world.nodes.push(node);
   return { kind: "proposed", candidate: node.id, ordinal, title };
+}
+
+/** A candidate that a model is asked for, applied to the world; the event that tells it. */
+export function draft(world, model) {
+  const ordinal = world.nodes.length;
+  const node = summary([ordinal, 4, BEST, { operator: "crossover" }, `crossover by ${model}`, "queued", null], true);
+  Object.assign(node, { parents: [candidateId(BEST), candidateId(8)], proposer: model, configuration: {}, state: { state: "drafting", model, trouble: null } });
+  world.nodes.push(node);
+  return { kind: "proposed", candidate: node.id, ordinal, title: node.title };
+}
+
+/** The reply to it, applied to the world; the event that tells it. */
+export function answer(world, ordinal) {
+  const node = world.nodes.find((other) => other.ordinal === ordinal);
+  const { model } = node.state;
+  Object.assign(node, { title: "two rows a warp, in halves", state: { state: "queued" } });
+  const run = world.runs.find((other) => other.id === world.live);
+  Object.assign(run.spend, { calls: 1, usage: { input: 3321, cached: 0, cache_written: 0, output: 1000 }, dollars: 0.0123 });
+  return { kind: "replied", candidate: node.id, ordinal, model, tokens: 4321, cost: 0.0123, unusable: null };
 }
 
 /** The champion's promotion, applied to the world; the event that tells it. */

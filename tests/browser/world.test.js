@@ -7,7 +7,7 @@ import { it } from "node:test";
 
 import { Ajv2020 } from "ajv/dist/2020.js";
 
-import { accept, detail, promote, propose, world } from "./world.js";
+import { accept, answer, detail, draft, promote, propose, world } from "./world.js";
 
 const api = JSON.parse(readFileSync(new URL("../../crates/server/openapi.json", import.meta.url), "utf8"));
 const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
@@ -38,12 +38,13 @@ it("the world's values are the API's", () => {
   assertSpeaks("RunView", made.runs);
   assertSpeaks("CandidateSummary", made.nodes);
   assertSpeaks("Event", made.events);
+  assertSpeaks("TaskView", made.tasks);
   assertSpeaks("CandidateDetail", made.nodes.map((node) => detail(made.nodes, node, made.live)));
 });
 
 it("and so is what becomes of them", () => {
   const made = world();
-  const what = [accept(made, 17, 5.1), propose(made, "one more"), promote(made)];
+  const what = [accept(made, 17, 5.1), propose(made, "one more"), draft(made, "fast"), answer(made, 20), promote(made)];
   assertSpeaks("Event", what.map((kind, index) => ({ id: 1000 + index, run: made.live, at: "2026-11-21T14:05:00Z", what: kind })));
   assertSpeaks("RunView", made.runs);
   assertSpeaks("CandidateSummary", made.nodes);

@@ -1,0 +1,48 @@
+// Chromium, and pages in it whose complaints are kept.
+
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+
+import { chromium } from "playwright-core";
+
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+export const SCHEMES = ["light", "dark"];
+export const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
+/** How long a test waits for anything at all, milliseconds. */
+const PATIENCE = 10_000;
+
+export function launchBrowser() {
+  assert.ok(existsSync(CHROMIUM), `no browser at ${CHROMIUM}: install Debian's package chromium, or set CHROMIUM`);
+  assert.ok(
+    existsSync(new URL("../../crates/server/ui/dist/index.html", import.meta.url)),
+    "the dashboard is not built: run npm ci && npm run build in crates/server/ui",
+  );
+  return chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+}
+
+/** A page of its own context. `complaints` collects whatever the browser complains about. */
+export async function newPage(browser, { colorScheme = "light", size = "desktop" } = {}) {
+  const context = await browser.newContext({ viewport: SIZES[size], colorScheme, reducedMotion: "reduce", timezoneId: "UTC", locale: "en-GB" });
+  context.setDefaultTimeout(PATIENCE);
+  const page = await context.newPage();
+  const complaints = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  return { context, page, complaints };
+}
+
+export async function assertFits(page) {
+  const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  assert.ok(content <= window, `the page is ${content} px wide in a window of ${window} px`);
+}

@@ -1,0 +1,73 @@
+// The service itself, with a worker, for tests that want the real thing.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const PROGRAM = join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), "debug", "kernelwright");
+
+export class Kernelwright {
+  /** Starts a service with `files` in its data folder; `models.toml` there names its models. */
+  static async start(files = {}) {
+    assert.ok(existsSync(PROGRAM), `there is no ${PROGRAM}: run cargo build --workspace`);
+    const made = new Kernelwright();
+    made.folder = await mkdtemp(join(tmpdir(), "kernelwright-"));
+    for (const [name, text] of Object.entries(files)) await writeFile(join(made.folder, name), text);
+    const { KERNELWRIGHT_MODELS: _, ...environment } = process.env;
+    made.child = spawn(PROGRAM, ["serve", "--listen", "127.0.0.1:0", "--data", made.folder, "--with-local-worker"], {
+      cwd: made.folder,
+      env: environment,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    made.exited = new Promise((done) => made.child.on("exit", done));
+    made.origin = await made.#address();
+    return made;
+  }
+
+  /** The address from the log; whatever else is logged is read and forgotten. */
+  #address() {
+    return new Promise((found, failed) => {
+      let log = "";
+      const read = (chunk) => {
+        log += chunk;
+        const origin = /serving (http:\/\/\S+)/.exec(log)?.[1];
+        if (origin) found(origin);
+      };
+      this.child.stdout.on("data", read);
+      this.child.stderr.on("data", read);
+      void this.exited.then((code) => failed(new Error(`the service ended with ${code}: ${log}`)));
+    });
+  }
+
+  async stop() {
+    this.child.kill("SIGTERM");
+    await this.exited;
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  async get(path) {
+    const response = await fetch(`${this.origin}/api/v1${path}`);
+    assert.equal(response.status, 200, await response.clone().text());
+    return response.json();
+  }
+
+  /** Stores the task of a folder. */
+  async upload(folder) {
+    const root = fileURLToPath(folder);
+    const entries = await readdir(root, { recursive: true, withFileTypes: true });
+    const paths = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+    const files = Object.fromEntries(await Promise.all(paths.map(async (path) => [relative(root, path), await readFile(path, "utf8")])));
+    const response = await fetch(`${this.origin}/api/v1/tasks`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ files }),
+    });
+    assert.equal(response.status, 201, await response.clone().text());
+    return response.json();
+  }
+}

@@ -1,0 +1,213 @@
+// A run that asks a model, from the form to its recording, on the service itself. The model is a
+// recording with replies written by hand; the kernels are compiled, executed and judged.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, afterEach, before, describe, it } from "node:test";
+
+import { assertFits, launchBrowser, newPage, SCHEMES, SIZES } from "./browser.js";
+import { Kernelwright } from "./kernelwright.js";
+import { HOSTILE, recording, TASK } from "./recording.js";
+
+const MODELS = `[models.hand]
+api = "cassette"
+file = "replies.jsonl"
+strict = false
+
+[models.unpriced]
+api = "cassette"
+file = "unpriced.jsonl"
+`;
+const PRICE = { input: 0.25, cached: 0.025, output: 2 };
+/** How long the run may take, milliseconds: nine kernels on the emulated device. */
+const RUN_TAKES = 240_000;
+
+let browser;
+let service;
+let context;
+let page;
+let complaints;
+/** Path of the run's page. */
+let run;
+
+before(async () => {
+  browser = await launchBrowser();
+  service = await Kernelwright.start({ "models.toml": MODELS, "replies.jsonl": recording(PRICE), "unpriced.jsonl": recording() });
+  await service.upload(TASK);
+});
+
+after(async () => {
+  await browser?.close();
+  await service?.stop();
+});
+
+afterEach(() => context?.close());
+
+async function open(path, options) {
+  ({ context, page, complaints } = await newPage(browser, options));
+  await page.goto(service.origin + path);
+}
+
+const panel = (name) => page.getByRole("region", { name, exact: true });
+const button = (name) => page.getByRole("button", { name, exact: true });
+
+async function candidate(ordinal) {
+  const { nodes } = await service.get(`${run}/lineage`);
+  return nodes.find((node) => node.ordinal === ordinal);
+}
+
+describe("the form", () => {
+  it("shows what the run would say and cost, and puts problems beside their fields", async () => {
+    await open("/runs/new");
+    await page.getByRole("checkbox", { name: "hand" }).waitFor();
+    await button("Preview").click();
+    const preview = panel("Preview");
+    await preview.getByText("Cost, upper estimate").waitFor();
+    assert.match(await preview.innerText(), /\$\d+\.\d\d[\s\S]*45 at most[\s\S]*Not exact: the baseline was never evaluated here/);
+    assert.match(await preview.locator("pre:visible").innerText(), /extern "C" __global__ void softmax/);
+
+    await page.getByLabel("Trials", { exact: true }).fill("0");
+    await preview.getByText("of what was filled in before").waitFor();
+    await button("Launch").click();
+    await page.getByText("a run without a trial tries nothing").waitFor();
+    const wrong = await page.evaluate(() => [document.activeElement.id, document.activeElement.getAttribute("aria-invalid")]);
+    assert.deepEqual(wrong, ["field-budget-trials", "true"]);
+    await page.screenshot({ path: "screenshots/form-problem.png", fullPage: true });
+    // The browser itself remarks that the service refused.
+    complaints.splice(0);
+  });
+
+  it("unfolds what a problem names", async () => {
+    await open("/runs/new");
+    await page.getByText("How models are asked").click();
+    await page.getByLabel("Temperature").fill("3");
+    await page.getByText("How models are asked").click();
+    await button("Preview").click();
+    await page.getByText("temperatures lie from 0 to 2").waitFor();
+  });
+
+  it("weighs models against each other, and a budget in dollars needs their price", async () => {
+    await open("/runs/new");
+    await page.getByRole("checkbox", { name: "unpriced" }).check();
+    await page.getByLabel("Weight of unpriced").fill("3");
+    await page.getByLabel("Dollars", { exact: true }).fill("1");
+    await button("Preview").click();
+    await page.getByText('"unpriced" has no price, so dollars cannot be kept to').waitFor();
+    await page.screenshot({ path: "screenshots/form-models.png", fullPage: true });
+  });
+
+  it("launches the run from the keyboard", async () => {
+    await open("/runs/new");
+    await page.getByLabel("Method", { exact: true }).selectOption("full");
+    await page.getByLabel("Name", { exact: true }).fill("by hand");
+    await page.getByLabel("Trials", { exact: true }).fill("9");
+    await page.getByLabel("Dollars", { exact: true }).fill("1");
+    await page.getByText("How models are asked").click();
+    await page.getByLabel("Generations", { exact: true }).fill("1");
+    await page.getByLabel("Repairs", { exact: true }).fill("1");
+    await page.keyboard.press("Control+Enter");
+    await page.getByRole("heading", { name: "by hand" }).waitFor();
+    run = new URL(page.url()).pathname;
+    // The recording holds nothing for the last candidate: the run pauses and says so.
+    await page.getByText("it holds no reply for turn 0").first().waitFor({ timeout: RUN_TAKES });
+    await page.locator("a.node[aria-label^='#8'][aria-label*='duplicate']").waitFor();
+    assert.deepEqual(complaints, []);
+  });
+});
+
+describe("each page, in light and dark, on a desk and on a phone", () => {
+  const pages = {
+    "form": {
+      path: () => "/runs/new",
+      async ready() {
+        await page.getByRole("checkbox", { name: "hand" }).waitFor();
+        await page.getByText("How models are asked").click();
+        await button("Preview").click();
+        await panel("Preview").getByText("word for word").waitFor();
+      },
+      async check() {
+        assert.match(await panel("Preview").locator("pre:visible").innerText(), /# The best kernel so far[\s\S]*modelled/);
+      },
+    },
+    "asked-runs": {
+      path: () => "/",
+      ready: () => page.getByRole("link", { name: "by hand" }).waitFor(),
+      async check() {
+        assert.match(await page.locator("tbody tr").innerText(), /\$0\.\d+\s+[\d.]+ k tokens/);
+      },
+    },
+    "asked-run": {
+      path: () => run,
+      ready: () => page.locator("a.node[aria-label^='#6']").waitFor(),
+      async check() {
+        const names = await page.locator("a.node").evaluateAll((nodes) => nodes.map((node) => node.getAttribute("aria-label")));
+        const wanted = [/^#0 .*baseline, accepted/, /^#3 .*init, data race/, /^#4 .*init, malformed/, /^#6 .*repair, accepted/, /^#10 .*no answer from hand: .*holds no reply/];
+        // On a phone only a part of the graph is in sight, and only that is drawn.
+        for (const name of page.viewportSize().width > 1000 ? wanted : [wanted[3]]) assert.ok(names.some((found) => name.test(found)), `${name} in ${names}`);
+        const spend = await panel("Spend").innerText();
+        assert.match(spend, /Trials\s+8 of 9[\s\S]*Tokens\s+[\d,]+ no limit, up to [\d,]+ promised to calls under way[\s\S]*Dollars\s+\$0\.\d+ of \$1/);
+        assert.match(spend, /Running time\s+\d+ s no limit[\s\S]*Device time\s+[\d.]+ s no limit[\s\S]*Model\s+hand\s[\s\S]*1 generation after the first[\s\S]*1 repair at most/);
+        assert.match(await page.locator(".paused").innerText(), /Paused\. model hand does not answer/);
+        assert.equal(await button("Resume").count(), 1);
+        assert.match(await panel("Events").innerText(), /hand did not answer[\s\S]*#4[^\n]*\s+hand answered, [\d,]+ tokens, \$[\d.]+; unusable: the reply has no kernel/);
+      },
+    },
+    "conversation": {
+      path: async () => `/candidates/${(await candidate(4)).id}`,
+      ready: () => page.getByRole("article", { name: "Call 2" }).waitFor(),
+      async check() {
+        const [first, second] = [page.getByRole("article", { name: "Call 1" }), page.getByRole("article", { name: "Call 2" })];
+        assert.equal(await first.getByLabel("Reply, word for word").textContent(), `I cannot say anything about ${HOSTILE} without a profile.`);
+        assert.match(await page.title(), /^#4 /, "nothing in a reply is executed");
+        assert.match(await first.innerText(), /4,000 tokens, 3,600 from the cache[\s\S]*\$0\.\d+[\s\S]*best #0[\s\S]*Holds no candidate: the reply has no kernel/);
+        await second.getByText("Prompt", { exact: true }).click();
+        await second.getByText("the model before").click();
+        assert.ok((await second.locator("pre:visible").allTextContents()).some((text) => text.includes(HOSTILE)), "the conversation goes on");
+        assert.match(await panel("Source").innerText(), /No kernel came of it/);
+      },
+    },
+    "asked-candidate": {
+      path: async () => `/candidates/${(await candidate(7)).id}`,
+      ready: () => panel("Conversation").waitFor(),
+      async check() {
+        const call = await page.getByRole("article", { name: "Call 1" }).innerText();
+        assert.match(call, /template full_crossover\/standard [0-9a-f]{12}[\s\S]*Shown:\s+best #6\s+parents? #\d+[\s\S]*insights of #\d/);
+        const { children, parents } = await service.get(`/candidates/${(await candidate(7)).id}`);
+        assert.equal(children.length, 0);
+        assert.equal(parents.length, 2);
+      },
+    },
+  };
+  for (const colorScheme of SCHEMES) {
+    for (const size of Object.keys(SIZES)) {
+      for (const [name, { path, ready, check }] of Object.entries(pages)) {
+        it(`${name}, ${colorScheme}, ${size}`, async () => {
+          await open(await path(), { colorScheme, size });
+          await ready();
+          await page.screenshot({ path: `screenshots/${name}-${colorScheme}-${size}.png`, fullPage: true });
+          await check();
+          await assertFits(page);
+          assert.deepEqual(complaints, []);
+        });
+      }
+    }
+  }
+});
+
+it("the recording is downloaded with every call", async () => {
+  await open(run);
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download the recording" }).click()]);
+  assert.equal(download.suggestedFilename(), `${run.split("/").at(-1)}.jsonl`);
+  const [header, ...calls] = (await readFile(await download.path(), "utf8")).trim().split("\n").map((line) => JSON.parse(line));
+  assert.equal(header.origin, "recorded");
+  assert.deepEqual(calls.map(({ ordinal, turn }) => `${ordinal}.${turn}`).sort(), ["1.0", "2.0", "3.0", "4.0", "4.1", "5.0", "6.0", "7.0", "8.0", "9.0"]);
+  assert.ok(calls.some(({ reply }) => reply.text.includes(HOSTILE)));
+});
+
+it("a paused run is resumed, and pauses again for the same reason", async () => {
+  await open(run);
+  await button("Resume").click();
+  await panel("Events").getByText("run running").nth(1).waitFor();
+  await button("Resume").waitFor();
+  await page.getByText("it holds no reply for turn 0").first().waitFor();
+});
