@@ -6,6 +6,7 @@
 use super::access::{Request, Want, access_apart};
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
+use super::tile;
 use super::warp::{FULL, Warp};
 use crate::code::{File, SlotRef, TensorOp};
 use crate::numeric::half;
@@ -135,32 +136,24 @@ fn single(
     c: Element,
     d: Element,
 ) {
+    if size == tile::SIZE
+        && (c, d) == (Element::F32, Element::F32)
+        && let Some(at) = tile::Registers::of(&op.a, &op.b, &op.c, &op.d)
+    {
+        match (a, b) {
+            (Element::F16, Element::F16) => return tile::multiply_add(warp, &at, half::f16_to_f32),
+            (Element::Bf16, Element::Bf16) => {
+                return tile::multiply_add(warp, &at, half::bf16_to_f32);
+            }
+            _ => {}
+        }
+    }
     let mut left: Grid = [[0.0; SIDE]; SIDE];
     let mut right: Grid = [[0.0; SIDE]; SIDE];
     let mut sums: Grid = [[0.0; SIDE]; SIDE];
-    // The common case gets its layout worked out at compile time.
-    const USUAL: Size = Size {
-        m: 16,
-        n: 8,
-        k: 16,
-        turned: false,
-    };
-    if (size, a, b, c) == (USUAL, Element::F16, Element::F16, Element::F32) {
-        collect(warp, &op.a, USUAL, Matrix::A, Element::F16, &mut left);
-        collect(warp, &op.b, USUAL, Matrix::B, Element::F16, &mut right);
-        collect(
-            warp,
-            &op.c,
-            USUAL,
-            Matrix::Accumulator,
-            Element::F32,
-            &mut sums,
-        );
-    } else {
-        collect(warp, &op.a, size, Matrix::A, a, &mut left);
-        collect(warp, &op.b, size, Matrix::B, b, &mut right);
-        collect(warp, &op.c, size, Matrix::Accumulator, c, &mut sums);
-    }
+    collect(warp, &op.a, size, Matrix::A, a, &mut left);
+    collect(warp, &op.b, size, Matrix::B, b, &mut right);
+    collect(warp, &op.c, size, Matrix::Accumulator, c, &mut sums);
     for row in 0..size.m {
         let mut across = 0;
         while across < size.n {

@@ -12,6 +12,7 @@ mod mbarrier;
 mod pattern;
 mod print;
 mod tally;
+mod tile;
 mod vector;
 pub(crate) mod warp;
 mod warpwide;

@@ -1,0 +1,162 @@
+//! The product that kernels use most: 16 x 8 x 16 with 16-bit factors and single sums, its layout written out.
+//!
+//! [`super::matrix`] does every shape by looking each element's place up. Here rows are moved whole and four of them
+//! are summed at once. Each sum runs over k in the same order, so the bits are the same.
+
+use super::warp::Warp;
+use crate::code::{File, SlotRef};
+use crate::numeric::float::canon32;
+use crate::tensor::Size;
+
+/// The shape.
+pub(super) const SIZE: Size = Size {
+    m: 16,
+    n: 8,
+    k: 16,
+    turned: false,
+};
+/// Its rows and sums; its columns.
+const LONG: usize = 16;
+const SHORT: usize = 8;
+/// Rows whose sums are in flight together: as many as hide a multiply-add's latency in registers.
+const TOGETHER: usize = 4;
+
+/// Registers of the four operands, by slot.
+pub(super) struct Registers {
+    a: [usize; 4],
+    b: [usize; 2],
+    c: [usize; 4],
+    d: [usize; 4],
+}
+
+impl Registers {
+    /// None if an operand is no list of plain registers.
+    #[inline(always)]
+    pub(super) fn of(a: &[SlotRef], b: &[SlotRef], c: &[SlotRef], d: &[SlotRef]) -> Option<Self> {
+        Some(Self {
+            a: slots(a)?,
+            b: slots(b)?,
+            c: slots(c)?,
+            d: slots(d)?,
+        })
+    }
+}
+
+#[inline(always)]
+fn slots<const N: usize>(list: &[SlotRef]) -> Option<[usize; N]> {
+    let mut slots = [0; N];
+    for (slot, register) in slots.iter_mut().zip(list.get(..N)?) {
+        let (File::R32, found) = register.get()? else {
+            return None;
+        };
+        *slot = found;
+    }
+    Some(slots)
+}
+
+/// Both 16-bit parts of every lane's register as singles.
+#[inline(always)]
+fn parts(values: &[u32; 32], decode: impl Fn(u32) -> f32) -> [[f32; 32]; 2] {
+    let mut parts = [[0.0; 32]; 2];
+    for lane in 0..32 {
+        parts[0][lane] = decode(values[lane] & 0xffff);
+    }
+    for lane in 0..32 {
+        parts[1][lane] = decode(values[lane] >> 16);
+    }
+    parts
+}
+
+/// d = a b + c, with the factors' format given by how its bits become a single.
+#[inline(always)]
+pub(super) fn multiply_add(warp: &mut Warp, at: &Registers, decode: impl Fn(u32) -> f32 + Copy) {
+    let mut left = [[0.0_f32; LONG]; LONG];
+    for (number, &slot) in at.a.iter().enumerate() {
+        let parts = parts(&warp.r32[slot].0, decode);
+        for group in 0..8 {
+            let row = &mut left[group + 8 * (number % 2)];
+            for pair in 0..4 {
+                let k = 8 * (number / 2) + 2 * pair;
+                row[k] = parts[0][4 * group + pair];
+                row[k + 1] = parts[1][4 * group + pair];
+            }
+        }
+    }
+    let mut right = [[0.0_f32; SHORT]; LONG];
+    for (number, &slot) in at.b.iter().enumerate() {
+        let parts = parts(&warp.r32[slot].0, decode);
+        for pair in 0..4 {
+            let k = 8 * number + 2 * pair;
+            for column in 0..SHORT {
+                right[k][column] = parts[0][4 * column + pair];
+                right[k + 1][column] = parts[1][4 * column + pair];
+            }
+        }
+    }
+    let mut sums = [[0.0_f32; SHORT]; LONG];
+    for (number, &slot) in at.c.iter().enumerate() {
+        let values = &warp.r32[slot].0;
+        for lane in 0..32 {
+            let (row, column) = summand(number, lane);
+            sums[row][column] = f32::from_bits(values[lane]);
+        }
+    }
+    for first in (0..LONG).step_by(TOGETHER) {
+        let mut totals = [[0.0_f32; SHORT]; TOGETHER];
+        totals.copy_from_slice(&sums[first..first + TOGETHER]);
+        for k in 0..LONG {
+            for (row, total) in totals.iter_mut().enumerate() {
+                let factor = left[first + row][k];
+                for column in 0..SHORT {
+                    total[column] = factor.mul_add(right[k][column], total[column]);
+                }
+            }
+        }
+        sums[first..first + TOGETHER].copy_from_slice(&totals);
+    }
+    let mut bits = [[0_u32; SHORT]; LONG];
+    for (bits, sums) in bits.iter_mut().zip(&sums) {
+        for column in 0..SHORT {
+            bits[column] = canon32(sums[column]);
+        }
+    }
+    for (number, &slot) in at.d.iter().enumerate() {
+        let values = &mut warp.r32[slot].0;
+        for lane in 0..32 {
+            let (row, column) = summand(number, lane);
+            values[lane] = bits[row][column];
+        }
+    }
+}
+
+/// Row and column of a lane's summand.
+#[inline(always)]
+fn summand(number: usize, lane: usize) -> (usize, usize) {
+    (lane / 4 + 8 * (number / 2), lane % 4 * 2 + number % 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::{Element, Matrix, place};
+
+    /// The layout above is the table's.
+    #[test]
+    fn every_element_is_where_the_table_says() {
+        for lane in 0..32 {
+            let (group, pair) = (lane / 4, lane % 4);
+            for index in 0..8 {
+                let (number, part) = (index / 2, index % 2);
+                let a = (group + 8 * (number % 2), 8 * (number / 2) + 2 * pair + part);
+                assert_eq!(a, place(SIZE, Matrix::A, Element::F16, lane, index));
+            }
+            for index in 0..4 {
+                let (number, part) = (index / 2, index % 2);
+                let b = (8 * number + 2 * pair + part, group);
+                assert_eq!(b, place(SIZE, Matrix::B, Element::Bf16, lane, index));
+                let c = place(SIZE, Matrix::Accumulator, Element::F32, lane, index);
+                assert_eq!(summand(index, lane), c);
+            }
+        }
+    }
+}
