@@ -96,9 +96,9 @@ pub(super) fn multiply_add(warp: &mut Warp, at: &Registers, decode: impl Fn(u32)
     let mut sums = [[0.0_f32; SHORT]; LONG];
     for (number, &slot) in at.c.iter().enumerate() {
         let values = &warp.r32[slot].0;
-        for lane in 0..32 {
+        for (lane, value) in values.iter().enumerate() {
             let (row, column) = summand(number, lane);
-            sums[row][column] = f32::from_bits(values[lane]);
+            sums[row][column] = f32::from_bits(*value);
         }
     }
     for first in (0..LONG).step_by(TOGETHER) {
@@ -122,9 +122,9 @@ pub(super) fn multiply_add(warp: &mut Warp, at: &Registers, decode: impl Fn(u32)
     }
     for (number, &slot) in at.d.iter().enumerate() {
         let values = &mut warp.r32[slot].0;
-        for lane in 0..32 {
+        for (lane, value) in values.iter_mut().enumerate() {
             let (row, column) = summand(number, lane);
-            values[lane] = bits[row][column];
+            *value = bits[row][column];
         }
     }
 }
