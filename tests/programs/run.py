@@ -256,7 +256,7 @@ def main():
     print(reasons(results))
     if "--write" in sys.argv:
         TABLE.parent.mkdir(parents=True, exist_ok=True)
-        TABLE.write_text(document(results, described["settings"].strip()))
+        TABLE.write_text(document(results, set(programs) - set(results), described["settings"].strip()))
     for test in unexplained:
         print(f"unexplained: {test['test']}: {test['why']}")
     passed = sum(count(tests, "passed") for _, tests in results.values())
