@@ -2,6 +2,8 @@
 //! child claims to have seen. Replies of a process that ran candidate code are claims; the
 //! judge bounds them.
 
+mod time;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -16,6 +18,10 @@ use crate::plan::ResolvedPlan;
 use crate::task::{Role, Tolerance};
 use crate::timing::ModelledLaunch;
 use crate::verdict::{Diagnostic, WorstElement};
+
+pub use time::{
+    Failure, Sample, Side, TimeJob, TimeReply, TimedBlock, TimedCase, fingerprint, turns,
+};
 
 /// The largest reply a role may send, bytes.
 pub const MAX_REPLY_BYTES: usize = 1 << 20;

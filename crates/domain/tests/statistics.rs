@@ -7,10 +7,11 @@ use domain::digest::Digest;
 use domain::role::Key;
 use domain::statistics::simulate::{bounds_on_share, stated};
 use domain::statistics::{
-    ALPHA, Block, CONFIRMATION, Conditions, Defect, History, Interval, LOOKS, MARGIN, Order, Peak,
-    REGRESSION_LIMIT, RESAMPLES, Round, Standing, Work, binomial_tail, bootstrap, confirm,
-    deviation, effect, floor_us, holm, interval, is_impossible, is_launch_bound, keep, median,
-    normal_tail, plan, quantile, regressions, screen, signed_rank, student_quantile, student_tail,
+    ALPHA, Block, CONFIRMATION, Clocks, Conditions, Defect, History, Interval, LOOKS, MARGIN,
+    Order, Peak, REGRESSION_LIMIT, RESAMPLES, Reading, Round, Standing, Work, binomial_tail,
+    bootstrap, confirm, deviation, disagreement, effect, floor_us, holm, interval, is_impossible,
+    is_launch_bound, keep, median, normal_tail, plan, quantile, regressions, screen, signed_rank,
+    student_quantile, student_tail,
 };
 use domain::verdict::Outcome;
 use proptest::prelude::*;
@@ -481,4 +482,52 @@ fn a_gain_of_two_percent_is_found_nine_times_in_ten() {
     let [at_least, _] = bounds_on_share(found, trials, 0.05);
     eprintln!("{found} of {trials}, so at least {at_least:.3}");
     assert!(at_least > 0.9, "{found} of {trials}");
+}
+
+#[test]
+fn a_gain_that_the_supervisor_does_not_see_is_no_gain() {
+    // Waking up costs the supervisor 40 us, give or take three.
+    let readings = |candidate_event: f64, candidate_wall: f64| {
+        (0..60)
+            .map(|number| {
+                let jitter = f64::from(number % 7) - 3.0;
+                let candidate = number % 2 == 1;
+                let (event_us, wall) = if candidate {
+                    (candidate_event, candidate_wall)
+                } else {
+                    (200.0, 200.0)
+                };
+                Reading {
+                    candidate,
+                    event_us,
+                    wall_us: wall + 40.0 + jitter,
+                }
+            })
+            .collect::<Vec<_>>()
+    };
+    let agrees = |event: f64, wall: f64, clocks: Clocks| {
+        disagreement(&readings(event, wall), clocks).is_none()
+    };
+    assert!(agrees(100.0, 100.0, Clocks::Measured), "an honest gain");
+    assert!(agrees(300.0, 300.0, Clocks::Measured), "an honest loss");
+    assert!(
+        !agrees(100.0, 200.0, Clocks::Measured),
+        "a gain by events alone"
+    );
+    assert!(
+        !agrees(300.0, 200.0, Clocks::Measured),
+        "longer than the wall"
+    );
+    assert!(
+        agrees(100.0, 200.0, Clocks::Modelled),
+        "emulation takes its time"
+    );
+    assert!(
+        !agrees(300.0, 200.0, Clocks::Modelled),
+        "but never less than it models"
+    );
+    assert!(
+        !agrees(f64::NAN, 200.0, Clocks::Modelled),
+        "a time that is none"
+    );
 }

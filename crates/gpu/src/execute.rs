@@ -14,6 +14,7 @@ use crate::driver::emulator::LaunchReport;
 use crate::driver::{Allocation, Gpu, Kernel, Module, Refusal, Shape, Stopwatch};
 use crate::fault::Fault;
 use crate::inputs;
+use crate::time::Surroundings;
 
 /// Bytes of secret pattern on either side of a buffer on a device without bounds of its own.
 const RED_ZONE: u64 = 4096;
@@ -28,6 +29,7 @@ pub struct Loaded<'a> {
     gpu: &'a Gpu,
     module: Module,
     kernels: BTreeMap<&'a str, &'a KernelResources>,
+    surroundings: Option<&'a Surroundings>,
 }
 
 /// A buffer to make before a pass.
@@ -108,7 +110,17 @@ impl<'a> Loaded<'a> {
                 .iter()
                 .map(|kernel| (kernel.kernel.as_str(), kernel))
                 .collect(),
+            surroundings: None,
         })
+    }
+
+    /// The same, with something to do around the timed part of every pass.
+    #[must_use]
+    pub fn timed_within(self, surroundings: &'a Surroundings) -> Self {
+        Self {
+            surroundings: Some(surroundings),
+            ..self
+        }
     }
 
     /// Makes the buffers and goes through the plan once.
@@ -224,6 +236,10 @@ impl<'a> Loaded<'a> {
                 Err(refusal) => return Ok(Err(device_fault(refusal, None))),
             }
         }
+        let around = self.surroundings.filter(|_| timed);
+        if let Some(Err(refusal)) = around.map(|around| around.before(self.gpu)) {
+            return Ok(Err(device_fault(refusal, None)));
+        }
         let watch = if timed {
             match Stopwatch::start() {
                 Ok(watch) => Some(watch),
@@ -266,6 +282,9 @@ impl<'a> Loaded<'a> {
             Some(watch) => watch.stop().map(|time| pass.event_us = Some(time)),
             None => self.gpu.synchronize(),
         };
+        if let Some(around) = around {
+            around.after();
+        }
         Ok(ended.map_err(|refusal| device_fault(refusal, None)))
     }
 

@@ -21,6 +21,7 @@ mod observe;
 mod probe;
 pub mod role;
 mod run;
+mod time;
 mod verify;
 
 pub use compile::compile;

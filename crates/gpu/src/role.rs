@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use domain::role::{
     CompileJob, Envelope, FAULT_STATUS, MAX_REPLY_BYTES, ProbeJob, RunJob, SOCKET_VARIABLE,
-    VerifyJob,
+    TimeJob, VerifyJob,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,15 +22,19 @@ use serde::de::DeserializeOwned;
 use crate::confine::{self, Needs, SystemCalls};
 use crate::driver::Gpu;
 use crate::fault::Fault;
-use crate::{compile, probe, run, verify};
+use crate::time::Moment;
+use crate::{compile, probe, run, time, verify};
 
 /// The longest job, bytes. Jobs come from the supervisor; the bound only stops a length that
 /// is no length.
 const MAX_JOB_BYTES: usize = 64 << 20;
+/// A frame of no bytes: no reply, but a moment that the supervisor notes by its own clock. The
+/// first of each pair is answered with one byte.
+const TICK: [u8; 4] = [0; 4];
 /// A file that the emulated driver reads while it is loaded.
 const FAULT_PLAN_VARIABLE: &str = "KERNELWRIGHT_FAULT_PLAN";
 
-/// Runs the body of one role, `compile`, `run`, `verify` or `probe`, as this process's only
+/// Runs the body of one role, `compile`, `run`, `verify`, `time` or `probe`, as this process's only
 /// task. Call it while the process has one thread.
 pub fn main(role: &str) -> ExitCode {
     // A worker that is killed cannot kill its roles any more. Failing is no reason to stop: the
@@ -76,6 +80,27 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             confine(&for_device(&gpu, read, write))?;
             verify::verify_on(&gpu, job)
         }),
+        "time" => converse(|job: &TimeJob, socket| {
+            let gpu = Gpu::open()?;
+            let sides = [&job.incumbent, &job.candidate];
+            let read = sides
+                .iter()
+                .flat_map(|side| [side.image.cubin.clone(), side.image.ptx.clone()])
+                .collect();
+            let mut socket = socket.try_clone().map_err(|error| Fault::Socket {
+                action: "keep the socket for ticks",
+                reason: error.to_string(),
+            })?;
+            confine(&for_device(&gpu, read, Vec::new()))?;
+            // A supervisor that does not hear a tick does not believe the reply.
+            let tick = move |moment: Moment| {
+                let told = socket.write_all(&TICK);
+                if moment == Moment::Begin && told.is_ok() {
+                    let _ = socket.read_exact(&mut [0]);
+                }
+            };
+            time::time_on(&gpu, job, Box::new(tick))
+        }),
         "probe" => exchange(|_: &ProbeJob| match Gpu::open() {
             Ok(gpu) => {
                 confine(&for_device(&gpu, Vec::new(), Vec::new()))?;
@@ -84,7 +109,7 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             Err(fault) => Ok(probe::unusable(&fault)),
         }),
         other => Err(Fault::Job(format!(
-            "{other:?} is no role; the roles are compile, run, verify and probe"
+            "{other:?} is no role; the roles are compile, run, verify, time and probe"
         ))),
     }
 }
@@ -143,11 +168,18 @@ fn create(folder: &Path) -> Result<(), Fault> {
 fn exchange<J: DeserializeOwned, R: Serialize>(
     body: impl FnOnce(&J) -> Result<R, Fault>,
 ) -> Result<(), Fault> {
+    converse(|job: &J, _| body(job))
+}
+
+/// The same for a body that has something to say before its reply.
+fn converse<J: DeserializeOwned, R: Serialize>(
+    body: impl FnOnce(&J, &File) -> Result<R, Fault>,
+) -> Result<(), Fault> {
     let mut socket = socket()?;
     let job: Envelope<J> = receive(&mut socket)?;
     let reply = Envelope {
         nonce: job.nonce,
-        body: body(&job.body)?,
+        body: body(&job.body, &socket)?,
     };
     send(&mut socket, &reply)
 }

@@ -326,7 +326,7 @@ fn refused(execution: &Execution, refusal: &Refusal) -> ExecutionFacts {
     }
 }
 
-fn device_fault(refusal: &Refusal) -> domain::role::DeviceFault {
+pub(crate) fn device_fault(refusal: &Refusal) -> domain::role::DeviceFault {
     domain::role::DeviceFault {
         code: refusal.code,
         name: refusal.name.clone(),

@@ -505,7 +505,7 @@ pub struct DemoArgs {
 /// Arguments of `role`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct RoleArgs {
-    /// Which body: compile, run, verify or probe.
+    /// Which body: compile, run, verify, time or probe.
     pub name: String,
 }
 

@@ -31,11 +31,13 @@ const NVIDIA_FOLDERS: [&str; 6] = [
     "/usr/local/nvidia/lib64",
     "/run/opengl-driver/lib",
 ];
+/// The file that tells the emulated driver which calls to spoil.
+const FAULT_PLAN: &str = "KERNELWRIGHT_FAULT_PLAN";
 /// Variables a role sees as this process has them, where it has them.
 const PASSED_ON: [&str; 6] = [
     "CUDA_VISIBLE_DEVICES",
     "KERNELWRIGHT_EMULATED_DEVICE",
-    "KERNELWRIGHT_FAULT_PLAN",
+    FAULT_PLAN,
     "NVIDIA_VISIBLE_DEVICES",
     "RUST_BACKTRACE",
     "RUST_LOG",
@@ -136,6 +138,8 @@ pub enum Role {
     Run,
     /// Outputs to comparisons.
     Verify,
+    /// Two images to the times of both.
+    Time,
     /// The device's facts and health.
     Probe,
 }
@@ -147,6 +151,7 @@ impl Role {
             Self::Compile => "compile",
             Self::Run => "run",
             Self::Verify => "verify",
+            Self::Time => "time",
             Self::Probe => "probe",
         }
     }
@@ -161,6 +166,8 @@ pub struct Host {
     driver: Option<PathBuf>,
     device: Device,
     toolchain: String,
+    /// Which roles meet a spoiled driver, for tests of what happens then.
+    spoiled: Vec<(Role, PathBuf)>,
 }
 
 impl Host {
@@ -191,6 +198,7 @@ impl Host {
                         driver: None,
                         device,
                         toolchain,
+                        spoiled: Vec::new(),
                     });
                 }
                 Err(why) => {
@@ -209,7 +217,16 @@ impl Host {
             driver: Some(folder),
             device,
             toolchain,
+            spoiled: Vec::new(),
         })
+    }
+
+    /// The same machine, except that the emulated driver follows a fault plan wherever one role
+    /// uses it. It shows what the others make of such trouble.
+    #[must_use]
+    pub fn spoiled(mut self, role: Role, plan: &Path) -> Self {
+        self.spoiled.push((role, plan.to_owned()));
+        self
     }
 
     /// The device.
@@ -254,13 +271,18 @@ impl Host {
 
     /// How to start a role whose home is `scratch`.
     pub fn program(&self, role: Role, scratch: &Path) -> Program {
-        program(
+        let mut program = program(
             &self.settings,
             role,
             &self.nvrtc,
             self.driver.as_deref(),
             scratch,
-        )
+        );
+        let plans = self.spoiled.iter().filter(|(spoiled, _)| *spoiled == role);
+        for (_, plan) in plans {
+            program.environment.push((FAULT_PLAN.into(), plan.into()));
+        }
+        program
     }
 
     /// The limits of a role with a deadline. CUDA reserves address space by the terabyte, so that

@@ -39,6 +39,8 @@ enum Act {
     AnswerTooMuch,
     AnswerTwice,
     AnswerHalf,
+    TickTwiceThenAnswer,
+    TickForever,
     LeaveGrandchild(PathBuf),
     TakeMemory,
     Compute,
@@ -106,6 +108,16 @@ fn play(job: Envelope<Act>, socket: &mut UnixStream) {
             answer(socket, &nonce, "two");
         }
         Act::AnswerHalf => socket.write_all(&[100, 0, 0, 0, b'{']).unwrap(),
+        Act::TickTwiceThenAnswer => {
+            for _ in 0..2 {
+                frame(socket, b"");
+                let mut heard = [0];
+                socket.read_exact(&mut heard).unwrap();
+                frame(socket, b"");
+            }
+            answer(socket, &nonce, "timed");
+        }
+        Act::TickForever => while socket.write_all(&[0; 4096]).is_ok() {},
         Act::LeaveGrandchild(pipe) => {
             start_holder_of(&pipe);
             answer(socket, &nonce, "left one behind");
@@ -267,6 +279,7 @@ fn a_reply_that_breaks_the_rules_is_refused() {
         (Act::AnswerTooMuch, "at most 1048576 are read"),
         (Act::AnswerTwice, "more follows"),
         (Act::AnswerHalf, "cut short"),
+        (Act::TickForever, "ticks more than"),
     ];
     for (act, expected) in table {
         let answer = patient(&act).unwrap();
@@ -275,6 +288,23 @@ fn a_reply_that_breaks_the_rules_is_refused() {
             other => panic!("{act:?}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn what_lies_between_two_ticks_begins_after_the_first_was_noted() {
+    let before = Instant::now();
+    let answer = patient(&Act::TickTwiceThenAnswer).unwrap();
+    assert_eq!(answer.reply.unwrap(), "timed");
+    assert_eq!(answer.ticks.len(), 4);
+    assert!(answer.ticks[0] > before && answer.ticks.is_sorted());
+    // A child that waited for our answer cannot have sent the second with the first.
+    assert!(answer.ticks[0] < answer.ticks[1] && answer.ticks[2] < answer.ticks[3]);
+    assert!(
+        patient(&Act::Echo("none".to_owned()))
+            .unwrap()
+            .ticks
+            .is_empty()
+    );
 }
 
 #[test]

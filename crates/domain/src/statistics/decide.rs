@@ -86,6 +86,34 @@ pub fn screen(rounds: &[f64], cycles: Option<&[f64]>, key: Key) -> Standing {
     let Some(look) = LOOKS.iter().rposition(|look| *look <= pairs) else {
         return Standing::Open { pairs: LOOKS[0] };
     };
+    let settled = look_at(rounds, cycles, key);
+    match (LOOKS.get(look + 1), settled.outcome) {
+        (Some(&next), Outcome::Unresolved) => Standing::Open { pairs: next },
+        _ => Standing::Settled(settled),
+    }
+}
+
+/// The decision of a screening whose rounds are all there: that of the first look that settles
+/// it, or of the last that they suffice for. None if they are too few for any.
+pub fn screen_all(rounds: &[f64], cycles: Option<&[f64]>, key: Key) -> Option<Settled> {
+    let mut last = None;
+    for pairs in LOOKS {
+        let Some(seen) = rounds.get(..pairs / 2) else {
+            break;
+        };
+        let cycles = cycles.and_then(|cycles| cycles.get(..pairs / 2));
+        let settled = look_at(seen, cycles, key);
+        let over = settled.outcome != Outcome::Unresolved;
+        last = Some(settled);
+        if over {
+            break;
+        }
+    }
+    last
+}
+
+/// One look of a screening, with its share of the probability to be wrong.
+fn look_at(rounds: &[f64], cycles: Option<&[f64]>, key: Key) -> Settled {
     #[expect(clippy::cast_precision_loss, reason = "there are four looks")]
     let alpha = ALPHA / LOOKS.len() as f64;
     let data = Data {
@@ -93,11 +121,7 @@ pub fn screen(rounds: &[f64], cycles: Option<&[f64]>, key: Key) -> Standing {
         cycles: cycles.map(|cycles| vec![cycles.to_vec()]),
         margin: MARGIN,
     };
-    let settled = data.decide(alpha, key);
-    match (LOOKS.get(look + 1), settled.outcome) {
-        (Some(&next), Outcome::Unresolved) => Standing::Open { pairs: next },
-        _ => Standing::Settled(settled),
-    }
+    data.decide(alpha, key)
 }
 
 /// Decides a confirmation: the rounds by process, the same in cycles where clocks are known, and

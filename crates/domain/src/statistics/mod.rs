@@ -10,6 +10,7 @@
 //! is half a percent.
 
 mod bootstrap;
+mod clock;
 mod decide;
 mod distribution;
 mod floor;
@@ -22,8 +23,10 @@ mod summary;
 mod validity;
 
 pub use bootstrap::{RESAMPLES, bootstrap};
+pub use clock::{Clocks, Reading, disagreement};
 pub use decide::{
     ALPHA, CONFIRMATION, Design, Evidence, LOOKS, MARGIN, Settled, Standing, confirm, screen,
+    screen_all,
 };
 pub use distribution::{binomial_tail, normal_tail, student_quantile, student_tail};
 pub use floor::{Peak, Work, floor_us, is_impossible, is_launch_bound};

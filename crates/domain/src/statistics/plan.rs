@@ -19,7 +19,7 @@ pub enum Order {
 }
 
 /// One block of a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedBlock {
     /// The score case, counted from 0.
     pub case: usize,

@@ -7,6 +7,7 @@
 mod build;
 mod examine;
 mod keep;
+mod paired;
 mod passes;
 mod roles;
 mod stages;
@@ -20,11 +21,13 @@ use std::time::{Duration, SystemTime};
 use domain::evaluation::{Evaluation, EvaluationRequest};
 use domain::judge;
 use domain::problem::{Problem, Problems};
+use domain::verdict::Verdict;
 
 use crate::cancel::Cancellation;
 use crate::host::{self, Host};
 use crate::supervise;
 
+pub use paired::Compared;
 pub use passes::{Against, Extent, Pass, Passes};
 
 /// Wall time of a compilation.
@@ -130,8 +133,8 @@ impl Evaluator {
     /// Evaluates one candidate. `progress` is told each stage as it begins.
     ///
     /// On the emulated device every execution is checked in full and times are modelled. On
-    /// NVIDIA's driver times are medians of event times, which are the runner's claim; candidate
-    /// and incumbent are not yet timed side by side, so that their comparison stays unresolved.
+    /// NVIDIA's driver times are event times taken in turn with the task's baseline, and the
+    /// comparison is with that.
     ///
     /// # Errors
     /// A [`Fault`] if the infrastructure, not the candidate, is to blame.
@@ -149,6 +152,20 @@ impl Evaluator {
             self.tidy();
         }
         stages::evaluate(self, request, &progress, cancellation)
+    }
+
+    /// Times one candidate in turn with the task's baseline, without judging whether it is right:
+    /// what an author wants to know between two evaluations. Never grounds for a promotion.
+    ///
+    /// # Errors
+    /// A [`Fault`] if the infrastructure, not the candidate, is to blame.
+    pub fn bench(
+        &self,
+        request: &EvaluationRequest,
+        progress: impl Fn(&str),
+        cancellation: &Cancellation,
+    ) -> Result<Result<Compared, Verdict>, Fault> {
+        stages::bench(self, request, &progress, cancellation)
     }
 
     fn tidy(&self) {

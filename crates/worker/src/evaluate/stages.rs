@@ -15,12 +15,16 @@ use domain::judge::{self, CaseBlocks, Trouble};
 use domain::plan::{Configuration, ResolvedPlan, ResolvedStep};
 use domain::policy;
 use domain::problem::{Problem, Problems};
-use domain::role::{Compiled, Distribution, ExecutionFacts, ExecutionPurpose, KernelResources};
+use domain::role::{
+    Compiled, Distribution, ExecutionFacts, ExecutionPurpose, KernelResources, Side, TimedCase,
+    fingerprint,
+};
 use domain::task::Task;
 use domain::verdict::Verdict;
 
 use super::build::{Recipe, build};
 use super::examine::Trial;
+use super::paired::{Compared, Duel};
 use super::passes::{Against, Extent, Pass, Passes};
 use super::roles::{Allowance, Reference, Roles};
 use super::timing::{by_case, launch_bound, timing};
@@ -101,24 +105,38 @@ pub fn evaluate(
 ) -> Result<Evaluation, Fault> {
     let task = Task::load(&request.task).map_err(Fault::Task)?;
     let scratch = tempfile::tempdir_in(&evaluator.scratch).map_err(storage(&evaluator.scratch))?;
-    let mut course = Course {
-        evaluator,
-        request,
-        task: &task,
-        progress,
-        roles: Roles {
+    let mut course = Course::new(evaluator, request, &task, progress, {
+        Roles {
             host: &evaluator.host,
             scratch: scratch.path(),
             cancellation,
-        },
-        evidence: Evidence::default(),
-        originals: BTreeMap::new(),
-        scored: Vec::new(),
-        next_id: 0,
-    };
+        }
+    });
     match course.run() {
         Ok(verdict) => Ok(course.conclude(verdict)),
         Err(Stop::Verdict(verdict)) => Ok(course.conclude(*verdict)),
+        Err(Stop::Fault(fault)) => Err(fault),
+    }
+}
+
+/// Times a candidate in turn with the task's baseline, and nothing more.
+pub fn bench(
+    evaluator: &Evaluator,
+    request: &EvaluationRequest,
+    progress: &dyn Fn(&str),
+    cancellation: &Cancellation,
+) -> Result<Result<Compared, Verdict>, Fault> {
+    let task = Task::load(&request.task).map_err(Fault::Task)?;
+    let scratch = tempfile::tempdir_in(&evaluator.scratch).map_err(storage(&evaluator.scratch))?;
+    let roles = Roles {
+        host: &evaluator.host,
+        scratch: scratch.path(),
+        cancellation,
+    };
+    let mut course = Course::new(evaluator, request, &task, progress, roles);
+    match course.bench() {
+        Ok(compared) => Ok(Ok(compared)),
+        Err(Stop::Verdict(verdict)) => Ok(Err(*verdict)),
         Err(Stop::Fault(fault)) => Err(fault),
     }
 }
@@ -161,6 +179,91 @@ pub(super) struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
+    fn new(
+        evaluator: &'a Evaluator,
+        request: &'a EvaluationRequest,
+        task: &'a Task,
+        progress: &'a dyn Fn(&str),
+        roles: Roles<'a>,
+    ) -> Self {
+        Self {
+            evaluator,
+            request,
+            task,
+            progress,
+            roles,
+            evidence: Evidence::default(),
+            originals: BTreeMap::new(),
+            scored: Vec::new(),
+            next_id: 0,
+        }
+    }
+
+    fn bench(&mut self) -> Result<Compared, Stop> {
+        let candidate = self.timed("parse", Self::read)?;
+        let compiled = self.timed("compile", |course| course.compile(&candidate))?;
+        let duel = self.timed("baseline", |course| course.duel(&candidate, &compiled))?;
+        (self.progress)("time");
+        duel.fight()
+    }
+
+    /// The candidate and the task's baseline, ready to be timed in turn.
+    fn duel(&self, candidate: &Candidate, compiled: &Compiled) -> Result<Duel<'a>, Stop> {
+        let baseline = &self.task.baseline;
+        let configuration = baseline.plan().default_configuration();
+        let incumbent = self
+            .build(baseline, &configuration)?
+            .map_err(|verdict| Fault::Reference(format!("the baseline: {verdict}")))?;
+        let mut cases: Vec<(String, TimedCase)> = Vec::new();
+        let mut verified = BTreeMap::new();
+        let passes = self.passes().score(DRAWS)?;
+        for pass in passes
+            .into_iter()
+            .filter(|pass| pass.purpose == ExecutionPurpose::Score)
+        {
+            if cases.last().is_none_or(|(name, _)| *name != pass.case) {
+                let case = self
+                    .task
+                    .score_cases()
+                    .find(|case| case.name == pass.case)
+                    .expect("score passes are made of score cases");
+                let limits = &self.evaluator.host.device().limits;
+                let plan = baseline
+                    .plan()
+                    .resolve(self.task, &case.dims, &configuration, limits)
+                    .map_err(|error| {
+                        Fault::Reference(format!("the baseline on case {}: {error}", case.name))
+                    })?;
+                let timed = TimedCase {
+                    incumbent: plan,
+                    candidate: candidate.plans[&pass.case].clone(),
+                    draws: Vec::new(),
+                };
+                cases.push((pass.case.clone(), timed));
+            }
+            let number = cases.len() - 1;
+            let draws = &mut cases[number].1.draws;
+            if let Some(facts) = self.originals.get(&pass.inputs()) {
+                verified.insert((number, draws.len()), fingerprint(&facts.outputs));
+            }
+            draws.push(pass.tensors);
+        }
+        let side = |compiled: &Compiled| Side {
+            image: compiled.image.clone(),
+            kernels: compiled.kernels.clone(),
+        };
+        Ok(Duel {
+            incumbent: side(&incumbent),
+            candidate: side(compiled),
+            cases,
+            verified,
+            key: self.request.key,
+            stage: self.request.stage,
+            instructions: LARGE,
+            roles: self.roles,
+        })
+    }
+
     fn run(&mut self) -> Result<Verdict, Stop> {
         let candidate = self.timed("parse", Self::read)?;
         let compiled = self.timed("compile", |course| course.compile(&candidate))?;
@@ -180,7 +283,7 @@ impl<'a> Course<'a> {
         self.examine(SCREEN, &passes.screen(extent)?, &trial)?;
         self.examine(REPEAT, &passes.repeats(extent)?, &trial)?;
         self.examine(SCORE, &self.score_passes(&passes)?, &trial)?;
-        self.decide(&candidate)
+        self.decide(&candidate, &compiled)
     }
 
     /// Runs one stage, tells whoever watches, and notes how long it took.
@@ -348,7 +451,7 @@ impl<'a> Course<'a> {
     }
 
     /// Every stage is passed: the gates on what really ran, then the times.
-    fn decide(&mut self, candidate: &Candidate) -> Result<Verdict, Stop> {
+    fn decide(&mut self, candidate: &Candidate, compiled: &Compiled) -> Result<Verdict, Stop> {
         let scored = by_case(
             self.scored
                 .iter()
@@ -372,6 +475,16 @@ impl<'a> Course<'a> {
         self.evidence.launches.clone_from(&launches);
         self.judge_gates(candidate, &observed)?;
         let bound = launch_bound(&timing);
+        let measured = self.evaluator.host.device().kind == DeviceKind::Nvidia;
+        if measured && self.request.stage != EvaluationStage::Baseline {
+            let duel = self.duel(candidate, compiled)?;
+            let compared = self.timed("time", |_| duel.fight())?;
+            let mut verdict = judge::acceptance(compared.timing, None, bound);
+            if let Verdict::Accepted(acceptance) = &mut verdict {
+                acceptance.comparison = Some(compared.comparison);
+            }
+            return Ok(verdict);
+        }
         Ok(judge::acceptance(
             timing,
             self.request.incumbent.as_ref(),

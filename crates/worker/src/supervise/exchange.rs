@@ -1,16 +1,24 @@
 //! The conversation on a role's socket: one framed job out, one framed reply back.
 //!
-//! A frame is its length as a little-endian u32 and that many bytes of JSON. Nothing here blocks:
-//! each call moves what the socket takes or has at this moment.
+//! A frame is its length as a little-endian u32 and that many bytes of JSON. A frame of no bytes
+//! before the reply is a tick: the moment it arrives is noted. Ticks come in pairs, and the first
+//! of each is answered with a byte that the child waits for: what it does between the two began
+//! after the first was noted, however late we looked. Nothing here blocks: each call moves what
+//! the socket takes or has at this moment.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 use domain::role::MAX_REPLY_BYTES;
 
 /// Bytes read at one go.
 const CHUNK: usize = 64 << 10;
 const HEADER: usize = 4;
+/// The answer to the first tick of a pair.
+const ANSWER: u8 = 1;
+/// The most ticks of one child: no job has so many executions.
+const MAX_TICKS: usize = 1 << 16;
 
 /// How far the conversation has come.
 #[derive(Debug)]
@@ -18,6 +26,7 @@ pub struct Exchange {
     outgoing: Vec<u8>,
     sent: usize,
     incoming: Vec<u8>,
+    ticks: Vec<Instant>,
     open: bool,
 }
 
@@ -29,6 +38,7 @@ impl Exchange {
             outgoing: [&length.to_le_bytes(), job].concat(),
             sent: 0,
             incoming: Vec::new(),
+            ticks: Vec::new(),
             open: true,
         })
     }
@@ -46,7 +56,9 @@ impl Exchange {
     /// Sends and receives what can be without waiting.
     pub fn advance(&mut self, socket: &UnixStream) -> io::Result<()> {
         self.send(socket)?;
-        self.receive(socket)
+        self.receive(socket)?;
+        // What was received may be a tick that wants its answer at once.
+        self.send(socket)
     }
 
     fn send(&mut self, mut socket: &UnixStream) -> io::Result<()> {
@@ -71,7 +83,10 @@ impl Exchange {
         while self.open && self.incoming.len() <= HEADER + MAX_REPLY_BYTES {
             match socket.read(&mut chunk) {
                 Ok(0) => self.open = false,
-                Ok(bytes) => self.incoming.extend_from_slice(&chunk[..bytes]),
+                Ok(bytes) => {
+                    self.incoming.extend_from_slice(&chunk[..bytes]);
+                    self.note_ticks(Instant::now());
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if is_hangup(&error) => self.open = false,
@@ -81,8 +96,33 @@ impl Exchange {
         Ok(())
     }
 
+    /// Takes the ticks off the front of what has arrived.
+    fn note_ticks(&mut self, now: Instant) {
+        let ticks = self
+            .incoming
+            .chunks_exact(HEADER)
+            .take_while(|header| header.iter().all(|byte| *byte == 0))
+            .count();
+        self.incoming.drain(..ticks * HEADER);
+        let room = MAX_TICKS + 1 - self.ticks.len();
+        for _ in 0..ticks.min(room) {
+            self.ticks.push(now);
+            if self.ticks.len() % 2 == 1 {
+                self.outgoing.push(ANSWER);
+            }
+        }
+    }
+
+    /// When each tick arrived.
+    pub fn ticks(&self) -> &[Instant] {
+        &self.ticks
+    }
+
     /// What the child has said so far.
     pub fn reply(&self) -> Reply<'_> {
+        if self.ticks.len() > MAX_TICKS {
+            return Reply::Broken(format!("it ticks more than {MAX_TICKS} times"));
+        }
         let Some((header, rest)) = self.incoming.split_first_chunk::<HEADER>() else {
             return if self.incoming.is_empty() {
                 Reply::Nothing

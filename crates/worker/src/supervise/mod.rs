@@ -95,6 +95,8 @@ pub struct Answer<R> {
     pub stderr: Capture,
     /// From its start to its end.
     pub wall: Duration,
+    /// When each of its ticks arrived, by our clock.
+    pub ticks: Vec<Instant>,
 }
 
 /// Starts `program`, gives it `job` and waits for its reply.
@@ -162,6 +164,7 @@ pub fn ask<J: Serialize, R: DeserializeOwned>(
         stdout: watch.stdout.capture,
         stderr: watch.stderr.capture,
         wall: started.elapsed(),
+        ticks: watch.exchange.ticks().to_vec(),
     })
 }
 

@@ -11,7 +11,7 @@ use domain::role::Key;
 use domain::task::Bundle;
 use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
-use worker::host::{Fault, Host, Settings};
+use worker::host::{Fault, Host, Role, Settings};
 
 /// One evaluator for all tests of this binary: builds and reference answers are shared.
 pub struct Lab {
@@ -87,6 +87,22 @@ impl Lab {
             key: Key(Digest::of("the key of these tests")),
             incumbent: None,
         }
+    }
+
+    /// This lab's evaluator, except that the emulated driver follows a fault plan while it times.
+    pub fn with_spoiled_timing(&self, plan: &str) -> Evaluator {
+        let file = tempfile::Builder::new()
+            .suffix(".toml")
+            .tempfile_in(self.data.path())
+            .unwrap();
+        std::fs::write(file.path(), plan).unwrap();
+        let (_, path) = file.keep().unwrap();
+        let host = self.evaluator.host().clone();
+        Evaluator::new(host.spoiled(Role::Time, &path)).unwrap()
+    }
+
+    pub fn evaluator(&self) -> &Evaluator {
+        &self.evaluator
     }
 
     pub fn evaluate(&self, request: &EvaluationRequest) -> Evaluation {

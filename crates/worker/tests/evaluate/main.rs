@@ -8,6 +8,7 @@
     reason = "a test fails by panicking, in its functions too"
 )]
 
+mod duels;
 mod lab;
 
 use std::process::ExitCode;

@@ -1,0 +1,80 @@
+//! Whether two clocks agree: the device's events, which the process that ran the candidate
+//! reports, and the supervisor's own, which it cannot touch.
+
+use super::summary::{deviation, median};
+
+/// The supervisor's clock may lag behind the events by this much: they are read to half a
+/// microsecond.
+const RESOLUTION_US: f64 = 2.0;
+/// A gain by events that the supervisor does not see is a contradiction beyond this share of the
+/// incumbent's time.
+const UNSEEN_SHARE: f64 = 0.05;
+/// And beyond this many standard errors of what the supervisor sees.
+const ERRORS: f64 = 4.0;
+
+/// One execution by both clocks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reading {
+    /// Whether it is the candidate's.
+    pub candidate: bool,
+    /// By events, microseconds.
+    pub event_us: f64,
+    /// By the supervisor, from before the first launch to after the last, microseconds.
+    pub wall_us: f64,
+}
+
+/// What the events mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clocks {
+    /// Both clocks run on the same work.
+    Measured,
+    /// The events are modelled: they may be far shorter than the emulation takes, never longer.
+    Modelled,
+}
+
+/// How the clocks contradict each other on executions of one case; none if they do not.
+///
+/// No execution may take longer by events than by the wall, whatever the noise. Between
+/// incumbent and candidate, what events say was gained must be visible to the supervisor as
+/// well, within the noise of its view; what waking up costs it is the same for both.
+pub fn disagreement(readings: &[Reading], clocks: Clocks) -> Option<String> {
+    for reading in readings {
+        let fits = reading.event_us <= reading.wall_us + RESOLUTION_US;
+        if !fits {
+            return Some(format!(
+                "an execution took {:.1} us by events and {:.1} us by the supervisor's clock",
+                reading.event_us, reading.wall_us
+            ));
+        }
+    }
+    if clocks == Clocks::Modelled {
+        return None;
+    }
+    let times = |candidate: bool, of: fn(&Reading) -> f64| {
+        readings
+            .iter()
+            .filter(|reading| reading.candidate == candidate)
+            .map(of)
+            .collect::<Vec<_>>()
+    };
+    let events = [false, true].map(|side| times(side, |reading| reading.event_us));
+    let walls = [false, true].map(|side| times(side, |reading| reading.wall_us));
+    let gain = |times: &[Vec<f64>; 2]| Some(median(&times[0])? - median(&times[1])?);
+    let (by_events, by_wall) = (gain(&events)?, gain(&walls)?);
+    let variance: f64 = walls
+        .iter()
+        .map(|times| {
+            #[expect(clippy::cast_precision_loss, reason = "a few hundred executions")]
+            let count = times.len() as f64;
+            // The median's error, of normal values.
+            1.571 * deviation(times).unwrap_or(f64::INFINITY).powi(2) / count
+        })
+        .sum();
+    let allowed = (ERRORS * variance.sqrt()).max(UNSEEN_SHARE * median(&events[0])?);
+    let agrees = by_events - by_wall <= allowed + RESOLUTION_US;
+    (!agrees).then(|| {
+        format!(
+            "by events the candidate gains {by_events:.1} us, by the supervisor's clock {by_wall:.1} us, and {allowed:.1} us are allowed between them"
+        )
+    })
+}
