@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use domain::candidate::KernelSource;
 use domain::digest::Digest;
@@ -13,17 +12,19 @@ use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
 use worker::host::{Fault, Host, Role, Settings};
 
-/// One evaluator for all tests of this binary: builds and reference answers are shared.
+/// An evaluator with a folder that goes with it.
 pub struct Lab {
     evaluator: Evaluator,
     data: tempfile::TempDir,
 }
 
-static LAB: OnceLock<Option<Lab>> = OnceLock::new();
-
-/// None, with a line on standard error for each test, where the compiler is not installed.
-pub fn lab() -> Option<&'static Lab> {
-    let lab = LAB.get_or_init(open).as_ref();
+/// None, with a line on standard error for each test, where the compiler is not installed; and in
+/// a role process, which may have been started with the words of several tests' names.
+pub fn lab() -> Option<Lab> {
+    if std::env::var_os(domain::role::SOCKET_VARIABLE).is_some() {
+        return None;
+    }
+    let lab = open();
     if lab.is_none() {
         eprintln!("SKIPPED 1 test: there is no compiler");
     }
