@@ -400,6 +400,13 @@ impl Verdict {
             other => other.finding().and_then(|finding| finding.line),
         }
     }
+
+    /// Whether the verdict blames a source line: its own, or that of a conflict's other party.
+    /// Which of two accesses that nothing orders comes second is nobody's fault.
+    pub fn blames(&self, line: u32) -> bool {
+        let other = self.finding().and_then(|finding| finding.other.as_ref());
+        [self.line(), other.and_then(|other| other.line)].contains(&Some(line))
+    }
 }
 
 /// One sentence for a person.

@@ -624,3 +624,20 @@ fn a_time_that_is_none_is_never_accepted() {
         VerdictKind::Inconclusive
     );
 }
+
+#[test]
+fn a_conflict_blames_the_lines_of_both_its_parties() {
+    let party = domain::finding::OtherParty {
+        block: [0, 0, 0],
+        thread: [32, 0, 0],
+        line: Some(63),
+    };
+    let finding = Finding {
+        line: Some(76),
+        other: Some(party),
+        ..finding(FindingKind::SharedRace)
+    };
+    let verdict = Verdict::DataRace { finding };
+    let blamed = |line| verdict.blames(line);
+    assert_eq!([blamed(63), blamed(76), blamed(70)], [true, true, false]);
+}
