@@ -314,9 +314,16 @@ pub fn repository() -> PathBuf {
 /// # Errors
 /// When a file cannot be read.
 pub fn task(name: &str) -> Result<Bundle> {
-    let root = repository().join("kernels").join(name);
+    task_in(&repository().join("kernels").join(name))
+}
+
+/// A task's folder as a bundle.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn task_in(root: &Path) -> Result<Bundle> {
     let mut files = std::collections::BTreeMap::new();
-    let mut open = vec![root.clone()];
+    let mut open = vec![root.to_owned()];
     while let Some(folder) = open.pop() {
         for entry in
             std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?
@@ -326,7 +333,7 @@ pub fn task(name: &str) -> Result<Bundle> {
                 open.push(path);
             } else {
                 let relative = path
-                    .strip_prefix(&root)?
+                    .strip_prefix(root)?
                     .to_str()
                     .context("a UTF-8 name")?
                     .to_owned();

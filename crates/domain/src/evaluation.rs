@@ -7,13 +7,14 @@ use crate::device::Device;
 use crate::digest::Digest;
 use crate::finding::Finding;
 use crate::plan::Configuration;
+use crate::problem::Problem;
 use crate::role::{Distribution, KernelResources, Key, LaunchFacts};
 use crate::task::{Bundle, Enforce, GateSubject};
 use crate::timing::Timing;
 use crate::verdict::{Acceptance, Diagnostic, Outcome, Verdict};
 
 /// Version of the evaluation protocol; part of every evaluation's identity.
-pub const EVALUATOR_VERSION: u32 = 2;
+pub const EVALUATOR_VERSION: u32 = 3;
 
 /// One candidate to evaluate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -61,7 +62,8 @@ pub struct Evaluation {
     pub task_version: Digest,
     /// Identity of what ran; none if the source did not parse.
     pub candidate_digest: Option<Digest>,
-    /// Digest of the machine code, once compiled.
+    /// Digest of what executes, once compiled: the same wherever a source was compiled, and for
+    /// sources that differ only in layout.
     pub image_digest: Option<Digest>,
     /// The device; none if nothing ran.
     pub device: Option<Device>,
@@ -77,6 +79,9 @@ pub struct Evaluation {
     pub launches: Vec<CaseLaunches>,
     /// Warnings of the compiler.
     pub diagnostics: Vec<Diagnostic>,
+    /// What the task's policy allows and points out.
+    #[serde(default)]
+    pub flags: Vec<Problem>,
     /// Findings, the deciding one first.
     pub findings: Vec<Finding>,
     /// Wall time of each stage.

@@ -10,12 +10,13 @@ mod gates;
 mod image;
 mod output;
 
+use crate::device::DeviceKind;
 use crate::evaluation::EvaluationStage;
 use crate::role::CompileReply;
 use crate::timing::Timing;
 use crate::verdict::{Acceptance, Comparison, Outcome, Verdict};
 
-pub use execution::{Subject, execution, repeats};
+pub use execution::{Subject, execution, is_of_a_kernel, repeats};
 pub use gates::{CaseBlocks, gates, rejecting_gate};
 pub use image::image;
 pub use output::comparison;
@@ -42,13 +43,25 @@ pub enum Exit {
         /// Its exit status.
         status: i32,
     },
-    /// It had to be killed at its deadline.
+    /// It had to be killed at its deadline of wall time.
     TimedOut,
+    /// It used up its processor time.
+    OverCpu {
+        /// How much it was given, seconds.
+        seconds: u64,
+    },
     /// What it sent is no reply to the job.
     Garbled {
         /// What is wrong with it.
         how: String,
     },
+}
+
+impl Exit {
+    /// Whether it ended before its time, so that another try may go better.
+    pub fn is_sudden(&self) -> bool {
+        !matches!(self, Self::TimedOut | Self::OverCpu { .. })
+    }
 }
 
 impl std::fmt::Display for Exit {
@@ -57,6 +70,9 @@ impl std::fmt::Display for Exit {
             Self::Died { signal } => write!(f, "ended by signal {signal}"),
             Self::Silent { status } => write!(f, "exited with status {status} without a reply"),
             Self::TimedOut => f.write_str("killed at its deadline"),
+            Self::OverCpu { seconds } => {
+                write!(f, "used up its {seconds} s of processor time")
+            }
             Self::Garbled { how } => write!(f, "sent no usable reply: {how}"),
         }
     }
@@ -83,30 +99,46 @@ pub fn compilation(reply: &CompileReply) -> Option<Verdict> {
     }
 }
 
-/// The verdict on a compiler that gave no answer within `limit_seconds`.
-pub fn compiler_exit(exit: &Exit, limit_seconds: u32) -> Verdict {
+/// The verdict on a compiler that gave no answer.
+///
+/// # Errors
+/// [`Trouble`] if only wall time ran out: a busy machine explains that as well as the source does.
+pub fn compiler_exit(exit: &Exit) -> Result<Verdict, Trouble> {
     match exit {
-        Exit::TimedOut => Verdict::CompileTimeout {
-            seconds: limit_seconds,
-        },
-        other => Verdict::CompileCrash {
+        Exit::OverCpu { seconds } => Ok(Verdict::CompileTimeout {
+            seconds: u32::try_from(*seconds).unwrap_or(u32::MAX),
+        }),
+        Exit::TimedOut => Err(out_of_wall_time("compile")),
+        other => Ok(Verdict::CompileCrash {
             how: other.to_string(),
-        },
+        }),
     }
 }
 
 /// The verdict on a runner that gave no answer. Only right once the device is known to be well
-/// and, unless it timed out, a second runner ended without an answer too.
-pub fn runner_exit(exit: &Exit, stage: &str) -> Verdict {
+/// and, unless it ran out of time, a second runner ended without an answer too.
+///
+/// # Errors
+/// [`Trouble`] if only wall time ran out and the device is emulated: there work is bounded by
+/// instructions and processor time, so that a starved process is not taken for a hanging kernel.
+/// On silicon the kernel runs beside the processor, and wall time is what bounds it.
+pub fn runner_exit(exit: &Exit, stage: &str, device: DeviceKind) -> Result<Verdict, Trouble> {
     match exit {
-        Exit::TimedOut => Verdict::Timeout {
+        Exit::TimedOut if device == DeviceKind::Emulated => Err(out_of_wall_time(stage)),
+        Exit::TimedOut | Exit::OverCpu { .. } => Ok(Verdict::Timeout {
             stage: stage.to_owned(),
             finding: None,
-        },
-        other => Verdict::RunnerCrash {
+        }),
+        other => Ok(Verdict::RunnerCrash {
             how: other.to_string(),
-        },
+        }),
     }
+}
+
+fn out_of_wall_time(stage: &str) -> Trouble {
+    Trouble(format!(
+        "finish {stage} in time: its process was stuck or starved; check the machine's load"
+    ))
 }
 
 /// The verdict on a candidate that nothing speaks against: accepted, with its times compared to

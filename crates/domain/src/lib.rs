@@ -17,6 +17,7 @@ pub mod judge;
 pub mod lease;
 pub mod model;
 pub mod patch;
+pub mod plain;
 pub mod plan;
 pub mod policy;
 pub mod problem;

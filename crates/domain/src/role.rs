@@ -15,6 +15,7 @@ use crate::digest::Digest;
 use crate::dtype::Dtype;
 use crate::finding::Finding;
 use crate::plan::ResolvedPlan;
+use crate::policy::Feature;
 use crate::task::{Role, Tolerance};
 use crate::timing::ModelledLaunch;
 use crate::verdict::{Diagnostic, WorstElement};
@@ -79,7 +80,7 @@ pub struct CompileJob {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum CompileReply {
     /// An image for the architecture, and the PTX it was assembled from.
-    Compiled(Compiled),
+    Compiled(Box<Compiled>),
     /// Errors in the source.
     Rejected {
         /// At most 20, errors first.
@@ -105,6 +106,8 @@ pub struct Compiled {
     pub image: Image,
     /// One entry per `extern "C"` kernel.
     pub kernels: Vec<KernelResources>,
+    /// What the image holds besides, for the policy.
+    pub contents: Contents,
     /// Warnings.
     pub diagnostics: Vec<Diagnostic>,
     /// The compiler with its version, such as "NVRTC 13.5".
@@ -118,8 +121,64 @@ pub struct Image {
     pub cubin: PathBuf,
     /// The PTX of the same compilation.
     pub ptx: PathBuf,
-    /// Digest of the machine code.
+    /// Digest of the file with the machine code.
     pub cubin_digest: Digest,
+    /// Digest of what executes: code, constants and resources without the names of files and the
+    /// lines. It is the same wherever a source was compiled.
+    pub code_digest: Digest,
+}
+
+/// What an image holds besides the code of its kernels.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Contents {
+    /// Variables of the module, those that kernels write first.
+    pub variables: Vec<Variable>,
+    /// Bytes of variables with a first value that no kernel changes: tables.
+    pub constant_bytes: u64,
+    /// Symbols that the driver would have to supply.
+    pub externals: Vec<String>,
+    /// Instructions and special registers of note.
+    pub uses: Vec<Use>,
+    /// Kernels of the image.
+    pub entries: Vec<String>,
+}
+
+/// A variable of a module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variable {
+    /// Its name as the compiler spells it.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Where it lives.
+    pub space: VariableSpace,
+    /// Whether the source gives it a first value.
+    pub initialised: bool,
+    /// Whether a kernel may write it, so that it can carry something from launch to launch.
+    pub written: bool,
+    /// Whether the host shares it.
+    pub managed: bool,
+}
+
+/// Where a variable of a module lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VariableSpace {
+    /// Global memory.
+    Global,
+    /// Constant memory.
+    Constant,
+}
+
+/// One use of a feature that the policy has an opinion on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Use {
+    /// Which feature.
+    pub feature: Feature,
+    /// The instruction or register.
+    pub what: String,
+    /// Line in the candidate's file, where known.
+    pub line: Option<u32>,
 }
 
 /// What one kernel needs, as the assembler reports it.
@@ -150,8 +209,6 @@ pub struct RunJob {
     pub kernels: Vec<KernelResources>,
     /// Passes through the plan.
     pub executions: Vec<Execution>,
-    /// Thread instructions one launch may execute on the emulated device.
-    pub instruction_budget: Option<u64>,
     /// Host threads the emulated device may use.
     pub threads: u32,
 }
@@ -173,6 +230,8 @@ pub struct Execution {
     pub schedule: Option<u64>,
     /// Whether its time counts.
     pub purpose: ExecutionPurpose,
+    /// Thread instructions one launch may execute on the emulated device.
+    pub instruction_budget: Option<u64>,
     /// Folder for the outputs, one file `<tensor>.bin` each; none keeps only their digests.
     pub save: Option<PathBuf>,
 }
@@ -237,6 +296,12 @@ pub enum Distribution {
     Ties,
     /// Each element encodes its own coordinates.
     IndexCoded,
+    /// Normal, scaled down to where the type still has its full precision, but an absolute
+    /// tolerance takes everything for zero.
+    Small,
+    /// One input that the function is linear in is zero but for one element, which shows every
+    /// output that depends on it and every other that should not.
+    Impulse,
 }
 
 impl Distribution {
@@ -252,6 +317,8 @@ impl Distribution {
             Self::HeavyTail => "heavy_tail",
             Self::Ties => "ties",
             Self::IndexCoded => "index_coded",
+            Self::Small => "small",
+            Self::Impulse => "impulse",
         }
     }
 }
@@ -375,6 +442,9 @@ pub struct Check {
     pub error_scale: BTreeMap<String, String>,
     /// How many terms are summed for one element of each output.
     pub error_terms: BTreeMap<String, f64>,
+    /// Whether the inputs are integers that the function sums and multiplies, so that every
+    /// element whose error scale the output's type can count to must be exact.
+    pub exact: bool,
 }
 
 /// The comparisons.

@@ -67,6 +67,7 @@ fn evaluation(verdict: Verdict) -> Evaluation {
         }],
         launches: Vec::new(),
         diagnostics: Vec::new(),
+        flags: Vec::new(),
         findings: Vec::new(),
         stages: Vec::new(),
     }

@@ -29,6 +29,7 @@ fn evaluation(timing: Timing, outcome: Option<Outcome>) -> Evaluation {
         checks: Vec::new(),
         launches: Vec::new(),
         diagnostics: Vec::new(),
+        flags: Vec::new(),
         findings: Vec::new(),
         stages: Vec::new(),
     }

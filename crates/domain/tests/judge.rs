@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::device::Limits;
+use domain::device::{DeviceKind, Limits};
 use domain::digest::Digest;
 use domain::finding::{Finding, FindingKind};
 use domain::judge::{self, Exit, Subject};
@@ -237,6 +237,8 @@ fn a_driver_error_is_the_candidates_only_where_a_kernel_can_cause_it() {
         (702, "cuStreamSynchronize", Some(VerdictKind::Timeout)),
         (1, "cuLaunchKernel", Some(VerdictKind::LaunchRejected)),
         (701, "cuLaunchKernel", Some(VerdictKind::LaunchRejected)),
+        // The threads' own memory does not fit.
+        (2, "cuLaunchKernel", Some(VerdictKind::LaunchRejected)),
         (
             720,
             "cuLaunchCooperativeKernel",
@@ -254,6 +256,8 @@ fn a_driver_error_is_the_candidates_only_where_a_kernel_can_cause_it() {
         (100, "cuInit", None),
         (214, "cuStreamSynchronize", None),
         (999, "cuStreamSynchronize", None),
+        // What a kernel leaves behind cannot be met before the first has begun.
+        (700, "cuLaunchKernel", None),
     ];
     for (code, call, expected) in table {
         let mut facts = facts();
@@ -270,6 +274,19 @@ fn a_driver_error_is_the_candidates_only_where_a_kernel_can_cause_it() {
                 assert!(trouble.contains(call), "{trouble}");
             }
         }
+    }
+}
+
+#[test]
+fn an_error_before_the_first_launch_is_nobodys() {
+    for code in [700, 702, 710, 716, 719] {
+        let mut facts = facts();
+        facts.launches.clear();
+        facts.fault = Some(DeviceFault {
+            launch: None,
+            ..fault(code, "cuMemAlloc_v2")
+        });
+        assert!(judged(&facts).is_err(), "{code}");
     }
 }
 
@@ -540,22 +557,27 @@ fn an_image_must_have_the_plans_entries_arguments_and_resources() {
 #[test]
 fn how_a_process_ended_becomes_a_verdict() {
     let died = Exit::Died { signal: 11 };
+    let spent = Exit::OverCpu { seconds: 30 };
     assert_eq!(
-        judge::compiler_exit(&Exit::TimedOut, 45),
-        Verdict::CompileTimeout { seconds: 45 }
+        judge::compiler_exit(&spent).unwrap(),
+        Verdict::CompileTimeout { seconds: 30 }
     );
     assert_eq!(
-        judge::compiler_exit(&died, 45).to_string(),
+        judge::compiler_exit(&died).unwrap().to_string(),
         "the compiler crashed: ended by signal 11"
     );
-    assert_eq!(
-        judge::runner_exit(&Exit::TimedOut, "smoke").kind(),
-        VerdictKind::Timeout
-    );
-    assert_eq!(
-        judge::runner_exit(&died, "smoke").kind(),
-        VerdictKind::RunnerCrash
-    );
+    assert!(judge::compiler_exit(&Exit::TimedOut).is_err());
+    for device in [DeviceKind::Emulated, DeviceKind::Nvidia] {
+        let kind = |exit: &Exit| judge::runner_exit(exit, "smoke", device).map(|v| v.kind());
+        assert_eq!(kind(&spent), Ok(VerdictKind::Timeout));
+        assert_eq!(kind(&died), Ok(VerdictKind::RunnerCrash));
+        // A machine that is too busy must not condemn a kernel.
+        assert_eq!(
+            kind(&Exit::TimedOut).is_ok(),
+            device == DeviceKind::Nvidia,
+            "{device:?}"
+        );
+    }
     let reply = CompileReply::OverResource {
         resource: "static shared memory".to_owned(),
         limit: 49152,

@@ -337,6 +337,7 @@ pub(crate) fn parse_rejected(task: &Task, problems: Problems) -> Evaluation {
         checks: Vec::new(),
         launches: Vec::new(),
         diagnostics: Vec::new(),
+        flags: Vec::new(),
         findings: Vec::new(),
         stages: Vec::new(),
     }

@@ -4,7 +4,7 @@
 //! allocation of its own with a secret pattern around it; nothing an earlier pass left on the
 //! device can reach a later one. What the outcome means is decided elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use domain::plan::{ResolvedArgument, ResolvedLaunch, ResolvedPlan, ResolvedStep};
@@ -43,6 +43,8 @@ pub struct Buffer {
     pub align: u64,
     /// What it holds before the first launch; none is poison.
     pub content: Option<Vec<u8>>,
+    /// Whether no launch may change it.
+    pub constant: bool,
 }
 
 /// How a pass is carried out.
@@ -66,6 +68,8 @@ pub struct Pass {
     pub reports: Vec<LaunchReport>,
     /// The first refusal, which ended the pass.
     pub fault: Option<DeviceFault>,
+    /// Constant buffers that a launch changed, even if a later one put back what was there.
+    pub changed: BTreeSet<String>,
     /// Time between events around the plan, microseconds.
     pub event_us: Option<f64>,
 }
@@ -76,6 +80,7 @@ pub struct Resident {
     /// What was asked for, without the content.
     pub name: String,
     allocation: Allocation,
+    constant: bool,
     /// Where the buffer lies inside the allocation.
     inside: Range<usize>,
     /// The bytes of the whole allocation before the first launch.
@@ -174,6 +179,7 @@ impl<'a> Loaded<'a> {
             bytes,
             align,
             content,
+            constant,
         } = buffer;
         if content
             .as_ref()
@@ -212,11 +218,15 @@ impl<'a> Loaded<'a> {
             emulator.label(allocation.base(), &name)?;
             if content.is_none() {
                 emulator.forget(allocation.base(), layout.allocated)?;
+            } else if inside.start > 0 {
+                // What lies in front of the content is nobody's to read.
+                emulator.forget(allocation.base(), inside.start as u64)?;
             }
         }
         Ok(Ok(Resident {
             name,
             allocation,
+            constant,
             inside,
             before,
         }))
@@ -277,6 +287,13 @@ impl<'a> Loaded<'a> {
             if let Err(fault) = done {
                 return Ok(Err(fault));
             }
+            // What several launches leave is looked at after each, unless that would be timed.
+            if !timed && steps.len() > 1 {
+                match changed(&pass.buffers) {
+                    Ok(changed) => pass.changed.extend(changed),
+                    Err(refusal) => return Ok(Err(device_fault(refusal, None))),
+                }
+            }
         }
         let ended = match watch {
             Some(watch) => watch.stop().map(|time| pass.event_us = Some(time)),
@@ -336,6 +353,17 @@ impl<'a> Loaded<'a> {
             })
         }))
     }
+}
+
+/// The constant buffers that are not what they were.
+fn changed(buffers: &[Resident]) -> Result<Vec<String>, Refusal> {
+    let mut changed = Vec::new();
+    for buffer in buffers.iter().filter(|buffer| buffer.constant) {
+        if buffer.after()?.changed {
+            changed.push(buffer.name.clone());
+        }
+    }
+    Ok(changed)
 }
 
 /// A step with everything it names at hand.

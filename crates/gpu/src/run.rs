@@ -16,7 +16,7 @@ use domain::role::{
 use domain::task::Role;
 
 use crate::driver::emulator::{Checks, Configuration};
-use crate::driver::{Gpu, Refusal};
+use crate::driver::{self, Gpu, Refusal};
 use crate::execute::{Buffer, Loaded, Manner, Pass, Resident};
 use crate::fault::Fault;
 use crate::{inputs, observe};
@@ -85,6 +85,9 @@ pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, Fault> {
             break;
         }
         warm = timed.then_some(loaded);
+        // The pass and, unless it is kept, the module are gone. An error in that is an error of
+        // something that ran, so that what it left cannot be believed.
+        driver::releases().map_err(|refusal| refusal.into_fault("clear the device"))?;
     }
     Ok(reply)
 }
@@ -133,7 +136,7 @@ fn execute(
         emulator.configure(&Configuration {
             schedule: execution.schedule,
             checks: Checks::Full,
-            budget: job.instruction_budget,
+            budget: execution.instruction_budget,
             threads: Some(job.threads),
             counters: true,
             registers: registers(&job.kernels),
@@ -182,6 +185,7 @@ fn buffers(execution: &Execution) -> Vec<Buffer> {
         bytes: tensor.elements() * tensor.dtype.bytes(),
         align: tensor.align,
         content: (tensor.role != Role::Out).then(|| inputs::bytes(tensor)),
+        constant: tensor.role == Role::In,
     });
     tensors.chain(workspaces(&execution.plan)).collect()
 }
@@ -193,6 +197,7 @@ pub(crate) fn workspaces(plan: &domain::plan::ResolvedPlan) -> impl Iterator<Ite
         bytes: workspace.elements * workspace.dtype.bytes(),
         align: WORKSPACE_ALIGN,
         content: None,
+        constant: false,
     })
 }
 
@@ -217,7 +222,7 @@ fn inspect(
         }
         let Some(tensor) = tensor else { continue };
         if tensor.role == Role::In {
-            if after.changed {
+            if after.changed || pass.changed.contains(&tensor.name) {
                 facts.mutated.push(tensor.name.clone());
             }
             continue;

@@ -17,7 +17,7 @@ use domain::role::{
 use domain::task::Role;
 
 use crate::driver::emulator::{Checks, Configuration};
-use crate::driver::{Allocation, Gpu, Refusal};
+use crate::driver::{self, Allocation, Gpu, Refusal};
 use crate::execute::{Buffer, Loaded, Manner};
 use crate::fault::Fault;
 use crate::inputs;
@@ -148,7 +148,11 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, tick: Box<dyn FnMut(Moment)>) -> Result
                     poison,
                 };
                 match one.sample(&loaded[side])? {
-                    Ok(sample) => samples.push(sample),
+                    Ok(sample) => {
+                        driver::releases()
+                            .map_err(|refusal| refusal.into_fault("clear the device"))?;
+                        samples.push(sample);
+                    }
                     Err(fault) => {
                         reply.failure = Some(Failure {
                             candidate,
@@ -215,6 +219,7 @@ impl Execution<'_> {
                 bytes: tensor.elements() * tensor.dtype.bytes(),
                 align: tensor.align,
                 content: content.clone(),
+                constant: tensor.role == Role::In,
             })
             .chain(workspaces(self.plan))
             .collect();

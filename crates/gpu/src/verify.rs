@@ -80,6 +80,7 @@ fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), Fault> {
             bytes: tensor.elements() * tensor.dtype.bytes(),
             align: tensor.align,
             content: Some(inputs::bytes(tensor)),
+            constant: true,
         },
         // The reference writes binary64 whatever the candidate's type is.
         Role::Out | Role::Inout => Buffer {
@@ -87,6 +88,7 @@ fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), Fault> {
             bytes: tensor.elements() * Dtype::F64.bytes(),
             align: Dtype::F64.bytes(),
             content: (tensor.role == Role::Inout).then(|| widened(tensor)),
+            constant: false,
         },
     });
     let buffers = tensors.chain(run::workspaces(&check.plan)).collect();
@@ -95,7 +97,7 @@ fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), Fault> {
         timed: false,
     };
     let pass = loaded.pass(&check.plan, buffers, manner)?;
-    if let Some(fault) = pass.fault {
+    if let Some(fault) = &pass.fault {
         return Err(Fault::Job(format!(
             "the reference ended with {} in {}, launch {:?}",
             fault.name, fault.call, fault.launch
@@ -213,6 +215,7 @@ fn compared(check: &Check, tensor: &TensorData, folder: &Path) -> Result<OutputC
         reference: &answer.values,
         scale: answer.scale.as_deref(),
         terms: check.error_terms.get(&tensor.name).copied().unwrap_or(1.0),
+        exact: check.exact && answer.scale.is_some(),
     };
     Ok(compare(&output, &check.tolerance))
 }

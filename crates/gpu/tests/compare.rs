@@ -22,6 +22,7 @@ fn f16_output(found: &[f64], reference: &[f64], scale: Option<&[f64]>) -> Output
             reference,
             scale,
             terms: 64.0,
+            exact: false,
         },
         &tolerance(),
     )
@@ -86,6 +87,7 @@ fn one_element_beyond_its_bound_is_counted_and_named() {
             reference: &reference,
             scale: Some(&reference),
             terms: 64.0,
+            exact: false,
         },
         &tolerance(),
     );
@@ -142,6 +144,7 @@ fn integers_must_be_equal() {
                 reference: &[reference],
                 scale: None,
                 terms: 1.0,
+                exact: false,
             },
             &tolerance(),
         )
@@ -208,4 +211,32 @@ proptest! {
         prop_assert_eq!(read.beyond_bound, comparison.beyond_bound);
         prop_assert_eq!(read.relative_l2.is_some(), comparison.relative_l2.is_some());
     }
+}
+
+#[test]
+fn an_exact_sum_may_not_be_off_at_all_while_the_type_can_count_to_its_scale() {
+    let compared = |found: f64, expected: f64, scale: f64, exact: bool| {
+        compare(
+            &Output {
+                execution: 1,
+                tensor: "o",
+                dtype: Dtype::F32,
+                extents: &[1],
+                found: &[found],
+                reference: &[expected],
+                scale: Some(&[scale]),
+                terms: 64.0,
+                exact,
+            },
+            &ToleranceClass::F32.tolerance(),
+        )
+    };
+    let near = 12.000_001;
+    assert!(passes(&compared(near, 12.0, 40.0, false)));
+    let off = compared(near, 12.0, 40.0, true);
+    assert_eq!((off.beyond_bound, off.worst_ratio), (1, None));
+    assert!(passes(&compared(12.0, 12.0, 40.0, true)));
+    // Beyond 2^24 an honest partial sum may have been rounded, and a fraction is none of ours.
+    assert!(passes(&compared(12.000_1, 12.0, 2e8, true)));
+    assert!(passes(&compared(0.700_000_1, 0.7, 40.0, true)));
 }

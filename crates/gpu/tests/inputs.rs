@@ -8,7 +8,7 @@ use gpu::inputs;
 use proptest::prelude::*;
 
 const FLOATS: [Dtype; 4] = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64];
-const ALL: [Distribution; 9] = [
+const ALL: [Distribution; 11] = [
     Distribution::Normal,
     Distribution::Uniform,
     Distribution::Positive,
@@ -18,6 +18,8 @@ const ALL: [Distribution; 9] = [
     Distribution::HeavyTail,
     Distribution::Ties,
     Distribution::IndexCoded,
+    Distribution::Small,
+    Distribution::Impulse,
 ];
 
 fn tensor(distribution: Distribution, dtype: Dtype, extents: &[u64], key: &str) -> TensorData {
@@ -72,6 +74,29 @@ fn the_moments_are_those_of_the_distribution() {
                 "{distribution:?} {dtype}"
             );
         }
+    }
+}
+
+#[test]
+fn an_impulse_is_one_element_and_not_always_the_same() {
+    let mut places = std::collections::BTreeSet::new();
+    for key in 0..64 {
+        let tensor = tensor(Distribution::Impulse, Dtype::F16, &[5, 7], &key.to_string());
+        let drawn = inputs::decode(Dtype::F16, &inputs::bytes(&tensor));
+        let struck = drawn.iter().position(|&value| value != 0.0).unwrap();
+        assert!((1.0..=2.0).contains(&drawn[struck]));
+        assert_eq!(drawn.iter().filter(|&&value| value != 0.0).count(), 1);
+        places.insert(struck);
+    }
+    assert!(places.len() > 8 && places.contains(&0) && places.contains(&34));
+}
+
+#[test]
+fn small_values_keep_the_full_precision_of_their_type() {
+    for dtype in FLOATS {
+        let drawn = values(Distribution::Small, dtype, &[64, 1024]);
+        let smallest_normal = if dtype == Dtype::F16 { 6.2e-5 } else { 1.2e-38 };
+        assert!(deviation(&drawn) < 0.02 && deviation(&drawn) > 100.0 * smallest_normal);
     }
 }
 

@@ -46,6 +46,11 @@ const GIB: u64 = 1 << 30;
 /// The most a role may write to one file.
 const FILE_BYTES: u64 = 8 * GIB;
 const PROBE_DEADLINE: Duration = Duration::from_secs(15);
+/// Processor time of a compilation, seconds.
+const COMPILE_CPU_SECONDS: u64 = 30;
+/// Wall time that a role gets for each second of work it may do, where processor time or
+/// instructions are what bounds the work: so slow may a busy machine be.
+const WALL_FACTOR: u32 = 4;
 
 /// What an operator may decide.
 #[derive(Debug, Clone)]
@@ -168,6 +173,9 @@ pub struct Host {
     toolchain: String,
     /// Which roles meet a spoiled driver, for tests of what happens then.
     spoiled: Vec<(Role, PathBuf)>,
+    /// Wall time after which a role is taken to be stuck although it has not used up its processor
+    /// time; none is several times its stage's allowance.
+    backstop: Option<Duration>,
 }
 
 impl Host {
@@ -199,6 +207,7 @@ impl Host {
                         device,
                         toolchain,
                         spoiled: Vec::new(),
+                        backstop: None,
                     });
                 }
                 Err(why) => {
@@ -218,6 +227,7 @@ impl Host {
             device,
             toolchain,
             spoiled: Vec::new(),
+            backstop: None,
         })
     }
 
@@ -226,6 +236,13 @@ impl Host {
     #[must_use]
     pub fn spoiled(mut self, role: Role, plan: &Path) -> Self {
         self.spoiled.push((role, plan.to_owned()));
+        self
+    }
+
+    /// The same machine with less patience for roles that are stuck.
+    #[must_use]
+    pub fn impatient(mut self, backstop: Duration) -> Self {
+        self.backstop = Some(backstop);
         self
     }
 
@@ -285,22 +302,30 @@ impl Host {
         program
     }
 
-    /// The limits of a role with a deadline. CUDA reserves address space by the terabyte, so that
-    /// roles on NVIDIA's driver have no limit on it.
-    pub fn bounds(&self, role: Role, deadline: Duration) -> Bounds {
+    /// The limits of a role that may work for `allowed`. CUDA reserves address space by the
+    /// terabyte, so that roles on NVIDIA's driver have no limit on it.
+    ///
+    /// What is computed on the processor is bounded by processor time, and wall time is only a
+    /// backstop against a process that is stuck: how much of the machine others take must not
+    /// decide about a candidate. What runs on a GPU has its wall time.
+    pub fn bounds(&self, role: Role, allowed: Duration) -> Bounds {
         let address_space = match (role, self.device.kind) {
             (Role::Compile, _) => Some(4 * GIB),
             (_, DeviceKind::Emulated) => Some(12 * GIB),
             (_, DeviceKind::Nvidia) => None,
         };
-        let threads = match role {
-            Role::Compile => 1,
-            _ => u64::from(self.threads()),
+        let cpu_seconds = match role {
+            Role::Compile => COMPILE_CPU_SECONDS,
+            _ => allowed.as_secs() * u64::from(self.threads()) + 5,
+        };
+        let deadline = match (role, self.device.kind) {
+            (Role::Run | Role::Time, DeviceKind::Nvidia) => allowed,
+            _ => self.backstop.unwrap_or(allowed * WALL_FACTOR),
         };
         Bounds {
             limits: Limits {
                 address_space,
-                cpu_seconds: Some(deadline.as_secs() * threads + 5),
+                cpu_seconds: Some(cpu_seconds),
                 file_bytes: Some(FILE_BYTES),
             },
             deadline,

@@ -69,14 +69,14 @@ fn a_sample_of_the_screen_has_every_distribution_on_the_largest_and_every_small_
         search.screen(Extent::All).unwrap(),
         search.screen(Extent::Sample).unwrap(),
     );
-    assert_eq!((all.len(), sample.len()), (8 * 4, 8 * 2));
+    assert_eq!((all.len(), sample.len()), (10 * 4, 10 * 2));
     let on = |case: &str| {
         let passes = sample.iter().filter(|pass| pass.case == case);
         passes
             .map(|pass| pass.distribution)
             .collect::<BTreeSet<_>>()
     };
-    assert_eq!(on("odd").len(), 8);
+    assert_eq!(on("odd").len(), 10);
     for case in ["single", "ragged", "starved"] {
         assert!(!on(case).is_empty(), "{case}");
     }
@@ -171,6 +171,10 @@ fn large_values_go_to_linear_inputs_and_to_one_other_at_a_time() {
                 let hit = ["q", "k"].map(|name| of(name) == pass.distribution);
                 assert_ne!(hit[0], hit[1], "{pass:?}");
                 provoked.insert(hit);
+            }
+            Distribution::Impulse => {
+                let struck = ["q", "k", "v"].map(|name| of(name) == Distribution::Impulse);
+                assert_eq!(struck, [false, false, true], "{pass:?}");
             }
             other => assert!(["q", "k", "v"].iter().all(|name| of(name) == other)),
         }

@@ -51,7 +51,10 @@ pub fn execution(
         return Ok(Some(proved(finding, subject)));
     }
     if let Some(fault) = &facts.fault {
-        return reported(fault, subject).map(Some);
+        // The launch that an error belongs to has begun, unless it is the launch that was refused.
+        let begun = fault.launch.is_some() && !fault.call.starts_with("cuLaunch");
+        let launched = begun || !facts.launches.is_empty();
+        return reported(fault, launched, subject).map(Some);
     }
     if let Some(tensor) = facts.overrun.first() {
         return Ok(Some(Verdict::OutOfBounds {
@@ -171,33 +174,43 @@ fn proved(finding: &Finding, subject: &Subject<'_>) -> Verdict {
     }
 }
 
-/// What an error of the driver means. Codes are those of `CUresult`.
-fn reported(fault: &DeviceFault, subject: &Subject<'_>) -> Result<Verdict, Trouble> {
+/// Whether an error of the driver is one that a kernel leaves behind: illegal address, assertion,
+/// stack error, illegal instruction, misaligned address, invalid address space, invalid program
+/// counter, launch failure. Codes are those of `CUresult`.
+pub fn is_of_a_kernel(code: u32) -> bool {
+    matches!(code, 700 | 710 | 714..=719)
+}
+
+/// What an error of the driver means, `launched` telling whether a kernel of the candidate's had
+/// been started. Codes are those of `CUresult`.
+fn reported(
+    fault: &DeviceFault,
+    launched: bool,
+    subject: &Subject<'_>,
+) -> Result<Verdict, Trouble> {
     let launching = fault.call.starts_with("cuLaunch") || fault.call.starts_with("cuFunc");
     match fault.code {
-        // Illegal address, stack error, illegal instruction, misaligned address, invalid address
-        // space, invalid program counter, launch failure, assertion.
-        700 | 710 | 714..=719 => Ok(Verdict::RuntimeFault {
+        code if launched && is_of_a_kernel(code) => Ok(Verdict::RuntimeFault {
             code: fault.code,
             name: fault.name.clone(),
             finding: None,
         }),
         // Launch timeout.
-        702 => Ok(Verdict::Timeout {
+        702 if launched => Ok(Verdict::Timeout {
             stage: subject.stage.to_owned(),
             finding: None,
         }),
-        // Invalid value, out of resources, cooperative launch too large, not supported: refused
-        // before anything ran. An entry that is missing is the source's, too.
-        1 | 701 | 720 | 801 if launching => Ok(refused(fault, subject)),
+        // Invalid value, out of memory (of the threads' own), out of resources, cooperative launch
+        // too large, not supported: refused before anything ran. An entry that is missing is the source's, too.
+        1 | 2 | 701 | 720 | 801 if launching => Ok(refused(fault, subject)),
         500 => Ok(refused(fault, subject)),
         // Out of memory is the plan's doing only if its workspaces are what does not fit.
         2 if workspace_bytes(subject.plan) > tensor_bytes(subject.tensors) => {
             Ok(refused(fault, subject))
         }
-        // Invalid module text, unknown virtual architecture: the emulated device does not know
-        // the language of an image that a real assembler accepted.
-        218 | 222 => Ok(Verdict::Unsupported {
+        // Invalid module text: the emulated device does not know the language of an image that a
+        // real assembler accepted.
+        218 => Ok(Verdict::Unsupported {
             opcode: format!("the module ({})", fault.name),
             line: None,
         }),

@@ -90,6 +90,9 @@ fn distance(facts: &OutputComparison, tolerance: &Tolerance) -> String {
             facts.beyond_bound, facts.elements
         ));
     }
+    if facts.beyond_bound > 0 && facts.worst_ratio.is_none() {
+        parts.push("the answer is exact here".to_owned());
+    }
     if let Some(ratio) = facts.worst_ratio {
         parts.push(format!("the worst is off by {ratio:.1} times its bound"));
     }

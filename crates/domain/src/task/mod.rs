@@ -16,6 +16,7 @@ use crate::digest::Digest;
 use crate::dtype::Dtype;
 use crate::expr::Expr;
 use crate::plan::ResolvedArgument;
+use crate::policy::Policy;
 use crate::problem::{Problem, Problems};
 
 pub use tolerance::{Tolerance, ToleranceClass};
@@ -50,6 +51,8 @@ pub struct Task {
     pub cases: Vec<Case>,
     /// How close an output must be.
     pub tolerance: Tolerance,
+    /// What a candidate may do besides computing.
+    pub policy: Policy,
     /// What else is promised of the function.
     pub contract: Contract,
     /// Soft gates that apply always.

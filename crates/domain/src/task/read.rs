@@ -13,6 +13,7 @@ use crate::candidate::{KernelSource, is_identifier};
 use crate::digest::Digest;
 use crate::dtype::Dtype;
 use crate::expr::{Expr, ExprError};
+use crate::policy::{Feature, Policy, Rule};
 use crate::problem::{Problem, Problems};
 
 const FILE: &str = "task.toml";
@@ -35,6 +36,8 @@ struct Raw {
     tolerance: RawTolerance,
     #[serde(default)]
     contract: RawContract,
+    #[serde(default)]
+    policy: BTreeMap<Feature, Rule>,
     #[serde(default)]
     gates: BTreeMap<GateSubject, Spanned<RawGate>>,
     #[serde(default)]
@@ -258,6 +261,7 @@ impl Reader<'_> {
             scalars,
             cases,
             tolerance: raw.tolerance.class.tolerance(),
+            policy: Policy::new(raw.tolerance.class, raw.policy.clone()),
             contract,
             gates,
             phases,

@@ -83,6 +83,7 @@ pub fn judged(verdict: Verdict) -> Evaluation {
         checks: Vec::new(),
         launches: Vec::new(),
         diagnostics: Vec::new(),
+        flags: Vec::new(),
         findings: Vec::new(),
         stages: Vec::new(),
     }

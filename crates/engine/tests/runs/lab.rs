@@ -320,6 +320,7 @@ pub fn evaluation(request: &EvaluationRequest, verdict: Verdict) -> Evaluation {
         checks: Vec::new(),
         launches: Vec::new(),
         diagnostics: Vec::new(),
+        flags: Vec::new(),
         findings: Vec::new(),
         stages: Vec::new(),
     }

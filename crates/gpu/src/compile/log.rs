@@ -4,12 +4,8 @@
 //! candidate made the compiler open. Only the message lines are kept, without the payload that
 //! a source can put into them, stripped and capped; echoed lines never are.
 
+use domain::plain;
 use domain::verdict::{Diagnostic, Severity};
-
-/// The most diagnostics kept of one compilation.
-const MAX_DIAGNOSTICS: usize = 20;
-/// The most characters kept of one message.
-const MAX_MESSAGE: usize = 200;
 
 /// Which files a log may speak of.
 #[derive(Debug, Clone, Copy)]
@@ -24,20 +20,8 @@ pub struct Files<'a> {
 
 /// The messages of a log, errors first, at most twenty.
 pub fn diagnostics(log: &str, files: &Files<'_>) -> Vec<Diagnostic> {
-    let mut found: Vec<Diagnostic> = Vec::new();
-    for line in log.lines() {
-        let Some(diagnostic) =
-            compiler_message(line, files).or_else(|| assembler_message(line, files))
-        else {
-            continue;
-        };
-        if !found.contains(&diagnostic) {
-            found.push(diagnostic);
-        }
-    }
-    found.sort_by_key(|diagnostic| diagnostic.severity == Severity::Warning);
-    found.truncate(MAX_DIAGNOSTICS);
-    found
+    let message = |line| compiler_message(line, files).or_else(|| assembler_message(line, files));
+    plain::diagnostics(log.lines().filter_map(message).collect())
 }
 
 /// One message by us, in the same shape.
@@ -69,9 +53,9 @@ fn compiler_message(line: &str, files: &Files<'_>) -> Option<Diagnostic> {
     }
     let text = without_payload(text);
     let (line, message) = if file == files.source {
-        (Some(number), clean(text))
+        (Some(number), text.to_owned())
     } else if let Some(name) = header_name(file, files) {
-        (None, clean(&format!("{name}:{number}: {text}")))
+        (None, format!("{name}:{number}: {text}"))
     } else {
         let message =
             "the compiler met this in a file that belongs neither to the toolchain nor to the task";
@@ -89,7 +73,7 @@ fn assembler_message(line: &str, files: &Files<'_>) -> Option<Diagnostic> {
     let rest = line.strip_prefix("ptxas ")?;
     let (head, text) = rest.split_once(": ")?;
     let severity = match head.split_whitespace().next_back()? {
-        "error" => Severity::Error,
+        "error" | "fatal" => Severity::Error,
         "warning" => Severity::Warning,
         _ => return None,
     };
@@ -101,7 +85,7 @@ fn assembler_message(line: &str, files: &Files<'_>) -> Option<Diagnostic> {
     Some(Diagnostic {
         line: source_line,
         severity,
-        message: clean(&format!("PTX assembler: {text}")),
+        message: format!("PTX assembler: {text}"),
     })
 }
 
@@ -128,12 +112,13 @@ fn header_name<'a>(file: &'a str, files: &Files<'_>) -> Option<&'a str> {
 /// Cuts the text that a source can choose freely: the words of `#error`, `#warning`,
 /// `#pragma message`, `static_assert` and of attributes that carry a message.
 fn without_payload(text: &str) -> &str {
-    const CARRIERS: [&str; 6] = [
+    const CARRIERS: [&str; 7] = [
         "#error directive",
         "#warning directive",
         "#pragma message",
         "static assertion failed",
         "was declared deprecated",
+        "declared with attribute",
         "\"nodiscard\"",
     ];
     for carrier in CARRIERS {
@@ -142,41 +127,6 @@ fn without_payload(text: &str) -> &str {
         }
     }
     text
-}
-
-/// One line without control, invisible and direction-changing characters, capped.
-fn clean(text: &str) -> String {
-    let mut out = String::new();
-    let mut characters = text.chars().peekable();
-    let mut length = 0;
-    while let Some(character) = characters.next() {
-        let kept = match character {
-            // An escape sequence up to its final letter.
-            '\u{1b}' => {
-                if characters.next_if_eq(&'[').is_some() {
-                    while characters
-                        .next_if(|next| !next.is_ascii_alphabetic())
-                        .is_some()
-                    {}
-                    characters.next();
-                }
-                continue;
-            }
-            '\u{200b}'..='\u{200f}'
-            | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}'
-            | '\u{61c}'
-            | '\u{feff}' => continue,
-            other if other.is_control() => ' ',
-            other => other,
-        };
-        if length == MAX_MESSAGE {
-            break;
-        }
-        out.push(kept);
-        length += 1;
-    }
-    out.trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -258,6 +208,18 @@ mod tests {
                 Some(7),
                 Error,
                 "PTX assembler: Unknown modifier '.bar'",
+            ),
+            (
+                "ptxas application ptx input, line 4; fatal   : Parsing error near 'x': syntax error",
+                Some(7),
+                Error,
+                "PTX assembler: Parsing error near 'x': syntax error",
+            ),
+            (
+                "ptxas warning : Pragma 'do this and then that' unsupported",
+                None,
+                Warning,
+                "PTX assembler: Pragma '...' unsupported",
             ),
             (
                 "ptxas warning : Value of threads per SM for entry k is out of range.",

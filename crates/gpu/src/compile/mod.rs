@@ -6,6 +6,7 @@
 
 mod log;
 mod resources;
+mod scan;
 
 use std::ffi::{CStr, CString};
 use std::fs;
@@ -153,12 +154,18 @@ fn interpret(
             if let Some(reply) = over_size(images) {
                 return Ok(reply);
             }
-            Ok(CompileReply::Compiled(Compiled {
-                image: write(&job.output, images)?,
+            let scan =
+                scan::scan(&images.cubin, &images.ptx, name).ok_or_else(|| Fault::Toolchain {
+                    action: format!("compile for {}", job.architecture),
+                    reason: "its machine code is not in the form this program reads".to_owned(),
+                })?;
+            Ok(CompileReply::Compiled(Box::new(Compiled {
+                image: write(&job.output, images, scan.code_digest)?,
                 kernels: resources::kernels(&outcome.log, &images.ptx),
+                contents: scan.contents,
                 diagnostics,
                 toolchain: toolchain.to_owned(),
-            }))
+            })))
         }
         Err(code) => {
             if let Some(excess) = resources::excess(&outcome.log) {
@@ -236,11 +243,12 @@ fn over_size(images: &Images) -> Option<CompileReply> {
     })
 }
 
-fn write(folder: &Path, images: &Images) -> Result<Image, Fault> {
+fn write(folder: &Path, images: &Images, code_digest: Digest) -> Result<Image, Fault> {
     let image = Image {
         cubin: folder.join("image.cubin"),
         ptx: folder.join("image.ptx"),
         cubin_digest: Digest::of(&images.cubin),
+        code_digest,
     };
     fs::write(&image.cubin, &images.cubin).map_err(Fault::file("write", &image.cubin))?;
     fs::write(&image.ptx, &images.ptx).map_err(Fault::file("write", &image.ptx))?;

@@ -137,10 +137,12 @@ fn limit(needs: &Needs) -> Result<(), Fault> {
         let Some(value) = value else { continue };
         // A supervisor may have set less already; a limit is never raised.
         let hard = rustix::process::getrlimit(resource).maximum;
-        let value = hard.map_or(value, |hard| hard.min(value));
+        let within = |value: u64| hard.map_or(value, |hard| hard.min(value));
+        // Processor time ends with a signal that says so, before the kill that says nothing.
+        let grace = if resource == Resource::Cpu { 5 } else { 0 };
         let limit = Rlimit {
-            current: Some(value),
-            maximum: Some(value),
+            current: Some(within(value)),
+            maximum: Some(within(value.saturating_add(grace))),
         };
         setrlimit(resource, limit).map_err(|error| {
             Fault::Confinement(format!("limit {resource:?} to {value}: {error}"))

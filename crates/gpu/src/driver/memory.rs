@@ -2,7 +2,7 @@
 
 use cudarc::driver::{result, sys};
 
-use super::{Refusal, checked};
+use super::{Refusal, checked, note_release};
 
 /// A range of device memory.
 #[derive(Debug)]
@@ -76,6 +76,7 @@ impl Drop for Allocation {
     fn drop(&mut self) {
         // SAFETY: the range is alive and used by nobody afterwards. After a fault of the device
         // the driver refuses, and the memory goes with the process.
-        let _ = unsafe { result::free_sync(self.base) };
+        let freed = unsafe { result::free_sync(self.base) };
+        note_release(checked("cuMemFree", freed));
     }
 }

@@ -230,6 +230,28 @@ impl Drop for Gpu {
     }
 }
 
+thread_local! {
+    /// The first refusal to give something back that nobody has asked about.
+    static RELEASE: std::cell::Cell<Option<Refusal>> = const { std::cell::Cell::new(None) };
+}
+
+/// Keeps a refusal that a destructor met until somebody asks: it must neither be lost nor turn up
+/// as the error of the next call that has nothing to do with it.
+fn note_release(released: Result<(), Refusal>) {
+    if let Err(refusal) = released {
+        let first = RELEASE.take().unwrap_or(refusal);
+        RELEASE.set(Some(first));
+    }
+}
+
+/// Whether the driver took back everything since the last call of this function.
+///
+/// # Errors
+/// Its first refusal.
+pub fn releases() -> Result<(), Refusal> {
+    RELEASE.take().map_or(Ok(()), Err)
+}
+
 /// Names the call in cudarc's answer.
 fn checked<T>(
     call: &'static str,

@@ -5,7 +5,7 @@ use std::ptr;
 
 use cudarc::driver::{result, sys};
 
-use super::{Refusal, checked};
+use super::{Refusal, checked, note_release};
 
 /// An image on the device.
 #[derive(Debug)]
@@ -50,7 +50,8 @@ impl Drop for Module {
     fn drop(&mut self) {
         // SAFETY: the module is alive, and no `Kernel` outlives it. A refusal means that the
         // context is broken, which takes the module with it.
-        let _ = unsafe { result::module::unload(self.0) };
+        let unloaded = unsafe { result::module::unload(self.0) };
+        note_release(checked("cuModuleUnload", unloaded));
     }
 }
 

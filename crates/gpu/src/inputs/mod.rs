@@ -109,6 +109,11 @@ impl<'a> Stream<'a> {
             }
             Distribution::Ties => self.ties(first, end, values),
             Distribution::IndexCoded => self.index_coded(first, end, values),
+            Distribution::Small => {
+                let scale = small_scale(self.tensor.dtype);
+                self.each(first, count, values, |word| scale * standard(word));
+            }
+            Distribution::Impulse => self.impulse(first, end, values),
         }
     }
 
@@ -137,6 +142,20 @@ impl<'a> Stream<'a> {
             }));
             at = until;
         }
+    }
+
+    /// One element between 1 and 2 among zeros: the last, the first, or any, as the key has it. Tails are
+    /// where elements are forgotten.
+    fn impulse(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
+        self.read(0, 3);
+        let elements = self.tensor.elements();
+        let at = match self.words[0] % 4 {
+            0 => elements - 1,
+            1 => 0,
+            _ => u64::from(self.words[1]) % elements,
+        };
+        let height = 1.0 + unit(self.words[2]);
+        values.extend((first..end).map(|index| if index == at { height } else { 0.0 }));
     }
 
     /// The flat index, rotated by the key, modulo the largest prime whose multiples of the
@@ -187,6 +206,16 @@ fn smallest_normal(dtype: Dtype) -> f64 {
         Dtype::F16 => 2_f64.powi(-14),
         Dtype::Bf16 | Dtype::F32 => f64::from(f32::MIN_POSITIVE),
         Dtype::F64 => f64::MIN_POSITIVE,
+        Dtype::I8 | Dtype::U8 | Dtype::I32 | Dtype::U32 | Dtype::I64 => 1.0,
+    }
+}
+
+/// What scales normal values down in [`Distribution::Small`]: sums and products of two still are
+/// normal numbers of the type. Integers have nothing smaller.
+fn small_scale(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F16 => 2_f64.powi(-6),
+        Dtype::Bf16 | Dtype::F32 | Dtype::F64 => 2_f64.powi(-20),
         Dtype::I8 | Dtype::U8 | Dtype::I32 | Dtype::U32 | Dtype::I64 => 1.0,
     }
 }

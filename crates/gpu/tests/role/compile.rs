@@ -60,15 +60,16 @@ extern "C" __global__ void idle() {}
     let Some(ended) = compile_in(folder.path(), source) else {
         return;
     };
-    let CompileReply::Compiled(Compiled {
-        image,
-        kernels,
-        diagnostics,
-        toolchain,
-    }) = ended.expect_reply()
-    else {
+    let CompileReply::Compiled(compiled) = ended.expect_reply() else {
         panic!("it compiles");
     };
+    let Compiled {
+        image,
+        kernels,
+        contents: _,
+        diagnostics,
+        toolchain,
+    } = *compiled;
     assert!(fs::read(&image.cubin).unwrap().starts_with(b"\x7fELF"));
     assert_eq!(
         domain::digest::Digest::of(fs::read(&image.cubin).unwrap()),

@@ -82,7 +82,7 @@ impl Bench {
         };
         let libraries = std::slice::from_ref(&self.nvrtc);
         match process::run("compile", &job, libraries).expect_reply() {
-            CompileReply::Compiled(compiled) => compiled,
+            CompileReply::Compiled(compiled) => *compiled,
             other => panic!("{other:?}"),
         }
     }
@@ -93,7 +93,6 @@ impl Bench {
             image,
             kernels,
             executions,
-            instruction_budget: Some(10_000_000),
             threads: 2,
         }
     }
@@ -124,6 +123,7 @@ impl Bench {
                 tolerance: ToleranceClass::F32.tolerance(),
                 error_scale: BTreeMap::from([("out".to_owned(), "scratch".to_owned())]),
                 error_terms: BTreeMap::from([("out".to_owned(), 1.0)]),
+                exact: false,
             }],
             threads: 1,
         };
@@ -185,6 +185,7 @@ fn execution(id: u32, save: Option<PathBuf>) -> Execution {
         poison: 40 + u64::from(id),
         schedule: None,
         purpose: ExecutionPurpose::Score,
+        instruction_budget: Some(10_000_000),
         save,
     }
 }

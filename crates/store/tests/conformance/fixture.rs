@@ -166,6 +166,7 @@ pub fn evaluation(leased: &LeasedJob, verdict: Verdict) -> Evaluation {
         checks: Vec::new(),
         launches: Vec::new(),
         diagnostics: Vec::new(),
+        flags: Vec::new(),
         findings: Vec::new(),
         stages: Vec::new(),
     }
@@ -189,6 +190,7 @@ pub fn unread() -> Evaluation {
         checks: Vec::new(),
         launches: Vec::new(),
         diagnostics: Vec::new(),
+        flags: Vec::new(),
         findings: Vec::new(),
         stages: Vec::new(),
     }

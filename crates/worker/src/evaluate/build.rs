@@ -13,7 +13,7 @@ use domain::digest::Digest;
 use domain::evaluation::EVALUATOR_VERSION;
 use domain::judge;
 use domain::plan::Configuration;
-use domain::role::{CompileJob, CompileReply, Compiled, Image, KernelResources};
+use domain::role::{CompileJob, CompileReply, Compiled, Contents, Image, KernelResources};
 use domain::verdict::{Diagnostic, Verdict};
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,9 @@ pub struct Recipe<'a> {
 struct Record {
     cubin_digest: Digest,
     ptx_digest: Digest,
+    code_digest: Digest,
     kernels: Vec<KernelResources>,
+    contents: Contents,
     diagnostics: Vec<Diagnostic>,
     toolchain: String,
 }
@@ -78,7 +80,9 @@ pub fn build(
     let record = Record {
         cubin_digest: digest_of(&workshop.path().join(CUBIN))?,
         ptx_digest: digest_of(&workshop.path().join(PTX))?,
+        code_digest: compiled.image.code_digest,
         kernels: compiled.kernels,
+        contents: compiled.contents,
         diagnostics: compiled.diagnostics,
         toolchain: compiled.toolchain,
     };
@@ -149,16 +153,15 @@ fn compile(
     let bounds = host.bounds(Role::Compile, COMPILE_DEADLINE);
     let ask = || supervise::ask::<_, CompileReply>(&program, job, bounds, cancellation);
     let mut answer = ask()?;
-    if matches!(&answer.reply, Err(exit) if *exit != judge::Exit::TimedOut) {
+    if matches!(&answer.reply, Err(exit) if exit.is_sudden()) {
         answer = ask()?;
     }
-    let seconds = u32::try_from(COMPILE_DEADLINE.as_secs()).unwrap_or(u32::MAX);
     let reply = match answer.reply {
         Ok(reply) => reply,
-        Err(exit) => return Ok(Err(judge::compiler_exit(&exit, seconds))),
+        Err(exit) => return Ok(Err(judge::compiler_exit(&exit)?)),
     };
     Ok(match (judge::compilation(&reply), reply) {
-        (None, CompileReply::Compiled(compiled)) => Ok(compiled),
+        (None, CompileReply::Compiled(compiled)) => Ok(*compiled),
         (Some(verdict), _) => Err(verdict),
         (None, _) => unreachable!("only an image gets no verdict"),
     })
@@ -184,8 +187,10 @@ fn load(place: &Path) -> Option<Compiled> {
             cubin,
             ptx,
             cubin_digest: record.cubin_digest,
+            code_digest: record.code_digest,
         },
         kernels: record.kernels,
+        contents: record.contents,
         diagnostics: record.diagnostics,
         toolchain: record.toolchain,
     })

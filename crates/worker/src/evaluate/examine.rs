@@ -4,15 +4,24 @@ use std::collections::BTreeMap;
 
 use domain::evaluation::CheckOutcome;
 use domain::judge::{self, Subject, Trouble};
+use domain::plain;
 use domain::plan::ResolvedPlan;
-use domain::role::{Compiled, ExecutionFacts, ExecutionPurpose, OutputComparison, RunReply};
+use domain::role::{
+    Compiled, DeviceFault, ExecutionFacts, ExecutionPurpose, LaunchFacts, OutputComparison,
+    RunReply, UnsupportedInstruction, Unwritten,
+};
+use domain::timing::ModelledLaunch;
 use domain::verdict::Verdict;
 
 use super::Fault;
+use super::effort::Efforts;
 use super::passes::{Against, Pass};
 use super::roles::{Allowance, Numbered, Reference};
 use super::stages::{Course, Stop};
 use super::storage;
+
+/// Counters kept of one launch: more than there are kinds of work to count.
+const MAX_COUNTERS: usize = 128;
 
 /// What every stage needs of a candidate.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +32,55 @@ pub struct Trial<'t> {
     pub compiled: &'t Compiled,
     /// The task's reference.
     pub reference: &'t Reference<'t>,
+    /// How much work it may do.
+    pub efforts: &'t Efforts,
+}
+
+/// Facts whose words are safe to repeat: whoever reported them ran candidate code.
+fn cleaned(facts: ExecutionFacts) -> ExecutionFacts {
+    let names = |names: Vec<String>| names.iter().map(|name| plain::name(name)).collect();
+    ExecutionFacts {
+        launches: facts.launches.into_iter().map(cleaned_launch).collect(),
+        findings: facts.findings.into_iter().map(plain::finding).collect(),
+        fault: facts.fault.map(|fault| DeviceFault {
+            name: plain::name(&fault.name),
+            call: plain::name(&fault.call),
+            ..fault
+        }),
+        unsupported: facts.unsupported.map(|unsupported| UnsupportedInstruction {
+            opcode: plain::line(&unsupported.opcode, plain::NAME_CHARACTERS),
+            ..unsupported
+        }),
+        mutated: names(facts.mutated),
+        overrun: names(facts.overrun),
+        unwritten: facts
+            .unwritten
+            .into_iter()
+            .map(|unwritten| Unwritten {
+                tensor: plain::name(&unwritten.tensor),
+                ..unwritten
+            })
+            .collect(),
+        ..facts
+    }
+}
+
+fn cleaned_launch(launch: LaunchFacts) -> LaunchFacts {
+    LaunchFacts {
+        kernel: plain::name(&launch.kernel),
+        modelled: launch.modelled.map(|modelled| ModelledLaunch {
+            kernel: plain::name(&modelled.kernel),
+            bottleneck: plain::line(&modelled.bottleneck, plain::NAME_CHARACTERS),
+            ..modelled
+        }),
+        counters: launch
+            .counters
+            .into_iter()
+            .take(MAX_COUNTERS)
+            .map(|(counter, value)| (plain::name(&counter), value))
+            .collect(),
+        ..launch
+    }
 }
 
 impl Course<'_> {
@@ -34,7 +92,7 @@ impl Course<'_> {
         passes: &[Pass],
         trial: &Trial<'_>,
     ) -> Result<(), Stop> {
-        let numbered = self.number(passes, trial)?;
+        let numbered = self.number(passes, trial, allowance)?;
         let roles = self.roles;
         self.timed(allowance.stage, |course| {
             roles.run(trial.compiled, &numbered, allowance, |made, reply| {
@@ -60,6 +118,7 @@ impl Course<'_> {
         &mut self,
         passes: &'p [Pass],
         trial: &Trial<'p>,
+        allowance: Allowance,
     ) -> Result<Vec<Numbered<'p>>, Fault> {
         let mut numbered = Vec::with_capacity(passes.len());
         for pass in passes {
@@ -81,6 +140,7 @@ impl Course<'_> {
                 pass,
                 plan,
                 save,
+                budget: trial.efforts.budget(&pass.case, allowance.instructions),
             });
         }
         Ok(numbered)
@@ -89,8 +149,13 @@ impl Course<'_> {
     /// Judges the facts of one run job.
     fn hear(&mut self, stage: &str, made: &[Numbered<'_>], reply: RunReply) -> Result<(), Stop> {
         self.evidence.ran = true;
-        self.evidence.label = reply.model_label;
-        let facts = reply.executions;
+        let label = |label: String| plain::line(&label, plain::NAME_CHARACTERS);
+        self.evidence.label = reply.model_label.map(label);
+        let facts = reply
+            .executions
+            .into_iter()
+            .map(cleaned)
+            .collect::<Vec<_>>();
         let heard = facts.len();
         let asked = made.len();
         for (numbered, facts) in made.iter().zip(facts) {

@@ -5,6 +5,7 @@
 //! nothing itself. What it cannot find out is a [`Fault`], never a verdict.
 
 mod build;
+mod effort;
 mod examine;
 mod keep;
 mod paired;

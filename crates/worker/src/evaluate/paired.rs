@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::evaluation::EvaluationStage;
-use domain::judge::{self, Exit, Trouble};
+use domain::judge::{self, Trouble};
 use domain::role::{Key, Sample, Side, TimeJob, TimeReply, TimedCase, turns};
 use domain::statistics::{
     self, Block, CONFIRMATION, Clocks, Conditions, History, LOOKS, Order, Reading, Regression,
@@ -189,7 +189,8 @@ impl Duel<'_> {
                 .map_err(Fault::from)
         };
         let mut answer = ask()?;
-        if matches!(&answer.reply, Err(exit) if *exit != Exit::TimedOut) {
+        if matches!(&answer.reply, Err(exit) if exit.is_sudden()) {
+            host.check(self.roles.cancellation).map_err(Fault::from)?;
             answer = ask()?;
         }
         match answer.reply {
@@ -202,7 +203,7 @@ impl Duel<'_> {
             .into()),
             Err(exit) => {
                 host.check(self.roles.cancellation).map_err(Fault::from)?;
-                Err(judge::runner_exit(&exit, "timing").into())
+                Err(judge::runner_exit(&exit, "timing", host.device().kind)?.into())
             }
         }
     }
@@ -220,6 +221,9 @@ impl Duel<'_> {
             let (case, _) = &self.cases[failure.case.min(self.cases.len() - 1)];
             let fault = &failure.fault;
             let what = format!("{} returned {} on case {case}", fault.call, fault.name);
+            if !judge::is_of_a_kernel(fault.code) {
+                return Err(Trouble(format!("time the candidate: {what}")).into());
+            }
             if failure.candidate && !control {
                 return Err(Verdict::RuntimeFault {
                     code: fault.code,

@@ -13,7 +13,7 @@ use domain::task::{Case, Role, Task, Use, Values};
 /// A case whose tensors have at most this many elements together is small: 2^17.
 const SMALL_ELEMENTS: u64 = 1 << 17;
 /// The distributions beyond the ordinary one.
-const EXTRAORDINARY: [Distribution; 8] = [
+const EXTRAORDINARY: [Distribution; 10] = [
     Distribution::Uniform,
     Distribution::Positive,
     Distribution::Integers,
@@ -22,6 +22,8 @@ const EXTRAORDINARY: [Distribution; 8] = [
     Distribution::HeavyTail,
     Distribution::Ties,
     Distribution::IndexCoded,
+    Distribution::Small,
+    Distribution::Impulse,
 ];
 
 /// One pass through the plan to be made.
@@ -44,6 +46,17 @@ pub struct Pass {
 }
 
 impl Pass {
+    /// Whether its right answer is exact: small integers in, and a function that is linear in each
+    /// of its inputs.
+    pub fn is_exact(&self, task: &Task) -> bool {
+        self.distribution == Distribution::Integers
+            && self
+                .tensors
+                .iter()
+                .filter(|tensor| tensor.role != Role::Out)
+                .all(|tensor| task.contract.linear_in.contains(&tensor.name))
+    }
+
     /// What tells its inputs from those of other passes of the same evaluation.
     pub fn inputs(&self) -> (String, Distribution, Option<Digest>) {
         let key = self.tensors.first().map(|tensor| tensor.key.0);
@@ -104,6 +117,14 @@ impl<'a> Passes<'a> {
             .take(small)
             .map(|(_, case)| case)
             .collect())
+    }
+
+    /// A pass with ordinary values.
+    ///
+    /// # Errors
+    /// A [`Problem`] of the task.
+    pub fn ordinary(&self, case: &Case) -> Result<Pass, Problem> {
+        self.pass(case, Distribution::Normal, 0)
     }
 
     /// The first look: every small case once, with ordinary values.
@@ -208,6 +229,8 @@ impl<'a> Passes<'a> {
             .map(|tensor| tensor.name.as_str())
             .collect::<Vec<_>>();
         let chosen = sensitive.get(draw % sensitive.len().max(1)).copied();
+        let linear = &self.task.contract.linear_in;
+        let struck = linear.get(draw % linear.len().max(1));
         let tensors = self
             .task
             .tensors
@@ -221,7 +244,8 @@ impl<'a> Passes<'a> {
                     matches!(distribution, Distribution::Large | Distribution::HeavyTail);
                 let spared = provoking
                     && !self.is_linear(&tensor.name)
-                    && chosen != Some(tensor.name.as_str());
+                    && chosen != Some(tensor.name.as_str())
+                    || distribution == Distribution::Impulse && struck != Some(&tensor.name);
                 Ok(TensorData {
                     name: tensor.name.clone(),
                     dtype: tensor.dtype,
@@ -248,6 +272,10 @@ impl<'a> Passes<'a> {
         })
     }
 
+    /// A single element among zeros in an input of a non-linear function makes all terms of a sum
+    /// equal, and rounding errors of equal terms add up instead of cancelling: honest kernels would
+    /// fail. In a linear input, what is zero stays zero.
+    ///
     /// Large values in several factors of a non-linear function at once make scores so large that
     /// the accumulator's own rounding decides a softmax: honest kernels would fail. In one such
     /// factor at a time, and in inputs the function is linear in, the forward-error bound holds.

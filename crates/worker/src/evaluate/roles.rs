@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::digest::Digest;
 use domain::evaluation::EVALUATOR_VERSION;
-use domain::judge::{self, Exit, Trouble};
+use domain::judge::{self, Trouble};
 use domain::plan::{Configuration, ResolvedPlan};
 use domain::role::{
     Check, Compiled, Execution, OutputComparison, RunJob, RunReply, TensorData, VerifyJob,
@@ -31,9 +31,9 @@ const VERIFY_DEADLINE: Duration = Duration::from_secs(120);
 pub struct Allowance {
     /// The stage in words.
     pub stage: &'static str,
-    /// Wall time.
+    /// How long the role may work.
     pub deadline: Duration,
-    /// Thread instructions of one launch, on the emulated device.
+    /// Thread instructions of one launch on the emulated device, where the baseline's are not known.
     pub instructions: u64,
 }
 
@@ -48,6 +48,8 @@ pub struct Numbered<'a> {
     pub plan: &'a ResolvedPlan,
     /// Where its outputs go; none keeps their digests only.
     pub save: Option<PathBuf>,
+    /// Thread instructions of one launch, on the emulated device.
+    pub budget: u64,
 }
 
 /// The roles with what all their jobs share.
@@ -81,7 +83,6 @@ impl Roles<'_> {
                 image: image.image.clone(),
                 kernels: image.kernels.clone(),
                 executions: now.iter().map(execution).collect(),
-                instruction_budget: Some(allowance.instructions),
                 threads: self.host.threads(),
             };
             look(now, self.run_job(&job, allowance)?)?;
@@ -101,8 +102,9 @@ impl Roles<'_> {
         let bounds = self.host.bounds(Role::Run, allowance.deadline);
         let ask = || supervise::ask::<_, RunReply>(&program, job, bounds, self.cancellation);
         let mut answer = ask()?;
-        if matches!(&answer.reply, Err(exit) if *exit != Exit::TimedOut) {
+        if matches!(&answer.reply, Err(exit) if exit.is_sudden()) {
             log_death("run", &answer);
+            self.host.check(self.cancellation)?;
             answer = ask()?;
         }
         log_death("run", &answer);
@@ -120,7 +122,8 @@ impl Roles<'_> {
             }
             Err(exit) => {
                 self.host.check(self.cancellation)?;
-                Ok(Err(judge::runner_exit(&exit, allowance.stage)))
+                let kind = self.host.device().kind;
+                Ok(Err(judge::runner_exit(&exit, allowance.stage, kind)?))
             }
         }
     }
@@ -204,6 +207,7 @@ impl Roles<'_> {
             tolerance: reference.task.tolerance,
             error_scale: reference.task.contract.error_scale.clone(),
             error_terms,
+            exact: numbered.pass.is_exact(reference.task),
         })
     }
 
@@ -218,7 +222,7 @@ impl Roles<'_> {
         let whole = (
             EVALUATOR_VERSION,
             reference.task.version,
-            reference.compiled.image.cubin_digest,
+            reference.compiled.image.code_digest,
             self.host.device().kind,
             plan,
             tensors,
@@ -265,6 +269,7 @@ fn execution(numbered: &Numbered<'_>) -> Execution {
         poison: numbered.pass.poison,
         schedule: numbered.pass.schedule,
         purpose: numbered.pass.purpose,
+        instruction_budget: Some(numbered.budget),
         save: numbered.save.clone(),
     }
 }

@@ -152,6 +152,7 @@ pub(super) struct Evidence {
     gates: Vec<GateOutcome>,
     pub(super) checks: Vec<CheckOutcome>,
     launches: Vec<CaseLaunches>,
+    flags: Vec<Problem>,
     pub(super) findings: Vec<Finding>,
     stages: Vec<StageTime>,
 }
@@ -268,11 +269,13 @@ impl<'a> Course<'a> {
         let candidate = self.timed("parse", Self::read)?;
         let compiled = self.timed("compile", |course| course.compile(&candidate))?;
         let reference = self.timed("reference", Self::reference)?;
+        let efforts = self.timed("effort", |course| course.efforts(SCORE))?;
         let passes = self.passes();
         let trial = Trial {
             plans: &candidate.plans,
             compiled: &compiled,
             reference: &reference,
+            efforts: &efforts,
         };
         let extent = if self.request.stage == EvaluationStage::Confirmation {
             Extent::All
@@ -302,7 +305,7 @@ impl<'a> Course<'a> {
         result
     }
 
-    fn passes(&self) -> Passes<'a> {
+    pub(super) fn passes(&self) -> Passes<'a> {
         Passes {
             task: self.task,
             key: self.request.key,
@@ -366,6 +369,20 @@ impl<'a> Course<'a> {
             .cloned()
             .collect();
         self.evidence.compiled = Some(compiled.clone());
+        let review = policy::review(
+            &self.request.file,
+            candidate.source.text(),
+            &compiled.contents,
+            &launched,
+            &self.task.policy,
+        );
+        self.evidence.flags = review.flagged;
+        if !review.denied.is_empty() {
+            return Err(Verdict::PolicyRejected {
+                problems: review.denied,
+            }
+            .into());
+        }
         let limits = &self.evaluator.host.device().limits;
         for plan in candidate.plans.values() {
             if let Some(verdict) = judge::image(plan, &compiled.kernels, limits) {
@@ -390,7 +407,7 @@ impl<'a> Course<'a> {
         })
     }
 
-    fn build(
+    pub(super) fn build(
         &self,
         source: &KernelSource,
         configuration: &Configuration,
@@ -503,6 +520,7 @@ impl<'a> Course<'a> {
             gates,
             checks,
             launches,
+            flags,
             mut findings,
             stages,
         } = self.evidence;
@@ -517,9 +535,7 @@ impl<'a> Course<'a> {
             stage: self.request.stage,
             task_version: self.task.version,
             candidate_digest,
-            image_digest: compiled
-                .as_ref()
-                .map(|compiled| compiled.image.cubin_digest),
+            image_digest: compiled.as_ref().map(|compiled| compiled.image.code_digest),
             device: ran.then(|| self.evaluator.host.device().clone()),
             toolchain: compiled.as_ref().map(|compiled| compiled.toolchain.clone()),
             kernels,
@@ -529,6 +545,7 @@ impl<'a> Course<'a> {
             diagnostics: compiled
                 .map(|compiled| compiled.diagnostics)
                 .unwrap_or_default(),
+            flags,
             findings,
             stages,
         }

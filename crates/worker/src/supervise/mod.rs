@@ -21,6 +21,7 @@ use domain::judge::Exit;
 use domain::role::{Envelope, FAULT_STATUS};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::process::Signal;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -133,17 +134,21 @@ pub fn ask<J: Serialize, R: DeserializeOwned>(
         stderr: Stream::new(pipes.stderr),
     };
     let end = watch.until_end(started + bounds.deadline, cancellation)?;
+    let died = |signal: i32| match bounds.limits.cpu_seconds {
+        Some(seconds) if signal == Signal::XCPU.as_raw() => Exit::OverCpu { seconds },
+        _ => Exit::Died { signal },
+    };
     let reply = match (watch.exchange.reply(), end) {
         (Reply::Broken(how), _) => Err(Exit::Garbled { how }),
         (Reply::Complete(reply), End::Exited(status)) => match process::signal(status) {
             // A process that dies after its answer is not believed.
-            Some(signal) => Err(Exit::Died { signal }),
+            Some(signal) => Err(died(signal)),
             None => open(reply, &nonce),
         },
         (Reply::Complete(reply), End::OutOfTime) => open(reply, &nonce),
         (Reply::Nothing | Reply::Partial, End::OutOfTime) => Err(Exit::TimedOut),
         (unfinished, End::Exited(status)) => match (process::signal(status), status.code()) {
-            (Some(signal), _) => Err(Exit::Died { signal }),
+            (Some(signal), _) => Err(died(signal)),
             (None, Some(code)) if code == i32::from(FAULT_STATUS) => {
                 let line = watch.stderr.capture.last_line();
                 let line = line.unwrap_or_else(|| "start a role: it gave no reason".to_owned());

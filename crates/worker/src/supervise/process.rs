@@ -39,6 +39,9 @@ pub struct Limits {
     pub file_bytes: Option<u64>,
 }
 
+/// Seconds of processor time between the signal that says so and the kill.
+const CPU_GRACE: u64 = 5;
+
 /// A running child.
 #[derive(Debug)]
 pub struct Process {
@@ -122,10 +125,17 @@ impl Process {
             let Some(limit) = limit else { continue };
             // The child inherited our own limit, which only a privileged process may raise.
             let most = getrlimit(resource).maximum;
-            let limit = Some(most.map_or(limit, |most| most.min(limit)));
+            let within = |wanted: u64| Some(most.map_or(wanted, |most| most.min(wanted)));
+            // Processor time ends with a signal of its own before the one that cannot be told
+            // from any other kill.
+            let grace = if resource == Resource::Cpu {
+                CPU_GRACE
+            } else {
+                0
+            };
             let limit = Rlimit {
-                current: limit,
-                maximum: limit,
+                current: within(limit),
+                maximum: within(limit.saturating_add(grace)),
             };
             prlimit(Some(self.group), resource, limit)?;
         }

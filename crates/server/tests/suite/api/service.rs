@@ -298,6 +298,7 @@ pub fn report(lease: &Lease, verdict: Verdict) -> Report {
         checks: Vec::new(),
         launches: Vec::new(),
         diagnostics: Vec::new(),
+        flags: Vec::new(),
         findings: Vec::new(),
         stages: Vec::new(),
     };

@@ -1,4 +1,4 @@
-//! Policy on a candidate's text: preprocessor lines that reach outside the given headers, and
+//! The policy on a candidate's text: preprocessor lines that reach outside the given headers, and
 //! changes outside the regions that the task's baseline leaves open.
 //!
 //! The compiler's jail holds without the first check; it exists to answer at once and with the

@@ -1,0 +1,507 @@
+//! Instructions and special registers in PTX, with the lines they stem from, and which variables
+//! of the module may be written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::policy::Feature;
+use domain::role::Use;
+
+/// What a text of PTX does beyond arithmetic.
+#[derive(Debug, Default)]
+pub struct Text {
+    /// Instructions and registers of note, in order.
+    pub uses: Vec<Use>,
+    /// Functions that are declared and not defined.
+    pub externals: Vec<String>,
+    /// Variables that host and device share.
+    pub managed: BTreeSet<String>,
+    /// Variables whose addresses are known to be only read through.
+    read_only: BTreeSet<String>,
+}
+
+impl Text {
+    /// Whether a kernel may write a variable. Yes for one whose use is not understood.
+    pub fn may_write(&self, variable: &str) -> bool {
+        !self.read_only.contains(variable)
+    }
+}
+
+/// Special registers of note, by the beginning of their names (PTX ISA, "Special Registers").
+const REGISTERS: [(&str, Feature); 12] = [
+    ("%clock", Feature::ClockReads),
+    ("%globaltimer", Feature::ClockReads),
+    ("%pm", Feature::ClockReads),
+    ("%smid", Feature::PlacementReads),
+    ("%nsmid", Feature::PlacementReads),
+    ("%warpid", Feature::PlacementReads),
+    ("%nwarpid", Feature::PlacementReads),
+    ("%gridid", Feature::PlacementReads),
+    ("%envreg", Feature::PlacementReads),
+    ("%reserved_smem", Feature::PlacementReads),
+    ("%total_smem_size", Feature::PlacementReads),
+    ("%current_graph_exec", Feature::DeviceLaunch),
+];
+
+/// Directives that end with their line.
+const LINES: [&str; 5] = [".loc", ".file", ".version", ".target", ".address_size"];
+
+/// Reads the text that the compiler made of a source with the given file name.
+pub fn read(ptx: &str, source: &str) -> Text {
+    let statements = statements(ptx);
+    let own = own_file(&statements, source);
+    let mut text = Text::default();
+    let mut line = None;
+    for statement in &statements {
+        if let Some(place) = location(statement, own) {
+            line = place;
+            continue;
+        }
+        declared(statement, &mut text);
+        for (feature, what) in features(statement) {
+            text.uses.push(Use {
+                feature,
+                what,
+                line,
+            });
+        }
+    }
+    text.read_only = read_only(&statements);
+    text
+}
+
+/// One statement's words. Punctuation other than what belongs to a name is a word of its own.
+type Statement<'a> = Vec<&'a str>;
+
+/// Splits a text at `;`, at braces that are not around a vector and, for directives of a line, at
+/// line ends. Comments go, strings are one word.
+fn statements(ptx: &str) -> Vec<Statement<'_>> {
+    let mut all = Vec::new();
+    let mut current = Statement::new();
+    let mut in_vector = false;
+    let mut rest = ptx;
+    while let Some(character) = rest.chars().next() {
+        let length = match character {
+            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |at| at + 2),
+            '"' => rest[1..].find('"').map_or(rest.len(), |at| at + 2),
+            '{' if is_instruction(&current) => {
+                in_vector = true;
+                current.push("{");
+                1
+            }
+            '}' if std::mem::take(&mut in_vector) => {
+                current.push("}");
+                1
+            }
+            '\n' | ';' | '{' | '}' => {
+                // An instruction may go on over lines; what describes lines may not.
+                let ends =
+                    character != '\n' || current.first().is_some_and(|first| LINES.contains(first));
+                if ends && !current.is_empty() {
+                    all.push(std::mem::take(&mut current));
+                }
+                1
+            }
+            _ if is_name(character) => name_length(rest),
+            _ => character.len_utf8(),
+        };
+        let word = &rest[..length];
+        if is_name(character) || character == '"' || "[]()=,:@!".contains(character) {
+            current.push(word);
+        }
+        rest = &rest[length..];
+    }
+    if !current.is_empty() {
+        all.push(current);
+    }
+    all
+}
+
+fn is_name(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "_$%.".contains(character)
+}
+
+/// Bytes of the name that a text begins with. `::` belongs to it, as in `L1::evict_last`.
+fn name_length(text: &str) -> usize {
+    let mut length = 0;
+    loop {
+        let rest = &text[length..];
+        length += rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+        match text[length..].strip_prefix("::") {
+            Some(more) if more.starts_with(is_name) => length += 2,
+            _ => return length,
+        }
+    }
+}
+
+/// Whether a statement begun is an instruction and no directive.
+fn is_instruction(statement: &Statement<'_>) -> bool {
+    opcode(statement).is_some_and(|opcode| opcode.starts_with(|c: char| c.is_ascii_lowercase()))
+}
+
+/// The number of the candidate's own file.
+fn own_file<'a>(statements: &[Statement<'a>], source: &str) -> Option<&'a str> {
+    statements.iter().find_map(|statement| {
+        let [".file", number, name, ..] = statement.as_slice() else {
+            return None;
+        };
+        let name = name.trim_matches('"');
+        let own = name == source || name.ends_with(&format!("/{source}"));
+        own.then_some(*number)
+    })
+}
+
+/// The source line that what follows stems from, if the statement says so: the candidate's own
+/// line, even where a header's function was inlined into it.
+fn location(statement: &Statement<'_>, own: Option<&str>) -> Option<Option<u32>> {
+    let [".loc", file, line, ..] = statement.as_slice() else {
+        return None;
+    };
+    let outer = statement
+        .iter()
+        .position(|&word| word == "inlined_at")
+        .and_then(|at| Some((*statement.get(at + 1)?, *statement.get(at + 2)?)));
+    let (file, line) = outer.unwrap_or((file, line));
+    let line = line.parse().ok().filter(|&line| line > 0);
+    Some(line.filter(|_| own == Some(file)))
+}
+
+/// Notes declarations.
+fn declared(statement: &Statement<'_>, text: &mut Text) {
+    if statement.contains(&".managed")
+        && let Some(name) = variable(statement)
+    {
+        text.managed.insert(name.to_owned());
+    }
+    if statement.first() == Some(&".extern")
+        && let Some(at) = statement.iter().position(|&word| word == ".func")
+    {
+        // What it returns stands in parentheses before its name.
+        let mut words = statement[at + 1..].iter();
+        if words.clone().next() == Some(&"(") {
+            words.find(|&&word| word == ")");
+        }
+        text.externals.extend(
+            words
+                .find(|word| starts_identifier(word))
+                .map(|&name| name.to_owned()),
+        );
+    }
+}
+
+fn starts_identifier(word: &str) -> bool {
+    word.chars()
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic() || "_$".contains(first))
+        && !word.contains('.')
+}
+
+/// The name that a `.global` declaration gives a variable.
+fn variable<'a>(statement: &Statement<'a>) -> Option<&'a str> {
+    let declares = statement
+        .iter()
+        .take_while(|&&word| word != "=" && word != "[")
+        .any(|&word| word == ".global")
+        && !statement.contains(&".param");
+    let mut words = statement.iter().take_while(|&&word| word != "=");
+    declares.then(|| {
+        words
+            .find(|word| starts_identifier(word) && !word.chars().all(|c| c.is_ascii_digit()))
+            .copied()
+    })?
+}
+
+/// The opcode of an instruction, past its label and its predicate.
+fn opcode<'a>(statement: &Statement<'a>) -> Option<&'a str> {
+    let mut words = statement.as_slice();
+    loop {
+        words = match words {
+            [_, ":", rest @ ..] | ["@", "!", _, rest @ ..] | ["@", _, rest @ ..] => rest,
+            [opcode, ..] => return Some(opcode),
+            [] => return None,
+        };
+    }
+}
+
+/// What of note a statement does.
+fn features(statement: &Statement<'_>) -> Vec<(Feature, String)> {
+    let mut found = Vec::new();
+    if let Some(opcode) = opcode(statement)
+        && let Some(feature) = instruction(opcode)
+    {
+        found.push((feature, opcode.to_owned()));
+    }
+    for word in statement {
+        let register = REGISTERS
+            .iter()
+            .find(|(prefix, _)| word.starts_with(prefix) && special(word, prefix));
+        if let Some((_, feature)) = register {
+            found.push((*feature, (*word).to_owned()));
+        }
+    }
+    found
+}
+
+/// Whether a word is a special register and not one that the compiler numbered, like `%pm1` the
+/// predicate would be.
+fn special(word: &str, prefix: &str) -> bool {
+    let rest = &word[prefix.len()..];
+    match prefix {
+        "%clock" => ["", "64", "_hi"].contains(&rest),
+        "%smid" | "%nsmid" | "%warpid" | "%nwarpid" | "%gridid" => rest.is_empty(),
+        _ => true,
+    }
+}
+
+fn instruction(opcode: &str) -> Option<Feature> {
+    let base = opcode.split('.').next().unwrap_or(opcode);
+    let modifier = |wanted: &str| opcode.split('.').any(|part| part.contains(wanted));
+    match base {
+        "wmma" | "mma" | "wgmma" | "tcgen05" => Some(Feature::TensorOperations),
+        "createpolicy" | "prefetch" | "prefetchu" | "discard" | "applypriority" => {
+            Some(Feature::CacheHints)
+        }
+        "ld" | "st" | "cp" | "red" | "atom"
+            if ["evict_", "cache_hint", "prefetch"]
+                .into_iter()
+                .any(modifier) =>
+        {
+            Some(Feature::CacheHints)
+        }
+        "nanosleep" => Some(Feature::Sleep),
+        "griddepcontrol" => Some(Feature::ProgrammaticLaunch),
+        "brkpt" | "pmevent" => Some(Feature::Breakpoints),
+        _ => None,
+    }
+}
+
+/// The variables of the module that are only ever read, by following their addresses through
+/// registers. An address that goes where it is not followed counts as written through.
+fn read_only(statements: &[Statement<'_>]) -> BTreeSet<String> {
+    let variables: BTreeSet<&str> = statements.iter().filter_map(variable).collect();
+    let calls_own_functions = statements
+        .iter()
+        .any(|statement| statement.contains(&".func") && statement.first() != Some(&".extern"));
+    // Registers of different functions share names; to take them for one another only makes the
+    // answer more careful.
+    let mut holds: BTreeMap<&str, BTreeSet<&str>> = variables
+        .iter()
+        .map(|&name| (name, BTreeSet::from([name])))
+        .collect();
+    let mut written: BTreeSet<&str> = BTreeSet::new();
+    loop {
+        let before = (
+            holds.values().map(BTreeSet::len).sum::<usize>(),
+            written.len(),
+        );
+        for statement in statements.iter().filter(|s| variable(s).is_none()) {
+            follow(statement, &mut holds, &mut written, calls_own_functions);
+        }
+        let after = (
+            holds.values().map(BTreeSet::len).sum::<usize>(),
+            written.len(),
+        );
+        if before == after {
+            break;
+        }
+    }
+    variables
+        .into_iter()
+        .filter(|name| !written.contains(name))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Follows addresses through one statement.
+fn follow<'a>(
+    statement: &Statement<'a>,
+    holds: &mut BTreeMap<&'a str, BTreeSet<&'a str>>,
+    written: &mut BTreeSet<&'a str>,
+    calls_own_functions: bool,
+) {
+    let Some(opcode) = opcode(statement) else {
+        return;
+    };
+    let base = opcode.split('.').next().unwrap_or(opcode);
+    let operands = || {
+        statement
+            .iter()
+            .skip_while(|&&word| word != opcode)
+            .skip(1)
+            .copied()
+            .filter(|word| word.starts_with('%') || starts_identifier(word))
+    };
+    let reached: BTreeSet<&str> = operands()
+        .filter_map(|word| holds.get(word))
+        .flatten()
+        .copied()
+        .collect();
+    if reached.is_empty() {
+        return;
+    }
+    match base {
+        // A load gives a value and not an address of its variable.
+        "ld" | "ldu" | "prefetch" | "prefetchu" | "setp" | "isspacep" => {}
+        "st" if opcode.starts_with("st.param") && !calls_own_functions => {}
+        // The driver's own functions read what they are given.
+        "call" if !calls_own_functions => {}
+        "mov" | "cvta" | "cvt" | "add" | "sub" | "mad" | "mul" | "selp" | "and" | "or" | "xor"
+        | "shl" | "shr" | "shf" | "min" | "max" | "lop3" | "bfi" | "bfe" | "prmt" => {
+            let results = operands()
+                .take_while(|word| word.starts_with('%'))
+                .collect::<Vec<_>>();
+            // The destination comes first; of a vector of several, each may hold the address.
+            let count = if statement.contains(&"{") {
+                results.len()
+            } else {
+                1
+            };
+            for result in results.into_iter().take(count) {
+                holds.entry(result).or_default().extend(reached.iter());
+            }
+        }
+        _ => written.extend(reached),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = ".version 9.0\n.target sm_89\n.address_size 64\n";
+
+    fn text(body: &str) -> Text {
+        let ptx = format!(
+            "{HEADER}{body}\n.file 1 \"/somewhere/candidate.cu\"\n.file 2 \"/cuda/cuda_fp16.hpp\"\n"
+        );
+        read(&ptx, "candidate.cu")
+    }
+
+    fn uses(body: &str) -> Vec<(Feature, String, Option<u32>)> {
+        text(body)
+            .uses
+            .into_iter()
+            .map(|found| (found.feature, found.what, found.line))
+            .collect()
+    }
+
+    #[test]
+    fn each_feature_is_found_with_its_line() {
+        use Feature::{
+            Breakpoints, CacheHints, ClockReads, PlacementReads, Sleep, TensorOperations,
+        };
+        for (instruction, feature, what) in [
+            ("mov.u32 %r1, %clock;", ClockReads, "%clock"),
+            ("@%p1 mov.u64 %rd1, %clock64;", ClockReads, "%clock64"),
+            (
+                "$L1: mov.u64 %rd1, %globaltimer;",
+                ClockReads,
+                "%globaltimer",
+            ),
+            ("mov.u32 %r1, %smid;", PlacementReads, "%smid"),
+            ("nanosleep.u32 %r4;", Sleep, "nanosleep.u32"),
+            (
+                "prefetch.global.L2 [%rd1];",
+                CacheHints,
+                "prefetch.global.L2",
+            ),
+            (
+                "createpolicy.fractional.L2::evict_last.b64 %rd5, 1.0;",
+                CacheHints,
+                "createpolicy.fractional.L2::evict_last.b64",
+            ),
+            (
+                "ld.global.L1::evict_last.u32 %r1, [%rd1];",
+                CacheHints,
+                "ld.global.L1::evict_last.u32",
+            ),
+            (
+                "@!%p1 wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1, %r2}, [%rd1];",
+                TensorOperations,
+                "wmma.load.a.sync.aligned.row.m16n16k16.global.f16",
+            ),
+            ("brkpt;", Breakpoints, "brkpt"),
+            (
+                "/* hidden */ mov.u32 /* in */ %r1, /* plain */ %clock; // sight",
+                ClockReads,
+                "%clock",
+            ),
+        ] {
+            let body = format!(".loc 1 7 2\n{{ .reg .u32 t; {instruction} }}");
+            let found = uses(&body);
+            assert_eq!(found.len(), 1, "{instruction}: {found:?}");
+            assert_eq!(found[0].0, feature, "{instruction}");
+            assert_eq!(found[0].1, what, "{instruction}");
+            assert_eq!(found[0].2, Some(7), "{instruction}");
+        }
+    }
+
+    #[test]
+    fn ordinary_code_uses_nothing_of_note() {
+        let body = ".loc 1 7 2\nmov.u32 %r1, %ctaid.x;\nld.global.nc.v4.f32 {%f1, %f2, %f3, %f4}, [%rd1+16];\n\
+                    cp.async.cg.shared.global [%r1], [%rd1], 16;\n// %clock\n.pragma \"nounroll %clock\";\n\
+                    shfl.sync.bfly.b32 %r3|%p2, %r1, 1, 31, -1;\nbar.sync 0;\natom.global.add.u32 %r1, [%rd1], 1;";
+        assert_eq!(uses(body), []);
+    }
+
+    #[test]
+    fn a_line_is_the_candidates_own() {
+        let inlined =
+            ".loc 2 99 1, function_name $L__info_string0, inlined_at 1 20 5\nmov.u32 %r1, %clock;";
+        assert_eq!(uses(inlined)[0].2, Some(20));
+        assert_eq!(uses(".loc 2 99 1\nmov.u32 %r1, %clock;")[0].2, None);
+    }
+
+    #[test]
+    fn foreign_functions_and_managed_variables_are_named() {
+        let text = text(
+            ".extern .func (.param .b32 func_retval0) vprintf\n(\n.param .b64 vprintf_param_0\n)\n;\n\
+             .extern .func __assertfail\n(\n.param .b64 p\n)\n.noreturn;\n\
+             .global .attribute(.managed) .align 4 .u32 shared_with_host;",
+        );
+        assert_eq!(text.externals, ["vprintf", "__assertfail"]);
+        assert!(text.managed.contains("shared_with_host"));
+    }
+
+    #[test]
+    fn a_variable_is_read_only_if_no_address_of_it_is_written_through() {
+        for (body, may_write) in [
+            ("ld.global.u32 %r1, [v];", false),
+            (
+                "mov.u64 %rd1, v; add.s64 %rd2, %rd1, %rd9; ld.global.nc.f32 %f1, [%rd2];",
+                false,
+            ),
+            (
+                "mov.u64 %rd1, v; cvta.global.u64 %rd2, %rd1; st.param.b64 [param0+0], %rd2;",
+                false,
+            ),
+            ("st.global.u32 [v], %r1;", true),
+            ("st.global.u32 [v+4], %r1;", true),
+            ("@%p1 atom.global.add.u32 %r1, [v], 1;", true),
+            ("red.global.add.u32 [v], 1;", true),
+            (
+                "mov.u64 %rd1, v; cvta.global.u64 %rd2, %rd1; mad.lo.s64 %rd3, %rd4, 4, %rd2; st.u32 [%rd3], %r1;",
+                true,
+            ),
+            // An address that is put away is not followed.
+            ("mov.u64 %rd1, v; st.local.u64 [%rd7], %rd1;", true),
+            (
+                "mov.u64 %rd1, v; cp.async.ca.shared.global [%r1], [%rd1], 4;",
+                true,
+            ),
+        ] {
+            let text = text(&format!(".global .align 4 .b8 v[16] = {{1, 2}};\n{body}"));
+            assert_eq!(text.may_write("v"), may_write, "{body}");
+        }
+        assert!(text("ret;").may_write("never declared"));
+    }
+
+    #[test]
+    fn an_address_given_to_a_function_of_the_source_is_not_followed() {
+        let text = text(
+            ".global .align 4 .b8 v[16] = {1, 2};\n.func store(.param .b64 p) { st.u32 [%rd1], 1; }\n\
+             .entry k() { mov.u64 %rd5, v; st.param.b64 [param0+0], %rd5; call.uni store, (param0); }",
+        );
+        assert!(text.may_write("v"));
+    }
+}

@@ -1,0 +1,17 @@
+/*---
+[expect]
+verdict = "uninit_dependent"
+
+[[launch]]
+kernel = "product"
+grid = ["cdiv(N, 16)", "cdiv(M, 16)"]
+block = [16, 16]
+args = ["a", "b", "c", "M", "N", "K"]
+---*/
+// Adds nothing to an output that may hold the right answer already.
+extern "C" __global__ void product(const float* a, const float* b, float* c, int M, int N, int K) {
+    const int n = blockIdx.x * 16 + threadIdx.x;
+    const int m = blockIdx.y * 16 + threadIdx.y;
+    if (m >= M || n >= N) return;
+    c[m * N + n] = c[m * N + n] + 0.0f;
+}

@@ -1,0 +1,20 @@
+/*---
+[expect]
+verdict = "policy_rejected"
+
+[[launch]]
+kernel = "product"
+grid = ["cdiv(N, 16)", "cdiv(M, 16)"]
+block = [16, 16]
+args = ["a", "b", "c", "M", "N", "K"]
+---*/
+// Sixteen gigabytes of module.
+__device__ char giant[1ull << 34];  // <- finding
+
+extern "C" __global__ void product(const float* a, const float* b, float* c, int M, int N, int K) {
+    const int n = blockIdx.x * 16 + threadIdx.x;
+    const int m = blockIdx.y * 16 + threadIdx.y;
+    if (m >= M || n >= N) return;
+    giant[n] = 1;
+    c[m * N + n] = giant[m];
+}

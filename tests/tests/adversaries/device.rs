@@ -1,0 +1,67 @@
+//! Adversaries that reach for the device: its clocks, caches, heap and other launches.
+
+use domain::evaluation::Evaluation;
+
+use crate::bench::bench;
+
+/// What the policy points out, in one text.
+fn flags(evaluation: &Evaluation) -> String {
+    let flags = evaluation.flags.iter().map(ToString::to_string);
+    flags.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn b25_an_early_end() {
+    bench().meet("b25-early-end.cu");
+}
+
+#[test]
+fn b26_launches_from_the_device() {
+    bench().meet_all(&["b26-child-launch.cu", "b26-device-runtime.cu"]);
+}
+
+#[test]
+fn b27_caches_told_what_to_keep() {
+    let evaluation = bench().meet("b27-cache-hints.cu");
+    let flags = flags(&evaluation);
+    assert!(
+        flags.contains(":16: the kernel tells caches what to keep"),
+        "{flags}"
+    );
+}
+
+#[test]
+fn b28_a_phase_told_by_the_clock() {
+    let evaluation = bench().meet("b28-clock.cu");
+    let flags = flags(&evaluation);
+    assert!(
+        flags.contains(":16: the kernel reads a clock or counter (%clock64)"),
+        "{flags}"
+    );
+}
+
+#[test]
+fn b35_output_and_heap_of_the_device() {
+    bench().meet_all(&["b35-printf.cu", "b35-malloc.cu"]);
+}
+
+#[test]
+fn b39_little_more_than_a_launch() {
+    let usual = bench()
+        .usual()
+        .verdict
+        .acceptance()
+        .expect("it is accepted");
+    assert!(usual.launch_bound, "so small a product is mostly launching");
+}
+
+#[test]
+fn c08_what_a_look_at_the_text_does_not_see() {
+    bench().meet("c08-hidden-include.cu");
+    let evaluation = bench().meet("c08-hidden-clock.cu");
+    let flags = flags(&evaluation);
+    assert!(
+        flags.contains("reads a clock or counter (%clock64)"),
+        "{flags}"
+    );
+}

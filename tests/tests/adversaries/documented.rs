@@ -1,0 +1,91 @@
+//! The table of modes in `docs/evaluation.md` is whole, and what it names exists.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::bench::folder;
+
+/// Rows of the table: mode, and everything in its last two columns.
+fn rows(text: &str) -> Vec<(String, Vec<String>)> {
+    let mode = |row: &str| {
+        let name = row.strip_prefix("| ")?.split(' ').next()?;
+        let number = name.strip_prefix(['B', 'C'])?;
+        number.parse::<u32>().is_ok().then(|| name.to_owned())
+    };
+    text.lines()
+        .filter_map(|row| {
+            let columns = row.split(" | ").map(str::to_owned).collect();
+            Some((mode(row)?, columns))
+        })
+        .collect()
+}
+
+/// The texts of all Rust files below a folder.
+fn sources(folder: &Path, into: &mut String) {
+    for entry in std::fs::read_dir(folder).expect("the repository is readable") {
+        let path = entry.expect("the repository is readable").path();
+        if path.is_dir() {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push_str(&std::fs::read_to_string(&path).expect("sources are text"));
+        }
+    }
+}
+
+#[test]
+fn every_mode_has_its_row_and_every_named_test_exists() {
+    let repository = lab::repository();
+    let text = std::fs::read_to_string(repository.join("docs/evaluation.md")).expect("it exists");
+    let mut code = String::new();
+    for folder in [
+        "tests/tests",
+        "crates/domain/tests",
+        "crates/gpu/tests",
+        "crates/worker/tests",
+    ] {
+        sources(&repository.join(folder), &mut code);
+    }
+    let rows = rows(&text);
+    let found = rows
+        .iter()
+        .map(|(mode, _)| mode.clone())
+        .collect::<Vec<_>>();
+    let wanted = (1..=44).map(|n| format!("B{n}"));
+    let wanted = wanted.chain((1..=16).map(|n| format!("C{n}")));
+    assert_eq!(found, wanted.collect::<Vec<_>>());
+    for (mode, columns) in &rows {
+        let [_, _, status, tests] = columns.as_slice() else {
+            panic!("{mode} has {} columns", columns.len());
+        };
+        let named = tests.split('`').skip(1).step_by(2).collect::<Vec<_>>();
+        for test in &named {
+            assert!(
+                code.contains(&format!("fn {test}()")),
+                "{mode}: no test {test}"
+            );
+        }
+        let claims = ["emulated", "fault plan", "rule"]
+            .iter()
+            .any(|claim| status.starts_with(claim));
+        let shown = !named.is_empty() || tests.starts_with("every test");
+        assert_eq!(claims, shown, "{mode}: {status}, shown by {tests}");
+    }
+}
+
+#[test]
+fn every_adversary_is_met() {
+    let mut code = String::new();
+    sources(
+        &lab::repository().join("tests/tests/adversaries"),
+        &mut code,
+    );
+    let files = std::fs::read_dir(folder())
+        .expect("the folder is there")
+        .map(|entry| entry.expect("it is readable").file_name())
+        .map(|name| name.into_string().expect("names are text"))
+        .filter(|name| name.ends_with(".cu"))
+        .collect::<BTreeSet<_>>();
+    assert!(files.len() > 50, "{} adversaries", files.len());
+    let idle = files.iter().filter(|file| !code.contains(file.as_str()));
+    assert_eq!(idle.collect::<Vec<_>>(), Vec::<&String>::new());
+}

@@ -1,0 +1,221 @@
+//! A driver in trouble: every call that the roles make, failing in every way that the driver's
+//! manual knows, hanging, corrupting, or taking the process with it. What comes of it is a typed
+//! verdict or a fault, never an acceptance, and the next honest candidate fares as ever.
+
+use std::time::Duration;
+
+use domain::judge;
+use domain::timing::{ModelledTime, Timing};
+use domain::verdict::{Verdict, VerdictKind};
+use worker::evaluate::{Evaluator, Fault};
+use worker::host::{Host, Role};
+
+use crate::bench::{Bench, bench, evaluate};
+
+/// What every call may return (CUDA driver API, "Error handling").
+const GENERAL: [u32; 12] = [1, 2, 3, 4, 100, 101, 201, 214, 400, 801, 802, 999];
+/// What a call returns when a kernel launched before has failed.
+const LEFT_BY_A_KERNEL: [u32; 9] = [700, 702, 710, 714, 715, 716, 717, 718, 719];
+/// What loading an image may return besides.
+const OF_IMAGES: [u32; 8] = [200, 209, 218, 220, 221, 222, 300, 302];
+/// What a launch may return besides.
+const OF_LAUNCHES: [u32; 3] = [701, 720, 304];
+
+/// Calls before any kernel runs: whatever goes wrong there is not the candidate's doing.
+const OPENING: [&str; 8] = [
+    "cuInit",
+    "cuDeviceGet",
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxSetCurrent",
+    "cuDeviceGetName",
+    "cuDeviceTotalMem_v2",
+    "cuDriverGetVersion",
+    "cuDeviceGetAttribute",
+];
+/// Calls around the kernels.
+const WORKING: [&str; 8] = [
+    "cuModuleLoadData",
+    "cuModuleGetFunction",
+    "cuMemAlloc_v2",
+    "cuMemcpyHtoD_v2",
+    "cuLaunchKernel",
+    "cuCtxSynchronize",
+    "cuMemcpyDtoH_v2",
+    "cuMemFree_v2",
+];
+
+/// Wall time after which a role that hangs is given up.
+const BACKSTOP: Duration = Duration::from_secs(3);
+
+/// The machine with a driver that does something in one role.
+fn spoiled(bench: &Bench, role: Role, call: &str, deed: &str) -> Host {
+    let plan = bench.scratch(&format!("{call}-{}.toml", role.as_str()));
+    let text = format!("[[fault]]\ncall = \"{call}\"\nnth = \"every\"\ndo = {deed}\n");
+    std::fs::write(&plan, text).expect("the scratch folder takes files");
+    bench.host().spoiled(role, &plan)
+}
+
+/// What becomes of the honest candidate there.
+fn outcome(bench: &Bench, role: Role, call: &str, deed: &str) -> Result<Verdict, Fault> {
+    outcome_within(bench, role, call, deed, None)
+}
+
+/// The same where a role that is stuck is not waited for any longer.
+fn outcome_within(
+    bench: &Bench,
+    role: Role,
+    call: &str,
+    deed: &str,
+    patience: Option<Duration>,
+) -> Result<Verdict, Fault> {
+    let request = bench.request("honest.cu", bench.task().files["baseline.cu"].clone());
+    let host = spoiled(bench, role, call, deed);
+    let host = match patience {
+        Some(patience) => host.impatient(patience),
+        None => host,
+    };
+    let evaluator = Evaluator::new(host).expect("the data folder is in use already");
+    evaluate(&evaluator, &request).map(|evaluation| evaluation.verdict)
+}
+
+/// The verdicts that an error may lead to where a candidate can have caused it.
+fn may_blame(call: &str, code: u32) -> &'static [VerdictKind] {
+    use VerdictKind::{LaunchRejected, RuntimeFault, Timeout, Unsupported};
+    let after_a_launch = ["cuCtxSynchronize", "cuMemcpyDtoH_v2"].contains(&call);
+    match code {
+        702 if after_a_launch => &[Timeout],
+        700 | 710 | 714..=719 if after_a_launch => &[RuntimeFault],
+        1 | 2 | 701 | 720 | 801 if call == "cuLaunchKernel" => &[LaunchRejected],
+        218 if call == "cuModuleLoadData" => &[Unsupported],
+        _ => &[],
+    }
+}
+
+fn try_errors(calls: &[&str], codes: impl Fn(&str) -> Vec<u32>) {
+    let bench = bench();
+    let mut surprises = Vec::new();
+    for call in calls {
+        for code in codes(call) {
+            let found = outcome(bench, Role::Run, call, &format!("{{ error = {code} }}"));
+            let blamed = may_blame(call, code);
+            let expected = match &found {
+                Ok(verdict) => blamed.contains(&verdict.kind()),
+                Err(_) => blamed.is_empty(),
+            };
+            if !expected {
+                surprises.push(format!("{call} returning {code}: {found:?}"));
+            }
+        }
+    }
+    assert!(surprises.is_empty(), "{}", surprises.join("\n"));
+    bench.is_as_ever("a driver that returned errors");
+}
+
+#[test]
+fn errors_before_anything_ran_are_nobodys_verdict() {
+    try_errors(&OPENING, |_| {
+        [GENERAL.as_slice(), &LEFT_BY_A_KERNEL].concat()
+    });
+}
+
+#[test]
+fn b24_errors_around_a_launch_are_looked_at() {
+    try_errors(&WORKING, |call| {
+        let own: &[u32] = match call {
+            "cuModuleLoadData" => &OF_IMAGES,
+            "cuLaunchKernel" => &OF_LAUNCHES,
+            _ => &[],
+        };
+        [GENERAL.as_slice(), &LEFT_BY_A_KERNEL, own].concat()
+    });
+}
+
+#[test]
+fn c03_a_driver_that_hangs_is_a_fault() {
+    let bench = bench();
+    for call in [
+        "cuInit",
+        "cuMemAlloc_v2",
+        "cuLaunchKernel",
+        "cuCtxSynchronize",
+    ] {
+        let found = outcome_within(bench, Role::Run, call, "\"hang\"", Some(BACKSTOP));
+        assert!(matches!(found, Err(Fault::Trouble(_))), "{call}: {found:?}");
+    }
+    bench.is_as_ever("a driver that hung");
+}
+
+#[test]
+fn c04_a_runner_that_dies_leaves_nothing_to_believe() {
+    let bench = bench();
+    for deed in ["\"exit\"", "\"abort\""] {
+        for call in OPENING.iter().chain(&WORKING) {
+            let found = outcome(bench, Role::Run, call, deed);
+            let kind = found.as_ref().map(Verdict::kind);
+            assert!(
+                matches!(kind, Ok(VerdictKind::RunnerCrash)),
+                "{call} {deed}: {found:?}"
+            );
+        }
+    }
+    bench.is_as_ever("runners that died");
+}
+
+#[test]
+fn bytes_corrupted_on_their_way_are_never_accepted() {
+    let bench = bench();
+    let found = outcome(
+        bench,
+        Role::Run,
+        "cuMemcpyDtoH_v2",
+        "{ corrupt = { bytes = 64 } }",
+    );
+    let kind = found.as_ref().map(Verdict::kind);
+    assert!(!matches!(kind, Ok(VerdictKind::Accepted)), "{found:?}");
+    bench.is_as_ever("corrupted downloads");
+}
+
+#[test]
+fn trouble_of_the_verifier_is_nobodys_verdict() {
+    let bench = bench();
+    for (call, deed) in [
+        ("cuInit", "{ error = 999 }"),
+        ("cuModuleLoadData", "{ error = 218 }"),
+        ("cuModuleLoadData", "\"abort\""),
+        ("cuInit", "\"exit\""),
+        ("cuInit", "\"hang\""),
+    ] {
+        let patience = deed.contains("hang").then_some(BACKSTOP);
+        let found = outcome_within(bench, Role::Verify, call, deed, patience);
+        assert!(found.is_err(), "{call} {deed}: {found:?}");
+    }
+    bench.is_as_ever("a verifier in trouble");
+}
+
+#[test]
+fn c11_an_error_of_a_release_is_not_the_next_calls() {
+    let bench = bench();
+    let found = outcome(bench, Role::Run, "cuModuleUnload", "{ error = 700 }");
+    let Err(fault) = found else {
+        panic!("{found:?}");
+    };
+    assert!(fault.to_string().contains("cuModuleUnload"), "{fault}");
+    bench.is_as_ever("a module that could not be unloaded");
+}
+
+#[test]
+fn c02_c13_a_time_that_is_none_is_no_time() {
+    for us in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let timing = Timing::Modelled {
+            device: "l4".to_owned(),
+            label: "uncalibrated".to_owned(),
+            cases: vec![ModelledTime {
+                case: "square".to_owned(),
+                us,
+                launches: Vec::new(),
+            }],
+        };
+        let verdict = judge::acceptance(timing, None, false);
+        assert_eq!(verdict.kind(), VerdictKind::InvalidRun, "{us}");
+    }
+}

@@ -1,0 +1,28 @@
+//! Adversaries that rely on an order nobody promised, or never come to an end.
+
+use crate::bench::bench;
+
+#[test]
+fn b18_races() {
+    bench().meet_all(&["b18-missing-barrier.cu", "b18-blocks-without-order.cu"]);
+}
+
+#[test]
+fn b19_sums_in_any_order() {
+    bench().meet("b19-sums-in-any-order.cu");
+}
+
+#[test]
+fn b20_blocks_that_wait_for_blocks() {
+    bench().meet("b20-barrier-of-the-grid.cu");
+}
+
+#[test]
+fn b33_no_end() {
+    bench().meet_all(&[
+        "b33-endless-loop.cu",
+        "b33-waits-for-the-clock.cu",
+        "b33-one-thread-of-many.cu",
+        "b33-divergent-barrier.cu",
+    ]);
+}

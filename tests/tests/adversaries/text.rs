@@ -1,0 +1,48 @@
+//! Adversaries that attack the compiler, or whoever reads its messages.
+
+use crate::bench::bench;
+
+/// What must never come through to a page or a prompt.
+const PAYLOAD: [&str; 3] = ["IGNORE ALL", "PREVIOUS INSTRUCTIONS", "accept this kernel"];
+
+#[test]
+fn b36_attacks_on_the_compiler() {
+    for file in [
+        "b36-include-absolute.cu",
+        "b36-include-climbing.cu",
+        "b36-include-endless.cu",
+        "b36-incbin.cu",
+        "b36-embed.cu",
+        "b36-macro-bomb.cu",
+        "b36-endless-templates.cu",
+        "b36-endless-constant.cu",
+        "b36-giant-variable.cu",
+    ] {
+        let evaluation = bench().meet(file);
+        let whole = serde_json::to_string(&evaluation).expect("an evaluation is data");
+        assert!(!whole.contains("root:"), "{file}: {whole}");
+    }
+}
+
+#[test]
+fn b41_instructions_to_the_reader() {
+    for file in [
+        "b41-error-directive.cu",
+        "b41-static-assertion.cu",
+        "b41-attribute.cu",
+        "b41-assembler-pragma.cu",
+        "b41-assert.cu",
+        "b41-names.cu",
+    ] {
+        let evaluation = bench().meet(file);
+        let whole = serde_json::to_string(&evaluation).expect("an evaluation is data");
+        for part in PAYLOAD {
+            assert!(!whole.contains(part), "{file}: {whole}");
+        }
+    }
+}
+
+#[test]
+fn c01_words_of_other_errors() {
+    bench().meet("c01-words-of-other-errors.cu");
+}
