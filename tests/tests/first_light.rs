@@ -151,8 +151,12 @@ fn every_broken_variant_gets_its_verdict_at_its_line() -> Result<()> {
             let expectation = source.expectation().context("stated")?;
             let path = format!("kernels/{task}/{file}");
             let folder = format!("kernels/{task}");
-            let done =
-                lab::kernelwright(&["eval", &path, "--task", &folder, "--data", data, "--json"])?;
+            // Always the same inputs: with one element, whether an error of half precision is
+            // above the limit on the whole output too is a matter of the draw.
+            let words = [
+                "eval", &path, "--task", &folder, "--data", data, "--json", "--seed", "1",
+            ];
+            let done = lab::kernelwright(&words)?;
             assert_eq!(
                 done.status.code(),
                 Some(1),
