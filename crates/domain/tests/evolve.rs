@@ -169,6 +169,8 @@ impl<'a> Rehearsal<'a> {
                     );
                     let last = self.candidates.last_mut().expect("just pushed");
                     last.standing = accepted(1.0);
+                    // What a task says of its baseline is nobody's insight.
+                    last.thought = Some("one thread per row".to_owned());
                 }
                 Action::Draft(draft) => {
                     let parent = draft.parents.first().copied();

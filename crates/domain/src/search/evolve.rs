@@ -447,6 +447,7 @@ impl<'a> Absorbed<'a> {
         let pool = self
             .entries
             .iter()
+            .filter(|entry| entry.operator != Operator::Baseline)
             .filter(|entry| match entry.standing {
                 _ if faithful => survivors.contains(&entry.id),
                 Standing::Accepted { .. } => !entry.duplicate,

@@ -423,3 +423,24 @@ async fn a_request_that_cannot_work_is_refused_with_every_reason() {
         assert!(problems.contains(word), "{problems}");
     }
 }
+
+#[tokio::test]
+async fn a_preview_says_what_the_first_call_of_the_next_run_says() {
+    for method in [Method::Free, Method::Insight, Method::Full] {
+        let (model, models) = model(diligent);
+        let lab = Lab::with_models(models).await;
+        let before = lab.engine.preview(&asking(method, 3)).await;
+        assert!(!before.expect("a prompt").unknown.is_empty());
+        let run = lab.launch(asking(method, 3)).await;
+        lab.drive(run, later_is_faster).await;
+        let preview = lab.engine.preview(&asking(method, 3)).await;
+        let preview = preview.expect("a prompt");
+        let heard = model.heard.lock().expect("nobody panics with it").clone();
+        let first = Position {
+            ordinal: 1,
+            turn: 0,
+        };
+        assert_eq!(preview.prompt, heard[&first]);
+        assert_eq!((preview.unknown.len(), preview.calls), (0, 3));
+    }
+}
