@@ -135,38 +135,39 @@ impl Engine {
                     .await;
             }
         };
-        let meaning = self.understand(call, &reply).await?;
+        let Err(error) = self.take_in(call, &reply).await else {
+            return Ok(());
+        };
+        // Asking again would buy the same answer and fail at the same place.
+        let reason = format!("its answer cannot be recorded: failed to {error}");
+        self.unanswered(call, &reason, true, TimeDelta::zero())
+            .await
+    }
+
+    /// Records an answer with what it means. It was paid for: trouble of the database that may
+    /// pass does not lose it while this process lives.
+    async fn take_in(&self, call: &DueCall, reply: &Reply) -> Result<(), EngineError> {
         let price = self.models.view(&call.model).and_then(|view| view.price);
         let answer = Answer {
             cost: price.map(|price| price.of(reply.usage)),
-            text: reply.text,
+            text: reply.text.clone(),
             complete: reply.end == ReplyEnd::Complete,
             usage: reply.usage,
             usage_estimated: reply.usage_estimated,
-            answered_by: reply.model,
-            request_id: reply.request_id,
+            answered_by: reply.model.clone(),
+            request_id: reply.request_id.clone(),
             first_token: reply.first_token,
             total: reply.total,
             attempts: reply.attempts,
         };
-        self.keep(call, &answer, &meaning).await
-    }
-
-    /// Records an answer. It was paid for: trouble of the database does not lose it while this
-    /// process lives.
-    async fn keep(
-        &self,
-        call: &DueCall,
-        answer: &Answer,
-        meaning: &Meaning,
-    ) -> Result<(), EngineError> {
         let mut pause = Duration::from_secs(1);
         loop {
-            match self
-                .store
-                .answer(call.id, answer, meaning, self.now())
-                .await
-            {
+            let recorded = async {
+                let meaning = self.understand(call, reply).await?;
+                let now = self.now();
+                Ok::<_, EngineError>(self.store.answer(call.id, &answer, &meaning, now).await?)
+            };
+            match recorded.await {
                 Ok(_) => {
                     info!(
                         tokens = answer.usage.total(),
@@ -175,9 +176,11 @@ impl Engine {
                     return Ok(());
                 }
                 Err(
-                    error @ (StoreError::DiskFull { .. }
-                    | StoreError::Busy { .. }
-                    | StoreError::Database { .. }),
+                    error @ EngineError::Store(
+                        StoreError::DiskFull { .. }
+                        | StoreError::Busy { .. }
+                        | StoreError::Database { .. },
+                    ),
                 ) => {
                     warn!(
                         error = &error as &dyn std::error::Error,
@@ -186,7 +189,7 @@ impl Engine {
                     sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(30));
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -210,15 +213,15 @@ impl Engine {
     async fn understand(&self, call: &DueCall, reply: &Reply) -> Result<Meaning, EngineError> {
         let content = self.store.content_of(call.run).await?;
         let task = self.task(content).await?;
-        let (file, primary) = self.primary(call, &task).await?;
+        let primary = self.primary(call, &task).await?;
         let bases = Bases {
-            file: &file,
+            file: FILE,
             primary: &primary,
             baseline: &task.baseline,
             end: reply.end,
         };
         let unusable = match reply::read(&reply.text, &bases) {
-            Ok(kernel) => return Ok(written(&file, &primary, kernel)),
+            Ok(kernel) => return Ok(written(&primary, kernel)),
             Err(unusable) => unusable,
         };
         let next = if call.turn == 0 {
@@ -233,25 +236,21 @@ impl Engine {
             },
             None => Meaning::Unusable {
                 unusable: unusable.to_string(),
-                verdict: Box::new(parse_rejected(&task, problems(&file, &unusable))),
+                verdict: Box::new(parse_rejected(&task, problems(&unusable))),
             },
         })
     }
 
     /// The text that edits in a reply apply to.
-    async fn primary(
-        &self,
-        call: &DueCall,
-        task: &Task,
-    ) -> Result<(String, KernelSource), EngineError> {
+    async fn primary(&self, call: &DueCall, task: &Task) -> Result<KernelSource, EngineError> {
         let shown = call.seen.parents.first().copied().or(call.seen.best);
         if let Some(parent) = shown
             && let Some((_, text)) = self.store.source(parent).await?
             && let Ok(source) = KernelSource::parse(FILE, text)
         {
-            return Ok((FILE.to_owned(), source));
+            return Ok(source);
         }
-        Ok((FILE.to_owned(), task.baseline.clone()))
+        Ok(task.baseline.clone())
     }
 
     /// What the author of an unusable reply is told; none if the budget does not cover its
@@ -317,8 +316,8 @@ impl Engine {
 /// What the files that models write are called.
 pub(crate) const FILE: &str = "candidate.cu";
 
-fn written(file: &str, primary: &KernelSource, kernel: Kernel) -> Meaning {
-    let source = KernelSource::parse(file, kernel.source).expect("reading a reply parsed it");
+fn written(primary: &KernelSource, kernel: Kernel) -> Meaning {
+    let source = KernelSource::parse(FILE, kernel.source).expect("reading a reply parsed it");
     let own = source.idea().filter(|idea| primary.idea() != Some(*idea));
     let idea = (kernel.title.is_some() || kernel.thought.is_some()).then(|| Idea {
         title: kernel.title.clone().unwrap_or_default(),
@@ -345,11 +344,11 @@ fn written(file: &str, primary: &KernelSource, kernel: Kernel) -> Meaning {
 }
 
 /// The defects of a reply as a verdict lists them.
-fn problems(file: &str, unusable: &Unusable) -> Problems {
+fn problems(unusable: &Unusable) -> Problems {
     match unusable {
         Unusable::Defective { problems } if !problems.is_empty() => Problems(problems.clone()),
         other => Problems(vec![Problem::whole(
-            file,
+            FILE,
             other.to_string(),
             "the model is told when it is asked for a reply",
         )]),
@@ -383,5 +382,5 @@ fn wait(failures: u32, error: &LlmError) -> TimeDelta {
     let asked = error
         .retry_after()
         .and_then(|pause| TimeDelta::from_std(pause).ok());
-    own.max(asked.unwrap_or_default()).min(LONGEST_WAIT)
+    own.min(LONGEST_WAIT).max(asked.unwrap_or_default())
 }
