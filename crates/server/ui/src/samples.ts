@@ -147,6 +147,7 @@ export function evaluation(verdict: Verdict, over: Partial<Evaluation> = {}): Ev
     gates: [],
     checks: [],
     launches: [],
+    flags: [],
     diagnostics: [],
     findings: [],
     stages: [],
