@@ -421,7 +421,8 @@ pub struct RunPreview {
     pub unknown: Vec<String>,
     /// Tokens of the first prompt, an upper estimate.
     pub prompt_tokens: u64,
-    /// Replies asked for if the trials are what ends the run, repairs not counted.
+    /// Replies asked for if nothing else ends the run first, repairs counted. Second turns after
+    /// replies that cannot be read come on top.
     pub calls: u64,
     /// What they would cost if each prompt were as long as this one and each reply as long as the
     /// model allows; none if a price is unknown.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::iter::Sum;
-use std::ops::{Add, Sub};
+use std::ops::{Add, Mul, Sub};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -49,6 +49,14 @@ impl Add for Dollars {
 
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Mul<u64> for Dollars {
+    type Output = Self;
+
+    fn mul(self, times: u64) -> Self {
+        Self(self.0.saturating_mul(times))
     }
 }
 
@@ -242,6 +250,28 @@ pub struct ModelView {
     pub max_output_tokens: u64,
     /// Calls at the same time.
     pub concurrency: u32,
+}
+
+/// The most that a call may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ceiling {
+    /// Its tokens.
+    pub usage: Usage,
+    /// Their cost; nothing if the model has no known price.
+    pub dollars: Dollars,
+}
+
+impl ModelView {
+    /// What a call costs whose reply is as long as the model allows.
+    pub fn ceiling(&self, prompt: &Prompt) -> Ceiling {
+        let usage = Usage {
+            input: prompt.estimated_tokens(),
+            output: self.max_output_tokens,
+            ..Usage::default()
+        };
+        let dollars = self.price.map(|price| price.of(usage)).unwrap_or_default();
+        Ceiling { usage, dollars }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::DateTime;
 use domain::id::CandidateId;
-use domain::model::{Dollars, Usage};
+use domain::model::{Ceiling, Dollars, Usage};
 use domain::search::selection::{
     distinct_thoughts, draw_rank, draw_two_ranks, draw_uniform, rank_probabilities,
 };
@@ -550,10 +550,33 @@ fn devices_time_ends_a_run() {
     let mut run = Rehearsal::new(&task, Method::Free);
     run.act();
     run.budget.device_seconds = Some(3);
-    run.spend.device_ms = 2_999;
+    run.spend.device_ms = 1_500;
     assert_ne!(run.next(), [Action::Finish(StopReason::DeviceTime)]);
     run.spend.device_ms = 3_000;
     assert_eq!(run.next(), [Action::Finish(StopReason::DeviceTime)]);
+}
+
+#[test]
+fn devices_time_of_candidates_on_their_way_is_set_aside() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Free);
+    run.evolution.schedule = Schedule::Steady { in_flight: 3 };
+    run.act();
+    // The baseline took a second: two more candidates are covered, not three.
+    run.budget.device_seconds = Some(3);
+    run.spend.device_ms = 1_000;
+    assert_eq!(run.act().0, 2);
+    assert_eq!(run.next(), []);
+    // The first needs less than was set aside, which makes room for another.
+    run.judge(1, accepted(1.1).into());
+    run.spend.device_ms = 1_100;
+    assert!(matches!(run.next().as_slice(), [Action::Draft(_), ..]));
+    // Or all of it: the second is waited for, and nothing is planned beside it.
+    run.spend.device_ms = 2_000;
+    assert_eq!(run.next(), []);
+    run.judge(2, accepted(1.2).into());
+    run.spend.device_ms = 2_900;
+    assert!(matches!(run.next().as_slice(), [Action::Promote(_)]));
 }
 
 #[test]
@@ -570,6 +593,14 @@ fn a_call_is_forbidden_by_what_is_spent_and_committed() {
         committed_dollars: cent(5.0),
         ..Spend::default()
     };
+    let call = Ceiling {
+        usage: Usage {
+            input: 60,
+            output: 40,
+            ..Usage::default()
+        },
+        dollars: cent(1.0),
+    };
     let cases = [
         (None, None, None),
         (Some(1_000), None, None),
@@ -583,11 +614,7 @@ fn a_call_is_forbidden_by_what_is_spent_and_committed() {
             dollars,
             ..Budget::default()
         };
-        assert_eq!(
-            budget.forbids(&spend, 100, cent(1.0)),
-            forbidden,
-            "{budget:?}"
-        );
+        assert_eq!(budget.forbids(&spend, &call), forbidden, "{budget:?}");
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use domain::candidate::{Idea, KernelSource};
 use domain::id::CallId;
-use domain::model::{Message, Prompt, ReplyEnd, Speaker, Usage};
+use domain::model::{Message, Prompt, ReplyEnd, Speaker};
 use domain::problem::{Problem, Problems};
 use domain::reply::{self, Bases, Kernel, Unusable};
 use domain::task::Task;
@@ -278,24 +278,14 @@ impl Engine {
             system: call.prompt.system.clone(),
             messages,
         };
-        let read = prompt.estimated_tokens();
-        if read + view.max_output_tokens > view.context_tokens {
+        let ceiling = view.ceiling(&prompt);
+        if ceiling.usage.total() > view.context_tokens {
             return Ok(None);
         }
-        let usage = Usage {
-            input: read,
-            output: view.max_output_tokens,
-            ..Usage::default()
-        };
-        let dollars = view.price.map(|price| price.of(usage)).unwrap_or_default();
         let Some(run) = self.store.run(call.run).await? else {
             return Ok(None);
         };
-        if run
-            .budget
-            .forbids(&run.spend, usage.total(), dollars)
-            .is_some()
-        {
+        if run.budget.forbids(&run.spend, &ceiling).is_some() {
             return Ok(None);
         }
         Ok(Some(NewCall {
@@ -307,8 +297,7 @@ impl Engine {
             prompt,
             dropped: Vec::new(),
             seen: call.seen.clone(),
-            reserved_tokens: usage.total(),
-            reserved_dollars: dollars,
+            reserved: ceiling,
         }))
     }
 }

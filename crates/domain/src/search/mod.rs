@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::id::CandidateId;
-use crate::model::{Dollars, Usage};
+use crate::model::{Ceiling, Dollars, Usage};
 use crate::plan::Configuration;
 use crate::task::Task;
 use crate::verdict::VerdictKind;
@@ -74,7 +74,8 @@ pub struct Budget {
     /// What models may cost; none is unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dollars: Option<Dollars>,
-    /// Seconds that devices spend on the run's candidates; none is unlimited.
+    /// Seconds that devices spend on the run's candidates; none is unlimited. Those on their way
+    /// count as much as the others took on average.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_seconds: Option<u64>,
 }
@@ -111,11 +112,11 @@ pub struct Spend {
 }
 
 impl Budget {
-    /// Which limit a further call would break that uses at most so much, with what is spent and
-    /// what is committed counted; none if it may be made.
-    pub fn forbids(&self, spend: &Spend, tokens: u64, dollars: Dollars) -> Option<StopReason> {
-        let all_tokens = spend.usage.total() + spend.committed_tokens + tokens;
-        let all_dollars = spend.dollars + spend.committed_dollars + dollars;
+    /// Which limit a further call would break, with what is spent and what is committed counted;
+    /// none if it may be made.
+    pub fn forbids(&self, spend: &Spend, call: &Ceiling) -> Option<StopReason> {
+        let all_tokens = spend.usage.total() + spend.committed_tokens + call.usage.total();
+        let all_dollars = spend.dollars + spend.committed_dollars + call.dollars;
         if self.tokens.is_some_and(|limit| all_tokens > limit) {
             Some(StopReason::Tokens)
         } else if self.dollars.is_some_and(|limit| all_dollars > limit) {
@@ -386,7 +387,7 @@ pub fn next(run: &RunSnapshot<'_>) -> Vec<Action> {
         Some(reason) => Plan::Exhausted(reason),
     };
     let trials_left = run.trials_left() as usize;
-    let (actions, reason) = match plan {
+    let (mut actions, reason) = match plan {
         Plan::Propose(proposals) => {
             let charged = |proposal: &Proposal| proposal.trial;
             (
@@ -404,14 +405,25 @@ pub fn next(run: &RunSnapshot<'_>) -> Vec<Action> {
         Plan::Wait => (Vec::new(), stop),
         Plan::Exhausted(reason) => (Vec::new(), Some(stop.unwrap_or(reason))),
     };
+    let waiting = run
+        .candidates
+        .iter()
+        .any(|entry| entry.standing == Standing::Pending);
+    let reason = match run.device_room() {
+        Some(room) if !actions.is_empty() => {
+            actions.truncate(room);
+            if actions.is_empty() && waiting {
+                // What is on its way may need less than was set aside for it.
+                return Vec::new();
+            }
+            Some(StopReason::DeviceTime)
+        }
+        _ => reason,
+    };
     let Some(reason) = reason.filter(|_| actions.is_empty()) else {
         return actions;
     };
-    if run
-        .candidates
-        .iter()
-        .any(|entry| entry.standing == Standing::Pending)
-    {
+    if waiting {
         // A limit that cuts the run short does not wait for a model, which may never answer. The
         // others have their commitments counted.
         let cut = matches!(
@@ -525,6 +537,18 @@ impl RunSnapshot<'_> {
         } else {
             None
         }
+    }
+
+    /// Further candidates that the devices' time covers, if it is limited: those on their way and
+    /// those to come are taken to need what the run's candidates needed on average.
+    fn device_room(&self) -> Option<usize> {
+        let limit = self.budget.device_seconds?.saturating_mul(1000);
+        let pending = |entry: &&Entry| entry.standing == Standing::Pending;
+        let open = self.candidates.iter().filter(pending).count() as u64;
+        let judged = (self.candidates.len() as u64 - open).max(1);
+        let each = self.spend.device_ms.div_ceil(judged).max(1);
+        let left = limit.saturating_sub(self.spend.device_ms) / each;
+        Some(usize::try_from(left.saturating_sub(open)).unwrap_or(usize::MAX))
     }
 
     fn plan(&self) -> Plan {

@@ -5,7 +5,7 @@ mod context;
 mod preview;
 
 use domain::api::Seen;
-use domain::model::{ModelView, Usage};
+use domain::model::ModelView;
 use domain::search::{Draft, Evolution, StopReason};
 use domain::task::Task;
 use store::{NewCall, NewDraft, Snapshot};
@@ -56,21 +56,15 @@ impl Engine {
                 Ok(rendered) => rendered,
                 Err(error) => return Ok(Planned::Stuck(format!("failed to {error}"))),
             };
-            let usage = Usage {
-                input: rendered.prompt.estimated_tokens(),
-                output: view.max_output_tokens,
-                ..Usage::default()
-            };
-            let dollars = view.price.map(|price| price.of(usage)).unwrap_or_default();
-            let budget = &snapshot.request.budget;
-            if let Some(reason) = budget.forbids(&spend, usage.total(), dollars) {
+            let ceiling = view.ceiling(&rendered.prompt);
+            if let Some(reason) = snapshot.request.budget.forbids(&spend, &ceiling) {
                 if planned.is_empty() {
                     return Ok(Planned::Short(reason));
                 }
                 break;
             }
-            spend.committed_tokens += usage.total();
-            spend.committed_dollars = spend.committed_dollars + dollars;
+            spend.committed_tokens += ceiling.usage.total();
+            spend.committed_dollars = spend.committed_dollars + ceiling.dollars;
             planned.push(NewDraft {
                 title: format!("{} by {}", draft.operator.as_str(), draft.model),
                 file: FILE.to_owned(),
@@ -88,8 +82,7 @@ impl Engine {
                         insights: draft.insights.clone(),
                         duplicates: draft.duplicates.clone(),
                     },
-                    reserved_tokens: usage.total(),
-                    reserved_dollars: dollars,
+                    reserved: ceiling,
                 },
                 draft: draft.clone(),
             });

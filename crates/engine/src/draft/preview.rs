@@ -2,7 +2,6 @@
 
 use domain::api::{RunPreview, RunRequest};
 use domain::brief::{Context, Shown};
-use domain::model::Usage;
 use domain::problem::Problems;
 use domain::search::{Evolution, Method, Operator};
 use domain::task::Task;
@@ -73,26 +72,16 @@ impl Engine {
         let style = request.evolution.style;
         let rendered = prompt::render(&first, style, &context, room(view, &request.evolution))?;
         let calls = most_calls(request);
-        let usage = Usage {
-            input: rendered.prompt.estimated_tokens(),
-            output: view.max_output_tokens,
-            ..Usage::default()
-        };
+        let ceiling = view.ceiling(&rendered.prompt);
         Ok(RunPreview {
             model: view.name.clone(),
-            prompt_tokens: usage.input,
+            prompt_tokens: ceiling.usage.input,
             prompt: rendered.prompt,
             template: rendered.template,
             dropped: rendered.dropped,
             unknown,
             calls,
-            most_dollars: view.price.map(|price| {
-                price.of(Usage {
-                    input: usage.input.saturating_mul(calls),
-                    output: usage.output.saturating_mul(calls),
-                    ..Usage::default()
-                })
-            }),
+            most_dollars: view.price.map(|_| ceiling.dollars * calls),
         })
     }
 }

@@ -12,7 +12,7 @@ use domain::candidate::Idea;
 use domain::digest::Digest;
 use domain::evaluation::Evaluation;
 use domain::id::{CallId, CandidateId, RunId};
-use domain::model::{Dollars, Prompt, Usage};
+use domain::model::{Ceiling, Dollars, Prompt, Usage};
 use domain::plan::Configuration;
 use domain::search::{Draft, Spend};
 use sqlx::{query, query_as, query_scalar};
@@ -48,10 +48,8 @@ pub struct NewCall {
     pub dropped: Vec<String>,
     /// What it shows.
     pub seen: Seen,
-    /// Tokens that prompt and answer may have together.
-    pub reserved_tokens: u64,
-    /// What they may cost.
-    pub reserved_dollars: Dollars,
+    /// What prompt and answer may use together: counted as a commitment until the answer is there.
+    pub reserved: Ceiling,
 }
 
 /// A candidate that a model is to write.
@@ -557,8 +555,8 @@ async fn insert_call(
     .bind(json(&new.prompt))
     .bind(json(&new.dropped))
     .bind(json(&new.seen))
-    .bind(whole(new.reserved_tokens))
-    .bind(whole(new.reserved_dollars.nanos()))
+    .bind(whole(new.reserved.usage.total()))
+    .bind(whole(new.reserved.dollars.nanos()))
     .bind(micros(now))
     .execute(tx)
     .await

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::api::{CandidateState, EventKind, RunState, Seen};
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
-use domain::model::{Dollars, Message, Prompt, Speaker, Usage};
+use domain::model::{Ceiling, Dollars, Message, Prompt, Speaker, Usage};
 use domain::search::{Draft, Operator, Standing};
 use store::{Answer, DueCall, MAX_UNANSWERED, Meaning, NewCall, NewDraft, StoreError, WrittenText};
 
@@ -32,8 +32,14 @@ fn call(text: &str) -> NewCall {
         },
         dropped: vec!["counters".to_owned()],
         seen: Seen::default(),
-        reserved_tokens: 1_000,
-        reserved_dollars: cents(2.0),
+        reserved: Ceiling {
+            usage: Usage {
+                input: 400,
+                output: 600,
+                ..Usage::default()
+            },
+            dollars: cents(2.0),
+        },
     }
 }
 
