@@ -147,6 +147,10 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
         const spend = await panel("Spend").innerText();
         assert.match(spend, /Trials\s+8 of 9[\s\S]*Tokens\s+[\d,]+ no limit, up to [\d,]+ promised to calls under way[\s\S]*Dollars\s+\$0\.\d+ of \$1/);
         assert.match(spend, /Running time\s+\d+ s no limit[\s\S]*Device time\s+[\d.]+ s no limit[\s\S]*Model\s+hand\s[\s\S]*1 generation after the first[\s\S]*1 repair at most/);
+        await panel("Insights").getByRole("row").nth(1).waitFor();
+        const told = await panel("Insights").locator("tbody tr").allInnerTexts();
+        assert.ok(told.some((row) => /^#\d \S[\s\S]*\d×[\s\S]*last to #\d[\s\S]*\d of \d/.test(row)), `a thought that was shown, with what became of it: ${told}`);
+        assert.ok(told.some((row) => /does not compile/.test(row)), "a thought that failed is told, too");
         assert.match(await page.locator(".paused").innerText(), /Paused\. model hand does not answer/);
         assert.equal(await button("Resume").count(), 1);
         assert.match(await panel("Events").innerText(), /hand did not answer[\s\S]*#4[^\n]*\s+hand answered, [\d,]+ tokens, \$[\d.]+; unusable: the reply has no kernel/);

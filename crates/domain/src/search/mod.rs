@@ -5,6 +5,7 @@
 //! where the rows say it stands. A method only decides which candidates to ask for.
 
 mod evolve;
+mod insights;
 mod playbook;
 pub mod selection;
 mod sweep;
@@ -22,6 +23,7 @@ use crate::task::Task;
 use crate::verdict::VerdictKind;
 
 pub use evolve::{Draft, Evolution, ModelChoice, PromptStyle, Schedule, slots};
+pub use insights::{Insight, insights};
 
 /// How candidates come about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]

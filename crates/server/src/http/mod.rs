@@ -114,6 +114,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(runs::lineage))
         .routes(routes!(models::list))
         .routes(routes!(models::preview))
+        .routes(routes!(models::insights))
         .routes(routes!(models::recording))
         .routes(routes!(candidates::list, candidates::submit))
         .routes(routes!(candidates::get))

@@ -7,6 +7,7 @@ use axum::response::IntoResponse;
 use domain::api::{RunPreview, RunRequest};
 use domain::id::RunId;
 use domain::model::ModelView;
+use domain::search::{self, Insight};
 
 use super::App;
 use super::error::{AnyProblem, ApiError};
@@ -25,6 +26,25 @@ pub async fn preview(
     Body(request): Body<RunRequest>,
 ) -> Result<Json<RunPreview>, ApiError> {
     Ok(Json(app.engine.preview(&request).await?))
+}
+
+/// The thoughts of a run's judged candidates: how often prompts showed each, and how the
+/// candidates fared whose authors read it. Those that won most often come first.
+#[utoipa::path(
+    get,
+    path = "/runs/{id}/insights",
+    tag = "models",
+    params(("id" = RunId, Path, description = "The run")),
+    responses((status = 200, body = Vec<Insight>), AnyProblem)
+)]
+pub async fn insights(
+    State(app): State<App>,
+    Id(run): Id<RunId>,
+) -> Result<Json<Vec<Insight>>, ApiError> {
+    let store = app.engine.store();
+    let snapshot = store.snapshot(run).await?;
+    let seen = store.seen(run).await?;
+    Ok(Json(search::insights(&snapshot.entries, &seen)))
 }
 
 /// A run's calls as a recording, JSON lines, which replays the run without its models.

@@ -3,7 +3,7 @@
 
 mod rows;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -413,6 +413,25 @@ impl Store {
         .await
         .doing("read a candidate's calls")?;
         rows.into_iter().map(CallRow::read).collect()
+    }
+
+    /// What the first prompt of each of a run's model-written candidates showed.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn seen(&self, run: RunId) -> Result<HashMap<CandidateId, Seen>, StoreError> {
+        let rows: Vec<(Uuid, String)> =
+            query_as("SELECT candidate, seen FROM calls WHERE run = $1 AND turn = 0")
+                .bind(run.uuid())
+                .fetch_all(&self.read)
+                .await
+                .doing("read what prompts showed")?;
+        rows.into_iter()
+            .map(|(id, seen)| {
+                let id = CandidateId::from(id);
+                Ok((id, Place::new("calls", id).json("seen", &seen)?))
+            })
+            .collect()
     }
 
     /// The candidates of a run that models were asked for, by place: what a recording holds.

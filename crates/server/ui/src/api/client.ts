@@ -5,6 +5,7 @@ import type {
   CandidateDetail,
   CandidatePage,
   Health,
+  Insight,
   Lineage,
   ModelView,
   Problem,
@@ -69,6 +70,10 @@ export function run(id: string): Promise<RunView> {
 
 export function lineage(id: string): Promise<Lineage> {
   return request(`/runs/${id}/lineage`);
+}
+
+export function insights(id: string): Promise<Insight[]> {
+  return request(`/runs/${id}/insights`);
 }
 
 /** Candidates with successive ordinals; the API's cursor is the ordinal before the first. */

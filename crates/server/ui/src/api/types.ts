@@ -50,6 +50,7 @@ export type CandidateState = Value<"CandidateState">;
 export type CallView = Value<"CallView">;
 export type ReplyView = Value<"ReplyView">;
 export type Seen = Value<"Seen">;
+export type Insight = Value<"Insight">;
 export type Prompt = Value<"Prompt">;
 export type Usage = Value<"Usage">;
 export type Spend = Value<"Spend">;
