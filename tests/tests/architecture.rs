@@ -7,6 +7,7 @@ use serde_json::Value;
 /// What each workspace crate may depend on in the workspace, tests and builds included.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("domain", &[]),
+    ("corpus", &[]),
     ("ptx", &[]),
     ("driver", &["ptx"]),
     ("gpu", &["domain"]),

@@ -505,7 +505,7 @@ proptest! {
     /// The vector forms, on either instruction set, are what scalar code of the host computes.
     #[test]
     fn both_instruction_sets_agree_with_the_host(seed in any::<u64>()) {
-        let mut noise = support::Noise(seed);
+        let mut noise = corpus::Noise(seed);
         let inputs: Vec<[u64; 3]> = (0..64).map(|_| std::array::from_fn(|_| noise.next() & 0xffff_ffff)).collect();
         let canon = |value: f32| if value.is_nan() { 0x7fff_ffff } else { u64::from(value.to_bits()) };
         let g = |bits: u64| f32::from_bits(bits as u32);
@@ -533,7 +533,7 @@ proptest! {
     /// Nothing in a damaged text may bring the parser or the lowering down.
     #[test]
     fn damaged_texts_never_panic(at in 0usize..6000, with in any::<u8>(), cut in 0usize..400) {
-        let mut bytes = include_bytes!("corpus/pipeline.ptx").to_vec();
+        let mut bytes = include_bytes!("../../corpus/kernels/pipeline.ptx").to_vec();
         let at = at.min(bytes.len() - 1);
         bytes[at] = with;
         let end = (at + cut).min(bytes.len());

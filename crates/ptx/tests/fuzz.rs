@@ -5,24 +5,24 @@
 
 mod support;
 
+use corpus::Noise;
 use proptest::prelude::*;
 use ptx::{LaunchConfig, Limits, Machine, Module, Schedule};
-use support::Noise;
 
 /// Short ones first, because most of what can go wrong has nothing to do with length.
 const TEXTS: [&str; 14] = [
-    include_str!("corpus/halves.ptx"),
-    include_str!("corpus/histogram.ptx"),
-    include_str!("corpus/integers.ptx"),
-    include_str!("corpus/handshake.ptx"),
-    include_str!("corpus/wmma.ptx"),
-    include_str!("corpus/pipeline.ptx"),
-    include_str!("corpus/atomics.ptx"),
-    include_str!("corpus/gemm_f64.ptx"),
-    include_str!("corpus/gemm_fp8.ptx"),
-    include_str!("corpus/gemm_int8.ptx"),
-    include_str!("corpus/gemm_bf16.ptx"),
-    include_str!("corpus/calls.ptx"),
+    include_str!("../../corpus/kernels/halves.ptx"),
+    include_str!("../../corpus/kernels/histogram.ptx"),
+    include_str!("../../corpus/kernels/integers.ptx"),
+    include_str!("../../corpus/kernels/handshake.ptx"),
+    include_str!("../../corpus/kernels/wmma.ptx"),
+    include_str!("../../corpus/kernels/pipeline.ptx"),
+    include_str!("../../corpus/kernels/atomics.ptx"),
+    include_str!("../../corpus/kernels/gemm_f64.ptx"),
+    include_str!("../../corpus/kernels/gemm_fp8.ptx"),
+    include_str!("../../corpus/kernels/gemm_int8.ptx"),
+    include_str!("../../corpus/kernels/gemm_bf16.ptx"),
+    include_str!("../../corpus/kernels/calls.ptx"),
     include_str!("planted/barriers.ptx"),
     include_str!("planted/copies.ptx"),
 ];

@@ -3,8 +3,9 @@
 
 mod support;
 
+use corpus::Noise;
 use ptx::report::Outcome;
-use support::{Arg, Device, Noise, kernel, kinds};
+use support::{Arg, Device, kernel, kinds};
 
 /// A number format: its name, its bits, and the value of a pattern.
 #[derive(Clone, Copy)]

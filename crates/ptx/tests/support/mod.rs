@@ -6,40 +6,10 @@
     reason = "each test binary uses its own part"
 )]
 
-use ptx::report::{FindingKind, LaunchReport, Outcome};
+use ptx::report::{FindingKind, LaunchReport};
 use ptx::{LaunchConfig, LaunchError, Limits, Machine, Module, ModuleHandle};
 
-/// A value that has bytes.
-pub trait Plain: Copy {
-    const BYTES: usize;
-    fn put(self, out: &mut Vec<u8>);
-    fn get(bytes: &[u8]) -> Self;
-}
-
-macro_rules! plain {
-    ($($ty:ty),*) => {$(
-        impl Plain for $ty {
-            const BYTES: usize = size_of::<$ty>();
-            fn put(self, out: &mut Vec<u8>) {
-                out.extend(self.to_le_bytes());
-            }
-            fn get(bytes: &[u8]) -> Self {
-                Self::from_le_bytes(bytes.try_into().unwrap())
-            }
-        }
-    )*};
-}
-
-plain!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
-
-/// A kernel argument.
-#[derive(Debug, Clone, Copy)]
-pub enum Arg {
-    Pointer(u64),
-    I32(i32),
-    F32(f32),
-    F64(f64),
-}
+pub use corpus::{Arg, Plain};
 
 /// One device with one module.
 pub struct Device {
@@ -92,13 +62,7 @@ impl Device {
         let mut params = vec![0; info.param_bytes as usize];
         assert_eq!(info.params.len(), args.len(), "argument count of {kernel}");
         for (param, arg) in info.params.iter().zip(args) {
-            let mut bytes = Vec::new();
-            match *arg {
-                Arg::Pointer(value) => value.put(&mut bytes),
-                Arg::I32(value) => value.put(&mut bytes),
-                Arg::F32(value) => value.put(&mut bytes),
-                Arg::F64(value) => value.put(&mut bytes),
-            }
+            let bytes = arg.bytes();
             params[param.offset as usize..][..bytes.len()].copy_from_slice(&bytes);
         }
         params
@@ -118,31 +82,6 @@ impl Device {
         change(&mut config);
         let id = self.module.kernel(kernel).expect("the kernel exists");
         self.machine.launch(self.handle, id, &config)
-    }
-
-    /// Launches a kernel that is in order: it must complete, and nothing may be found.
-    pub fn honest(
-        &mut self,
-        kernel: &str,
-        grid: [u32; 3],
-        block: [u32; 3],
-        args: &[Arg],
-        change: impl FnOnce(&mut LaunchConfig<'_>),
-    ) -> LaunchReport {
-        let report = self
-            .try_launch(kernel, grid, block, args, |config| {
-                // Far more than any kernel here needs: what hangs must end.
-                config.budget = Some(400_000_000);
-                change(config);
-            })
-            .unwrap_or_else(|error| panic!("{kernel}: failed to {error}"));
-        assert!(
-            report.outcome == Outcome::Completed && report.findings.is_empty(),
-            "{kernel}: {:?}, {:#?}",
-            report.outcome,
-            report.findings
-        );
-        report
     }
 
     pub fn launch(&mut self, kernel: &str, grid: u32, block: u32, args: &[Arg]) -> LaunchReport {
@@ -171,28 +110,6 @@ pub fn source_of(ptx: &str) -> Option<String> {
         .strip_prefix("// ")?
         .split_once(", NVRTC ")?;
     Some(source.to_owned())
-}
-
-/// Pseudo-random numbers that every machine agrees on.
-pub struct Noise(pub u64);
-
-impl Noise {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Between -1 and 1.
-    pub fn unit(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
-    }
-
-    pub fn units(&mut self, count: usize) -> Vec<f32> {
-        (0..count).map(|_| self.unit()).collect()
-    }
 }
 
 /// The frame of a hand-written kernel: three pointers `a`, `b`, `out` in %rd1..%rd3 and the thread number in %r1.

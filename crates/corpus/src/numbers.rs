@@ -56,17 +56,6 @@ pub fn tiny(bits: u8, mantissa: u32, bias: i32) -> f32 {
     }
 }
 
-/// Fails with the place and both values unless all are close: absolutely, or relative to the wanted one.
-pub fn assert_close(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
-    assert_eq!(got.len(), want.len(), "{what}");
-    for (i, (got, want)) in got.iter().zip(want).enumerate() {
-        assert!(
-            (got - want).abs() <= tolerance * want.abs().max(1.0),
-            "{what}[{i}]: {got} instead of {want}"
-        );
-    }
-}
-
 /// Singles as doubles.
 pub fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|value| f64::from(*value)).collect()

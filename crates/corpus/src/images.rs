@@ -1,22 +1,22 @@
 //! Stencils, convolutions, and other work on grids.
 
-use super::numbers::{assert_close, half, halves, single, wide};
-use super::support::Arg::{F64 as D, I32 as I, Pointer as P};
-use super::support::{Device, Noise};
+use crate::noise::Noise;
+use crate::numbers::{half, halves, single, wide};
+use crate::session::Arg::{F64 as D, I32 as I, Pointer as P};
+use crate::session::Session;
+use crate::{Failure, ensure, ensure_eq};
 
-#[test]
-fn five_points_with_a_halo() {
+pub(crate) fn five_points_with_a_halo(device: &Session<'_>) -> Result<(), Failure> {
     let (width, height) = (45, 37);
     let x = Noise(41).units(width * height);
-    let mut device = Device::new(super::ptx("stencil"));
-    let out = device.fresh("out", x.len() * 4);
+    let out = device.fresh("out", x.len() * 4)?;
     let args = [
-        P(device.buffer("in", &x)),
+        P(device.buffer("in", &x)?),
         P(out),
         I(width as i32),
         I(height as i32),
     ];
-    device.honest("jacobi", [3, 3, 1], [16, 16, 1], &args, |_| {});
+    device.launch("jacobi", [3, 3, 1], [16, 16, 1], &args)?;
     let at = |x_: i64, y: i64| {
         let inside = (0..width as i64).contains(&x_) && (0..height as i64).contains(&y);
         if inside {
@@ -31,24 +31,23 @@ fn five_points_with_a_halo() {
             f64::from(0.25 * (at(x, y - 1) + at(x, y + 1) + at(x - 1, y) + at(x + 1, y)))
         })
         .collect();
-    assert_close("out", &wide(&device.read(out, x.len())), &want, 1e-6);
+    device.close("out", &wide(&device.read(out, x.len())?), &want, 1e-6)?;
+    Ok(())
 }
 
-#[test]
-fn seven_points_with_a_queue_of_registers() {
+pub(crate) fn seven_points_with_a_queue_of_registers(device: &Session<'_>) -> Result<(), Failure> {
     let (nx, ny, nz) = (16, 8, 6);
     let x: Vec<f64> = wide(&Noise(42).units(nx * ny * nz));
-    let mut device = Device::new(super::ptx("stencil"));
-    let out = device.buffer("out", &x);
+    let out = device.buffer("out", &x)?;
     let args = [
-        P(device.buffer("in", &x)),
+        P(device.buffer("in", &x)?),
         P(out),
         I(nx as i32),
         I(ny as i32),
         I(nz as i32),
         D(0.1),
     ];
-    device.honest("heat", [2, 1, 1], [8, 8, 1], &args, |_| {});
+    device.launch("heat", [2, 1, 1], [8, 8, 1], &args)?;
     let mut want = x.clone();
     for z in 1..nz - 1 {
         for y in 1..ny - 1 {
@@ -60,30 +59,29 @@ fn seven_points_with_a_queue_of_registers() {
             }
         }
     }
-    assert_close("out", &device.read(out, x.len()), &want, 1e-14);
+    device.close("out", &device.read(out, x.len())?, &want, 1e-14)?;
+    Ok(())
 }
 
-#[test]
-fn a_filter_in_constant_memory() {
+pub(crate) fn a_filter_in_constant_memory(device: &Session<'_>) -> Result<(), Failure> {
     let (width, height) = (29, 18);
     let mut noise = Noise(43);
     let (x, filter) = (noise.units(width * height), noise.units(9));
-    let mut device = Device::new(super::ptx("convolution"));
-    let (address, bytes) = device.machine.variable(device.handle, "filter").unwrap();
-    assert_eq!(bytes, 36);
+    let (address, bytes) = device.variable("filter")?;
+    ensure_eq!(bytes, 36);
     let raw: Vec<u8> = filter
         .iter()
         .flat_map(|value| value.to_le_bytes())
         .collect();
-    device.machine.write(address, &raw).unwrap();
-    let out = device.fresh("out", x.len() * 4);
+    device.write(address, &raw)?;
+    let out = device.fresh("out", x.len() * 4)?;
     let args = [
-        P(device.buffer("image", &x)),
+        P(device.buffer("image", &x)?),
         P(out),
         I(width as i32),
         I(height as i32),
     ];
-    device.honest("convolve3x3", [4, 5, 1], [8, 4, 1], &args, |_| {});
+    device.launch("convolve3x3", [4, 5, 1], [8, 4, 1], &args)?;
     let want: Vec<f64> = (0..x.len())
         .map(|i| {
             let (column, row) = ((i % width) as i64, (i / width) as i64);
@@ -98,34 +96,32 @@ fn a_filter_in_constant_memory() {
             sum.max(0.0)
         })
         .collect();
-    assert_close("out", &wide(&device.read(out, x.len())), &want, 1e-6);
+    device.close("out", &wide(&device.read(out, x.len())?), &want, 1e-6)?;
+    Ok(())
 }
 
-#[test]
-fn depthwise_over_pairs_of_halves() {
+pub(crate) fn depthwise_over_pairs_of_halves(device: &Session<'_>) -> Result<(), Failure> {
     let (length, pairs) = (9, 40);
     let mut noise = Noise(44);
     let (x, w) = (
         halves(&noise.units(length * pairs * 2)),
         halves(&noise.units(4 * pairs * 2)),
     );
-    let mut device = Device::new(super::ptx("convolution"));
-    let out = device.fresh("out", x.len() * 2);
+    let out = device.fresh("out", x.len() * 2)?;
     let args = [
-        P(device.buffer("image", &x)),
-        P(device.buffer("weights", &w)),
+        P(device.buffer("image", &x)?),
+        P(device.buffer("weights", &w)?),
         P(out),
         I(length as i32),
         I(pairs as i32),
     ];
-    device.honest(
+    device.launch(
         "depthwise",
         [length as u32, 1, 1],
         [pairs as u32, 1, 1],
         &args,
-        |_| {},
-    );
-    let got: Vec<u16> = device.read(out, x.len());
+    )?;
+    let got: Vec<u16> = device.read(out, x.len())?;
     for t in 0..length {
         for c in 0..2 * pairs {
             let mut sum = 0u16;
@@ -142,16 +138,16 @@ fn depthwise_over_pairs_of_halves() {
             }
             let want = single(sum).max(-0.5);
             let value = single(got[t * 2 * pairs + c]);
-            assert!(
+            ensure!(
                 (value - want).abs() <= 2e-3,
                 "[{t}][{c}]: {value} instead of {want}"
             );
         }
     }
+    Ok(())
 }
 
-#[test]
-fn a_convolution_as_a_product() {
+pub(crate) fn a_convolution_as_a_product(device: &Session<'_>) -> Result<(), Failure> {
     let (width, height, channels, filters) = (9, 7, 5, 12);
     let (out_width, out_height) = (width - 2, height - 2);
     let mut noise = Noise(45);
@@ -159,25 +155,18 @@ fn a_convolution_as_a_product() {
         noise.units(width * height * channels),
         noise.units(filters * 9 * channels),
     );
-    let mut device = Device::new(super::ptx("convolution"));
     let cells = out_width * out_height;
-    let out = device.fresh("out", cells * filters * 4);
+    let out = device.fresh("out", cells * filters * 4)?;
     let args = [
-        P(device.buffer("image", &x)),
-        P(device.buffer("weights", &w)),
+        P(device.buffer("image", &x)?),
+        P(device.buffer("weights", &w)?),
         P(out),
         I(width as i32),
         I(channels as i32),
         I(filters as i32),
         I(out_width as i32),
     ];
-    device.honest(
-        "implicit_gemm",
-        [cells as u32, 1, 1],
-        [16, 1, 1],
-        &args,
-        |_| {},
-    );
+    device.launch("implicit_gemm", [cells as u32, 1, 1], [16, 1, 1], &args)?;
     let want: Vec<f64> = (0..cells * filters)
         .map(|i| {
             let (p, f) = (i / filters, i % filters);
@@ -194,22 +183,21 @@ fn a_convolution_as_a_product() {
             sum
         })
         .collect();
-    assert_close(
+    device.close(
         "out",
-        &wide(&device.read(out, cells * filters)),
+        &wide(&device.read(out, cells * filters)?),
         &want,
         1e-5,
-    );
+    )?;
+    Ok(())
 }
 
-#[test]
-fn a_fractal_with_divergent_loops() {
+pub(crate) fn a_fractal_with_divergent_loops(device: &Session<'_>) -> Result<(), Failure> {
     let (width, height) = (40, 23);
-    let mut device = Device::new(super::ptx("physics"));
-    let out = device.fresh("out", width * height);
+    let out = device.fresh("out", width * height)?;
     let args = [P(out), I(width as i32), I(height as i32), I(60)];
-    device.honest("mandelbrot", [5, 3, 1], [8, 8, 1], &args, |_| {});
-    let got: Vec<u8> = device.read(out, width * height);
+    device.launch("mandelbrot", [5, 3, 1], [8, 8, 1], &args)?;
+    let got: Vec<u8> = device.read(out, width * height)?;
     let mut differing = 0;
     for (i, got) in got.iter().enumerate() {
         let re = -2.0 + 3.0 * (i % width) as f64 / width as f64;
@@ -222,5 +210,6 @@ fn a_fractal_with_divergent_loops() {
         differing += usize::from(*got != want);
     }
     // Single precision escapes a step earlier or later near the border.
-    assert!(differing <= 8, "{differing} pixels differ");
+    ensure!(differing <= 8, "{differing} pixels differ");
+    Ok(())
 }

@@ -1,8 +1,10 @@
 //! Attention: through wmma, through mma and ldmatrix, and in plain single precision.
 
-use super::numbers::{assert_close, halves, single, wide};
-use super::support::Arg::{F32 as F, I32 as I, Pointer as P};
-use super::support::{Device, Noise};
+use crate::Failure;
+use crate::noise::Noise;
+use crate::numbers::{halves, single, wide};
+use crate::session::Arg::{F32 as F, I32 as I, Pointer as P};
+use crate::session::Session;
 
 /// softmax(q k^T * scale) v, row by row; `causal` lets a query see only the keys up to its own.
 fn reference(q: &[f64], k: &[f64], v: &[f64], dim: usize, scale: f64, causal: bool) -> Vec<f64> {
@@ -35,22 +37,22 @@ fn values(bits: &[u16]) -> Vec<f64> {
     bits.iter().map(|bits| f64::from(single(*bits))).collect()
 }
 
-#[test]
-fn tensor_cores_with_scores_in_shared_memory() {
+pub(crate) fn tensor_cores_with_scores_in_shared_memory(
+    device: &Session<'_>,
+) -> Result<(), Failure> {
     let (dim, queries, keys) = (32, 32, 48);
     let mut noise = Noise(21);
     let mut make = |rows: usize| halves(&noise.units(rows * dim));
     let (q, k, v) = (make(queries), make(keys), make(keys));
-    let mut device = Device::new(super::ptx("attention_wmma"));
     let args = [
-        P(device.buffer("q", &q)),
-        P(device.buffer("k", &k)),
-        P(device.buffer("v", &v)),
-        P(device.fresh("out", queries * dim * 4)),
+        P(device.buffer("q", &q)?),
+        P(device.buffer("k", &k)?),
+        P(device.buffer("v", &v)?),
+        P(device.fresh("out", queries * dim * 4)?),
         I(keys as i32),
         F(0.3),
     ];
-    device.honest("attention_wmma", [2, 1, 1], [32, 1, 1], &args, |_| {});
+    device.launch("attention_wmma", [2, 1, 1], [32, 1, 1], &args)?;
     let P(out) = args[3] else {
         unreachable!("the fourth argument is a pointer")
     };
@@ -62,31 +64,28 @@ fn tensor_cores_with_scores_in_shared_memory() {
         f64::from(0.3f32),
         false,
     );
-    assert_close("out", &wide(&device.read(out, queries * dim)), &want, 2e-3);
+    device.close("out", &wide(&device.read(out, queries * dim)?), &want, 2e-3)?;
+    Ok(())
 }
 
-#[test]
-fn flash_attention_with_fragments_in_registers() {
+pub(crate) fn flash_attention_with_fragments_in_registers(
+    device: &Session<'_>,
+) -> Result<(), Failure> {
     let (dim, length, heads) = (64, 96, 2);
     let mut noise = Noise(22);
     let mut make = || halves(&noise.units(heads * length * dim));
     let (q, k, v) = (make(), make(), make());
-    let mut device = Device::new(super::ptx("attention_mma"));
-    let out = device.fresh("out", heads * length * dim * 2);
+    let out = device.fresh("out", heads * length * dim * 2)?;
     let args = [
-        P(device.buffer("q", &q)),
-        P(device.buffer("k", &k)),
-        P(device.buffer("v", &v)),
+        P(device.buffer("q", &q)?),
+        P(device.buffer("k", &k)?),
+        P(device.buffer("v", &v)?),
         P(out),
         I(length as i32),
         F(0.125),
     ];
-    let report = device.honest("attention_mma", [3, 2, 1], [64, 1, 1], &args, |_| {});
-    assert_eq!(
-        report.counters.total.tensor_macs,
-        (heads * 2 * length * length * dim) as u64
-    );
-    let got = values(&device.read::<u16>(out, heads * length * dim));
+    device.launch("attention_mma", [3, 2, 1], [64, 1, 1], &args)?;
+    let got = values(&device.read::<u16>(out, heads * length * dim)?);
     for head in 0..heads {
         let range = head * length * dim..(head + 1) * length * dim;
         let want = reference(
@@ -97,26 +96,26 @@ fn flash_attention_with_fragments_in_registers() {
             0.125,
             false,
         );
-        assert_close("out", &got[range], &want, 2e-3);
+        device.close("out", &got[range], &want, 2e-3)?;
     }
+    Ok(())
 }
 
-#[test]
-fn causal_attention_with_an_online_softmax() {
+pub(crate) fn causal_attention_with_an_online_softmax(device: &Session<'_>) -> Result<(), Failure> {
     let (dim, length) = (16, 75);
     let mut noise = Noise(23);
     let mut make = || noise.units(length * dim);
     let (q, k, v) = (make(), make(), make());
-    let mut device = Device::new(super::ptx("attention_online"));
-    let out = device.fresh("out", length * dim * 4);
+    let out = device.fresh("out", length * dim * 4)?;
     let args = [
-        P(device.buffer("q", &q)),
-        P(device.buffer("k", &k)),
-        P(device.buffer("v", &v)),
+        P(device.buffer("q", &q)?),
+        P(device.buffer("k", &k)?),
+        P(device.buffer("v", &v)?),
         P(out),
         I(length as i32),
     ];
-    device.honest("attention_online", [3, 1, 1], [32, 1, 1], &args, |_| {});
+    device.launch("attention_online", [3, 1, 1], [32, 1, 1], &args)?;
     let want = reference(&wide(&q), &wide(&k), &wide(&v), dim, 0.25, true);
-    assert_close("out", &wide(&device.read(out, length * dim)), &want, 1e-5);
+    device.close("out", &wide(&device.read(out, length * dim)?), &want, 1e-5)?;
+    Ok(())
 }

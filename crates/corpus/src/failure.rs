@@ -1,0 +1,85 @@
+//! Why a case did not pass.
+
+/// The longest message, characters.
+const MESSAGE: usize = 400;
+
+/// What went wrong, on the device or with its answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// Of which kind: what two devices must agree on.
+    pub kind: Kind,
+    /// One sentence or two values.
+    pub message: String,
+}
+
+/// The kinds of failures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// The answer is not the reference's.
+    Wrong,
+    /// The driver answered with an error, a launch's fault included.
+    Refused {
+        /// Its code.
+        code: u32,
+    },
+    /// The device proved something against the kernel.
+    Found {
+        /// What, such as `data_race`.
+        kind: String,
+    },
+    /// The device lacks an instruction.
+    Unsupported,
+}
+
+impl Failure {
+    /// A wrong answer.
+    pub fn wrong(message: impl Into<String>) -> Self {
+        Self::new(Kind::Wrong, message)
+    }
+
+    /// A failure of any kind, its message cut to what a reader bears.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self {
+            kind,
+            message: match message.char_indices().nth(MESSAGE) {
+                Some((end, _)) => format!("{}...", &message[..end]),
+                None => message,
+            },
+        }
+    }
+}
+
+/// Fails the case unless a condition holds.
+macro_rules! ensure {
+    ($condition:expr $(,)?) => {
+        $crate::failure::ensure!($condition, "not so: {}", stringify!($condition));
+    };
+    ($condition:expr, $($message:tt)+) => {
+        // NaN makes a comparison false, and the case fail.
+        let holds: bool = $condition;
+        if !holds {
+            return Err($crate::Failure::wrong(format!($($message)+)));
+        }
+    };
+}
+
+/// Fails the case unless the first value is the second.
+macro_rules! ensure_eq {
+    ($got:expr, $want:expr $(,)?) => {
+        $crate::failure::ensure_eq!($got, $want, "{}", stringify!($got))
+    };
+    ($got:expr, $want:expr, $($what:tt)+) => {
+        match (&$got, &$want) {
+            (got, want) => if !(*got == *want) {
+                return Err($crate::Failure::wrong(format!(
+                    "{}: {got:?} instead of {want:?}",
+                    format_args!($($what)+)
+                )));
+            },
+        }
+    };
+}
+
+pub(crate) use {ensure, ensure_eq};

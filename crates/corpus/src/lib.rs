@@ -1,0 +1,107 @@
+//! Honest kernels in many styles, each with inputs, launches and the right answer.
+//!
+//! A [`Case`] is written against a [`Device`] and knows nothing of which one it is: the tests of
+//! the emulated machine run it there and want no finding, and `gpu-check` runs it on two CUDA
+//! drivers and compares what came back. The references are plain Rust, in `f64` where the
+//! kernel rounds. The sources lie in `kernels/`, each with the PTX that `kernels/compile` made.
+
+#![forbid(unsafe_code)]
+
+mod attention;
+mod basics;
+mod cases;
+mod failure;
+mod faults;
+mod groups;
+mod images;
+mod irregular;
+mod language;
+mod noise;
+mod numbers;
+mod ordering;
+mod products;
+mod session;
+
+pub use cases::{CASES, Case};
+pub use failure::{Failure, Kind};
+pub use noise::Noise;
+pub use session::{Arg, Compared, Device, Launch, Plain, Read, Record, Session};
+
+use failure::{ensure, ensure_eq};
+
+/// A file of kernels.
+#[derive(Debug, Clone, Copy)]
+pub struct Source {
+    /// Its name without an extension.
+    pub name: &'static str,
+    /// The CUDA text.
+    pub cuda: &'static str,
+    /// The PTX it compiles to for `sm_89`, with source lines.
+    pub ptx: &'static str,
+}
+
+/// Kernels that measure a device. They belong to no case.
+pub const QUESTIONS: Source = Source {
+    name: "questions",
+    cuda: include_str!("../questions/questions.cu"),
+    ptx: include_str!("../questions/questions.ptx"),
+};
+
+/// The source of that name.
+pub fn source(name: &str) -> Option<&'static Source> {
+    SOURCES.iter().find(|source| source.name == name)
+}
+
+macro_rules! sources {
+    ($($name:literal),* $(,)?) => {
+        /// Every source, by name.
+        pub const SOURCES: &[Source] = &[$(Source {
+            name: $name,
+            cuda: include_str!(concat!("../kernels/", $name, ".cu")),
+            ptx: include_str!(concat!("../kernels/", $name, ".ptx")),
+        }),*];
+    };
+}
+
+sources![
+    "atomics",
+    "attention_mma",
+    "attention_online",
+    "attention_wmma",
+    "barriers",
+    "bits",
+    "calls",
+    "convolution",
+    "cub_block",
+    "faults",
+    "gemm_bf16",
+    "gemm_blocked",
+    "gemm_f64",
+    "gemm_fp8",
+    "gemm_int8",
+    "gemm_split_k",
+    "gemm_tf32",
+    "gemv_int4",
+    "grid_sync",
+    "groups",
+    "halves",
+    "handshake",
+    "histogram",
+    "integers",
+    "mathematics",
+    "normalise",
+    "physics",
+    "pipeline",
+    "queues",
+    "reduce",
+    "rope",
+    "scan",
+    "softmax",
+    "sort",
+    "sparse",
+    "stencil",
+    "topk",
+    "training",
+    "wmma",
+    "wmma_shapes",
+];
