@@ -8,7 +8,7 @@ use crate::digest::Digest;
 use crate::finding::Finding;
 use crate::plan::Configuration;
 use crate::problem::Problem;
-use crate::role::{Distribution, KernelResources, Key, LaunchFacts};
+use crate::role::{Distribution, KernelCode, KernelResources, Key, LaunchFacts};
 use crate::task::{Bundle, Enforce, GateSubject};
 use crate::timing::Timing;
 use crate::verdict::{Acceptance, Diagnostic, Outcome, Verdict};
@@ -82,10 +82,31 @@ pub struct Evaluation {
     /// What the task's policy allows and points out.
     #[serde(default)]
     pub flags: Vec<Problem>,
+    /// What the machine code holds; none where nobody looked, as during the search.
+    #[serde(default)]
+    pub machine_code: Option<MachineCode>,
     /// Findings, the deciding one first.
     pub findings: Vec<Finding>,
     /// Wall time of each stage.
     pub stages: Vec<StageTime>,
+}
+
+/// What came of reading an image's machine code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum MachineCode {
+    /// It was read, and the task's policy applied to it.
+    Read {
+        /// The disassembler with its release.
+        tool: String,
+        /// Every function of the image.
+        kernels: Vec<KernelCode>,
+    },
+    /// It was not.
+    NotRun {
+        /// Why, and what to do about it.
+        reason: String,
+    },
 }
 
 /// A soft gate with what was found.

@@ -181,6 +181,42 @@ pub struct Use {
     pub line: Option<u32>,
 }
 
+/// Reads the machine code of an image back into instructions. Needs no GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DisassembleJob {
+    /// NVIDIA's disassembler.
+    pub program: PathBuf,
+    /// The machine code.
+    pub cubin: PathBuf,
+    /// Name of the file whose lines are counted.
+    pub source: String,
+}
+
+/// What the machine code holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disassembly {
+    /// The disassembler with its release.
+    pub tool: String,
+    /// Every function of the image.
+    pub kernels: Vec<KernelCode>,
+    /// Instructions and registers of note.
+    pub uses: Vec<Use>,
+}
+
+/// The machine code of one kernel, counted. These are instructions in the image, not executed
+/// ones.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KernelCode {
+    /// The kernel.
+    pub kernel: String,
+    /// Instructions, padding not counted.
+    pub instructions: u32,
+    /// Of those, the ones that multiply matrices on tensor cores.
+    pub tensor: u32,
+    /// Instructions by name, without modifiers.
+    pub mix: BTreeMap<String, u32>,
+}
+
 /// What one kernel needs, as the assembler reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KernelResources {

@@ -30,6 +30,7 @@ fn evaluation(timing: Timing, outcome: Option<Outcome>) -> Evaluation {
         launches: Vec::new(),
         diagnostics: Vec::new(),
         flags: Vec::new(),
+        machine_code: None,
         findings: Vec::new(),
         stages: Vec::new(),
     }

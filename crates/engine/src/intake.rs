@@ -338,6 +338,7 @@ pub(crate) fn parse_rejected(task: &Task, problems: Problems) -> Evaluation {
         launches: Vec::new(),
         diagnostics: Vec::new(),
         flags: Vec::new(),
+        machine_code: None,
         findings: Vec::new(),
         stages: Vec::new(),
     }

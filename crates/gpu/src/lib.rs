@@ -1,7 +1,7 @@
 //! Turns source into an image, and an image into facts, on whatever CUDA driver is loaded: the
-//! bodies of the role processes compile, run, verify and probe.
+//! bodies of the role processes compile, disassemble, run, verify, time and probe.
 //!
-//! The crate starts no process and knows no run, lease or HTTP. Everything that can abort or
+//! The crate starts no process but NVIDIA's disassembler and knows no run, lease or HTTP. Everything that can abort or
 //! hang (the compiler, the driver) is called here and nowhere else, inside a child process
 //! whose death is a supported outcome.
 
@@ -10,6 +10,7 @@
 pub mod compare;
 mod compile;
 pub mod confine;
+mod disassemble;
 #[expect(unsafe_code, reason = "the CUDA driver is a C library")]
 mod driver;
 mod execute;

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use domain::role::{
-    CompileJob, Envelope, FAULT_STATUS, MAX_REPLY_BYTES, ProbeJob, RunJob, SOCKET_VARIABLE,
-    TimeJob, VerifyJob,
+    CompileJob, DisassembleJob, Envelope, FAULT_STATUS, MAX_REPLY_BYTES, ProbeJob, RunJob,
+    SOCKET_VARIABLE, TimeJob, VerifyJob,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,7 +23,7 @@ use crate::confine::{self, Needs, SystemCalls};
 use crate::driver::Gpu;
 use crate::fault::Fault;
 use crate::time::Moment;
-use crate::{compile, probe, run, time, verify};
+use crate::{compile, disassemble, probe, run, time, verify};
 
 /// The longest job, bytes. Jobs come from the supervisor; the bound only stops a length that
 /// is no length.
@@ -34,8 +34,8 @@ const TICK: [u8; 4] = [0; 4];
 /// A file that the emulated driver reads while it is loaded.
 const FAULT_PLAN_VARIABLE: &str = "KERNELWRIGHT_FAULT_PLAN";
 
-/// Runs the body of one role, `compile`, `run`, `verify`, `time` or `probe`, as this process's only
-/// task. Call it while the process has one thread.
+/// Runs the body of one role, `compile`, `disassemble`, `run`, `verify`, `time` or `probe`, as this
+/// process's only task. Call it while the process has one thread.
 pub fn main(role: &str) -> ExitCode {
     // A worker that is killed cannot kill its roles any more. Failing is no reason to stop: the
     // limit on processor time ends an orphan, too.
@@ -60,6 +60,10 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             create(&job.output)?;
             confine(&for_compile(job))?;
             compile::compile(job)
+        }),
+        "disassemble" => exchange(|job: &DisassembleJob| {
+            confine(&for_disassembly(job))?;
+            disassemble::disassemble(job)
         }),
         "run" => exchange(|job: &RunJob| {
             let gpu = Gpu::open()?;
@@ -109,7 +113,7 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             Err(fault) => Ok(probe::unusable(&fault)),
         }),
         other => Err(Fault::Job(format!(
-            "{other:?} is no role; the roles are compile, run, verify, time and probe"
+            "{other:?} is no role; the roles are compile, disassemble, run, verify, time and probe"
         ))),
     }
 }
@@ -122,6 +126,18 @@ fn for_compile(job: &CompileJob) -> Needs {
         read,
         write: vec![job.output.clone()],
         calls: SystemCalls::Computing,
+        restrict_files: true,
+        memory_bytes: Some(confine::COMPILE_MEMORY_BYTES),
+        cpu_seconds: Some(confine::COMPILE_CPU_SECONDS),
+    }
+}
+
+/// What reading an image back needs.
+fn for_disassembly(job: &DisassembleJob) -> Needs {
+    Needs {
+        read: vec![job.program.clone(), job.cubin.clone()],
+        write: Vec::new(),
+        calls: SystemCalls::Tool,
         restrict_files: true,
         memory_bytes: Some(confine::COMPILE_MEMORY_BYTES),
         cpu_seconds: Some(confine::COMPILE_CPU_SECONDS),

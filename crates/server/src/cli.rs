@@ -505,7 +505,7 @@ pub struct DemoArgs {
 /// Arguments of `role`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct RoleArgs {
-    /// Which body: compile, run, verify, time or probe.
+    /// Which body: compile, disassemble, run, verify, time or probe.
     pub name: String,
 }
 

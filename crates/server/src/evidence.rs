@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use domain::api::{CandidateDetail, PromotionState, PromotionView, RunView};
-use domain::evaluation::{CheckOutcome, Evaluation, GateOutcome};
+use domain::evaluation::{CheckOutcome, Evaluation, GateOutcome, MachineCode};
 use domain::task::Enforce;
 use domain::timing::Timing;
 use domain::verdict::{Severity, Verdict};
@@ -32,6 +32,15 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
         let place = place.unwrap_or_default();
         let message = line(&diagnostic.message, 240);
         let _infallible = writeln!(text, "{severity:10} {place}{message}");
+    }
+    for flag in evaluation.flags.iter().take(MAX_SHOWN) {
+        let place = if flag.line > 0 {
+            format!("line {}: ", flag.line)
+        } else {
+            String::new()
+        };
+        let message = line(&flag.message, 240);
+        let _infallible = writeln!(text, "noted      {place}{message}");
     }
     if let Some(acceptance) = evaluation.verdict.acceptance() {
         times(&mut text, &acceptance.timing);
@@ -235,6 +244,35 @@ fn resources(text: &mut String, evaluation: &Evaluation) {
         .collect();
     text.push_str("kernels\n");
     text.push_str(&columns(&rows, 11));
+    machine_code(text, evaluation.machine_code.as_ref());
+}
+
+/// The most frequent instructions of each kernel.
+fn machine_code(text: &mut String, code: Option<&MachineCode>) {
+    match code {
+        None => {}
+        Some(MachineCode::NotRun { reason }) => {
+            let _infallible = writeln!(text, "code       not read: {}", line(reason, 240));
+        }
+        Some(MachineCode::Read { kernels, .. }) => {
+            for kernel in kernels {
+                let mut mix: Vec<_> = kernel.mix.iter().collect();
+                mix.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+                let told = mix.iter().take(MAX_SHOWN);
+                let told: Vec<_> = told
+                    .map(|(name, count)| format!("{count} {}", plain(name)))
+                    .collect();
+                let _infallible = writeln!(
+                    text,
+                    "code       {}: {} instructions, {} on tensor cores; {}",
+                    plain(&kernel.kernel),
+                    kernel.instructions,
+                    kernel.tensor,
+                    told.join(", ")
+                );
+            }
+        }
+    }
 }
 
 /// What a run's models and devices have used, in one line; none where no model was asked.

@@ -63,6 +63,8 @@ pub struct Settings {
     pub cache: PathBuf,
     /// The compiler library or its folder.
     pub nvrtc: Option<PathBuf>,
+    /// NVIDIA's disassembler.
+    pub nvdisasm: Option<PathBuf>,
     /// The emulated driver's library.
     pub driver: Option<PathBuf>,
     /// Whether to emulate even where NVIDIA's driver works.
@@ -70,8 +72,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings that the environment gives: `KERNELWRIGHT_NVRTC`, `KERNELWRIGHT_DRIVER`,
-    /// `KERNELWRIGHT_CACHE` and `KERNELWRIGHT_EMULATE`.
+    /// The settings that the environment gives: `KERNELWRIGHT_NVRTC`, `KERNELWRIGHT_NVDISASM`,
+    /// `KERNELWRIGHT_DRIVER`, `KERNELWRIGHT_CACHE` and `KERNELWRIGHT_EMULATE`.
     ///
     /// # Errors
     /// [`Fault::Executable`] if the system does not say which program this is.
@@ -89,6 +91,7 @@ impl Settings {
             data: data.to_owned(),
             cache,
             nvrtc: path("KERNELWRIGHT_NVRTC"),
+            nvdisasm: path("KERNELWRIGHT_NVDISASM"),
             driver: path("KERNELWRIGHT_DRIVER"),
             emulate: std::env::var_os("KERNELWRIGHT_EMULATE").is_some_and(|value| value == "1"),
         })
@@ -139,6 +142,8 @@ pub enum Fault {
 pub enum Role {
     /// Source to image.
     Compile,
+    /// Image to instructions.
+    Disassemble,
     /// Image to facts.
     Run,
     /// Outputs to comparisons.
@@ -154,6 +159,7 @@ impl Role {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Compile => "compile",
+            Self::Disassemble => "disassemble",
             Self::Run => "run",
             Self::Verify => "verify",
             Self::Time => "time",
@@ -256,6 +262,14 @@ impl Host {
         &self.toolchain
     }
 
+    /// NVIDIA's disassembler.
+    ///
+    /// # Errors
+    /// It is not installed; the error says how to install it.
+    pub fn disassembler(&self) -> Result<PathBuf, toolchain::NoDisassembler> {
+        toolchain::disassembler(self.settings.nvdisasm.as_deref(), &self.settings.cache)
+    }
+
     /// The data folder.
     pub fn data(&self) -> &Path {
         &self.settings.data
@@ -310,12 +324,12 @@ impl Host {
     /// decide about a candidate. What runs on a GPU has its wall time.
     pub fn bounds(&self, role: Role, allowed: Duration) -> Bounds {
         let address_space = match (role, self.device.kind) {
-            (Role::Compile, _) => Some(4 * GIB),
+            (Role::Compile | Role::Disassemble, _) => Some(4 * GIB),
             (_, DeviceKind::Emulated) => Some(12 * GIB),
             (_, DeviceKind::Nvidia) => None,
         };
         let cpu_seconds = match role {
-            Role::Compile => COMPILE_CPU_SECONDS,
+            Role::Compile | Role::Disassemble => COMPILE_CPU_SECONDS,
             _ => allowed.as_secs() * u64::from(self.threads()) + 5,
         };
         let deadline = match (role, self.device.kind) {
@@ -361,7 +375,7 @@ fn program(
     scratch: &Path,
 ) -> Program {
     let mut library_path = Vec::new();
-    if role != Role::Compile {
+    if !matches!(role, Role::Compile | Role::Disassemble) {
         match driver {
             Some(driver) => library_path.push(driver.to_owned()),
             None => library_path.extend(loader_path()),

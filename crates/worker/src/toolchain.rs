@@ -74,13 +74,48 @@ pub fn find(search: &Search) -> Result<PathBuf, Missing> {
     })
 }
 
-/// The library folders of the wheels in the cache, the newest version first.
+/// No disassembler was found.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "NVIDIA's disassembler is not in {searched}; install it with `./kw toolchain`, or name it in KERNELWRIGHT_NVDISASM"
+)]
+pub struct NoDisassembler {
+    searched: String,
+}
+
+/// NVIDIA's disassembler: as the operator named it, as the set-up installed it, or of a CUDA
+/// installation.
+///
+/// # Errors
+/// [`NoDisassembler`], with what was searched.
+pub fn disassembler(setting: Option<&Path>, cache: &Path) -> Result<PathBuf, NoDisassembler> {
+    let candidates = match setting {
+        Some(setting) => vec![setting.to_owned()],
+        None => packages(cache, "nvdisasm-")
+            .map(|package| package.join("bin/nvdisasm"))
+            .chain([PathBuf::from("/usr/local/cuda/bin/nvdisasm")])
+            .collect(),
+    };
+    let found = candidates.iter().find(|program| program.is_file());
+    found.cloned().ok_or_else(|| NoDisassembler {
+        searched: setting.unwrap_or(cache).display().to_string(),
+    })
+}
+
+/// The library folders of the compiler's wheels in the cache, the newest version first.
 fn installed(cache: &Path) -> Vec<PathBuf> {
+    packages(cache, "nvrtc-")
+        .map(|package| package.join("lib"))
+        .collect()
+}
+
+/// What the wheels installed as `PREFIX<version>` hold, the newest version first.
+fn packages(cache: &Path, prefix: &str) -> impl Iterator<Item = PathBuf> {
     let mut versions = subfolders(cache)
         .into_iter()
         .filter_map(|folder| {
             let name = folder.file_name()?.to_str()?;
-            let version = name.strip_prefix("nvrtc-")?;
+            let version = name.strip_prefix(prefix)?;
             let numbers = version
                 .split('.')
                 .map(|part| part.parse::<u32>().unwrap_or(0))
@@ -90,11 +125,9 @@ fn installed(cache: &Path) -> Vec<PathBuf> {
         .collect::<Vec<_>>();
     versions.sort();
     versions
-        .iter()
+        .into_iter()
         .rev()
         .flat_map(|(_, folder)| subfolders(&folder.join("nvidia")))
-        .map(|package| package.join("lib"))
-        .collect()
 }
 
 fn subfolders(folder: &Path) -> Vec<PathBuf> {
@@ -171,6 +204,23 @@ mod tests {
             find(&search(root.path())).unwrap(),
             root.path().join("path")
         );
+    }
+
+    #[test]
+    fn the_disassembler_is_the_named_one_or_the_newest_installed() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = root.path().join("cache");
+        let missing = disassembler(None, &cache).unwrap_err().to_string();
+        for expected in ["cache", "./kw toolchain", "KERNELWRIGHT_NVDISASM"] {
+            assert!(missing.contains(expected), "{missing}");
+        }
+        let installed = cache.join("nvdisasm-13.5.37/nvidia/cu13/bin/nvdisasm");
+        std::fs::create_dir_all(installed.parent().unwrap()).unwrap();
+        std::fs::write(&installed, "").unwrap();
+        assert_eq!(disassembler(None, &cache).unwrap(), installed);
+        let absent = root.path().join("absent");
+        let error = disassembler(Some(&absent), &cache).unwrap_err();
+        assert!(error.to_string().contains("absent"), "{error}");
     }
 
     #[test]

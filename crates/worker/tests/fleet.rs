@@ -207,6 +207,7 @@ fn evaluation() -> Evaluation {
         launches: Vec::new(),
         diagnostics: Vec::new(),
         flags: Vec::new(),
+        machine_code: None,
         findings: Vec::new(),
         stages: Vec::new(),
     }

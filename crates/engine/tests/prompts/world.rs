@@ -84,6 +84,7 @@ pub fn judged(verdict: Verdict) -> Evaluation {
         launches: Vec::new(),
         diagnostics: Vec::new(),
         flags: Vec::new(),
+        machine_code: None,
         findings: Vec::new(),
         stages: Vec::new(),
     }

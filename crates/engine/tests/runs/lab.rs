@@ -321,6 +321,7 @@ pub fn evaluation(request: &EvaluationRequest, verdict: Verdict) -> Evaluation {
         launches: Vec::new(),
         diagnostics: Vec::new(),
         flags: Vec::new(),
+        machine_code: None,
         findings: Vec::new(),
         stages: Vec::new(),
     }

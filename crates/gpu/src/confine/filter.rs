@@ -15,6 +15,8 @@ pub enum SystemCalls {
     /// Only files, memory, threads and clocks: no sockets, no new processes, no signals to
     /// others. For everything but a real driver.
     Computing,
+    /// The same, and starting programs, which inherit it all. For a tool that is a program.
+    Tool,
     /// All but those that reach other processes, the network or the kernel's configuration. A
     /// driver of real hardware uses calls that nobody outside NVIDIA can list.
     Driver,
@@ -26,9 +28,13 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 /// `EPERM`, so that library code which merely probes goes on.
 pub(super) fn install(calls: SystemCalls) -> Result<(), Fault> {
     match calls {
-        SystemCalls::Computing => {
+        SystemCalls::Computing | SystemCalls::Tool => {
+            let mut allowed = computing()?;
+            if calls == SystemCalls::Tool {
+                allowed.extend(starting_programs()?);
+            }
             apply(
-                computing()?,
+                allowed,
                 SeccompAction::Errno(errno(libc::EPERM)),
                 SeccompAction::Allow,
             )?;
@@ -205,6 +211,22 @@ fn computing() -> Result<Rules, Fault> {
         ),
         (libc::SYS_seccomp, vec![]),
     ]);
+    Ok(rules)
+}
+
+/// What it takes beside that to start a program, read what it prints, and wait for its end.
+fn starting_programs() -> Result<Rules, Fault> {
+    let always = [
+        libc::SYS_clone,
+        libc::SYS_vfork,
+        libc::SYS_execve,
+        libc::SYS_wait4,
+        libc::SYS_waitid,
+    ];
+    let mut rules: Rules = always.into_iter().map(|call| (call, vec![])).collect();
+    // Two pipes are read in turn, as far as each has something.
+    let without_waiting = rule(1, SeccompCmpOp::Eq, libc::FIONBIO)?;
+    rules.insert(libc::SYS_ioctl, vec![without_waiting]);
     Ok(rules)
 }
 

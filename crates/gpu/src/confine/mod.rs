@@ -98,6 +98,7 @@ impl fmt::Display for Level {
         };
         let calls = match self.calls {
             SystemCalls::Computing => "system calls: allow-list",
+            SystemCalls::Tool => "system calls: allow-list, and starting a tool",
             SystemCalls::Driver => "system calls: deny-list",
         };
         write!(f, "{files}; {calls}")

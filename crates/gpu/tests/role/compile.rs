@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use domain::role::{CompileJob, CompileReply, Compiled};
+use domain::policy::Feature;
+use domain::role::{CompileJob, CompileReply, Compiled, DisassembleJob, Disassembly};
 use domain::verdict::{Diagnostic, Severity};
 
 use crate::process::{self, Ended};
@@ -265,5 +266,77 @@ fn without_the_compiler_the_fault_names_the_fix() {
     assert!(
         last.contains("libnvrtc") && last.contains("pip install"),
         "{last}"
+    );
+}
+
+#[test]
+fn machine_code_is_read_back_with_the_lines_it_stems_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <mma.h>
+extern \"C\" __global__ void product(const half* a, const half* b, float* c, long long* t) {
+    using namespace nvcuda::wmma;
+    fragment<matrix_a, 16, 16, 16, half, row_major> x;
+    fragment<matrix_b, 16, 16, 16, half, col_major> y;
+    fragment<accumulator, 16, 16, 16, float> z;
+    load_matrix_sync(x, a, 16);
+    load_matrix_sync(y, b, 16);
+    fill_fragment(z, 0.0f);
+    mma_sync(z, x, y, z);
+    store_matrix_sync(c, z, 16, mem_row_major);
+    t[threadIdx.x] = clock64();
+}
+";
+    let (Some(program), Some(ended)) = (process::nvdisasm(), compile_in(folder.path(), source))
+    else {
+        return;
+    };
+    let CompileReply::Compiled(compiled) = ended.expect_reply() else {
+        panic!("it compiles");
+    };
+    let job = DisassembleJob {
+        program,
+        cubin: compiled.image.cubin.clone(),
+        source: "candidate.cu".to_owned(),
+    };
+    let ended: Ended<Disassembly> = process::run("disassemble", &job, &[]);
+    assert!(ended.said.contains("starting a tool"), "{}", ended.said);
+    let found = ended.expect_reply();
+    assert!(found.tool.starts_with("nvdisasm V"), "{}", found.tool);
+    let [product] = found.kernels.as_slice() else {
+        panic!("{:?}", found.kernels);
+    };
+    assert_eq!(product.kernel, "product");
+    // A 16x16x16 product is two of the machine's 16x8x16 ones.
+    assert_eq!(product.tensor, 2, "{:?}", product.mix);
+    assert_eq!(product.mix["HMMA"], 2);
+    assert_eq!(product.mix.values().sum::<u32>(), product.instructions);
+    let line = |wanted| {
+        let of = found.uses.iter().find(|one| one.feature == wanted);
+        of.unwrap_or_else(|| panic!("{wanted:?} in {:?}", found.uses))
+            .line
+    };
+    assert_eq!(line(Feature::TensorOperations), Some(10));
+    assert_eq!(line(Feature::ClockReads), Some(12));
+}
+
+#[test]
+fn what_is_no_machine_code_is_a_fault_with_the_tools_own_words() {
+    let Some(program) = process::nvdisasm() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let cubin = folder.path().join("image.cubin");
+    fs::write(&cubin, "no image").unwrap();
+    let job = DisassembleJob {
+        program,
+        cubin,
+        source: "candidate.cu".to_owned(),
+    };
+    let ended: Ended<Disassembly> = process::run("disassemble", &job, &[]);
+    assert!(ended.reply.is_none());
+    assert!(
+        ended.said.contains("failed to disassemble with"),
+        "{}",
+        ended.said
     );
 }

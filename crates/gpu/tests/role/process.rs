@@ -98,25 +98,44 @@ fn decode<R: DeserializeOwned>(wire: &[u8]) -> Option<R> {
 /// The folder of the compiler's library: `KERNELWRIGHT_NVRTC`, or what the set-up left in the
 /// user's cache.
 pub fn nvrtc() -> Option<PathBuf> {
+    let library = installed("KERNELWRIGHT_NVRTC", "nvidia/cu13/lib/libnvrtc.so.13");
+    let folder = library.map(|path| match path.parent() {
+        Some(folder) if path.is_file() => folder.to_owned(),
+        _ => path,
+    });
+    folder.or_else(|| {
+        skip(
+            "NVRTC",
+            "run the set-up, or set KERNELWRIGHT_NVRTC to the folder of libnvrtc.so",
+        )
+    })
+}
+
+/// NVIDIA's disassembler: `KERNELWRIGHT_NVDISASM`, or what the set-up left in the user's cache.
+pub fn nvdisasm() -> Option<PathBuf> {
+    installed("KERNELWRIGHT_NVDISASM", "nvidia/cu13/bin/nvdisasm").or_else(|| {
+        skip(
+            "NVIDIA's disassembler",
+            "run the set-up, or set KERNELWRIGHT_NVDISASM to the program",
+        )
+    })
+}
+
+/// What a variable names, or the newest of the set-up's packages that has a file.
+fn installed(variable: &str, file: &str) -> Option<PathBuf> {
     let cached = || {
         let cache = PathBuf::from(std::env::var_os("HOME")?).join(".cache/kernelwright");
         let mut versions: Vec<PathBuf> = fs::read_dir(cache)
             .ok()?
-            .filter_map(|entry| Some(entry.ok()?.path().join("nvidia/cu13/lib")))
-            .filter(|folder| folder.join("libnvrtc.so.13").is_file())
+            .filter_map(|entry| Some(entry.ok()?.path().join(file)))
+            .filter(|path| path.is_file())
             .collect();
         versions.sort();
         versions.pop()
     };
-    std::env::var_os("KERNELWRIGHT_NVRTC")
+    std::env::var_os(variable)
         .map(PathBuf::from)
         .or_else(cached)
-        .or_else(|| {
-            skip(
-                "NVRTC",
-                "run the set-up, or set KERNELWRIGHT_NVRTC to the folder of libnvrtc.so",
-            )
-        })
 }
 
 /// The emulated driver's library: `KERNELWRIGHT_DRIVER`, or the newest that was built here.

@@ -148,6 +148,7 @@ export function evaluation(verdict: Verdict, over: Partial<Evaluation> = {}): Ev
     checks: [],
     launches: [],
     flags: [],
+    machine_code: null,
     diagnostics: [],
     findings: [],
     stages: [],

@@ -167,6 +167,7 @@ pub fn evaluation(leased: &LeasedJob, verdict: Verdict) -> Evaluation {
         launches: Vec::new(),
         diagnostics: Vec::new(),
         flags: Vec::new(),
+        machine_code: None,
         findings: Vec::new(),
         stages: Vec::new(),
     }
@@ -191,6 +192,7 @@ pub fn unread() -> Evaluation {
         launches: Vec::new(),
         diagnostics: Vec::new(),
         flags: Vec::new(),
+        machine_code: None,
         findings: Vec::new(),
         stages: Vec::new(),
     }

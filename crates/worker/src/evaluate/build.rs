@@ -24,6 +24,8 @@ use crate::supervise;
 
 /// Beginning of the names of folders in which a build is being made.
 pub const UNFINISHED: &str = "making-";
+/// What every source is called while it is compiled, and in the lines of its image.
+pub const SOURCE_NAME: &str = "candidate.cu";
 const RECORD: &str = "build.json";
 const CUBIN: &str = "image/image.cubin";
 const PTX: &str = "image/image.ptx";
@@ -118,7 +120,7 @@ fn identity(host: &Host, recipe: &Recipe<'_>) -> Digest {
 /// Writes the inputs of a compilation into a new folder. The source has a name of ours: whatever
 /// the author calls it must not become a path.
 fn lay_out(host: &Host, recipe: &Recipe<'_>, folder: &Path) -> Result<CompileJob, Fault> {
-    let source = folder.join("source/candidate.cu");
+    let source = folder.join("source").join(SOURCE_NAME);
     write(&source, recipe.source.text().as_bytes())?;
     let headers = folder.join("include");
     for (name, text) in recipe.headers {

@@ -8,6 +8,7 @@ mod build;
 mod effort;
 mod examine;
 mod keep;
+mod machine_code;
 mod paired;
 mod passes;
 mod roles;

@@ -8,7 +8,7 @@ use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::evaluation::{
     CaseLaunches, CheckOutcome, EVALUATOR_VERSION, Evaluation, EvaluationRequest, EvaluationStage,
-    GateOutcome, StageTime,
+    GateOutcome, MachineCode, StageTime,
 };
 use domain::finding::Finding;
 use domain::judge::{self, CaseBlocks, Trouble};
@@ -153,6 +153,7 @@ pub(super) struct Evidence {
     pub(super) checks: Vec<CheckOutcome>,
     launches: Vec<CaseLaunches>,
     flags: Vec<Problem>,
+    machine_code: Option<MachineCode>,
     pub(super) findings: Vec<Finding>,
     stages: Vec<StageTime>,
 }
@@ -383,6 +384,17 @@ impl<'a> Course<'a> {
             }
             .into());
         }
+        if self.request.stage == EvaluationStage::Confirmation {
+            let (code, review) = self.read_back(candidate.source.text(), &compiled)?;
+            self.evidence.machine_code = Some(code);
+            self.evidence.flags.extend(review.flagged);
+            if !review.denied.is_empty() {
+                return Err(Verdict::PolicyRejected {
+                    problems: review.denied,
+                }
+                .into());
+            }
+        }
         let limits = &self.evaluator.host.device().limits;
         for plan in candidate.plans.values() {
             if let Some(verdict) = judge::image(plan, &compiled.kernels, limits) {
@@ -521,6 +533,7 @@ impl<'a> Course<'a> {
             checks,
             launches,
             flags,
+            machine_code,
             mut findings,
             stages,
         } = self.evidence;
@@ -546,6 +559,7 @@ impl<'a> Course<'a> {
                 .map(|compiled| compiled.diagnostics)
                 .unwrap_or_default(),
             flags,
+            machine_code,
             findings,
             stages,
         }

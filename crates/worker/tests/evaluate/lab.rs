@@ -32,9 +32,14 @@ pub fn lab() -> Option<Lab> {
 }
 
 fn open() -> Option<Lab> {
+    open_with(|_| {})
+}
+
+fn open_with(change: impl FnOnce(&mut Settings)) -> Option<Lab> {
     let data = tempfile::tempdir().unwrap();
     let mut settings = Settings::from_environment(data.path()).unwrap();
     settings.emulate = true;
+    change(&mut settings);
     match Host::discover(settings, &Cancellation::new().unwrap()) {
         Ok(host) => Some(Lab {
             evaluator: Evaluator::new(host).unwrap(),
@@ -74,6 +79,12 @@ pub fn read(task: &str, file: &str) -> String {
 }
 
 impl Lab {
+    /// A lab on a machine without NVIDIA's disassembler.
+    pub fn without_disassembler() -> Option<Self> {
+        lab()?;
+        open_with(|settings| settings.nvdisasm = Some(PathBuf::from("/nonexistent/nvdisasm")))
+    }
+
     pub fn request(task: &str, file: &str, source: String) -> EvaluationRequest {
         let mut bundle = BTreeMap::new();
         for name in ["task.toml", "reference.cu", "check.cu", "baseline.cu"] {

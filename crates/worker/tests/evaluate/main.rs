@@ -13,7 +13,7 @@ mod lab;
 
 use std::process::ExitCode;
 
-use domain::evaluation::EvaluationStage;
+use domain::evaluation::{EvaluationStage, MachineCode};
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 
 use lab::{Lab, files, lab, read};
@@ -261,4 +261,30 @@ fn a_confirmation_asks_more_and_compares_with_the_incumbent() {
         }
         other => panic!("{other}"),
     }
+    assert_eq!(search.machine_code, None, "a confirmation's business");
+    let Some(MachineCode::Read { kernels, .. }) = &confirmation.machine_code else {
+        panic!("{:?}", confirmation.machine_code);
+    };
+    let launched = confirmation.kernels.iter().map(|kernel| &kernel.kernel);
+    for kernel in launched {
+        let code = kernels.iter().find(|code| code.kernel == *kernel);
+        let code = code.unwrap_or_else(|| panic!("{kernel} in {kernels:?}"));
+        assert!(code.mix["FFMA"] > 0, "an f32 product: {:?}", code.mix);
+        assert_eq!(code.tensor, 0, "without tensor cores");
+    }
+}
+
+#[test]
+fn machine_code_that_nobody_can_read_is_said_to_be_unread() {
+    let Some(lab) = Lab::without_disassembler() else {
+        return;
+    };
+    let task = "softmax-f32";
+    let mut request = Lab::request(task, "baseline.cu", read(task, "baseline.cu"));
+    request.stage = EvaluationStage::Confirmation;
+    let evaluation = lab.evaluate(&request);
+    let Some(MachineCode::NotRun { reason }) = &evaluation.machine_code else {
+        panic!("{:?}", evaluation.machine_code);
+    };
+    assert!(reason.contains("install it with"), "{reason}");
 }

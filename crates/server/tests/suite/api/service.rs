@@ -299,6 +299,7 @@ pub fn report(lease: &Lease, verdict: Verdict) -> Report {
         launches: Vec::new(),
         diagnostics: Vec::new(),
         flags: Vec::new(),
+        machine_code: None,
         findings: Vec::new(),
         stages: Vec::new(),
     };

@@ -58,6 +58,9 @@ export function notes(evaluation: Evaluation): Map<number, Note[]> {
   for (const { line, severity, message } of evaluation.diagnostics) {
     add(line, { decisive: false, title: severity, message, details: [] });
   }
+  for (const { line, message, fix } of evaluation.flags ?? []) {
+    add(line, { decisive: false, title: "pointed out", message, details: fix ? [fix] : [] });
+  }
   return byLine;
 }
 

@@ -1,0 +1,62 @@
+//! The role that reads machine code back into instructions, through NVIDIA's disassembler.
+//!
+//! PTX says what was asked of the assembler; this says what it made of it. The disassembler is a
+//! program of its own, so that the role may start one, and nothing else: it runs under the role's
+//! own confinement.
+
+mod listing;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use domain::role::{DisassembleJob, Disassembly};
+
+use crate::fault::Fault;
+
+/// The most that is read of a listing, bytes; an image of the largest size makes more, and is
+/// then judged by what was read of it and by its PTX.
+const MAX_LISTING_BYTES: usize = 64 << 20;
+
+/// Disassembles one image.
+///
+/// # Errors
+/// A [`Fault`] if the program does not run, or does not understand what the compiler made.
+pub fn disassemble(job: &DisassembleJob) -> Result<Disassembly, Fault> {
+    let listing = run(&job.program, &[&"-c", &"-gi", &job.cubin])?;
+    let tool = run(&job.program, &[&"--version"])?;
+    let listing = &listing[..listing.floor_char_boundary(MAX_LISTING_BYTES)];
+    let (kernels, uses) = listing::read(listing, &job.source);
+    if kernels.is_empty() {
+        return Err(failed(&job.program, "it lists no function"));
+    }
+    Ok(Disassembly {
+        tool: listing::release(&tool),
+        kernels,
+        uses,
+    })
+}
+
+fn run(program: &Path, arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Result<String, Fault> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it inherits this role's confinement, process group and limits"
+    )]
+    let output = Command::new(program)
+        .args(arguments.iter().map(AsRef::as_ref))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(Fault::file("start", program))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().next().unwrap_or("it says nothing");
+        return Err(failed(program, &format!("{}: {said}", output.status)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn failed(program: &Path, reason: &str) -> Fault {
+    Fault::Toolchain {
+        action: format!("disassemble with {}", program.display()),
+        reason: reason.to_owned(),
+    }
+}
