@@ -221,6 +221,8 @@ function evaluation(node) {
         counters: { instructions: 4_718_592, global_read_sectors: 524_288, global_write_sectors: 524_288, shared_bank_conflicts: 0, divergent_branches: 128 },
       })),
     })),
+    flags: compiled ? [{ file: "candidate.cu", line: 14, column: 0, message: "the kernel reads a clock or counter (%clock64)", fix: "do without clocks; times are taken outside" }] : [],
+    machine_code: compiled ? { kind: "read", tool: "nvdisasm V13.5.37", kernels: [{ kernel: "softmax", instructions: 214, tensor: 0, mix: { FFMA: 64, LDG: 8, MUFU: 16, SHFL: 10, BRA: 6, FADD: 40, FMNMX: 40, IADD3: 20, EXIT: 1, S2R: 9 } }] } : null,
     diagnostics: node.ordinal === 1 ? [{ line: 53, severity: "warning", message: "variable row is used once" }] : [],
     findings: node.verdict === "data_race" ? [RACE] : [],
     stages: [
