@@ -1,0 +1,237 @@
+//! A run whose models and evaluator are scripted, taken from one decision to the next.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use chrono::DateTime;
+use domain::id::CandidateId;
+use domain::search::{
+    Action, Budget, Draft, Entry, Evolution, Method, ModelChoice, Operator, PromotionProgress,
+    RunSnapshot, Spend, Standing, next,
+};
+use domain::task::{Bundle, Task};
+use domain::verdict::VerdictKind;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+const KERNEL: &str =
+    "/*---\n[[launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [32]\nargs = [\"y\"]\n---*/\n";
+
+const TASK: &str = r#"
+name = "t"
+[dims]
+N = {}
+[[tensor]]
+name = "y"
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[tolerance]
+class = "f32"
+[[case]]
+name = "only"
+dims = { N = 8 }
+use = ["check", "score"]
+"#;
+
+pub fn task() -> Task {
+    let mut files = BTreeMap::from([("task.toml".to_owned(), TASK.to_owned())]);
+    for file in ["reference.cu", "check.cu", "baseline.cu"] {
+        files.insert(file.to_owned(), KERNEL.to_owned());
+    }
+    Task::load(&Bundle { files }).expect("the folder is whole")
+}
+
+pub fn model(name: &str, weight: f64) -> ModelChoice {
+    ModelChoice {
+        name: name.to_owned(),
+        weight,
+    }
+}
+
+pub fn accepted(speedup: f64) -> Standing {
+    Standing::Accepted {
+        speedup,
+        promotable: true,
+        unmet_phases: Vec::new(),
+    }
+}
+
+pub const WRONG: Standing = Standing::Rejected(VerdictKind::IncorrectOutput);
+pub const UNREAD: Standing = Standing::Rejected(VerdictKind::ParseRejected);
+
+/// What a reply is worth.
+#[derive(Clone)]
+pub struct Written {
+    pub standing: Standing,
+    pub thought: String,
+    pub duplicate: bool,
+}
+
+impl From<Standing> for Written {
+    fn from(standing: Standing) -> Self {
+        Self {
+            standing,
+            thought: String::new(),
+            duplicate: false,
+        }
+    }
+}
+
+/// A run whose replies and verdicts arrive in a chosen order.
+pub struct Rehearsal<'a> {
+    pub task: &'a Task,
+    pub method: Method,
+    pub budget: Budget,
+    pub evolution: Evolution,
+    pub models: Vec<ModelChoice>,
+    pub candidates: Vec<Entry>,
+    pub drafts: Vec<(usize, Draft)>,
+    pub spend: Spend,
+    pub finish_requested: bool,
+    pub promotion: PromotionProgress,
+}
+
+impl<'a> Rehearsal<'a> {
+    pub fn new(task: &'a Task, method: Method) -> Self {
+        Self {
+            task,
+            method,
+            budget: Budget::default(),
+            evolution: Evolution::default(),
+            models: vec![model("m", 1.0)],
+            candidates: Vec::new(),
+            drafts: Vec::new(),
+            spend: Spend::default(),
+            finish_requested: false,
+            promotion: PromotionProgress::None,
+        }
+    }
+
+    pub fn next(&self) -> Vec<Action> {
+        next(&RunSnapshot {
+            task: self.task,
+            method: self.method,
+            budget: self.budget,
+            seed: 7,
+            start: None,
+            evolution: &self.evolution,
+            models: &self.models,
+            spend: self.spend,
+            short_of: None,
+            elapsed: Duration::ZERO,
+            finish_requested: self.finish_requested,
+            candidates: &self.candidates,
+            promotion: self.promotion,
+            refused: &[],
+        })
+    }
+
+    pub fn push(
+        &mut self,
+        operator: Operator,
+        parent: Option<CandidateId>,
+        generation: u32,
+        trial: bool,
+    ) {
+        // Ids depend on the place alone, so that two rehearsals can be compared.
+        let mut rng = ChaCha8Rng::seed_from_u64(self.candidates.len() as u64);
+        self.candidates.push(Entry {
+            id: CandidateId::generate(DateTime::UNIX_EPOCH, &mut rng),
+            parent,
+            operator,
+            generation,
+            configuration: BTreeMap::new(),
+            standing: Standing::Pending,
+            trial,
+            duplicate: false,
+            thought: None,
+        });
+    }
+
+    /// Carries out what is decided now; the end of the run, if that is it.
+    pub fn act(&mut self) -> (usize, Option<Action>) {
+        let actions = self.next();
+        let count = actions.len();
+        for action in actions {
+            match action {
+                Action::Propose(proposal) => {
+                    self.push(
+                        proposal.operator,
+                        proposal.parent,
+                        proposal.generation,
+                        proposal.trial,
+                    );
+                    let last = self.candidates.last_mut().expect("just pushed");
+                    last.standing = accepted(1.0);
+                    // What a task says of its baseline is nobody's insight.
+                    last.thought = Some("one thread per row".to_owned());
+                }
+                Action::Draft(draft) => {
+                    let parent = draft.parents.first().copied();
+                    self.drafts.push((self.candidates.len(), draft.clone()));
+                    self.push(draft.operator, parent, draft.generation, draft.trial);
+                }
+                Action::Promote(_) => self.promotion = PromotionProgress::Committed,
+                Action::AbandonDrafts => {
+                    for entry in &mut self.candidates {
+                        if entry.standing == Standing::Pending {
+                            entry.standing = Standing::Abandoned;
+                        }
+                    }
+                }
+                end @ (Action::Finish(_) | Action::Fail(_)) => return (count, Some(end)),
+            }
+        }
+        (count, None)
+    }
+
+    pub fn judge(&mut self, place: usize, written: Written) {
+        let entry = &mut self.candidates[place];
+        entry.standing = written.standing;
+        entry.duplicate = written.duplicate;
+        entry.thought = Some(written.thought).filter(|thought| !thought.is_empty());
+    }
+
+    /// Runs to the end; `write` gives what each place's reply is worth, `arrival` which of the
+    /// open places is judged next.
+    pub fn run(
+        &mut self,
+        write: impl Fn(usize, &Entry) -> Written,
+        mut arrival: impl FnMut(&[usize]) -> usize,
+    ) -> Action {
+        for _ in 0..10_000 {
+            let (count, end) = self.act();
+            if let Some(end) = end {
+                return end;
+            }
+            let open = (0..self.candidates.len())
+                .filter(|place| self.candidates[*place].standing == Standing::Pending)
+                .collect::<Vec<_>>();
+            if open.is_empty() {
+                assert!(count > 0, "nothing is open, so something must happen");
+                continue;
+            }
+            let place = open[arrival(&open) % open.len()];
+            let written = write(place, &self.candidates[place]);
+            self.judge(place, written);
+        }
+        panic!("the run never ends")
+    }
+
+    pub fn drafts_of(&self, operator: &Operator) -> Vec<&Draft> {
+        self.drafts
+            .iter()
+            .map(|(_, draft)| draft)
+            .filter(|draft| draft.operator == *operator)
+            .collect()
+    }
+
+    pub fn trials(&self) -> usize {
+        self.candidates.iter().filter(|entry| entry.trial).count()
+    }
+}
+
+pub fn first(_: &[usize]) -> usize {
+    0
+}

@@ -1,0 +1,99 @@
+//! What is read of calls that were made: for people, for recordings and for budgets.
+
+use std::collections::HashMap;
+
+use domain::api::{CallView, Seen};
+use domain::id::{CandidateId, RunId};
+use domain::search::Spend;
+use sqlx::query_as;
+use uuid::Uuid;
+
+use super::rows::{CallRow, SpendRow};
+use crate::error::Doing;
+use crate::rows::Place;
+use crate::{Connection, Store, StoreError, runs};
+
+impl Store {
+    /// What models were asked for a candidate and what they answered.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn calls(&self, candidate: CandidateId) -> Result<Vec<CallView>, StoreError> {
+        let rows: Vec<CallRow> = query_as(
+            "SELECT id, turn, model, template, template_digest, prompt, dropped, seen, failures, \
+             last_error, created_at, answered_at, reply, complete, unusable, notes, input_tokens, \
+             cached_tokens, cache_written_tokens, output_tokens, usage_estimated, cost, \
+             answered_by, first_token_us, total_us, attempts FROM calls WHERE candidate = $1 \
+             ORDER BY turn",
+        )
+        .bind(candidate.uuid())
+        .fetch_all(&self.read)
+        .await
+        .doing("read a candidate's calls")?;
+        rows.into_iter().map(CallRow::read).collect()
+    }
+
+    /// What the first prompt of each of a run's model-written candidates showed.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn seen(&self, run: RunId) -> Result<HashMap<CandidateId, Seen>, StoreError> {
+        let rows: Vec<(Uuid, String)> =
+            query_as("SELECT candidate, seen FROM calls WHERE run = $1 AND turn = 0")
+                .bind(run.uuid())
+                .fetch_all(&self.read)
+                .await
+                .doing("read what prompts showed")?;
+        rows.into_iter()
+            .map(|(id, seen)| {
+                let id = CandidateId::from(id);
+                Ok((id, Place::new("calls", id).json("seen", &seen)?))
+            })
+            .collect()
+    }
+
+    /// The candidates of a run that models were asked for, by place: what a recording holds.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn called(&self, run: RunId) -> Result<Vec<(u32, CandidateId)>, StoreError> {
+        let mut view = self.view().await?;
+        runs::require(&mut view, run).await?;
+        let rows: Vec<(Uuid, i64)> = query_as(
+            "SELECT DISTINCT c.id, c.ordinal FROM candidates c \
+             JOIN calls k ON k.candidate = c.id WHERE c.run = $1 ORDER BY c.ordinal",
+        )
+        .bind(run.uuid())
+        .fetch_all(&mut *view)
+        .await
+        .doing("list the candidates that models wrote")?;
+        rows.into_iter()
+            .map(|(id, ordinal)| {
+                let id = CandidateId::from(id);
+                Ok((Place::new("candidates", id).number("ordinal", ordinal)?, id))
+            })
+            .collect()
+    }
+}
+
+/// What a run's models and devices have used.
+pub(crate) async fn spend(connection: &mut Connection, run: RunId) -> Result<Spend, StoreError> {
+    let row: SpendRow = query_as(
+        "SELECT COUNT(k.answered_at) AS calls, COALESCE(SUM(k.input_tokens), 0) AS input, \
+         COALESCE(SUM(k.cached_tokens), 0) AS cached, \
+         COALESCE(SUM(k.cache_written_tokens), 0) AS cache_written, \
+         COALESCE(SUM(k.output_tokens), 0) AS output, COALESCE(SUM(k.cost), 0) AS cost, \
+         COUNT(k.answered_at) - COUNT(k.cost) AS unpriced, \
+         COALESCE(SUM(CASE WHEN k.answered_at IS NULL AND c.state = 'pending' \
+         THEN k.reserved_tokens ELSE 0 END), 0) AS committed_tokens, \
+         COALESCE(SUM(CASE WHEN k.answered_at IS NULL AND c.state = 'pending' \
+         THEN k.reserved_nanos ELSE 0 END), 0) AS committed_nanos, \
+         (SELECT COALESCE(SUM(device_us), 0) FROM evaluations WHERE run = $1) AS device_us \
+         FROM calls k JOIN candidates c ON c.id = k.candidate WHERE k.run = $1",
+    )
+    .bind(run.uuid())
+    .fetch_one(connection)
+    .await
+    .doing("add up what the run has used")?;
+    row.read(run)
+}
