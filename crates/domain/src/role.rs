@@ -247,6 +247,9 @@ pub struct RunJob {
     pub executions: Vec<Execution>,
     /// Host threads the emulated device may use.
     pub threads: u32,
+    /// Whether to report the counters of each source line, too.
+    #[serde(default)]
+    pub lines: bool,
 }
 
 /// One pass through the plan on one set of inputs.
@@ -369,6 +372,29 @@ pub struct RunReply {
     /// One entry per execution, in order; shorter than the job if one ended the process's
     /// use of the device.
     pub executions: Vec<ExecutionFacts>,
+    /// The counters of source lines, where the job asks for them; on the emulated device only.
+    #[serde(default)]
+    pub lines: Vec<LaunchLines>,
+}
+
+/// What was counted on each source line of one launch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LaunchLines {
+    /// The execution's number.
+    pub execution: u32,
+    /// The kernel.
+    pub kernel: String,
+    /// The lines with the most instructions, in their order in the file.
+    pub lines: Vec<LineCounters>,
+}
+
+/// What was counted on one source line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LineCounters {
+    /// Line in the candidate's file, from 1.
+    pub line: u32,
+    /// Counters that are not zero, by name.
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// What one execution did.

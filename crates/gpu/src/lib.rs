@@ -1,5 +1,5 @@
 //! Turns source into an image, and an image into facts, on whatever CUDA driver is loaded: the
-//! bodies of the role processes compile, disassemble, run, verify, time and probe.
+//! bodies of the role processes compile, disassemble, run, trace, verify, time and probe.
 //!
 //! The crate starts no process but NVIDIA's disassembler and knows no run, lease or HTTP. Everything that can abort or
 //! hang (the compiler, the driver) is called here and nowhere else, inside a child process

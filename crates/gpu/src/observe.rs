@@ -2,11 +2,12 @@
 //!
 //! It translates and drops what proves nothing against a candidate; it judges nothing itself.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::finding::{Finding, FindingKind, OtherParty};
 use domain::plan::ResolvedLaunch;
-use domain::role::{LaunchFacts, UnsupportedInstruction};
+use domain::role::{LaunchFacts, LaunchLines, LineCounters, UnsupportedInstruction};
 use domain::timing::ModelledLaunch;
 use serde_json::Value;
 
@@ -14,6 +15,8 @@ use crate::driver::emulator::{self, LaunchReport, Location, Modelled};
 
 /// The most findings kept of one execution; a reply has a limit, and the first few decide.
 const MAX_FINDINGS: usize = 32;
+/// The most source lines reported of one launch; a reply has a limit.
+const MAX_LINES: usize = 256;
 
 /// What buffers of an execution are, as far as findings depend on it.
 #[derive(Debug, Default)]
@@ -195,6 +198,45 @@ fn modelled(kernel: &str, time: &Modelled) -> ModelledLaunch {
     }
 }
 
+/// What the source lines of each launch that ran took: those with the most instructions, without
+/// zeros, since a reply has a limit.
+pub fn lines(execution: u32, reports: &[LaunchReport]) -> Vec<LaunchLines> {
+    let ran = reports.iter().filter(|report| report.outcome.has_run());
+    ran.map(|report| {
+        let counted = report.counters.get("lines").and_then(Value::as_array);
+        let mut lines = counted
+            .into_iter()
+            .flatten()
+            .filter_map(line_counters)
+            .collect::<Vec<_>>();
+        lines.sort_by_key(|line| Reverse(line.counters.get("warp_instructions").copied()));
+        lines.truncate(MAX_LINES);
+        lines.sort_by_key(|line| line.line);
+        LaunchLines {
+            execution,
+            kernel: report.kernel.clone(),
+            lines,
+        }
+    })
+    .collect()
+}
+
+/// The tally of one line of the candidate's own file.
+fn line_counters(tally: &Value) -> Option<LineCounters> {
+    let number = tally.get("line")?.as_u64()?;
+    let file = tally.get("file").and_then(Value::as_str);
+    let place = Location {
+        file: file.map(str::to_owned),
+        line: u32::try_from(number).ok(),
+    };
+    let mut counters = counters(tally.get("tally")?);
+    counters.retain(|_, count| *count > 0);
+    Some(LineCounters {
+        line: line(&place)?,
+        counters,
+    })
+}
+
 /// The whole numbers of a launch's counters, with nested names joined by dots. What is counted
 /// per source line stays out: a reply has a limit.
 fn counters(counters: &Value) -> BTreeMap<String, u64> {
@@ -246,6 +288,29 @@ mod tests {
                          "bottleneck": "issue", "share": 0.5},
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn lines_are_the_candidates_own_in_order_and_without_zeros() {
+        let mut report = report("shared_race", false, "out", "a.cu");
+        let tally = |line: u32, file: &str, instructions: u64| {
+            json!({"file": file, "line": line, "tally": {
+                "warp_instructions": instructions, "global": {"sectors_read": 0, "bytes_read": 4}}})
+        };
+        report.counters = json!({"lines": [
+            tally(9, "/x/candidate.cu", 5), tally(3, "/x/candidate.cu", 7),
+            tally(4, "/include/cuda_fp16.hpp", 100)]});
+        let [found] = &lines(6, &[report])[..] else {
+            panic!("one launch");
+        };
+        assert_eq!((found.execution, found.kernel.as_str()), (6, "k"));
+        let numbers = found.lines.iter().map(|line| line.line).collect::<Vec<_>>();
+        assert_eq!(numbers, [3, 9]);
+        let expected = [
+            ("global.bytes_read".to_owned(), 4),
+            ("warp_instructions".to_owned(), 7),
+        ];
+        assert_eq!(found.lines[0].counters, BTreeMap::from(expected));
     }
 
     #[test]

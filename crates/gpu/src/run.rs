@@ -10,8 +10,8 @@ use std::path::Path;
 use cudarc::driver::sys::CUresult;
 use domain::digest::Digest;
 use domain::role::{
-    Execution, ExecutionFacts, ExecutionPurpose, Image, KernelResources, RunJob, RunReply,
-    TensorData, Unwritten,
+    Execution, ExecutionFacts, ExecutionPurpose, Image, KernelResources, LaunchLines, RunJob,
+    RunReply, TensorData, Unwritten,
 };
 use domain::task::Role;
 
@@ -53,6 +53,7 @@ pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, Fault> {
         device: gpu.describe()?,
         model_label,
         executions: Vec::new(),
+        lines: Vec::new(),
     };
     let image = read_image(gpu, &job.image)?;
     let mut suspects = Suspects::new();
@@ -77,7 +78,8 @@ pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, Fault> {
                 break;
             }
         };
-        let facts = execute(gpu, &loaded, job, execution, &mut suspects)?;
+        let (facts, lines) = execute(gpu, &loaded, job, execution, &mut suspects)?;
+        reply.lines.extend(lines);
         let over = facts.fault.is_some();
         reply.executions.push(facts);
         if over {
@@ -131,7 +133,7 @@ fn execute(
     job: &RunJob,
     execution: &Execution,
     suspects: &mut Suspects,
-) -> Result<ExecutionFacts, Fault> {
+) -> Result<(ExecutionFacts, Vec<LaunchLines>), Fault> {
     if let Some(emulator) = gpu.emulator() {
         emulator.configure(&Configuration {
             schedule: execution.schedule,
@@ -175,7 +177,12 @@ fn execute(
         .map(|buffer| (buffer.name.as_str(), buffer.start() as i64))
         .collect();
     facts.findings = observe::findings(&pass.reports, &observe::Buffers { incomplete, starts });
-    Ok(facts)
+    let lines = if job.lines {
+        observe::lines(execution.id, &pass.reports)
+    } else {
+        Vec::new()
+    };
+    Ok((facts, lines))
 }
 
 /// The buffers of an execution: inputs with their content, the rest poisoned.

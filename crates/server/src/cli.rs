@@ -48,6 +48,22 @@ pub enum Command {
     Show(ShowArgs),
     /// Evaluate one file, without a service.
     Eval(EvalArgs),
+    /// Compile one file and show what it takes.
+    Build(BuildArgs),
+    /// Find out whether one file is right, without timing it.
+    Test(KernelArgs),
+    /// Time one file beside the task's baseline.
+    Bench(KernelArgs),
+    /// Let the four sanitizers look at one file.
+    Sanitize(KernelArgs),
+    /// Show where one file's time goes, to the source line.
+    Profile(KernelArgs),
+    /// Judge the file of a checkout; commit it, or commit it and take it back.
+    Evaluate(EvaluateArgs),
+    /// Show the steps that `evaluate` recorded for a file.
+    Summary(SummaryArgs),
+    /// Do one whole step: all of these in order, with a report.
+    Iterate(IterateArgs),
     /// Print what a run tells whoever proposes its next kernel.
     Context(ContextArgs),
     /// Propose a kernel to a run.
@@ -328,6 +344,77 @@ pub struct EvalArgs {
     pub folder: DataFolder,
 }
 
+/// A kernel and its task, as the local verbs take them.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct KernelArgs {
+    /// The kernel: one .cu file with its launch plan in the head comment.
+    pub file: PathBuf,
+    /// The task's folder.
+    #[arg(long, value_name = "DIR")]
+    pub task: PathBuf,
+    /// Sets a tunable, such as `KV_SPLITS=16`; may be repeated.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting)]
+    pub settings: Vec<(String, i64)>,
+    /// Repeat the inputs of an earlier call with this seed; fresh inputs by default.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Print one line of JSON instead of text (docs/verbs.md).
+    #[arg(long)]
+    pub json: bool,
+    /// Where builds and reference answers are kept.
+    #[command(flatten)]
+    pub folder: DataFolder,
+}
+
+/// Arguments of `build`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct BuildArgs {
+    /// The kernel.
+    #[command(flatten)]
+    pub kernel: KernelArgs,
+    /// Also build every choice of every tunable, one at a time, and name those that change nothing.
+    #[arg(long)]
+    pub variants: bool,
+}
+
+/// Arguments of `evaluate`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct EvaluateArgs {
+    /// The kernel, in a git checkout.
+    #[command(flatten)]
+    pub kernel: KernelArgs,
+    /// Why it should be faster.
+    #[arg(long)]
+    pub hypothesis: Option<String>,
+    /// The gain expected over the best kept so far, as a factor such as 1.2.
+    #[arg(long, value_name = "FACTOR")]
+    pub expect: Option<f64>,
+}
+
+/// Arguments of `summary`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct SummaryArgs {
+    /// The kernel, in a git checkout.
+    pub file: PathBuf,
+    /// Print one line of JSON instead of text (docs/verbs.md).
+    #[arg(long)]
+    pub json: bool,
+    /// Where the record is.
+    #[command(flatten)]
+    pub folder: DataFolder,
+}
+
+/// Arguments of `iterate`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct IterateArgs {
+    /// The kernel and what is expected of it.
+    #[command(flatten)]
+    pub evaluate: EvaluateArgs,
+    /// Let the sanitizers look at every Nth step.
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub sanitize_every: u32,
+}
+
 /// Arguments of `context`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ContextArgs {
@@ -505,7 +592,7 @@ pub struct DemoArgs {
 /// Arguments of `role`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct RoleArgs {
-    /// Which body: compile, disassemble, run, verify, time or probe.
+    /// Which body: compile, disassemble, run, trace, verify, time or probe.
     pub name: String,
 }
 

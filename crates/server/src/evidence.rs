@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use domain::api::{CandidateDetail, PromotionState, PromotionView, RunView};
 use domain::evaluation::{CheckOutcome, Evaluation, GateOutcome, MachineCode};
+use domain::role::KernelResources;
 use domain::task::Enforce;
 use domain::timing::Timing;
 use domain::verdict::{Severity, Verdict};
@@ -50,7 +51,8 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     }
     checks(&mut text, &evaluation.checks);
     gates(&mut text, &evaluation.gates);
-    resources(&mut text, evaluation);
+    resources(&mut text, &evaluation.kernels);
+    machine_code(&mut text, evaluation.machine_code.as_ref());
     if let Some(device) = &evaluation.device {
         let _infallible = writeln!(text, "device     {}", plain(&device.to_string()));
     }
@@ -124,7 +126,7 @@ fn promotion(promotion: Option<&PromotionView>) -> String {
     )
 }
 
-fn problems(text: &mut String, verdict: &Verdict) {
+pub(crate) fn problems(text: &mut String, verdict: &Verdict) {
     let (Verdict::ParseRejected { problems } | Verdict::PolicyRejected { problems }) = verdict
     else {
         return;
@@ -168,7 +170,7 @@ fn times(text: &mut String, timing: &Timing) {
     text.push_str(&columns(&rows, 11));
 }
 
-fn checks(text: &mut String, checks: &[CheckOutcome]) {
+pub(crate) fn checks(text: &mut String, checks: &[CheckOutcome]) {
     if checks.is_empty() {
         return;
     }
@@ -189,7 +191,7 @@ fn checks(text: &mut String, checks: &[CheckOutcome]) {
     text.push('\n');
 }
 
-fn gates(text: &mut String, gates: &[GateOutcome]) {
+pub(crate) fn gates(text: &mut String, gates: &[GateOutcome]) {
     if gates.is_empty() {
         return;
     }
@@ -226,12 +228,11 @@ fn gates(text: &mut String, gates: &[GateOutcome]) {
     text.push_str(&columns(&rows, 11));
 }
 
-fn resources(text: &mut String, evaluation: &Evaluation) {
-    if evaluation.kernels.is_empty() {
+pub(crate) fn resources(text: &mut String, kernels: &[KernelResources]) {
+    if kernels.is_empty() {
         return;
     }
-    let rows: Vec<_> = evaluation
-        .kernels
+    let rows: Vec<_> = kernels
         .iter()
         .map(|kernel| {
             vec![
@@ -244,7 +245,6 @@ fn resources(text: &mut String, evaluation: &Evaluation) {
         .collect();
     text.push_str("kernels\n");
     text.push_str(&columns(&rows, 11));
-    machine_code(text, evaluation.machine_code.as_ref());
 }
 
 /// The most frequent instructions of each kernel.

@@ -17,5 +17,6 @@ pub mod logging;
 pub mod models;
 pub mod outcome;
 pub mod progress;
+pub mod report;
 pub mod terminal;
 pub mod tree;

@@ -13,6 +13,7 @@ mod candidates;
 mod error;
 mod events;
 mod faults;
+mod iterations;
 mod jobs;
 mod judgements;
 mod promotions;
@@ -41,6 +42,7 @@ pub use calls::{Answer, DueCall, MAX_UNANSWERED, Meaning, NewCall, NewDraft, Wri
 pub use candidates::{NewCandidate, Proposed};
 pub use error::StoreError;
 pub use faults::{MAX_FAULTS, MAX_LOSSES};
+pub use iterations::{BestKept, Iteration, IterationState, Line, NewIteration};
 pub use jobs::LeasedJob;
 pub use promotions::{Committed, ConfirmationOutcome, OutstandingPromotion};
 pub use runs::{CreatedRun, NewRun};

@@ -146,6 +146,8 @@ pub enum Role {
     Disassemble,
     /// Image to facts.
     Run,
+    /// The same without confinement, below a tool that looks into the process.
+    Trace,
     /// Outputs to comparisons.
     Verify,
     /// Two images to the times of both.
@@ -161,6 +163,7 @@ impl Role {
             Self::Compile => "compile",
             Self::Disassemble => "disassemble",
             Self::Run => "run",
+            Self::Trace => "trace",
             Self::Verify => "verify",
             Self::Time => "time",
             Self::Probe => "probe",
@@ -333,7 +336,7 @@ impl Host {
             _ => allowed.as_secs() * u64::from(self.threads()) + 5,
         };
         let deadline = match (role, self.device.kind) {
-            (Role::Run | Role::Time, DeviceKind::Nvidia) => allowed,
+            (Role::Run | Role::Trace | Role::Time, DeviceKind::Nvidia) => allowed,
             _ => self.backstop.unwrap_or(allowed * WALL_FACTOR),
         };
         Bounds {

@@ -15,6 +15,8 @@ pub mod cancel;
 pub mod evaluate;
 pub mod fleet;
 pub mod host;
+pub mod preflight;
 mod random;
 pub mod supervise;
 pub mod toolchain;
+pub mod tools;

@@ -6,16 +6,10 @@ use std::collections::BTreeMap;
 use super::clean;
 use crate::device::Device;
 use crate::evaluation::{CaseLaunches, Evaluation};
+use crate::occupancy::{Limiter, occupancy};
 use crate::role::{KernelResources, LaunchFacts};
 use crate::timing::Timing;
 
-/// Threads of a warp.
-const WARP: u32 = 32;
-/// Registers are granted to a warp in multiples of this (CUDA occupancy calculator, compute
-/// capability 7.0 and up).
-const REGISTER_UNIT: u32 = 256;
-/// Shared memory that the driver keeps of each block from compute capability 8.0 on, bytes.
-const SHARED_RESERVED: u32 = 1024;
 /// Launches that are told for one case.
 const MAX_LAUNCHES: usize = 8;
 
@@ -182,40 +176,20 @@ fn traffic(counters: &BTreeMap<String, u64>) -> Vec<String> {
 
 /// How many blocks a multiprocessor can hold, what limits them, and how many there are.
 fn residency(resources: &KernelResources, launch: &LaunchFacts, device: &Device) -> String {
-    let limits = &device.limits;
-    let threads = launch.block.iter().product::<u32>().max(1);
-    let warps = threads.div_ceil(WARP);
-    let registers = (resources.registers.max(1) * WARP).next_multiple_of(REGISTER_UNIT) * warps;
-    let reserved = if device.compute_capability >= (8, 0) {
-        SHARED_RESERVED
-    } else {
-        0
-    };
-    let shared = resources.static_shared_bytes + launch.shared_bytes + reserved;
-    let by_threads = limits.threads_per_sm / (warps * WARP);
-    let mut bounds = vec![
-        (by_threads, "threads".to_owned()),
-        (
-            limits.registers_per_sm / registers,
-            format!("{} registers per thread", resources.registers),
+    let threads = launch.block.iter().product::<u32>();
+    let held = occupancy(resources, threads, launch.shared_bytes, device);
+    let limit = match held.limited_by {
+        Limiter::Threads => "threads".to_owned(),
+        Limiter::Registers => format!("{} registers per thread", resources.registers),
+        Limiter::Blocks => "the limit on blocks".to_owned(),
+        Limiter::Shared => format!(
+            "{} bytes of shared memory per block",
+            resources.static_shared_bytes + launch.shared_bytes
         ),
-        (limits.blocks_per_sm, "the limit on blocks".to_owned()),
-    ];
-    if shared > reserved {
-        bounds.push((
-            limits.shared_per_sm / shared,
-            format!("{} bytes of shared memory per block", shared - reserved),
-        ));
-    }
+    };
     let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
-    let (resident, limit) = bounds
-        .into_iter()
-        .min_by_key(|(blocks, _)| *blocks)
-        .expect("threads always bound");
     format!(
-        "{blocks} blocks over {} multiprocessors, each can hold {resident} ({} of {} warps, limited by {limit})",
-        limits.sm_count,
-        resident * warps,
-        limits.threads_per_sm / WARP,
+        "{blocks} blocks over {} multiprocessors, each can hold {} ({} of {} warps, limited by {limit})",
+        device.limits.sm_count, held.blocks_per_sm, held.warps, held.warps_limit,
     )
 }

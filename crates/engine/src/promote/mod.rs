@@ -5,6 +5,7 @@
 
 mod evidence;
 pub mod repository;
+pub mod worktree;
 
 use std::path::PathBuf;
 

@@ -94,6 +94,7 @@ impl Bench {
             kernels,
             executions,
             threads: 2,
+            lines: false,
         }
     }
 

@@ -133,11 +133,26 @@ impl Bench {
 
     /// Evaluates.
     pub async fn evaluate(&self, request: EvaluationRequest) -> Result<Evaluation, Failure> {
-        let (evaluator, cancellation) = (self.evaluator.clone(), self.cancellation.clone());
+        let evaluator = self.evaluator.clone();
         let progress = |stage: &str| tracing::info!("{stage}");
-        blocking(move || evaluator.evaluate(&request, progress, &cancellation))
+        self.blocking(move |cancellation| evaluator.evaluate(&request, progress, cancellation))
+            .await
+    }
+
+    /// Does something with the evaluator that holds its thread for long, and that Ctrl-C calls off.
+    pub async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Cancellation) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let cancellation = self.cancellation.clone();
+        blocking(move || work(&cancellation))
             .await?
             .map_err(failure)
+    }
+
+    /// The evaluator.
+    pub fn evaluator(&self) -> &Arc<Evaluator> {
+        &self.evaluator
     }
 
     fn key(&self) -> Result<Key, Failure> {

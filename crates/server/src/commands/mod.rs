@@ -5,6 +5,7 @@ mod check;
 mod demo;
 mod eval;
 mod follow;
+mod local;
 mod model;
 mod preflight;
 mod propose;
@@ -63,6 +64,14 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Run(args) => run::run(*args).await,
             Command::Show(args) => show::show(args).await,
             Command::Eval(args) => eval::eval(args).await,
+            Command::Build(args) => local::build(args).await,
+            Command::Test(args) => local::test(args).await,
+            Command::Bench(args) => local::bench(args).await,
+            Command::Sanitize(args) => local::sanitize(args).await,
+            Command::Profile(args) => local::profile(args).await,
+            Command::Evaluate(args) => local::evaluate(args).await,
+            Command::Summary(args) => local::summary(args).await,
+            Command::Iterate(args) => local::iterate(args).await,
             Command::Task(TaskCommand::Check(args)) => check::check(args).await,
             Command::Model(ModelCommand::List(args)) => model::list(&args),
             Command::Model(ModelCommand::Check(args)) => model::check(args).await,

@@ -31,6 +31,9 @@ use crate::supervise;
 
 pub use paired::Compared;
 pub use passes::{Against, Extent, Pass, Passes};
+pub use stages::{
+    CaseProfile, Depth, Instrument, LaunchProfile, Looked, Profiled, Sanitized, Timed,
+};
 
 /// Wall time of a compilation.
 pub const COMPILE_DEADLINE: Duration = Duration::from_secs(45);

@@ -61,6 +61,8 @@ pub struct Roles<'a> {
     pub scratch: &'a Path,
     /// Calls the work off.
     pub cancellation: &'a Cancellation,
+    /// Whether runs report what each source line took, too.
+    pub lines: bool,
 }
 
 impl Roles<'_> {
@@ -84,6 +86,7 @@ impl Roles<'_> {
                 kernels: image.kernels.clone(),
                 executions: now.iter().map(execution).collect(),
                 threads: self.host.threads(),
+                lines: self.lines,
             };
             look(now, self.run_job(&job, allowance)?)?;
             rest = later;
@@ -260,7 +263,8 @@ impl Reference<'_> {
     }
 }
 
-fn execution(numbered: &Numbered<'_>) -> Execution {
+/// A pass as the run role is told of it.
+pub fn execution(numbered: &Numbered<'_>) -> Execution {
     Execution {
         id: numbered.id,
         case: numbered.pass.case.clone(),

@@ -1,5 +1,9 @@
 //! The stages of one evaluation in their order, and the evidence they leave.
 
+mod around;
+mod inspect;
+mod looks;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -30,6 +34,9 @@ use super::roles::{Allowance, Reference, Roles};
 use super::timing::{by_case, launch_bound, timing};
 use super::{Evaluator, Fault, storage};
 use crate::cancel::Cancellation;
+
+pub use inspect::{CaseProfile, Instrument, LaunchProfile, Profiled, Sanitized};
+pub use looks::{Depth, Looked, Timed};
 
 /// Findings kept as evidence.
 const MAX_FINDINGS: usize = 32;
@@ -110,6 +117,7 @@ pub fn evaluate(
             host: &evaluator.host,
             scratch: scratch.path(),
             cancellation,
+            lines: false,
         }
     });
     match course.run() {
@@ -132,6 +140,7 @@ pub fn bench(
         host: &evaluator.host,
         scratch: scratch.path(),
         cancellation,
+        lines: false,
     };
     let mut course = Course::new(evaluator, request, &task, progress, roles);
     match course.bench() {
@@ -145,6 +154,8 @@ pub fn bench(
 #[derive(Default)]
 pub(super) struct Evidence {
     candidate_digest: Option<Digest>,
+    /// Identity of the launches planned; noted by looks only.
+    plans: Option<Digest>,
     compiled: Option<Compiled>,
     pub(super) ran: bool,
     pub(super) label: Option<String>,
@@ -488,21 +499,7 @@ impl<'a> Course<'a> {
         );
         let label = self.evidence.label.as_deref();
         let timing = timing(self.evaluator.host.device(), label, &scored)?;
-        let launches = scored
-            .iter()
-            .filter_map(|(case, executions)| {
-                Some(CaseLaunches {
-                    case: case.clone(),
-                    launches: executions.first()?.launches.clone(),
-                })
-            })
-            .collect::<Vec<_>>();
-        let observed = launches
-            .iter()
-            .filter_map(|case| CaseBlocks::executed(&case.case, &case.launches))
-            .collect::<Vec<_>>();
-        self.evidence.launches.clone_from(&launches);
-        self.judge_gates(candidate, &observed)?;
+        self.observe(candidate)?;
         let bound = launch_bound(&timing);
         let measured = self.evaluator.host.device().kind == DeviceKind::Nvidia;
         if measured && self.request.stage != EvaluationStage::Baseline {
@@ -521,10 +518,35 @@ impl<'a> Course<'a> {
         ))
     }
 
+    /// Notes the launches of each score case as they ran, and looks at the gates again with them.
+    fn observe(&mut self, candidate: &Candidate) -> Result<(), Stop> {
+        let scored = by_case(
+            self.scored
+                .iter()
+                .map(|(case, facts)| (case.as_str(), facts)),
+        );
+        let launches = scored
+            .iter()
+            .filter_map(|(case, executions)| {
+                Some(CaseLaunches {
+                    case: case.clone(),
+                    launches: executions.first()?.launches.clone(),
+                })
+            })
+            .collect::<Vec<_>>();
+        let observed = launches
+            .iter()
+            .filter_map(|case| CaseBlocks::executed(&case.case, &case.launches))
+            .collect::<Vec<_>>();
+        self.evidence.launches.clone_from(&launches);
+        self.judge_gates(candidate, &observed)
+    }
+
     /// The evaluation with its evidence, the deciding finding first.
     fn conclude(self, verdict: Verdict) -> Evaluation {
         let Evidence {
             candidate_digest,
+            plans: _,
             compiled,
             ran,
             label: _,

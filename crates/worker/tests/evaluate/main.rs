@@ -10,6 +10,7 @@
 
 mod duels;
 mod lab;
+mod looks;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,185 @@
+//! One step of an engineer's work on a kernel: a hypothesis, a change, what came of it, and
+//! whether it stays. Pure: the numbers come from an evaluation, the best so far from the record.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::Verdict;
+
+/// A kernel that is slower than the best by more than this factor goes back: 2%.
+pub const REGRESSION: f64 = 1.02;
+
+/// What becomes of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// It stays.
+    Keep,
+    /// It goes back.
+    Revert,
+    /// It stays, and the task's target is reached.
+    Target,
+}
+
+impl Decision {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Revert => "revert",
+            Self::Target => "target",
+        }
+    }
+
+    /// Whether the change stays.
+    pub fn stays(self) -> bool {
+        self != Self::Revert
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A decision with what it rests on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decided {
+    /// What becomes of it.
+    pub decision: Decision,
+    /// Best time so far over this one's, both relative to the baseline beside them; none without
+    /// a best or without a time.
+    pub gain: Option<f64>,
+    /// In one sentence.
+    pub reason: String,
+}
+
+impl Decided {
+    /// The decision about a kernel that something besides its verdict speaks against.
+    #[must_use]
+    pub fn spoken_against(self, reason: String) -> Self {
+        Self {
+            decision: Decision::Revert,
+            reason,
+            ..self
+        }
+    }
+}
+
+/// Decides about a kernel with this verdict and this speedup over the baseline. It is held against
+/// the best that was ever kept, not against the last, so that small losses cannot add up; and
+/// every speedup is relative to a baseline timed beside it, so that days and machines' moods
+/// cancel.
+pub fn decide(
+    verdict: &Verdict,
+    speedup: Option<f64>,
+    best: Option<f64>,
+    target: Option<f64>,
+) -> Decided {
+    let revert = |gain, reason| Decided {
+        decision: Decision::Revert,
+        gain,
+        reason,
+    };
+    if verdict.acceptance().is_none() {
+        return revert(None, verdict.to_string());
+    }
+    let Some(speedup) = speedup.filter(|speedup| speedup.is_finite() && *speedup > 0.0) else {
+        return revert(None, "it has no time".to_owned());
+    };
+    let gain = best.map(|best| speedup / best);
+    if let Some(gain) = gain.filter(|gain| gain * REGRESSION < 1.0) {
+        let slower = 100.0 * (1.0 / gain - 1.0);
+        let reason = format!("{slower:.1}% slower than the best kept, more than 2%");
+        return revert(Some(gain), reason);
+    }
+    if let Some(target) = target.filter(|target| speedup >= *target) {
+        return Decided {
+            decision: Decision::Target,
+            gain,
+            reason: format!("{speedup:.3}x reaches the target of {target:.3}x"),
+        };
+    }
+    let reason = match gain {
+        None => "the first that is right".to_owned(),
+        Some(gain) if gain > 1.0 => {
+            format!("{:.1}% faster than the best kept", 100.0 * (gain - 1.0))
+        }
+        Some(_) => "within 2% of the best kept".to_owned(),
+    };
+    Decided {
+        decision: Decision::Keep,
+        gain,
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::timing::{ModelledTime, Timing};
+    use crate::verdict::Acceptance;
+
+    fn accepted() -> Verdict {
+        Verdict::Accepted(Acceptance {
+            timing: Timing::Modelled {
+                device: "d".to_owned(),
+                label: "l".to_owned(),
+                cases: vec![ModelledTime {
+                    case: "c".to_owned(),
+                    us: 1.0,
+                    launches: Vec::new(),
+                }],
+            },
+            comparison: None,
+            launch_bound: false,
+        })
+    }
+
+    #[test]
+    fn a_step_is_held_against_the_best_and_the_target() {
+        for (speedup, best, target, expected) in [
+            (Some(0.5), None, None, Decision::Keep),
+            (Some(1.2), Some(1.0), Some(1.5), Decision::Keep),
+            (Some(1.5), Some(1.2), Some(1.5), Decision::Target),
+            (Some(0.99), Some(1.0), None, Decision::Keep),
+            (Some(0.97), Some(1.0), None, Decision::Revert),
+            // The target does not excuse a loss.
+            (Some(2.0), Some(2.5), Some(1.5), Decision::Revert),
+            (None, None, None, Decision::Revert),
+            (Some(f64::NAN), None, None, Decision::Revert),
+        ] {
+            let found = decide(&accepted(), speedup, best, target);
+            assert_eq!(found.decision, expected, "{speedup:?} {best:?} {found:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_wrong_stays_however_fast() {
+        let wrong = Verdict::Inconclusive {
+            reason: "too few".to_owned(),
+        };
+        let found = decide(&wrong, Some(100.0), None, Some(1.5));
+        assert_eq!(found.decision, Decision::Revert);
+        assert!(found.reason.contains("inconclusive"), "{}", found.reason);
+    }
+
+    proptest! {
+        #[test]
+        fn small_losses_never_add_up(losses in prop::collection::vec(0.9_f64..1.1, 1..40)) {
+            let (mut best, mut current) = (1.0_f64, 1.0_f64);
+            for factor in losses {
+                let tried = current * factor;
+                if decide(&accepted(), Some(tried), Some(best), None).decision.stays() {
+                    current = tried;
+                    best = best.max(tried);
+                }
+            }
+            prop_assert!(current * REGRESSION >= best);
+        }
+    }
+}

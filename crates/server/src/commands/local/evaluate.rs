@@ -1,0 +1,338 @@
+//! `evaluate`: the verdict, the decision, and both in git and in the record.
+//!
+//! The record is written before git and settled after it. Git's commits bear the step's identity,
+//! so that the next call finds out what a killed one had done.
+
+use domain::digest::Digest;
+use domain::evaluation::{EVALUATOR_VERSION, Evaluation};
+use domain::iteration::{Decided, Decision, decide};
+use domain::timing::Timing;
+use engine::promote::worktree::{Moved, Worktree, WorktreeError};
+use engine::{Clock as _, SystemClock};
+use store::{Iteration, IterationState, Line, NewIteration, Store};
+
+use super::Subject;
+use crate::cli::EvaluateArgs;
+use crate::outcome::{Ending, Failure};
+use crate::report::bench::Benched;
+use crate::report::step::{Step, text};
+use crate::terminal::line;
+
+/// The trailer that says which step a commit belongs to.
+const TRAILER: &str = "Kernelwright-Iteration";
+/// Characters of a commit's first line.
+const SUBJECT: usize = 68;
+
+pub(crate) async fn evaluate(args: EvaluateArgs) -> Ending {
+    let mut work = Work::open(&args).await?;
+    let step = work.step(&args).await?;
+    let ok = step.decision.stays() && step.refused.is_none();
+    let outcome = work
+        .subject
+        .say(args.kernel.json, "evaluate", ok, &step, text)?;
+    refusal(&step).map_or(Ok(outcome), Err)
+}
+
+/// A decision that git did not follow is the caller's to mend.
+pub(super) fn refusal(step: &Step) -> Option<Failure> {
+    let reason = step.refused.as_ref()?;
+    // What cannot go back stays, and that is what the decision says already.
+    (step.decision != Decision::Revert || step.evaluation.verdict.acceptance().is_some())
+        .then(|| Failure::input(anyhow::anyhow!("{reason}")))
+}
+
+/// A kernel in a checkout, with its record.
+pub(super) struct Work {
+    pub subject: Subject,
+    pub store: Store,
+    worktree: Worktree,
+}
+
+/// What an evaluation found out, before anything is decided.
+pub(super) struct Found {
+    pub evaluation: Evaluation,
+    pub bench: Option<Benched>,
+    pub speedup: Option<f64>,
+    timing: Option<Timing>,
+}
+
+impl Work {
+    /// Everything that may refuse does so before anything is evaluated.
+    pub async fn open(args: &EvaluateArgs) -> Result<Self, Failure> {
+        if !args.kernel.settings.is_empty() {
+            return Err(Failure::input(anyhow::anyhow!(
+                "keep a kernel with --set: write the values into the file, which is what is committed"
+            )));
+        }
+        let worktree = Worktree::open(&args.kernel.file).map_err(Failure::input)?;
+        let subject = Subject::open(&args.kernel).await?;
+        let data = super::super::serve::open(&args.kernel.folder.data)?;
+        let store = Store::open(data.database())
+            .await
+            .map_err(Failure::infrastructure)?;
+        let mut work = Self {
+            subject,
+            store,
+            worktree,
+        };
+        work.recognise().await?;
+        Ok(work)
+    }
+
+    /// Evaluates, decides, records and tells git.
+    async fn step(&mut self, args: &EvaluateArgs) -> Result<Step, Failure> {
+        let found = self.find_out().await?;
+        self.conclude(args, found, None).await
+    }
+
+    /// The verdict, and the times where it is a good one.
+    pub async fn find_out(&self) -> Result<Found, Failure> {
+        let request = self.subject.request(&self.subject.configuration)?;
+        let evaluation = self.subject.bench.evaluate(request).await?;
+        if evaluation.verdict.acceptance().is_none() {
+            return Ok(Found {
+                evaluation,
+                bench: None,
+                speedup: None,
+                timing: None,
+            });
+        }
+        let (looked, timed) = self
+            .subject
+            .ask(|evaluator, request, progress, cancellation| {
+                evaluator.measure(request, progress, cancellation)
+            })
+            .await?;
+        let speedup = timed.as_ref().map(|timed| timed.comparison.ratio);
+        let timing = timed.as_ref().map(|timed| timed.timing.clone());
+        let bench = Benched::new(looked, timed, &self.subject.device());
+        Ok(Found {
+            evaluation,
+            bench: Some(bench),
+            speedup,
+            timing,
+        })
+    }
+
+    /// Decides, records and tells git. `against` is what something besides the verdict has against
+    /// the kernel.
+    pub async fn conclude(
+        &mut self,
+        args: &EvaluateArgs,
+        found: Found,
+        against: Option<String>,
+    ) -> Result<Step, Failure> {
+        let line = self.line(found.timing.as_ref());
+        let best = self
+            .store
+            .best_kept(&line)
+            .await
+            .map_err(Failure::infrastructure)?;
+        let target = self.subject.task.objective.target_speedup;
+        let best_before = best.as_ref().map(|best| best.speedup);
+        let mut decided = decide(
+            &found.evaluation.verdict,
+            found.speedup,
+            best_before,
+            target,
+        );
+        if let Some(reason) = against {
+            decided = decided.spoken_against(reason);
+        }
+        let new = NewIteration {
+            line,
+            branch: self.worktree.branch().to_owned(),
+            base: self.worktree.tip(),
+            task: self.subject.task.name.clone(),
+            hypothesis: args.hypothesis.clone().unwrap_or_default(),
+            expected: args.expect,
+            speedup: found.speedup,
+            gain: decided.gain,
+            decision: decided.decision,
+            reason: decided.reason.clone(),
+            evaluation: found.evaluation.clone(),
+        };
+        let now = SystemClock.now();
+        let (id, number) = self
+            .store
+            .plan_iteration(&new, now)
+            .await
+            .map_err(Failure::infrastructure)?;
+        let state = self.tell_git(&new, id, number, &decided).await?;
+        self.store
+            .settle_iteration(id, &state)
+            .await
+            .map_err(Failure::infrastructure)?;
+        let (commit, revert, refused) = match state {
+            IterationState::Done { commit, revert } => (commit, revert, None),
+            IterationState::Refused { reason } => (None, None, Some(reason)),
+            IterationState::Planned => (None, None, None),
+        };
+        Ok(Step {
+            number,
+            hypothesis: new.hypothesis,
+            expected: new.expected,
+            gain: decided.gain,
+            speedup: found.speedup,
+            best_before,
+            decision: decided.decision,
+            reason: decided.reason,
+            branch: new.branch,
+            commit,
+            revert,
+            refused,
+            evaluation: found.evaluation,
+            bench: found.bench,
+        })
+    }
+
+    /// The steps so far.
+    pub async fn iterations(&self) -> Result<Vec<Iteration>, Failure> {
+        self.store
+            .iterations(&self.checkout(), self.worktree.path())
+            .await
+            .map_err(Failure::infrastructure)
+    }
+
+    fn checkout(&self) -> String {
+        self.worktree.folder().display().to_string()
+    }
+
+    /// What the kernel's times may be compared with.
+    fn line(&self, timing: Option<&Timing>) -> Line {
+        let device = self.subject.device();
+        let (device, modelled) = match timing {
+            Some(Timing::Modelled { device, label, .. }) => (format!("{device} ({label})"), true),
+            Some(Timing::Measured { .. }) => (device.name, false),
+            None => (
+                device.name,
+                device.kind == domain::device::DeviceKind::Emulated,
+            ),
+        };
+        Line {
+            checkout: self.checkout(),
+            path: self.worktree.path().to_owned(),
+            task_version: self.subject.task.version,
+            evaluator: EVALUATOR_VERSION,
+            device,
+            modelled,
+        }
+    }
+
+    /// Commits the kernel, or commits it and takes it back.
+    async fn tell_git(
+        &self,
+        new: &NewIteration,
+        id: i64,
+        number: u32,
+        decided: &Decided,
+    ) -> Result<IterationState, Failure> {
+        if self.worktree.content() != self.subject.source.as_bytes() {
+            return Ok(IterationState::Refused {
+                reason: WorktreeError::Changed(self.worktree.path().to_owned()).to_string(),
+            });
+        }
+        let identity = identity(&self.checkout(), self.worktree.path(), id, &new.base);
+        let message = message(new, number, &identity);
+        let moved = match decided.decision {
+            Decision::Keep | Decision::Target if self.worktree.is_changed() => {
+                self.worktree.keep(&message)
+            }
+            // The branch has it already.
+            Decision::Keep | Decision::Target => Ok(Moved {
+                commit: new.base.clone(),
+                revert: None,
+            }),
+            Decision::Revert => {
+                let kept = self
+                    .store
+                    .last_kept(&self.checkout(), self.worktree.path())
+                    .await
+                    .map_err(Failure::infrastructure)?;
+                let revert_message = |given_up: &str| {
+                    let path = self.worktree.path();
+                    format!(
+                        "Take back step {number} on {path}\n\n{}\n\nReverts: {given_up}\n{TRAILER}: {identity}\n",
+                        line(&decided.reason, 400)
+                    )
+                };
+                self.worktree
+                    .revert(kept.as_deref(), &message, revert_message)
+            }
+        };
+        Ok(match moved {
+            Ok(moved) => IterationState::Done {
+                commit: Some(moved.commit),
+                revert: moved.revert,
+            },
+            Err(error) => IterationState::Refused {
+                reason: format!("{:#}", anyhow::Error::new(error)),
+            },
+        })
+    }
+
+    /// Settles the steps of calls that were killed: by their commits, where these were made.
+    async fn recognise(&mut self) -> Result<(), Failure> {
+        for own in self.iterations().await? {
+            if own.state != IterationState::Planned {
+                continue;
+            }
+            let identity = identity(&self.checkout(), self.worktree.path(), own.id, &own.base);
+            let found = self
+                .worktree
+                .find((TRAILER, &identity))
+                .map_err(Failure::infrastructure)?;
+            let state = match found {
+                Some(Moved { commit, revert }) => IterationState::Done {
+                    commit: Some(commit),
+                    revert,
+                },
+                None => IterationState::Refused {
+                    reason: "the call ended before git was told".to_owned(),
+                },
+            };
+            self.store
+                .settle_iteration(own.id, &state)
+                .await
+                .map_err(Failure::infrastructure)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the commits of one step bear, and no other's do.
+fn identity(checkout: &str, path: &str, id: i64, base: &str) -> String {
+    let id = id.to_le_bytes();
+    let parts = [checkout.as_bytes(), path.as_bytes(), &id, base.as_bytes()];
+    Digest::of_parts(parts).to_string()
+}
+
+fn message(new: &NewIteration, number: u32, identity: &str) -> String {
+    let subject = if new.hypothesis.trim().is_empty() {
+        format!("Step {number} on {}", new.line.path)
+    } else {
+        line(&new.hypothesis, SUBJECT)
+    };
+    let kind = if new.line.modelled {
+        "modelled"
+    } else {
+        "measured"
+    };
+    let speedup = new.speedup.map_or_else(String::new, |speedup| {
+        format!("Speedup: {speedup:.4} ({kind}, {})\n", new.line.device)
+    });
+    let expected = new.expected.map_or_else(String::new, |expected| {
+        format!("Expected-gain: {expected}\n")
+    });
+    let gain = new
+        .gain
+        .map_or_else(String::new, |gain| format!("Gain: {gain:.4}\n"));
+    format!(
+        "{subject}\n\n{}\n\nTask: {} {}\nVerdict: {}\n{speedup}{expected}{gain}Decision: {}\n{TRAILER}: {identity}\n",
+        line(&new.reason, 400),
+        new.task,
+        new.line.task_version.short(),
+        new.evaluation.verdict.kind(),
+        new.decision
+    )
+}

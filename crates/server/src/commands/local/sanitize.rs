@@ -1,0 +1,63 @@
+//! `sanitize`: the four sanitizers, by the emulated device or by NVIDIA's program.
+
+use domain::device::DeviceKind;
+use domain::tools::sanitize::Status;
+use worker::evaluate::Instrument;
+use worker::tools::{self, Tool};
+
+use super::Subject;
+use crate::cli::KernelArgs;
+use crate::outcome::{Ending, Failure};
+use crate::report::sanitize::{Checked, text};
+
+pub(crate) async fn sanitize(args: KernelArgs) -> Ending {
+    let subject = Subject::open(&args).await?;
+    let checked = look(&subject).await?;
+    let ok = checked.clean();
+    let outcome = subject.say(args.json, "sanitize", ok, &checked, text)?;
+    if !ok && !checked.found() && subject.device().kind == DeviceKind::Nvidia {
+        return Err(Failure::infrastructure(anyhow::anyhow!(
+            "sanitize: {}",
+            not_run(&checked)
+        )));
+    }
+    Ok(outcome)
+}
+
+/// What the four say.
+pub(super) async fn look(subject: &Subject) -> Result<Checked, Failure> {
+    let emulated = subject.device().kind == DeviceKind::Emulated;
+    let sanitized = subject
+        .ask(move |evaluator, request, progress, cancellation| {
+            if emulated {
+                let instrument = Instrument::Emulated;
+                return evaluator.sanitize(request, instrument, progress, cancellation);
+            }
+            match tools::find(Tool::Sanitizer) {
+                Ok(program) => {
+                    let instrument = Instrument::Program(&program);
+                    evaluator.sanitize(request, instrument, progress, cancellation)
+                }
+                Err(reason) => {
+                    let instrument = Instrument::Missing(&reason);
+                    evaluator.sanitize(request, instrument, progress, cancellation)
+                }
+            }
+        })
+        .await?;
+    Ok(Checked::new(sanitized))
+}
+
+/// Why tools did not run, in one sentence.
+fn not_run(checked: &Checked) -> String {
+    let reasons = checked
+        .tools
+        .iter()
+        .filter_map(|result| match &result.status {
+            Status::NotRun { reason } => {
+                Some(format!("{} did not run: {reason}", result.tool.as_str()))
+            }
+            Status::Clean | Status::Found { .. } => None,
+        });
+    reasons.collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,196 @@
+//! How fast a kernel is beside its task's baseline, and how its launches fill the device.
+
+use domain::device::Device;
+use domain::evaluation::{CaseLaunches, GateOutcome, StageTime};
+use domain::occupancy::{Occupancy, occupancy};
+use domain::role::KernelResources;
+use domain::timing::Timing;
+use domain::verdict::{Comparison, Outcome, Verdict};
+use serde::Serialize;
+use worker::evaluate::{Looked, Timed};
+
+use super::{against, took};
+use crate::evidence;
+use crate::terminal::{columns, labelled_time, plain};
+
+/// A benchmark.
+#[derive(Debug, Serialize)]
+pub struct Benched {
+    /// What stands against the kernel; then it has no times.
+    pub against: Option<Verdict>,
+    /// Each score case.
+    pub cases: Vec<Case>,
+    /// Baseline over kernel, geometric mean over the score cases, with its interval.
+    pub speedup: Option<Comparison>,
+    /// Whether the times are modelled.
+    pub modelled: bool,
+    /// The model's own word for how far it can be trusted.
+    pub label: Option<String>,
+    /// Whether it takes little more than launching does.
+    pub launch_bound: bool,
+    /// Each launched kernel's resources.
+    pub kernels: Vec<KernelResources>,
+    /// Gates, with what was found at the launches.
+    pub gates: Vec<GateOutcome>,
+    /// How long each stage took.
+    pub stages: Vec<StageTime>,
+}
+
+/// One score case.
+#[derive(Debug, Serialize)]
+pub struct Case {
+    /// Its name.
+    pub case: String,
+    /// The kernel's time, microseconds.
+    pub us: f64,
+    /// The baseline's.
+    pub baseline_us: f64,
+    /// Baseline over kernel.
+    pub speedup: f64,
+    /// The launches as they ran.
+    pub launches: Vec<Launch>,
+}
+
+/// One launch as it ran.
+#[derive(Debug, Serialize)]
+pub struct Launch {
+    /// The kernel.
+    pub kernel: String,
+    /// Blocks, as the driver was given them.
+    pub blocks: u64,
+    /// Blocks over the device's multiprocessors.
+    pub blocks_per_sm: f64,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Dynamic shared memory of a block, bytes.
+    pub shared_bytes: u32,
+    /// What a multiprocessor can hold of it.
+    pub occupancy: Option<Occupancy>,
+}
+
+impl Benched {
+    /// From what was found.
+    pub fn new(looked: Looked, timed: Option<Timed>, device: &Device) -> Self {
+        let launches = |case: &str| {
+            let ran = looked.launches.iter().find(|ran| ran.case == case);
+            ran.map(|ran| seen(ran, &looked.kernels, device))
+                .unwrap_or_default()
+        };
+        let cases = timed.as_ref().map(|timed| {
+            let (own, baseline) = (timed.timing.cases(), timed.baseline.cases());
+            let cases = own.into_iter().zip(baseline);
+            let cases = cases.map(|((case, us), (_, baseline_us))| Case {
+                case: case.to_owned(),
+                us,
+                baseline_us,
+                speedup: baseline_us / us,
+                launches: launches(case),
+            });
+            cases.collect::<Vec<_>>()
+        });
+        let label = timed.as_ref().and_then(|timed| match &timed.timing {
+            Timing::Modelled { label, .. } => Some(label.clone()),
+            Timing::Measured { .. } => None,
+        });
+        Self {
+            cases: cases.unwrap_or_default(),
+            modelled: label.is_some(),
+            label,
+            launch_bound: timed.as_ref().is_some_and(|timed| timed.launch_bound),
+            speedup: timed.map(|timed| timed.comparison),
+            against: looked.against,
+            kernels: looked.kernels,
+            gates: looked.gates,
+            stages: looked.stages,
+        }
+    }
+}
+
+fn seen(ran: &CaseLaunches, kernels: &[KernelResources], device: &Device) -> Vec<Launch> {
+    let launches = ran.launches.iter().map(|launch| {
+        let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
+        let threads = launch.block.iter().product::<u32>();
+        let resources = kernels.iter().find(|of| of.kernel == launch.kernel);
+        #[expect(clippy::cast_precision_loss, reason = "a ratio to read")]
+        let blocks_per_sm = blocks as f64 / f64::from(device.limits.sm_count.max(1));
+        Launch {
+            kernel: launch.kernel.clone(),
+            blocks,
+            blocks_per_sm,
+            threads,
+            shared_bytes: launch.shared_bytes,
+            occupancy: resources
+                .map(|resources| occupancy(resources, threads, launch.shared_bytes, device)),
+        }
+    });
+    launches.collect()
+}
+
+/// For a terminal.
+pub fn text(benched: &Benched, device: &Device) -> String {
+    let mut text = String::new();
+    against(
+        &mut text,
+        benched.against.as_ref(),
+        "nothing on the score cases",
+    );
+    let mut rows = Vec::new();
+    for case in &benched.cases {
+        rows.push(vec![
+            plain(&case.case),
+            labelled_time(case.us, benched.modelled),
+            format!(
+                "baseline {}",
+                labelled_time(case.baseline_us, benched.modelled)
+            ),
+            format!("{:.3}x", case.speedup),
+        ]);
+        for launch in &case.launches {
+            rows.push(vec![
+                format!("  {}", plain(&launch.kernel)),
+                format!("{} CTAs, {:.1} per SM", launch.blocks, launch.blocks_per_sm),
+                format!(
+                    "{} threads, {} B shared",
+                    launch.threads, launch.shared_bytes
+                ),
+                launch.occupancy.map_or_else(String::new, |held| {
+                    format!(
+                        "{} of {} warps resident, limited by {}",
+                        held.warps,
+                        held.warps_limit,
+                        held.limited_by.as_str()
+                    )
+                }),
+            ]);
+        }
+    }
+    if !rows.is_empty() {
+        text.push_str("times\n");
+        text.push_str(&columns(&rows, 11));
+    }
+    if let Some(speedup) = &benched.speedup {
+        let outcome = match speedup.outcome {
+            Outcome::Faster => "faster than the baseline",
+            Outcome::NotFaster => "not faster than the baseline",
+            Outcome::Unresolved => "not decided within the budget",
+        };
+        text.push_str(&format!(
+            "speedup    {:.3}x, between {:.3}x and {:.3}x: {outcome}\n",
+            speedup.ratio, speedup.interval[0], speedup.interval[1]
+        ));
+    }
+    if let Some(label) = &benched.label {
+        text.push_str(&format!(
+            "model      {}: no clock has seen these times\n",
+            plain(label)
+        ));
+    }
+    if benched.launch_bound {
+        text.push_str("           little more than launching an empty kernel takes\n");
+    }
+    evidence::gates(&mut text, &benched.gates);
+    evidence::resources(&mut text, &benched.kernels);
+    super::device(&mut text, device);
+    took(&mut text, &benched.stages);
+    text
+}

@@ -1,0 +1,111 @@
+//! What the local verbs say of a kernel: one versioned form for machines, text for people.
+//!
+//! The form is described in docs/verbs.md, and a test holds the two together. Nothing is decided
+//! here, and nothing is said that the evaluator did not find.
+
+pub mod bench;
+pub mod build;
+pub mod profile;
+pub mod sanitize;
+pub mod step;
+pub mod test;
+
+use domain::device::{Device, DeviceKind};
+use domain::digest::Digest;
+use domain::evaluation::{EVALUATOR_VERSION, StageTime};
+use domain::verdict::Verdict;
+use serde::Serialize;
+
+use crate::evidence;
+use crate::terminal::{line, plain};
+
+/// Name and version of the form. A field may be added without a new version; one that changes its
+/// meaning or goes away may not.
+pub const SCHEMA: &str = "kernelwright.verb/1";
+
+/// What every verb's JSON looks like.
+#[derive(Debug, Serialize)]
+pub struct Report<T> {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// The verb.
+    pub verb: &'static str,
+    /// Whether it ends with exit code 0.
+    pub ok: bool,
+    /// The kernel's file, where the verb is about one.
+    pub file: Option<String>,
+    /// The task, where the verb is about one.
+    pub task: Option<TaskIdentity>,
+    /// The evaluation protocol's version.
+    pub evaluator: u32,
+    /// Where it was found out.
+    pub device: Option<Device>,
+    /// What was found out.
+    pub result: T,
+}
+
+/// Which task.
+#[derive(Debug, Clone, Serialize)]
+pub struct TaskIdentity {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: Digest,
+}
+
+impl<T> Report<T> {
+    /// A report about a kernel of a task.
+    pub fn about(
+        verb: &'static str,
+        file: &str,
+        task: &TaskIdentity,
+        device: &Device,
+        ok: bool,
+        result: T,
+    ) -> Self {
+        Self {
+            schema: SCHEMA,
+            verb,
+            ok,
+            file: Some(file.to_owned()),
+            task: Some(task.clone()),
+            evaluator: EVALUATOR_VERSION,
+            device: Some(device.clone()),
+            result,
+        }
+    }
+}
+
+/// The verdict's line, or that there is none, and what belongs to it.
+fn against(text: &mut String, against: Option<&Verdict>, nothing: &str) {
+    match against {
+        Some(verdict) => {
+            text.push_str(&format!("against    {}\n", line(&verdict.to_string(), 400)));
+            evidence::problems(text, verdict);
+        }
+        None => text.push_str(&format!("against    {nothing}\n")),
+    }
+}
+
+/// The line that says on what, and how its times come about.
+fn device(text: &mut String, device: &Device) {
+    let kind = match device.kind {
+        DeviceKind::Nvidia => "",
+        DeviceKind::Emulated => ", emulated",
+    };
+    text.push_str(&format!(
+        "device     {}{kind}\n",
+        plain(&device.to_string())
+    ));
+}
+
+/// How long each stage took.
+fn took(text: &mut String, stages: &[StageTime]) {
+    let stages = stages
+        .iter()
+        .map(|stage| format!("{} {:.0} ms", plain(&stage.stage), stage.milliseconds))
+        .collect::<Vec<_>>();
+    if !stages.is_empty() {
+        text.push_str(&format!("took       {}\n", stages.join(", ")));
+    }
+}

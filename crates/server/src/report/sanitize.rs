@@ -1,0 +1,90 @@
+//! Four tools, four results. One that did not run is never shown as a pass.
+
+use domain::device::Device;
+use domain::evaluation::StageTime;
+use domain::tools::sanitize::{Status, ToolResult};
+use domain::verdict::Verdict;
+use serde::Serialize;
+use worker::evaluate::Sanitized;
+
+use super::{against, took};
+use crate::terminal::{line, plain};
+
+/// The sanitizers' results.
+#[derive(Debug, Serialize)]
+pub struct Checked {
+    /// What kept the kernel from running at all.
+    pub against: Option<Verdict>,
+    /// Who looked.
+    pub by: String,
+    /// Executions looked at.
+    pub executions: usize,
+    /// One result for each tool.
+    pub tools: Vec<ToolResult>,
+    /// How long each stage took.
+    pub stages: Vec<StageTime>,
+}
+
+impl Checked {
+    /// From what was found.
+    pub fn new(sanitized: Sanitized) -> Self {
+        Self {
+            against: sanitized.looked.against,
+            by: sanitized.by,
+            executions: sanitized.executions,
+            tools: sanitized.results,
+            stages: sanitized.looked.stages,
+        }
+    }
+
+    /// Whether every tool looked and has nothing to say.
+    pub fn clean(&self) -> bool {
+        self.against.is_none()
+            && self
+                .tools
+                .iter()
+                .all(|result| result.status == Status::Clean)
+    }
+
+    /// Whether something was found out about the kernel itself.
+    pub fn found(&self) -> bool {
+        let found = |result: &ToolResult| matches!(result.status, Status::Found { .. });
+        self.against.is_some() || self.tools.iter().any(found)
+    }
+}
+
+/// For a terminal.
+pub fn text(checked: &Checked, device: &Device) -> String {
+    let mut text = String::new();
+    if checked.against.is_some() {
+        against(&mut text, checked.against.as_ref(), "");
+    }
+    for result in &checked.tools {
+        let tool = result.tool.as_str();
+        match &result.status {
+            Status::Clean => text.push_str(&format!("{tool:10} clean\n")),
+            Status::NotRun { reason } => {
+                text.push_str(&format!("{tool:10} NOT RUN: {}\n", line(reason, 400)));
+            }
+            Status::Found { findings } => {
+                text.push_str(&format!("{tool:10} {} found\n", findings.len()));
+                for said in findings {
+                    let place = said.line.map(|line| format!("line {line}: "));
+                    text.push_str(&format!(
+                        "           {}{}\n",
+                        place.unwrap_or_default(),
+                        line(&said.message, 300)
+                    ));
+                }
+            }
+        }
+    }
+    text.push_str(&format!(
+        "by         {}, {} executions\n",
+        plain(&checked.by),
+        checked.executions
+    ));
+    super::device(&mut text, device);
+    took(&mut text, &checked.stages);
+    text
+}

@@ -1,0 +1,57 @@
+//! Whether a kernel is right, and nothing else.
+
+use domain::device::Device;
+use domain::evaluation::{CheckOutcome, StageTime};
+use domain::finding::Finding;
+use domain::verdict::Verdict;
+use serde::Serialize;
+use worker::evaluate::Looked;
+
+use super::{against, took};
+use crate::evidence;
+use crate::terminal::line;
+
+/// The outputs compared.
+#[derive(Debug, Serialize)]
+pub struct Tested {
+    /// What stands against the kernel.
+    pub against: Option<Verdict>,
+    /// Outputs that agree with the reference.
+    pub passed: usize,
+    /// Every output compared.
+    pub checks: Vec<CheckOutcome>,
+    /// What the emulated device proved.
+    pub findings: Vec<Finding>,
+    /// How long each stage took.
+    pub stages: Vec<StageTime>,
+}
+
+impl Tested {
+    /// From what a look found.
+    pub fn new(looked: Looked) -> Self {
+        Self {
+            against: looked.against,
+            passed: looked.checks.iter().filter(|check| check.passed).count(),
+            checks: looked.checks,
+            findings: looked.findings,
+            stages: looked.stages,
+        }
+    }
+}
+
+/// For a terminal.
+pub fn text(tested: &Tested, device: &Device) -> String {
+    let mut text = String::new();
+    against(
+        &mut text,
+        tested.against.as_ref(),
+        "nothing: every output is right",
+    );
+    for finding in tested.findings.iter().take(5) {
+        text.push_str(&format!("finding    {}\n", line(&finding.to_string(), 400)));
+    }
+    evidence::checks(&mut text, &tested.checks);
+    super::device(&mut text, device);
+    took(&mut text, &tested.stages);
+    text
+}

@@ -1,0 +1,510 @@
+//! What this machine has and lacks for believable evaluations, check by check, each with its fix.
+//!
+//! A check that cannot be made says so; it never counts as passed.
+
+use std::path::Path;
+use std::time::Duration;
+
+use domain::device::DeviceKind;
+use domain::role::{ProbeJob, ProbeReply};
+use serde::Serialize;
+
+use crate::cancel::Cancellation;
+use crate::host::{Host, Role};
+use crate::supervise::{self, Bounds, Limits, Program};
+use crate::tools::{self, Tool};
+
+const GIB: u64 = 1 << 30;
+/// Builds and reference answers are kept up to 5 GiB.
+const DISK_WANTED: u64 = 8 * GIB;
+const DISK_NEEDED: u64 = GIB;
+/// A compiler, a run and a verifier of large cases.
+const MEMORY_WANTED: u64 = 8 * GIB;
+const MEMORY_NEEDED: u64 = 2 * GIB;
+/// Free device memory that large cases with rotating inputs want.
+const DEVICE_MEMORY_WANTED: u64 = 4 * GIB;
+/// The oldest compute capability that NVRTC 13 compiles for.
+const OLDEST: (u32, u32) = (7, 5);
+/// What asking a probe or `nvidia-smi` may take.
+const DEADLINE: Duration = Duration::from_secs(15);
+
+/// One look at the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub name: &'static str,
+    /// How it is.
+    pub status: Status,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; none where nothing needs doing.
+    pub fix: Option<String>,
+}
+
+/// How a check ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// As it should be.
+    Pass,
+    /// Evaluations work, and something is missing.
+    Warn,
+    /// Evaluations will not work, or must not be believed.
+    Fail,
+    /// Could not be looked at, or does not apply here.
+    NotRun,
+}
+
+impl Status {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Warn => "warn",
+            Self::Fail => "FAIL",
+            Self::NotRun => "not run",
+        }
+    }
+}
+
+/// How far role processes are kept from the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    /// Less than every supported kernel grants.
+    Open,
+    /// System calls are restricted; files only partly or not.
+    Reduced,
+    /// Files by Landlock, system calls by an allow-list, amounts by limits, each tried at start.
+    Standard,
+}
+
+impl Isolation {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Reduced => "reduced",
+            Self::Standard => "standard",
+        }
+    }
+
+    /// What a role said of its own confinement.
+    fn read(said: &str) -> Self {
+        let restricted = said.contains("system calls: allow-list");
+        if restricted && said.contains("Landlock, fully enforced") {
+            Self::Standard
+        } else if restricted || said.contains("system calls: deny-list") {
+            Self::Reduced
+        } else {
+            Self::Open
+        }
+    }
+}
+
+/// Every check, and the isolation that roles reach.
+pub fn look(host: &Host, cancellation: &Cancellation) -> (Vec<Check>, Isolation) {
+    let (isolation, said) = isolation(host, cancellation);
+    let mut checks = vec![
+        device(host),
+        capability(host.device().compute_capability),
+        match host.device().kind {
+            DeviceKind::Nvidia => versions(host.device().driver_version, host.toolchain()),
+            DeviceKind::Emulated => pass("driver_and_toolkit", host.toolchain().to_owned()),
+        },
+        isolated(isolation, &said, host.device().kind),
+        memory(read("/proc/meminfo").as_deref()),
+        disk(host.data()),
+    ];
+    if host.device().kind == DeviceKind::Nvidia {
+        checks.extend(card(&smi(host, cancellation, GPU_QUERY)));
+        checks.push(others(&smi(host, cancellation, PROCESS_QUERY)));
+        checks.push(counters(
+            read("/proc/driver/nvidia/params").as_deref(),
+            is_root(),
+        ));
+        for (name, tool) in [("profiler", Tool::Profiler), ("sanitizer", Tool::Sanitizer)] {
+            checks.push(match tools::find(tool) {
+                Ok(path) => pass(name, path.display().to_string()),
+                Err(reason) => warn(name, "missing".to_owned(), reason),
+            });
+        }
+    } else {
+        for name in [
+            "device_memory",
+            "clocks",
+            "other_processes",
+            "profiler_permission",
+        ] {
+            checks.push(not_run(name, "the device is emulated".to_owned()));
+        }
+    }
+    (checks, isolation)
+}
+
+fn pass(name: &'static str, found: String) -> Check {
+    Check {
+        name,
+        status: Status::Pass,
+        found,
+        fix: None,
+    }
+}
+
+fn warn(name: &'static str, found: String, fix: impl Into<String>) -> Check {
+    Check {
+        name,
+        status: Status::Warn,
+        found,
+        fix: Some(fix.into()),
+    }
+}
+
+fn fail(name: &'static str, found: String, fix: impl Into<String>) -> Check {
+    Check {
+        status: Status::Fail,
+        ..warn(name, found, fix)
+    }
+}
+
+fn not_run(name: &'static str, found: String) -> Check {
+    Check {
+        status: Status::NotRun,
+        ..pass(name, found)
+    }
+}
+
+fn device(host: &Host) -> Check {
+    let found = host.device().to_string();
+    match host.device().kind {
+        DeviceKind::Nvidia => pass("device", found),
+        DeviceKind::Emulated => warn(
+            "device",
+            format!("{found}, emulated: times are modelled"),
+            "for measured times: a GPU with NVIDIA's driver, and KERNELWRIGHT_EMULATE unset",
+        ),
+    }
+}
+
+fn capability(found: (u32, u32)) -> Check {
+    let text = format!("{}.{}", found.0, found.1);
+    if found >= OLDEST {
+        pass("compute_capability", text)
+    } else {
+        fail(
+            "compute_capability",
+            text,
+            format!(
+                "the compiler needs {}.{}: use a newer GPU, or KERNELWRIGHT_EMULATE=1",
+                OLDEST.0, OLDEST.1
+            ),
+        )
+    }
+}
+
+/// Machine code of a toolkit runs on drivers of the same major version and on newer ones.
+fn versions(driver: u32, toolchain: &str) -> Check {
+    let name = "driver_and_toolkit";
+    let driver = (driver / 1000, driver % 1000 / 10);
+    let found = format!("driver {}.{}, {toolchain}", driver.0, driver.1);
+    let numbers = toolchain
+        .split(|c: char| !c.is_ascii_digit() && c != '.')
+        .find_map(|word| {
+            let (major, minor) = word.split_once('.')?;
+            let minor = minor.split('.').next()?;
+            Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
+        });
+    match numbers {
+        None => not_run(name, found),
+        Some(toolkit) if driver >= toolkit => pass(name, found),
+        Some(toolkit) if driver.0 == toolkit.0 => warn(
+            name,
+            found,
+            "machine code of the same major version runs; PTX does not: update the driver",
+        ),
+        Some(_) => fail(
+            name,
+            found,
+            "update the driver, or name an older compiler in KERNELWRIGHT_NVRTC",
+        ),
+    }
+}
+
+fn isolated(level: Isolation, said: &str, kind: DeviceKind) -> Check {
+    let found = format!("{}: {said}", level.as_str());
+    match (level, kind) {
+        (Isolation::Standard, _) => pass("isolation", found),
+        (Isolation::Reduced, DeviceKind::Nvidia) => warn(
+            "isolation",
+            found,
+            "GPU drivers open files as they go: run the worker as a user of its own, in a container without secrets",
+        ),
+        (Isolation::Reduced, DeviceKind::Emulated) => warn(
+            "isolation",
+            found,
+            "for standard: a kernel with Landlock (5.13 or newer, `lsm=landlock` among its parameters)",
+        ),
+        (Isolation::Open, _) => fail(
+            "isolation",
+            found,
+            "for reduced: a kernel and a container that allow seccomp filters",
+        ),
+    }
+}
+
+/// What a probe says of its own confinement.
+fn isolation(host: &Host, cancellation: &Cancellation) -> (Isolation, String) {
+    let program = host.program(Role::Probe, host.data());
+    let bounds = host.bounds(Role::Probe, DEADLINE);
+    let answer = supervise::ask::<_, ProbeReply>(&program, &ProbeJob {}, bounds, cancellation);
+    let said = answer.ok().and_then(|answer| {
+        let text = answer.stderr.text();
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("confined ("));
+        line.map(|line| line.trim_end_matches(')').to_owned())
+    });
+    match said {
+        Some(said) => (Isolation::read(&said), said),
+        None => (Isolation::Open, "the probe did not say".to_owned()),
+    }
+}
+
+fn memory(info: Option<&str>) -> Check {
+    let available = info.and_then(|text| {
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        let kib = line.split_whitespace().next()?.parse::<u64>().ok()?;
+        Some(kib << 10)
+    });
+    amount(
+        "memory",
+        available,
+        MEMORY_WANTED,
+        MEMORY_NEEDED,
+        "end other programs, or evaluate on a larger machine",
+    )
+}
+
+fn disk(data: &Path) -> Check {
+    let free = rustix::fs::statvfs(data)
+        .ok()
+        .map(|facts| facts.f_bavail.saturating_mul(facts.f_frsize));
+    amount(
+        "disk",
+        free,
+        DISK_WANTED,
+        DISK_NEEDED,
+        "free some space, or name another folder with --data",
+    )
+}
+
+#[expect(clippy::cast_precision_loss, reason = "gibibytes to read")]
+fn amount(name: &'static str, free: Option<u64>, wanted: u64, needed: u64, fix: &str) -> Check {
+    let Some(free) = free else {
+        return not_run(name, "the system does not say".to_owned());
+    };
+    let found = format!("{:.1} GiB free", free as f64 / GIB as f64);
+    if free < needed {
+        fail(name, found, fix)
+    } else if free < wanted {
+        warn(name, found, fix)
+    } else {
+        pass(name, found)
+    }
+}
+
+/// What is asked of `nvidia-smi` about the card.
+const GPU_QUERY: &str =
+    "--query-gpu=memory.free,clocks.current.sm,clocks.max.sm,clocks_event_reasons.active";
+/// And about who uses it.
+const PROCESS_QUERY: &str = "--query-compute-apps=pid";
+
+/// The lines that `nvidia-smi` prints, or why there are none.
+fn smi(host: &Host, cancellation: &Cancellation, query: &str) -> Result<Vec<String>, String> {
+    let program = Program {
+        executable: "nvidia-smi".into(),
+        arguments: vec![query.into(), "--format=csv,noheader,nounits".into()],
+        environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap_or_default())],
+        directory: host.data().to_owned(),
+    };
+    let bounds = Bounds {
+        limits: Limits::default(),
+        deadline: DEADLINE,
+    };
+    let answer = supervise::ask::<_, ()>(&program, &(), bounds, cancellation)
+        .map_err(|fault| fault.to_string())?;
+    let lines = answer.stdout.text();
+    let lines = lines.lines().map(|line| line.trim().to_owned());
+    let lines = lines.filter(|line| !line.is_empty());
+    Ok(lines.collect())
+}
+
+/// Free memory and clocks, from the first card's line.
+fn card(said: &Result<Vec<String>, String>) -> [Check; 2] {
+    let (memory, clocks) = ("device_memory", "clocks");
+    let line = match said {
+        Ok(lines) => lines.first().cloned().unwrap_or_default(),
+        Err(reason) => return [memory, clocks].map(|name| not_run(name, reason.clone())),
+    };
+    let cells = line.split(',').map(str::trim).collect::<Vec<_>>();
+    let number = |index: usize| cells.get(index).and_then(|cell| cell.parse::<u64>().ok());
+    let free = number(0).map(|mib| mib << 20);
+    let memory = amount(
+        memory,
+        free,
+        DEVICE_MEMORY_WANTED,
+        GIB,
+        "end the other programs on this GPU",
+    );
+    let reasons = cells
+        .get(3)
+        .and_then(|mask| u64::from_str_radix(mask.trim_start_matches("0x"), 16).ok());
+    let found = match (number(1), number(2)) {
+        (Some(now), Some(most)) => format!("{now} of {most} MHz"),
+        _ => return [memory, not_run(clocks, format!("nvidia-smi says {line:?}"))],
+    };
+    let held = reasons.map(|mask| mask & HELD_BACK != 0);
+    let clocks = match held {
+        Some(false) => pass(clocks, found),
+        Some(true) => warn(
+            clocks,
+            format!("{found}, held back by heat or power"),
+            "cool the card, or wait: times taken now are discarded",
+        ),
+        None => not_run(clocks, found),
+    };
+    [memory, clocks]
+}
+
+/// NVML's reasons that hold a clock back: hardware slowdown 0x8, thermal 0x20 and 0x40, power
+/// brake 0x80.
+const HELD_BACK: u64 = 0x8 | 0x20 | 0x40 | 0x80;
+
+fn others(said: &Result<Vec<String>, String>) -> Check {
+    let name = "other_processes";
+    match said {
+        Ok(lines) if lines.is_empty() => pass(name, "none on this GPU".to_owned()),
+        Ok(lines) => warn(
+            name,
+            format!("{} on this GPU: {}", lines.len(), lines.join(", ")),
+            "end them: what runs beside a measurement disturbs it",
+        ),
+        Err(reason) => not_run(name, reason.clone()),
+    }
+}
+
+/// Whether this user may read performance counters.
+fn counters(params: Option<&str>, root: bool) -> Check {
+    let name = "profiler_permission";
+    let admin_only = params.and_then(|text| {
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("RmProfilingAdminOnly:"))?;
+        Some(line.trim() != "0")
+    });
+    match admin_only {
+        Some(false) => pass(name, "open to every user".to_owned()),
+        Some(true) if root => pass(name, "for administrators, which this user is".to_owned()),
+        Some(true) => warn(
+            name,
+            "for administrators only".to_owned(),
+            "load the kernel module with NVreg_RestrictProfilingToAdminUsers=0, or profile as root",
+        ),
+        None => not_run(name, "the driver does not say".to_owned()),
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn read(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_held_against_what_is_wanted_and_needed() {
+        let info = |kib: u64| format!("MemTotal: 99 kB\nMemAvailable:   {kib} kB\n");
+        for (kib, expected) in [
+            (16 << 20, Status::Pass),
+            (4 << 20, Status::Warn),
+            (1 << 20, Status::Fail),
+        ] {
+            assert_eq!(memory(Some(&info(kib))).status, expected);
+        }
+        assert_eq!(memory(Some("")).status, Status::NotRun);
+        assert_eq!(memory(None).status, Status::NotRun);
+    }
+
+    #[test]
+    fn a_driver_older_than_the_toolkit_is_told_apart_by_its_major_version() {
+        for (driver, expected) in [
+            (13_050, Status::Pass),
+            (14_000, Status::Pass),
+            (13_000, Status::Warn),
+            (12_080, Status::Fail),
+        ] {
+            assert_eq!(versions(driver, "NVRTC 13.5").status, expected, "{driver}");
+        }
+        assert_eq!(versions(13_000, "a compiler").status, Status::NotRun);
+    }
+
+    #[test]
+    fn what_nvidia_smi_does_not_say_is_not_passed() {
+        let said = |line: &str| Ok(vec![line.to_owned()]);
+        let statuses = |said: &Result<Vec<String>, String>| card(said).map(|check| check.status);
+        let good = said("22000, 2040, 2040, 0x0000000000000001");
+        assert_eq!(statuses(&good), [Status::Pass, Status::Pass]);
+        let hot = said("22000, 900, 2040, 0x0000000000000020");
+        assert_eq!(statuses(&hot), [Status::Pass, Status::Warn]);
+        let unknown = said("[N/A], [N/A], [N/A], [N/A]");
+        assert_eq!(statuses(&unknown), [Status::NotRun, Status::NotRun]);
+        let missing = Err("no such program".to_owned());
+        assert_eq!(statuses(&missing), [Status::NotRun, Status::NotRun]);
+        assert_eq!(others(&missing).status, Status::NotRun);
+        assert_eq!(others(&Ok(Vec::new())).status, Status::Pass);
+        assert_eq!(others(&said("4711")).status, Status::Warn);
+    }
+
+    #[test]
+    fn counters_that_are_kept_from_users_have_a_fix() {
+        let params = |value: u8| format!("Foo: 1\nRmProfilingAdminOnly: {value}\n");
+        assert_eq!(counters(Some(&params(0)), false).status, Status::Pass);
+        assert_eq!(counters(Some(&params(1)), true).status, Status::Pass);
+        let kept = counters(Some(&params(1)), false);
+        assert_eq!(kept.status, Status::Warn);
+        assert!(
+            kept.fix
+                .unwrap()
+                .contains("NVreg_RestrictProfilingToAdminUsers=0")
+        );
+        assert_eq!(counters(None, true).status, Status::NotRun);
+    }
+
+    #[test]
+    fn isolation_is_read_from_what_a_role_says() {
+        for (said, expected) in [
+            (
+                "files: Landlock, fully enforced; system calls: allow-list",
+                Isolation::Standard,
+            ),
+            (
+                "files: Landlock, partially enforced; system calls: allow-list",
+                Isolation::Reduced,
+            ),
+            (
+                "files: open, as the GPU driver needs; system calls: deny-list",
+                Isolation::Reduced,
+            ),
+            ("", Isolation::Open),
+        ] {
+            assert_eq!(Isolation::read(said), expected, "{said}");
+        }
+    }
+}

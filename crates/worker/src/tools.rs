@@ -1,0 +1,108 @@
+//! Finds NVIDIA's profiler and sanitizer on this machine. Both come with a CUDA toolkit; neither is
+//! part of the product, and without them their verbs say so.
+
+use std::path::{Path, PathBuf};
+
+/// A program of NVIDIA's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// Nsight Compute.
+    Profiler,
+    /// compute-sanitizer.
+    Sanitizer,
+}
+
+impl Tool {
+    /// Its file name.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Profiler => "ncu",
+            Self::Sanitizer => "compute-sanitizer",
+        }
+    }
+
+    /// The environment variable that names it.
+    pub fn variable(self) -> &'static str {
+        match self {
+            Self::Profiler => "KERNELWRIGHT_NCU",
+            Self::Sanitizer => "KERNELWRIGHT_COMPUTE_SANITIZER",
+        }
+    }
+
+    /// Folders beside the search path in which installations put it.
+    fn folders(self) -> Vec<PathBuf> {
+        let mut folders = vec![PathBuf::from("/usr/local/cuda/bin")];
+        if self == Self::Profiler {
+            let mut versions = std::fs::read_dir("/opt/nvidia/nsight-compute")
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|entry| entry.path())
+                .collect::<Vec<_>>();
+            versions.sort();
+            folders.extend(versions.into_iter().rev());
+        }
+        folders
+    }
+}
+
+/// The tool as the environment names it, else on the search path, else where toolkits put it.
+///
+/// # Errors
+/// One sentence that says where it was looked for and how to name it.
+pub fn find(tool: Tool) -> Result<PathBuf, String> {
+    let named = std::env::var_os(tool.variable()).filter(|value| !value.is_empty());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(tool.folders());
+    look(
+        tool,
+        named.as_deref().map(Path::new),
+        &folders.collect::<Vec<_>>(),
+    )
+}
+
+fn look(tool: Tool, named: Option<&Path>, folders: &[PathBuf]) -> Result<PathBuf, String> {
+    let (program, variable) = (tool.program(), tool.variable());
+    if let Some(named) = named {
+        return named
+            .canonicalize()
+            .map_err(|error| format!("{variable} names {}: {error}", named.display()));
+    }
+    let found = folders
+        .iter()
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(program))
+        .find(|candidate| candidate.is_file());
+    found.ok_or_else(|| {
+        format!(
+            "{program} is not on this machine: install the CUDA toolkit's, or name it in {variable}"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_comes_before_the_folders_and_a_wrong_one_is_said() {
+        let root = tempfile::tempdir().unwrap();
+        let (first, second) = (root.path().join("first"), root.path().join("second"));
+        for folder in [&first, &second] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        std::fs::write(second.join("ncu"), "").unwrap();
+        let folders = [first.clone(), second.clone()];
+        assert_eq!(look(Tool::Profiler, None, &folders), Ok(second.join("ncu")));
+        std::fs::write(first.join("own"), "").unwrap();
+        let own = first.join("own").canonicalize().unwrap();
+        assert_eq!(look(Tool::Profiler, Some(&own), &folders), Ok(own));
+        let wrong = look(Tool::Profiler, Some(&first.join("none")), &folders).unwrap_err();
+        assert!(wrong.contains("KERNELWRIGHT_NCU"), "{wrong}");
+        let missing = look(Tool::Sanitizer, None, &folders).unwrap_err();
+        assert!(
+            missing.contains("KERNELWRIGHT_COMPUTE_SANITIZER"),
+            "{missing}"
+        );
+    }
+}

@@ -1,0 +1,330 @@
+//! The engineer's verbs as an engineer calls them: a program, words, an exit code, and a form that
+//! is documented field by field.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+const TASK: &str = "kernels/softmax-f32";
+const BASELINE: &str = "kernels/softmax-f32/baseline.cu";
+
+/// Calls a verb with `--json` and returns its exit code and its report.
+fn call(data: &Path, words: &[&str]) -> Result<(Option<i32>, Value)> {
+    let data = data.to_str().context("UTF-8")?;
+    let words = [words, &["--json", "--data", data]].concat();
+    let finished = lab::kernelwright(&words)?;
+    let report = serde_json::from_str(&finished.stdout)
+        .with_context(|| format!("{words:?}: {}{}", finished.stdout, finished.stderr))?;
+    Ok((finished.status.code(), report))
+}
+
+fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or("")
+}
+
+/// Every field name of a report that the document must know: those of shared types, and names
+/// that are data, are left out.
+fn fields(value: &Value, into: &mut Vec<String>) {
+    const ELSEWHERE: [&str; 11] = [
+        "device",
+        "against",
+        "evaluation",
+        "flags",
+        "kernels",
+        "gates",
+        "checks",
+        "diagnostics",
+        "stages",
+        "modelled",
+        "metrics",
+    ];
+    match value {
+        Value::Object(object) => {
+            for (name, inner) in object {
+                into.push(name.clone());
+                let data = ["counters", "rejected", "findings"].contains(&name.as_str());
+                if !data && !ELSEWHERE.contains(&name.as_str()) {
+                    fields(inner, into);
+                }
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|inner| fields(inner, into)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_verb_answers_in_the_documented_form() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let document = std::fs::read_to_string(lab::repository().join("docs/verbs.md"))?;
+    let about = [BASELINE, "--task", TASK];
+    let verbs = ["build", "test", "bench", "sanitize", "profile"];
+    let mut calls = vec![vec!["preflight"]];
+    calls.extend(verbs.iter().map(|verb| [&[*verb][..], &about].concat()));
+    calls[1].push("--variants");
+    for words in calls {
+        let (code, report) = call(folder.path(), &words)?;
+        ensure!(code == Some(0), "{words:?}: {code:?} {report}");
+        assert_eq!(text(&report, "/schema"), "kernelwright.verb/1");
+        assert_eq!(text(&report, "/verb"), words[0]);
+        assert_eq!(report["ok"], Value::Bool(true));
+        let mut names = Vec::new();
+        fields(&report, &mut names);
+        for name in names {
+            ensure!(
+                document.contains(&format!("`{name}`")),
+                "docs/verbs.md does not know {name} of {}",
+                words[0]
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_dead_knob_is_named_and_a_live_one_is_not() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let source = std::fs::read_to_string(lab::repository().join(BASELINE))?;
+    let (head, body) = source.split_once("---*/").context("front matter")?;
+    let knobs = "\n[tunables.DEAD]\nvalue = 1\nchoices = [1, 2, 3]\n[tunables.LIVE]\nvalue = 1\nchoices = [1, 2]\n";
+    let live = "extern \"C\" __global__ void spare(int* x) { x[0] = LIVE; }\n";
+    let file = folder.path().join("knobs.cu");
+    std::fs::write(&file, format!("{head}{knobs}---*/{body}\n{live}"))?;
+    let file = file.to_str().context("UTF-8")?;
+    let (code, report) = call(
+        folder.path(),
+        &["build", file, "--task", TASK, "--variants"],
+    )?;
+    ensure!(code == Some(0), "{report}");
+    let variants = &report["result"]["variants"];
+    assert_eq!(variants["built"], 4);
+    assert_eq!(variants["dead_knobs"], serde_json::json!(["DEAD"]));
+    assert_eq!(
+        variants["duplicates"],
+        serde_json::json!([["as written", "DEAD=2", "DEAD=3"]])
+    );
+    Ok(())
+}
+
+#[test]
+fn what_stands_against_a_kernel_is_exit_code_1() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let racing = "kernels/softmax-f32/broken/shared-sum-unguarded.cu";
+    for (verb, kind) in [("test", "data_race"), ("bench", "data_race")] {
+        let (code, report) = call(folder.path(), &[verb, racing, "--task", TASK])?;
+        assert_eq!(code, Some(1), "{verb}: {report}");
+        assert_eq!(text(&report, "/result/against/kind"), kind, "{verb}");
+        assert_eq!(report["ok"], Value::Bool(false));
+    }
+    let (code, report) = call(folder.path(), &["sanitize", racing, "--task", TASK])?;
+    assert_eq!(code, Some(1), "{report}");
+    let tools = report["result"]["tools"].as_array().context("tools")?;
+    let status = |tool: &str| {
+        let found = tools.iter().find(|result| result["tool"] == tool);
+        found.map_or("", |result| text(result, "/status"))
+    };
+    assert_eq!(status("racecheck"), "found");
+    Ok(())
+}
+
+#[test]
+fn bad_input_is_exit_code_2_and_says_what_to_mend() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let data = folder.path().to_str().context("UTF-8")?;
+    let missing = ["bench", "no-such.cu", "--task", TASK, "--data", data];
+    let elsewhere = ["build", BASELINE, "--task", "kernels/none", "--data", data];
+    for (words, expected) in [(missing, "no-such.cu"), (elsewhere, "task.toml")] {
+        let finished = lab::kernelwright(&words)?;
+        assert_eq!(finished.status.code(), Some(2), "{words:?}");
+        assert!(finished.stderr.contains(expected), "{}", finished.stderr);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_profile_for_people_lists_the_source_with_what_each_line_took() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let data = folder.path().to_str().context("UTF-8")?;
+    let finished = lab::kernelwright(&["profile", BASELINE, "--task", TASK, "--data", data])?;
+    ensure!(finished.status.success(), "{}", finished.stderr);
+    let source = std::fs::read_to_string(lab::repository().join(BASELINE))?;
+    let counted = finished
+        .stdout
+        .lines()
+        .filter(|line| line.contains("% ") && line.contains(" | "))
+        .count();
+    assert!(counted > 3, "{}", finished.stdout);
+    let listed = finished
+        .stdout
+        .lines()
+        .filter(|line| line.contains(" | "))
+        .count();
+    // The last line is empty and its bar stands at the end.
+    assert!(listed + 8 >= source.lines().count(), "{}", finished.stdout);
+    assert!(finished.stdout.contains("n/a"), "{}", finished.stdout);
+    Ok(())
+}
+
+/// A checkout with one kernel, committed.
+struct Checkout {
+    folder: tempfile::TempDir,
+    repository: git2::Repository,
+}
+
+impl Checkout {
+    fn new(source: &str) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut options = git2::RepositoryInitOptions::new();
+        options.initial_head("work");
+        let repository = git2::Repository::init_opts(folder.path(), &options)?;
+        let checkout = Self { folder, repository };
+        checkout.write(source)?;
+        let mut index = checkout.repository.index()?;
+        index.add_path(Path::new("own.cu"))?;
+        index.write()?;
+        let tree = checkout.repository.find_tree(index.write_tree()?)?;
+        let author = git2::Signature::now("A", "a@localhost")?;
+        let repository = &checkout.repository;
+        repository.commit(Some("HEAD"), &author, &author, "start", &tree, &[])?;
+        drop(tree);
+        Ok(checkout)
+    }
+
+    fn write(&self, source: &str) -> Result<()> {
+        Ok(std::fs::write(self.folder.path().join("own.cu"), source)?)
+    }
+
+    fn read(&self) -> Result<String> {
+        Ok(std::fs::read_to_string(self.folder.path().join("own.cu"))?)
+    }
+
+    fn file(&self) -> String {
+        self.folder.path().join("own.cu").display().to_string()
+    }
+
+    fn commits(&self) -> Result<usize> {
+        let mut walk = self.repository.revwalk()?;
+        walk.push_head()?;
+        Ok(walk.count())
+    }
+}
+
+fn kernel(path: &str) -> Result<String> {
+    Ok(std::fs::read_to_string(lab::repository().join(path))?)
+}
+
+#[test]
+fn steps_are_kept_or_taken_back_in_git_and_on_record() -> Result<()> {
+    let data = tempfile::tempdir()?;
+    let baseline = kernel(BASELINE)?;
+    let checkout = Checkout::new(&baseline)?;
+    let file = checkout.file();
+    let evaluate = |words: &[&str]| {
+        let words = [&["evaluate", file.as_str(), "--task", TASK], words].concat();
+        call(data.path(), &words)
+    };
+
+    // The branch has it already: nothing to commit.
+    let (code, first) = evaluate(&[])?;
+    ensure!(code == Some(0), "{first}");
+    assert_eq!(text(&first, "/result/decision"), "keep");
+    assert_eq!(checkout.commits()?, 1);
+
+    // Wrong: tried, taken back, and both in the history.
+    checkout.write(&kernel(
+        "kernels/softmax-f32/broken/shared-sum-unguarded.cu",
+    )?)?;
+    let words = ["--hypothesis", "no barrier is needed", "--expect", "1.1"];
+    let (code, second) = evaluate(&words)?;
+    ensure!(code == Some(1), "{second}");
+    assert_eq!(text(&second, "/result/decision"), "revert");
+    assert_eq!(
+        text(&second, "/result/evaluation/verdict/kind"),
+        "data_race"
+    );
+    assert_eq!(checkout.read()?, baseline);
+    assert_eq!(checkout.commits()?, 3);
+    let reverted = checkout.repository.head()?.peel_to_commit()?;
+    let revert = text(&second, "/result/revert");
+    assert_eq!(reverted.id().to_string(), revert);
+    assert!(
+        reverted
+            .message()?
+            .contains(text(&second, "/result/commit"))
+    );
+
+    // Right, and not slower: kept.
+    let better = baseline.replacen("---*/", "---*/\n// Another text, the same kernel.\n", 1);
+    checkout.write(&better)?;
+    let (code, third) = evaluate(&["--hypothesis", "a remark costs nothing"])?;
+    ensure!(code == Some(0), "{third}");
+    assert_eq!(third["result"]["gain"], serde_json::json!(1.0));
+    assert_eq!(checkout.commits()?, 4);
+    assert_eq!(checkout.read()?, better);
+    let kept = checkout.repository.head()?.peel_to_commit()?;
+    assert!(kept.message()?.starts_with("a remark costs nothing\n"));
+    assert!(checkout.repository.statuses(None)?.is_empty());
+
+    let (code, summary) = call(data.path(), &["summary", &file])?;
+    assert_eq!(code, Some(0));
+    let rows = summary["result"].as_array().context("a list")?;
+    let decisions = rows.iter().map(|row| text(row, "/decision"));
+    assert_eq!(decisions.collect::<Vec<_>>(), ["keep", "revert", "keep"]);
+    assert_eq!(text(&rows[1], "/revert"), revert);
+    assert_eq!(rows[1]["expected"], serde_json::json!(1.1));
+    Ok(())
+}
+
+#[test]
+fn a_whole_step_is_reported_in_order_and_refuses_what_it_cannot_keep() -> Result<()> {
+    let data = tempfile::tempdir()?;
+    let checkout = Checkout::new(&kernel(BASELINE)?)?;
+    let file = checkout.file();
+    let document = std::fs::read_to_string(lab::repository().join("docs/verbs.md"))?;
+    let words = ["iterate", &file, "--task", TASK, "--sanitize-every", "1"];
+    let (code, report) = call(data.path(), &words)?;
+    ensure!(code == Some(0), "{report}");
+    let result = &report["result"];
+    for part in [
+        "preflight",
+        "build",
+        "step",
+        "sanitize",
+        "profile",
+        "history",
+    ] {
+        ensure!(!result[part].is_null(), "{part} is missing");
+    }
+    let mut names = Vec::new();
+    fields(result, &mut names);
+    for name in names {
+        ensure!(
+            document.contains(&format!("`{name}`")),
+            "docs/verbs.md does not know {name}"
+        );
+    }
+
+    let folder = data.path().to_str().context("UTF-8")?;
+    let outside = [
+        "evaluate", BASELINE, "--task", TASK, "--data", folder, "--set", "X=1",
+    ];
+    let refused = lab::kernelwright(&outside)?;
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        refused.stderr.contains("write the values into the file"),
+        "{}",
+        refused.stderr
+    );
+    let head = checkout.repository.head()?.target().context("a commit")?;
+    checkout.repository.set_head_detached(head)?;
+    let words = ["evaluate", &file, "--task", TASK, "--data", folder];
+    let refused = lab::kernelwright(&words)?;
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        refused.stderr.contains("no branch is checked out"),
+        "{}",
+        refused.stderr
+    );
+    Ok(())
+}
