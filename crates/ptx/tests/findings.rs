@@ -186,6 +186,14 @@ fn planted_mistakes_get_exactly_their_finding() {
             Outcome::BudgetExhausted,
         ),
         (
+            "a loop without end around a barrier",
+            "L: bar.sync 0;\nbra L;",
+            1,
+            64,
+            &[F::BudgetExhausted],
+            Outcome::BudgetExhausted,
+        ),
+        (
             "a copy nobody waited for",
             "cvta.to.global.u64 %rd8, %rd4;\ncp.async.ca.shared.global [%r2], [%rd8], 4;\ncp.async.commit_group;\n\
              ld.shared.u32 %r3, [%r2];\nst.global.u32 [%rd6], %r3;",

@@ -154,15 +154,12 @@ fn turn(
                 Stop::Fatal => return Turn::Fatal,
                 Stop::Done | Stop::Waiting | Stop::Slice => {}
             }
-            if stop == Stop::Slice && exec.launch.budget != u64::MAX || executed >= SLICE {
-                let spent =
-                    exec.launch.spent.fetch_add(executed * lanes, Relaxed) + executed * lanes;
-                if spent > exec.launch.budget {
-                    budget_exhausted(exec, block, w);
-                    return Turn::Fatal;
-                }
-            } else {
-                exec.launch.spent.fetch_add(executed * lanes, Relaxed);
+            // Whatever ended the slice: a loop without an end may wait at a barrier every time.
+            let work = executed * lanes;
+            let spent = exec.launch.spent.fetch_add(work, Relaxed) + work;
+            if spent > exec.launch.budget {
+                budget_exhausted(exec, block, w);
+                return Turn::Fatal;
             }
         }
         if !live {
