@@ -12,6 +12,15 @@ use super::pointer::{Host, Out};
 /// The version of the API that contexts of this driver speak.
 const API_VERSION: u32 = 3020;
 
+/// The number of a width of shared memory banks: the device's own, four bytes or eight.
+pub fn check_bank_width(width: u32) -> Result<(), Code> {
+    if width > 2 {
+        Err(Code::INVALID_VALUE)
+    } else {
+        Ok(())
+    }
+}
+
 /// A handle of the caller, or none.
 fn given(context: Host) -> Option<ContextHandle> {
     match context.address() {
@@ -87,7 +96,6 @@ entries! {
 
     /// The calling thread's context, or null.
     fn cuCtxGetCurrent(context: Out<u64>) |driver| {
-        driver.initialised()?;
         context.set(driver.current_context().map_or(0, |handle| handle.0))
     }
 
@@ -156,7 +164,10 @@ entries! {
     }
 
     /// Accepted without effect, as on every current device.
-    fn cuCtxSetSharedMemConfig(_width: u32) |driver| { driver.check_context() }
+    fn cuCtxSetSharedMemConfig(width: u32) |driver| {
+        driver.check_context()?;
+        check_bank_width(width)
+    }
 
     /// Lowest and highest priority of streams.
     fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) |driver| {
@@ -171,7 +182,9 @@ entries! {
 
     /// Stops a profiler: there is none to stop.
     fn cuProfilerStop() |driver| { driver.check_context() }
+}
 
+entries! { anytime
     /// The driver's private tables: it has none.
     fn cuGetExportTable(table: Out<*const c_void>, _id: Host) |_driver| {
         table.set(std::ptr::null())?;

@@ -7,17 +7,18 @@ use crate::state::DRIVER_VERSION;
 
 use super::entries;
 use super::pointer::{Host, Out, Text, write_text};
-use super::process;
 
-entries! {
+entries! { anytime
     /// Makes the driver usable.
     fn cuInit(flags: u32) |driver| { driver.initialise(flags) }
 
+    /// The CUDA version of this driver.
+    fn cuDriverGetVersion(version: Out<i32>) |_driver| { version.set(DRIVER_VERSION as i32) }
+}
+
+entries! {
     /// Counts devices: there is one.
-    fn cuDeviceGetCount(count: Out<i32>) |driver| {
-        driver.initialised()?;
-        count.set(1)
-    }
+    fn cuDeviceGetCount(count: Out<i32>) |_driver| { count.set(1) }
 
     /// The device of an ordinal.
     fn cuDeviceGet(device: Out<i32>, ordinal: i32) |driver| {
@@ -64,8 +65,7 @@ entries! {
     }
 
     /// The device of a bus address: there is one bus with one device.
-    fn cuDeviceGetByPCIBusId(device: Out<i32>, id: Text) |driver| {
-        driver.initialised()?;
+    fn cuDeviceGetByPCIBusId(device: Out<i32>, id: Text) |_driver| {
         match id.str()? {
             BUS_ID | "00:00.0" => device.set(0),
             _ => Err(Code::INVALID_DEVICE),
@@ -88,12 +88,6 @@ entries! {
 }
 
 const BUS_ID: &str = "0000:00:00.0";
-
-/// The CUDA version of this driver; answers before initialisation, too.
-#[unsafe(no_mangle)]
-pub extern "C" fn cuDriverGetVersion(version: Out<i32>) -> u32 {
-    process::call("cuDriverGetVersion", |_| version.set(DRIVER_VERSION as i32))
-}
 
 /// The name of an error number.
 #[unsafe(no_mangle)]

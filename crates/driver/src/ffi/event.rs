@@ -1,5 +1,6 @@
 //! Events.
 
+use crate::code::Code;
 use crate::handle::EventHandle;
 use crate::state::EventFlags;
 
@@ -19,8 +20,12 @@ entries! {
         driver.record_event(EventHandle(event.address()), named(stream))
     }
 
-    /// Records an event; the flag concerns graphs.
-    fn cuEventRecordWithFlags(event: Host, stream: Host, _flags: u32) |driver| {
+    /// Records an event. The one flag belongs to stream capture and is invalid outside of it.
+    fn cuEventRecordWithFlags(event: Host, stream: Host, flags: u32) |driver| {
+        driver.check_stream(named(stream))?;
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
         driver.record_event(EventHandle(event.address()), named(stream))
     }
 

@@ -1,7 +1,7 @@
 //! Page-locked and managed host memory.
 
 use crate::code::Code;
-use crate::state::MemoryKind;
+use crate::state::{Driver, MemoryKind};
 
 use super::entries;
 use super::pointer::{Host, Out};
@@ -74,14 +74,16 @@ entries! {
     }
 
     /// Says where managed memory will be used. It is everywhere already.
-    fn cuMemPrefetchAsync(address: u64, bytes: usize, _device: i32, stream: Host) |driver| {
+    fn cuMemPrefetchAsync(address: u64, bytes: usize, device: i32, stream: Host) |driver| {
         driver.check_stream(super::stream::named(stream))?;
+        Place::of_device(device).check(driver)?;
         driver.check_managed(address, bytes as u64)
     }
 
     /// As before, with a place instead of a device.
-    fn cuMemPrefetchAsync_v2(address: u64, bytes: usize, _place: u64, flags: u32, stream: Host) |driver| {
+    fn cuMemPrefetchAsync_v2(address: u64, bytes: usize, place: Place, flags: u32, stream: Host) |driver| {
         driver.check_stream(super::stream::named(stream))?;
+        place.check(driver)?;
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -89,16 +91,16 @@ entries! {
     }
 
     /// Says how managed memory will be used, which changes nothing here.
-    fn cuMemAdvise(address: u64, bytes: usize, advice: u32, _device: i32) |driver| {
+    fn cuMemAdvise(address: u64, bytes: usize, advice: u32, device: i32) |driver| {
         driver.check_context()?;
-        check_advice(advice)?;
+        check_advice(driver, advice, Place::of_device(device))?;
         driver.check_managed(address, bytes as u64)
     }
 
     /// As before, with a place instead of a device.
-    fn cuMemAdvise_v2(address: u64, bytes: usize, advice: u32, _place: u64) |driver| {
+    fn cuMemAdvise_v2(address: u64, bytes: usize, advice: u32, place: Place) |driver| {
         driver.check_context()?;
-        check_advice(advice)?;
+        check_advice(driver, advice, place)?;
         driver.check_managed(address, bytes as u64)
     }
 
@@ -112,10 +114,52 @@ entries! {
     }
 }
 
-fn check_advice(advice: u32) -> Result<(), Code> {
-    if (1..=6).contains(&advice) {
-        Ok(())
-    } else {
-        Err(Code::INVALID_VALUE)
+/// Where managed memory is to be, as the API lays it out: a kind of place, and which of that kind.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Place {
+    kind: u32,
+    id: i32,
+}
+
+impl Place {
+    const DEVICE: u32 = 1;
+    const HOST: u32 = 2;
+    /// Nodes of the host's memory: any of them, and the caller's own.
+    const NODES: std::ops::RangeInclusive<u32> = 3..=4;
+    /// The older functions' number for the host.
+    const HOST_ORDINAL: i32 = -1;
+
+    fn of_device(ordinal: i32) -> Self {
+        match ordinal {
+            Self::HOST_ORDINAL => Self {
+                kind: Self::HOST,
+                id: 0,
+            },
+            id => Self {
+                kind: Self::DEVICE,
+                id,
+            },
+        }
+    }
+
+    fn check(self, driver: &Driver) -> Result<(), Code> {
+        match self.kind {
+            Self::DEVICE => driver.check_device(self.id),
+            Self::HOST => Ok(()),
+            kind if Self::NODES.contains(&kind) => Ok(()),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+}
+
+/// Advice that names a place: preferred location, accessed by, and no longer accessed by.
+const ADVICE_WITH_PLACE: [u32; 3] = [3, 5, 6];
+
+fn check_advice(driver: &Driver, advice: u32, place: Place) -> Result<(), Code> {
+    match advice {
+        advice if ADVICE_WITH_PLACE.contains(&advice) => place.check(driver),
+        1..=6 => Ok(()),
+        _ => Err(Code::INVALID_VALUE),
     }
 }

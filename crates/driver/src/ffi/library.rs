@@ -30,7 +30,6 @@ entries! {
     fn cuLibraryLoadFromFile(library: Out<u64>, path: Text, names: In<u32>, values: In<Host>, count: u32, _library_names: In<u32>, _library_values: In<Host>, _library_count: u32) |driver| {
         let library = library.required()?;
         let options = Options { count, names, values };
-        driver.initialised()?;
         let bytes = read_image(path.str()?)?;
         library.set(explained(driver.load_library(image_in(&bytes), options.registers()), Some(options))?.0)
     }
@@ -47,13 +46,13 @@ entries! {
     /// Counts a library's kernels.
     fn cuLibraryGetKernelCount(count: Out<u32>, library: Host) |driver| {
         let module = driver.library_module(library_of(library))?;
-        count.set(driver.functions_of(module)?.len() as u32)
+        count.set(driver.kernels_of(module)?.len() as u32)
     }
 
     /// A library's kernels.
     fn cuLibraryEnumerateKernels(kernels: Host, count: u32, library: Host) |driver| {
         let module = driver.library_module(library_of(library))?;
-        for (index, handle) in driver.functions_of(module)?.iter().take(count as usize).enumerate() {
+        for (index, handle) in driver.kernels_of(module)?.iter().take(count as usize).enumerate() {
             kernels.offset(index * 8).bytes_mut(8)?.copy_from_slice(&handle.0.to_ne_bytes());
         }
         Ok(())
@@ -61,6 +60,7 @@ entries! {
 
     /// A library's module.
     fn cuLibraryGetModule(module: Out<u64>, library: Host) |driver| {
+        driver.check_context()?;
         module.set(driver.library_module(library_of(library))?.0)
     }
 
@@ -75,6 +75,7 @@ entries! {
 
     /// The function of a kernel: itself.
     fn cuKernelGetFunction(function: Out<u64>, kernel: Host) |driver| {
+        driver.check_context()?;
         driver.module_of(kernel_of(kernel))?;
         function.set(kernel.address())
     }

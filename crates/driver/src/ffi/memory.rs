@@ -192,8 +192,10 @@ entries! {
     }
 
     /// Accepted for device memory: copies here are always synchronous.
-    fn cuPointerSetAttribute(_value: Host, attribute: u32, address: u64) |driver| {
+    fn cuPointerSetAttribute(value: Host, attribute: u32, address: u64) |driver| {
         driver.check_context()?;
+        // A switch: whatever it says is so already.
+        value.bytes(4)?;
         match driver.classify(address) {
             Some((MemoryKind::Device | MemoryKind::Managed, ..)) if attribute == SYNC_MEMOPS => Ok(()),
             _ => Err(Code::INVALID_VALUE),
@@ -220,6 +222,17 @@ fn copy_anywhere(
     bytes: usize,
     stream: Option<StreamHandle>,
 ) -> Result<(), Code> {
+    if bytes == 0 {
+        return driver.copy(destination, source, 0, stream);
+    }
+    driver.check_context()?;
+    // What was device memory once is no host memory now, whatever it is.
+    if [destination, source]
+        .iter()
+        .any(|&address| driver.is_stale(address))
+    {
+        return Err(Code::INVALID_VALUE);
+    }
     match (is_device(driver, destination), is_device(driver, source)) {
         (true, true) => driver.copy(destination, source, bytes as u64, stream),
         (true, false) => driver.upload(destination, Host::at_address(source).bytes(bytes)?, stream),
@@ -290,6 +303,9 @@ fn copy_rectangle(
             return Err(Code::INVALID_VALUE);
         }
     }
+    if plan.width_bytes == 0 {
+        return driver.copy(0, 0, 0, stream);
+    }
     for row in 0..plan.height {
         let source = plan.source.row(row, plan.width_bytes)?;
         let destination = plan.destination.row(row, plan.width_bytes)?;
@@ -311,6 +327,9 @@ fn fill_rows(
         .ok_or(Code::INVALID_VALUE)?;
     if height > 1 && pitch < row_bytes {
         return Err(Code::INVALID_VALUE);
+    }
+    if row_bytes == 0 || height == 0 {
+        return driver.fill(address, pattern, 0, stream);
     }
     for row in 0..height {
         let start = (row as u64)

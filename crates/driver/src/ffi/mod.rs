@@ -10,6 +10,8 @@
 
 mod absent;
 mod context;
+#[cfg(test)]
+mod contract;
 mod device;
 mod event;
 mod host_memory;
@@ -26,17 +28,21 @@ mod process;
 mod stream;
 
 /// Declares exported functions. The body sees the driver and answers with success or a code.
+///
+/// After `anytime` come the few that answer before initialisation, too.
 macro_rules! entries {
-    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) |$driver:ident| $body:block)*) => {
+    (anytime $($rest:tt)*) => { $crate::ffi::entries! { @call_anytime $($rest)* } };
+    (@$serve:ident $($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) |$driver:ident| $body:block)*) => {
         $(
             $(#[$doc])*
             #[unsafe(no_mangle)]
             pub extern "C" fn $name($($argument: $type),*) -> u32 {
-                $crate::ffi::process::call(stringify!($name), |$driver: &mut $crate::state::Driver| {
+                $crate::ffi::process::$serve(stringify!($name), |$driver: &mut $crate::state::Driver| {
                     $body
                 })
             }
         )*
     };
+    ($($rest:tt)*) => { $crate::ffi::entries! { @call $($rest)* } };
 }
 use entries;

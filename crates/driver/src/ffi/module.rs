@@ -11,6 +11,7 @@ use crate::image::{
 
 use crate::state::{Driver, LinkOptions};
 
+use super::context::check_bank_width;
 use super::entries;
 use super::pointer::{Host, In, Out, Text, write_text};
 use super::process;
@@ -69,6 +70,9 @@ pub struct Options {
 
 impl Options {
     fn value(self, wanted: u32) -> Option<Host> {
+        if self.names.is_null() {
+            return None;
+        }
         (0..self.count as usize)
             .find(|&index| self.names.at(index) == Ok(wanted))
             .and_then(|index| self.values.at(index).ok())
@@ -122,6 +126,15 @@ fn explained_by_link<T>(log: Option<(u64, usize)>, answer: Result<T, Refusal>) -
 
 fn function(handle: Host) -> FunctionHandle {
     FunctionHandle(handle.address())
+}
+
+/// The API has six kinds of link input, from machine code to NVVM.
+fn check_kind(kind: u32) -> Result<(), Code> {
+    if kind > 5 {
+        Err(Code::INVALID_VALUE)
+    } else {
+        Ok(())
+    }
 }
 
 /// Adds an image to a link. An archive of machine code adds nothing: it is the compiler's device library, whose
@@ -191,10 +204,7 @@ entries! {
     fn cuModuleUnload(module: Host) |driver| { driver.unload_module(ModuleHandle(module.address())) }
 
     /// When code is loaded: at once.
-    fn cuModuleGetLoadingMode(mode: Out<u32>) |driver| {
-        driver.initialised()?;
-        mode.set(1)
-    }
+    fn cuModuleGetLoadingMode(mode: Out<u32>) |_driver| { mode.set(1) }
 
     /// A module's kernel.
     fn cuModuleGetFunction(function: Out<u64>, module: Host, name: Text) |driver| {
@@ -242,18 +252,21 @@ entries! {
     }
 
     /// Accepted without effect, as on every current device.
-    fn cuFuncSetSharedMemConfig(handle: Host, _width: u32) |driver| {
+    fn cuFuncSetSharedMemConfig(handle: Host, width: u32) |driver| {
         driver.check_context()?;
-        driver.module_of(function(handle)).map(|_| ())
+        driver.module_of(function(handle))?;
+        check_bank_width(width)
     }
 
     /// A function's module.
     fn cuFuncGetModule(module: Out<u64>, handle: Host) |driver| {
+        driver.check_context()?;
         module.set(driver.module_of(function(handle))?.0)
     }
 
     /// A function's name. The text lives as long as the module.
     fn cuFuncGetName(name: Out<*const c_char>, handle: Host) |driver| {
+        driver.check_context()?;
         let name = name.required()?;
         name.set(driver.function_name_text(function(handle))?)
     }
@@ -269,12 +282,16 @@ entries! {
 
     /// Whether a function's code is loaded: it always is.
     fn cuFuncIsLoaded(state: Out<u32>, handle: Host) |driver| {
+        driver.check_context()?;
         driver.module_of(function(handle))?;
         state.set(1)
     }
 
     /// Loads a function's code, which is there already.
-    fn cuFuncLoad(handle: Host) |driver| { driver.module_of(function(handle)).map(|_| ()) }
+    fn cuFuncLoad(handle: Host) |driver| {
+        driver.check_context()?;
+        driver.module_of(function(handle)).map(|_| ())
+    }
 
     /// Starts a link.
     fn cuLinkCreate_v2(count: u32, names: In<u32>, values: In<Host>, link: Out<u64>) |driver| {
@@ -288,12 +305,14 @@ entries! {
     }
 
     /// Adds an image in memory to a link. The kind is told by the bytes.
-    fn cuLinkAddData_v2(link: Host, _kind: u32, data: Host, bytes: usize, _name: Text, _count: u32, _names: In<u32>, _values: In<Host>) |driver| {
+    fn cuLinkAddData_v2(link: Host, kind: u32, data: Host, bytes: usize, _name: Text, _count: u32, _names: In<u32>, _values: In<Host>) |driver| {
+        check_kind(kind)?;
         add(driver, link, data.bytes(bytes)?)
     }
 
     /// Adds an image file to a link.
-    fn cuLinkAddFile_v2(link: Host, _kind: u32, path: Text, _count: u32, _names: In<u32>, _values: In<Host>) |driver| {
+    fn cuLinkAddFile_v2(link: Host, kind: u32, path: Text, _count: u32, _names: In<u32>, _values: In<Host>) |driver| {
+        check_kind(kind)?;
         let bytes = read_image(path.str()?)?;
         add(driver, link, &bytes)
     }

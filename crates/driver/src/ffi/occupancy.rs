@@ -6,6 +6,7 @@ use crate::state::Driver;
 
 use super::entries;
 use super::pointer::{Host, Out};
+use super::process;
 
 /// A caller's function from block size to dynamic shared memory.
 pub type SharedForBlock = Option<extern "C" fn(i32) -> usize>;
@@ -16,21 +17,21 @@ fn resident(driver: &Driver, function: Host, threads: i32, shared: usize) -> Res
     Ok(occupancy.blocks_per_multiprocessor as i32)
 }
 
-/// The block size with the most resident threads; among equals the largest.
-fn best_block(
-    driver: &Driver,
-    function: Host,
-    shared_for: SharedForBlock,
-    shared: usize,
-    limit: i32,
-) -> Result<(i32, i32), Code> {
-    let handle = FunctionHandle(function.address());
-    let most = driver.function_attribute(0, handle)?;
+/// Block sizes to choose from, largest first, each with the dynamic shared memory it takes.
+type Sizes = Vec<(i32, usize)>;
+
+fn sizes(driver: &Driver, function: Host, shared: usize, limit: i32) -> Result<Sizes, Code> {
+    let most = driver.function_attribute(0, FunctionHandle(function.address()))?;
     let most = if limit > 0 { most.min(limit) } else { most };
+    let warps = (1..=most / 32).rev();
+    Ok(warps.map(|warps| (warps * 32, shared)).collect())
+}
+
+/// The block size with the most resident threads, and the grid that fills the device; among equals the largest.
+fn best(driver: &Driver, function: Host, sizes: &[(i32, usize)]) -> Result<(i32, i32), Code> {
     let mut best = (0, 0);
     let mut most_threads = 0;
-    for threads in (1..=most / 32).rev().map(|warps| warps * 32) {
-        let shared = shared_for.map_or(shared, |shared_for| shared_for(threads));
+    for &(threads, shared) in sizes {
         let blocks = resident(driver, function, threads, shared)?;
         if blocks * threads > most_threads {
             most_threads = blocks * threads;
@@ -39,6 +40,49 @@ fn best_block(
     }
     Ok(best)
 }
+
+/// What a caller asks of the search for a block size.
+struct Search {
+    grid: Out<i32>,
+    block: Out<i32>,
+    function: Host,
+    shared_for: SharedForBlock,
+    shared: usize,
+    limit: i32,
+}
+
+impl Search {
+    fn run(self, name: &'static str) -> u32 {
+        let mut candidates = Sizes::new();
+        let asked = process::call(name, |driver| {
+            self.grid.required()?;
+            self.block.required()?;
+            candidates = sizes(driver, self.function, self.shared, self.limit)?;
+            Ok(())
+        });
+        if asked != 0 {
+            return asked;
+        }
+        if let Some(shared_for) = self.shared_for {
+            // Outside the driver's lock: the caller's function may call the driver.
+            for (threads, shared) in &mut candidates {
+                *shared = shared_for(*threads);
+            }
+        }
+        let answered = process::with_driver(INTERNAL, |driver| {
+            let (blocks, threads) = best(driver, self.function, &candidates)?;
+            self.grid.set(blocks)?;
+            self.block.set(threads)
+        });
+        match answered {
+            Ok(Ok(())) => 0,
+            Ok(Err(code)) | Err(code) => code.0,
+        }
+    }
+}
+
+/// The second half of a call: no function of the API, so that fault plans do not count it.
+const INTERNAL: &str = "the search for a block size";
 
 entries! {
     /// Blocks resident on a multiprocessor.
@@ -51,24 +95,53 @@ entries! {
         blocks.set(resident(driver, function, threads, shared)?)
     }
 
-    /// The block size that fills the device best, and the grid that does.
-    fn cuOccupancyMaxPotentialBlockSize(grid: Out<i32>, block: Out<i32>, function: Host, shared_for: SharedForBlock, shared: usize, limit: i32) |driver| {
-        let (blocks, threads) = best_block(driver, function, shared_for, shared, limit)?;
-        grid.set(blocks)?;
-        block.set(threads)
-    }
-
-    /// The block size that fills the device best, and the grid that does; the flag concerns caches.
-    fn cuOccupancyMaxPotentialBlockSizeWithFlags(grid: Out<i32>, block: Out<i32>, function: Host, shared_for: SharedForBlock, shared: usize, limit: i32, _flags: u32) |driver| {
-        let (blocks, threads) = best_block(driver, function, shared_for, shared, limit)?;
-        grid.set(blocks)?;
-        block.set(threads)
-    }
-
     /// Dynamic shared memory that so many resident blocks leave each other.
     fn cuOccupancyAvailableDynamicSMemPerBlock(bytes: Out<usize>, function: Host, blocks: i32, threads: i32) |driver| {
         let blocks = u32::try_from(blocks).map_err(|_| Code::INVALID_VALUE)?;
         let threads = u32::try_from(threads).map_err(|_| Code::INVALID_VALUE)?;
         bytes.set(driver.available_shared(FunctionHandle(function.address()), blocks, threads)? as usize)
     }
+}
+
+/// The block size that fills the device best, and the grid that does.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuOccupancyMaxPotentialBlockSize(
+    grid: Out<i32>,
+    block: Out<i32>,
+    function: Host,
+    shared_for: SharedForBlock,
+    shared: usize,
+    limit: i32,
+) -> u32 {
+    let search = Search {
+        grid,
+        block,
+        function,
+        shared_for,
+        shared,
+        limit,
+    };
+    search.run("cuOccupancyMaxPotentialBlockSize")
+}
+
+/// The block size that fills the device best, and the grid that does; the flag concerns caches.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
+    grid: Out<i32>,
+    block: Out<i32>,
+    function: Host,
+    shared_for: SharedForBlock,
+    shared: usize,
+    limit: i32,
+    _flags: u32,
+) -> u32 {
+    let search = Search {
+        grid,
+        block,
+        function,
+        shared_for,
+        shared,
+        limit,
+    };
+    search.run("cuOccupancyMaxPotentialBlockSizeWithFlags")
 }

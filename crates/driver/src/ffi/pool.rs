@@ -1,11 +1,27 @@
 //! Memory pools and allocation in stream order.
 
+use crate::code::Code;
 use crate::handle::PoolHandle;
 use crate::state::PoolAttribute;
 
 use super::entries;
-use super::pointer::{Host, Out};
+use super::pointer::{Host, In, Out};
 use super::stream::named;
+
+/// What a pool is to be, as far as it is looked at, as the API lays it out.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Properties {
+    allocation: u32,
+    handles: u32,
+    place: u32,
+    id: i32,
+}
+
+/// The one kind of allocation there is.
+const ALLOCATION_PINNED: u32 = 1;
+/// The memory of a device, not of the host.
+const PLACE_DEVICE: u32 = 1;
 
 fn pool_of(pool: Host) -> PoolHandle {
     PoolHandle(pool.address())
@@ -44,9 +60,17 @@ entries! {
         driver.set_device_pool(device, pool_of(pool))
     }
 
-    /// Creates a pool.
-    fn cuMemPoolCreate(pool: Out<u64>, _properties: Host) |driver| {
+    /// Creates a pool of device memory. Pools that other processes can open are not supported.
+    fn cuMemPoolCreate(pool: Out<u64>, properties: In<Properties>) |driver| {
         let pool = pool.required()?;
+        let properties = properties.get()?;
+        if properties.allocation != ALLOCATION_PINNED || properties.place != PLACE_DEVICE {
+            return Err(Code::INVALID_VALUE);
+        }
+        driver.check_device(properties.id)?;
+        if properties.handles != 0 {
+            return Err(Code::NOT_SUPPORTED);
+        }
         pool.set(driver.create_pool()?.0)
     }
 

@@ -81,8 +81,20 @@ fn say(said: &Said) {
     }
 }
 
-/// Serves one call: applies the fault plan, runs the body on the driver, and keeps panics on this side.
+/// Serves one call: applies the fault plan, runs the body on the driver, and keeps panics on this side. Nothing is
+/// looked at before the driver is initialised: every function answers that first.
 pub fn call<F>(name: &'static str, body: F) -> u32
+where
+    F: FnOnce(&mut Driver) -> Result<(), Code>,
+{
+    call_anytime(name, |driver| {
+        driver.initialised()?;
+        body(driver)
+    })
+}
+
+/// As [`call`] for the few functions that answer before initialisation, too.
+pub fn call_anytime<F>(name: &'static str, body: F) -> u32
 where
     F: FnOnce(&mut Driver) -> Result<(), Code>,
 {
@@ -124,4 +136,22 @@ where
     };
     // Also for what happens before the driver is locked.
     panic::catch_unwind(AssertUnwindSafe(serve)).unwrap_or(Err(Code::UNKNOWN))
+}
+
+/// Begins anew with a driver of this much memory, for tests that need a known state of the process. While the guard
+/// lives no other such test runs.
+#[cfg(test)]
+pub fn renewed(memory: u64) -> std::sync::MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let process = PROCESS
+        .get_or_init(start)
+        .as_ref()
+        .expect("the environment of tests is right");
+    let device = Device::embedded(DEFAULT_DEVICE).expect("embedded");
+    *process
+        .driver
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner) = Driver::new(device, memory);
+    guard
 }

@@ -70,6 +70,18 @@ entries! {
         status.set(0)
     }
 
+    /// The capture a stream takes part in: none, so that there is nothing more to say.
+    fn cuStreamGetCaptureInfo_v2(stream: Host, status: Out<u32>, _id: Host, _graph: Host, _dependencies: Host, _count: Host) |driver| {
+        driver.check_stream(named(stream))?;
+        status.set(0)
+    }
+
+    /// As before, with what lies between the dependencies.
+    fn cuStreamGetCaptureInfo_v3(stream: Host, status: Out<u32>, _id: Host, _graph: Host, _dependencies: Host, _edges: Host, _count: Host) |driver| {
+        driver.check_stream(named(stream))?;
+        status.set(0)
+    }
+
     /// Graphs are not supported.
     fn cuStreamBeginCapture_v2(stream: Host, _mode: u32) |driver| {
         driver.check_stream(named(stream))?;

@@ -66,8 +66,12 @@ impl Driver {
             // Boards, native host atomics.
             84..=86 => 0,
             87 => (device.rates.fp32 / device.rates.fp64).round() as i32,
-            // Pageable memory, concurrent access to managed memory, pre-emption.
-            88..=90 => 0,
+            // Pageable memory.
+            88 => 0,
+            // Host and device may use managed memory at the same time: it is one memory.
+            89 => 1,
+            // Pre-emption.
+            90 => 0,
             // Registered memory has one address on both sides.
             91 => 1,
             92..=94 => 0,

@@ -168,7 +168,7 @@ impl Driver {
         }
         self.destroy_resources(handle);
         if self.stack().last() == Some(&handle) {
-            self.stack().pop();
+            self.leave();
         }
         Ok(())
     }
@@ -188,9 +188,10 @@ impl Driver {
         if let Some(handle) = handle {
             self.known_context(handle)?;
         }
-        let stack = self.stack();
-        stack.pop();
-        stack.extend(handle);
+        self.leave();
+        if let Some(handle) = handle {
+            self.stack().push(handle);
+        }
         Ok(())
     }
 
@@ -210,7 +211,7 @@ impl Driver {
     /// When the stack is empty.
     pub fn pop_context(&mut self) -> Result<ContextHandle, Code> {
         self.initialised()?;
-        self.stack().pop().ok_or(Code::INVALID_CONTEXT)
+        self.leave().ok_or(Code::INVALID_CONTEXT)
     }
 
     /// Checks that work of the calling thread can go to a context.
@@ -316,6 +317,16 @@ impl Driver {
 
     fn stack(&mut self) -> &mut Vec<ContextHandle> {
         self.current.entry(self.thread).or_default()
+    }
+
+    /// Takes the top of the calling thread's stack. A thread that works in no context is forgotten, so that those which
+    /// have ended do not add up.
+    fn leave(&mut self) -> Option<ContextHandle> {
+        let left = self.stack().pop();
+        if self.stack().is_empty() {
+            self.current.remove(&self.thread);
+        }
+        left
     }
 
     /// Frees everything that belongs to a context and forgets it.

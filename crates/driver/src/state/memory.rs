@@ -99,7 +99,18 @@ impl Driver {
             managed: None,
         };
         self.allocations.insert(address, owner);
+        // Addresses only go up, so that one range holds all that were ever given out.
+        if self.given_out.is_empty() {
+            self.given_out.start = address;
+        }
+        self.given_out.end = address.saturating_add(bytes);
         Ok(address)
+    }
+
+    /// Whether an address was device memory once and is nothing now.
+    #[must_use]
+    pub fn is_stale(&self, address: u64) -> bool {
+        self.given_out.contains(&address) && self.classify(address).is_none()
     }
 
     /// Allocates memory that host and device share, in the current context.

@@ -13,6 +13,7 @@ mod module;
 mod timeline;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::thread::{self, ThreadId};
 
 use ptx::Machine;
@@ -58,6 +59,8 @@ pub struct Driver {
     timeline: timeline::Timeline,
     events: BTreeMap<EventHandle, timeline::Event>,
     allocations: BTreeMap<u64, memory::Ownership>,
+    /// From the first address that was ever device memory to the last.
+    given_out: Range<u64>,
     host_memory: BTreeMap<u64, memory::PageLocked>,
     pools: BTreeMap<PoolHandle, memory::Pool>,
     current_pool: Option<PoolHandle>,
@@ -101,6 +104,7 @@ impl Driver {
             timeline: timeline::Timeline::default(),
             events: BTreeMap::new(),
             allocations: BTreeMap::new(),
+            given_out: 0..0,
             host_memory: BTreeMap::new(),
             pools: BTreeMap::new(),
             current_pool: None,
@@ -216,6 +220,24 @@ impl Driver {
     /// Records that the device's state can no longer be trusted, whatever comes.
     pub fn corrupt(&mut self, code: Code) {
         self.sticky.get_or_insert(code);
+    }
+
+    /// How many objects live in contexts, for tests of what their destruction leaves behind.
+    #[cfg(test)]
+    pub(crate) fn objects(&self) -> [usize; 5] {
+        [
+            self.allocations.len(),
+            self.events.len(),
+            self.timeline.stream_count(),
+            self.modules.len() - self.libraries.len(),
+            self.functions.len(),
+        ]
+    }
+
+    /// How many libraries there are, for the same tests.
+    #[cfg(test)]
+    pub(crate) fn library_count(&self) -> usize {
+        self.libraries.len()
     }
 
     fn next_serial(&mut self) -> u64 {

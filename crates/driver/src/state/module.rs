@@ -211,6 +211,14 @@ impl Driver {
     /// When the module is stale.
     pub fn functions_of(&mut self, module: ModuleHandle) -> Result<Vec<FunctionHandle>, Code> {
         self.usable()?;
+        self.kernels_of(module)
+    }
+
+    /// The same without a context, as libraries need none.
+    ///
+    /// # Errors
+    /// When the module is stale.
+    pub fn kernels_of(&mut self, module: ModuleHandle) -> Result<Vec<FunctionHandle>, Code> {
         let loaded = self.modules.get(&module).ok_or(Code::INVALID_HANDLE)?;
         let names: Vec<String> = self
             .machine

@@ -72,6 +72,11 @@ impl Timeline {
         self.streams.get(&stream).map(|stream| stream.context)
     }
 
+    #[cfg(test)]
+    pub(super) fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
     pub(super) fn drop_streams_of(&mut self, context: ContextHandle) {
         self.streams.retain(|_, stream| stream.context != context);
     }

@@ -1,0 +1,252 @@
+//! Any function in any order with anything: right arguments, stale ones, those of another kind or context, garbage.
+//!
+//! `PROPTEST_CASES=100000 cargo test -p driver any_sequence` looks for longer.
+
+use proptest::prelude::*;
+
+use crate::code;
+
+use super::entries;
+use super::scene::{GARBAGE, ROOM, Scene};
+use super::table::{Argument, Entry};
+
+/// Thread instructions of a launch: enough to end what ends.
+const BUDGET: u64 = 20_000;
+
+/// Numbers that are sizes, flags, ordinals or counts somewhere.
+const NUMBERS: [u64; 16] = [
+    0,
+    1,
+    2,
+    3,
+    4,
+    7,
+    8,
+    31,
+    32,
+    64,
+    1024,
+    65_536,
+    1 << 31,
+    0xffff_ffff,
+    1 << 50,
+    u64::MAX,
+];
+const NAMES: [&str; 8] = [
+    "axpy",
+    "astray",
+    "trapped",
+    "endless",
+    "through_shared",
+    "counter",
+    "",
+    "cuCtxCreate",
+];
+const IMAGES: [&str; 4] = [
+    super::scene::PTX,
+    "",
+    "\x7fELF",
+    ".version 8.0\n.target sm_80\n.address_size 64\n.global .u64 counter[9];\n",
+];
+
+/// A small generator: a call's choices follow from one number.
+struct Choices(u64);
+
+impl Choices {
+    /// One step of splitmix64.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, count: usize) -> usize {
+        (self.next() % count as u64) as usize
+    }
+
+    fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.below(values.len())]
+    }
+}
+
+/// Everything the functions gave out so far, whether it is alive or not: handles and device addresses. Host
+/// addresses among them are never passed where a host pointer is expected, as those are trusted.
+#[derive(Default)]
+struct Given {
+    numbers: Vec<u64>,
+    contexts: Vec<u64>,
+    /// Device memory, alive or freed.
+    memory: Vec<u64>,
+    /// The plan of a copy to memory that was alive in the beginning.
+    rectangle: Option<u64>,
+}
+
+impl Given {
+    /// One object of each kind to begin with.
+    fn prepared(scene: &mut Scene) -> Self {
+        let mut given = Self {
+            rectangle: Some(scene.right(Argument::Rectangle)),
+            ..Self::default()
+        };
+        for kind in [
+            Argument::Context,
+            Argument::Stream,
+            Argument::Recorded,
+            Argument::Function,
+            Argument::Kernel,
+            Argument::Pool,
+            Argument::FilledLink,
+            Argument::Memory,
+            Argument::Managed,
+            Argument::Pinned,
+        ] {
+            let right = scene.right(kind);
+            given.numbers.push(right);
+            match kind {
+                Argument::Context => given.contexts.push(right),
+                Argument::Memory => given.memory.push(right),
+                _ => {}
+            }
+        }
+        given
+    }
+}
+
+/// An argument for a call: usually something right or once right, sometimes anything.
+fn choose(scene: &mut Scene, given: &Given, argument: Argument, choices: &mut Choices) -> u64 {
+    let handle = |choices: &mut Choices| match choices.below(8) {
+        0 => 0,
+        1 => GARBAGE,
+        2 => choices.one_of(&NUMBERS),
+        _ if given.numbers.is_empty() => 0,
+        _ => choices.one_of(&given.numbers),
+    };
+    let rarely_null = |value: u64, choices: &mut Choices| match choices.below(10) {
+        0 => 0,
+        _ => value,
+    };
+    match argument {
+        Argument::Null | Argument::SharedForBlock => 0,
+        Argument::Out | Argument::Maybe => rarely_null(scene.place(), choices),
+        Argument::Host | Argument::Unregistered => rarely_null(scene.host(), choices),
+        Argument::Number(right) => match choices.below(3) {
+            // A count of an array that is null: every number is right.
+            0 => choices.one_of(&NUMBERS),
+            _ => right,
+        },
+        Argument::Bytes(_) => choices.one_of(&[0, 1, 16, 4096, ROOM as u64]),
+        Argument::Length(right) => choices.one_of(&[0, right]),
+        Argument::HostBytes => choices.one_of(&[0, 64, 4096, 1 << 20, 1 << 60, u64::MAX]),
+        Argument::One(right, wrongs) => match choices.below(4) {
+            0 => choices.one_of(&NUMBERS),
+            1 => choices.one_of(wrongs).0,
+            _ => right,
+        },
+        Argument::Device => u64::from(choices.below(10) == 0),
+        Argument::Name(..) => {
+            let name = choices.one_of(&NAMES);
+            let name = scene.text(name);
+            rarely_null(name, choices)
+        }
+        Argument::Image => {
+            let image = choices.one_of(&IMAGES);
+            let image = scene.text(image);
+            rarely_null(image, choices)
+        }
+        Argument::Either => match choices.below(3) {
+            0 => rarely_null(scene.host(), choices),
+            _ if given.memory.is_empty() => 0,
+            _ => choices.one_of(&given.memory),
+        },
+        Argument::Rectangle => match given.rectangle {
+            Some(rectangle) => rarely_null(rectangle, choices),
+            None => 0,
+        },
+        Argument::Parameters
+        | Argument::PoolProperties
+        | Argument::Description
+        | Argument::Attributes
+        | Argument::Places
+        | Argument::HostFunction => {
+            let right = scene.right(argument);
+            rarely_null(right, choices)
+        }
+        _ => handle(choices),
+    }
+}
+
+/// Makes one call and remembers what it gave out.
+fn step(
+    scene: &mut Scene,
+    given: &mut Given,
+    entry: &Entry,
+    seed: u64,
+) -> Result<(), TestCaseError> {
+    let mut choices = Choices(seed);
+    let arguments: Vec<u64> = entry
+        .arguments
+        .iter()
+        .map(|argument| choose(scene, given, *argument, &mut choices))
+        .collect();
+    let found = scene.call(entry.name, &arguments);
+    prop_assert!(
+        code::name(found).is_some(),
+        "{} answered {found}",
+        entry.name
+    );
+    let gives = matches!(entry.arguments.first(), Some(Argument::Out));
+    if found == 0 && gives && arguments[0] != 0 {
+        given.numbers.push(scene.answer());
+        if entry.name.starts_with("cuCtxCreate") {
+            given.contexts.push(scene.answer());
+        }
+        if matches!(entry.name, "cuMemAlloc_v2" | "cuMemAllocAsync") {
+            given.memory.push(scene.answer());
+        }
+    }
+    Ok(())
+}
+
+/// Ends every context; nothing that lived in one may be left.
+fn leave(scene: &mut Scene, given: &Given) -> Result<(), TestCaseError> {
+    scene.must("cuInit", &[0]);
+    scene.must("cuDevicePrimaryCtxReset_v2", &[0]);
+    for context in &given.contexts {
+        // Most are gone already.
+        let _ = scene.call("cuCtxDestroy_v2", &[*context]);
+    }
+    let left = scene.objects();
+    let (libraries, used) = scene.outside_contexts();
+    // Libraries belong to no context: their kernels and variables stay until they are unloaded.
+    prop_assert_eq!(&left[..4], [0; 4], "allocations, events, streams, modules");
+    if libraries == 0 {
+        prop_assert_eq!((left[4], used), (0, 0), "functions, bytes");
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_sequence_of_calls_is_answered_and_leaves_nothing(
+        initialised in prop::bool::weighted(0.95),
+        calls in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>()), 0..40),
+    ) {
+        let entries: Vec<Entry> = entries().collect();
+        let (mut scene, mut given) = if initialised {
+            let mut scene = Scene::ready();
+            let given = Given::prepared(&mut scene);
+            (scene, given)
+        } else {
+            (Scene::new(), Given::default())
+        };
+        scene.limit_launches(BUDGET);
+        for (entry, seed) in &calls {
+            step(&mut scene, &mut given, entry.get(&entries), *seed)?;
+        }
+        leave(&mut scene, &given)?;
+    }
+}

@@ -1,0 +1,491 @@
+//! A process with a fresh driver, from which right and wrong arguments come.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::sync::{LazyLock, MutexGuard};
+
+use crate::code;
+use crate::ffi::{proc_address, process};
+use crate::state::Driver;
+
+use super::table::{Argument, Entry};
+
+/// Device memory of a scene.
+pub const MEMORY: u64 = 64 << 20;
+/// Bytes of every buffer of a scene, on either side.
+pub const ROOM: usize = 64 << 10;
+/// Most arguments a function has.
+const MOST_ARGUMENTS: usize = 12;
+/// The kernels of scenes.
+pub const PTX: &str = include_str!("../../../tests/ptx/basics.ptx");
+
+/// A number that is no handle and no address of anything.
+pub const GARBAGE: u64 = 0xdead_beef_0bad_f00d & !7;
+
+type Function =
+    unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
+
+/// Addresses of the functions; numbers, so that threads may share them.
+static FUNCTIONS: LazyLock<HashMap<&'static str, usize>> = LazyLock::new(|| {
+    proc_address::table()
+        .map(|(name, function)| (name, function as usize))
+        .collect()
+});
+
+/// A wrong argument and what it must be answered with.
+#[derive(Debug, Clone, Copy)]
+pub struct Wrong {
+    pub what: &'static str,
+    pub value: u64,
+    pub code: u32,
+}
+
+/// A process with a driver in a known state, alone with it.
+pub struct Scene {
+    _alone: MutexGuard<'static, ()>,
+    answer: Box<[u64]>,
+    host: Box<[u64]>,
+    texts: HashMap<&'static str, CString>,
+    parameters: Box<[u64]>,
+    kept: Vec<Box<[u64]>>,
+}
+
+/// A code as people read it.
+pub fn describe(number: u32) -> String {
+    code::name(number).map_or_else(
+        || format!("{number}"),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
+fn words(bytes: usize) -> Box<[u64]> {
+    vec![0; bytes / 8].into_boxed_slice()
+}
+
+fn at(words: &[u64]) -> u64 {
+    words.as_ptr().expose_provenance() as u64
+}
+
+impl Scene {
+    /// Before initialisation.
+    pub fn new() -> Self {
+        let values = words(64);
+        let parameters = vec![at(&values); 8].into_boxed_slice();
+        Self {
+            _alone: process::renewed(MEMORY),
+            answer: words(ROOM),
+            host: words(ROOM),
+            texts: HashMap::new(),
+            parameters,
+            kept: vec![values],
+        }
+    }
+
+    /// After initialisation, without a context.
+    pub fn initialised() -> Self {
+        let mut scene = Self::new();
+        scene.must("cuInit", &[0]);
+        scene
+    }
+
+    /// With the primary context current.
+    pub fn ready() -> Self {
+        let mut scene = Self::initialised();
+        let context = scene.primary();
+        scene.must("cuCtxSetCurrent", &[context]);
+        scene
+    }
+
+    /// The primary context, retained once more.
+    pub fn primary(&mut self) -> u64 {
+        self.made("cuDevicePrimaryCtxRetain", &[0])
+    }
+
+    /// Makes a context of its own current.
+    pub fn enter_another_context(&mut self) -> u64 {
+        self.made("cuCtxCreate_v2", &[0, 0])
+    }
+
+    /// Where functions of a scene write their answers.
+    pub fn place(&self) -> u64 {
+        at(&self.answer)
+    }
+
+    /// What the last function wrote there.
+    pub fn answer(&self) -> u64 {
+        // SAFETY: the scene's own memory; volatile, as it was written through a number.
+        unsafe { std::ptr::read_volatile(self.answer.as_ptr()) }
+    }
+
+    /// Host memory of [`ROOM`] bytes.
+    pub fn host(&self) -> u64 {
+        at(&self.host)
+    }
+
+    /// Calls a function by name.
+    pub fn call(&mut self, name: &str, arguments: &[u64]) -> u32 {
+        let function = FUNCTIONS[name];
+        let mut all = [0; MOST_ARGUMENTS];
+        all[..arguments.len()].copy_from_slice(arguments);
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = all;
+        // SAFETY: the functions take integers and pointers only; callers of this ABI may pass more of them than a
+        // function takes, and wider ones. Pointers to host memory are null or a scene's own.
+        unsafe {
+            let function: Function =
+                std::mem::transmute(std::ptr::with_exposed_provenance::<c_void>(function));
+            function(a, b, c, d, e, f, g, h, i, j, k, l)
+        }
+    }
+
+    /// Calls a function that has no reason to refuse.
+    pub fn must(&mut self, name: &str, arguments: &[u64]) {
+        let found = self.call(name, arguments);
+        assert_eq!(found, 0, "{name}: {}", describe(found));
+    }
+
+    /// What a function that has no reason to refuse writes to its first argument.
+    fn made(&mut self, name: &str, rest: &[u64]) -> u64 {
+        let arguments = [&[self.place()], rest].concat();
+        self.must(name, &arguments);
+        self.answer()
+    }
+
+    /// A text that lives as long as the scene.
+    pub fn text(&mut self, text: &'static str) -> u64 {
+        let kept = self
+            .texts
+            .entry(text)
+            .or_insert_with(|| CString::new(text).expect("texts of tests hold no NUL"));
+        kept.as_ptr().expose_provenance() as u64
+    }
+
+    /// Arguments of a right call.
+    pub fn right_arguments(&mut self, entry: &Entry) -> Vec<u64> {
+        let arguments = entry.arguments.iter();
+        arguments.map(|argument| self.right(*argument)).collect()
+    }
+
+    /// A fresh right value.
+    pub fn right(&mut self, argument: Argument) -> u64 {
+        match argument {
+            Argument::Out | Argument::Maybe => self.place(),
+            Argument::Null | Argument::Device => 0,
+            Argument::Number(value) | Argument::Bytes(value) | Argument::Length(value) => value,
+            Argument::HostBytes => 64,
+            Argument::One(value, _) => value,
+            Argument::Host => self.host(),
+            Argument::Context | Argument::MaybeContext => {
+                let context = self.enter_another_context();
+                self.must("cuCtxPopCurrent_v2", &[0]);
+                context
+            }
+            Argument::Stream | Argument::CreatedStream => self.made("cuStreamCreate", &[0]),
+            Argument::Event => self.made("cuEventCreate", &[0]),
+            Argument::Recorded => {
+                let event = self.right(Argument::Event);
+                self.must("cuEventRecord", &[event, 0]);
+                event
+            }
+            Argument::Module => {
+                let image = self.text(PTX);
+                self.made("cuModuleLoadData", &[image])
+            }
+            Argument::Function => {
+                let module = self.right(Argument::Module);
+                let name = self.text("axpy");
+                self.made("cuModuleGetFunction", &[module, name])
+            }
+            Argument::Library => {
+                let image = self.text(PTX);
+                self.made("cuLibraryLoadData", &[image, 0, 0, 0, 0, 0, 0])
+            }
+            Argument::Kernel => {
+                let library = self.right(Argument::Library);
+                let name = self.text("axpy");
+                self.made("cuLibraryGetKernel", &[library, name])
+            }
+            Argument::Pool => {
+                let properties = self.right(Argument::PoolProperties);
+                self.made("cuMemPoolCreate", &[properties])
+            }
+            Argument::Link => {
+                let place = self.place();
+                self.must("cuLinkCreate_v2", &[0, 0, 0, place]);
+                self.answer()
+            }
+            Argument::FilledLink => {
+                let link = self.right(Argument::Link);
+                let (image, bytes) = (self.text(PTX), PTX.len() as u64);
+                self.must("cuLinkAddData_v2", &[link, 1, image, bytes, 0, 0, 0, 0]);
+                link
+            }
+            Argument::Memory | Argument::Either => self.made("cuMemAlloc_v2", &[ROOM as u64]),
+            Argument::Managed => self.made("cuMemAllocManaged", &[ROOM as u64, 1]),
+            Argument::Pinned => self.made("cuMemHostAlloc", &[ROOM as u64, 0]),
+            Argument::Unregistered => self.keep(words(4096)),
+            Argument::Registered => {
+                let memory = self.right(Argument::Unregistered);
+                self.must("cuMemHostRegister_v2", &[memory, 4096, 0]);
+                memory
+            }
+            Argument::Name(right, _, _) => self.text(right),
+            Argument::Image => self.text(PTX),
+            Argument::Parameters => at(&self.parameters),
+            Argument::PoolProperties => {
+                // Pinned, of no other process, on device 0; the rest of the structure is zero.
+                let mut properties = words(88);
+                properties[0] = 1;
+                properties[1] = 1;
+                self.keep(properties)
+            }
+            Argument::Rectangle => self.rectangle(),
+            Argument::Description => {
+                // Grid 1x1x1, block 32x1x1, no shared memory, the default stream, no attributes.
+                let mut description = words(64);
+                description[0] = 1 | 1 << 32;
+                description[1] = 1 | 32 << 32;
+                description[2] = 1 | 1 << 32;
+                self.keep(description)
+            }
+            Argument::Attributes => self.keep(vec![2 | 3 << 32].into_boxed_slice()),
+            Argument::Places => {
+                let place = self.place();
+                self.keep(vec![place; 2].into_boxed_slice())
+            }
+            Argument::HostFunction => (nothing as extern "C" fn(u64)) as usize as u64,
+            Argument::SharedForBlock => (none as extern "C" fn(i32) -> usize) as usize as u64,
+        }
+    }
+
+    fn keep(&mut self, words: Box<[u64]>) -> u64 {
+        let address = at(&words);
+        self.kept.push(words);
+        address
+    }
+
+    /// Three rows of eight bytes from the host to the device, as the API lays a rectangle's copy out.
+    fn rectangle(&mut self) -> u64 {
+        let (host, device) = (self.host(), self.right(Argument::Memory));
+        let side = |kind: u64, host: u64, device: u64| [0, 0, kind, host, device, 0, 16];
+        let sides = [side(1, host, 0), side(2, 0, device)].concat();
+        self.keep([sides, vec![8, 3]].concat().into_boxed_slice())
+    }
+
+    /// Ends launches after so many thread instructions.
+    pub fn limit_launches(&self, budget: u64) {
+        self.look(|driver| driver.settings_mut().budget = Some(budget));
+    }
+
+    /// How many objects live in contexts: allocations, events, streams, modules, functions.
+    pub fn objects(&self) -> [usize; 5] {
+        self.look(|driver| driver.objects())
+    }
+
+    /// Libraries, and bytes of device memory in use.
+    pub fn outside_contexts(&self) -> (usize, u64) {
+        self.look(|driver| (driver.library_count(), driver.machine().memory_in_use().0))
+    }
+
+    fn look<R>(&self, question: impl FnOnce(&mut Driver) -> R) -> R {
+        process::with_driver("a test's question", question).expect("the driver serves")
+    }
+
+    /// A handle or address that was right once.
+    pub fn stale(&mut self, argument: Argument) -> u64 {
+        let value = self.right(argument);
+        let undo = match argument {
+            Argument::Context | Argument::MaybeContext => "cuCtxDestroy_v2",
+            Argument::Stream | Argument::CreatedStream => "cuStreamDestroy_v2",
+            Argument::Event | Argument::Recorded => "cuEventDestroy_v2",
+            Argument::Module => "cuModuleUnload",
+            Argument::Library => "cuLibraryUnload",
+            Argument::Pool => "cuMemPoolDestroy",
+            Argument::Link | Argument::FilledLink => "cuLinkDestroy",
+            Argument::Memory | Argument::Managed => "cuMemFree_v2",
+            Argument::Pinned => "cuMemFreeHost",
+            Argument::Registered => "cuMemHostUnregister",
+            Argument::Function => {
+                let place = self.place();
+                self.must("cuFuncGetModule", &[place, value]);
+                let module = self.answer();
+                self.must("cuModuleUnload", &[module]);
+                return value;
+            }
+            Argument::Kernel => {
+                let library = self.right(Argument::Library);
+                let name = self.text("axpy");
+                let kernel = self.made("cuLibraryGetKernel", &[library, name]);
+                self.must("cuLibraryUnload", &[library]);
+                return kernel;
+            }
+            other => panic!("{other:?} does not go stale"),
+        };
+        self.must(undo, &[value]);
+        value
+    }
+
+    /// Everything that can be wrong with one argument.
+    pub fn wrongs(&mut self, argument: Argument) -> Vec<Wrong> {
+        const VALUE: u32 = code::Code::INVALID_VALUE.0;
+        const HANDLE: u32 = code::Code::INVALID_HANDLE.0;
+        const CONTEXT: u32 = code::Code::INVALID_CONTEXT.0;
+        const DEVICE: u32 = code::Code::INVALID_DEVICE.0;
+        const REGISTERED: u32 = code::Code::HOST_MEMORY_NOT_REGISTERED.0;
+        let wrong = |what, value, code| Wrong { what, value, code };
+        let null = |code| wrong("null", 0, code);
+        match argument {
+            Argument::Out
+            | Argument::Host
+            | Argument::Parameters
+            | Argument::Unregistered
+            | Argument::PoolProperties
+            | Argument::Rectangle
+            | Argument::Description
+            | Argument::Attributes
+            | Argument::Places
+            | Argument::Either
+            | Argument::HostFunction => vec![null(VALUE)],
+            Argument::Maybe
+            | Argument::Null
+            | Argument::Number(_)
+            | Argument::Bytes(_)
+            | Argument::Length(_)
+            | Argument::SharedForBlock => Vec::new(),
+            Argument::HostBytes => vec![
+                wrong("no bytes", 0, VALUE),
+                wrong("more than there is", 1 << 60, code::Code::OUT_OF_MEMORY.0),
+                wrong("the largest number", u64::MAX, code::Code::OUT_OF_MEMORY.0),
+            ],
+            Argument::One(_, wrongs) => wrongs
+                .iter()
+                .map(|&(value, code)| wrong(number_text(value), value, code))
+                .collect(),
+            Argument::Device => vec![
+                wrong("a second device", 1, DEVICE),
+                wrong("device -1", u64::from(u32::MAX), DEVICE),
+            ],
+            Argument::Name(_, bad, code) => {
+                let mut wrongs = vec![null(VALUE)];
+                if let Some(bad) = bad {
+                    wrongs.push(wrong("another name", self.text(bad), code));
+                }
+                wrongs
+            }
+            Argument::Image => vec![
+                null(VALUE),
+                wrong(
+                    "machine code",
+                    self.text("\x7fELF\x02\x01\x01"),
+                    code::Code::NO_BINARY_FOR_GPU.0,
+                ),
+                wrong("no text", self.text(""), code::Code::INVALID_IMAGE.0),
+                wrong(
+                    "no PTX",
+                    self.text("int main() {}"),
+                    code::Code::INVALID_PTX.0,
+                ),
+                wrong(
+                    "PTX of another GPU",
+                    self.text(".version 8.0\n.target sm_100\n.address_size 64\n"),
+                    code::Code::NO_BINARY_FOR_GPU.0,
+                ),
+            ],
+            Argument::Memory | Argument::Managed => vec![
+                null(VALUE),
+                wrong("garbage", GARBAGE, VALUE),
+                wrong("freed memory", self.stale(argument), VALUE),
+                wrong("a handle", self.right(Argument::Event), VALUE),
+            ],
+            Argument::Pinned => vec![
+                null(VALUE),
+                wrong("garbage", GARBAGE, VALUE),
+                wrong("freed memory", self.stale(argument), VALUE),
+                wrong("device memory", self.right(Argument::Memory), VALUE),
+            ],
+            Argument::Registered => vec![
+                null(REGISTERED),
+                wrong("garbage", GARBAGE, REGISTERED),
+                wrong("given back", self.stale(argument), REGISTERED),
+                wrong("allocated memory", self.right(Argument::Pinned), REGISTERED),
+            ],
+            Argument::Context | Argument::MaybeContext => {
+                let mut wrongs = vec![
+                    wrong("garbage", GARBAGE, CONTEXT),
+                    wrong("a destroyed one", self.stale(argument), CONTEXT),
+                    wrong("a stream", self.right(Argument::Stream), CONTEXT),
+                ];
+                if argument == Argument::Context {
+                    wrongs.push(null(CONTEXT));
+                }
+                wrongs
+            }
+            Argument::Pool => vec![
+                null(VALUE),
+                wrong("garbage", GARBAGE, VALUE),
+                wrong("a destroyed one", self.stale(argument), VALUE),
+                wrong("a stream", self.right(Argument::Stream), VALUE),
+            ],
+            Argument::Stream => vec![
+                wrong("garbage", GARBAGE, HANDLE),
+                wrong("a destroyed one", self.stale(argument), HANDLE),
+                wrong("an event", self.right(Argument::Event), HANDLE),
+            ],
+            Argument::CreatedStream
+            | Argument::Event
+            | Argument::Recorded
+            | Argument::Module
+            | Argument::Function
+            | Argument::Library
+            | Argument::Kernel
+            | Argument::Link
+            | Argument::FilledLink => vec![
+                null(HANDLE),
+                wrong("garbage", GARBAGE, HANDLE),
+                wrong("a destroyed one", self.stale(argument), HANDLE),
+                wrong("a context", self.primary(), HANDLE),
+            ],
+        }
+    }
+
+    /// Runs a kernel that writes where it must not, and meets its error.
+    pub fn lose_the_device(&mut self) {
+        let module = self.right(Argument::Module);
+        let name = self.text("astray");
+        let function = self.made("cuModuleGetFunction", &[module, name]);
+        let memory = self.right(Argument::Memory);
+        let value = self.keep(vec![memory].into_boxed_slice());
+        let parameters = self.keep(vec![value].into_boxed_slice());
+        self.must(
+            "cuLaunchKernel",
+            &[function, 1, 1, 1, 1, 1, 1, 0, 0, parameters, 0],
+        );
+        let found = self.call("cuCtxSynchronize", &[]);
+        assert_eq!(found, code::Code::ILLEGAL_ADDRESS.0);
+    }
+}
+
+/// A number for a message; the few that occur.
+fn number_text(value: u64) -> &'static str {
+    match value {
+        0 => "0",
+        1 => "1",
+        value if value == u64::from(u32::MAX) => "-1",
+        u64::MAX => "the largest number",
+        value if value < 1 << 16 => "another number",
+        _ => "too large a number",
+    }
+}
+
+extern "C" fn nothing(_: u64) {}
+
+/// A caller's function that itself calls the driver.
+extern "C" fn none(_threads: i32) -> usize {
+    let function: extern "C" fn(crate::ffi::pointer::Out<u64>) -> u32 =
+        crate::ffi::context::cuCtxGetCurrent;
+    let mut context = 0_u64;
+    // SAFETY: an `Out` is a pointer.
+    let place =
+        unsafe { std::mem::transmute::<*mut u64, crate::ffi::pointer::Out<u64>>(&raw mut context) };
+    assert_eq!(function(place), 0);
+    0
+}

@@ -1,0 +1,691 @@
+//! What every function takes, and in which state of the process it works.
+
+use crate::code::Code;
+
+use super::scene::PTX;
+
+/// What must be there before a function does anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing: it answers before initialisation, too.
+    Nothing,
+    /// An initialised driver.
+    Driver,
+    /// Some context on the calling thread's stack, in whatever state.
+    Current,
+    /// A current context that is alive and has met no fault.
+    Context,
+}
+
+/// What an argument is, and so what can be wrong with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Argument {
+    /// Where a result goes.
+    Out,
+    /// Where a result goes if the caller wants it.
+    Maybe,
+    /// A pointer that stays null here.
+    Null,
+    /// A number that is right whatever it is, as far as this function alone can say.
+    Number(u64),
+    /// A number of bytes of a buffer: trusted where the buffer is the host's.
+    Bytes(u64),
+    /// The length of an array that another argument points to: trusted.
+    Length(u64),
+    /// How much host memory to allocate.
+    HostBytes,
+    /// A number that is right, and others with the error each of them gets.
+    One(u64, &'static [(u64, u32)]),
+    /// The ordinal of a device.
+    Device,
+    /// Host memory.
+    Host,
+    /// A context.
+    Context,
+    /// A context, or null for the current one.
+    MaybeContext,
+    /// A stream, or null for the default one.
+    Stream,
+    /// A stream that somebody created.
+    CreatedStream,
+    /// An event.
+    Event,
+    /// An event that was recorded.
+    Recorded,
+    /// A module.
+    Module,
+    /// A kernel of a module.
+    Function,
+    /// A library.
+    Library,
+    /// A kernel of a library.
+    Kernel,
+    /// A memory pool.
+    Pool,
+    /// A link without parts.
+    Link,
+    /// A link with a part.
+    FilledLink,
+    /// Device memory.
+    Memory,
+    /// Memory of the device or the host, told apart by the address.
+    Either,
+    /// Managed memory.
+    Managed,
+    /// Page-locked memory of the driver's.
+    Pinned,
+    /// Host memory that was registered.
+    Registered,
+    /// Host memory that was not.
+    Unregistered,
+    /// A text that is right, and perhaps one that is not, with its error.
+    Name(&'static str, Option<&'static str>, u32),
+    /// An image to load.
+    Image,
+    /// The parameters of a launch.
+    Parameters,
+    /// What a pool is to be.
+    PoolProperties,
+    /// The plan of a rectangle's copy.
+    Rectangle,
+    /// The description of an extended launch.
+    Description,
+    /// Two numbers of attributes.
+    Attributes,
+    /// Two places for attributes.
+    Places,
+    /// A function of the host's.
+    HostFunction,
+    /// A function from block size to shared memory, or null.
+    SharedForBlock,
+}
+
+/// One function.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    pub name: &'static str,
+    pub needs: Needs,
+    pub arguments: &'static [Argument],
+    /// What a right call answers.
+    pub answer: u32,
+    /// Wrong arguments that get another answer than their kind's: which argument, what is wrong, and the answer.
+    pub except: &'static [(usize, &'static str, u32)],
+}
+
+impl Entry {
+    const fn answers(mut self, code: u32) -> Self {
+        self.answer = code;
+        self
+    }
+
+    const fn except(mut self, except: &'static [(usize, &'static str, u32)]) -> Self {
+        self.except = except;
+        self
+    }
+}
+
+const fn row(name: &'static str, needs: Needs, arguments: &'static [Argument]) -> Entry {
+    Entry {
+        name,
+        needs,
+        arguments,
+        answer: 0,
+        except: &[],
+    }
+}
+
+const fn anytime(name: &'static str, arguments: &'static [Argument]) -> Entry {
+    row(name, Needs::Nothing, arguments)
+}
+
+const fn driver(name: &'static str, arguments: &'static [Argument]) -> Entry {
+    row(name, Needs::Driver, arguments)
+}
+
+const fn current(name: &'static str, arguments: &'static [Argument]) -> Entry {
+    row(name, Needs::Current, arguments)
+}
+
+const fn context(name: &'static str, arguments: &'static [Argument]) -> Entry {
+    row(name, Needs::Context, arguments)
+}
+
+/// A function of hardware that is not there.
+pub const fn absent(name: &'static str) -> Entry {
+    context(name, &[]).answers(Code::NOT_SUPPORTED.0)
+}
+
+const VALUE: u32 = Code::INVALID_VALUE.0;
+const MEMORY: u32 = Code::OUT_OF_MEMORY.0;
+const NOT_FOUND: u32 = Code::NOT_FOUND.0;
+const NO_FILE: u32 = Code::FILE_NOT_FOUND.0;
+const MINUS_ONE: u64 = u32::MAX as u64;
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ptx/basics.ptx");
+
+use Argument::{
+    Attributes, Bytes, Context, CreatedStream, Description, Device, Either, Event, FilledLink,
+    Function, Host, HostBytes, HostFunction, Image, Kernel, Length, Library, Link, Managed, Maybe,
+    MaybeContext, Memory, Module, Name, Null, Number, One, Out, Parameters, Pinned, Places, Pool,
+    PoolProperties, Recorded, Rectangle, Registered, SharedForBlock, Stream, Unregistered,
+};
+
+const CONTEXT_FLAGS: Argument = One(0, &[(0x100, VALUE), (MINUS_ONE, VALUE)]);
+const LIMIT: Argument = One(
+    0,
+    &[
+        (7, Code::UNSUPPORTED_LIMIT.0),
+        (MINUS_ONE, Code::UNSUPPORTED_LIMIT.0),
+    ],
+);
+const PREFERENCE: Argument = One(0, &[(4, VALUE), (MINUS_ONE, VALUE)]);
+const BANKS: Argument = One(1, &[(3, VALUE), (MINUS_ONE, VALUE)]);
+const TEXT_ROOM: Argument = One(64, &[(0, VALUE), (MINUS_ONE, VALUE)]);
+const STREAM_FLAGS: Argument = One(1, &[(2, VALUE), (MINUS_ONE, VALUE)]);
+const NO_FLAG: Argument = One(0, &[(1, VALUE), (MINUS_ONE, VALUE)]);
+const DEVICE_BYTES: Argument = One(64, &[(0, VALUE), (1 << 40, MEMORY), (u64::MAX, MEMORY)]);
+const COUNT: Argument = One(16, &[(1 << 40, VALUE), (u64::MAX, VALUE)]);
+const EXTENT: Argument = One(1, &[(0, VALUE)]);
+const SMALL_EXTENT: Argument = One(1, &[(0, VALUE), (65_536, VALUE)]);
+const BLOCK_X: Argument = One(32, &[(0, VALUE), (1025, VALUE)]);
+const BLOCK_Y: Argument = One(1, &[(0, VALUE), (1025, VALUE)]);
+const BLOCK_Z: Argument = One(1, &[(0, VALUE), (65, VALUE)]);
+const SHARED: Argument = One(0, &[(1 << 20, VALUE), (MINUS_ONE, VALUE)]);
+const THREADS: Argument = One(32, &[(0, VALUE), (MINUS_ONE, VALUE)]);
+const KERNEL_NAME: Argument = Name("axpy", Some("no such kernel"), NOT_FOUND);
+const VARIABLE_NAME: Argument = Name("counter", Some("no such variable"), NOT_FOUND);
+const FILE_NAME: Argument = Name(FILE, Some("/no/such/file"), NO_FILE);
+const FUNCTION_ATTRIBUTE: Argument = One(0, &[(99, VALUE), (MINUS_ONE, VALUE)]);
+const SETTABLE_ATTRIBUTE: Argument = One(8, &[(0, VALUE), (99, VALUE)]);
+const DYNAMIC_SHARED: Argument = One(1024, &[(MINUS_ONE, VALUE), (1 << 30, VALUE)]);
+const POOL_ATTRIBUTE: Argument = One(4, &[(0, VALUE), (9, VALUE), (MINUS_ONE, VALUE)]);
+const ADVICE: Argument = One(1, &[(0, VALUE), (7, VALUE)]);
+/// A location: the kind in the lower half, its number in the upper one.
+const PLACE: Argument = One(
+    1,
+    &[
+        (0, VALUE),
+        (99, VALUE),
+        (1 | 1 << 32, Code::INVALID_DEVICE.0),
+    ],
+);
+const DEVICE_OR_HOST: Argument = One(0, &[(1, Code::INVALID_DEVICE.0)]);
+
+/// Every function but the absent ones, in the order of the modules.
+pub const ENTRIES: &[Entry] = &[
+    // Contexts.
+    driver("cuDevicePrimaryCtxRetain", &[Out, Device]),
+    driver("cuDevicePrimaryCtxRelease", &[Device]),
+    driver("cuDevicePrimaryCtxRelease_v2", &[Device]),
+    driver("cuDevicePrimaryCtxReset", &[Device]),
+    driver("cuDevicePrimaryCtxReset_v2", &[Device]),
+    driver("cuDevicePrimaryCtxGetState", &[Device, Out, Out]),
+    driver("cuDevicePrimaryCtxSetFlags", &[Device, CONTEXT_FLAGS]),
+    driver("cuDevicePrimaryCtxSetFlags_v2", &[Device, CONTEXT_FLAGS]),
+    driver("cuCtxCreate_v2", &[Out, CONTEXT_FLAGS, Device]),
+    driver(
+        "cuCtxCreate_v3",
+        &[Out, Null, Number(0), CONTEXT_FLAGS, Device],
+    ),
+    driver("cuCtxCreate_v4", &[Out, Null, CONTEXT_FLAGS, Device]),
+    driver("cuCtxDestroy_v2", &[Context]),
+    driver("cuCtxPushCurrent_v2", &[Context]),
+    current("cuCtxPopCurrent_v2", &[Maybe]),
+    driver("cuCtxSetCurrent", &[Context]).except(&[(0, "null", 0)]),
+    driver("cuCtxGetCurrent", &[Out]),
+    context("cuCtxGetDevice", &[Out]),
+    driver("cuCtxGetId", &[MaybeContext, Out]),
+    driver("cuCtxGetApiVersion", &[MaybeContext, Out]),
+    context("cuCtxSynchronize", &[]),
+    context("cuCtxGetFlags", &[Out]),
+    context("cuCtxSetFlags", &[CONTEXT_FLAGS]),
+    context("cuCtxGetLimit", &[Out, LIMIT]),
+    context("cuCtxSetLimit", &[LIMIT, Number(4096)]),
+    context("cuCtxGetCacheConfig", &[Out]),
+    context("cuCtxSetCacheConfig", &[PREFERENCE]),
+    context("cuCtxGetSharedMemConfig", &[Out]),
+    context("cuCtxSetSharedMemConfig", &[BANKS]),
+    context("cuCtxGetStreamPriorityRange", &[Maybe, Maybe]),
+    context("cuProfilerStart", &[]),
+    context("cuProfilerStop", &[]),
+    anytime("cuGetExportTable", &[Out, Null]).answers(Code::NOT_SUPPORTED.0),
+    // The device.
+    anytime("cuInit", &[NO_FLAG]),
+    anytime("cuDriverGetVersion", &[Out]),
+    anytime("cuGetErrorName", &[One(700, &[(123_456, VALUE)]), Out]),
+    anytime("cuGetErrorString", &[One(700, &[(123_456, VALUE)]), Out]),
+    driver("cuDeviceGetCount", &[Out]),
+    driver("cuDeviceGet", &[Out, Device]),
+    driver("cuDeviceGetName", &[Host, TEXT_ROOM, Device]),
+    driver("cuDeviceGetUuid", &[Out, Device]),
+    driver("cuDeviceGetUuid_v2", &[Out, Device]),
+    driver("cuDeviceTotalMem_v2", &[Out, Device]),
+    driver(
+        "cuDeviceGetAttribute",
+        &[Out, One(75, &[(0, VALUE), (10_000, VALUE)]), Device],
+    ),
+    driver("cuDeviceComputeCapability", &[Out, Out, Device]),
+    driver(
+        "cuDeviceGetByPCIBusId",
+        &[
+            Out,
+            Name("0000:00:00.0", Some("0000:07:00.0"), Code::INVALID_DEVICE.0),
+        ],
+    ),
+    driver("cuDeviceGetPCIBusId", &[Host, TEXT_ROOM, Device]),
+    driver("cuDeviceCanAccessPeer", &[Out, Device, Device]),
+    // Events.
+    context(
+        "cuEventCreate",
+        &[
+            Out,
+            One(
+                0,
+                &[(6, Code::NOT_SUPPORTED.0), (8, VALUE), (MINUS_ONE, VALUE)],
+            ),
+        ],
+    ),
+    context("cuEventRecord", &[Event, Stream]),
+    context("cuEventRecordWithFlags", &[Event, Stream, NO_FLAG]),
+    context("cuEventSynchronize", &[Event]),
+    context("cuEventQuery", &[Event]),
+    context("cuEventDestroy_v2", &[Event]),
+    context("cuEventElapsedTime", &[Out, Recorded, Recorded]),
+    context("cuEventElapsedTime_v2", &[Out, Recorded, Recorded]),
+    // Memory of the host.
+    context("cuMemAllocHost_v2", &[Out, HostBytes]),
+    context(
+        "cuMemHostAlloc",
+        &[Out, HostBytes, One(0, &[(8, VALUE), (MINUS_ONE, VALUE)])],
+    ),
+    context("cuMemFreeHost", &[Pinned]),
+    context(
+        "cuMemHostRegister_v2",
+        &[Unregistered, HostBytes, One(0, &[(16, VALUE)])],
+    )
+    .except(&[
+        (
+            1,
+            "more than there is",
+            Code::HOST_MEMORY_ALREADY_REGISTERED.0,
+        ),
+        (1, "the largest number", VALUE),
+    ]),
+    context("cuMemHostUnregister", &[Registered]),
+    context("cuMemHostGetDevicePointer_v2", &[Out, Pinned, NO_FLAG]),
+    context("cuMemHostGetFlags", &[Out, Pinned]),
+    context(
+        "cuMemAllocManaged",
+        &[
+            Out,
+            HostBytes,
+            One(1, &[(0, VALUE), (4, VALUE), (8, VALUE)]),
+        ],
+    ),
+    context(
+        "cuMemPrefetchAsync",
+        &[Managed, COUNT, DEVICE_OR_HOST, Stream],
+    ),
+    context(
+        "cuMemPrefetchAsync_v2",
+        &[Managed, COUNT, PLACE, NO_FLAG, Stream],
+    ),
+    context("cuMemAdvise", &[Managed, COUNT, ADVICE, Number(0)]),
+    context("cuMemAdvise_v2", &[Managed, COUNT, ADVICE, Number(1)]),
+    context(
+        "cuStreamAttachMemAsync",
+        &[
+            Stream,
+            Managed,
+            Bytes(0),
+            One(1, &[(0, VALUE), (3, VALUE), (8, VALUE)]),
+        ],
+    ),
+    // Launches.
+    context(
+        "cuLaunchKernel",
+        &[
+            Function,
+            EXTENT,
+            SMALL_EXTENT,
+            SMALL_EXTENT,
+            BLOCK_X,
+            BLOCK_Y,
+            BLOCK_Z,
+            SHARED,
+            Stream,
+            Parameters,
+            Null,
+        ],
+    ),
+    context(
+        "cuLaunchCooperativeKernel",
+        &[
+            Function,
+            EXTENT,
+            SMALL_EXTENT,
+            SMALL_EXTENT,
+            BLOCK_X,
+            BLOCK_Y,
+            BLOCK_Z,
+            SHARED,
+            Stream,
+            Parameters,
+        ],
+    ),
+    context(
+        "cuLaunchKernelEx",
+        &[Description, Function, Parameters, Null],
+    ),
+    // Libraries.
+    driver(
+        "cuLibraryLoadData",
+        &[Out, Image, Null, Null, Number(0), Null, Null, Number(0)],
+    ),
+    driver(
+        "cuLibraryLoadFromFile",
+        &[Out, FILE_NAME, Null, Null, Number(0), Null, Null, Number(0)],
+    ),
+    driver("cuLibraryUnload", &[Library]),
+    driver("cuLibraryGetKernel", &[Out, Library, KERNEL_NAME]),
+    driver("cuLibraryGetKernelCount", &[Out, Library]),
+    driver("cuLibraryEnumerateKernels", &[Host, Number(4), Library]),
+    context("cuLibraryGetModule", &[Out, Library]),
+    context(
+        "cuLibraryGetGlobal",
+        &[Maybe, Maybe, Library, VARIABLE_NAME],
+    ),
+    context("cuKernelGetFunction", &[Out, Kernel]),
+    context(
+        "cuKernelGetAttribute",
+        &[Out, FUNCTION_ATTRIBUTE, Kernel, Device],
+    ),
+    context(
+        "cuKernelSetAttribute",
+        &[SETTABLE_ATTRIBUTE, DYNAMIC_SHARED, Kernel, Device],
+    ),
+    driver("cuKernelSetCacheConfig", &[Kernel, PREFERENCE, Device]),
+    driver("cuKernelGetName", &[Out, Kernel]),
+    context(
+        "cuKernelGetParamInfo",
+        &[Kernel, One(0, &[(4, VALUE), (u64::MAX, VALUE)]), Out, Maybe],
+    ),
+    // Memory of the device.
+    context("cuMemAlloc_v2", &[Out, DEVICE_BYTES]),
+    context(
+        "cuMemAllocPitch_v2",
+        &[
+            Out,
+            Out,
+            One(10, &[(0, VALUE), (u64::MAX, VALUE)]),
+            One(4, &[(0, VALUE), (1 << 60, MEMORY)]),
+            One(4, &[(0, VALUE), (3, VALUE)]),
+        ],
+    ),
+    context("cuMemFree_v2", &[Memory]).except(&[(0, "null", 0)]),
+    context("cuMemGetInfo_v2", &[Maybe, Maybe]),
+    context("cuMemGetAddressRange_v2", &[Maybe, Maybe, Memory]),
+    context("cuMemcpy", &[Either, Either, Bytes(16)]),
+    context("cuMemcpyAsync", &[Either, Either, Bytes(16), Stream]),
+    context("cuMemcpyHtoD_v2", &[Memory, Host, Bytes(16)]),
+    context("cuMemcpyHtoDAsync_v2", &[Memory, Host, Bytes(16), Stream]),
+    context("cuMemcpyDtoH_v2", &[Host, Memory, Bytes(16)]),
+    context("cuMemcpyDtoHAsync_v2", &[Host, Memory, Bytes(16), Stream]),
+    context("cuMemcpyDtoD_v2", &[Memory, Memory, COUNT]),
+    context("cuMemcpyDtoDAsync_v2", &[Memory, Memory, COUNT, Stream]),
+    context("cuMemcpyPeer", &[Memory, Context, Memory, Context, COUNT]),
+    context(
+        "cuMemcpyPeerAsync",
+        &[Memory, Context, Memory, Context, COUNT, Stream],
+    ),
+    context("cuMemcpy2D_v2", &[Rectangle]),
+    context("cuMemcpy2DUnaligned_v2", &[Rectangle]),
+    context("cuMemcpy2DAsync_v2", &[Rectangle, Stream]),
+    context("cuMemsetD8_v2", &[Memory, Number(7), COUNT]),
+    context("cuMemsetD16_v2", &[Memory, Number(7), COUNT]),
+    context("cuMemsetD32_v2", &[Memory, Number(7), COUNT]),
+    context("cuMemsetD8Async", &[Memory, Number(7), COUNT, Stream]),
+    context("cuMemsetD16Async", &[Memory, Number(7), COUNT, Stream]),
+    context("cuMemsetD32Async", &[Memory, Number(7), COUNT, Stream]),
+    context(
+        "cuMemsetD2D8_v2",
+        &[
+            Memory,
+            One(64, &[(1, VALUE)]),
+            Number(7),
+            COUNT,
+            One(2, &[(u64::MAX, VALUE)]),
+        ],
+    ),
+    context(
+        "cuMemsetD2D16_v2",
+        &[
+            Memory,
+            One(64, &[(1, VALUE)]),
+            Number(7),
+            COUNT,
+            One(2, &[(u64::MAX, VALUE)]),
+        ],
+    ),
+    context(
+        "cuMemsetD2D32_v2",
+        &[
+            Memory,
+            One(64, &[(1, VALUE)]),
+            Number(7),
+            COUNT,
+            One(2, &[(u64::MAX, VALUE)]),
+        ],
+    ),
+    context(
+        "cuMemsetD2D8Async",
+        &[
+            Memory,
+            One(64, &[(1, VALUE)]),
+            Number(7),
+            COUNT,
+            Number(2),
+            Stream,
+        ],
+    ),
+    context(
+        "cuMemsetD2D16Async",
+        &[
+            Memory,
+            One(64, &[(1, VALUE)]),
+            Number(7),
+            COUNT,
+            Number(2),
+            Stream,
+        ],
+    ),
+    context(
+        "cuMemsetD2D32Async",
+        &[
+            Memory,
+            One(64, &[(1, VALUE)]),
+            Number(7),
+            COUNT,
+            Number(2),
+            Stream,
+        ],
+    ),
+    context(
+        "cuPointerGetAttribute",
+        &[Host, One(2, &[(0, VALUE), (99, VALUE)]), Memory],
+    ),
+    context(
+        "cuPointerGetAttributes",
+        &[Length(2), Attributes, Places, Memory],
+    )
+    // An address of nobody has no attributes, which is no error of this function.
+    .except(&[
+        (3, "null", 0),
+        (3, "garbage", 0),
+        (3, "freed memory", 0),
+        (3, "a handle", 0),
+    ]),
+    context(
+        "cuPointerSetAttribute",
+        &[Host, One(6, &[(1, VALUE), (99, VALUE)]), Memory],
+    ),
+    // Modules.
+    context("cuModuleLoadData", &[Out, Image]),
+    context("cuModuleLoadDataEx", &[Out, Image, Number(0), Null, Null]),
+    context("cuModuleLoadFatBinary", &[Out, Image]),
+    context("cuModuleLoad", &[Out, FILE_NAME]),
+    context("cuModuleUnload", &[Module]),
+    driver("cuModuleGetLoadingMode", &[Out]),
+    context("cuModuleGetFunction", &[Out, Module, KERNEL_NAME]),
+    context("cuModuleGetFunctionCount", &[Out, Module]),
+    context("cuModuleEnumerateFunctions", &[Host, Number(4), Module]),
+    context(
+        "cuModuleGetGlobal_v2",
+        &[Maybe, Maybe, Module, VARIABLE_NAME],
+    ),
+    context("cuFuncGetAttribute", &[Out, FUNCTION_ATTRIBUTE, Function]),
+    context(
+        "cuFuncSetAttribute",
+        &[Function, SETTABLE_ATTRIBUTE, DYNAMIC_SHARED],
+    ),
+    context("cuFuncSetCacheConfig", &[Function, PREFERENCE]),
+    context("cuFuncSetSharedMemConfig", &[Function, BANKS]),
+    context("cuFuncGetModule", &[Out, Function]),
+    context("cuFuncGetName", &[Out, Function]),
+    context(
+        "cuFuncGetParamInfo",
+        &[
+            Function,
+            One(0, &[(4, VALUE), (u64::MAX, VALUE)]),
+            Out,
+            Maybe,
+        ],
+    ),
+    context("cuFuncIsLoaded", &[Out, Function]),
+    context("cuFuncLoad", &[Function]),
+    context("cuLinkCreate_v2", &[Number(0), Null, Null, Out]),
+    driver(
+        "cuLinkAddData_v2",
+        &[
+            Link,
+            One(1, &[(6, VALUE), (MINUS_ONE, VALUE)]),
+            Name(PTX, None, 0),
+            Bytes(PTX.len() as u64),
+            Null,
+            Number(0),
+            Null,
+            Null,
+        ],
+    ),
+    driver(
+        "cuLinkAddFile_v2",
+        &[
+            Link,
+            One(1, &[(6, VALUE), (MINUS_ONE, VALUE)]),
+            FILE_NAME,
+            Number(0),
+            Null,
+            Null,
+        ],
+    ),
+    driver("cuLinkComplete", &[FilledLink, Out, Maybe]),
+    driver("cuLinkDestroy", &[Link]),
+    // Occupancy.
+    context(
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+        &[Out, Function, THREADS, Number(0)],
+    ),
+    context(
+        "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+        &[Out, Function, THREADS, Number(0), Number(0)],
+    ),
+    context(
+        "cuOccupancyMaxPotentialBlockSize",
+        &[Out, Out, Function, SharedForBlock, Number(0), Number(0)],
+    ),
+    context(
+        "cuOccupancyMaxPotentialBlockSizeWithFlags",
+        &[
+            Out,
+            Out,
+            Function,
+            SharedForBlock,
+            Number(0),
+            Number(0),
+            Number(0),
+        ],
+    ),
+    context(
+        "cuOccupancyAvailableDynamicSMemPerBlock",
+        &[
+            Out,
+            Function,
+            One(1, &[(0, VALUE), (1 << 20, VALUE)]),
+            THREADS,
+        ],
+    ),
+    // Pools.
+    context("cuMemAllocAsync", &[Out, DEVICE_BYTES, Stream]),
+    context(
+        "cuMemAllocFromPoolAsync",
+        &[Out, DEVICE_BYTES, Pool, Stream],
+    ),
+    context("cuMemFreeAsync", &[Memory, Stream]).except(&[(0, "null", 0)]),
+    driver("cuDeviceGetDefaultMemPool", &[Out, Device]),
+    driver("cuDeviceGetMemPool", &[Out, Device]),
+    driver("cuDeviceSetMemPool", &[Device, Pool]),
+    driver("cuMemPoolCreate", &[Out, PoolProperties]),
+    driver("cuMemPoolDestroy", &[Pool]),
+    driver("cuMemPoolTrimTo", &[Pool, Number(0)]),
+    driver("cuMemPoolGetAttribute", &[Pool, POOL_ATTRIBUTE, Host]),
+    driver("cuMemPoolSetAttribute", &[Pool, POOL_ATTRIBUTE, Host]),
+    // Streams.
+    context("cuStreamCreate", &[Out, STREAM_FLAGS]),
+    context(
+        "cuStreamCreateWithPriority",
+        &[Out, STREAM_FLAGS, Number(0)],
+    ),
+    context("cuStreamDestroy_v2", &[CreatedStream]),
+    context("cuStreamSynchronize", &[Stream]),
+    context("cuStreamQuery", &[Stream]),
+    context(
+        "cuStreamWaitEvent",
+        &[Stream, Event, One(0, &[(2, VALUE), (MINUS_ONE, VALUE)])],
+    ),
+    context("cuStreamGetFlags", &[Stream, Out]),
+    context("cuStreamGetPriority", &[Stream, Out]),
+    context("cuStreamGetCtx", &[Stream, Out]),
+    context("cuStreamGetId", &[Stream, Out]),
+    context("cuStreamIsCapturing", &[Stream, Out]),
+    context(
+        "cuStreamGetCaptureInfo_v2",
+        &[Stream, Out, Null, Null, Null, Null],
+    ),
+    context(
+        "cuStreamGetCaptureInfo_v3",
+        &[Stream, Out, Null, Null, Null, Null, Null],
+    ),
+    context("cuStreamBeginCapture_v2", &[Stream, Number(0)]).answers(Code::NOT_SUPPORTED.0),
+    context("cuStreamEndCapture", &[Stream, Maybe]).answers(Code::ILLEGAL_STATE.0),
+    context("cuLaunchHostFunc", &[Stream, HostFunction, Number(0)]),
+    // Looking functions up.
+    anytime(
+        "cuGetProcAddress",
+        &[
+            Name("cuInit", Some("cuNoSuchThing"), NOT_FOUND),
+            Out,
+            Number(13_000),
+            Number(0),
+        ],
+    ),
+    anytime(
+        "cuGetProcAddress_v2",
+        &[
+            Name("cuInit", Some("cuNoSuchThing"), NOT_FOUND),
+            Out,
+            Number(13_000),
+            Number(0),
+            Maybe,
+        ],
+    ),
+];
