@@ -146,6 +146,7 @@ fn evaluate(evaluator: &Evaluator, request: &EvaluationRequest) -> Result<Evalua
 /// An evaluation without what differs between honest ones: wall times and the text's identity.
 fn settled(mut evaluation: Evaluation) -> Evaluation {
     evaluation.stages.clear();
+    evaluation.evidence = None;
     evaluation.candidate_digest = None;
     evaluation
 }

@@ -328,3 +328,36 @@ fn a_whole_step_is_reported_in_order_and_refuses_what_it_cannot_keep() -> Result
     );
     Ok(())
 }
+
+#[test]
+fn evidence_is_shown_and_replayed_by_its_first_digits() -> Result<()> {
+    let data = tempfile::tempdir()?;
+    let racing = "kernels/softmax-f32/broken/shared-sum-unguarded.cu";
+    let folder = data.path().to_str().context("UTF-8")?;
+    let words = ["eval", racing, "--task", TASK, "--json", "--data", folder];
+    let evaluation: Value = serde_json::from_str(&lab::kernelwright(&words)?.stdout)?;
+    let digest = text(&evaluation, "/evidence");
+    let short = digest.get(..8).context("a digest")?;
+    let document = std::fs::read_to_string(lab::repository().join("docs/verbs.md"))?;
+    for (verb, ok) in [("show", "/ok"), ("replay", "/result/same")] {
+        let (code, report) = call(data.path(), &["evidence", verb, short])?;
+        ensure!(code == Some(0), "{report}");
+        assert_eq!(text(&report, "/result/digest"), digest);
+        assert_eq!(report.pointer(ok), Some(&Value::Bool(true)));
+        let result = report["result"].as_object().context("an object")?;
+        for name in result.keys() {
+            ensure!(
+                document.contains(&format!("`{name}`")),
+                "docs/verbs.md does not know {name}"
+            );
+        }
+    }
+    let unknown = lab::kernelwright(&["evidence", "show", "000000", "--data", folder])?;
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(
+        unknown.stderr.contains("there is none"),
+        "{}",
+        unknown.stderr
+    );
+    Ok(())
+}

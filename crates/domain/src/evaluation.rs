@@ -85,6 +85,9 @@ pub struct Evaluation {
     /// What the machine code holds; none where nobody looked, as during the search.
     #[serde(default)]
     pub machine_code: Option<MachineCode>,
+    /// Digest of the bundle with everything that the verdict rests on, kept where it was made.
+    #[serde(default)]
+    pub evidence: Option<Digest>,
     /// Findings, the deciding one first.
     pub findings: Vec<Finding>,
     /// Wall time of each stage.

@@ -31,6 +31,7 @@ fn evaluation(timing: Timing, outcome: Option<Outcome>) -> Evaluation {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),
     }

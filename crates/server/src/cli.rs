@@ -48,6 +48,9 @@ pub enum Command {
     Show(ShowArgs),
     /// Evaluate one file, without a service.
     Eval(EvalArgs),
+    /// Look at what a verdict rests on, or repeat it.
+    #[command(subcommand)]
+    Evidence(EvidenceCommand),
     /// Compile one file and show what it takes.
     Build(BuildArgs),
     /// Find out whether one file is right, without timing it.
@@ -340,6 +343,28 @@ pub struct EvalArgs {
     #[arg(long)]
     pub json: bool,
     /// Where builds and reference answers are kept.
+    #[command(flatten)]
+    pub folder: DataFolder,
+}
+
+/// Verbs of the evidence.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum EvidenceCommand {
+    /// Show a bundle, after checking every byte of it.
+    Show(EvidenceArgs),
+    /// Evaluate again what a bundle holds, and compare the verdicts.
+    Replay(EvidenceArgs),
+}
+
+/// Arguments of `evidence show` and `evidence replay`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct EvidenceArgs {
+    /// The bundle's digest, or its first digits.
+    pub digest: String,
+    /// Print one line of JSON instead of text (docs/verbs.md).
+    #[arg(long)]
+    pub json: bool,
+    /// Where the evaluation ran.
     #[command(flatten)]
     pub folder: DataFolder,
 }

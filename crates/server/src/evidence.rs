@@ -62,6 +62,9 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     if let Some(digest) = &evaluation.candidate_digest {
         let _infallible = writeln!(text, "identity   {digest}");
     }
+    if let Some(digest) = &evaluation.evidence {
+        let _infallible = writeln!(text, "evidence   {digest}");
+    }
     let stages = evaluation.stages.iter();
     let stages: Vec<_> = stages
         .map(|stage| format!("{} {:.0} ms", plain(&stage.stage), stage.milliseconds))

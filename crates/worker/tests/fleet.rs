@@ -208,6 +208,7 @@ fn evaluation() -> Evaluation {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),
     }

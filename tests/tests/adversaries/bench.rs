@@ -61,6 +61,7 @@ impl Bench {
             bench.usual.verdict
         );
         bench.usual.stages.clear();
+        bench.usual.evidence = None;
         bench
     }
 
@@ -110,6 +111,7 @@ impl Bench {
         let mut again = evaluate(&self.evaluator, &honest(&self.task))
             .unwrap_or_else(|fault| panic!("after {after}: failed to {fault}"));
         again.stages.clear();
+        again.evidence = None;
         assert_eq!(
             again, self.usual,
             "after {after} an honest candidate fares otherwise"

@@ -119,7 +119,7 @@ pub(super) fn commit_message(winner: &Winner) -> String {
          Device: {device}\n\
          Toolchain: {toolchain}\n\
          Speedup: {speedup:.4} {kind}\n\
-         Verdict-Digest: {digest}\n",
+         Verdict-Digest: {digest}\n{evidence}",
         task = one_line(&winner.task),
         title = one_line(&winner.title),
         speedup = winner.speedup,
@@ -135,6 +135,10 @@ pub(super) fn commit_message(winner: &Winner) -> String {
                 .unwrap_or("unknown")
         ),
         digest = winner.verdict_digest,
+        evidence = winner
+            .confirmation
+            .evidence
+            .map_or_else(String::new, |evidence| format!("Evidence: {evidence}\n")),
     )
 }
 

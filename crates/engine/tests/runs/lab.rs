@@ -322,6 +322,7 @@ pub fn evaluation(request: &EvaluationRequest, verdict: Verdict) -> Evaluation {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),
     }

@@ -4,6 +4,7 @@ mod address;
 mod check;
 mod demo;
 mod eval;
+mod evidence;
 mod follow;
 mod local;
 mod model;
@@ -64,6 +65,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Run(args) => run::run(*args).await,
             Command::Show(args) => show::show(args).await,
             Command::Eval(args) => eval::eval(args).await,
+            Command::Evidence(command) => evidence::evidence(command).await,
             Command::Build(args) => local::build(args).await,
             Command::Test(args) => local::test(args).await,
             Command::Bench(args) => local::bench(args).await,

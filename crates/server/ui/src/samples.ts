@@ -149,6 +149,7 @@ export function evaluation(verdict: Verdict, over: Partial<Evaluation> = {}): Ev
     launches: [],
     flags: [],
     machine_code: null,
+    evidence: null,
     diagnostics: [],
     findings: [],
     stages: [],

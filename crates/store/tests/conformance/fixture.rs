@@ -168,6 +168,7 @@ pub fn evaluation(leased: &LeasedJob, verdict: Verdict) -> Evaluation {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),
     }
@@ -193,6 +194,7 @@ pub fn unread() -> Evaluation {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),
     }

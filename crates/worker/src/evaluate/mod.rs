@@ -6,6 +6,7 @@
 
 mod build;
 mod effort;
+pub mod evidence;
 mod examine;
 mod keep;
 mod machine_code;
@@ -40,6 +41,9 @@ pub const COMPILE_DEADLINE: Duration = Duration::from_secs(45);
 /// What reference answers and builds may take on the disk.
 const REFERENCE_BYTES: u64 = 4 << 30;
 const BUILD_BYTES: u64 = 1 << 30;
+const EVIDENCE_BYTES: u64 = 2 << 30;
+/// Sealed keys are 64 bytes each.
+const KEY_BYTES: u64 = 16 << 20;
 /// Evaluations between two looks at the disk.
 const TIDY_EVERY: u32 = 64;
 
@@ -179,6 +183,10 @@ impl Evaluator {
         keep::sweep(&self.scratch, "", now);
         keep::sweep(&builds, build::UNFINISHED, now);
         keep::trim(&builds, BUILD_BYTES, now);
+        let shelf = evidence::shelf(self.host.data());
+        keep::sweep(&shelf, build::UNFINISHED, now);
+        keep::trim(&shelf, EVIDENCE_BYTES, now);
+        keep::trim(&evidence::keys(self.host.data()), KEY_BYTES, now);
         keep::trim(&self.host.data().join("references"), REFERENCE_BYTES, now);
     }
 }

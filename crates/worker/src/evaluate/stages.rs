@@ -1,6 +1,7 @@
 //! The stages of one evaluation in their order, and the evidence they leave.
 
 mod around;
+mod conclude;
 mod inspect;
 mod looks;
 
@@ -11,8 +12,8 @@ use domain::candidate::KernelSource;
 use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::evaluation::{
-    CaseLaunches, CheckOutcome, EVALUATOR_VERSION, Evaluation, EvaluationRequest, EvaluationStage,
-    GateOutcome, MachineCode, StageTime,
+    CaseLaunches, CheckOutcome, Evaluation, EvaluationRequest, EvaluationStage, GateOutcome,
+    MachineCode, StageTime,
 };
 use domain::finding::Finding;
 use domain::judge::{self, CaseBlocks, Trouble};
@@ -121,8 +122,8 @@ pub fn evaluate(
         }
     });
     match course.run() {
-        Ok(verdict) => Ok(course.conclude(verdict)),
-        Err(Stop::Verdict(verdict)) => Ok(course.conclude(*verdict)),
+        Ok(verdict) => course.conclude(verdict),
+        Err(Stop::Verdict(verdict)) => course.conclude(*verdict),
         Err(Stop::Fault(fault)) => Err(fault),
     }
 }
@@ -154,8 +155,8 @@ pub fn bench(
 #[derive(Default)]
 pub(super) struct Evidence {
     candidate_digest: Option<Digest>,
-    /// Identity of the launches planned; noted by looks only.
-    plans: Option<Digest>,
+    /// The launches planned on each case.
+    plans: BTreeMap<String, ResolvedPlan>,
     compiled: Option<Compiled>,
     pub(super) ran: bool,
     pub(super) label: Option<String>,
@@ -351,6 +352,7 @@ impl<'a> Course<'a> {
                 })?;
             plans.insert(case.name.clone(), plan);
         }
+        self.evidence.plans.clone_from(&plans);
         let candidate = Candidate {
             source,
             configuration,
@@ -540,50 +542,5 @@ impl<'a> Course<'a> {
             .collect::<Vec<_>>();
         self.evidence.launches.clone_from(&launches);
         self.judge_gates(candidate, &observed)
-    }
-
-    /// The evaluation with its evidence, the deciding finding first.
-    fn conclude(self, verdict: Verdict) -> Evaluation {
-        let Evidence {
-            candidate_digest,
-            plans: _,
-            compiled,
-            ran,
-            label: _,
-            kernels,
-            gates,
-            checks,
-            launches,
-            flags,
-            machine_code,
-            mut findings,
-            stages,
-        } = self.evidence;
-        if let Some(deciding) = verdict.finding() {
-            findings.retain(|finding| finding != deciding);
-            findings.insert(0, deciding.clone());
-        }
-        findings.truncate(MAX_FINDINGS);
-        Evaluation {
-            verdict,
-            evaluator: EVALUATOR_VERSION,
-            stage: self.request.stage,
-            task_version: self.task.version,
-            candidate_digest,
-            image_digest: compiled.as_ref().map(|compiled| compiled.image.code_digest),
-            device: ran.then(|| self.evaluator.host.device().clone()),
-            toolchain: compiled.as_ref().map(|compiled| compiled.toolchain.clone()),
-            kernels,
-            gates,
-            checks,
-            launches,
-            diagnostics: compiled
-                .map(|compiled| compiled.diagnostics)
-                .unwrap_or_default(),
-            flags,
-            machine_code,
-            findings,
-            stages,
-        }
     }
 }

@@ -9,6 +9,7 @@
 )]
 
 mod duels;
+mod evidence;
 mod lab;
 mod looks;
 

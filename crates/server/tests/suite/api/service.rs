@@ -300,6 +300,7 @@ pub fn report(lease: &Lease, verdict: Verdict) -> Report {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),
     };

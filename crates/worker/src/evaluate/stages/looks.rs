@@ -13,7 +13,7 @@ use domain::task::Task;
 use domain::timing::Timing;
 use domain::verdict::{Comparison, Diagnostic, Outcome, Verdict};
 
-use super::{Candidate, Course, DRAWS, Evidence, LARGE, REPEAT, SCORE, SCREEN, SMOKE, Stop};
+use super::{Course, DRAWS, Evidence, LARGE, REPEAT, SCORE, SCREEN, SMOKE, Stop};
 use crate::cancel::Cancellation;
 use crate::evaluate::examine::Trial;
 use crate::evaluate::passes::Extent;
@@ -89,7 +89,6 @@ impl Evaluator {
     ) -> Result<Looked, Fault> {
         let (looked, _) = self.with_course(request, &progress, cancellation, |course| {
             let candidate = course.timed("parse", Course::read)?;
-            course.note_plans(&candidate);
             let compiled = course.timed("compile", |course| course.compile(&candidate))?;
             if depth == Depth::Build {
                 return Ok(());
@@ -125,7 +124,6 @@ impl Evaluator {
     ) -> Result<(Looked, Option<Timed>), Fault> {
         self.with_course(request, &progress, cancellation, |course| {
             let candidate = course.timed("parse", Course::read)?;
-            course.note_plans(&candidate);
             let compiled = course.timed("compile", |course| course.compile(&candidate))?;
             let reference = course.timed("reference", Course::reference)?;
             let efforts = course.timed("effort", |course| course.efforts(SCORE))?;
@@ -190,11 +188,6 @@ impl Evaluator {
 }
 
 impl Course<'_> {
-    pub(super) fn note_plans(&mut self, candidate: &Candidate) {
-        let text = serde_json::to_vec(&candidate.plans).expect("a plan has text keys");
-        self.evidence.plans = Some(Digest::of(text));
-    }
-
     fn times<'f>(
         &self,
         facts: impl Iterator<Item = (&'f str, &'f ExecutionFacts)>,
@@ -277,7 +270,10 @@ fn looked(evidence: Evidence, against: Option<Verdict>) -> Looked {
     Looked {
         against,
         candidate_digest: evidence.candidate_digest,
-        plans: evidence.plans,
+        plans: (!evidence.plans.is_empty()).then(|| {
+            let text = serde_json::to_vec(&evidence.plans).expect("a plan has text keys");
+            Digest::of(text)
+        }),
         image: compiled.as_ref().map(|compiled| compiled.image.clone()),
         toolchain: compiled.as_ref().map(|compiled| compiled.toolchain.clone()),
         kernels: evidence.kernels,

@@ -1,0 +1,187 @@
+//! `evidence`: what a verdict rests on, and the same verdict again.
+
+use domain::digest::Digest;
+use domain::evaluation::{EVALUATOR_VERSION, Evaluation};
+use domain::verdict::VerdictKind;
+use serde::Serialize;
+use worker::evaluate::evidence::{Evidence, EvidenceError, Manifest};
+
+use super::eval::Bench;
+use super::follow::{print, print_json};
+use super::serve;
+use crate::cli::{EvidenceArgs, EvidenceCommand};
+use crate::data::Data;
+use crate::evidence;
+use crate::outcome::{Ending, Failure, Outcome};
+use crate::report::{Report, SCHEMA, TaskIdentity};
+use crate::terminal::plain;
+
+/// Digits of a digest that are enough to name one.
+const LEAST_DIGITS: usize = 6;
+
+/// What `evidence show` says.
+#[derive(Serialize)]
+struct Shown<'a> {
+    digest: Digest,
+    folder: String,
+    manifest: &'a Manifest,
+    evaluation: &'a Evaluation,
+}
+
+/// What `evidence replay` says.
+#[derive(Serialize)]
+struct Replayed {
+    digest: Digest,
+    then: VerdictKind,
+    now: VerdictKind,
+    same: bool,
+    evaluation: Evaluation,
+}
+
+pub(super) async fn evidence(command: EvidenceCommand) -> Ending {
+    match command {
+        EvidenceCommand::Show(args) => show(&args),
+        EvidenceCommand::Replay(args) => replay(&args).await,
+    }
+}
+
+fn show(args: &EvidenceArgs) -> Ending {
+    let data = serve::open(&args.folder.data)?;
+    let found = find(&data, &args.digest)?;
+    let shown = Shown {
+        digest: found.digest,
+        folder: found.folder.display().to_string(),
+        manifest: &found.manifest,
+        evaluation: &found.evaluation,
+    };
+    if args.json {
+        print_json(&report("evidence show", &found, true, &shown))?;
+    } else {
+        print(&text(&shown))?;
+    }
+    Ok(Outcome::Accepted)
+}
+
+/// Evaluates again what the bundle holds, on the inputs that it commits to.
+async fn replay(args: &EvidenceArgs) -> Ending {
+    let data = serve::open(&args.folder.data)?;
+    let found = find(&data, &args.digest)?;
+    let key = found.sealed_key(data.root()).ok_or_else(|| {
+        Failure::infrastructure(anyhow::anyhow!(
+            "replay {}: the key of its inputs is not in this data folder; replay it where it was made",
+            found.digest.short()
+        ))
+    })?;
+    let bench = Bench::open(&args.folder.data, None).await?;
+    let differences = found.differences(bench.evaluator().host());
+    if !differences.is_empty() {
+        return Err(Failure::infrastructure(anyhow::anyhow!(
+            "replay {}: this is not what judged it: {}; a verdict from here would prove nothing",
+            found.digest.short(),
+            differences.join("; ")
+        )));
+    }
+    let evaluation = bench.evaluate(found.request(key)).await?;
+    let replayed = Replayed {
+        digest: found.digest,
+        then: found.manifest.verdict,
+        now: evaluation.verdict.kind(),
+        same: found.manifest.verdict == evaluation.verdict.kind(),
+        evaluation,
+    };
+    if args.json {
+        let report = report("evidence replay", &found, replayed.same, &replayed);
+        print_json(&report)?;
+    } else {
+        let word = if replayed.same {
+            "the same verdict"
+        } else {
+            "ANOTHER VERDICT"
+        };
+        print(&format!(
+            "{}replay     {word}: {} then, {} now\n",
+            evidence::evaluation(&replayed.evaluation),
+            replayed.then,
+            replayed.now
+        ))?;
+    }
+    Ok(if replayed.same {
+        Outcome::Accepted
+    } else {
+        Outcome::NotAccepted
+    })
+}
+
+/// The bundle whose name begins so.
+fn find(data: &Data, name: &str) -> Result<Evidence, Failure> {
+    let refuse = |what: String| Failure::input(anyhow::anyhow!("find the evidence {name}: {what}"));
+    if name.len() < LEAST_DIGITS || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(refuse(format!(
+            "name it by its digest, {LEAST_DIGITS} digits or more"
+        )));
+    }
+    let digest = match Evidence::names(data.root(), &name.to_lowercase()).as_slice() {
+        [digest] => *digest,
+        [] => {
+            let folder = data.root().display();
+            return Err(refuse(format!(
+                "there is none in {folder}; bundles stay where the evaluation ran"
+            )));
+        }
+        [_, _, ..] => return Err(refuse("several begin so; give more digits".to_owned())),
+    };
+    match Evidence::open(data.root(), digest) {
+        Ok(found) => Ok(found),
+        Err(error @ EvidenceError::Missing { .. }) => Err(Failure::input(error)),
+        Err(error) => Err(Failure::infrastructure(error)),
+    }
+}
+
+fn report<'a, T>(verb: &'static str, found: &Evidence, ok: bool, result: &'a T) -> Report<&'a T> {
+    Report {
+        schema: SCHEMA,
+        verb,
+        ok,
+        file: Some(found.manifest.file.clone()),
+        task: Some(TaskIdentity {
+            name: found.manifest.task.clone(),
+            version: found.manifest.task_version,
+        }),
+        evaluator: EVALUATOR_VERSION,
+        device: Some(found.manifest.device.clone()),
+        result,
+    }
+}
+
+fn text(shown: &Shown<'_>) -> String {
+    let manifest = shown.manifest;
+    let mut text = format!(
+        "evidence   {}\nin         {}\nkernel     {}\ntask       {}, version {}\njudged by  {}, evaluation protocol {}, {}\non         {}\ninputs     key {} (sealed)\n",
+        shown.digest,
+        plain(&shown.folder),
+        plain(&manifest.file),
+        plain(&manifest.task),
+        manifest.task_version.short(),
+        plain(&manifest.program),
+        manifest.evaluator,
+        plain(&manifest.toolchain),
+        plain(&manifest.device.to_string()),
+        manifest.key.short()
+    );
+    for (name, value) in &manifest.configuration {
+        text.push_str(&format!("set        {}={value}\n", plain(name)));
+    }
+    for (name, part) in &manifest.files {
+        text.push_str(&format!(
+            "file       {} {} bytes, {}\n",
+            part.digest.short(),
+            part.bytes,
+            plain(name)
+        ));
+    }
+    for (name, why) in &manifest.left_out {
+        text.push_str(&format!("left out   {}: {}\n", plain(name), plain(why)));
+    }
+    text.push_str(&evidence::evaluation(shown.evaluation));
+    text
+}

@@ -1,0 +1,394 @@
+//! The bundle of everything that a verdict rests on, kept under the digest of its own manifest, so
+//! that it can be doubted, moved and repeated, and never quietly changed.
+//!
+//! The key of the inputs is not in it: who knows the key knows the inputs. The manifest commits to
+//! it, and the key itself lies sealed beside the bundles, for the owner of the folder alone.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use domain::device::Device;
+use domain::digest::Digest;
+use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationRequest, EvaluationStage};
+use domain::plan::{Configuration, ResolvedPlan};
+use domain::role::{Compiled, Key};
+use domain::task::Bundle as TaskBundle;
+use domain::timing::Timing;
+use domain::verdict::VerdictKind;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::build::UNFINISHED;
+use super::{Fault, storage};
+use crate::host::Host;
+
+/// Name and version of a bundle's form.
+pub const FORM: &str = "kernelwright.evidence/1";
+/// The largest bundle, bytes. What does not fit is named in the manifest.
+const MOST_BYTES: u64 = 64 << 20;
+const MANIFEST: &str = "manifest.json";
+const SOURCE: &str = "source.cu";
+const TASK: &str = "task.json";
+const EVALUATION: &str = "evaluation.json";
+/// A sealed key in its folder.
+const KEY: &str = "key";
+
+/// What a bundle says of itself. Its digest is the bundle's name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`FORM`].
+    pub form: String,
+    /// Version of the program that judged.
+    pub program: String,
+    /// Version of the evaluation protocol.
+    pub evaluator: u32,
+    /// The task's name.
+    pub task: String,
+    /// The task's version.
+    pub task_version: Digest,
+    /// What the kernel's file was called.
+    pub file: String,
+    /// Tunables that differ from the source's own values.
+    pub configuration: Configuration,
+    /// How much was asked.
+    pub stage: EvaluationStage,
+    /// Times that the kernel was compared with.
+    pub incumbent: Option<Timing>,
+    /// Digest of the inputs' key.
+    pub key: Digest,
+    /// The device.
+    pub device: Device,
+    /// The compiler.
+    pub toolchain: String,
+    /// The verdict's kind.
+    pub verdict: VerdictKind,
+    /// Every file with its digest.
+    pub files: BTreeMap<String, Part>,
+    /// What was left out, with the reason.
+    pub left_out: BTreeMap<String, String>,
+}
+
+/// A file of a bundle.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// Digest of its content.
+    pub digest: Digest,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Why a bundle cannot be used. Messages read after "failed to".
+#[derive(Debug, thiserror::Error)]
+pub enum EvidenceError {
+    /// There is none.
+    #[error("find the evidence {digest} in {folder}; bundles stay where the evaluation ran")]
+    Missing {
+        /// Its name.
+        digest: Digest,
+        /// Where it was looked for.
+        folder: String,
+    },
+    /// It is not what its name says.
+    #[error("read the evidence {digest}: {what}; it was damaged or changed")]
+    Damaged {
+        /// Its name.
+        digest: Digest,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// A bundle whose every byte is what its name says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evidence {
+    /// Its name.
+    pub digest: Digest,
+    /// What it says of itself.
+    pub manifest: Manifest,
+    /// The verdict with its evidence.
+    pub evaluation: Evaluation,
+    /// Where it lies.
+    pub folder: PathBuf,
+    source: String,
+    task: TaskBundle,
+}
+
+/// What a bundle is made of.
+pub(super) struct Parts<'a> {
+    pub request: &'a EvaluationRequest,
+    pub task_name: &'a str,
+    pub evaluation: &'a Evaluation,
+    pub plans: &'a BTreeMap<String, ResolvedPlan>,
+    pub compiled: Option<&'a Compiled>,
+}
+
+/// The folder of all bundles.
+pub(super) fn shelf(data: &Path) -> PathBuf {
+    data.join("evidence")
+}
+
+/// The folder of the sealed keys.
+pub(super) fn keys(data: &Path) -> PathBuf {
+    data.join("evidence-keys")
+}
+
+/// Writes a bundle and answers with its name.
+pub(super) fn keep(host: &Host, parts: &Parts<'_>) -> Result<Digest, Fault> {
+    let shelf = shelf(host.data());
+    fs::create_dir_all(&shelf).map_err(storage(&shelf))?;
+    let workshop = tempfile::Builder::new()
+        .prefix(UNFINISHED)
+        .tempdir_in(&shelf)
+        .map_err(storage(&shelf))?;
+    let request = parts.request;
+    let mut making = Making {
+        folder: workshop.path(),
+        files: BTreeMap::new(),
+        left_out: BTreeMap::new(),
+        bytes: 0,
+    };
+    making.text(SOURCE, request.source.as_bytes())?;
+    making.json(TASK, &request.task)?;
+    making.json(EVALUATION, parts.evaluation)?;
+    making.json("plans.json", parts.plans)?;
+    if let Some(compiled) = parts.compiled {
+        let compiler = json!({
+            "toolchain": compiled.toolchain,
+            "architecture": host.device().architecture(),
+            "defines": request.configuration,
+            "diagnostics": compiled.diagnostics,
+            "kernels": compiled.kernels,
+            "contents": compiled.contents,
+            "code_digest": compiled.image.code_digest,
+        });
+        making.json("compiler.json", &compiler)?;
+        making.file("image.cubin", &compiled.image.cubin)?;
+        making.file("image.ptx", &compiled.image.ptx)?;
+    }
+    let manifest = Manifest {
+        form: FORM.to_owned(),
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        evaluator: EVALUATOR_VERSION,
+        task: parts.task_name.to_owned(),
+        task_version: parts.evaluation.task_version,
+        file: request.file.clone(),
+        configuration: request.configuration.clone(),
+        stage: request.stage,
+        incumbent: request.incumbent.clone(),
+        key: commitment(request.key),
+        device: host.device().clone(),
+        toolchain: host.toolchain().to_owned(),
+        verdict: parts.evaluation.verdict.kind(),
+        files: making.files,
+        left_out: making.left_out,
+    };
+    let text = serde_json::to_vec_pretty(&manifest).expect("a manifest has text keys");
+    let digest = Digest::of(&text);
+    let path = workshop.path().join(MANIFEST);
+    fs::write(&path, text).map_err(storage(&path))?;
+    seal(host.data(), request.key)?;
+    let place = shelf.join(digest.to_string());
+    match fs::rename(workshop.path(), &place) {
+        Ok(()) => Ok(digest),
+        // The same bundle is there already: names are contents.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists
+            ) =>
+        {
+            Ok(digest)
+        }
+        Err(error) => Err(storage(&place)(error)),
+    }
+}
+
+/// A bundle on its way.
+struct Making<'a> {
+    folder: &'a Path,
+    files: BTreeMap<String, Part>,
+    left_out: BTreeMap<String, String>,
+    bytes: u64,
+}
+
+impl Making<'_> {
+    fn json(&mut self, name: &str, value: &impl Serialize) -> Result<(), Fault> {
+        let text = serde_json::to_vec_pretty(value).expect("these values have text keys");
+        self.text(name, &text)
+    }
+
+    fn text(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
+        if !self.fits(name, bytes.len() as u64) {
+            return Ok(());
+        }
+        let path = self.folder.join(name);
+        fs::write(&path, bytes).map_err(storage(&path))?;
+        self.note(name, bytes);
+        Ok(())
+    }
+
+    /// A file of a build. It is never changed there, so that both may be one on the disk.
+    fn file(&mut self, name: &str, from: &Path) -> Result<(), Fault> {
+        let bytes = fs::read(from).map_err(storage(from))?;
+        if !self.fits(name, bytes.len() as u64) {
+            return Ok(());
+        }
+        let path = self.folder.join(name);
+        if fs::hard_link(from, &path).is_err() {
+            fs::write(&path, &bytes).map_err(storage(&path))?;
+        }
+        self.note(name, &bytes);
+        Ok(())
+    }
+
+    fn fits(&mut self, name: &str, bytes: u64) -> bool {
+        let fits = self.bytes + bytes <= MOST_BYTES;
+        if !fits {
+            let reason = format!("{bytes} bytes; a bundle has at most {MOST_BYTES}");
+            self.left_out.insert(name.to_owned(), reason);
+        }
+        fits
+    }
+
+    fn note(&mut self, name: &str, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        let part = Part {
+            digest: Digest::of(bytes),
+            bytes: bytes.len() as u64,
+        };
+        self.files.insert(name.to_owned(), part);
+    }
+}
+
+/// What a manifest says of a key.
+fn commitment(key: Key) -> Digest {
+    Digest::of_parts([b"kernelwright evidence key".as_slice(), key.0.bytes()])
+}
+
+/// Puts a key where only the folder's owner reads it.
+fn seal(data: &Path, key: Key) -> Result<(), Fault> {
+    let folder = keys(data).join(commitment(key).to_string());
+    fs::create_dir_all(&folder).map_err(storage(&folder))?;
+    let path = folder.join(KEY);
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path);
+    match file {
+        Ok(mut file) => file
+            .write_all(key.0.to_string().as_bytes())
+            .map_err(storage(&path)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(storage(&path)(error)),
+    }
+}
+
+impl Evidence {
+    /// Reads a bundle and checks every byte of it.
+    ///
+    /// # Errors
+    /// See [`EvidenceError`].
+    pub fn open(data: &Path, digest: Digest) -> Result<Self, EvidenceError> {
+        let folder = shelf(data).join(digest.to_string());
+        let damaged = |what: String| EvidenceError::Damaged { digest, what };
+        let text = fs::read(folder.join(MANIFEST)).map_err(|_| EvidenceError::Missing {
+            digest,
+            folder: shelf(data).display().to_string(),
+        })?;
+        if Digest::of(&text) != digest {
+            return Err(damaged("its manifest has another digest".to_owned()));
+        }
+        let manifest: Manifest =
+            serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        if manifest.form != FORM {
+            return Err(damaged(format!("its form is {}", manifest.form)));
+        }
+        let mut contents = BTreeMap::new();
+        for (name, part) in &manifest.files {
+            let bytes =
+                fs::read(folder.join(name)).map_err(|error| damaged(format!("{name}: {error}")))?;
+            if Digest::of(&bytes) != part.digest {
+                return Err(damaged(format!("{name} has another digest")));
+            }
+            contents.insert(name.as_str(), bytes);
+        }
+        let content = |name: &str| {
+            let bytes = contents.get(name);
+            bytes.ok_or_else(|| damaged(format!("{name} is missing")))
+        };
+        let source = String::from_utf8(content(SOURCE)?.clone())
+            .map_err(|_| damaged(format!("{SOURCE} is no text")))?;
+        let task = serde_json::from_slice(content(TASK)?)
+            .map_err(|error| damaged(format!("{TASK}: {error}")))?;
+        let evaluation = serde_json::from_slice(content(EVALUATION)?)
+            .map_err(|error| damaged(format!("{EVALUATION}: {error}")))?;
+        Ok(Self {
+            digest,
+            manifest,
+            evaluation,
+            folder,
+            source,
+            task,
+        })
+    }
+
+    /// The names of the bundles in a data folder whose beginning is `prefix`.
+    pub fn names(data: &Path, prefix: &str) -> Vec<Digest> {
+        let entries = fs::read_dir(shelf(data)).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names
+            .filter(|name| name.starts_with(prefix))
+            .filter_map(|name| name.parse().ok())
+            .collect()
+    }
+
+    /// The inputs' key, where this folder has it.
+    pub fn sealed_key(&self, data: &Path) -> Option<Key> {
+        let path = keys(data).join(self.manifest.key.to_string()).join(KEY);
+        let text = fs::read_to_string(path).ok()?;
+        let key = Key(text.trim().parse().ok()?);
+        (commitment(key) == self.manifest.key).then_some(key)
+    }
+
+    /// What is not as it was, so that another verdict would prove nothing.
+    pub fn differences(&self, host: &Host) -> Vec<String> {
+        let own = &self.manifest;
+        let different = |what: &str, then: String, now: String| {
+            (then != now).then(|| format!("{what}: {then} then, {now} now"))
+        };
+        let device = |device: &Device| format!("{device} {:?}", device.kind);
+        [
+            different(
+                "evaluation protocol",
+                own.evaluator.to_string(),
+                EVALUATOR_VERSION.to_string(),
+            ),
+            different(
+                "compiler",
+                own.toolchain.clone(),
+                host.toolchain().to_owned(),
+            ),
+            different("device", device(&own.device), device(host.device())),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// The evaluation to repeat.
+    pub fn request(&self, key: Key) -> EvaluationRequest {
+        EvaluationRequest {
+            task: self.task.clone(),
+            file: self.manifest.file.clone(),
+            source: self.source.clone(),
+            configuration: self.manifest.configuration.clone(),
+            stage: self.manifest.stage,
+            key,
+            incumbent: self.manifest.incumbent.clone(),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What a verdict rests on: whole, unchanged, repeatable, and without the inputs' key.
+
+use domain::evaluation::EvaluationRequest;
+use domain::verdict::VerdictKind;
+use worker::evaluate::evidence::{Evidence, EvidenceError};
+
+use crate::lab::{Lab, lab, read};
+
+const TASK: &str = "softmax-f32";
+
+fn request(file: &str) -> EvaluationRequest {
+    Lab::request(TASK, file, read(TASK, file))
+}
+
+#[test]
+fn every_verdict_has_a_bundle_that_gives_it_again() {
+    let Some(lab) = lab() else { return };
+    let data = lab.evaluator().host().data().to_owned();
+    let mut unread = request("baseline.cu");
+    unread.source = "no kernel".to_owned();
+    for (request, expected) in [
+        (request("baseline.cu"), VerdictKind::Accepted),
+        (
+            request("broken/shared-sum-unguarded.cu"),
+            VerdictKind::DataRace,
+        ),
+        (unread, VerdictKind::ParseRejected),
+    ] {
+        let evaluation = lab.evaluate(&request);
+        let digest = evaluation.evidence.unwrap();
+        let found = Evidence::open(&data, digest).unwrap();
+        assert_eq!(found.manifest.verdict, expected);
+        assert_eq!(found.evaluation.verdict, evaluation.verdict);
+        assert!(found.differences(lab.evaluator().host()).is_empty());
+        let image = found.manifest.files.contains_key("image.cubin");
+        assert_eq!(image, expected != VerdictKind::ParseRejected);
+
+        let key = found.sealed_key(&data).unwrap();
+        assert_eq!(key, request.key);
+        let manifest = std::fs::read_to_string(found.folder.join("manifest.json")).unwrap();
+        assert!(!manifest.contains(&key.0.to_string()), "the key is sealed");
+        let again = lab.evaluate(&found.request(key));
+        assert_eq!(again.verdict, evaluation.verdict);
+    }
+}
+
+#[test]
+fn a_changed_bundle_is_not_believed() {
+    let Some(lab) = lab() else { return };
+    let data = lab.evaluator().host().data().to_owned();
+    let mut unread = request("baseline.cu");
+    unread.source = "no kernel".to_owned();
+    let digest = lab.evaluate(&unread).evidence.unwrap();
+    let folder = Evidence::open(&data, digest).unwrap().folder;
+    for file in ["source.cu", "evaluation.json", "manifest.json"] {
+        let path = folder.join(file);
+        let before = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, before.replacen(['e', 'o'], "a", 1)).unwrap();
+        let refused = Evidence::open(&data, digest);
+        assert!(
+            matches!(refused, Err(EvidenceError::Damaged { .. })),
+            "{file}: {refused:?}"
+        );
+        std::fs::write(&path, before).unwrap();
+    }
+    Evidence::open(&data, digest).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let refused = Evidence::open(&data, digest);
+    assert!(matches!(refused, Err(EvidenceError::Missing { .. })));
+}
+
+#[test]
+fn another_compiler_or_device_is_said_and_proves_nothing() {
+    let Some(lab) = lab() else { return };
+    let data = lab.evaluator().host().data().to_owned();
+    let mut unread = request("baseline.cu");
+    unread.source = "no kernel".to_owned();
+    let digest = lab.evaluate(&unread).evidence.unwrap();
+    let mut found = Evidence::open(&data, digest).unwrap();
+    found.manifest.toolchain = "another compiler".to_owned();
+    found.manifest.evaluator += 1;
+    let differences = found.differences(lab.evaluator().host());
+    assert_eq!(differences.len(), 2, "{differences:?}");
+    assert!(differences[1].contains("another compiler then"));
+}
