@@ -264,6 +264,11 @@ fn steps_are_kept_or_taken_back_in_git_and_on_record() -> Result<()> {
     assert_eq!(checkout.read()?, better);
     let kept = checkout.repository.head()?.peel_to_commit()?;
     assert!(kept.message()?.starts_with("a remark costs nothing\n"));
+    let evidence = text(&third, "/result/evaluation/evidence");
+    assert!(
+        kept.message()?
+            .contains(&format!("\nEvidence: {evidence}\n"))
+    );
     assert!(checkout.repository.statuses(None)?.is_empty());
 
     let (code, summary) = call(data.path(), &["summary", &file])?;

@@ -327,8 +327,12 @@ fn message(new: &NewIteration, number: u32, identity: &str) -> String {
     let gain = new
         .gain
         .map_or_else(String::new, |gain| format!("Gain: {gain:.4}\n"));
+    let evidence = new
+        .evaluation
+        .evidence
+        .map_or_else(String::new, |evidence| format!("Evidence: {evidence}\n"));
     format!(
-        "{subject}\n\n{}\n\nTask: {} {}\nVerdict: {}\n{speedup}{expected}{gain}Decision: {}\n{TRAILER}: {identity}\n",
+        "{subject}\n\n{}\n\nTask: {} {}\nVerdict: {}\n{speedup}{expected}{gain}{evidence}Decision: {}\n{TRAILER}: {identity}\n",
         line(&new.reason, 400),
         new.task,
         new.line.task_version.short(),
