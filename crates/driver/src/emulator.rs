@@ -143,6 +143,8 @@ enum Request {
         #[serde(default, deserialize_with = "given")]
         threads: Option<Option<usize>>,
         counters: Option<bool>,
+        #[serde(default, deserialize_with = "given")]
+        sample: Option<Option<u64>>,
         registers: Option<BTreeMap<String, u32>>,
     },
     Take {},
@@ -271,6 +273,7 @@ fn carry_out(driver: &mut Driver, request: Request) -> Result<String, HostAccess
             budget,
             threads,
             counters,
+            sample,
             registers,
         } => {
             let defaults = crate::state::Settings::default();
@@ -296,6 +299,9 @@ fn carry_out(driver: &mut Driver, request: Request) -> Result<String, HostAccess
             }
             if let Some(counters) = counters {
                 settings.counters = counters;
+            }
+            if let Some(sample) = sample {
+                settings.sample = sample;
             }
             if let Some(registers) = registers {
                 settings.registers = registers;

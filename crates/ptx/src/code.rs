@@ -98,6 +98,7 @@ pub(crate) enum Class {
     Integer,
     Special,
     Conversion,
+    WideConversion,
     Move,
     LoadGlobal,
     StoreGlobal,

@@ -137,6 +137,10 @@ pub struct LaunchConfig<'a> {
     pub multiprocessors: u32,
     /// For the static critical path.
     pub latencies: Latencies,
+    /// Run only about this many blocks, spread evenly over the grid, and count them for all. Results are incomplete
+    /// and findings prove nothing about the blocks that did not run; it is for the counters of launches that are too
+    /// large to run whole.
+    pub sample: Option<u64>,
 }
 
 impl<'a> LaunchConfig<'a> {
@@ -157,6 +161,7 @@ impl<'a> LaunchConfig<'a> {
             resident_blocks: 58,
             multiprocessors: 58,
             latencies: Latencies::default(),
+            sample: None,
         }
     }
 }

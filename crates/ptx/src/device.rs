@@ -138,8 +138,10 @@ pub struct Rates {
     pub integer: f64,
     /// Approximate reciprocal, root, exponential, sine.
     pub special: f64,
-    /// Conversions between types.
+    /// Conversions between types of at most 32 bits.
     pub conversion: f64,
+    /// Conversions between floating point and integers of which one has 64 bits.
+    pub wide_conversion: f64,
     /// Addresses of loads and stores.
     pub load_store: f64,
     /// Shuffles.

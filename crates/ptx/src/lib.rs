@@ -31,3 +31,9 @@ pub use machine::{Machine, ModuleHandle};
 pub use memory::{HostAccessError, LendError, OutOfMemory, Unwritten};
 pub use module::{KernelId, KernelInfo, LoadError, Module, ParamInfo, SourceLine, VariableInfo};
 pub use simd::Isa;
+
+/// Every opcode the machine knows, without modifiers; which of its forms is another question, and
+/// [`Module::runnable`] answers it for a kernel.
+pub fn opcodes() -> impl Iterator<Item = &'static str> {
+    lower::opcodes()
+}

@@ -190,11 +190,13 @@ pub struct Wait {
 /// What a launch executed, in total and per source line. The same for every thread count and instruction set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Blocks that ran.
+    /// Blocks that ran, if not all did: the counts are scaled up from them.
+    pub sampled_blocks: Option<u64>,
+    /// Blocks of the grid.
     pub blocks: u64,
-    /// Warps that ran.
+    /// Their warps.
     pub warps: u64,
-    /// Threads that ran.
+    /// Their threads.
     pub threads: u64,
     /// The sum over all lines.
     pub total: Tally,
@@ -260,8 +262,10 @@ pub struct Classes {
     pub integer: u64,
     /// Approximate reciprocal, root, exponential, logarithm, sine, division's expansion.
     pub special: u64,
-    /// Conversions between types.
+    /// Conversions between types of at most 32 bits.
     pub conversion: u64,
+    /// Conversions between floating point and integers of which one has 64 bits.
+    pub wide_conversion: u64,
     /// Register moves, constants and special registers (ptxas deletes most).
     pub moves: u64,
     /// Loads from global memory.
@@ -316,8 +320,10 @@ pub struct GlobalTraffic {
 pub struct SharedTraffic {
     /// Passes through the 32 banks.
     pub wavefronts: u64,
-    /// Passes the same bytes would need without bank conflicts.
+    /// Passes the same accesses would need without bank conflicts.
     pub wavefronts_ideal: u64,
+    /// Passes beyond those.
+    pub bank_conflicts: u64,
     /// Bytes read by lanes.
     pub bytes_read: u64,
     /// Bytes written by lanes.
@@ -332,14 +338,20 @@ macro_rules! sums {
                 $(self.$field += other.$field;)*
                 $(self.$nested.add(&other.$nested);)*
             }
+
+            /// Changes every count.
+            pub(crate) fn scale(&mut self, change: impl Fn(u64) -> u64 + Copy) {
+                $(self.$field = change(self.$field);)*
+                $(self.$nested.scale(change);)*
+            }
         }
     )*};
 }
 
 sums! {
     Tally: warp_instructions, thread_instructions, local_bytes, tensor_macs, divergent_branches; classes, global, shared.
-    Classes: fp32, fp16, fp64, integer, special, conversion, moves, load_global, store_global, load_shared, store_shared,
+    Classes: fp32, fp16, fp64, integer, special, conversion, wide_conversion, moves, load_global, store_global, load_shared, store_shared,
         local, constant, atomic_global, atomic_shared, async_copy, tensor, warp, branch, barrier, other;.
     GlobalTraffic: sectors_read, sectors_read_ideal, sectors_written, sectors_written_ideal, bytes_read, bytes_written;.
-    SharedTraffic: wavefronts, wavefronts_ideal, bytes_read, bytes_written;.
+    SharedTraffic: wavefronts, wavefronts_ideal, bank_conflicts, bytes_read, bytes_written;.
 }

@@ -22,6 +22,9 @@ pub(crate) enum Element {
     F64,
     S8,
     U8,
+    S4,
+    U4,
+    B1,
     S32,
     E4m3,
     E5m2,
@@ -30,6 +33,8 @@ pub(crate) enum Element {
 impl Element {
     pub(crate) fn bits(self) -> u32 {
         match self {
+            Self::B1 => 1,
+            Self::S4 | Self::U4 => 4,
             Self::S8 | Self::U8 | Self::E4m3 | Self::E5m2 => 8,
             Self::F16 | Self::Bf16 => 16,
             Self::Tf32 | Self::F32 | Self::S32 => 32,
@@ -41,6 +46,16 @@ impl Element {
     pub(crate) fn per_register(self) -> usize {
         (32 / self.bits()).max(1) as usize
     }
+}
+
+/// What is summed over k.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Combine {
+    Product,
+    /// Bits that differ.
+    Xor,
+    /// Bits that are set in both.
+    And,
 }
 
 /// Rows of A, columns of B, and the length of the sums.
@@ -85,6 +100,8 @@ impl Size {
 pub(crate) enum TensorKind {
     /// `ldmatrix` of 8x8 halves: 1, 2 or 4 matrices, transposed or not.
     LoadMatrix { count: u8, transposed: bool },
+    /// `stmatrix`, the way back.
+    StoreMatrix { count: u8, transposed: bool },
     /// A load of a fragment; `row`: consecutive elements of a row are neighbours in memory.
     Load {
         size: Size,
@@ -103,6 +120,7 @@ pub(crate) enum TensorKind {
         b: Element,
         c: Element,
         d: Element,
+        combine: Combine,
         clamp: bool,
         /// Of `wmma`, whose fragments have no documented layout.
         opaque: bool,

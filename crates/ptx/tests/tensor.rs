@@ -66,6 +66,16 @@ const U8: Format = Format {
     bits: 8,
     value: |bits| f64::from(bits as u8),
 };
+const S4: Format = Format {
+    name: "s4",
+    bits: 4,
+    value: |bits| f64::from(((bits << 4) as i8) >> 4),
+};
+const U4: Format = Format {
+    name: "u4",
+    bits: 4,
+    value: |bits| f64::from(bits as u8 & 15),
+};
 const F32: Format = Format {
     name: "f32",
     bits: 32,
@@ -86,7 +96,8 @@ const F64: Format = Format {
 fn place_a(k: usize, bits: u32, lane: usize, i: usize) -> (usize, usize) {
     let (group, thread) = (lane / 4, lane % 4);
     match (bits, k) {
-        (64, 4) => (group, thread),
+        (64, 4) => (group + 8 * i, thread),
+        (64, _) => (group + 8 * (i % 2), thread + 4 * (i / 2)),
         (32, 4) => (group + 8 * i, thread),
         (32, 8) => (group + 8 * (i % 2), thread + 4 * (i / 2)),
         (16, 8) => (group + 8 * (i / 2), thread * 2 + i % 2),
@@ -98,6 +109,22 @@ fn place_a(k: usize, bits: u32, lane: usize, i: usize) -> (usize, usize) {
             )
         }
         (8, 16) => (group + 8 * (i / 4), thread * 4 + i % 4),
+        (4, 32) => (group + 8 * (i / 8), thread * 8 + i % 8),
+        (4, 64) => {
+            let upper = (8..16).contains(&i) || i >= 24;
+            (
+                group + 8 * usize::from(upper),
+                thread * 8 + i % 8 + 32 * (i / 16),
+            )
+        }
+        (1, 128) => (group + 8 * (i / 32), thread * 32 + i % 32),
+        (1, 256) => {
+            let upper = (32..64).contains(&i) || i >= 96;
+            (
+                group + 8 * usize::from(upper),
+                thread * 32 + i % 32 + 128 * (i / 64),
+            )
+        }
         (8, 32) => {
             let upper = (4..8).contains(&i) || i >= 12;
             (
@@ -113,11 +140,16 @@ fn place_a(k: usize, bits: u32, lane: usize, i: usize) -> (usize, usize) {
 fn place_b(k: usize, bits: u32, lane: usize, i: usize) -> (usize, usize) {
     let (group, thread) = (lane / 4, lane % 4);
     match (bits, k) {
-        (32 | 64, 4) => (thread, group),
+        (32, 4) => (thread, group),
+        (64, _) => (thread + 4 * i, group),
         (32, 8) => (thread + 4 * i, group),
         (16, 8) => (thread * 2 + i, group),
         (16, 16) => (thread * 2 + i % 2 + 8 * (i / 2), group),
         (8, 16) => (thread * 4 + i, group),
+        (4, 32) => (thread * 8 + i, group),
+        (4, 64) => (thread * 8 + i % 8 + 32 * (i / 8), group),
+        (1, 128) => (thread * 32 + i, group),
+        (1, 256) => (thread * 32 + i % 32 + 128 * (i / 32), group),
         (8, 32) => (thread * 4 + i % 4 + 16 * (i / 4), group),
         _ => panic!("no such shape"),
     }
@@ -139,6 +171,7 @@ fn pattern(format: Format, noise: &mut Noise) -> u64 {
         "e5m2" => bits & 0x83 | (12 + (bits >> 20) % 6) << 2,
         "f64" => bits & 0x800f_ffff_ffff_ffff | (1020 + (bits >> 54) % 5) << 52,
         "s32" => (bits % 2000) as u32 as u64,
+        "s4" | "u4" => bits & 0xf,
         _ => bits & 0xff,
     }
 }
@@ -197,7 +230,20 @@ fn shapes() -> Vec<Shape> {
     for (a, b) in [(E4M3, E4M3), (E5M2, E5M2), (E4M3, E5M2), (E5M2, E4M3)] {
         add(32, 16, a, b, F32, false);
     }
+    for (a, b) in [(S8, S8), (U8, S8)] {
+        add(16, 8, a, b, S32, false);
+    }
+    for (a, b) in [(S4, S4), (U4, U4), (S4, U4), (U4, S4)] {
+        add(32, 8, a, b, S32, false);
+        for k in [32, 64] {
+            add(k, 16, a, b, S32, false);
+            add(k, 16, a, b, S32, true);
+        }
+    }
     add(4, 8, F64, F64, F64, false);
+    for k in [4, 8, 16] {
+        add(k, 16, F64, F64, F64, false);
+    }
     list
 }
 
@@ -365,4 +411,157 @@ fn integer_sums_wrap_or_saturate() {
         device.launch("k", 1, 32, &args);
         assert_eq!(device.read::<i32>(out, 32), [want; 32], "{modifier}");
     }
+}
+
+#[test]
+fn single_bits_are_combined_and_counted() {
+    let mut noise = Noise(11);
+    for (m, k) in [(8, 128), (16, 128), (16, 256)] {
+        let (a_words, b_words, c_words) = (m * k / 1024, k / 128, m / 4);
+        let words_a: Vec<u32> = (0..32 * a_words).map(|_| noise.next() as u32).collect();
+        let words_b: Vec<u32> = (0..32 * b_words).map(|_| noise.next() as u32).collect();
+        let mut matrix_a = vec![0u32; m * k];
+        let mut matrix_b = vec![0u32; k * 8];
+        for lane in 0..32 {
+            for i in 0..32 * a_words {
+                let (row, column) = place_a(k, 1, lane, i);
+                matrix_a[row * k + column] = words_a[lane * a_words + i / 32] >> (i % 32) & 1;
+            }
+            for i in 0..32 * b_words {
+                let (row, column) = place_b(k, 1, lane, i);
+                matrix_b[row * 8 + column] = words_b[lane * b_words + i / 32] >> (i % 32) & 1;
+            }
+        }
+        let list = |from: usize, count: usize| {
+            let names: Vec<String> = (from..from + count).map(|i| format!("%r{i}")).collect();
+            format!("{{{}}}", names.join(", "))
+        };
+        for (operation, combine) in [
+            ("xor", (|x, y| x ^ y) as fn(u32, u32) -> u32),
+            ("and", |x, y| x & y),
+        ] {
+            let load = |from: usize, words: usize, pointer: &str| -> String {
+                let place = format!(
+                    "mul.lo.u32 %r2, %r1, {};\ncvt.u64.u32 %rd4, %r2;\nadd.u64 %rd4, {pointer}, %rd4;\n",
+                    4 * words
+                );
+                let loads = (0..words)
+                    .map(|i| format!("ld.global.b32 %r{}, [%rd4+{}];\n", from + i, 4 * i));
+                place + &loads.collect::<String>()
+            };
+            let mut body = load(5, a_words, "%rd1") + &load(15, b_words, "%rd2");
+            for i in 0..c_words {
+                body += &format!("mov.b32 %r{}, {};\n", 25 + i, 100 * i);
+            }
+            body += &format!(
+                "mma.sync.aligned.m{m}n8k{k}.row.col.s32.b1.b1.s32.{operation}.popc {}, {}, {}, {};\n",
+                list(35, c_words),
+                list(5, a_words),
+                list(15, b_words),
+                list(25, c_words)
+            );
+            body += &format!(
+                "mul.lo.u32 %r2, %r1, {};\ncvt.u64.u32 %rd4, %r2;\nadd.u64 %rd4, %rd3, %rd4;\n",
+                4 * c_words
+            );
+            for i in 0..c_words {
+                body += &format!("st.global.b32 [%rd4+{}], %r{};\n", 4 * i, 35 + i);
+            }
+            let mut device = Device::new(&kernel(&body));
+            let out = device.fresh("out", 128 * c_words);
+            let args = [
+                Arg::Pointer(device.buffer("a", &words_a)),
+                Arg::Pointer(device.buffer("b", &words_b)),
+                Arg::Pointer(out),
+            ];
+            let report = device.honest("k", [1, 1, 1], [32, 1, 1], &args, |_| {});
+            assert_eq!(report.counters.total.tensor_macs, (m * 8 * k) as u64);
+            let found: Vec<u32> = device.read(out, 32 * c_words);
+            for lane in 0..32 {
+                for i in 0..c_words {
+                    let (row, column) = place_c(lane, i);
+                    let bits =
+                        (0..k).map(|t| combine(matrix_a[row * k + t], matrix_b[t * 8 + column]));
+                    let want = bits.sum::<u32>() + 100 * i as u32;
+                    assert_eq!(
+                        found[lane * c_words + i],
+                        want,
+                        "m{m}k{k} {operation}, lane {lane}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn matrices_are_stored_as_they_would_be_loaded() {
+    // Lane l holds in register q the halves 256 q + 8 g + p and the next one, for g = l / 4 and p = l % 4 * 2: its
+    // pair of row g. Row r of matrix q goes to 16 bytes at 128 q + 16 r.
+    for count in [1, 2, 4] {
+        for transposed in [false, true] {
+            let registers: Vec<String> = (0..count).map(|q| format!("%r{}", 10 + q)).collect();
+            let mut body = String::from(
+                ".shared .align 16 .b8 tile[512];\nmov.u32 %r3, tile;\nshl.b32 %r4, %r1, 4;\nadd.u32 %r4, %r4, %r3;\n\
+                 shl.b32 %r5, %r1, 1;\n",
+            );
+            for q in 0..count {
+                // 8 g + p is twice the lane.
+                body += &format!(
+                    "add.u32 %r6, %r5, {};\nadd.u32 %r7, %r6, 1;\nshl.b32 %r7, %r7, 16;\nor.b32 %r{}, %r6, %r7;\n",
+                    256 * q,
+                    10 + q
+                );
+            }
+            body += &format!(
+                "stmatrix.sync.aligned.m8n8.x{count}{}.shared.b16 [%r4], {{{}}};\nbar.warp.sync 0xffffffff;\n",
+                if transposed { ".trans" } else { "" },
+                registers.join(", ")
+            );
+            // The lanes copy all rows out.
+            body += &format!(
+                "mul.wide.u32 %rd4, %r1, 16;\nadd.u64 %rd4, %rd3, %rd4;\nsetp.lt.u32 %p1, %r1, {};\n\
+                 @%p1 ld.shared.v4.b32 {{%r20,%r21,%r22,%r23}}, [%r4];\n\
+                 @%p1 st.global.v4.b32 [%rd4], {{%r20,%r21,%r22,%r23}};\n",
+                8 * count
+            );
+            let mut device = Device::new(&kernel(&body));
+            let out = device.fresh("out", 512);
+            let args = [Arg::Pointer(out), Arg::Pointer(out), Arg::Pointer(out)];
+            let report = device.honest("k", [1, 1, 1], [32, 1, 1], &args, |_| {});
+            let of = &report.counters.total.shared;
+            assert_eq!(of.bytes_written, 128 * count);
+            assert_eq!(of.bank_conflicts, 0);
+            let found: Vec<u16> = device.read(out, 64 * count as usize);
+            for (at, half) in found.into_iter().enumerate() {
+                let (matrix, row, column) = (at / 64, at / 8 % 8, at % 8);
+                let (row, column) = if transposed {
+                    (column, row)
+                } else {
+                    (row, column)
+                };
+                assert_eq!(
+                    usize::from(half),
+                    256 * matrix + 8 * row + column,
+                    "x{count}, {transposed}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_block_is_alone_in_its_cluster() {
+    let body = "mov.u32 %r5, %cluster_ctarank;\nmov.u32 %r6, %cluster_nctarank;\nmov.u32 %r7, %cluster_ctaid.y;\n\
+                mov.u32 %r8, %clusterid.x;\nmov.u32 %r9, %ctaid.x;\nsub.u32 %r8, %r8, %r9;\n\
+                mov.u32 %r10, %nclusterid.x;\nmad.lo.u32 %r11, %r9, 32, %r1;\nmul.wide.u32 %rd4, %r11, 4;\n\
+                add.u64 %rd4, %rd3, %rd4;\nmul.lo.u32 %r5, %r5, 1000;\nadd.u32 %r5, %r5, %r7;\nadd.u32 %r5, %r5, %r8;\n\
+                mad.lo.u32 %r5, %r10, 10, %r5;\nadd.u32 %r5, %r5, %r6;\nfence.proxy.async;\n\
+                fence.mbarrier_init.release.cluster;\nst.global.u32 [%rd4], %r5;";
+    let mut device = Device::new(&kernel(body));
+    let out = device.fresh("out", 3 * 128);
+    let args = [Arg::Pointer(out), Arg::Pointer(out), Arg::Pointer(out)];
+    device.honest("k", [3, 1, 1], [32, 1, 1], &args, |_| {});
+    // Three clusters of one block.
+    assert_eq!(device.read::<u32>(out, 96), [31; 96]);
 }

@@ -57,6 +57,8 @@ pub struct Settings {
     pub threads: usize,
     /// Whether reports carry counters.
     pub counters: bool,
+    /// Blocks of a launch that run at most, the rest being taken to count the same.
+    pub sample: Option<u64>,
     /// Registers per thread of kernels, by name, as the real compiler reported them.
     pub registers: BTreeMap<String, u32>,
 }
@@ -70,6 +72,7 @@ impl Default for Settings {
             budget: None,
             threads: thread::available_parallelism().map_or(1, usize::from),
             counters: true,
+            sample: None,
             registers: BTreeMap::new(),
         }
     }
@@ -132,6 +135,7 @@ impl Driver {
             resident_blocks,
             multiprocessors: self.device.multiprocessors,
             latencies: self.device.latencies,
+            sample: self.settings.sample,
         };
         match self.machine.launch(module, kernel, &config) {
             Ok(mut report) => {

@@ -615,7 +615,7 @@ fn matrix_accesses(
     slot: &impl Fn(V) -> SlotRef,
 ) -> Vec<MemoryOp> {
     let (count, element, words) = match kind {
-        TensorKind::LoadMatrix { .. } => (1, 4, 4),
+        TensorKind::LoadMatrix { .. } | TensorKind::StoreMatrix { .. } => (1, 4, 4),
         TensorKind::Load {
             size,
             matrix,

@@ -76,6 +76,21 @@ impl Lowering<'_> {
                 self.emit(Op::Sleep, &[], &[], Class::Other);
                 Ok(())
             }
+            // Everything here goes the same way to memory, so that a fence between ways has nothing to order.
+            "fence" if words.take("proxy") => {
+                let _ = words.take("async") || words.take("alias");
+                let _ = words.take("global") || words.take("shared::cta");
+                words.done()?;
+                self.emit_x(Op::Fence, &[], &[], Class::Other, Reach::Block as u32);
+                Ok(())
+            }
+            "fence" if words.take("mbarrier_init") => {
+                let _ = words.take("release");
+                let _ = words.take("cluster");
+                words.done()?;
+                self.emit_x(Op::Fence, &[], &[], Class::Other, Reach::Block as u32);
+                Ok(())
+            }
             "membar" | "fence" => {
                 let _ = words.take("sc") | words.take("acq_rel");
                 let reach = if words.take("cta") {

@@ -155,7 +155,11 @@ impl Lowering<'_> {
         words.done()?;
         let zero = self.constant(File::R32, 0);
         let mode_v = self.mode_constant(mode);
-        let class = Class::Conversion;
+        let class = if from.bits() == 64 || to.bits() == 64 {
+            Class::WideConversion
+        } else {
+            Class::Conversion
+        };
         if i.operands.len() == 3 {
             let d = self.destination(&i.operands[0], File::R32)?;
             let (a, b) = (
@@ -299,6 +303,12 @@ impl Lowering<'_> {
             _ => None,
         };
         if let Some(op) = fast {
+            // The upper half of an unsigned value is a zero, and half of a pair is a register: neither costs anything.
+            let class = if op == Op::Sext {
+                Class::Integer
+            } else {
+                Class::Move
+            };
             self.emit(op, &[d], &[a], class);
             return Ok(());
         }

@@ -174,6 +174,7 @@ impl Lowering<'_> {
             "bfe" => integer!(ty, bfe),
             "bfi" => integer!(ty, bfi),
             "bmsk" if clamp => Some(int::bmsk_clamp),
+            "bmsk" if wrap => Some(int::bmsk_wrap),
             "shf" if bits == 32 && left && wrap => Some(int::shf_l_wrap),
             "shf" if bits == 32 && left && clamp => Some(int::shf_l_clamp),
             "shf" if bits == 32 && right && wrap => Some(int::shf_r_wrap),

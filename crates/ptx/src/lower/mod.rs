@@ -17,6 +17,7 @@ mod warp;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::LazyLock;
 
 use crate::code::{
     Class, File, LaneFn, LaneFn2, MBarrierKind, Op, Origin, Program, Special, WarpKind,
@@ -467,25 +468,77 @@ impl<'t> Lowering<'t> {
     }
 
     fn dispatch(&mut self, i: &Instruction) -> Result<(), Unknown> {
-        match i.base.as_str() {
-            "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "min" | "max" | "abs"
-            | "neg" | "sqrt" | "rcp" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh"
-            | "mul24" | "mad24" | "sad" | "dp4a" | "dp2a" | "copysign" | "testp" | "addc"
-            | "subc" | "madc" => self.arithmetic(i),
-            "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "bfe" | "bfi"
-            | "bfind" | "brev" | "popc" | "clz" | "prmt" | "lop3" | "bmsk" | "selp" | "slct"
-            | "set" | "setp" => self.logic(i),
-            "mov" | "cvt" | "cvta" | "isspacep" => self.convert(i),
-            "ld" | "ldu" | "st" | "atom" | "red" | "cp" | "prefetch" | "prefetchu" | "discard"
-            | "applypriority" => self.access(i),
-            "bra" | "brx" | "ret" | "exit" | "trap" | "brkpt" | "bar" | "barrier" | "membar"
-            | "fence" | "nanosleep" => self.control(i),
-            "mbarrier" => self.mbarrier(i),
-            "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => self.warp(i),
-            "ldmatrix" | "mma" | "wmma" => self.tensor(i),
-            _ => Err(Unknown),
+        match BY_OPCODE.get(i.base.as_str()).ok_or(Unknown)? {
+            Family::Arithmetic => self.arithmetic(i),
+            Family::Logic => self.logic(i),
+            Family::Convert => self.convert(i),
+            Family::Access => self.access(i),
+            Family::Control => self.control(i),
+            Family::MBarrier => self.mbarrier(i),
+            Family::Warp => self.warp(i),
+            Family::Tensor => self.tensor(i),
+            // Calls end otherwise, and never come here.
+            Family::Call => Err(Unknown),
         }
     }
+}
+
+/// The parts of the lowering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Arithmetic,
+    Logic,
+    Convert,
+    Access,
+    Control,
+    MBarrier,
+    Warp,
+    Tensor,
+    Call,
+}
+
+/// Who takes which opcodes; what stands nowhere is an instruction that the machine lacks.
+const FAMILIES: &[(Family, &str)] = &[
+    (
+        Family::Arithmetic,
+        "add sub mul mad fma div rem min max abs neg sqrt rcp rsqrt ex2 lg2 sin cos tanh mul24 mad24 sad dp4a dp2a \
+         copysign testp addc subc madc",
+    ),
+    (
+        Family::Logic,
+        "and or xor not cnot shl shr shf bfe bfi bfind brev popc clz prmt lop3 bmsk selp slct set setp",
+    ),
+    (Family::Convert, "mov cvt cvta isspacep"),
+    (
+        Family::Access,
+        "ld ldu st atom red cp prefetch prefetchu discard applypriority",
+    ),
+    (
+        Family::Control,
+        "bra brx ret exit trap brkpt bar barrier membar fence nanosleep",
+    ),
+    (Family::MBarrier, "mbarrier"),
+    (Family::Warp, "shfl vote match redux activemask elect"),
+    (Family::Tensor, "ldmatrix stmatrix mma wmma"),
+    (Family::Call, "call"),
+];
+
+static BY_OPCODE: LazyLock<HashMap<&str, Family>> = LazyLock::new(|| {
+    FAMILIES
+        .iter()
+        .flat_map(|(family, opcodes)| {
+            opcodes
+                .split_whitespace()
+                .map(move |opcode| (opcode, *family))
+        })
+        .collect()
+});
+
+/// Every opcode the machine knows in at least one form.
+pub(crate) fn opcodes() -> impl Iterator<Item = &'static str> {
+    FAMILIES
+        .iter()
+        .flat_map(|(_, opcodes)| opcodes.split_whitespace())
 }
 
 /// The name a variable has in the source: `_ZZ9attentionE4keys` is `keys` of `attention`.

@@ -175,6 +175,9 @@ impl Lowering<'_> {
                 }
             }
             Operand::Special(name) => {
+                if let Some(value) = alone_in_its_cluster(name) {
+                    return Ok(self.constant(file, value));
+                }
                 let special = special_named(name).ok_or(Unknown)?;
                 Ok(self.special(file, special))
             }
@@ -287,6 +290,17 @@ pub(super) fn immediate(operand: &Operand, ty: Ty) -> Option<u64> {
     }
 }
 
+/// Registers that say where a block stands in its cluster: every block is one of its own here. A kernel that asks
+/// for larger ones is refused.
+fn alone_in_its_cluster(name: &str) -> Option<u64> {
+    let base = name.split_once('.').map_or(name, |(base, _)| base);
+    match base {
+        "cluster_ctaid" | "cluster_ctarank" => Some(0),
+        "cluster_nctaid" | "cluster_nctarank" => Some(1),
+        _ => None,
+    }
+}
+
 fn special_named(name: &str) -> Option<Special> {
     let axis = |component: &str| match component {
         "x" => Some(0),
@@ -302,6 +316,8 @@ fn special_named(name: &str) -> Option<Special> {
             "ntid" => Special::Ntid(axis),
             "ctaid" => Special::Ctaid(axis),
             "nctaid" => Special::Nctaid(axis),
+            "clusterid" => Special::Ctaid(axis),
+            "nclusterid" => Special::Nctaid(axis),
             _ => return None,
         });
     }

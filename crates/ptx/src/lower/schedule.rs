@@ -30,7 +30,7 @@ fn latency(class: Class, latencies: &Latencies) -> u32 {
         Class::Move => 1,
         Class::Fp64 => latencies.fp64,
         Class::Special => latencies.special,
-        Class::Conversion => latencies.conversion,
+        Class::Conversion | Class::WideConversion => latencies.conversion,
         Class::LoadGlobal | Class::Local => latencies.global,
         Class::LoadShared => latencies.shared,
         Class::Constant => latencies.constant,

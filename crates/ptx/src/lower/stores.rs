@@ -35,7 +35,7 @@ fn stored_address(draft: &Draft) -> Option<V> {
         Detail::Memory(detail) => (detail.space, draft.op == Op::Store),
         Detail::Atomic(detail, _) => (detail.space, true),
         Detail::Tensor {
-            kind: TensorKind::Store { .. },
+            kind: TensorKind::Store { .. } | TensorKind::StoreMatrix { .. },
             space,
             ..
         } => (*space, true),

@@ -4,7 +4,7 @@ use super::operands::Words;
 use super::{Detail, Lowering, Unknown, V};
 use crate::code::{Class, File, MemSpace, Op};
 use crate::ir::{Instruction, Operand, Ty};
-use crate::tensor::{Element, Matrix, Size, TensorKind};
+use crate::tensor::{Combine, Element, Matrix, Size, TensorKind};
 
 fn element_named(word: &str) -> Option<Element> {
     Some(match word {
@@ -15,6 +15,9 @@ fn element_named(word: &str) -> Option<Element> {
         "f64" => Element::F64,
         "s8" => Element::S8,
         "u8" => Element::U8,
+        "s4" => Element::S4,
+        "u4" => Element::U4,
+        "b1" => Element::B1,
         "s32" => Element::S32,
         "e4m3" => Element::E4m3,
         "e5m2" => Element::E5m2,
@@ -33,15 +36,21 @@ fn registers(size: Size, matrix: Matrix, element: Element) -> usize {
     size.per_lane(matrix) / element.per_register()
 }
 
-/// What kernels for `sm_89` may multiply: inputs, accumulator and the sizes of `mma`.
+/// What `mma` may multiply: inputs, accumulator and sizes.
 fn known(size: Size, a: Element, b: Element, c: Element, d: Element) -> bool {
     let sizes: &[(usize, usize, usize)] = match (a, b) {
         (Element::F16, Element::F16) => &[(16, 8, 8), (16, 8, 16)],
         (Element::Bf16, Element::Bf16) => &[(16, 8, 8), (16, 8, 16)],
         (Element::Tf32, Element::Tf32) => &[(16, 8, 4), (16, 8, 8)],
-        (Element::S8 | Element::U8, Element::S8 | Element::U8) => &[(16, 8, 16), (16, 8, 32)],
+        (Element::S8 | Element::U8, Element::S8 | Element::U8) => {
+            &[(8, 8, 16), (16, 8, 16), (16, 8, 32)]
+        }
+        (Element::S4 | Element::U4, Element::S4 | Element::U4) => {
+            &[(8, 8, 32), (16, 8, 32), (16, 8, 64)]
+        }
+        (Element::B1, Element::B1) => &[(8, 8, 128), (16, 8, 128), (16, 8, 256)],
         (Element::E4m3 | Element::E5m2, Element::E4m3 | Element::E5m2) => &[(16, 8, 32)],
-        (Element::F64, Element::F64) => &[(8, 8, 4)],
+        (Element::F64, Element::F64) => &[(8, 8, 4), (16, 8, 4), (16, 8, 8), (16, 8, 16)],
         _ => return false,
     };
     let accumulates = match a {
@@ -49,7 +58,9 @@ fn known(size: Size, a: Element, b: Element, c: Element, d: Element) -> bool {
             (c, d),
             (Element::F32, Element::F32) | (Element::F16, Element::F16)
         ),
-        Element::S8 | Element::U8 => c == Element::S32 && d == Element::S32,
+        Element::S8 | Element::U8 | Element::S4 | Element::U4 | Element::B1 => {
+            c == Element::S32 && d == Element::S32
+        }
         Element::F64 => c == Element::F64 && d == Element::F64,
         _ => c == Element::F32 && d == Element::F32,
     };
@@ -87,6 +98,7 @@ impl Lowering<'_> {
         let mut words = Words::new(&i.modifiers);
         match i.base.as_str() {
             "ldmatrix" => self.load_matrix(i, words),
+            "stmatrix" => self.store_matrix(i, words),
             "mma" => self.mma(i, words),
             _ => {
                 if words.take("load") {
@@ -137,8 +149,8 @@ impl Lowering<'_> {
             .collect()
     }
 
-    /// `ldmatrix.sync.aligned.m8n8.x4[.trans][.shared].b16 {d}, [address]`
-    fn load_matrix(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
+    /// `.sync.aligned.m8n8.x4[.trans][.shared].b16`: how many matrices, whether transposed, and where.
+    fn matrix_words(mut words: Words<'_>) -> Result<(usize, bool, MemSpace), Unknown> {
         let needed =
             words.take("sync") && words.take("aligned") && words.take("m8n8") && words.take("b16");
         let count = words.take_by(|word| match word {
@@ -154,7 +166,46 @@ impl Lowering<'_> {
             MemSpace::Generic
         };
         words.done()?;
-        let (true, Some(count), [d, address]) = (needed, count, &i.operands[..]) else {
+        match (needed, count) {
+            (true, Some(count)) => Ok((count, transposed, space)),
+            _ => Err(Unknown),
+        }
+    }
+
+    /// `stmatrix.sync.aligned.m8n8.x4[.trans][.shared].b16 [address], {values}`
+    fn store_matrix(&mut self, i: &Instruction, words: Words<'_>) -> Result<(), Unknown> {
+        let (count, transposed, space) = Self::matrix_words(words)?;
+        let [address, values] = &i.operands[..] else {
+            return Err(Unknown);
+        };
+        let values = self.fragment(values, Element::F16)?;
+        if values.len() != count {
+            return Err(Unknown);
+        }
+        let (address, offset) = self.memory_operand(address)?;
+        // Scratch for the rows as they will lie in memory.
+        let scratch: Vec<V> = (0..4).map(|_| self.fresh(File::R32)).collect();
+        let mut s = vec![address, V::NONE];
+        s.extend(&values);
+        let detail = Detail::Tensor {
+            kind: TensorKind::StoreMatrix {
+                count: count as u8,
+                transposed,
+            },
+            a: count,
+            b: 0,
+            c: 0,
+            offset,
+            space,
+        };
+        self.draft(Op::Tensor, &scratch, &s, Class::StoreShared, 0, detail);
+        Ok(())
+    }
+
+    /// `ldmatrix.sync.aligned.m8n8.x4[.trans][.shared].b16 {d}, [address]`
+    fn load_matrix(&mut self, i: &Instruction, words: Words<'_>) -> Result<(), Unknown> {
+        let (count, transposed, space) = Self::matrix_words(words)?;
+        let [d, address] = &i.operands[..] else {
             return Err(Unknown);
         };
         let mut d = self.results(d, Element::F16)?;
@@ -190,7 +241,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// `mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype d, a, b, c`
+    /// `mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype[.bitop.popc] d, a, b, c`
     fn mma(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
         let needed =
             words.take("sync") && words.take("aligned") && words.take("row") && words.take("col");
@@ -200,11 +251,18 @@ impl Lowering<'_> {
         while let Some(element) = words.take_by(element_named) {
             types.push(element);
         }
+        let combine = words.take_by(|word| match word {
+            "xor" => Some(Combine::Xor),
+            "and" => Some(Combine::And),
+            _ => None,
+        });
+        let counts = words.take("popc");
         words.done()?;
         let [d, a, b, c] = types[..] else {
             return Err(Unknown);
         };
-        if !needed || !known(size, a, b, c, d) {
+        let binary = a == Element::B1;
+        if !needed || !known(size, a, b, c, d) || binary != combine.is_some() || binary != counts {
             return Err(Unknown);
         }
         self.multiply_add(
@@ -215,6 +273,7 @@ impl Lowering<'_> {
                 b,
                 c,
                 d,
+                combine: combine.unwrap_or(Combine::Product),
                 clamp,
                 opaque: false,
             },
@@ -416,6 +475,7 @@ impl Lowering<'_> {
                 b,
                 c,
                 d,
+                combine: Combine::Product,
                 clamp,
                 opaque: true,
             },

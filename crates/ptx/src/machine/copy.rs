@@ -6,6 +6,7 @@ use super::access::{
 };
 use super::block::Shared;
 use super::exec::{Exec, Fatal, Track};
+use super::traffic::Way;
 use super::warp::{PendingCopy, Warp};
 use crate::code::SlotRef;
 use crate::memory::window;
@@ -35,7 +36,19 @@ pub(crate) fn issue(
         }
     }
     let from = addresses(warp, op.global, op.global_offset);
-    cost(exec, x, mask, pc, &from, &to, op.bytes);
+    let wanted = |warp: &Warp, lane: usize| {
+        if op.ignore != SlotRef::NONE && warp.lane(op.ignore, lane) == 1 {
+            return 0;
+        }
+        match op.source_bytes.get() {
+            Some(_) => (warp.lane(op.source_bytes, lane) as u32).min(op.bytes),
+            None => op.bytes,
+        }
+    };
+    let reading = lanes(mask)
+        .filter(|lane| wanted(warp, *lane) > 0)
+        .fold(0, |reading, lane| reading | 1 << lane);
+    cost(exec, x, (mask, reading), pc, &from, &to);
     for lane in lanes(mask) {
         let bytes = u64::from(op.bytes);
         let (target, source) = (to[lane], from[lane]);
@@ -65,12 +78,7 @@ pub(crate) fn issue(
             seen.access = Some(exec.shared_access(target as u32, op.bytes));
             return exec.find(block, seen);
         }
-        let ignored = op.ignore != SlotRef::NONE && warp.lane(op.ignore, lane) == 1;
-        let wanted = match op.source_bytes.get() {
-            _ if ignored => 0,
-            Some(_) => (warp.lane(op.source_bytes, lane) as u32).min(op.bytes),
-            None => op.bytes,
-        };
+        let wanted = wanted(warp, lane);
         let mut copy = PendingCopy {
             lane: lane as u8,
             group: warp.copy_groups[lane],
@@ -112,27 +120,27 @@ pub(crate) fn issue(
     Ok(())
 }
 
+/// Counts both ends of the copies: what is read, for the lanes that read at all, and what is filled.
 fn cost(
     exec: &mut Exec<'_>,
     x: usize,
-    mask: u32,
+    (mask, reading): (u32, u32),
     pc: u32,
     from: &[u64; 32],
     to: &[u64; 32],
-    bytes: u32,
 ) {
-    let base = exec.launch.program.memory.len();
+    let program = exec.launch.program;
+    let bytes = program.copies[x].bytes;
+    let base = program.memory.len();
     let moved = &mut exec.moved[pc as usize];
-    let global = &mut exec.patterns[base + 2 * x];
-    global.observe(mask, from, bytes, false);
-    moved.sectors += u64::from(global.cost.sectors);
-    moved.sectors_ideal += u64::from(global.cost.sectors_ideal);
-    moved.bytes += u64::from(global.cost.bytes);
+    if reading != 0 {
+        let global = &mut exec.patterns[base + 2 * x];
+        global.observe(reading, from, bytes, Way::Global);
+        moved.add(&global.cost, Way::Global, reading.count_ones() * bytes);
+    }
     let shared = &mut exec.patterns[base + 2 * x + 1];
-    shared.observe(mask, to, bytes, true);
-    moved.wavefronts += u64::from(shared.cost.wavefronts);
-    moved.wavefronts_ideal += u64::from(shared.cost.wavefronts_ideal);
-    moved.shared_bytes += u64::from(mask.count_ones() * bytes);
+    shared.observe(mask, to, bytes, Way::SharedStore);
+    moved.add(&shared.cost, Way::SharedStore, mask.count_ones() * bytes);
 }
 
 fn note_write(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, copy: &PendingCopy) {

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::access::Want;
 use super::block::Shared;
 use super::pattern::Pattern;
+use super::traffic::{Cost, Way};
 use super::warp::{FULL, Warp};
 use crate::check::{Findings, Observation, buffer_name, outcome_of, spoken};
 use crate::code::{File, Program};
@@ -33,6 +34,23 @@ pub(crate) struct Moved {
     /// Shared-memory side of generic accesses and copies: bytes per lane went there.
     pub(crate) shared_bytes: u64,
     pub(crate) local_bytes: u64,
+}
+
+impl Moved {
+    /// Adds one access that moved `lane_bytes` bytes, each lane's counted.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, cost: &Cost, way: Way, lane_bytes: u32) {
+        if way == Way::Global {
+            self.sectors += u64::from(cost.sectors);
+            self.sectors_ideal += u64::from(cost.sectors_ideal);
+            self.bytes += u64::from(cost.bytes);
+            self.lane_bytes += u64::from(lane_bytes);
+        } else {
+            self.wavefronts += u64::from(cost.wavefronts);
+            self.wavefronts_ideal += u64::from(cost.wavefronts_ideal);
+            self.shared_bytes += u64::from(lane_bytes);
+        }
+    }
 }
 
 /// What all blocks of a launch share and nobody changes.
@@ -158,6 +176,8 @@ pub(crate) struct Exec<'a> {
     pub(crate) moved: Vec<Moved>,
     pub(crate) divergent: Vec<u64>,
     pub(crate) patterns: Vec<Pattern>,
+    /// The patterns of whole fragments' pieces, by the place of the piece's first element in the memory table.
+    pub(crate) pieces: Vec<Pattern>,
     pub(crate) findings: Findings,
     pub(crate) outcome: Option<(u64, Outcome)>,
     pub(crate) printed: Vec<(u64, String)>,
@@ -182,6 +202,7 @@ impl<'a> Exec<'a> {
                 Pattern::default();
                 launch.program.memory.len() + launch.program.copies.len() * 2
             ],
+            pieces: Vec::new(),
             findings: Findings::new(findings),
             outcome: None,
             printed: Vec::new(),

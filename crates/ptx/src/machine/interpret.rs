@@ -542,6 +542,23 @@ pub(crate) fn run(
                         ));
                         matrix::spread(warp, op, count, transposed, pc);
                     }
+                    TensorKind::StoreMatrix { count, transposed } => {
+                        matrix::gather(warp, op, count, transposed, pc);
+                        let list = addresses(warp, op.address, op.offset);
+                        let rows = FULL >> (32 - 8 * u32::from(count));
+                        attempt!(access_apart(
+                            exec,
+                            block,
+                            warp,
+                            &Request {
+                                x: op.memory as usize,
+                                want: Want::Store,
+                                mask: rows,
+                                list: &list,
+                                pc
+                            }
+                        ));
+                    }
                     _ => attempt!(matrix::fragment(exec, block, warp, op, pc)),
                 }
                 stop_at = warp.reschedule();

@@ -425,14 +425,38 @@ fn budget_exhausted(exec: &mut Exec<'_>, block: &Block, warp: usize) {
     let _ = exec.find(&block.shared, seen);
 }
 
+/// The blocks that run: all of them, or a sample spread evenly over the grid.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chosen {
+    grid: u64,
+    run: u64,
+}
+
+impl Chosen {
+    pub(crate) fn new(grid: u64, sample: Option<u64>) -> Self {
+        let run = sample.map_or(grid, |wanted| wanted.clamp(1, grid));
+        Self { grid, run }
+    }
+
+    /// How many run.
+    pub(crate) fn len(self) -> u64 {
+        self.run
+    }
+
+    /// The `n`-th of them, in the middle of its share of the grid.
+    fn block(self, n: u64) -> u64 {
+        ((2 * u128::from(n) + 1) * u128::from(self.grid) / (2 * u128::from(self.run))) as u64
+    }
+}
+
 /// Runs all blocks one after another on this thread, several resident at a time where they can wait for each other.
-fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, blocks: u64, isa: Isa) {
+fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, chosen: Chosen, isa: Isa) {
     let communicate = exec.launch.program.blocks_communicate || config.cooperative;
     let mut dice = match config.schedule {
         Schedule::Serial => None,
         Schedule::Seeded(seed) => Some(Dice(seed)),
     };
-    let mut order: Vec<u64> = (0..blocks).collect();
+    let mut order: Vec<u64> = (0..chosen.len()).map(|n| chosen.block(n)).collect();
     if let Some(dice) = &mut dice {
         for i in (1..order.len()).rev() {
             order.swap(i, dice.roll(i as u64 + 1) as usize);
@@ -440,7 +464,7 @@ fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, blocks: u64, isa
     }
     let mut next = order.into_iter();
     let resident = if communicate {
-        u64::from(config.resident_blocks.max(1)).min(blocks) as usize
+        u64::from(config.resident_blocks.max(1)).min(chosen.len()) as usize
     } else {
         1
     };
@@ -475,14 +499,14 @@ fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, blocks: u64, isa
 fn run_in_parallel<'a>(
     launch: &'a Launch<'a>,
     config: &LaunchConfig<'_>,
-    blocks: u64,
+    chosen: Chosen,
     isa: Isa,
     findings: usize,
 ) -> Vec<Exec<'a>> {
     let next = AtomicU64::new(0);
     let workers = config
         .threads
-        .min(usize::try_from(blocks).unwrap_or(usize::MAX))
+        .min(usize::try_from(chosen.len()).unwrap_or(usize::MAX))
         .max(1);
     std::thread::scope(|scope| {
         let handles: Vec<_> = (0..workers)
@@ -491,8 +515,12 @@ fn run_in_parallel<'a>(
                     let mut exec = Exec::new(launch, findings);
                     let mut block = new_block(&exec);
                     loop {
-                        let index = next.fetch_add(1, Relaxed);
-                        if index >= blocks || launch.stopped_at.load(Relaxed) < index {
+                        let number = next.fetch_add(1, Relaxed);
+                        if number >= chosen.len() {
+                            return exec;
+                        }
+                        let index = chosen.block(number);
+                        if launch.stopped_at.load(Relaxed) < index {
                             return exec;
                         }
                         start(&exec, &mut block, index);
@@ -529,11 +557,12 @@ pub(crate) fn run(
     limit: usize,
 ) -> LaunchReport {
     let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
+    let chosen = Chosen::new(blocks, config.sample);
     let parts = if launch.parallel {
-        run_in_parallel(launch, config, blocks, isa, limit)
+        run_in_parallel(launch, config, chosen, isa, limit)
     } else {
         let mut exec = Exec::new(launch, limit);
-        run_serially(&mut exec, config, blocks, isa);
+        run_serially(&mut exec, config, chosen, isa);
         vec![exec]
     };
     let outcome = parts
@@ -541,7 +570,7 @@ pub(crate) fn run(
         .filter_map(|exec| exec.outcome.clone())
         .min_by_key(|(block, _)| *block)
         .map_or(Outcome::Completed, |(_, outcome)| outcome);
-    let counters = tally::counters(launch, &parts, blocks);
+    let counters = tally::counters(launch, &parts, blocks, chosen.len());
     let mut printed: Vec<(u64, String)> = Vec::new();
     let mut findings = Vec::new();
     for mut part in parts {

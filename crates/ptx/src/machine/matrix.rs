@@ -6,11 +6,14 @@
 use super::access::{Request, Want, access_apart};
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
+use super::pattern::Pattern;
 use super::tile;
+use super::traffic::Way;
 use super::warp::{FULL, Warp};
-use crate::code::{File, SlotRef, TensorOp};
+use crate::code::{File, MemSpace, SlotRef, TensorOp};
+use crate::memory::window;
 use crate::numeric::half;
-use crate::tensor::{Element, Matrix, Size, TensorKind, place};
+use crate::tensor::{Combine, Element, Matrix, Size, TensorKind, place};
 
 /// Largest fragment sides: 32 rows or columns, sums of 32.
 const SIDE: usize = 32;
@@ -53,6 +56,45 @@ pub(crate) fn spread(warp: &mut Warp, op: &TensorOp, count: u8, transposed: bool
         warp.r32[slot(result)].0 = values;
         if warp.tainted {
             warp.poison.set(*result, FULL, poisoned, pc);
+        }
+    }
+}
+
+/// Gathers the rows a `stmatrix` stores into the scratch registers: lane l gets 16 bytes of row l.
+#[inline(never)]
+pub(crate) fn gather(warp: &mut Warp, op: &TensorOp, count: u8, transposed: bool, pc: u32) {
+    let slot = |reference: &SlotRef| reference.get().map_or(0, |(_, slot)| slot);
+    let values: Vec<([u32; 32], u32)> =
+        op.a.iter()
+            .map(|register| (warp.r32[slot(register)].0, warp.poison.get(*register).0))
+            .collect();
+    // The half at a row and column of a matrix, with its poison.
+    let half_at = |matrix: usize, row: usize, column: usize| {
+        let (group, pair) = if transposed {
+            (column, row)
+        } else {
+            (row, column)
+        };
+        let lane = group * 4 + pair / 2;
+        let (registers, bad) = &values[matrix];
+        (
+            registers[lane] >> (16 * (pair % 2)) & 0xffff,
+            bad >> lane & 1,
+        )
+    };
+    for (word, scratch) in op.d.iter().enumerate() {
+        let mut poisoned = 0;
+        for matrix in 0..usize::from(count) {
+            for row in 0..8 {
+                let low = half_at(matrix, row, 2 * word);
+                let high = half_at(matrix, row, 2 * word + 1);
+                let lane = matrix * 8 + row;
+                warp.r32[slot(scratch)].0[lane] = low.0 | high.0 << 16;
+                poisoned |= (low.1 | high.1) << lane;
+            }
+        }
+        if warp.tainted {
+            warp.poison.set(*scratch, FULL, poisoned, pc);
         }
     }
 }
@@ -106,6 +148,7 @@ pub(crate) fn multiply_add(warp: &mut Warp, op: &TensorOp, turned: bool) {
         b,
         c,
         d,
+        combine,
         clamp,
         opaque,
     } = op.kind
@@ -121,7 +164,9 @@ pub(crate) fn multiply_add(warp: &mut Warp, op: &TensorOp, turned: bool) {
     }
     match a {
         Element::F64 => double(warp, op, size),
-        Element::S8 | Element::U8 => integer(warp, op, size, a, b, clamp),
+        Element::S8 | Element::U8 | Element::S4 | Element::U4 | Element::B1 => {
+            integer(warp, op, size, (a, b), combine, clamp);
+        }
         _ => single(warp, op, size, a, b, c, d),
     }
 }
@@ -218,23 +263,37 @@ fn double(warp: &mut Warp, op: &TensorOp, size: Size) {
 }
 
 #[inline(never)]
-fn integer(warp: &mut Warp, op: &TensorOp, size: Size, a: Element, b: Element, clamp: bool) {
-    let mut left = [[0i32; SIDE]; SIDE];
-    let mut right = [[0i32; SIDE]; SIDE];
-    let fill =
-        |warp: &Warp, registers: &[SlotRef], matrix, element, grid: &mut [[i32; SIDE]; SIDE]| {
-            for index in 0..size.per_lane(matrix) {
-                for lane in 0..32 {
-                    let (row, column) = place(size, matrix, element, lane, index);
-                    let byte = (warp.lane(registers[index / 4], lane) >> (8 * (index % 4))) as u8;
-                    grid[row][column] = if element == Element::S8 {
-                        i32::from(byte as i8)
-                    } else {
-                        i32::from(byte)
-                    };
-                }
+fn integer(
+    warp: &mut Warp,
+    op: &TensorOp,
+    size: Size,
+    (a, b): (Element, Element),
+    combine: Combine,
+    clamp: bool,
+) {
+    // Columns of B lie in rows, so that both sides are walked along k.
+    let mut left = vec![0i32; size.m * size.k];
+    let mut right = vec![0i32; size.n * size.k];
+    let fill = |warp: &Warp, registers: &[SlotRef], matrix, element: Element, into: &mut [i32]| {
+        let (bits, per) = (element.bits(), element.per_register());
+        for index in 0..size.per_lane(matrix) {
+            for lane in 0..32 {
+                let (row, column) = place(size, matrix, element, lane, index);
+                let word = warp.lane(registers[index / per], lane) as u32;
+                let raw = word << (32 - bits * (1 + (index % per) as u32));
+                let at = if matrix == Matrix::A {
+                    row * size.k + column
+                } else {
+                    column * size.k + row
+                };
+                into[at] = if matches!(element, Element::S8 | Element::S4) {
+                    raw as i32 >> (32 - bits)
+                } else {
+                    (raw >> (32 - bits)) as i32
+                };
             }
-        };
+        }
+    };
     fill(warp, &op.a, Matrix::A, a, &mut left);
     fill(warp, &op.b, Matrix::B, b, &mut right);
     let mut results = Vec::new();
@@ -242,9 +301,16 @@ fn integer(warp: &mut Warp, op: &TensorOp, size: Size, a: Element, b: Element, c
         for lane in 0..32 {
             let (row, column) = place(size, Matrix::Accumulator, Element::S32, lane, number);
             let start = i64::from(warp.lane(op.c[number], lane) as u32 as i32);
-            let sum = (0..size.k).fold(start, |sum, k| {
-                sum + i64::from(left[row][k]) * i64::from(right[k][column])
-            });
+            let pairs = left[row * size.k..][..size.k]
+                .iter()
+                .zip(&right[column * size.k..][..size.k]);
+            // At most 256 products of 16 bits, which 32 bits hold.
+            let sum: i32 = match combine {
+                Combine::Product => pairs.map(|(x, y)| x * y).sum(),
+                Combine::Xor => pairs.map(|(x, y)| x ^ y).sum(),
+                Combine::And => pairs.map(|(x, y)| x & y).sum(),
+            };
+            let sum = start + i64::from(sum);
             let sum = if clamp {
                 sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX))
             } else {
@@ -337,17 +403,13 @@ pub(crate) fn fragment(
     if warp.tainted {
         super::access::address_poison(exec, block, warp, op.address, FULL, pc);
     }
-    let bytes = u64::from(element.bits() / 8);
+    let bytes = element.bits() / 8;
     let per = element.per_register();
     let registers = size.per_lane(matrix) / per;
     let scratch = *op.d.last().unwrap_or(&SlotRef::NONE);
-    for number in 0..registers {
-        let mut packed = [0u64; 32];
-        let mut poisoned = 0;
-        for part in 0..per {
-            let index = number * per + part;
-            let mut list = [0; 32];
-            for (lane, address) in list.iter_mut().enumerate() {
+    let lists: Vec<[u64; 32]> = (0..size.per_lane(matrix))
+        .map(|index| {
+            std::array::from_fn(|lane| {
                 let (r, c) = place(size, matrix, element, lane, index);
                 let stride = warp.lane(op.stride, lane);
                 let at = if row {
@@ -355,8 +417,16 @@ pub(crate) fn fragment(
                 } else {
                     c as u64 * stride + r as u64
                 };
-                *address = base[lane].wrapping_add(at * bytes);
-            }
+                base[lane].wrapping_add(at * u64::from(bytes))
+            })
+        })
+        .collect();
+    let moved = exec.moved[pc as usize];
+    for number in 0..registers {
+        let mut packed = [0u64; 32];
+        let mut poisoned = 0;
+        for part in 0..per {
+            let index = number * per + part;
             let shift = element.bits() * part as u32;
             if want == Want::Store {
                 let source = op.a[number];
@@ -377,7 +447,7 @@ pub(crate) fn fragment(
                     x: op.memory as usize + index,
                     want,
                     mask: FULL,
-                    list: &list,
+                    list: &lists[index],
                     pc,
                 },
             )?;
@@ -404,5 +474,59 @@ pub(crate) fn fragment(
             }
         }
     }
+    exec.moved[pc as usize] = moved;
+    count_fragment(exec, op, &lists, bytes, want, pc);
     Ok(())
+}
+
+/// Counts what a fragment moves in the widest pieces that lie together in memory for every lane: nobody would fetch
+/// its elements one by one. Through shared memory that makes as many passes as `ldmatrix` needs for the same rows.
+fn count_fragment(
+    exec: &mut Exec<'_>,
+    op: &TensorOp,
+    lists: &[[u64; 32]],
+    bytes: u32,
+    want: Want,
+    pc: u32,
+) {
+    let program = exec.launch.program;
+    if exec.pieces.is_empty() {
+        exec.pieces = vec![Pattern::default(); program.memory.len()];
+    }
+    let first = op.memory as usize;
+    let shared = match program.memory[first].space {
+        MemSpace::Shared => true,
+        MemSpace::Generic => window::of(lists[0][0]) == window::SHARED,
+        _ => false,
+    };
+    let way = if shared {
+        want.way_through_shared()
+    } else {
+        Way::Global
+    };
+    let moved = &mut exec.moved[pc as usize];
+    let mut index = 0;
+    while index < lists.len() {
+        let mut together = 1;
+        while joins(&lists[index..], together, bytes) {
+            together *= 2;
+        }
+        let piece = bytes * together as u32;
+        let pattern = &mut exec.pieces[first + index];
+        pattern.observe(FULL, &lists[index], piece, way);
+        moved.add(&pattern.cost, way, 32 * piece);
+        index += together;
+    }
+}
+
+/// Whether a lane's next `together` elements and as many behind them are one aligned piece of at most 16 bytes.
+fn joins(lists: &[[u64; 32]], together: usize, bytes: u32) -> bool {
+    let whole = u64::from(bytes) * 2 * together as u64;
+    lists.len() >= 2 * together
+        && whole <= 16
+        && (0..32).all(|lane| {
+            let start = lists[0][lane];
+            let follows = |at: usize| lists[at][lane] == start + at as u64 * u64::from(bytes);
+            start.is_multiple_of(whole) && (1..2 * together).all(follows)
+        })
 }

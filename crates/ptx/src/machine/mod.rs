@@ -13,6 +13,7 @@ mod pattern;
 mod print;
 mod tally;
 mod tile;
+mod traffic;
 mod vector;
 pub(crate) mod warp;
 mod warpwide;
@@ -387,6 +388,13 @@ impl Machine {
                 config.params.len(),
                 info.param_bytes
             ));
+        }
+        let whole = launch::Chosen::new(blocks, config.sample).len() == blocks;
+        if !whole && (config.cooperative || program.blocks_synchronise) {
+            return invalid(
+                "a sample of its blocks, which wait for each other: only all of them get anywhere"
+                    .to_owned(),
+            );
         }
         if config.cooperative && blocks > u64::from(config.resident_blocks) {
             return Err(LaunchError::CooperativeTooLarge {

@@ -4,6 +4,8 @@
 //! Bounds, alignment, sectors and bank conflicts depend on the shape and on a few low bits of the base, so they are
 //! worked out once and looked up while the shape repeats; the answers are exact.
 
+use super::traffic::{self, Cost, Way};
+
 /// The relation of the lanes' addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
@@ -36,19 +38,6 @@ pub(crate) struct Pattern {
     pub(crate) allocation: usize,
 }
 
-/// What one execution moves.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Cost {
-    /// Global sectors of 32 bytes.
-    pub(crate) sectors: u32,
-    pub(crate) sectors_ideal: u32,
-    /// Distinct bytes.
-    pub(crate) bytes: u32,
-    /// Shared memory wavefronts.
-    pub(crate) wavefronts: u32,
-    pub(crate) wavefronts_ideal: u32,
-}
-
 impl Default for Pattern {
     fn default() -> Self {
         Self {
@@ -77,7 +66,7 @@ impl Pattern {
         mask: u32,
         addresses: &[u64; 32],
         bytes: u32,
-        shared: bool,
+        way: Way,
     ) -> u64 {
         let first = addresses[mask.trailing_zeros() as usize & 31];
         let mut relative = [0u64; 32];
@@ -92,11 +81,7 @@ impl Pattern {
         }
         if self.phase != first & PHASE {
             self.phase = first & PHASE;
-            self.cost = if shared {
-                shared_cost(mask, &relative, first, bytes, self.shape)
-            } else {
-                global_cost(mask, &relative, first, bytes, self.shape)
-            };
+            self.cost = traffic::cost(way, mask, &relative, first, bytes, self.shape);
         }
         first
     }
@@ -129,151 +114,5 @@ impl Pattern {
     #[inline(always)]
     pub(crate) fn aligned(&self, first: u64, bytes: u32) -> bool {
         (first | self.low_bits) & u64::from(bytes - 1) == 0
-    }
-}
-
-/// Distinct 32-byte sectors of a warp's accesses.
-fn global_cost(mask: u32, relative: &[u64; 32], first: u64, bytes: u32, shape: Shape) -> Cost {
-    let size = u64::from(bytes);
-    let (sectors, distinct) = match shape {
-        Shape::Same => ((first + size - 1) / 32 - first / 32 + 1, size),
-        Shape::Run => {
-            let total = u64::from(mask.count_ones()) * size;
-            ((first + total - 1) / 32 - first / 32 + 1, total)
-        }
-        Shape::Other => {
-            let mut starts: Vec<u64> = (0..32)
-                .filter(|lane| mask >> lane & 1 == 1)
-                .map(|lane| first.wrapping_add(relative[lane]))
-                .collect();
-            starts.sort_unstable();
-            starts.dedup();
-            let mut sectors = 0;
-            let mut last_sector = None;
-            let mut distinct = 0;
-            let mut covered = 0u64;
-            for start in starts {
-                let end = start.wrapping_add(size);
-                distinct += end.saturating_sub(start.max(covered));
-                covered = covered.max(end);
-                for sector in start / 32..=end.wrapping_sub(1) / 32 {
-                    if last_sector.is_none_or(|last| sector > last) {
-                        sectors += 1;
-                        last_sector = Some(sector);
-                    }
-                }
-            }
-            (sectors, distinct)
-        }
-    };
-    Cost {
-        sectors: sectors as u32,
-        sectors_ideal: distinct.div_ceil(32) as u32,
-        bytes: distinct as u32,
-        ..Cost::default()
-    }
-}
-
-/// Passes through 32 banks of 4 bytes. Accesses of 8 bytes go half a warp at a time, of 16 bytes a quarter; lanes
-/// that read the same word share it. Two halves (or all quarters) that together touch few enough words go together.
-fn shared_cost(mask: u32, relative: &[u64; 32], first: u64, bytes: u32, shape: Shape) -> Cost {
-    let words_per_lane = bytes.div_ceil(4).max(1);
-    if shape == Shape::Same {
-        return Cost {
-            wavefronts: 1,
-            wavefronts_ideal: 1,
-            bytes,
-            ..Cost::default()
-        };
-    }
-    let group = 32 / words_per_lane;
-    let mut wavefronts = 0;
-    let mut all_words: Vec<u64> = Vec::with_capacity(128);
-    let mut lane = 0;
-    while lane < 32 {
-        let mut words: Vec<u64> = Vec::with_capacity(32);
-        for l in lane..(lane + group).min(32) {
-            if mask >> l & 1 == 1 {
-                let start = first.wrapping_add(relative[l as usize]) / 4;
-                words.extend((0..u64::from(words_per_lane)).map(|w| start + w));
-            }
-        }
-        words.sort_unstable();
-        words.dedup();
-        wavefronts += busiest_bank(&words);
-        all_words.extend(words);
-        lane += group;
-    }
-    all_words.sort_unstable();
-    all_words.dedup();
-    // Broadcasts across groups need no second pass when everything fits one.
-    let together = busiest_bank(&all_words);
-    let ideal = (all_words.len() as u32).div_ceil(32);
-    let distinct = all_words.len() as u32 * 4;
-    Cost {
-        wavefronts: wavefronts.min(together.max(1)).max(ideal),
-        wavefronts_ideal: ideal,
-        bytes: distinct.min(mask.count_ones() * bytes),
-        ..Cost::default()
-    }
-}
-
-/// Most distinct words one bank has to serve.
-fn busiest_bank(words: &[u64]) -> u32 {
-    let mut load = [0u32; 32];
-    for word in words {
-        load[(word % 32) as usize] += 1;
-    }
-    load.into_iter().max().unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn cost(bytes: u32, shared: bool, address: impl Fn(u64) -> u64) -> Cost {
-        let mut addresses = [0; 32];
-        for (lane, slot) in addresses.iter_mut().enumerate() {
-            *slot = address(lane as u64);
-        }
-        let mut pattern = Pattern::default();
-        pattern.observe(u32::MAX, &addresses, bytes, shared);
-        pattern.cost
-    }
-
-    #[test]
-    fn hand_counted_sectors() {
-        let sectors = |bytes, f: fn(u64) -> u64| {
-            let c = cost(bytes, false, f);
-            (c.sectors, c.sectors_ideal)
-        };
-        assert_eq!(sectors(4, |l| 4 * l), (4, 4));
-        assert_eq!(sectors(4, |l| 16 + 4 * l), (5, 4));
-        assert_eq!(sectors(16, |l| 16 * l), (16, 16));
-        assert_eq!(sectors(4, |_| 100), (1, 1));
-        assert_eq!(sectors(4, |l| 128 * l), (32, 4));
-        assert_eq!(sectors(2, |l| 4096 - 2 * l), (3, 2));
-    }
-
-    #[test]
-    fn hand_counted_wavefronts() {
-        let waves = |bytes, f: fn(u64) -> u64| {
-            let c = cost(bytes, true, f);
-            (c.wavefronts, c.wavefronts_ideal)
-        };
-        assert_eq!(waves(4, |l| 4 * l), (1, 1));
-        assert_eq!(waves(4, |_| 64), (1, 1));
-        assert_eq!(waves(4, |l| 128 * l), (32, 1));
-        assert_eq!(waves(4, |l| 132 * l), (1, 1));
-        assert_eq!(waves(4, |l| 8 * l), (2, 1));
-        assert_eq!(waves(2, |l| 2 * l), (1, 1));
-        assert_eq!(waves(8, |l| 8 * l), (2, 2));
-        assert_eq!(waves(16, |l| 16 * l), (4, 4));
-        // Every lane reads the same 16 bytes: one pass.
-        assert_eq!(waves(16, |_| 32), (1, 1));
-        // Eight distinct vectors, each read by four lanes, fill one pass.
-        assert_eq!(waves(16, |l| 16 * (l / 4)), (1, 1));
-        // Rows of 128 bytes, a vector per lane: all in the same four banks.
-        assert_eq!(waves(16, |l| 128 * l), (32, 4));
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use super::exec::{Exec, Launch};
 use crate::code::{Class, Op};
 use crate::report::{Classes, Counters, LineTally, Tally};
+use crate::tensor::TensorKind;
 
 fn slot_of(classes: &mut Classes, class: Class) -> &mut u64 {
     match class {
@@ -15,6 +16,7 @@ fn slot_of(classes: &mut Classes, class: Class) -> &mut u64 {
         Class::Integer => &mut classes.integer,
         Class::Special => &mut classes.special,
         Class::Conversion => &mut classes.conversion,
+        Class::WideConversion => &mut classes.wide_conversion,
         Class::Move => &mut classes.moves,
         Class::LoadGlobal => &mut classes.load_global,
         Class::StoreGlobal => &mut classes.store_global,
@@ -38,7 +40,14 @@ fn instruction(launch: &Launch<'_>, parts: &[Exec<'_>], pc: usize) -> Tally {
     let mut tally = Tally::default();
     let class = launch.program.class[pc];
     let inst = launch.program.code[pc];
-    let writes = matches!(inst.op, Op::Store);
+    let writes = match inst.op {
+        Op::Store => true,
+        Op::Tensor => matches!(
+            launch.program.tensor[inst.x as usize].kind,
+            TensorKind::Store { .. } | TensorKind::StoreMatrix { .. }
+        ),
+        _ => false,
+    };
     let both = matches!(inst.op, Op::Atomic);
     for part in parts {
         let (issued, moved) = (part.issued[pc], part.moved[pc]);
@@ -61,6 +70,7 @@ fn instruction(launch: &Launch<'_>, parts: &[Exec<'_>], pc: usize) -> Tally {
         }
         tally.shared.wavefronts += moved.wavefronts;
         tally.shared.wavefronts_ideal += moved.wavefronts_ideal;
+        tally.shared.bank_conflicts += moved.wavefronts - moved.wavefronts_ideal;
         tally.local_bytes += moved.local_bytes;
         tally.divergent_branches += part.divergent[pc];
         if inst.op == Op::Tensor {
@@ -73,15 +83,42 @@ fn instruction(launch: &Launch<'_>, parts: &[Exec<'_>], pc: usize) -> Tally {
     tally
 }
 
+/// From the blocks that ran to the whole grid.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    blocks: u64,
+    executed: u64,
+}
+
+impl Scale {
+    fn up(self, count: u64) -> u64 {
+        if self.executed == self.blocks {
+            return count;
+        }
+        let all = u128::from(count) * u128::from(self.blocks) / u128::from(self.executed.max(1));
+        u64::try_from(all).unwrap_or(u64::MAX)
+    }
+}
+
 /// All counters of a launch. The buffers it wrote count as produced by the device from now on.
-pub(crate) fn counters(launch: &Launch<'_>, parts: &[Exec<'_>], blocks: u64) -> Counters {
+///
+/// Where only `executed` of the `blocks` ran, everything is scaled up to the whole grid; distinct sectors not beyond
+/// what the buffers have.
+pub(crate) fn counters(
+    launch: &Launch<'_>,
+    parts: &[Exec<'_>],
+    blocks: u64,
+    executed: u64,
+) -> Counters {
+    let scale = Scale { blocks, executed };
     let mut total = Tally::default();
     let mut lines: BTreeMap<(Option<u32>, u32), Tally> = BTreeMap::new();
     for pc in 0..launch.program.code.len() {
         if parts.iter().all(|part| part.issued[pc].warps == 0) {
             continue;
         }
-        let tally = instruction(launch, parts, pc);
+        let mut tally = instruction(launch, parts, pc);
+        tally.scale(|count| scale.up(count));
         total.add(&tally);
         let origin = launch.program.origin[pc];
         let key = origin.place.map_or((None, origin.ptx_line), |place| {
@@ -98,7 +135,9 @@ pub(crate) fn counters(launch: &Launch<'_>, parts: &[Exec<'_>], blocks: u64) -> 
     let mut unique_sectors_written = 0;
     let mut produced_sectors_read = 0;
     for track in &launch.tracks {
-        let (read, written) = (marked(&track.read), marked(&track.written));
+        let all = track.allocation.bytes().div_ceil(32);
+        let distinct = |bits: &[AtomicU32]| scale.up(marked(bits)).min(all);
+        let (read, written) = (distinct(&track.read), distinct(&track.written));
         unique_sectors_read += read;
         unique_sectors_written += written;
         if track.allocation.produced() {
@@ -110,6 +149,7 @@ pub(crate) fn counters(launch: &Launch<'_>, parts: &[Exec<'_>], blocks: u64) -> 
     }
     let threads = launch.block.iter().map(|n| u64::from(*n)).product::<u64>();
     Counters {
+        sampled_blocks: (executed < blocks).then_some(executed),
         blocks,
         warps: blocks * threads.div_ceil(32),
         threads: blocks * threads,
@@ -119,7 +159,7 @@ pub(crate) fn counters(launch: &Launch<'_>, parts: &[Exec<'_>], blocks: u64) -> 
         produced_sectors_read,
         critical_path_max: parts.iter().map(|part| part.cycles_max).max().unwrap_or(0),
         critical_path_mean: parts.iter().map(|part| part.cycles_sum).sum::<u64>() as f64
-            / blocks.max(1) as f64,
+            / executed.max(1) as f64,
         registers_estimate: launch.program.registers_estimate,
         lines: lines
             .into_iter()

@@ -18,7 +18,7 @@ use crate::device::Device;
 use crate::report::Counters;
 
 pub use occupancy::{Footprint, Limiter, Occupancy, occupancy};
-pub use terms::Term;
+pub use terms::{Term, Traffic};
 
 /// Exponent of the smooth maximum. At 5, two equal bounds cost 15 % more than one, which stands for imperfect overlap.
 const SHARPNESS: f64 = 5.0;
@@ -59,8 +59,13 @@ pub struct Modelled {
     pub share: f64,
     /// Every resource's bound in microseconds.
     pub terms: BTreeMap<Term, f64>,
+    /// What crosses each level of the memory.
+    pub traffic: Traffic,
     /// Residency on one multiprocessor.
     pub occupancy: Occupancy,
+    /// Resident warps as a share of what a multiprocessor can hold, over those that have work and over all rounds:
+    /// below `occupancy.share` where the grid is too small or its last round not full.
+    pub achieved_occupancy: f64,
     /// How often the device must be filled to run all blocks; below one, multiprocessors are idle.
     pub waves: f64,
     /// Blocks of the busiest multiprocessor over the mean of all: what the last, partial round costs.
@@ -107,6 +112,9 @@ pub fn modelled(counters: &Counters, shape: Shape, device: &Device) -> Modelled 
         bottleneck,
         share: bound / microseconds,
         terms,
+        traffic: terms::traffic(counters, device),
+        achieved_occupancy: blocks / (placement.active * placement.rounds) * warps
+            / f64::from(device.limits.warps_per_multiprocessor),
         occupancy,
         waves: blocks / (multiprocessors * resident),
         tail_imbalance: placement.busiest_share * multiprocessors,

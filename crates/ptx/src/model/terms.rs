@@ -90,7 +90,7 @@ pub(super) fn bounds(
         + classes.atomic_global
         + classes.atomic_shared
         + classes.async_copy;
-    let first_level = global_sectors(tally) + tally.local_bytes as f64 / SECTOR;
+    let traffic = traffic(counters, device);
 
     vec![
         (
@@ -110,7 +110,8 @@ pub(super) fn bounds(
         ),
         (
             Term::Conversion,
-            lanes(count(classes.conversion), rates.conversion * used),
+            lanes(count(classes.conversion), rates.conversion * used)
+                + lanes(count(classes.wide_conversion), rates.wide_conversion * used),
         ),
         (Term::LoadStore, lanes(count(accesses), rates.load_store)),
         (
@@ -124,18 +125,18 @@ pub(super) fn bounds(
         ),
         (
             Term::L1Sectors,
-            first_level * SECTOR / memory.l1_bytes_per_clock * placement.busiest_share,
+            traffic.l1_bytes / memory.l1_bytes_per_clock * placement.busiest_share,
         ),
         (
             Term::L2Bytes,
-            second_level_bytes(tally, memory.l1_spatial_hit)
+            traffic.l2_bytes
                 / memory
                     .l2_bytes_per_clock
                     .min(placement.active * memory.l2_bytes_per_clock_per_multiprocessor),
         ),
         (
             Term::DramBytes,
-            dram_bytes(counters, memory.l2_bytes as f64) / dram_bytes_per_cycle(device),
+            traffic.dram_bytes / dram_bytes_per_cycle(device),
         ),
         (
             Term::CriticalPath,
@@ -143,6 +144,33 @@ pub(super) fn bounds(
                 + counters.critical_path_max as f64,
         ),
     ]
+}
+
+/// Bytes that cross each level of the memory, as the model sees a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Through shared memory's banks: 128 for each pass, used or not.
+    pub shared_bytes: f64,
+    /// Through the first level caches, in whole sectors; the threads' stacks included.
+    pub l1_bytes: f64,
+    /// Through the second level cache.
+    pub l2_bytes: f64,
+    /// From and to DRAM.
+    pub dram_bytes: f64,
+}
+
+/// Bytes of one pass through shared memory.
+const WAVEFRONT: f64 = 128.0;
+
+pub(super) fn traffic(counters: &Counters, device: &Device) -> Traffic {
+    let tally = &counters.total;
+    let memory = &device.memory;
+    Traffic {
+        shared_bytes: tally.shared.wavefronts as f64 * WAVEFRONT,
+        l1_bytes: global_sectors(tally) * SECTOR + tally.local_bytes as f64,
+        l2_bytes: second_level_bytes(tally, memory.l1_spatial_hit),
+        dram_bytes: dram_bytes(counters, memory.l2_bytes as f64),
+    }
 }
 
 /// Machine instructions the schedulers issue, estimated from PTX instructions.
@@ -155,6 +183,7 @@ fn issued(tally: &Tally) -> f64 {
         + classes.integer
         + classes.special
         + classes.conversion
+        + classes.wide_conversion
         + classes.load_global
         + classes.store_global
         + classes.load_shared

@@ -163,6 +163,53 @@ fn fewer_warps_than_schedulers_leave_units_idle() {
 }
 
 #[test]
+fn achieved_occupancy_is_what_the_grid_leaves_of_the_residency() {
+    // An L4 has 58 multiprocessors of 48 warps; blocks of 8 warps with 64 registers are held 4 at a time.
+    let cases = [
+        (58 * 4, 4, 32.0 / 48.0),
+        (58, 4, 8.0 / 48.0),
+        (10, 4, 8.0 / 48.0),
+        // One block too many: a second, nearly empty round.
+        (58 * 4 + 1, 4, 233.0 / (58.0 * 2.0) * 8.0 / 48.0),
+        (58 * 4 * 100, 4, 32.0 / 48.0),
+    ];
+    for (blocks, resident, achieved) in cases {
+        let time = modelled(&Counters::default(), shape(blocks, 256), &l4());
+        assert_eq!(time.occupancy.blocks_per_multiprocessor, resident);
+        assert_eq!(time.occupancy.limited_by, Limiter::Registers);
+        let error = (time.achieved_occupancy - achieved).abs();
+        assert!(error < 1e-9, "{blocks}: {}", time.achieved_occupancy);
+    }
+}
+
+#[test]
+fn bytes_of_each_level_are_those_of_the_counters() {
+    let mut counters = streaming(1000);
+    counters.total.global.sectors_read = 3000;
+    counters.total.global.sectors_written = 500;
+    counters.total.local_bytes = 640;
+    counters.total.shared.wavefronts = 7;
+    let traffic = modelled(&counters, shape(58, 256), &l4()).traffic;
+    assert_eq!(traffic.shared_bytes, 7.0 * 128.0);
+    assert_eq!(traffic.l1_bytes, 3500.0 * 32.0 + 640.0);
+    // A quarter of the 2000 sectors beyond the packed ones misses the first level cache.
+    assert_eq!(traffic.l2_bytes, (1000.0 + 500.0 + 500.0) * 32.0);
+    assert_eq!(traffic.dram_bytes, 1000.0 * 32.0);
+}
+
+#[test]
+fn conversions_of_64_bits_are_slow() {
+    let time = |edit: fn(&mut Counters)| {
+        let mut counters = Counters::default();
+        edit(&mut counters);
+        modelled(&counters, shape(58, 256), &l4()).terms[&Term::Conversion]
+    };
+    let narrow = time(|c| c.total.classes.conversion = 1 << 20);
+    let wide = time(|c| c.total.classes.wide_conversion = 1 << 20);
+    assert!((wide / narrow - 32.0).abs() < 1e-9);
+}
+
+#[test]
 fn modelled_times_travel_as_json_unchanged() {
     let time = modelled(&arithmetic(580, 20_000, 12_000), shape(580, 256), &l4());
     let text = serde_json::to_string(&time).expect("serialises");
@@ -206,10 +253,11 @@ fn counter(counters: &mut Counters, index: usize) -> &mut u64 {
         26 => &mut counters.unique_sectors_read,
         27 => &mut counters.unique_sectors_written,
         28 => &mut total.global.sectors_read_ideal,
+        29 => &mut classes.wide_conversion,
         _ => &mut counters.critical_path_max,
     }
 }
-const COUNTERS: usize = 30;
+const COUNTERS: usize = 31;
 
 proptest! {
     #[test]

@@ -123,8 +123,11 @@ pub(crate) fn cos_lane(v: [u64; 4]) -> u64 {
     unary(v, |x| sin_cos(f64::from(x)).1 as f32)
 }
 
-/// Odd and bounded by 1.
+/// Odd and bounded by 1; of what is small, subnormal numbers included, the argument itself.
 pub(crate) fn tanh(x: f32) -> f32 {
+    if x.abs() < 1.0 / 4096.0 {
+        return x;
+    }
     let magnitude = f64::from(x.abs().min(20.0));
     let e = exp(2.0 * magnitude);
     let value = ((e - 1.0) / (e + 1.0)) as f32;

@@ -514,10 +514,14 @@ fn integral(value: f64, rounding: Rounding) -> f64 {
     }
 }
 
-/// To an integer of `bits` bits; out of range clamps, NaN gives 0 (for 32 bits and fewer) or the top bit (for 64).
-fn to_integer(value: f64, bits: u32, signed: bool, rounding: Rounding) -> u64 {
+/// To an integer of `bits` bits; out of range clamps. NaN gives the top bit if either side has 64 bits, else 0.
+fn to_integer(value: f64, double: bool, bits: u32, signed: bool, rounding: Rounding) -> u64 {
     if value.is_nan() {
-        return if bits == 64 { 1 << 63 } else { 0 };
+        return if double || bits == 64 {
+            1 << (bits - 1)
+        } else {
+            0
+        };
     }
     let value = integral(value, rounding);
     let mask = if bits == 64 {
@@ -537,11 +541,11 @@ macro_rules! to_integers {
     ($($from32:ident, $from64:ident: $bits:literal, $signed:literal;)*) => {$(
         pub(crate) fn $from32(v: [u64; 4]) -> u64 {
             let mode = Mode::unpack(v[3]);
-            to_integer(f64::from(operand32(v[0], mode)), $bits, $signed, mode.rounding)
+            to_integer(f64::from(operand32(v[0], mode)), false, $bits, $signed, mode.rounding)
         }
 
         pub(crate) fn $from64(v: [u64; 4]) -> u64 {
-            to_integer(f64::from_bits(v[0]), $bits, $signed, Mode::unpack(v[3]).rounding)
+            to_integer(f64::from_bits(v[0]), true, $bits, $signed, Mode::unpack(v[3]).rounding)
         }
     )*};
 }

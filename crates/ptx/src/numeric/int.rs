@@ -279,6 +279,10 @@ pub(crate) fn bmsk_clamp(v: [u64; 4]) -> u64 {
     low << pos & u64::from(u32::MAX)
 }
 
+pub(crate) fn bmsk_wrap(v: [u64; 4]) -> u64 {
+    bmsk_clamp([v[0] & 31, v[1] & 31, 0, 0])
+}
+
 pub(crate) fn lop3(v: [u64; 4]) -> u64 {
     let [a, b, c, table] = v;
     (0..8)

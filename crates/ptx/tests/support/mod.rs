@@ -6,7 +6,7 @@
     reason = "each test binary uses its own part"
 )]
 
-use ptx::report::{FindingKind, LaunchReport};
+use ptx::report::{FindingKind, LaunchReport, Outcome};
 use ptx::{LaunchConfig, LaunchError, Limits, Machine, Module, ModuleHandle};
 
 pub use corpus::{Arg, Plain};
@@ -84,6 +84,27 @@ impl Device {
         self.machine.launch(self.handle, id, &config)
     }
 
+    /// Launches a kernel that is in order: it must complete, and nothing may be found.
+    pub fn honest(
+        &mut self,
+        kernel: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        args: &[Arg],
+        change: impl FnOnce(&mut LaunchConfig<'_>),
+    ) -> LaunchReport {
+        let report = self
+            .try_launch(kernel, grid, block, args, change)
+            .unwrap_or_else(|error| panic!("{kernel}: failed to {error}"));
+        assert!(
+            report.outcome == Outcome::Completed && report.findings.is_empty(),
+            "{kernel}: {:?}, {:#?}",
+            report.outcome,
+            report.findings
+        );
+        report
+    }
+
     pub fn launch(&mut self, kernel: &str, grid: u32, block: u32, args: &[Arg]) -> LaunchReport {
         self.try_launch(kernel, [grid, 1, 1], [block, 1, 1], args, |_| {})
             .unwrap()
@@ -116,7 +137,7 @@ pub fn source_of(ptx: &str) -> Option<String> {
 pub fn kernel(body: &str) -> String {
     format!(
         ".version 8.4\n.target sm_89\n.address_size 64\n.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 out)\n\
-         {{\n.reg .pred %p<20>;\n.reg .b16 %h<40>;\n.reg .b32 %r<60>;\n.reg .f32 %f<40>;\n.reg .b64 %rd<40>;\n.reg .f64 %d<40>;\n\
+         {{\n.reg .pred %p<20>;\n.reg .b16 %h<40>;\n.reg .b32 %r<60>;\n.reg .f32 %f<40>;\n.reg .b64 %rd<40>;\n.reg .f64 %d<60>;\n\
          ld.param.u64 %rd1, [a];\nld.param.u64 %rd2, [b];\nld.param.u64 %rd3, [out];\nmov.u32 %r1, %tid.x;\n{body}\nret;\n}}\n"
     )
 }

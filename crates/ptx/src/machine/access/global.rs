@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU32;
 use super::super::block::Shared;
 use super::super::exec::{Exec, Fatal, Track};
 use super::super::pattern::Shape;
+use super::super::traffic::Way;
 use super::super::warp::Warp;
 use super::{
     Offsets, Request, Want, Words, atomic, atomic_poison, between, collect, fault, lanes,
@@ -25,7 +26,7 @@ pub(super) fn access(
     let op = &launch.program.memory[x];
     let bytes = op.element * op.count;
     let pattern = &mut exec.patterns[x];
-    let first = pattern.observe(mask, request.list, bytes, false);
+    let first = pattern.observe(mask, request.list, bytes, Way::Global);
     let low = first.wrapping_add_signed(pattern.low);
     let high = first.wrapping_add_signed(pattern.high);
     let holds = |track: &Track| {
@@ -54,11 +55,7 @@ pub(super) fn access(
     let allocation = &*track.allocation;
     let from = first - allocation.base();
     let offsets = offsets_at(from, &pattern.relative);
-    let moved = &mut exec.moved[pc as usize];
-    moved.sectors += u64::from(cost.sectors);
-    moved.sectors_ideal += u64::from(cost.sectors_ideal);
-    moved.bytes += u64::from(cost.bytes);
-    moved.lane_bytes += u64::from(mask.count_ones() * bytes);
+    exec.moved[pc as usize].add(&cost, Way::Global, mask.count_ones() * bytes);
     if request.want == Want::Load {
         footprint(&track.read, &offsets, mask, shape, bytes);
         if op.ordered {

@@ -15,6 +15,7 @@ pub(crate) use stack::copy_on_stack;
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
 use super::pattern::Shape;
+use super::traffic::Way;
 use super::vector::{put32, put64};
 use super::warp::Warp;
 use crate::code::{File, MemSpace, MemoryOp, SlotRef};
@@ -27,6 +28,18 @@ pub(crate) enum Want {
     Load,
     Store,
     Atomic,
+}
+
+impl Want {
+    /// How it passes shared memory's banks.
+    #[inline(always)]
+    pub(crate) fn way_through_shared(self) -> Way {
+        match self {
+            Self::Load => Way::SharedLoad,
+            Self::Store => Way::SharedStore,
+            Self::Atomic => Way::SharedAtomic,
+        }
+    }
 }
 
 /// One memory instruction of a warp.

@@ -26,7 +26,8 @@ pub(super) fn access(
     let op = &launch.program.memory[x];
     let bytes = op.element * op.count;
     let pattern = &mut exec.patterns[x];
-    let first = pattern.observe(mask, request.list, bytes, true);
+    let way = request.want.way_through_shared();
+    let first = pattern.observe(mask, request.list, bytes, way);
     let low = (first as i64).wrapping_add(pattern.low);
     let high = (first as i64).wrapping_add(pattern.high);
     if low < 0 || high < 0 || high > i64::from(block.bytes) - i64::from(bytes) {
@@ -37,10 +38,7 @@ pub(super) fn access(
     }
     let (shape, cost) = (pattern.shape, pattern.cost);
     let offsets = offsets_at(first, &pattern.relative);
-    let moved = &mut exec.moved[pc as usize];
-    moved.wavefronts += u64::from(cost.wavefronts);
-    moved.wavefronts_ideal += u64::from(cost.wavefronts_ideal);
-    moved.shared_bytes += u64::from(mask.count_ones() * bytes);
+    exec.moved[pc as usize].add(&cost, way, mask.count_ones() * bytes);
     let by = Accessor {
         warp: warp.index,
         pc,

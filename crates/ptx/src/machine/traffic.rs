@@ -1,0 +1,350 @@
+//! What a warp's access moves: sectors of global memory, and passes through shared memory's banks.
+//!
+//! **Sectors.** Global memory moves in aligned sectors of 32 bytes. A warp's access needs as many as its lanes' bytes
+//! touch; the ideal is as many as the same bytes would need if they lay side by side.
+//!
+//! **Wavefronts.** Shared memory has 32 banks of 4 bytes, and one pass serves one word of each (CUDA C++ Programming
+//! Guide, compute capability 5.x and later). Lanes that read the same word share it, and of lanes that write the same
+//! word one wins, so only distinct words count. A pass moves 128 bytes at most. That is why accesses of 8 bytes go half
+//! a warp at a time and accesses of 16 bytes a quarter, and lanes of different parts never conflict ("phases" of eight
+//! threads: NVIDIA, GTC 2019, S9593).
+//!
+//! Loads have an exception, which register-blocked products live from: where every lane has the address of its
+//! neighbour `lane ^ 1`, or every lane that of `lane ^ 2`, two parts go together, because their results are returned
+//! packed. 8 bytes then take one part and 16 bytes two (a 16-byte load never fewer: NervanaSystems/maxas, issue 8;
+//! the rule itself: NVIDIA's developer forum, topic 77228). Nobody has said that stores do so, and they are not taken
+//! to.
+//!
+//! Atomics on one word are carried out one after another, so every lane counts.
+//!
+//! The ideal is one pass for each part; what is beyond it are bank conflicts.
+
+use super::pattern::Shape;
+
+/// Which way an access goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Global,
+    SharedLoad,
+    SharedStore,
+    SharedAtomic,
+}
+
+/// What one execution moves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    /// Global sectors of 32 bytes.
+    pub(crate) sectors: u32,
+    pub(crate) sectors_ideal: u32,
+    /// Distinct bytes.
+    pub(crate) bytes: u32,
+    /// Shared memory wavefronts.
+    pub(crate) wavefronts: u32,
+    pub(crate) wavefronts_ideal: u32,
+}
+
+/// The cost of one access of `bytes` bytes a lane. Addresses are `first` plus what is relative to it.
+pub(super) fn cost(
+    way: Way,
+    mask: u32,
+    relative: &[u64; 32],
+    first: u64,
+    bytes: u32,
+    shape: Shape,
+) -> Cost {
+    match way {
+        Way::Global => sectors(mask, relative, first, bytes, shape),
+        _ => wavefronts(way, mask, relative, first, bytes),
+    }
+}
+
+fn sectors(mask: u32, relative: &[u64; 32], first: u64, bytes: u32, shape: Shape) -> Cost {
+    let size = u64::from(bytes);
+    let (sectors, distinct) = match shape {
+        Shape::Same => ((first + size - 1) / 32 - first / 32 + 1, size),
+        Shape::Run => {
+            let total = u64::from(mask.count_ones()) * size;
+            ((first + total - 1) / 32 - first / 32 + 1, total)
+        }
+        Shape::Other => {
+            let mut starts: Vec<u64> = (0..32)
+                .filter(|lane| mask >> lane & 1 == 1)
+                .map(|lane| first.wrapping_add(relative[lane]))
+                .collect();
+            starts.sort_unstable();
+            starts.dedup();
+            let mut sectors = 0;
+            let mut last_sector = None;
+            let mut distinct = 0;
+            let mut covered = 0u64;
+            for start in starts {
+                let end = start.wrapping_add(size);
+                distinct += end.saturating_sub(start.max(covered));
+                covered = covered.max(end);
+                for sector in start / 32..=end.wrapping_sub(1) / 32 {
+                    if last_sector.is_none_or(|last| sector > last) {
+                        sectors += 1;
+                        last_sector = Some(sector);
+                    }
+                }
+            }
+            (sectors, distinct)
+        }
+    };
+    Cost {
+        sectors: sectors as u32,
+        sectors_ideal: distinct.div_ceil(32) as u32,
+        bytes: distinct as u32,
+        ..Cost::default()
+    }
+}
+
+fn wavefronts(way: Way, mask: u32, relative: &[u64; 32], first: u64, bytes: u32) -> Cost {
+    let active = |lane: usize| mask >> lane & 1 == 1;
+    let alike = |step: usize| {
+        (0..32).all(|lane| {
+            !(active(lane) && active(lane ^ step)) || relative[lane] == relative[lane ^ step]
+        })
+    };
+    let words_per_lane = u64::from(bytes.div_ceil(4).max(1));
+    let parts = match words_per_lane {
+        1 => 1,
+        2 => 2,
+        _ => 4,
+    };
+    let packed = way == Way::SharedLoad && parts > 1 && (alike(1) || alike(2));
+    let lanes_per_part = 32 / if packed { parts / 2 } else { parts };
+    let mut cost = Cost::default();
+    let mut all_words: Vec<u64> = Vec::with_capacity(128);
+    for part in (0..32).step_by(lanes_per_part) {
+        let mut words: Vec<u64> = (part..part + lanes_per_part)
+            .filter(|lane| active(*lane))
+            .flat_map(|lane| {
+                let start = first.wrapping_add(relative[lane]) / 4;
+                start..start + words_per_lane
+            })
+            .collect();
+        if words.is_empty() {
+            continue;
+        }
+        if way != Way::SharedAtomic {
+            words.sort_unstable();
+            words.dedup();
+        }
+        cost.wavefronts += busiest_bank(&words);
+        cost.wavefronts_ideal += 1;
+        all_words.extend(words);
+    }
+    all_words.sort_unstable();
+    all_words.dedup();
+    cost.bytes = (all_words.len() as u32 * 4).min(mask.count_ones() * bytes);
+    cost
+}
+
+/// Most words one bank has to serve.
+fn busiest_bank(words: &[u64]) -> u32 {
+    let mut load = [0u32; 32];
+    for word in words {
+        load[(word % 32) as usize] += 1;
+    }
+    load.into_iter().max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pattern::Pattern;
+    use super::*;
+
+    const ALL: u32 = u32::MAX;
+
+    fn observed(way: Way, bytes: u32, mask: u32, address: fn(u64) -> u64) -> Cost {
+        let addresses = std::array::from_fn(|lane| address(lane as u64));
+        let mut pattern = Pattern::default();
+        pattern.observe(mask, &addresses, bytes, way);
+        pattern.cost
+    }
+
+    #[test]
+    fn hand_counted_sectors() {
+        /// Bytes of a lane, lanes, where each reads, and what that makes: sectors, ideal sectors, distinct bytes.
+        type Case = (&'static str, u32, u32, fn(u64) -> u64, (u32, u32, u32));
+        let cases: &[Case] = &[
+            ("coalesced words", 4, ALL, |l| 4 * l, (4, 4, 128)),
+            ("coalesced bytes", 1, ALL, |l| l, (1, 1, 32)),
+            ("coalesced halves", 2, ALL, |l| 2 * l, (2, 2, 64)),
+            ("coalesced pairs", 8, ALL, |l| 8 * l, (8, 8, 256)),
+            ("coalesced quads", 16, ALL, |l| 16 * l, (16, 16, 512)),
+            ("half a sector off", 4, ALL, |l| 16 + 4 * l, (5, 4, 128)),
+            ("one word off", 4, ALL, |l| 4 + 4 * l, (5, 4, 128)),
+            ("a sector off", 4, ALL, |l| 32 + 4 * l, (4, 4, 128)),
+            ("backwards", 4, ALL, |l| 4096 - 4 * l, (5, 4, 128)),
+            ("permuted in place", 4, ALL, |l| 4 * (l ^ 13), (4, 4, 128)),
+            ("every second word", 4, ALL, |l| 8 * l, (8, 4, 128)),
+            ("every eighth word", 4, ALL, |l| 32 * l, (32, 4, 128)),
+            ("a column of a matrix", 4, ALL, |l| 4096 * l, (32, 4, 128)),
+            ("one word for all", 4, ALL, |_| 100, (1, 1, 4)),
+            (
+                "one word for each half",
+                4,
+                ALL,
+                |l| 512 * (l / 16),
+                (2, 1, 8),
+            ),
+            (
+                "rows of four words",
+                4,
+                ALL,
+                |l| 4 * (l % 4) + 256 * (l / 4),
+                (8, 4, 128),
+            ),
+            ("one lane", 4, 1 << 7, |l| 4 * l, (1, 1, 4)),
+            ("the lower half", 4, 0xffff, |l| 4 * l, (2, 2, 64)),
+            ("even lanes", 4, 0x5555_5555, |l| 4 * l, (4, 2, 64)),
+            ("nine lanes in a row", 4, 0x1ff, |l| 4 * l, (2, 2, 36)),
+            (
+                "pairs shared by neighbours",
+                8,
+                ALL,
+                |l| 8 * (l / 2),
+                (4, 4, 128),
+            ),
+        ];
+        for (name, bytes, mask, address, expected) in cases {
+            let cost = observed(Way::Global, *bytes, *mask, *address);
+            let found = (cost.sectors, cost.sectors_ideal, cost.bytes);
+            assert_eq!(found, *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn hand_counted_wavefronts_of_loads() {
+        /// Bytes of a lane, lanes, where each reads, and what that makes: wavefronts and ideal wavefronts.
+        type Case = (&'static str, u32, u32, fn(u64) -> u64, (u32, u32));
+        let cases: &[Case] = &[
+            // One word or less: the warp at once.
+            ("words", 4, ALL, |l| 4 * l, (1, 1)),
+            ("bytes", 1, ALL, |l| l, (1, 1)),
+            ("halves", 2, ALL, |l| 2 * l, (1, 1)),
+            ("halves of every word", 2, ALL, |l| 4 * l, (1, 1)),
+            ("shifted words", 4, ALL, |l| 68 + 4 * l, (1, 1)),
+            ("permuted words", 4, ALL, |l| 4 * (31 - l), (1, 1)),
+            ("broadcast", 4, ALL, |_| 64, (1, 1)),
+            ("two words, one bank", 4, ALL, |l| 128 * (l % 2), (2, 1)),
+            ("multicast to pairs", 4, ALL, |l| 4 * (l / 2), (1, 1)),
+            ("multicast, eight words", 4, ALL, |l| 16 * (l / 4), (1, 1)),
+            ("2-way", 4, ALL, |l| 8 * l, (2, 1)),
+            ("4-way", 4, ALL, |l| 16 * l, (4, 1)),
+            ("8-way", 4, ALL, |l| 32 * l, (8, 1)),
+            ("a column of 32 words", 4, ALL, |l| 128 * l, (32, 1)),
+            ("the column padded", 4, ALL, |l| 132 * l, (1, 1)),
+            ("an odd stride", 4, ALL, |l| 12 * l, (1, 1)),
+            (
+                "the column swizzled",
+                4,
+                ALL,
+                |l| 128 * l + 4 * (l ^ 5),
+                (1, 1),
+            ),
+            (
+                "the column for half a warp",
+                4,
+                0xffff,
+                |l| 128 * l,
+                (16, 1),
+            ),
+            (
+                "a tile of 8 by 4",
+                4,
+                ALL,
+                |l| 4 * (l % 8) + 128 * (l / 8),
+                (4, 1),
+            ),
+            ("one lane", 4, 1, |l| 128 * l, (1, 1)),
+            // Two words: half a warp at a time.
+            ("pairs", 8, ALL, |l| 8 * l, (2, 2)),
+            ("pairs of the lower half", 8, 0xffff, |l| 8 * l, (1, 1)),
+            (
+                "the same pairs for both halves",
+                8,
+                ALL,
+                |l| 8 * (l % 16),
+                (2, 2),
+            ),
+            ("pairs 128 bytes apart", 8, ALL, |l| 128 * l, (32, 2)),
+            ("pairs 16 bytes apart", 8, ALL, |l| 16 * l, (4, 2)),
+            ("padded pairs", 8, ALL, |l| 136 * l, (2, 2)),
+            ("one pair for all", 8, ALL, |_| 24, (1, 1)),
+            ("neighbours share a pair", 8, ALL, |l| 8 * (l / 2), (1, 1)),
+            ("lane and lane ^ 2 share", 8, ALL, |l| 8 * (l & !2), (2, 1)),
+            ("lane and lane ^ 4 share", 8, ALL, |l| 8 * (l % 4), (2, 2)),
+            // Four words: a quarter at a time.
+            ("quads", 16, ALL, |l| 16 * l, (4, 4)),
+            ("quads of one quarter", 16, 0xff, |l| 16 * l, (1, 1)),
+            ("quads of three quarters", 16, 0xff_ffff, |l| 16 * l, (3, 3)),
+            (
+                "the same quads for all quarters",
+                16,
+                ALL,
+                |l| 16 * (l % 8),
+                (4, 4),
+            ),
+            ("rows of 128 bytes", 16, ALL, |l| 128 * l, (32, 4)),
+            ("rows of 144 bytes", 16, ALL, |l| 144 * l, (4, 4)),
+            ("rows of 64 bytes", 16, ALL, |l| 64 * l, (16, 4)),
+            ("rows swizzled", 16, ALL, |l| 128 * l + 16 * (l % 8), (4, 4)),
+            ("quarters, each 2-way", 16, ALL, |l| 32 * l, (8, 4)),
+            ("one quad for all", 16, ALL, |_| 32, (2, 2)),
+            ("one quad for all of a quarter", 16, 0xff, |_| 32, (1, 1)),
+            ("one quad a quarter", 16, ALL, |l| 128 * (l / 8), (4, 2)),
+            ("four lanes share a quad", 16, ALL, |l| 16 * (l / 4), (2, 2)),
+            ("neighbours share a quad", 16, ALL, |l| 16 * (l / 2), (2, 2)),
+            (
+                "a column of a blocked product",
+                16,
+                ALL,
+                |l| 16 * (l / 8),
+                (2, 2),
+            ),
+            ("its rows, two by turns", 16, ALL, |l| 16 * (l % 2), (2, 2)),
+            ("its rows, four by turns", 16, ALL, |l| 16 * (l % 4), (4, 4)),
+        ];
+        for (name, bytes, mask, address, expected) in cases {
+            let cost = observed(Way::SharedLoad, *bytes, *mask, *address);
+            let found = (cost.wavefronts, cost.wavefronts_ideal);
+            assert_eq!(found, *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn hand_counted_wavefronts_of_stores_and_atomics() {
+        type Case = (&'static str, Way, u32, fn(u64) -> u64, (u32, u32));
+        let cases: &[Case] = &[
+            ("words", Way::SharedStore, 4, |l| 4 * l, (1, 1)),
+            ("one word", Way::SharedStore, 4, |_| 0, (1, 1)),
+            ("halves", Way::SharedStore, 2, |l| 2 * l, (1, 1)),
+            ("a column", Way::SharedStore, 4, |l| 128 * l, (32, 1)),
+            ("a padded column", Way::SharedStore, 4, |l| 132 * l, (1, 1)),
+            ("pairs", Way::SharedStore, 8, |l| 8 * l, (2, 2)),
+            ("shared pairs", Way::SharedStore, 8, |l| 8 * (l / 2), (2, 2)),
+            ("quads", Way::SharedStore, 16, |l| 16 * l, (4, 4)),
+            ("one quad", Way::SharedStore, 16, |_| 0, (4, 4)),
+            ("rows", Way::SharedStore, 16, |l| 128 * l, (32, 4)),
+            ("rows padded", Way::SharedStore, 16, |l| 144 * l, (4, 4)),
+            ("own counters", Way::SharedAtomic, 4, |l| 4 * l, (1, 1)),
+            ("one counter", Way::SharedAtomic, 4, |_| 0, (32, 1)),
+            (
+                "four counters",
+                Way::SharedAtomic,
+                4,
+                |l| 4 * (l % 4),
+                (8, 1),
+            ),
+            ("one bank", Way::SharedAtomic, 4, |l| 128 * l, (32, 1)),
+        ];
+        for (name, way, bytes, address, expected) in cases {
+            let cost = observed(*way, *bytes, ALL, *address);
+            let found = (cost.wavefronts, cost.wavefronts_ideal);
+            assert_eq!(found, *expected, "{name}, {way:?}");
+        }
+    }
+}
