@@ -14,7 +14,7 @@ use crate::timing::Timing;
 use crate::verdict::{Acceptance, Diagnostic, Outcome, Verdict};
 
 /// Version of the evaluation protocol; part of every evaluation's identity.
-pub const EVALUATOR_VERSION: u32 = 3;
+pub const EVALUATOR_VERSION: u32 = 4;
 
 /// One candidate to evaluate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -283,6 +283,12 @@ pub enum ExecutionPurpose {
     Check,
     /// Correctness and time.
     Score,
+    /// Counters and the modelled time alone, from a sample of each launch's blocks. Nobody looks at the outputs, and
+    /// no verdict may rest on it. On the emulated device only.
+    Model {
+        /// Blocks of a launch that run at most.
+        blocks: u64,
+    },
 }
 
 /// A tensor's shape and how its content is made.

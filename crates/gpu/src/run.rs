@@ -94,6 +94,14 @@ pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, Fault> {
     Ok(reply)
 }
 
+/// How many of a launch's blocks an execution runs, if it is not to run all.
+fn sample(execution: &Execution) -> Option<u64> {
+    match execution.purpose {
+        ExecutionPurpose::Model { blocks } => Some(blocks),
+        ExecutionPurpose::Check | ExecutionPurpose::Score => None,
+    }
+}
+
 /// Whether an execution is timed by events. The emulated device's time is modelled.
 fn is_timed(gpu: &Gpu, execution: &Execution) -> bool {
     gpu.emulator().is_none() && execution.purpose == ExecutionPurpose::Score
@@ -134,6 +142,11 @@ fn execute(
     execution: &Execution,
     suspects: &mut Suspects,
 ) -> Result<(ExecutionFacts, Vec<LaunchLines>), Fault> {
+    if gpu.emulator().is_none() && sample(execution).is_some() {
+        return Err(Fault::Job(
+            "only the emulated device has a time model; a GPU is timed".to_owned(),
+        ));
+    }
     if let Some(emulator) = gpu.emulator() {
         emulator.configure(&Configuration {
             schedule: execution.schedule,
@@ -141,6 +154,7 @@ fn execute(
             budget: execution.instruction_budget,
             threads: Some(job.threads),
             counters: true,
+            sample: sample(execution),
             registers: registers(&job.kernels),
         })?;
     }
@@ -162,6 +176,7 @@ fn execute(
         observe::accepted(&pass.launched)
     };
     if facts.fault.is_none()
+        && sample(execution).is_none()
         && let Err(refusal) = inspect(gpu, execution, &pass, suspects, &mut facts)?
     {
         facts.fault = Some(device_fault(&refusal));

@@ -197,6 +197,7 @@ fn configure(gpu: &Gpu, job: &TimeJob, side: &Side) -> Result<(), Fault> {
         budget: job.instruction_budget,
         threads: Some(job.threads),
         counters: true,
+        sample: None,
         registers: registers(&side.kernels),
     })
 }

@@ -45,6 +45,7 @@ pub(crate) fn verify_on(gpu: &Gpu, job: &VerifyJob) -> Result<VerifyReply, Fault
             budget: None,
             threads: Some(job.threads),
             counters: false,
+            sample: None,
             registers: run::registers(&job.kernels),
         })?;
     }

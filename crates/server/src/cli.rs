@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::score::kernel::Argument;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use domain::id::{CandidateId, RunId};
 use domain::model::Dollars;
@@ -81,6 +82,8 @@ pub enum Command {
     /// Look at the language models that runs may name.
     #[command(subcommand)]
     Model(ModelCommand),
+    /// Hold the emulated device's time model against times that Kernel Tuner recorded.
+    ScoreModel(Box<ScoreModelArgs>),
     /// Say what this machine can do, and what it lacks.
     Preflight(PreflightArgs),
     /// Serve with a local worker, run a task to its end and show the winner.
@@ -580,6 +583,56 @@ pub struct ModelCheckArgs {
     /// Where the models stand.
     #[command(flatten)]
     pub file: ModelsFile,
+}
+
+/// Arguments of `score-model`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct ScoreModelArgs {
+    /// The cache file of a tuning session.
+    pub cache: PathBuf,
+    /// The kernel's source, as it was tuned.
+    #[arg(long, value_name = "FILE")]
+    pub source: PathBuf,
+    /// The kernel's arguments in order: a buffer of random values such as `f32*4096*4096`, or a
+    /// number such as `i32=4096`.
+    #[arg(long = "arg", value_name = "SPEC", required = true)]
+    pub arguments: Vec<Argument>,
+    /// The problem's extents, where the cache does not say.
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    pub problem: Vec<u64>,
+    /// The tunables of the block's extents.
+    #[arg(
+        long,
+        value_name = "X,Y,Z",
+        value_delimiter = ',',
+        num_args = 3,
+        default_value = "block_size_x,block_size_y,block_size_z"
+    )]
+    pub block: Vec<String>,
+    /// Tunables whose product divides the problem's first extent; the block's by default.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub grid_div_x: Option<Vec<String>>,
+    /// The same for the second extent.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub grid_div_y: Option<Vec<String>>,
+    /// The same for the third extent.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub grid_div_z: Option<Vec<String>>,
+    /// The device to model, such as `a4000`; by default the one that the cache names.
+    #[arg(long, value_name = "ID")]
+    pub device: Option<String>,
+    /// Blocks of each launch that run, the rest being taken to count the same.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub blocks: u64,
+    /// Try only the first configurations that have a time.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// Print JSON with every configuration instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Where builds are kept.
+    #[command(flatten)]
+    pub folder: DataFolder,
 }
 
 /// Arguments of `preflight`.

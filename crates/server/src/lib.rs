@@ -18,5 +18,6 @@ pub mod models;
 pub mod outcome;
 pub mod progress;
 pub mod report;
+pub mod score;
 pub mod terminal;
 pub mod tree;

@@ -33,10 +33,12 @@ const NVIDIA_FOLDERS: [&str; 6] = [
 ];
 /// The file that tells the emulated driver which calls to spoil.
 const FAULT_PLAN: &str = "KERNELWRIGHT_FAULT_PLAN";
+/// The variable that tells the emulated driver which device to be.
+const EMULATED_DEVICE: &str = "KERNELWRIGHT_EMULATED_DEVICE";
 /// Variables a role sees as this process has them, where it has them.
 const PASSED_ON: [&str; 6] = [
     "CUDA_VISIBLE_DEVICES",
-    "KERNELWRIGHT_EMULATED_DEVICE",
+    EMULATED_DEVICE,
     FAULT_PLAN,
     "NVIDIA_VISIBLE_DEVICES",
     "RUST_BACKTRACE",
@@ -69,6 +71,8 @@ pub struct Settings {
     pub driver: Option<PathBuf>,
     /// Whether to emulate even where NVIDIA's driver works.
     pub emulate: bool,
+    /// Which device to emulate; none is what the environment says, or the usual one.
+    pub emulated_device: Option<String>,
 }
 
 impl Settings {
@@ -94,6 +98,7 @@ impl Settings {
             nvdisasm: path("KERNELWRIGHT_NVDISASM"),
             driver: path("KERNELWRIGHT_DRIVER"),
             emulate: std::env::var_os("KERNELWRIGHT_EMULATE").is_some_and(|value| value == "1"),
+            emulated_device: None,
         })
     }
 }
@@ -401,6 +406,10 @@ fn program(
         if let Some(value) = std::env::var_os(name) {
             environment.push((name.into(), value));
         }
+    }
+    if let Some(device) = &settings.emulated_device {
+        environment.retain(|(name, _)| name != EMULATED_DEVICE);
+        environment.push((EMULATED_DEVICE.into(), device.into()));
     }
     Program {
         executable: settings.executable.clone(),

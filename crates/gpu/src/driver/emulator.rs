@@ -54,6 +54,8 @@ pub struct Configuration {
     pub threads: Option<u32>,
     /// Whether work is counted and modelled.
     pub counters: bool,
+    /// Blocks of a launch that run at most, for its counters only; none runs them all.
+    pub sample: Option<u64>,
     /// Registers of a thread by kernel, for the time model.
     pub registers: std::collections::BTreeMap<String, u32>,
 }

@@ -12,6 +12,7 @@ mod preflight;
 mod propose;
 mod replay;
 mod run;
+mod score;
 mod serve;
 mod show;
 mod worker;
@@ -77,6 +78,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Task(TaskCommand::Check(args)) => check::check(args).await,
             Command::Model(ModelCommand::List(args)) => model::list(&args),
             Command::Model(ModelCommand::Check(args)) => model::check(args).await,
+            Command::ScoreModel(args) => score::score(*args).await,
             Command::Preflight(args) => preflight::preflight(args).await,
             Command::Context(args) => propose::context(args).await,
             Command::Submit(args) => propose::submit(args).await,

@@ -77,6 +77,21 @@ fn the_other_verbs_parse() {
 }
 
 #[test]
+fn the_model_is_scored_with_the_kernels_arguments_in_order() {
+    let line = "kernelwright score-model c.json --source k.cu --arg f32*64*64 --arg i32=64 --grid-div-x bx,tx --blocks 8";
+    let Ok(Command::ScoreModel(args)) = parse(line) else {
+        panic!("score-model");
+    };
+    assert_eq!(args.arguments.len(), 2);
+    assert_eq!(
+        args.grid_div_x,
+        Some(vec!["bx".to_owned(), "tx".to_owned()])
+    );
+    assert_eq!(args.block, ["block_size_x", "block_size_y", "block_size_z"]);
+    assert_eq!((args.blocks, args.limit, args.json), (8, None, false));
+}
+
+#[test]
 fn mistakes_are_refused_before_anything_is_done() {
     for line in [
         "kernelwright run t --method guess",
@@ -85,6 +100,8 @@ fn mistakes_are_refused_before_anything_is_done() {
         "kernelwright eval k.cu --task t --set KV_SPLITS",
         "kernelwright eval k.cu --task t --set KV_SPLITS=many",
         "kernelwright serve --listen here",
+        "kernelwright score-model c.json --source k.cu",
+        "kernelwright score-model c.json --source k.cu --arg f32",
         "kernelwright context not-an-id",
         "kernelwright context cand_01938e5a-0000-7000-8000-000000000001",
     ] {

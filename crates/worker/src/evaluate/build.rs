@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use domain::candidate::KernelSource;
 use domain::digest::Digest;
 use domain::evaluation::EVALUATOR_VERSION;
 use domain::judge;
@@ -33,8 +32,8 @@ const PTX: &str = "image/image.ptx";
 /// What is compiled.
 #[derive(Debug, Clone, Copy)]
 pub struct Recipe<'a> {
-    /// The source.
-    pub source: &'a KernelSource,
+    /// The text.
+    pub source: &'a str,
     /// Its tunables.
     pub configuration: &'a Configuration,
     /// The task's own headers by name.
@@ -104,7 +103,7 @@ pub fn build(
 fn identity(host: &Host, recipe: &Recipe<'_>) -> Digest {
     let headers = host.toolchain_headers();
     let whole = (
-        recipe.source.text(),
+        recipe.source,
         recipe.configuration,
         recipe.headers,
         recipe.architecture,
@@ -121,7 +120,7 @@ fn identity(host: &Host, recipe: &Recipe<'_>) -> Digest {
 /// the author calls it must not become a path.
 fn lay_out(host: &Host, recipe: &Recipe<'_>, folder: &Path) -> Result<CompileJob, Fault> {
     let source = folder.join("source").join(SOURCE_NAME);
-    write(&source, recipe.source.text().as_bytes())?;
+    write(&source, recipe.source.as_bytes())?;
     let headers = folder.join("include");
     for (name, text) in recipe.headers {
         write(&headers.join(name), text.as_bytes())?;

@@ -10,6 +10,7 @@ pub mod evidence;
 mod examine;
 mod keep;
 mod machine_code;
+mod modelling;
 mod paired;
 mod passes;
 mod roles;
@@ -24,12 +25,15 @@ use std::time::{Duration, SystemTime};
 use domain::evaluation::{Evaluation, EvaluationRequest};
 use domain::judge;
 use domain::problem::{Problem, Problems};
+use domain::role::{Compiled, LaunchFacts};
 use domain::verdict::Verdict;
 
 use crate::cancel::Cancellation;
 use crate::host::{self, Host};
 use crate::supervise;
 
+pub use build::Recipe;
+pub use modelling::Subject;
 pub use paired::Compared;
 pub use passes::{Against, Extent, Pass, Passes};
 pub use stages::{
@@ -161,6 +165,32 @@ impl Evaluator {
             self.tidy();
         }
         stages::evaluate(self, request, &progress, cancellation)
+    }
+
+    /// Compiles a text for an architecture, or finds its build.
+    ///
+    /// # Errors
+    /// A [`Fault`] if the infrastructure, not the text, is to blame.
+    pub fn build(
+        &self,
+        recipe: &Recipe<'_>,
+        cancellation: &Cancellation,
+    ) -> Result<Result<Compiled, Verdict>, Fault> {
+        build::build(&self.host, recipe, cancellation)
+    }
+
+    /// Asks the emulated device's time model about one launch: no task, no outputs, no verdict.
+    /// What stops the launch is the inner error, in words.
+    ///
+    /// # Errors
+    /// A [`Fault`] if the infrastructure, not the launch, is to blame.
+    pub fn model(
+        &self,
+        subject: &Subject<'_>,
+        cancellation: &Cancellation,
+    ) -> Result<Result<LaunchFacts, String>, Fault> {
+        let scratch = tempfile::tempdir_in(&self.scratch).map_err(storage(&self.scratch))?;
+        modelling::model(&self.host, scratch.path(), subject, cancellation)
     }
 
     /// Times one candidate in turn with the task's baseline, without judging whether it is right:

@@ -439,7 +439,7 @@ impl<'a> Course<'a> {
     ) -> Result<Result<Compiled, Verdict>, Fault> {
         let architecture = self.evaluator.host.device().architecture();
         let recipe = Recipe {
-            source,
+            source: source.text(),
             configuration,
             headers: &self.task.headers,
             architecture: &architecture,

@@ -12,6 +12,7 @@ mod duels;
 mod evidence;
 mod lab;
 mod looks;
+mod modelling;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,218 @@
+//! `score-model`: the emulated device's time model against recorded measurements.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use domain::plan::{ResolvedArgument, ResolvedLaunch};
+use domain::role::TensorData;
+use worker::cancel::Cancellation;
+use worker::evaluate::{Evaluator, Recipe, Subject};
+use worker::host::{Host, Settings};
+
+use super::eval;
+use super::follow::{print, print_json};
+use super::serve;
+use crate::cli::ScoreModelArgs;
+use crate::outcome::{Ending, Failure, Outcome};
+use crate::score::cache::{Cache, Recorded};
+use crate::score::kernel::{self, Geometry};
+use crate::score::{Opinion, Score, Scored};
+
+/// Parts of the names that drivers give devices, and the device files that model them. The first
+/// that fits counts.
+const KNOWN: [(&str, &str); 7] = [
+    ("A4000", "a4000"),
+    ("A6000", "a6000"),
+    ("A100", "a100"),
+    ("H100", "h100"),
+    ("H200", "h200"),
+    ("RTX 4090", "rtx4090"),
+    ("L4", "l4"),
+];
+
+pub(super) async fn score(args: ScoreModelArgs) -> Ending {
+    let cache = Cache::parse(&read(&args.cache)?)
+        .with_context(|| format!("use {}", args.cache.display()))
+        .map_err(Failure::input)?;
+    let source = read(&args.source)?;
+    let device = device(&args, &cache)?;
+    let geometry = geometry(&args, &cache)?;
+    let data = serve::open(&args.folder.data)?;
+    let cancellation = eval::cancellation()?;
+    let interrupted = cancellation.clone();
+    tokio::spawn(async move {
+        if serve::stop_requested().await.is_ok() {
+            interrupted.cancel();
+        }
+    });
+    let (root, json) = (data.root().to_owned(), args.json);
+    let work = move || -> Result<Score, Failure> {
+        let mut settings = Settings::from_environment(&root).map_err(Failure::infrastructure)?;
+        settings.emulate = true;
+        settings.emulated_device = Some(device);
+        let host = Host::discover(settings, &cancellation).map_err(Failure::infrastructure)?;
+        let evaluator = Evaluator::new(host).map_err(Failure::infrastructure)?;
+        let (arguments, buffers) = kernel::arguments(&args.arguments);
+        Trial {
+            evaluator: &evaluator,
+            cache: &cache,
+            source: &source,
+            geometry: &geometry,
+            arguments,
+            buffers,
+            blocks: args.blocks,
+            cancellation: &cancellation,
+        }
+        .all(args.limit.unwrap_or(usize::MAX))
+    };
+    let score = eval::blocking(work).await??;
+    if json {
+        print_json(&score)?;
+    } else {
+        print(&score.text())?;
+    }
+    Ok(Outcome::Accepted)
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .with_context(|| format!("read {}", path.display()))
+        .map_err(Failure::input)
+}
+
+/// The device file that stands for the device that was measured.
+fn device(args: &ScoreModelArgs, cache: &Cache) -> Result<String, Failure> {
+    if let Some(device) = &args.device {
+        return Ok(device.clone());
+    }
+    KNOWN
+        .iter()
+        .find(|(part, _)| cache.device.contains(part))
+        .map(|(_, id)| (*id).to_owned())
+        .ok_or_else(|| {
+            let known = KNOWN.map(|(_, id)| id).join(", ");
+            Failure::input(anyhow!(
+                "find the device: the cache names {:?}; say with --device which of {known} to model",
+                cache.device
+            ))
+        })
+}
+
+fn geometry(args: &ScoreModelArgs, cache: &Cache) -> Result<Geometry, Failure> {
+    let problem = if args.problem.is_empty() {
+        cache.problem.clone()
+    } else {
+        args.problem.clone()
+    };
+    if problem.is_empty() {
+        return Err(Failure::input(anyhow!(
+            "find the problem's extents: the cache does not say; give them with --problem"
+        )));
+    }
+    let block = <[String; 3]>::try_from(args.block.clone()).map_err(|names| {
+        Failure::input(anyhow!(
+            "read --block: {} names where three are needed",
+            names.len()
+        ))
+    })?;
+    Ok(Geometry {
+        block,
+        problem,
+        divisors: [
+            args.grid_div_x.clone(),
+            args.grid_div_y.clone(),
+            args.grid_div_z.clone(),
+        ],
+    })
+}
+
+/// All that the configurations of one cache have in common.
+struct Trial<'a> {
+    evaluator: &'a Evaluator,
+    cache: &'a Cache,
+    source: &'a str,
+    geometry: &'a Geometry,
+    arguments: Vec<ResolvedArgument>,
+    buffers: Vec<TensorData>,
+    blocks: u64,
+    cancellation: &'a Cancellation,
+}
+
+impl Trial<'_> {
+    /// Every configuration with a time, up to a number of them.
+    fn all(&self, limit: usize) -> Result<Score, Failure> {
+        let recorded = &self.cache.configurations;
+        let timed: Vec<(&Recorded, f64)> = recorded
+            .iter()
+            .filter_map(|recorded| Some((recorded, recorded.time_ms?)))
+            .collect();
+        let mut configurations = Vec::new();
+        for (recorded, measured_ms) in timed.iter().take(limit) {
+            tracing::info!("{}", recorded.key);
+            let answer = self.one(recorded)?;
+            configurations.push(Scored {
+                key: recorded.key.clone(),
+                measured_ms: *measured_ms,
+                refused: answer.as_ref().err().cloned(),
+                modelled: answer.ok(),
+            });
+        }
+        let device = self.evaluator.host().device();
+        let mut score = Score {
+            kernel: self.cache.kernel.clone(),
+            measured_on: self.cache.device.clone(),
+            modelled_as: device.name.clone(),
+            unmeasured: recorded.len() - timed.len(),
+            configurations,
+            agreement: None,
+        };
+        score.compare();
+        Ok(score)
+    }
+
+    /// One configuration; the inner error is why it cannot run here.
+    fn one(&self, recorded: &Recorded) -> Result<Result<Opinion, String>, Failure> {
+        let (block, grid) = match self.geometry.resolve(&recorded.values) {
+            Ok(shape) => shape,
+            Err(why) => return Ok(Err(why)),
+        };
+        let named = (&self.geometry.block, block);
+        let text = kernel::text(self.source, &recorded.values, named, grid);
+        let host = self.evaluator.host();
+        let recipe = Recipe {
+            source: &text,
+            configuration: &BTreeMap::new(),
+            headers: &BTreeMap::new(),
+            architecture: &host.device().architecture(),
+        };
+        let built = self.evaluator.build(&recipe, self.cancellation);
+        let compiled = match built.map_err(Failure::infrastructure)? {
+            Ok(compiled) => compiled,
+            Err(verdict) => return Ok(Err(verdict.to_string())),
+        };
+        let subject = Subject {
+            compiled: &compiled,
+            launch: ResolvedLaunch {
+                kernel: self.cache.kernel.clone(),
+                grid,
+                block,
+                shared_bytes: 0,
+                cooperative: false,
+                arguments: self.arguments.clone(),
+            },
+            buffers: self.buffers.clone(),
+            blocks: self.blocks,
+        };
+        let answer = self.evaluator.model(&subject, self.cancellation);
+        let opinion = answer.map_err(Failure::infrastructure)?.and_then(|launch| {
+            let time = launch.modelled.ok_or("the device gave no modelled time")?;
+            Ok(Opinion {
+                us: time.us,
+                bottleneck: time.bottleneck,
+                share: time.share,
+            })
+        });
+        Ok(opinion)
+    }
+}

@@ -1,0 +1,261 @@
+//! Holds the emulated device's time model against measurements that others have recorded.
+//!
+//! The model is there to rank the variants of one kernel. So it is judged by the order in which it
+//! puts configurations that somebody has timed on a real device, and by how much is lost when its
+//! first choice is believed. Measurements come from Kernel Tuner's cache files ([`cache`]), the
+//! kernel is compiled as Kernel Tuner compiles it ([`kernel`]), and [`agreement`] compares.
+//!
+//! Nothing here touches a device or a file; the command does.
+
+pub mod agreement;
+pub mod cache;
+pub mod kernel;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use agreement::{kendall, regret, spearman};
+
+/// What became of one configuration.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Scored {
+    /// The configuration's values in the cache's order, as its key there.
+    pub key: String,
+    /// Its recorded time, milliseconds.
+    pub measured_ms: f64,
+    /// What the model says; none where it cannot run here.
+    pub modelled: Option<Opinion>,
+    /// Why it cannot.
+    pub refused: Option<String>,
+}
+
+/// The model's word on a configuration.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Opinion {
+    /// The modelled time, microseconds.
+    pub us: f64,
+    /// The term that dominates.
+    pub bottleneck: String,
+    /// Its share of the time.
+    pub share: f64,
+}
+
+/// How well the model ranks the configurations of one kernel on one device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Score {
+    /// The kernel.
+    pub kernel: String,
+    /// The device that was measured, as the cache names it.
+    pub measured_on: String,
+    /// The device that was modelled.
+    pub modelled_as: String,
+    /// Configurations of the cache without a time: those that failed when they were tuned.
+    pub unmeasured: usize,
+    /// Every configuration that was tried here, in the cache's order.
+    pub configurations: Vec<Scored>,
+    /// The comparison; none with fewer than two configurations that ran.
+    pub agreement: Option<Agreement>,
+}
+
+/// The comparison of two orders.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Agreement {
+    /// Configurations with both times.
+    pub configurations: usize,
+    /// Spearman's rank correlation.
+    pub spearman: f64,
+    /// Kendall's tau-b.
+    pub kendall: f64,
+    /// How much slower the best of the model's first choices is than the best of all, as a
+    /// fraction: for 1, 3 and 10 choices.
+    pub regret: BTreeMap<usize, f64>,
+    /// The lowest, middle and highest ratio of modelled to measured time.
+    pub ratio: [f64; 3],
+}
+
+/// How many of the model's first choices are looked at.
+const CHOICES: [usize; 3] = [1, 3, 10];
+
+impl Score {
+    /// Compares what was modelled with what was measured.
+    pub fn compare(&mut self) {
+        let (measured, modelled): (Vec<f64>, Vec<f64>) = self.both().unzip();
+        if measured.len() < 2 {
+            self.agreement = None;
+            return;
+        }
+        let mut ratios: Vec<f64> = modelled
+            .iter()
+            .zip(&measured)
+            .map(|(modelled, measured)| modelled / (measured * 1e3))
+            .collect();
+        ratios.sort_by(f64::total_cmp);
+        let last = ratios.len() - 1;
+        self.agreement = Some(Agreement {
+            configurations: measured.len(),
+            spearman: spearman(&measured, &modelled),
+            kendall: kendall(&measured, &modelled),
+            regret: CHOICES
+                .into_iter()
+                .map(|choices| (choices, regret(&measured, &modelled, choices)))
+                .collect(),
+            ratio: [ratios[0], ratios[last / 2], ratios[last]],
+        });
+    }
+
+    /// Measured milliseconds with modelled microseconds.
+    fn both(&self) -> impl Iterator<Item = (f64, f64)> {
+        self.configurations
+            .iter()
+            .filter_map(|scored| Some((scored.measured_ms, scored.modelled.as_ref()?.us)))
+    }
+
+    /// The account for a person.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "{}, measured on {}, modelled as {}\n",
+            self.kernel, self.measured_on, self.modelled_as
+        );
+        let mut line = |name: &str, value: String| {
+            let _ = writeln!(text, "  {name:<14} {value}");
+        };
+        line(
+            "configurations",
+            format!(
+                "{} measured and tried here, {} in the cache without a time",
+                self.configurations.len(),
+                self.unmeasured
+            ),
+        );
+        let refused = tally(
+            self.configurations
+                .iter()
+                .filter_map(|scored| scored.refused.as_deref()),
+        );
+        if !refused.is_empty() {
+            line("could not run", refused);
+        }
+        let Some(agreement) = &self.agreement else {
+            line(
+                "score",
+                "none: fewer than two configurations ran".to_owned(),
+            );
+            return text;
+        };
+        line(
+            "rank",
+            format!(
+                "Spearman {:.3}, Kendall {:.3} over {} configurations",
+                agreement.spearman, agreement.kendall, agreement.configurations
+            ),
+        );
+        let regrets = agreement.regret.iter().map(|(choices, regret)| {
+            let of = if *choices == 1 {
+                "first choice".to_owned()
+            } else {
+                format!("best of {choices}")
+            };
+            format!("{of} {:.1} % slower than the best", regret * 100.0)
+        });
+        line("regret", regrets.collect::<Vec<_>>().join("; "));
+        let [lowest, middle, highest] = agreement.ratio;
+        line(
+            "modelled",
+            format!("{middle:.2} of the measured time in the middle, {lowest:.2} to {highest:.2}"),
+        );
+        let bottlenecks = self
+            .configurations
+            .iter()
+            .filter_map(|scored| Some(scored.modelled.as_ref()?.bottleneck.as_str()));
+        line("bottlenecks", tally(bottlenecks));
+        text
+    }
+}
+
+/// Words with how often each comes, most frequent first.
+fn tally<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for word in words {
+        *counts.entry(word).or_default() += 1;
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let parts = counts
+        .into_iter()
+        .map(|(word, count)| format!("{word} ({count})"));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scored(key: &str, measured_ms: f64, modelled: Result<f64, &str>) -> Scored {
+        Scored {
+            key: key.to_owned(),
+            measured_ms,
+            refused: modelled.err().map(str::to_owned),
+            modelled: modelled.ok().map(|us| Opinion {
+                us,
+                bottleneck: if us < 1500.0 { "issue" } else { "fp64" }.to_owned(),
+                share: 0.9,
+            }),
+        }
+    }
+
+    #[test]
+    fn only_what_runs_on_both_sides_is_compared() {
+        let mut score = Score {
+            kernel: "made_up".to_owned(),
+            measured_on: "a device".to_owned(),
+            modelled_as: "its model".to_owned(),
+            unmeasured: 2,
+            configurations: vec![
+                scored("1", 1.0, Ok(1600.0)),
+                scored("2", 2.0, Ok(1000.0)),
+                scored("3", 0.1, Err("the assembler refused it")),
+                scored("4", 4.0, Ok(2000.0)),
+            ],
+            agreement: None,
+        };
+        score.compare();
+        let agreement = score.agreement.as_ref().unwrap();
+        assert_eq!(agreement.configurations, 3);
+        // The first two are the wrong way round.
+        assert!((agreement.spearman - 0.5).abs() < 1e-12);
+        assert!((agreement.kendall - 1.0 / 3.0).abs() < 1e-12);
+        assert_eq!(
+            agreement.regret,
+            BTreeMap::from([(1, 1.0), (3, 0.0), (10, 0.0)])
+        );
+        assert_eq!(agreement.ratio, [0.5, 0.5, 1.6]);
+        let text = score.text();
+        for part in [
+            "made_up, measured on a device, modelled as its model",
+            "4 measured and tried here, 2 in the cache without a time",
+            "the assembler refused it (1)",
+            "Spearman 0.500, Kendall 0.333 over 3 configurations",
+            "first choice 100.0 % slower than the best",
+            "fp64 (2), issue (1)",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+    }
+
+    #[test]
+    fn one_configuration_has_no_order() {
+        let mut score = Score {
+            kernel: "made_up".to_owned(),
+            measured_on: "a device".to_owned(),
+            modelled_as: "its model".to_owned(),
+            unmeasured: 0,
+            configurations: vec![scored("1", 1.0, Ok(1600.0))],
+            agreement: None,
+        };
+        score.compare();
+        assert_eq!(score.agreement, None);
+        assert!(score.text().contains("none: fewer than two"));
+    }
+}

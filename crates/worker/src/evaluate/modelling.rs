@@ -1,0 +1,93 @@
+//! What the emulated device's time model says of one launch with given arguments.
+//!
+//! There is no task here, so nothing is known about the right answer: the launch's counters are
+//! taken, from a sample of its blocks, and its outputs are not looked at.
+
+use std::path::Path;
+use std::time::Duration;
+
+use domain::plan::{ResolvedLaunch, ResolvedPlan, ResolvedStep};
+use domain::role::{
+    Compiled, Execution, ExecutionFacts, ExecutionPurpose, LaunchFacts, RunJob, RunReply,
+    TensorData,
+};
+
+use super::Fault;
+use crate::cancel::Cancellation;
+use crate::host::{Host, Role};
+use crate::supervise;
+
+/// Processor time of one sampled launch, its inputs included.
+const ALLOWED: Duration = Duration::from_secs(60);
+/// Thread instructions of the sampled blocks together.
+const INSTRUCTIONS: u64 = 20_000_000_000;
+
+/// A launch that the model is asked about.
+#[derive(Debug, Clone)]
+pub struct Subject<'a> {
+    /// The kernel's build.
+    pub compiled: &'a Compiled,
+    /// The launch.
+    pub launch: ResolvedLaunch,
+    /// The buffers it names.
+    pub buffers: Vec<TensorData>,
+    /// Blocks that run at most.
+    pub blocks: u64,
+}
+
+pub(super) fn model(
+    host: &Host,
+    scratch: &Path,
+    subject: &Subject<'_>,
+    cancellation: &Cancellation,
+) -> Result<Result<LaunchFacts, String>, Fault> {
+    let job = RunJob {
+        image: subject.compiled.image.clone(),
+        kernels: subject.compiled.kernels.clone(),
+        executions: vec![Execution {
+            id: 0,
+            case: "modelled".to_owned(),
+            plan: ResolvedPlan {
+                workspaces: Vec::new(),
+                steps: vec![ResolvedStep::Kernel(subject.launch.clone())],
+            },
+            tensors: subject.buffers.clone(),
+            poison: 0,
+            schedule: None,
+            purpose: ExecutionPurpose::Model {
+                blocks: subject.blocks,
+            },
+            instruction_budget: Some(INSTRUCTIONS),
+            save: None,
+        }],
+        threads: host.threads(),
+        lines: false,
+    };
+    let program = host.program(Role::Run, scratch);
+    let bounds = host.bounds(Role::Run, ALLOWED);
+    let answer = supervise::ask::<_, RunReply>(&program, &job, bounds, cancellation)?;
+    let reply = match answer.reply {
+        Ok(reply) => reply,
+        Err(exit) => return Ok(Err(format!("the runner {exit}"))),
+    };
+    let Some(facts) = reply.executions.into_iter().next() else {
+        return Ok(Err("it was not executed".to_owned()));
+    };
+    Ok(modelled(facts))
+}
+
+/// The launch with its modelled time, or what stopped it.
+fn modelled(facts: ExecutionFacts) -> Result<LaunchFacts, String> {
+    if let Some(unsupported) = facts.unsupported {
+        return Err(format!("the emulated device lacks {}", unsupported.opcode));
+    }
+    if let Some(fault) = facts.fault {
+        return Err(format!("{} from {}", fault.name, fault.call));
+    }
+    facts
+        .launches
+        .into_iter()
+        .next()
+        .filter(|launch| launch.modelled.is_some())
+        .ok_or_else(|| "the device gave no modelled time".to_owned())
+}
