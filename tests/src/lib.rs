@@ -363,12 +363,25 @@ pub fn binary() -> PathBuf {
 /// # Errors
 /// When it cannot be started or outlasts [`PATIENCE`].
 pub fn kernelwright(arguments: &[&str]) -> Result<Finished> {
+    program(&binary(), &[], arguments)
+}
+
+/// Runs a program, such as a copy of ours, to its end, with additions to the environment.
+///
+/// # Errors
+/// As of [`kernelwright`].
+pub fn program(
+    executable: &Path,
+    environment: &[(&str, &str)],
+    arguments: &[&str],
+) -> Result<Finished> {
     #[expect(
         clippy::disallowed_methods,
         reason = "the lab starts the program as a user does"
     )]
-    let mut child = std::process::Command::new(binary())
+    let mut child = std::process::Command::new(executable)
         .args(arguments)
+        .envs(environment.iter().copied())
         .current_dir(repository())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -384,7 +397,7 @@ pub fn kernelwright(arguments: &[&str]) -> Result<Finished> {
         if began.elapsed() > PATIENCE {
             child.kill()?;
             child.wait()?;
-            bail!("kernelwright {arguments:?} did not end");
+            bail!("{} {arguments:?} did not end", executable.display());
         }
         std::thread::sleep(GLANCE);
     };

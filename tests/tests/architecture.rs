@@ -10,11 +10,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("corpus", &[]),
     ("ptx", &[]),
     ("driver", &["ptx"]),
-    ("gpu", &["domain"]),
+    ("gpu", &["corpus", "domain"]),
     ("store", &["domain"]),
     ("engine", &["domain", "store"]),
     ("worker", &["domain", "gpu"]),
-    ("server", &["domain", "engine", "gpu", "store", "worker"]),
+    (
+        "server",
+        &["corpus", "domain", "engine", "gpu", "store", "worker"],
+    ),
     ("lab", &["domain"]),
 ];
 

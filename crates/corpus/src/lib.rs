@@ -47,6 +47,17 @@ pub const QUESTIONS: Source = Source {
     ptx: include_str!("../questions/questions.ptx"),
 };
 
+impl Source {
+    /// The least architecture that has all its instructions, such as 80 for `sm_80`.
+    pub fn least_architecture(&self) -> u32 {
+        match self.name {
+            // Floats of eight bits came with Ada.
+            "gemm_fp8" => 89,
+            _ => 80,
+        }
+    }
+}
+
 /// The source of that name.
 pub fn source(name: &str) -> Option<&'static Source> {
     SOURCES.iter().find(|source| source.name == name)

@@ -2,6 +2,7 @@
 //! child claims to have seen. Replies of a process that ran candidate code are claims; the
 //! judge bounds them.
 
+pub mod experiment;
 mod time;
 
 use std::collections::BTreeMap;

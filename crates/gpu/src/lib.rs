@@ -14,6 +14,7 @@ mod disassemble;
 #[expect(unsafe_code, reason = "the CUDA driver is a C library")]
 mod driver;
 mod execute;
+mod experiment;
 mod fault;
 pub mod inputs;
 #[expect(unsafe_code, reason = "the compiler is a C library")]

@@ -12,6 +12,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use domain::role::experiment::{Experiment, ExperimentJob};
 use domain::role::{
     CompileJob, DisassembleJob, Envelope, FAULT_STATUS, MAX_REPLY_BYTES, ProbeJob, RunJob,
     SOCKET_VARIABLE, TimeJob, VerifyJob,
@@ -23,7 +24,7 @@ use crate::confine::{self, Needs, SystemCalls};
 use crate::driver::Gpu;
 use crate::fault::Fault;
 use crate::time::Moment;
-use crate::{compile, disassemble, probe, run, time, verify};
+use crate::{compile, disassemble, experiment, probe, run, time, verify};
 
 /// The longest job, bytes. Jobs come from the supervisor; the bound only stops a length that
 /// is no length.
@@ -34,8 +35,8 @@ const TICK: [u8; 4] = [0; 4];
 /// A file that the emulated driver reads while it is loaded.
 const FAULT_PLAN_VARIABLE: &str = "KERNELWRIGHT_FAULT_PLAN";
 
-/// Runs the body of one role, `compile`, `disassemble`, `run`, `trace`, `verify`, `time` or `probe`, as
-/// this process's only task. Call it while the process has one thread.
+/// Runs the body of one role, `compile`, `disassemble`, `run`, `trace`, `verify`, `time`, `experiment`
+/// or `probe`, as this process's only task. Call it while the process has one thread.
 pub fn main(role: &str) -> ExitCode {
     // A worker that is killed cannot kill its roles any more. Failing is no reason to stop: the
     // limit on processor time ends an orphan, too.
@@ -108,6 +109,15 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             };
             time::time_on(&gpu, job, Box::new(tick))
         }),
+        "experiment" => exchange(|job: &ExperimentJob| {
+            let gpu = Gpu::open()?;
+            let write = match &job.experiment {
+                Experiment::Case { record, .. } => created(record.parent().map(Path::to_owned))?,
+                Experiment::Measure { .. } => Vec::new(),
+            };
+            confine(&for_device(&gpu, vec![job.image.clone()], write))?;
+            experiment::experiment_on(&gpu, job)
+        }),
         "probe" => exchange(|_: &ProbeJob| match Gpu::open() {
             Ok(gpu) => {
                 confine(&for_device(&gpu, Vec::new(), Vec::new()))?;
@@ -116,7 +126,7 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             Err(fault) => Ok(probe::unusable(&fault)),
         }),
         other => Err(Fault::Job(format!(
-            "{other:?} is no role; the roles are compile, disassemble, run, trace, verify, time and probe"
+            "{other:?} is no role; the roles are compile, disassemble, run, trace, verify, time, experiment and probe"
         ))),
     }
 }

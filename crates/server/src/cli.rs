@@ -9,6 +9,8 @@ use domain::id::{CandidateId, RunId};
 use domain::model::Dollars;
 use domain::search::{Evolution, Method, ModelChoice, PromptStyle, Schedule};
 
+use crate::gpu_check::Part;
+
 /// Where state lives unless `--data` says otherwise.
 pub const DEFAULT_DATA: &str = ".kernelwright";
 /// Where the service listens unless `--listen` says otherwise.
@@ -86,6 +88,8 @@ pub enum Command {
     ScoreModel(Box<ScoreModelArgs>),
     /// Say what this machine can do, and what it lacks.
     Preflight(PreflightArgs),
+    /// Run the corpus, the tasks and the open questions on this machine's GPU.
+    GpuCheck(GpuCheckArgs),
     /// Serve with a local worker, run a task to its end and show the winner.
     Demo(DemoArgs),
     /// Body of a supervised child process.
@@ -633,6 +637,44 @@ pub struct ScoreModelArgs {
     /// Where builds are kept.
     #[command(flatten)]
     pub folder: DataFolder,
+}
+
+/// Arguments of `gpu-check`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct GpuCheckArgs {
+    /// Folder for the reports and everything made in passing.
+    #[arg(long, value_name = "DIR", default_value = "gpu-check")]
+    pub out: PathBuf,
+    /// Prebuilt images, tasks and the emulated driver; by default the pack this program lies in.
+    #[arg(long, value_name = "DIR")]
+    pub pack: Option<PathBuf>,
+    /// Make a pack instead: this program and everything it needs, for a machine without compiler
+    /// and network.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["pack", "emulated", "parts"])]
+    pub prepare: Option<PathBuf>,
+    /// Compare the emulated driver with itself; no GPU is needed.
+    #[arg(long)]
+    pub emulated: bool,
+    /// Only cases, kernels and questions whose names contain this; may be given several times.
+    #[arg(long, value_name = "TEXT")]
+    pub only: Vec<String>,
+    /// A device that the pack gets machine code for, such as `sm_89`; by default those of Ampere,
+    /// Ada and Hopper.
+    #[arg(
+        long = "architecture",
+        value_name = "ARCHITECTURE",
+        requires = "prepare"
+    )]
+    pub architectures: Vec<String>,
+    /// Only these parts; all by default.
+    #[arg(long = "part", value_enum, value_name = "PART")]
+    pub parts: Vec<Part>,
+    /// The folder of the task folders, where no pack has them.
+    #[arg(long, value_name = "DIR", default_value = "kernels")]
+    pub tasks: PathBuf,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `preflight`.

@@ -11,6 +11,7 @@ pub mod client;
 pub mod commands;
 pub mod data;
 pub mod evidence;
+pub mod gpu_check;
 pub mod http;
 pub mod local_worker;
 pub mod logging;

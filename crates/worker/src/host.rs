@@ -13,6 +13,7 @@ use domain::evaluation::EVALUATOR_VERSION;
 use domain::judge::Exit;
 use domain::lease::Registration;
 use domain::role::{ProbeJob, ProbeReply, SOCKET_VARIABLE};
+use serde::{Deserialize, Serialize};
 
 use crate::cancel::Cancellation;
 use crate::supervise::{self, Bounds, Limits, Program};
@@ -73,6 +74,18 @@ pub struct Settings {
     pub emulate: bool,
     /// Which device to emulate; none is what the environment says, or the usual one.
     pub emulated_device: Option<String>,
+    /// The builds that the data folder holds already, where no compiler is to be looked for.
+    pub prebuilt: Option<Prebuilt>,
+}
+
+/// Which compiler made the builds in a data folder. With it a machine without that compiler finds
+/// them, and can make no others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prebuilt {
+    /// The compiler with its version.
+    pub toolchain: String,
+    /// The name of the folder of its headers.
+    pub headers: String,
 }
 
 impl Settings {
@@ -99,6 +112,7 @@ impl Settings {
             driver: path("KERNELWRIGHT_DRIVER"),
             emulate: std::env::var_os("KERNELWRIGHT_EMULATE").is_some_and(|value| value == "1"),
             emulated_device: None,
+            prebuilt: None,
         })
     }
 }
@@ -157,6 +171,8 @@ pub enum Role {
     Verify,
     /// Two images to the times of both.
     Time,
+    /// A case of the corpus, or a measurement of the device.
+    Experiment,
     /// The device's facts and health.
     Probe,
 }
@@ -171,6 +187,7 @@ impl Role {
             Self::Trace => "trace",
             Self::Verify => "verify",
             Self::Time => "time",
+            Self::Experiment => "experiment",
             Self::Probe => "probe",
         }
     }
@@ -183,6 +200,8 @@ pub struct Host {
     nvrtc: PathBuf,
     /// The folder of the emulated driver; none where the loader finds NVIDIA's.
     driver: Option<PathBuf>,
+    /// Why it is not NVIDIA's.
+    emulated_because: Option<String>,
     device: Device,
     toolchain: String,
     /// Which roles meet a spoiled driver, for tests of what happens then.
@@ -198,12 +217,16 @@ impl Host {
     /// # Errors
     /// A [`Fault`] that says what is missing and how to install it.
     pub fn discover(mut settings: Settings, cancellation: &Cancellation) -> Result<Self, Fault> {
-        let nvrtc = toolchain::find(&toolchain::Search {
-            setting: settings.nvrtc.clone(),
-            cache: settings.cache.clone(),
-            library_path: loader_path(),
-            system: toolchain::system_folders(),
-        })?;
+        let nvrtc = match &settings.prebuilt {
+            // No folder of that name exists, so that a role that looks for a compiler finds none.
+            Some(_) => settings.data.join("no-compiler"),
+            None => toolchain::find(&toolchain::Search {
+                setting: settings.nvrtc.clone(),
+                cache: settings.cache.clone(),
+                library_path: loader_path(),
+                system: toolchain::system_folders(),
+            })?,
+        };
         create(&settings.data)?;
         // Roles work in folders of their own, where a relative path would mean something else.
         settings.data = settings
@@ -218,6 +241,7 @@ impl Host {
                         settings,
                         nvrtc,
                         driver: None,
+                        emulated_because: None,
                         device,
                         toolchain,
                         spoiled: Vec::new(),
@@ -230,7 +254,7 @@ impl Host {
                 }
             },
         };
-        let library = emulated_driver(&settings, nvidia)?;
+        let library = emulated_driver(&settings, nvidia.clone())?;
         let folder = driver_folder(&settings.data, &library)?;
         let (device, toolchain) = probe(&settings, &nvrtc, Some(&folder), cancellation)?
             .map_err(|reason| Fault::Unusable { reason })?;
@@ -238,6 +262,7 @@ impl Host {
             settings,
             nvrtc,
             driver: Some(folder),
+            emulated_because: Some(nvidia),
             device,
             toolchain,
             spoiled: Vec::new(),
@@ -265,6 +290,18 @@ impl Host {
         &self.device
     }
 
+    /// The emulated driver's library; none where NVIDIA's is used.
+    pub fn emulated_driver(&self) -> Option<PathBuf> {
+        self.driver
+            .as_ref()
+            .map(|folder| folder.join(CUDA_NAMES[0]))
+    }
+
+    /// Why NVIDIA's driver is not used; none where it is.
+    pub fn emulated_because(&self) -> Option<&str> {
+        self.emulated_because.as_deref()
+    }
+
     /// The compiler with its version.
     pub fn toolchain(&self) -> &str {
         &self.toolchain
@@ -285,9 +322,26 @@ impl Host {
 
     /// Where the compiler's own headers are unpacked to: a folder for each compiler.
     pub fn toolchain_headers(&self) -> PathBuf {
-        let identity = domain::digest::Digest::of(self.nvrtc.as_os_str().as_encoded_bytes());
-        let folder = format!("headers/{}", identity.short());
-        self.settings.data.join(folder)
+        self.settings
+            .data
+            .join("headers")
+            .join(self.prebuilt().headers)
+    }
+
+    /// What another machine must be told to find the builds of this one.
+    pub fn prebuilt(&self) -> Prebuilt {
+        self.settings.prebuilt.clone().unwrap_or_else(|| {
+            let identity = domain::digest::Digest::of(self.nvrtc.as_os_str().as_encoded_bytes());
+            Prebuilt {
+                toolchain: self.toolchain.clone(),
+                headers: identity.short(),
+            }
+        })
+    }
+
+    /// Whether sources can be compiled that nobody compiled before.
+    pub fn has_compiler(&self) -> bool {
+        self.settings.prebuilt.is_none()
     }
 
     /// How this machine introduces itself to a service.
@@ -341,7 +395,9 @@ impl Host {
             _ => allowed.as_secs() * u64::from(self.threads()) + 5,
         };
         let deadline = match (role, self.device.kind) {
-            (Role::Run | Role::Trace | Role::Time, DeviceKind::Nvidia) => allowed,
+            (Role::Run | Role::Trace | Role::Time | Role::Experiment, DeviceKind::Nvidia) => {
+                allowed
+            }
             _ => self.backstop.unwrap_or(allowed * WALL_FACTOR),
         };
         Bounds {
@@ -434,7 +490,11 @@ fn probe(
     let answer = supervise::ask::<_, ProbeReply>(&program, &ProbeJob {}, bounds, cancellation);
     Ok(match answer {
         Ok(answer) => match answer.reply {
-            Ok(ProbeReply::Ready { device, toolchain }) => toolchain
+            Ok(ProbeReply::Ready { device, toolchain }) => settings
+                .prebuilt
+                .as_ref()
+                .map(|prebuilt| prebuilt.toolchain.clone())
+                .or(toolchain)
                 .map(|toolchain| (device, toolchain))
                 .ok_or_else(|| format!("the compiler in {} does not load", nvrtc.display())),
             Ok(ProbeReply::Unusable { reason }) => Err(reason),

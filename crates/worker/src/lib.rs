@@ -4,6 +4,7 @@
 //! - [`supervise`] starts, feeds, limits, times and kills one role process.
 //! - [`host`] finds the compiler and the driver of this machine and says what a role may see.
 //! - [`evaluate`] leads one candidate through every stage and lets the judge speak.
+//! - [`experiment`] asks a device about itself, and runs the corpus on it.
 //! - [`fleet`] leases evaluations over HTTP and reports them.
 //!
 //! The crate knows no SQL and no CUDA: what happens on a device is the roles' business, and what
@@ -13,6 +14,7 @@
 
 pub mod cancel;
 pub mod evaluate;
+pub mod experiment;
 pub mod fleet;
 pub mod host;
 pub mod preflight;

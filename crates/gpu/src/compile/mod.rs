@@ -107,6 +107,7 @@ fn options(job: &CompileJob) -> Vec<String> {
         format!("-arch={}", job.architecture),
         "-std=c++17".to_owned(),
         "-default-device".to_owned(),
+        "--device-int128".to_owned(),
         "-lineinfo".to_owned(),
         "--ptxas-options=-v".to_owned(),
         format!("--pre-include={}", PRELUDE_NAME.to_string_lossy()),

@@ -53,6 +53,47 @@ impl Allocation {
         Ok(content)
     }
 
+    /// Copies `content` to the range from `offset` on.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    ///
+    /// # Panics
+    /// If the part is not inside the range.
+    pub fn write(&mut self, offset: usize, content: &[u8]) -> Result<(), Refusal> {
+        assert!(
+            self.holds(offset, content.len()),
+            "a copy stays inside the range"
+        );
+        // SAFETY: the part lies inside the range, which is alive.
+        let copied = unsafe { result::memcpy_htod_sync(self.base + offset as u64, content) };
+        checked("cuMemcpyHtoD", copied)
+    }
+
+    /// Copies the range from `offset` on to `content`.
+    ///
+    /// # Errors
+    /// The driver's refusal, which may be the error of an earlier launch.
+    ///
+    /// # Panics
+    /// If the part is not inside the range.
+    pub fn read(&self, offset: usize, content: &mut [u8]) -> Result<(), Refusal> {
+        assert!(
+            self.holds(offset, content.len()),
+            "a copy stays inside the range"
+        );
+        // SAFETY: the part lies inside the range, which is alive.
+        let copied = unsafe { result::memcpy_dtoh_sync(content, self.base + offset as u64) };
+        checked("cuMemcpyDtoH", copied)
+    }
+
+    /// Whether a part lies inside the range.
+    pub fn holds(&self, offset: usize, bytes: usize) -> bool {
+        offset
+            .checked_add(bytes)
+            .is_some_and(|end| end <= self.bytes)
+    }
+
     /// Sets `bytes` bytes from `offset` on to one value.
     ///
     /// # Errors
@@ -61,11 +102,7 @@ impl Allocation {
     /// # Panics
     /// If the part is not inside the range.
     pub fn fill(&mut self, offset: usize, bytes: usize, value: u8) -> Result<(), Refusal> {
-        let end = offset.checked_add(bytes);
-        assert!(
-            end.is_some_and(|end| end <= self.bytes),
-            "a fill stays inside"
-        );
+        assert!(self.holds(offset, bytes), "a fill stays inside");
         // SAFETY: the part lies inside the range, which is alive.
         let filled = unsafe { result::memset_d8_sync(self.base + offset as u64, value, bytes) };
         checked("cuMemsetD8", filled)

@@ -9,6 +9,7 @@ pub mod emulator;
 mod event;
 mod memory;
 mod module;
+mod unusual;
 
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUdevice_attribute};
@@ -19,7 +20,8 @@ use emulator::Emulator;
 
 pub use event::Stopwatch;
 pub use memory::Allocation;
-pub use module::{Kernel, Module, Shape};
+pub use module::{Kernel, Module, Shape, Variable};
+pub use unusual::{Mapped, Shared};
 
 /// The entry points without which no role can work. Event times and the device's identity have
 /// two generations each and are looked up where they are used.
@@ -186,6 +188,15 @@ impl Gpu {
                 blocks_per_sm: attribute(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
             },
         })
+    }
+
+    /// Whether kernels may use any memory of the process by its address.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn reaches_pageable_memory(&self) -> Result<bool, Refusal> {
+        self.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)
+            .map(|value| value != 0)
     }
 
     fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, Refusal> {

@@ -5,7 +5,7 @@ use std::ptr;
 
 use cudarc::driver::{result, sys};
 
-use super::{Refusal, checked, note_release};
+use super::{Refusal, accepted, checked, is_exported, missing, note_release};
 
 /// An image on the device.
 #[derive(Debug)]
@@ -18,7 +18,77 @@ pub struct Kernel<'a> {
     module: std::marker::PhantomData<&'a Module>,
 }
 
+/// A variable of a [`Module`], alive as long as that.
+#[derive(Debug)]
+pub struct Variable<'a> {
+    base: sys::CUdeviceptr,
+    bytes: usize,
+    module: std::marker::PhantomData<&'a Module>,
+}
+
+impl Variable<'_> {
+    /// The first address.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Overwrites it from its start.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    ///
+    /// # Panics
+    /// If `content` is longer than the variable.
+    pub fn write(&self, content: &[u8]) -> Result<(), Refusal> {
+        assert!(content.len() <= self.bytes, "a copy stays inside");
+        // SAFETY: the variable is alive and at least as long as `content`.
+        let copied = unsafe { result::memcpy_htod_sync(self.base, content) };
+        checked("cuMemcpyHtoD", copied)
+    }
+
+    /// Reads it from its start.
+    ///
+    /// # Errors
+    /// The driver's refusal, which may be the error of an earlier launch.
+    ///
+    /// # Panics
+    /// If `content` is longer than the variable.
+    pub fn read(&self, content: &mut [u8]) -> Result<(), Refusal> {
+        assert!(content.len() <= self.bytes, "a copy stays inside");
+        // SAFETY: the variable is alive and at least as long as `content`.
+        let copied = unsafe { result::memcpy_dtoh_sync(content, self.base) };
+        checked("cuMemcpyDtoH", copied)
+    }
+}
+
 impl Module {
+    /// Finds a variable.
+    ///
+    /// # Errors
+    /// The driver's refusal; "not found" for a name that no variable can have.
+    pub fn variable(&self, name: &str) -> Result<Variable<'_>, Refusal> {
+        let name = CString::new(name).unwrap_or_default();
+        if !is_exported("cuModuleGetGlobal_v2") {
+            return Err(missing("cuModuleGetGlobal"));
+        }
+        let (mut base, mut bytes) = (0, 0);
+        // SAFETY: the module is alive, the name terminated, and both pointers valid for a write.
+        let found = unsafe {
+            sys::cuModuleGetGlobal_v2(&raw mut base, &raw mut bytes, self.0, name.as_ptr())
+        };
+        accepted("cuModuleGetGlobal", found as u32)?;
+        Ok(Variable {
+            base,
+            bytes,
+            module: std::marker::PhantomData,
+        })
+    }
+
     /// Loads machine code or PTX.
     ///
     /// # Errors
@@ -69,6 +139,29 @@ pub struct Shape {
 }
 
 impl Kernel<'_> {
+    /// Bytes of each parameter of the entry, in order.
+    ///
+    /// # Errors
+    /// The driver's refusal; "not supported" by drivers before 12.4.
+    pub fn parameters(&self) -> Result<Vec<usize>, Refusal> {
+        if !is_exported("cuFuncGetParamInfo") {
+            return Err(missing("cuFuncGetParamInfo"));
+        }
+        let mut sizes = Vec::new();
+        loop {
+            let (mut offset, mut bytes) = (0, 0);
+            // SAFETY: the function is alive, and both pointers are valid for a write.
+            let told = unsafe {
+                sys::cuFuncGetParamInfo(self.function, sizes.len(), &raw mut offset, &raw mut bytes)
+            };
+            if told == sys::CUresult::CUDA_ERROR_INVALID_VALUE {
+                return Ok(sizes);
+            }
+            accepted("cuFuncGetParamInfo", told as u32)?;
+            sizes.push(bytes);
+        }
+    }
+
     /// Lets launches ask for up to `bytes` of dynamic shared memory.
     ///
     /// # Errors

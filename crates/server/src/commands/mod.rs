@@ -6,6 +6,7 @@ mod demo;
 mod eval;
 mod evidence;
 mod follow;
+mod gpu_check;
 mod local;
 mod model;
 mod preflight;
@@ -79,6 +80,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Model(ModelCommand::List(args)) => model::list(&args),
             Command::Model(ModelCommand::Check(args)) => model::check(args).await,
             Command::ScoreModel(args) => score::score(*args).await,
+            Command::GpuCheck(args) => gpu_check::gpu_check(args).await,
             Command::Preflight(args) => preflight::preflight(args).await,
             Command::Context(args) => propose::context(args).await,
             Command::Submit(args) => propose::submit(args).await,

@@ -54,6 +54,16 @@ struct Record {
     toolchain: String,
 }
 
+/// The build of `recipe`, if there is one.
+pub fn find(host: &Host, recipe: &Recipe<'_>) -> Option<Compiled> {
+    load(&place(host, recipe))
+}
+
+fn place(host: &Host, recipe: &Recipe<'_>) -> PathBuf {
+    let builds = host.data().join("builds");
+    builds.join(identity(host, recipe).to_string())
+}
+
 /// Compiles `recipe` or finds its build.
 ///
 /// # Errors
@@ -64,7 +74,7 @@ pub fn build(
     cancellation: &Cancellation,
 ) -> Result<Result<Compiled, Verdict>, Fault> {
     let builds = host.data().join("builds");
-    let place = builds.join(identity(host, recipe).to_string());
+    let place = place(host, recipe);
     if let Some(compiled) = load(&place) {
         return Ok(Ok(compiled));
     }

@@ -193,6 +193,21 @@ impl Evaluator {
         modelling::model(&self.host, scratch.path(), subject, cancellation)
     }
 
+    /// The same where there may be no compiler: none if there is no build and nobody to make it.
+    ///
+    /// # Errors
+    /// As of [`Self::build`].
+    pub fn find_or_build(
+        &self,
+        recipe: &Recipe<'_>,
+        cancellation: &Cancellation,
+    ) -> Result<Option<Compiled>, Fault> {
+        if self.host.has_compiler() {
+            return self.build(recipe, cancellation).map(Result::ok);
+        }
+        Ok(build::find(&self.host, recipe))
+    }
+
     /// Times one candidate in turn with the task's baseline, without judging whether it is right:
     /// what an author wants to know between two evaluations. Never grounds for a promotion.
     ///

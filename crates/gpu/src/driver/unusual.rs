@@ -1,0 +1,231 @@
+//! Memory of the kinds that only experiments ask for: mapped page by page, page-locked, managed.
+
+use std::ffi::c_void;
+
+use cudarc::driver::sys;
+
+use super::{Gpu, Refusal, accepted, is_exported, missing, note_release};
+
+/// Memory mapped at the start of a range of addresses twice as long, whose second half is not
+/// mapped at all.
+#[derive(Debug)]
+pub struct Mapped {
+    base: sys::CUdeviceptr,
+    bytes: usize,
+    handle: Option<sys::CUmemGenericAllocationHandle>,
+    is_mapped: bool,
+}
+
+impl Mapped {
+    /// Maps the smallest amount the device can, for reading and writing.
+    ///
+    /// # Errors
+    /// The driver's refusal; "not supported" where it lacks the calls.
+    pub fn new(gpu: &Gpu) -> Result<Self, Refusal> {
+        for name in [
+            "cuMemGetAllocationGranularity",
+            "cuMemAddressReserve",
+            "cuMemAddressFree",
+            "cuMemCreate",
+            "cuMemRelease",
+            "cuMemMap",
+            "cuMemUnmap",
+            "cuMemSetAccess",
+        ] {
+            if !is_exported(name) {
+                return Err(missing(name));
+            }
+        }
+        let kind = properties(gpu);
+        let mut bytes = 0;
+        let least =
+            sys::CUmemAllocationGranularity_flags_enum::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED;
+        // SAFETY: both pointers are valid for the call.
+        let asked =
+            unsafe { sys::cuMemGetAllocationGranularity(&raw mut bytes, &raw const kind, least) };
+        accepted("cuMemGetAllocationGranularity", asked as u32)?;
+        let mut base = 0;
+        // SAFETY: the pointer is valid for a write, and any place will do.
+        let reserved = unsafe { sys::cuMemAddressReserve(&raw mut base, 2 * bytes, bytes, 0, 0) };
+        accepted("cuMemAddressReserve", reserved as u32)?;
+        let mut mapped = Self {
+            base,
+            bytes,
+            handle: None,
+            is_mapped: false,
+        };
+        let mut handle = 0;
+        // SAFETY: both pointers are valid for the call, and the size is the granularity.
+        let created = unsafe { sys::cuMemCreate(&raw mut handle, bytes, &raw const kind, 0) };
+        accepted("cuMemCreate", created as u32)?;
+        mapped.handle = Some(handle);
+        // SAFETY: the first half of the reserved range is free, and the handle is alive.
+        let placed = unsafe { sys::cuMemMap(base, bytes, 0, handle, 0) };
+        accepted("cuMemMap", placed as u32)?;
+        mapped.is_mapped = true;
+        mapped.allow(
+            gpu,
+            sys::CUmemAccess_flags_enum::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        )?;
+        Ok(mapped)
+    }
+
+    /// Takes the right to write away.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn forbid_writes(&self, gpu: &Gpu) -> Result<(), Refusal> {
+        self.allow(
+            gpu,
+            sys::CUmemAccess_flags_enum::CU_MEM_ACCESS_FLAGS_PROT_READ,
+        )
+    }
+
+    /// The first address.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Bytes that are mapped.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn allow(&self, gpu: &Gpu, flags: sys::CUmemAccess_flags) -> Result<(), Refusal> {
+        let access = sys::CUmemAccessDesc {
+            location: properties(gpu).location,
+            flags,
+        };
+        // SAFETY: the range is mapped, and the description is valid for the call.
+        let set = unsafe { sys::cuMemSetAccess(self.base, self.bytes, &raw const access, 1) };
+        accepted("cuMemSetAccess", set as u32)
+    }
+}
+
+/// Memory of the device, private to this process.
+fn properties(gpu: &Gpu) -> sys::CUmemAllocationProp {
+    sys::CUmemAllocationProp {
+        type_: sys::CUmemAllocationType_enum::CU_MEM_ALLOCATION_TYPE_PINNED,
+        requestedHandleTypes: sys::CUmemAllocationHandleType_enum::CU_MEM_HANDLE_TYPE_NONE,
+        location: sys::CUmemLocation {
+            type_: sys::CUmemLocationType_enum::CU_MEM_LOCATION_TYPE_DEVICE,
+            id: gpu.ordinal,
+        },
+        win32HandleMetaData: std::ptr::null_mut(),
+        allocFlags: sys::CUmemAllocationProp_st__bindgen_ty_1 {
+            compressionType: 0,
+            gpuDirectRDMACapable: 0,
+            usage: 0,
+            reserved: [0; 4],
+        },
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: each step undoes one of `new` that succeeded, in the opposite order. After a
+        // fault of the device the driver refuses, and the process is about to end.
+        unsafe {
+            if self.is_mapped {
+                let unmapped = sys::cuMemUnmap(self.base, self.bytes);
+                note_release(accepted("cuMemUnmap", unmapped as u32));
+            }
+            if let Some(handle) = self.handle {
+                note_release(accepted("cuMemRelease", sys::cuMemRelease(handle) as u32));
+            }
+            let freed = sys::cuMemAddressFree(self.base, 2 * self.bytes);
+            note_release(accepted("cuMemAddressFree", freed as u32));
+        }
+    }
+}
+
+/// Four bytes that the host can read and the device may be able to write.
+#[derive(Debug)]
+pub enum Shared {
+    /// Ordinary memory of the process.
+    Pageable(Box<u32>),
+    /// Page-locked memory of the driver.
+    Pinned(*mut u32),
+    /// Managed memory.
+    Managed(*mut u32),
+}
+
+impl Shared {
+    /// Zero in ordinary memory.
+    pub fn pageable() -> Self {
+        Self::Pageable(Box::new(0))
+    }
+
+    /// Zero in page-locked memory.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn pinned() -> Result<Self, Refusal> {
+        if !is_exported("cuMemAllocHost_v2") || !is_exported("cuMemFreeHost") {
+            return Err(missing("cuMemAllocHost"));
+        }
+        let mut place: *mut c_void = std::ptr::null_mut();
+        // SAFETY: the pointer is valid for a write.
+        let allocated = unsafe { sys::cuMemAllocHost_v2(&raw mut place, 4) };
+        accepted("cuMemAllocHost", allocated as u32)?;
+        // SAFETY: the driver gave four bytes, aligned to a page.
+        unsafe { place.cast::<u32>().write_volatile(0) };
+        Ok(Self::Pinned(place.cast()))
+    }
+
+    /// Zero in managed memory.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn managed() -> Result<Self, Refusal> {
+        if !is_exported("cuMemAllocManaged") {
+            return Err(missing("cuMemAllocManaged"));
+        }
+        let mut place = 0;
+        let everywhere = sys::CUmemAttach_flags_enum::CU_MEM_ATTACH_GLOBAL as u32;
+        // SAFETY: the pointer is valid for a write.
+        let allocated = unsafe { sys::cuMemAllocManaged(&raw mut place, 4, everywhere) };
+        accepted("cuMemAllocManaged", allocated as u32)?;
+        let place = place as *mut u32;
+        // SAFETY: managed memory is the host's, too, while no kernel runs.
+        unsafe { place.write_volatile(0) };
+        Ok(Self::Managed(place))
+    }
+
+    /// Its address.
+    pub fn address(&self) -> u64 {
+        match self {
+            Self::Pageable(place) => std::ptr::from_ref(place.as_ref()) as u64,
+            Self::Pinned(place) | Self::Managed(place) => *place as u64,
+        }
+    }
+
+    /// What it holds; call it only while no kernel runs.
+    pub fn value(&self) -> u32 {
+        let place = match self {
+            Self::Pageable(place) => std::ptr::from_ref(place.as_ref()),
+            Self::Pinned(place) | Self::Managed(place) => *place,
+        };
+        // SAFETY: the memory is alive until `self` goes. A device may have changed it.
+        unsafe { place.read_volatile() }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the memory came from these calls' counterparts and is used by nobody afterwards.
+        unsafe {
+            match self {
+                Self::Pageable(_) => {}
+                Self::Pinned(place) => {
+                    let freed = sys::cuMemFreeHost((*place).cast());
+                    note_release(accepted("cuMemFreeHost", freed as u32));
+                }
+                Self::Managed(place) => {
+                    let freed = sys::cuMemFree_v2(*place as u64);
+                    note_release(accepted("cuMemFree", freed as u32));
+                }
+            }
+        }
+    }
+}

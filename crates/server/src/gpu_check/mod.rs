@@ -1,0 +1,167 @@
+//! `gpu-check`: what a machine with a GPU has to say about this project's claims.
+//!
+//! The corpus and the tasks run on NVIDIA's driver and on the emulated one, and wherever the two
+//! disagree the report says so; then the questions that only silicon can answer are asked. Every
+//! kernel runs in a process of its own, so that one that hangs or kills its device ends nothing
+//! but itself. Without a GPU the same code compares the emulated driver with itself.
+
+mod corpus;
+mod images;
+mod pack;
+mod questions;
+mod rank;
+mod report;
+mod suite;
+
+use std::path::{Path, PathBuf};
+
+use worker::cancel::Cancellation;
+use worker::evaluate::Evaluator;
+use worker::host::{self, Host, Settings};
+
+use images::Images;
+
+pub use pack::{ARCHITECTURES, Pack, PackError, Preparation, Prepared, prepare};
+pub use report::{Part, Report};
+
+/// What to do, and with what.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where reports, builds and scratch files go.
+    pub out: PathBuf,
+    /// Prebuilt images, tasks and the emulated driver.
+    pub pack: Option<Pack>,
+    /// The folder of task folders, where no pack has them.
+    pub tasks: PathBuf,
+    /// Whether the emulated driver takes the GPU's place.
+    pub emulated: bool,
+    /// Only cases, tasks and questions whose names contain one of these; empty is all.
+    pub only: Vec<String>,
+    /// Which parts.
+    pub parts: Vec<Part>,
+}
+
+impl Options {
+    fn wants(&self, part: Part, name: &str) -> bool {
+        self.parts.contains(&part) && is_wanted(&self.only, name)
+    }
+}
+
+/// Whether a name contains one of some texts; all are wanted where there is none.
+fn is_wanted(only: &[String], name: &str) -> bool {
+    only.is_empty() || only.iter().any(|only| name.contains(only.as_str()))
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// No NVIDIA driver that works.
+    #[error(
+        "find an NVIDIA GPU: {0}; run this on a machine that has one, or compare the emulated driver with itself by --emulated"
+    )]
+    NoGpu(String),
+    /// The machine cannot run one of the two drivers.
+    #[error(transparent)]
+    Host(#[from] host::Fault),
+    /// A process could not be started at all, or the work was called off.
+    #[error(transparent)]
+    Supervise(#[from] worker::supervise::Fault),
+    /// The evaluator could not work.
+    #[error(transparent)]
+    Evaluate(#[from] worker::evaluate::Fault),
+    /// The pack.
+    #[error(transparent)]
+    Pack(#[from] PackError),
+    /// The disk refused.
+    #[error("access {path}; check free space and permissions")]
+    Storage {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+fn storage(path: &Path) -> impl FnOnce(std::io::Error) -> CheckError {
+    let path = path.to_owned();
+    move |source| CheckError::Storage { path, source }
+}
+
+/// A driver with everything that runs on it.
+pub(crate) struct Side {
+    evaluator: Evaluator,
+    images: Images,
+}
+
+impl Side {
+    fn host(&self) -> &Host {
+        self.evaluator.host()
+    }
+}
+
+/// Runs everything that is wanted. `progress` is told what comes next.
+///
+/// # Errors
+/// A [`CheckError`] if the machine cannot do it at all; what a kernel does is in the report.
+pub fn check(
+    options: &Options,
+    progress: &dyn Fn(&str),
+    cancellation: &Cancellation,
+) -> Result<Report, CheckError> {
+    std::fs::create_dir_all(&options.out).map_err(storage(&options.out))?;
+    let data = options.out.join("work");
+    let mut settings = Settings::from_environment(&data)?;
+    if let Some(pack) = &options.pack {
+        pack.unpack(&data)?;
+        settings.driver = Some(pack.driver());
+        settings.prebuilt = Some(pack.prebuilt());
+    }
+    let mut emulating = settings.clone();
+    emulating.emulate = true;
+    settings.emulate |= options.emulated;
+    progress("looking for the drivers");
+    let checked = Host::discover(settings, cancellation).map_err(|fault| match fault {
+        host::Fault::Driver { nvidia, .. } => CheckError::NoGpu(nvidia),
+        other => CheckError::Host(other),
+    })?;
+    if !options.emulated {
+        if let Some(why) = checked.emulated_because() {
+            return Err(CheckError::NoGpu(why.to_owned()));
+        }
+        emulating.emulated_device = report::emulation_of(&checked.device().name).map(str::to_owned);
+    }
+    let emulated = Host::discover(emulating, cancellation)?;
+    let side = |host: Host| -> Result<Side, CheckError> {
+        let images = Images::new(&data, &host.device().architecture())?;
+        let evaluator = Evaluator::new(host)?;
+        Ok(Side { evaluator, images })
+    };
+    let (checked, emulated) = (side(checked)?, side(emulated)?);
+    let mut report = Report::new(checked.host(), emulated.host(), options);
+    corpus::compare(
+        &checked,
+        &emulated,
+        options,
+        progress,
+        cancellation,
+        &mut report.corpus,
+    )?;
+    suite::compare(
+        &checked,
+        &emulated,
+        options,
+        progress,
+        cancellation,
+        &mut report.suite,
+    )?;
+    questions::ask(
+        &checked,
+        options,
+        progress,
+        cancellation,
+        &mut report.questions,
+    )?;
+    report.conclude();
+    Ok(report)
+}

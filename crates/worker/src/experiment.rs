@@ -1,0 +1,143 @@
+//! Asks the experiment role: one case of the corpus, or one measurement, in a process of its own.
+//!
+//! A crash, a hang or a broken driver is an answer here, since the next question must be asked
+//! all the same.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain::device::DeviceKind;
+use domain::role::experiment::{CaseRecord, Experiment, ExperimentJob, ExperimentReply, Measure};
+
+use crate::cancel::Cancellation;
+use crate::host::{Host, Role};
+use crate::supervise::{self, Fault};
+
+/// Wall time of one experiment on silicon, and the work it may do on the emulated device.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// How often a case runs on silicon: times are the shortest, and bytes that change are seen.
+const REPEATS: u32 = 5;
+/// Where a case leaves what came back.
+const RECORD: &str = "record/record.json";
+/// Makes NVIDIA's driver load kernels with their module, not with their first launch, which is
+/// timed.
+const EAGER: (&str, &str) = ("CUDA_MODULE_LOADING", "EAGER");
+
+/// What an experiment's process left.
+#[derive(Debug)]
+pub enum Seen<T> {
+    /// Its answer.
+    Answer(T),
+    /// How it ended without one.
+    Nothing(String),
+}
+
+/// Runs a case of the corpus, with what came back from the device.
+///
+/// # Errors
+/// [`Fault::Cancelled`], and trouble in starting processes at all.
+pub fn case(
+    host: &Host,
+    case: &str,
+    image: PathBuf,
+    cancellation: &Cancellation,
+) -> Result<Seen<(ExperimentReply, CaseRecord)>, Fault> {
+    let scratch = scratch(host)?;
+    let record = scratch.path().join(RECORD);
+    let experiment = Experiment::Case {
+        case: case.to_owned(),
+        repeats: match host.device().kind {
+            DeviceKind::Nvidia => REPEATS,
+            DeviceKind::Emulated => 1,
+        },
+        record: record.clone(),
+    };
+    Ok(
+        match ask(
+            host,
+            experiment,
+            image,
+            scratch.path(),
+            DEADLINE,
+            cancellation,
+        )? {
+            Seen::Nothing(how) => Seen::Nothing(how),
+            Seen::Answer(reply) => match read(&record) {
+                Ok(record) => Seen::Answer((reply, record)),
+                Err(reason) => Seen::Nothing(format!("its record does not read: {reason}")),
+            },
+        },
+    )
+}
+
+/// Measures one thing of the device. `patience` is what an endless kernel gets.
+///
+/// # Errors
+/// As of [`case`].
+pub fn measure(
+    host: &Host,
+    what: Measure,
+    image: PathBuf,
+    patience: Option<Duration>,
+    cancellation: &Cancellation,
+) -> Result<Seen<ExperimentReply>, Fault> {
+    let scratch = scratch(host)?;
+    let experiment = Experiment::Measure { what };
+    let patience = patience.unwrap_or(DEADLINE);
+    ask(
+        host,
+        experiment,
+        image,
+        scratch.path(),
+        patience,
+        cancellation,
+    )
+}
+
+fn scratch(host: &Host) -> Result<tempfile::TempDir, Fault> {
+    tempfile::Builder::new()
+        .prefix("experiment-")
+        .tempdir_in(host.data())
+        .map_err(Fault::Supervise)
+}
+
+fn ask(
+    host: &Host,
+    experiment: Experiment,
+    image: PathBuf,
+    scratch: &Path,
+    deadline: Duration,
+    cancellation: &Cancellation,
+) -> Result<Seen<ExperimentReply>, Fault> {
+    let mut program = host.program(Role::Experiment, scratch);
+    program.environment.push((EAGER.0.into(), EAGER.1.into()));
+    let job = ExperimentJob {
+        image,
+        threads: host.threads(),
+        experiment,
+    };
+    let mut bounds = host.bounds(Role::Experiment, deadline);
+    if deadline < DEADLINE {
+        // Who gives a process less wants it killed at that moment.
+        bounds.deadline = deadline;
+    }
+    match supervise::ask(&program, &job, bounds, cancellation) {
+        Ok(answer) => Ok(match answer.reply {
+            Ok(reply) => Seen::Answer(reply),
+            // What the role says of its confinement is no reason to end.
+            Err(exit) => Seen::Nothing(match answer.stderr.last_line() {
+                Some(line) if !line.starts_with("confined") => {
+                    format!("the process {exit}: {line}")
+                }
+                _ => format!("the process {exit}"),
+            }),
+        }),
+        Err(Fault::Surroundings { reason }) => Ok(Seen::Nothing(format!("failed to {reason}"))),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn read(path: &Path) -> Result<CaseRecord, String> {
+    let text = std::fs::read(path).map_err(|error| error.to_string())?;
+    serde_json::from_slice(&text).map_err(|error| error.to_string())
+}
