@@ -40,6 +40,8 @@ handles! {
     LibraryHandle = 7;
     /// An unfinished link.
     LinkHandle = 8;
+    /// Memory without an address.
+    PhysicalHandle = 9;
 }
 
 impl StreamHandle {

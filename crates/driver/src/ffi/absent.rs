@@ -115,13 +115,4 @@ absent! {
     cuLaunch,
     cuLaunchGrid,
     cuLaunchGridAsync,
-    // Virtual memory.
-    cuMemAddressReserve,
-    cuMemAddressFree,
-    cuMemCreate,
-    cuMemRelease,
-    cuMemMap,
-    cuMemUnmap,
-    cuMemSetAccess,
-    cuMemGetAllocationGranularity,
 }

@@ -26,6 +26,7 @@ mod pool;
 mod proc_address;
 mod process;
 mod stream;
+mod virtual_memory;
 
 /// Declares exported functions. The body sees the driver and answers with success or a code.
 ///

@@ -8,7 +8,7 @@ use super::entries;
 use super::pointer::{Out, Text};
 use super::{
     absent, context, device, event, host_memory, launch, library, memory, module, occupancy, pool,
-    stream,
+    stream, virtual_memory,
 };
 
 /// The symbol was found.
@@ -190,6 +190,14 @@ table! {
     occupancy::cuOccupancyMaxPotentialBlockSize,
     occupancy::cuOccupancyMaxPotentialBlockSizeWithFlags,
     occupancy::cuOccupancyAvailableDynamicSMemPerBlock,
+    virtual_memory::cuMemGetAllocationGranularity,
+    virtual_memory::cuMemAddressReserve,
+    virtual_memory::cuMemAddressFree,
+    virtual_memory::cuMemCreate,
+    virtual_memory::cuMemRelease,
+    virtual_memory::cuMemMap,
+    virtual_memory::cuMemUnmap,
+    virtual_memory::cuMemSetAccess,
     pool::cuMemAllocAsync,
     pool::cuMemAllocFromPoolAsync,
     pool::cuMemFreeAsync,

@@ -11,6 +11,7 @@ mod launch;
 mod memory;
 mod module;
 mod timeline;
+mod virtual_memory;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -31,6 +32,7 @@ pub use launch::{Dimensions, LaunchRequest, Settings};
 pub use memory::{MemoryKind, PoolAttribute};
 pub use module::{Image, LinkOptions, ParameterSlot};
 pub use timeline::EventFlags;
+pub use virtual_memory::GRANULE;
 
 /// CUDA 13.0, as `cuDriverGetVersion` codes it.
 pub const DRIVER_VERSION: u32 = 13_000;
@@ -62,6 +64,7 @@ pub struct Driver {
     /// From the first address that was ever device memory to the last.
     given_out: Range<u64>,
     host_memory: BTreeMap<u64, memory::PageLocked>,
+    virtual_memory: virtual_memory::VirtualMemory,
     pools: BTreeMap<PoolHandle, memory::Pool>,
     current_pool: Option<PoolHandle>,
     modules: BTreeMap<ModuleHandle, module::LoadedModule>,
@@ -106,6 +109,7 @@ impl Driver {
             allocations: BTreeMap::new(),
             given_out: 0..0,
             host_memory: BTreeMap::new(),
+            virtual_memory: virtual_memory::VirtualMemory::default(),
             pools: BTreeMap::new(),
             current_pool: None,
             modules: BTreeMap::new(),

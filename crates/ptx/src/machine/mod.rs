@@ -78,6 +78,19 @@ impl Machine {
         self.memory.allocate(bytes, None, false)
     }
 
+    /// Sets a range of addresses aside, at a multiple of `align`; none if no room is left.
+    pub fn reserve(&mut self, bytes: u64, align: u64) -> Option<u64> {
+        self.memory.reserve(bytes, align)
+    }
+
+    /// Allocates memory at an address inside a range that was set aside.
+    ///
+    /// # Errors
+    /// When the device is full, or something is there already.
+    pub fn allocate_at(&mut self, base: u64, bytes: u64) -> Result<(), OutOfMemory> {
+        self.memory.allocate_at(base, bytes)
+    }
+
     /// Frees an allocation by its start address.
     ///
     /// # Errors

@@ -131,6 +131,41 @@ impl Memory {
         Ok(base)
     }
 
+    /// Sets a range of addresses aside that nothing is in yet and no allocation will be given.
+    pub(crate) fn reserve(&mut self, bytes: u64, align: u64) -> Option<u64> {
+        let base = self.next.checked_next_multiple_of(align.max(GAP))?;
+        let end = base.checked_add(bytes)?.checked_add(GAP)?;
+        if window::of(end) != 0 {
+            return None;
+        }
+        self.next = end.next_multiple_of(GAP);
+        Some(base)
+    }
+
+    /// Puts an allocation into a range that was set aside.
+    pub(crate) fn allocate_at(&mut self, base: u64, bytes: u64) -> Result<(), OutOfMemory> {
+        let full = OutOfMemory {
+            wanted: bytes,
+            free: self.total - self.used,
+            total: self.total,
+        };
+        let held = match bytes.max(1).checked_next_multiple_of(BASE_ALIGN) {
+            Some(held) if held <= full.free => held,
+            _ => return Err(full),
+        };
+        let index = self
+            .allocations
+            .partition_point(|a| a.base() < base + bytes);
+        let before = index.checked_sub(1).map(|index| &self.allocations[index]);
+        if before.is_some_and(|a| a.base() + a.bytes() > base) {
+            return Err(full);
+        }
+        let allocation = Allocation::new(base, bytes, None, false).ok_or(full)?;
+        self.used += held;
+        self.allocations.insert(index, Arc::new(allocation));
+        Ok(())
+    }
+
     /// Makes the host's memory a window of the device's, at the same address. Takes nothing of the device's capacity.
     pub(crate) fn lend(
         &mut self,

@@ -1,0 +1,192 @@
+//! Addresses and memory apart: ranges that are reserved, memory that is created, and the one mapped into the other.
+//!
+//! What is mapped can be reached only once access was granted, and what is reserved around it never can, which is what
+//! guard pages are made of. Memory is made when access to it is first granted; mapping it a second time, which would
+//! show the same bytes at two addresses, is not supported.
+
+use std::collections::BTreeMap;
+
+use crate::code::Code;
+use crate::handle::PhysicalHandle;
+
+use super::Driver;
+
+/// Sizes and addresses are multiples of this, as on devices of today.
+pub const GRANULE: u64 = 2 << 20;
+
+/// What was reserved, created and mapped.
+#[derive(Debug, Default)]
+pub(super) struct VirtualMemory {
+    /// Sizes by first address.
+    reserved: BTreeMap<u64, u64>,
+    created: BTreeMap<PhysicalHandle, Created>,
+    mapped: BTreeMap<u64, Mapping>,
+}
+
+#[derive(Debug)]
+struct Created {
+    bytes: u64,
+    mapped: bool,
+    released: bool,
+}
+
+#[derive(Debug)]
+struct Mapping {
+    bytes: u64,
+    memory: PhysicalHandle,
+    accessible: bool,
+}
+
+fn granular(bytes: u64) -> Result<(), Code> {
+    if bytes > 0 && bytes.is_multiple_of(GRANULE) {
+        Ok(())
+    } else {
+        Err(Code::INVALID_VALUE)
+    }
+}
+
+impl Driver {
+    /// Reserves addresses.
+    ///
+    /// # Errors
+    /// For a size that is no multiple of the granule, an alignment that is no power of two, or when no range is left.
+    pub fn reserve_addresses(&mut self, bytes: u64, align: u64) -> Result<u64, Code> {
+        self.usable()?;
+        granular(bytes)?;
+        if align != 0 && !align.is_power_of_two() {
+            return Err(Code::INVALID_VALUE);
+        }
+        let base = self.machine.reserve(bytes, align.max(GRANULE));
+        let base = base.ok_or(Code::OUT_OF_MEMORY)?;
+        self.virtual_memory.reserved.insert(base, bytes);
+        Ok(base)
+    }
+
+    /// Gives reserved addresses back.
+    ///
+    /// # Errors
+    /// When the range is not one that was reserved, or something is mapped into it.
+    pub fn free_addresses(&mut self, base: u64, bytes: u64) -> Result<(), Code> {
+        self.usable()?;
+        let inside = self
+            .virtual_memory
+            .mapped
+            .range(base..base.saturating_add(bytes));
+        let free = inside.count() == 0;
+        if !free || self.virtual_memory.reserved.get(&base) != Some(&bytes) {
+            return Err(Code::INVALID_VALUE);
+        }
+        self.virtual_memory.reserved.remove(&base);
+        Ok(())
+    }
+
+    /// Creates memory that is nowhere yet.
+    ///
+    /// # Errors
+    /// For a size that is no multiple of the granule.
+    pub fn create_memory(&mut self, bytes: u64) -> Result<PhysicalHandle, Code> {
+        self.usable()?;
+        granular(bytes)?;
+        let handle = PhysicalHandle::nth(self.next_serial());
+        let created = Created {
+            bytes,
+            mapped: false,
+            released: false,
+        };
+        self.virtual_memory.created.insert(handle, created);
+        Ok(handle)
+    }
+
+    /// Lets memory go once nothing maps it any more.
+    ///
+    /// # Errors
+    /// When there is no such memory.
+    pub fn release_memory(&mut self, handle: PhysicalHandle) -> Result<(), Code> {
+        self.usable()?;
+        let created = self.virtual_memory.created.get_mut(&handle);
+        let created = created
+            .filter(|created| !created.released)
+            .ok_or(Code::INVALID_VALUE)?;
+        created.released = true;
+        if !created.mapped {
+            self.virtual_memory.created.remove(&handle);
+        }
+        Ok(())
+    }
+
+    /// Maps all of some memory into reserved addresses.
+    ///
+    /// # Errors
+    /// When the addresses are not reserved or not free, the memory is another size, or it is mapped already.
+    pub fn map(&mut self, address: u64, bytes: u64, handle: PhysicalHandle) -> Result<(), Code> {
+        self.usable()?;
+        granular(bytes)?;
+        let state = &mut self.virtual_memory;
+        let end = address.checked_add(bytes).ok_or(Code::INVALID_VALUE)?;
+        let reserved = state.reserved.range(..=address).next_back();
+        let inside = reserved.is_some_and(|(base, size)| end <= base + size);
+        let before = state.mapped.range(..end).next_back();
+        let taken = before.is_some_and(|(base, mapping)| base + mapping.bytes > address);
+        let created = state.created.get_mut(&handle);
+        let created = created.ok_or(Code::INVALID_VALUE)?;
+        if !inside || taken || !address.is_multiple_of(GRANULE) || created.bytes != bytes {
+            return Err(Code::INVALID_VALUE);
+        }
+        if created.mapped {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        created.mapped = true;
+        let mapping = Mapping {
+            bytes,
+            memory: handle,
+            accessible: false,
+        };
+        state.mapped.insert(address, mapping);
+        Ok(())
+    }
+
+    /// Lets the device reach what is mapped at exactly these addresses.
+    ///
+    /// # Errors
+    /// When nothing is mapped there, or the device is full.
+    pub fn grant_access(&mut self, address: u64, bytes: u64) -> Result<(), Code> {
+        self.usable()?;
+        let mapping = self.virtual_memory.mapped.get_mut(&address);
+        let mapping = mapping
+            .filter(|mapping| mapping.bytes == bytes)
+            .ok_or(Code::INVALID_VALUE)?;
+        if !mapping.accessible {
+            self.machine
+                .allocate_at(address, bytes)
+                .map_err(|_| Code::OUT_OF_MEMORY)?;
+            mapping.accessible = true;
+        }
+        Ok(())
+    }
+
+    /// Takes a mapping away, waiting for the device first.
+    ///
+    /// # Errors
+    /// When it is none; a kernel's fault surfaces here.
+    pub fn unmap(&mut self, address: u64, bytes: u64) -> Result<(), Code> {
+        self.synchronised()?;
+        let state = &mut self.virtual_memory;
+        if state
+            .mapped
+            .get(&address)
+            .is_none_or(|mapping| mapping.bytes != bytes)
+        {
+            return Err(Code::INVALID_VALUE);
+        }
+        let mapping = state.mapped.remove(&address).ok_or(Code::INVALID_VALUE)?;
+        if mapping.accessible {
+            let freed = self.machine.free(address);
+            debug_assert!(freed.is_ok(), "it was allocated when access was granted");
+        }
+        let created = self.virtual_memory.created.get(&mapping.memory);
+        if created.is_some_and(|created| created.released) {
+            self.virtual_memory.created.remove(&mapping.memory);
+        }
+        Ok(())
+    }
+}
