@@ -18,33 +18,62 @@ pub const MESSAGES: usize = 20;
 /// So many words in a row within quotes are prose and no longer a type or a name.
 const PROSE_WORDS: usize = 3;
 
-/// One line: without control, invisible and direction-changing characters and escape sequences,
-/// at most `most` characters.
+/// One line of at most `most` characters: white space as single blanks; without control,
+/// invisible and direction-changing characters and escape sequences.
 pub fn line(text: &str, most: usize) -> String {
-    let mut out = String::new();
-    let mut length = 0;
+    let visible = printable(text, |_| Some(' '));
+    let words = visible.split_whitespace().collect::<Vec<_>>();
+    capped(&words.join(" "), most)
+}
+
+/// As [`line()`], for sentences of the evaluator: words that are absolute paths are left out, since
+/// they speak of the machine and not of the kernel.
+pub fn sentence(text: &str, most: usize) -> String {
+    let is_path = |word: &str| {
+        let bare = word.trim_start_matches(['"', '\'', '(', '`', '[']);
+        bare.strip_prefix('/')
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_alphanumeric() || c == '.'))
+    };
+    let words: Vec<&str> = text
+        .split_whitespace()
+        .map(|word| if is_path(word) { "(a path)" } else { word })
+        .collect();
+    line(&words.join(" "), most)
+}
+
+/// Text of several lines, each as it stands, without what [`line()`] leaves out.
+pub fn text(text: &str) -> String {
+    printable(text, |control| {
+        matches!(control, '\n' | '\t').then_some(control)
+    })
+}
+
+/// Text without escape sequences and invisible characters, and with what `instead` gives for each
+/// control character.
+fn printable(text: &str, instead: impl Fn(char) -> Option<char>) -> String {
+    let mut out = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {
-        let kept = match character {
-            '\u{1b}' => {
-                escape(&mut characters);
-                continue;
-            }
-            '\u{9b}' => {
-                control_sequence(&mut characters);
-                continue;
-            }
-            invisible if is_invisible(invisible) => continue,
-            control if control.is_control() => ' ',
-            other => other,
-        };
-        if length == most {
-            break;
+        match character {
+            '\u{1b}' => escape(&mut characters),
+            '\u{9b}' => control_sequence(&mut characters),
+            invisible if is_invisible(invisible) => {}
+            control if control.is_control() => out.extend(instead(control)),
+            other => out.push(other),
         }
-        out.push(kept);
-        length += 1;
     }
-    out.trim_end().to_owned()
+    out
+}
+
+/// The text, or as much of it as leaves room for the dots that say that there was more.
+fn capped(text: &str, most: usize) -> String {
+    const MORE: &str = "...";
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let kept = most.saturating_sub(MORE.len());
+    let dots = &MORE[..most.min(MORE.len())];
+    text.chars().take(kept).chain(dots.chars()).collect()
 }
 
 /// A name: letters, digits and the punctuation that names and opcodes have; at most
@@ -192,9 +221,19 @@ mod tests {
             ("a\u{e0041}\u{e0042}b", "ab"),
             ("two\nlines\r\n", "two lines"),
             ("a\u{2028}b\u{ad}c", "abc"),
+            ("if (\u{202e}nimda\u{2069}) \u{200b}x", "if (nimda) x"),
+            ("a\r\n\tb\u{0}c\u{7}", "a b c"),
         ] {
             assert_eq!(line(text, 200), clean, "{text:?}");
         }
+        assert_eq!(text("a\u{1b}[0mc\n\tb\u{202e}\r\n"), "ac\n\tb\n");
+        assert_eq!(line("abcdefgh", 6), "abc...");
+    }
+
+    #[test]
+    fn paths_of_the_machine_stay_here() {
+        let told = sentence("read /var/lib/x/k.cu (in \"/home/me\"): a / b", 200);
+        assert_eq!(told, "read (a path) (in (a path) a / b");
     }
 
     #[test]

@@ -6,10 +6,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{clean, profile};
+use super::profile;
 use crate::digest::Digest;
 use crate::evaluation::{Evaluation, EvaluationStage, GateOutcome};
 use crate::finding::Finding;
+use crate::plain;
 use crate::problem::Problem;
 use crate::task::Enforce;
 use crate::verdict::{
@@ -145,7 +146,7 @@ fn summary(verdict: &Verdict) -> String {
         Verdict::Accepted(acceptance) => accepted(acceptance),
         Verdict::GateRejected { gate, limit, found } => format!(
             "rejected: {} is {}, the limit is {}",
-            clean::line(gate, 60),
+            plain::line(gate, 60),
             number(*found),
             number(*limit)
         ),
@@ -154,14 +155,14 @@ fn summary(verdict: &Verdict) -> String {
         }
         Verdict::RuntimeFault { code, name, .. } => format!(
             "rejected: the device reported error {code} ({})",
-            clean::line(name, 60)
+            plain::line(name, 60)
         ),
         Verdict::OutOfBounds { access, .. } => match access {
             Access::Read => "rejected: it reads outside every buffer".to_owned(),
             Access::Write => "rejected: it writes outside every buffer".to_owned(),
         },
         Verdict::InputMutated { tensor } => {
-            format!("rejected: it changes its input {}", clean::line(tensor, 64))
+            format!("rejected: it changes its input {}", plain::line(tensor, 64))
         }
         other => in_words(other.kind()).to_owned(),
     }
@@ -191,7 +192,7 @@ fn accepted(acceptance: &Acceptance) -> String {
 fn unmet(gate: &GateOutcome) -> String {
     let mut words = gate.subject.as_str().to_owned();
     if let Some(case) = &gate.case {
-        words.push_str(&format!(" on {}", clean::line(case, 60)));
+        words.push_str(&format!(" on {}", plain::line(case, 60)));
     }
     words.push_str(&format!(" is {}", number(gate.found)));
     if let Some(min) = gate.min.filter(|min| gate.found < *min) {
@@ -201,7 +202,7 @@ fn unmet(gate: &GateOutcome) -> String {
         words.push_str(&format!(", at most {} is allowed", number(max)));
     }
     if let Some(phase) = &gate.phase {
-        words.push_str(&format!(" (phase {})", clean::line(phase, 60)));
+        words.push_str(&format!(" (phase {})", plain::line(phase, 60)));
     }
     words
 }
@@ -223,7 +224,7 @@ struct Teller<'a> {
 
 impl Teller<'_> {
     fn details(&self, verdict: &Verdict) -> Vec<String> {
-        let said = |text: &str| vec![clean::sentence(text, MAX_SENTENCE)];
+        let said = |text: &str| vec![plain::sentence(text, MAX_SENTENCE)];
         match verdict {
             Verdict::ParseRejected { problems } | Verdict::PolicyRejected { problems } => {
                 let told = problems.iter().take(MAX_DIAGNOSTICS);
@@ -236,14 +237,14 @@ impl Teller<'_> {
                 message,
             } => {
                 let found = found.map_or("more".to_owned(), |found| found.to_string());
-                let resource = clean::line(resource, 80);
+                let resource = plain::line(resource, 80);
                 vec![
                     format!("{resource}: the limit is {limit}, the kernel needs {found}"),
-                    clean::sentence(message, MAX_SENTENCE),
+                    plain::sentence(message, MAX_SENTENCE),
                 ]
             }
             Verdict::Unsupported { opcode, line } => {
-                let mut lines = vec![format!("instruction {}", clean::line(opcode, 120))];
+                let mut lines = vec![format!("instruction {}", plain::line(opcode, 120))];
                 lines.extend(line.map(|line| self.quoted(line)));
                 lines
             }
@@ -276,7 +277,7 @@ impl Teller<'_> {
                 found_us,
             } => vec![format!(
                 "{}: {found_us:.5} us, the floor is {floor_us:.5} us",
-                clean::line(case, 60)
+                plain::line(case, 60)
             )],
             Verdict::LaunchRejected { reason }
             | Verdict::Inconclusive { reason }
@@ -295,21 +296,21 @@ impl Teller<'_> {
     }
 
     fn problem(&self, problem: &Problem) -> String {
-        let message = clean::sentence(&problem.message, MAX_MESSAGE);
+        let message = plain::sentence(&problem.message, MAX_MESSAGE);
         let mut words = match problem.line {
             0 => message,
             line => format!("{}: {message}", self.quoted(line)),
         };
         if !problem.fix.is_empty() {
-            words.push_str(&format!("; {}", clean::sentence(&problem.fix, MAX_MESSAGE)));
+            words.push_str(&format!("; {}", plain::sentence(&problem.fix, MAX_MESSAGE)));
         }
         words
     }
 
     fn finding(&self, finding: &Finding) -> Vec<String> {
-        let kernel = clean::line(&finding.kernel, 64);
+        let kernel = plain::line(&finding.kernel, 64);
         let mut lines = vec![
-            clean::sentence(&finding.message, MAX_SENTENCE),
+            plain::sentence(&finding.message, MAX_SENTENCE),
             format!(
                 "in {kernel}, block {:?}, thread {:?}, {} times",
                 finding.block, finding.thread, finding.occurrences
@@ -341,7 +342,7 @@ impl Teller<'_> {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        let message = clean::sentence(&diagnostic.message, MAX_MESSAGE);
+        let message = plain::sentence(&diagnostic.message, MAX_MESSAGE);
         match diagnostic.line {
             Some(line) => format!("{}: {severity}: {message}", self.quoted(line)),
             None => format!("{severity}: {message}"),
@@ -353,7 +354,7 @@ impl Teller<'_> {
         let text = (line as usize)
             .checked_sub(1)
             .and_then(|index| self.source.lines().nth(index))
-            .map(|text| clean::line(text, MAX_CODE))
+            .map(|text| plain::line(text, MAX_CODE))
             .filter(|text| !text.is_empty());
         match text {
             Some(text) => format!("line {line} `{text}`"),
@@ -365,18 +366,18 @@ impl Teller<'_> {
 /// The element furthest off. How far is not told: that would say how much wrong is still right.
 fn wrong(mismatch: &Mismatch) -> Vec<String> {
     let (case, tensor) = (
-        clean::line(&mismatch.case, 60),
-        clean::line(&mismatch.tensor, 64),
+        plain::line(&mismatch.case, 60),
+        plain::line(&mismatch.tensor, 64),
     );
-    let inputs = clean::line(&mismatch.distribution, 40);
+    let inputs = plain::line(&mismatch.distribution, 40);
     let mut lines = vec![format!("{tensor} on case {case}, {inputs} inputs")];
     if let Some(worst) = &mismatch.worst {
         let index: Vec<_> = worst.index.iter().map(u64::to_string).collect();
         lines.push(format!(
             "{tensor}[{}] is {}, expected {}",
             index.join(", "),
-            clean::line(&worst.found, 40),
-            clean::line(&worst.expected, 40)
+            plain::line(&worst.found, 40),
+            plain::line(&worst.expected, 40)
         ));
     }
     lines

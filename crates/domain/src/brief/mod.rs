@@ -5,7 +5,6 @@
 //! only made sure that what must never be told (seeds, held-out cases, tolerances' slack, paths)
 //! has no field to travel in.
 
-mod clean;
 mod device;
 mod feedback;
 mod profile;
@@ -17,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::device::Device;
 use crate::evaluation::Evaluation;
 use crate::patch::regions;
+use crate::plain;
 use crate::task::{Case, Enforce, Gate, GateSubject, Role, Task, Use};
 use crate::timing::Timing;
 
@@ -168,7 +168,7 @@ impl Context {
         Self {
             task: TaskBrief::new(task),
             device: device.map(DeviceBrief::new),
-            seeds: clean::text(&task.insights),
+            seeds: plain::text(&task.insights),
             best: None,
             parents: Vec::new(),
             insights: Vec::new(),
@@ -199,10 +199,10 @@ impl Shown {
         let timing = acceptance.map(|acceptance| &acceptance.timing);
         let speedup = timing.zip(anchor);
         Self {
-            name: clean::line(name, MAX_TITLE),
-            title: clean::line(title, MAX_TITLE),
+            name: plain::line(name, MAX_TITLE),
+            title: plain::line(title, MAX_TITLE),
             thought: thought
-                .map(|thought| clean::line(thought, MAX_THOUGHT))
+                .map(|thought| plain::line(thought, MAX_THOUGHT))
                 .filter(|thought| !thought.is_empty()),
             source: source.to_owned(),
             time_us: timing.map(Timing::geomean_us),
@@ -217,8 +217,8 @@ impl Lesson {
     /// A thought with its outcome.
     pub fn new(thought: &str, outcome: Option<&str>) -> Self {
         Self {
-            thought: clean::line(thought, MAX_THOUGHT),
-            outcome: outcome.map(|outcome| clean::sentence(outcome, MAX_TITLE)),
+            thought: plain::line(thought, MAX_THOUGHT),
+            outcome: outcome.map(|outcome| plain::sentence(outcome, MAX_TITLE)),
         }
     }
 }
@@ -227,9 +227,9 @@ impl Repetition {
     /// A candidate that repeated another.
     pub fn new(title: &str, of: &str, outcome: Option<&str>) -> Self {
         Self {
-            title: clean::line(title, MAX_TITLE),
-            of: clean::line(of, MAX_TITLE),
-            outcome: outcome.map(|outcome| clean::sentence(outcome, MAX_TITLE)),
+            title: plain::line(title, MAX_TITLE),
+            of: plain::line(of, MAX_TITLE),
+            outcome: outcome.map(|outcome| plain::sentence(outcome, MAX_TITLE)),
         }
     }
 }
@@ -238,8 +238,8 @@ impl Attempt {
     /// An earlier candidate.
     pub fn new(title: &str, outcome: &str) -> Self {
         Self {
-            title: clean::line(title, MAX_TITLE),
-            outcome: clean::sentence(outcome, 2 * MAX_TITLE),
+            title: plain::line(title, MAX_TITLE),
+            outcome: plain::sentence(outcome, 2 * MAX_TITLE),
         }
     }
 }
@@ -266,7 +266,7 @@ impl TaskBrief {
         Self {
             name: task.name.clone(),
             title: task.title.clone(),
-            text: clean::text(&task.context),
+            text: plain::text(&task.context),
             arguments: arguments(task),
             cases: task
                 .cases
