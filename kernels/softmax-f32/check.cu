@@ -24,9 +24,12 @@ extern "C" __global__ void check_softmax(const float* x, double* y, double* y_sc
             mass = mass * exp(largest - element) + 1.0;
             largest = element;
         } else {
-            mass += exp(element - largest);
+            // Equal infinities have no difference, and the same weight.
+            mass += element == largest ? 1.0 : exp(element - largest);
         }
     }
+    // Beside an infinite element no other has a weight, and its own is infinity over infinity.
+    if (largest == INFINITY) mass = NAN;
     const double log_sum = largest + log(mass);
     for (int c = 0; c < C; ++c) {
         const double quotient = exp(from[c] - log_sum);

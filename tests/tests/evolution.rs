@@ -163,7 +163,8 @@ async fn a_model_behind_either_protocol_breeds_a_winner_that_is_committed() -> R
         let reason = StopReason::Trials;
         assert_eq!(run.state, RunState::Completed { reason }, "{dialect:?}");
         assert_eq!(run.trials, 13);
-        assert!(run.promotion.is_some(), "{:?}", run.best);
+        let story = story(&lab, run.id).await?;
+        assert!(run.promotion.is_some(), "{dialect:?}: {story:#?}");
         assert!(run.spend.dollars > Dollars::default());
         let all = lab.candidates(run.id).await?;
         assert_eq!(of(&all, &Operator::Init), 5);

@@ -33,6 +33,8 @@ pub enum FindingKind {
     Assert,
     /// The result depends on the order in which warps or blocks run.
     ScheduleDependent,
+    /// The result depends on which lane of a warp holds which element of a matrix fragment.
+    LayoutDependent,
     /// An access through an address that belongs to no space.
     IllegalAddress,
 }

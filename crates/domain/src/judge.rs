@@ -16,10 +16,10 @@ use crate::role::CompileReply;
 use crate::timing::Timing;
 use crate::verdict::{Acceptance, Comparison, Outcome, Verdict};
 
-pub use execution::{Subject, execution, is_of_a_kernel, repeats};
+pub use execution::{Change, Subject, execution, is_of_a_kernel, repeats, unravel};
 pub use gates::{CaseBlocks, gates, rejecting_gate};
 pub use image::image;
-pub use output::comparison;
+pub use output::{Compared, comparisons, is_close, reach};
 
 /// How much faster than the incumbent a modelled time must be to count as faster: 0.5%, the
 /// least clear gap that the measuring protocol accepts as well.

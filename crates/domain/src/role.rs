@@ -268,12 +268,35 @@ pub struct Execution {
     pub poison: u64,
     /// Seed of the emulated device's schedule; none is its serial one.
     pub schedule: Option<u64>,
+    /// Where its buffers lie.
+    pub placement: Placement,
+    /// Whether the emulated device lays `wmma` fragments out the other way.
+    pub turned_fragments: bool,
     /// Whether its time counts.
     pub purpose: ExecutionPurpose,
     /// Thread instructions one launch may execute on the emulated device.
     pub instruction_budget: Option<u64>,
     /// Folder for the outputs, one file `<tensor>.bin` each; none keeps only their digests.
     pub save: Option<PathBuf>,
+}
+
+/// Where the buffers of an execution lie in the device's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// Each is an allocation of its own and ends with it, as far as its alignment allows: right for
+    /// a device that knows where allocations end.
+    Ending,
+    /// Each ends, as far as its alignment allows, where the next address is mapped to nothing, so
+    /// that the hardware stops whoever goes on.
+    GuardBehind,
+    /// Each begins where the address before is mapped to nothing.
+    GuardBefore,
+    /// Each base has the alignment that the task promises and no more, between patterns that are
+    /// compared afterwards.
+    Weakest,
+    /// The same, with bases that are multiples of 128 bytes and not of 256.
+    Shifted,
 }
 
 /// Why an execution happens.
@@ -303,12 +326,24 @@ pub struct TensorData {
     pub extents: Vec<u64>,
     /// Direction.
     pub role: Role,
-    /// The base address is a multiple of this and not of twice this.
+    /// The base address is a multiple of this; the weakest that a candidate must accept.
     pub align: u64,
     /// How the content is drawn; for an output, ignored.
     pub distribution: Distribution,
     /// The key it is drawn with.
     pub key: Key,
+    /// What is done to the values after they are drawn.
+    pub alteration: Option<Alteration>,
+}
+
+/// A change of values that were drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Alteration {
+    /// The element of this flat index is 8, of the sign that it did not have.
+    Struck(u64),
+    /// Every value is rounded to so many significant bits, the first included.
+    Rounded(u32),
 }
 
 impl TensorData {
@@ -345,6 +380,14 @@ pub enum Distribution {
     /// Normal, scaled down to where the type still has its full precision, but an absolute
     /// tolerance takes everything for zero.
     Small,
+    /// Large numbers of alternating sign with small ones on top, in one input, so that sums cancel.
+    Cancellation,
+    /// A quarter of the type's largest number, or as much as sums of products can bear, in one
+    /// input that the function is linear in.
+    Huge,
+    /// Normal, with a few NaN and infinities of both signs in one input whose specials the function
+    /// passes on.
+    Specials,
     /// One input that the function is linear in is zero but for one element, which shows every
     /// output that depends on it and every other that should not.
     Impulse,
@@ -364,6 +407,9 @@ impl Distribution {
             Self::Ties => "ties",
             Self::IndexCoded => "index_coded",
             Self::Small => "small",
+            Self::Cancellation => "cancellation",
+            Self::Huge => "huge",
+            Self::Specials => "specials",
             Self::Impulse => "impulse",
         }
     }

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use domain::device::{DeviceKind, Limits};
 use domain::digest::Digest;
 use domain::finding::{Finding, FindingKind};
-use domain::judge::{self, Exit, Subject};
+use domain::judge::{self, Change, Compared, Exit, Subject};
 use domain::plan::{ResolvedArgument, ResolvedLaunch, ResolvedPlan, ResolvedStep};
 use domain::role::{
     CompileReply, DeviceFault, Distribution, ExecutionFacts, KernelResources, Key, LaunchFacts,
     OutputComparison, TensorData, UnsupportedInstruction, Unwritten,
 };
-use domain::task::{Role, ToleranceClass};
+use domain::task::{Role, Tolerance, ToleranceClass};
 use domain::timing::{MeasuredTime, ModelledTime, Timing};
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 use proptest::prelude::*;
@@ -85,6 +85,7 @@ fn tensors() -> Vec<TensorData> {
         align: 16,
         distribution: Distribution::Normal,
         key: Key(Digest::of("key")),
+        alteration: None,
     }]
 }
 
@@ -174,6 +175,7 @@ fn every_finding_has_its_verdict_with_the_line() {
         (K::Trap, V::RuntimeFault),
         (K::Assert, V::RuntimeFault),
         (K::ScheduleDependent, V::NonDeterministic),
+        (K::LayoutDependent, V::NonDeterministic),
         (K::IllegalAddress, V::RuntimeFault),
     ];
     for (found, expected) in table {
@@ -359,19 +361,30 @@ fn repeats_that_differ_are_told_apart_by_what_was_changed() {
     other.outputs.insert("y".to_owned(), Digest::of("others"));
     let mut missing = facts();
     missing.outputs.clear();
-    let kind = |again, repoisoned| {
-        judge::repeats(&same, again, repoisoned, &subject).map(|verdict| verdict.kind())
-    };
-    assert_eq!(kind(Some(&same), Some(&same)), None);
-    assert_eq!(
-        kind(Some(&other), None),
-        Some(VerdictKind::NonDeterministic)
-    );
-    assert_eq!(kind(None, Some(&other)), Some(VerdictKind::UninitDependent));
-    assert_eq!(
-        kind(Some(&missing), Some(&same)),
-        Some(VerdictKind::NonDeterministic)
-    );
+    let table = [
+        (Change::Nothing, VerdictKind::NonDeterministic, None),
+        (
+            Change::Schedule,
+            VerdictKind::NonDeterministic,
+            Some((FindingKind::ScheduleDependent, None)),
+        ),
+        (
+            Change::Fragments { line: Some(40) },
+            VerdictKind::NonDeterministic,
+            Some((FindingKind::LayoutDependent, Some(40))),
+        ),
+        (Change::Surroundings, VerdictKind::UninitDependent, None),
+    ];
+    for (change, kind, named) in table {
+        assert_eq!(judge::repeats(&same, &same, change, &subject), None);
+        for differing in [&other, &missing] {
+            let verdict = judge::repeats(&same, differing, change, &subject).unwrap();
+            assert_eq!(verdict.kind(), kind, "{change:?}");
+            let finding = verdict.finding();
+            assert_eq!(finding.map(|found| (found.kind, found.line)), named);
+            assert!(finding.is_none_or(|found| found.kernel == "scale"));
+        }
+    }
 }
 
 fn close() -> OutputComparison {
@@ -387,9 +400,21 @@ fn close() -> OutputComparison {
     }
 }
 
+fn together(facts: &[OutputComparison], tolerance: &Tolerance) -> Option<Verdict> {
+    let compared = facts
+        .iter()
+        .map(|facts| Compared {
+            facts,
+            case: "odd",
+            distribution: Distribution::Normal,
+        })
+        .collect::<Vec<_>>();
+    judge::comparisons(&compared, tolerance)
+}
+
 fn compared(facts: &OutputComparison) -> Option<VerdictKind> {
     let tolerance = ToleranceClass::F16OutF32Acc.tolerance();
-    judge::comparison(facts, "odd", Distribution::Normal, &tolerance).map(|verdict| verdict.kind())
+    together(std::slice::from_ref(facts), &tolerance).map(|verdict| verdict.kind())
 }
 
 #[test]
@@ -474,13 +499,36 @@ fn the_next_lower_precision_of_f32_is_thirteen_bits_away() {
             beyond_bound: 30,
             ..close()
         };
-        judge::comparison(&facts, "odd", Distribution::Normal, &tolerance)
-            .unwrap()
-            .kind()
+        together(&[facts], &tolerance).unwrap().kind()
     };
     // Operands rounded to f16, and the last of eight terms dropped.
     assert_eq!(judged(2.9e-4, 900.0), VerdictKind::PrecisionDowngrade);
     assert_eq!(judged(0.35, 1e6), VerdictKind::IncorrectOutput);
+}
+
+#[test]
+fn a_downgrade_is_told_by_all_outputs_together_and_not_by_the_draw_of_one_element() {
+    let tolerance = ToleranceClass::F32.tolerance();
+    let off = |elements, relative_l2, worst_ratio| OutputComparison {
+        relative_l2: Some(relative_l2),
+        worst_ratio: Some(worst_ratio),
+        beyond_bound: elements,
+        elements,
+        ..close()
+    };
+    let product = off(4000, 2.9e-4, 900.0);
+    // One product of two rounded operands: from far inside the norm to beyond what is called near.
+    for error in [1e-6, 4.1e-5, 9e-4, 1.3e-3] {
+        let single = off(1, error, 1400.0);
+        let verdict = together(&[single, product.clone()], &tolerance).unwrap();
+        let Verdict::PrecisionDowngrade(mismatch) = verdict else {
+            panic!("{error}: {verdict}");
+        };
+        assert_eq!(mismatch.relative_l2, product.relative_l2, "the telling one");
+    }
+    let wrong = off(4000, 0.35, 1e6);
+    let both = together(&[product, wrong], &tolerance).unwrap();
+    assert_eq!(both.kind(), VerdictKind::IncorrectOutput);
 }
 
 proptest! {

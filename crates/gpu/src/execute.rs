@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use domain::plan::{ResolvedArgument, ResolvedLaunch, ResolvedPlan, ResolvedStep};
-use domain::role::{DeviceFault, KernelResources};
+use domain::role::{DeviceFault, KernelResources, Placement};
 
 use crate::driver::emulator::LaunchReport;
-use crate::driver::{Allocation, Gpu, Kernel, Module, Refusal, Shape, Stopwatch};
+use crate::driver::{Allocation, Gpu, Guard, Kernel, Module, Refusal, Shape, Stopwatch};
 use crate::fault::Fault;
 use crate::inputs;
 use crate::time::Surroundings;
@@ -20,6 +20,8 @@ use crate::time::Surroundings;
 const RED_ZONE: u64 = 4096;
 /// No access of the emulated device is wider, so a stricter alignment cannot show there.
 const WIDEST_ACCESS: u64 = 16;
+/// What bases are multiples of under [`Placement::Shifted`].
+const SHIFT: u64 = 128;
 /// Dynamic shared memory that every kernel may have without being allowed more.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
@@ -39,7 +41,7 @@ pub struct Buffer {
     pub name: String,
     /// Size.
     pub bytes: u64,
-    /// The address is a multiple of this and not of twice this.
+    /// The address is a multiple of this.
     pub align: u64,
     /// What it holds before the first launch; none is poison.
     pub content: Option<Vec<u8>>,
@@ -52,6 +54,8 @@ pub struct Buffer {
 pub struct Manner {
     /// Seed of poison and red zones.
     pub poison: u64,
+    /// Where buffers lie.
+    pub placement: Placement,
     /// Whether to time the plan as a whole between two events. Otherwise the device is waited
     /// for after every launch, so that a fault names its launch.
     pub timed: bool,
@@ -141,7 +145,7 @@ impl<'a> Loaded<'a> {
     ) -> Result<Pass, Fault> {
         let mut pass = Pass::default();
         for buffer in buffers {
-            match self.place(buffer, manner.poison)? {
+            match self.place(buffer, manner)? {
                 Ok(resident) => pass.buffers.push(resident),
                 Err(refusal) => {
                     pass.buffers.clear();
@@ -172,8 +176,11 @@ impl<'a> Loaded<'a> {
     }
 
     /// Allocates and fills one buffer.
-    fn place(&self, buffer: Buffer, poison: u64) -> Result<Result<Resident, Refusal>, Fault> {
+    fn place(&self, buffer: Buffer, manner: Manner) -> Result<Result<Resident, Refusal>, Fault> {
         let emulator = self.gpu.emulator();
+        let Manner {
+            poison, placement, ..
+        } = manner;
         let Buffer {
             name,
             bytes,
@@ -189,17 +196,22 @@ impl<'a> Loaded<'a> {
                 "{name} has {bytes} bytes, its content has others"
             )));
         }
-        let layout = if emulator.is_some() {
-            Layout::exact(bytes, align)
-        } else {
-            Layout::fenced(bytes, align)
+        let guard = guard(placement);
+        let layout = match (emulator, guard) {
+            (_, Some(guard)) => Layout::guarded(bytes, align, guard),
+            (Some(_), None) => Layout::exact(bytes, align, placement),
+            (None, None) => Layout::fenced(bytes, align, placement),
         };
         let allocated = usize::try_from(layout.allocated).map_err(|_| {
             Fault::Job(format!(
                 "{name} has {bytes} bytes, more than can be addressed"
             ))
         })?;
-        let mut allocation = match Allocation::new(allocated) {
+        let made = match guard {
+            Some(guard) => self.gpu.guarded(allocated, guard),
+            None => Allocation::new(allocated),
+        };
+        let mut allocation = match made {
             Ok(allocation) => allocation,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -405,9 +417,9 @@ impl Resident {
         self.inside.len() as u64
     }
 
-    /// How far into its allocation the buffer starts, bytes.
+    /// How far into the device's allocation the buffer starts, bytes.
     pub fn start(&self) -> usize {
-        self.inside.start
+        self.allocation.lead() + self.inside.start
     }
 
     /// The poison or content that the buffer held before the pass.
@@ -444,43 +456,86 @@ struct Layout {
     bytes: u64,
     align: u64,
     front: u64,
+    /// Whether the base is moved back until it has exactly its alignment.
+    exactly: bool,
 }
 
 impl Layout {
     /// Pattern on both sides, and room to move the base to exactly its alignment.
-    fn fenced(bytes: u64, align: u64) -> Self {
-        let align = align.max(1);
+    fn fenced(bytes: u64, align: u64, placement: Placement) -> Self {
+        let align = exactly(align, placement);
         Self {
             allocated: bytes.saturating_add(2 * RED_ZONE + 2 * align),
             bytes,
             align,
             front: RED_ZONE,
+            exactly: true,
+        }
+    }
+
+    /// Against a guard: nothing between it and the buffer but what the alignment demands, and
+    /// pattern on the other side.
+    fn guarded(bytes: u64, align: u64, guard: Guard) -> Self {
+        let align = align.max(1);
+        let held = bytes.next_multiple_of(align);
+        Self {
+            allocated: held.saturating_add(RED_ZONE),
+            bytes,
+            align,
+            front: match guard {
+                Guard::Before => 0,
+                Guard::Behind => RED_ZONE,
+            },
+            exactly: false,
         }
     }
 
     /// For a device that knows where each allocation ends: no byte behind the buffer, and none
-    /// before it unless its alignment is weaker than an access is wide.
-    fn exact(bytes: u64, align: u64) -> Self {
-        let front = if align < WIDEST_ACCESS { align } else { 0 };
+    /// before it unless its base is to have less than an allocation's alignment.
+    fn exact(bytes: u64, align: u64, placement: Placement) -> Self {
+        let align = exactly(align, placement);
+        let front = match placement {
+            Placement::Weakest | Placement::Shifted => align,
+            _ if align < WIDEST_ACCESS => align,
+            _ => 0,
+        };
         Self {
-            allocated: bytes + front,
+            allocated: bytes.saturating_add(front),
             bytes,
             align,
             front,
+            exactly: true,
         }
     }
 
     /// The part of an allocation at `base` that the buffer takes.
     fn place(&self, base: u64) -> Range<usize> {
         let latest = self.allocated - self.bytes;
-        let start = (self.front..=latest)
-            .find(|start| {
-                let address = base + start;
-                address.is_multiple_of(self.align) && !address.is_multiple_of(2 * self.align)
-            })
-            .unwrap_or(self.front);
+        let weak = |start: &u64| {
+            let address = base + start;
+            address.is_multiple_of(self.align) && !address.is_multiple_of(2 * self.align)
+        };
+        let weakest = (self.front..=latest).find(weak);
+        let start = weakest.filter(|_| self.exactly).unwrap_or(self.front);
         let index = |offset: u64| usize::try_from(offset).expect("the allocation was made");
         index(start)..index(start + self.bytes)
+    }
+}
+
+/// The guard that a placement asks for.
+fn guard(placement: Placement) -> Option<Guard> {
+    match placement {
+        Placement::GuardBehind => Some(Guard::Behind),
+        Placement::GuardBefore => Some(Guard::Before),
+        Placement::Ending | Placement::Weakest | Placement::Shifted => None,
+    }
+}
+
+/// The alignment that a base has exactly, where a placement asks for one.
+fn exactly(align: u64, placement: Placement) -> u64 {
+    match placement {
+        Placement::Shifted => align.max(SHIFT),
+        _ => align.max(1),
     }
 }
 
@@ -529,9 +584,14 @@ mod tests {
 
     #[test]
     fn a_fenced_buffer_has_exactly_its_alignment_and_pattern_on_both_sides() {
-        for align in [1, 2, 4, 16, 128, 256, 1024] {
+        for (align, placement) in [1, 2, 4, 16, 128, 256, 1024]
+            .map(|align| (align, Placement::Weakest))
+            .into_iter()
+            .chain([(16, Placement::Shifted), (4, Placement::Ending)])
+        {
             for base in [0x1000_0000_u64, 0x1000_0100, 0x1000_0200] {
-                let layout = Layout::fenced(1000, align);
+                let layout = Layout::fenced(1000, align, placement);
+                let align = exactly(align, placement);
                 let inside = layout.place(base);
                 let address = base + inside.start as u64;
                 assert_eq!(address % align, 0);
@@ -544,12 +604,51 @@ mod tests {
     }
 
     #[test]
+    fn a_guarded_buffer_touches_its_guard_as_far_as_its_alignment_allows() {
+        const UNIT: u64 = 2 << 20;
+        for (bytes, align) in [(1000, 16), (1000, 1), (1024, 256), (6, 4)] {
+            // The allocation ends, or begins, at a multiple of the unit.
+            let layout = Layout::guarded(bytes, align, Guard::Behind);
+            let base = 8 * UNIT - layout.allocated;
+            let inside = layout.place(base);
+            let end = base + inside.end as u64;
+            assert!((base + inside.start as u64).is_multiple_of(align));
+            assert!(
+                8 * UNIT - end < align,
+                "{bytes} {align}: {}",
+                8 * UNIT - end
+            );
+            assert_eq!(inside.start as u64, RED_ZONE);
+            let layout = Layout::guarded(bytes, align, Guard::Before);
+            let inside = layout.place(8 * UNIT);
+            assert_eq!(inside.start, 0);
+            assert!(layout.allocated - inside.end as u64 >= RED_ZONE);
+        }
+    }
+
+    #[test]
     fn an_exact_buffer_ends_with_its_allocation() {
         for align in [1, 4, 8, 16, 256] {
-            let layout = Layout::exact(1000, align);
+            let layout = Layout::exact(1000, align, Placement::Ending);
             let inside = layout.place(0x1000_0000);
             assert_eq!(inside.end as u64, layout.allocated);
             assert_eq!(inside.start as u64 % align, 0);
+        }
+    }
+
+    #[test]
+    fn a_base_is_as_weak_as_asked_and_its_buffer_still_ends_with_the_allocation() {
+        for (placement, align, start) in [
+            (Placement::Ending, 16, 0),
+            (Placement::Weakest, 4, 4),
+            (Placement::Weakest, 16, 16),
+            (Placement::Shifted, 16, 128),
+            (Placement::Shifted, 256, 256),
+        ] {
+            let layout = Layout::exact(1000, align, placement);
+            let inside = layout.place(0x1000_0000);
+            assert_eq!(inside.start, start, "{placement:?} {align}");
+            assert_eq!(inside.end as u64, layout.allocated);
         }
     }
 }

@@ -15,7 +15,7 @@ use domain::role::{
 };
 use domain::task::Role;
 
-use crate::driver::emulator::{Checks, Configuration};
+use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::driver::{self, Gpu, Refusal};
 use crate::execute::{Buffer, Loaded, Manner, Pass, Resident};
 use crate::fault::Fault;
@@ -150,6 +150,11 @@ fn execute(
     if let Some(emulator) = gpu.emulator() {
         emulator.configure(&Configuration {
             schedule: execution.schedule,
+            fragments: if execution.turned_fragments {
+                Fragments::Turned
+            } else {
+                Fragments::Usual
+            },
             checks: Checks::Full,
             budget: execution.instruction_budget,
             threads: Some(job.threads),
@@ -163,6 +168,7 @@ fn execute(
         buffers(execution),
         Manner {
             poison: execution.poison,
+            placement: execution.placement,
             timed: is_timed(gpu, execution),
         },
     )?;

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use domain::digest::Digest;
 use domain::plan::ResolvedPlan;
 use domain::role::{
-    DeviceFault, Failure, Sample, Side, TensorData, TimeJob, TimeReply, TimedBlock, fingerprint,
-    turns,
+    DeviceFault, Failure, Placement, Sample, Side, TensorData, TimeJob, TimeReply, TimedBlock,
+    fingerprint, turns,
 };
 use domain::task::Role;
 
-use crate::driver::emulator::{Checks, Configuration};
+use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::driver::{self, Allocation, Gpu, Refusal};
 use crate::execute::{Buffer, Loaded, Manner};
 use crate::fault::Fault;
@@ -193,6 +193,7 @@ fn configure(gpu: &Gpu, job: &TimeJob, side: &Side) -> Result<(), Fault> {
     };
     emulator.configure(&Configuration {
         schedule: None,
+        fragments: Fragments::Usual,
         checks: Checks::Bounds,
         budget: job.instruction_budget,
         threads: Some(job.threads),
@@ -226,6 +227,7 @@ impl Execution<'_> {
             .collect();
         let manner = Manner {
             poison: self.poison,
+            placement: Placement::Weakest,
             timed: true,
         };
         let pass = loaded.pass(self.plan, buffers, manner)?;

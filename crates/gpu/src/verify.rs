@@ -9,12 +9,12 @@ use std::path::Path;
 
 use domain::digest::Digest;
 use domain::dtype::Dtype;
-use domain::role::{Check, OutputComparison, TensorData, VerifyJob, VerifyReply};
+use domain::role::{Check, OutputComparison, Placement, TensorData, VerifyJob, VerifyReply};
 use domain::task::Role;
 
 use crate::compare::{Output, compare};
 use crate::driver::Gpu;
-use crate::driver::emulator::{Checks, Configuration};
+use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::execute::{Buffer, Loaded, Manner};
 use crate::fault::Fault;
 use crate::{inputs, run};
@@ -41,6 +41,7 @@ pub(crate) fn verify_on(gpu: &Gpu, job: &VerifyJob) -> Result<VerifyReply, Fault
     if let Some(emulator) = gpu.emulator() {
         emulator.configure(&Configuration {
             schedule: None,
+            fragments: Fragments::Usual,
             checks: Checks::Bounds,
             budget: None,
             threads: Some(job.threads),
@@ -95,6 +96,7 @@ fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), Fault> {
     let buffers = tensors.chain(run::workspaces(&check.plan)).collect();
     let manner = Manner {
         poison: 0,
+        placement: Placement::Ending,
         timed: false,
     };
     let pass = loaded.pass(&check.plan, buffers, manner)?;

@@ -2,13 +2,13 @@
 
 use domain::digest::Digest;
 use domain::dtype::Dtype;
-use domain::role::{Distribution, Key, TensorData};
+use domain::role::{Alteration, Distribution, Key, TensorData};
 use domain::task::Role;
 use gpu::inputs;
 use proptest::prelude::*;
 
 const FLOATS: [Dtype; 4] = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64];
-const ALL: [Distribution; 11] = [
+const ALL: [Distribution; 14] = [
     Distribution::Normal,
     Distribution::Uniform,
     Distribution::Positive,
@@ -20,6 +20,9 @@ const ALL: [Distribution; 11] = [
     Distribution::IndexCoded,
     Distribution::Small,
     Distribution::Impulse,
+    Distribution::Cancellation,
+    Distribution::Huge,
+    Distribution::Specials,
 ];
 
 fn tensor(distribution: Distribution, dtype: Dtype, extents: &[u64], key: &str) -> TensorData {
@@ -31,6 +34,7 @@ fn tensor(distribution: Distribution, dtype: Dtype, extents: &[u64], key: &str) 
         align: 16,
         distribution,
         key: Key(Digest::of(key)),
+        alteration: None,
     }
 }
 
@@ -89,6 +93,94 @@ fn an_impulse_is_one_element_and_not_always_the_same() {
         places.insert(struck);
     }
     assert!(places.len() > 8 && places.contains(&0) && places.contains(&34));
+}
+
+#[test]
+fn neighbours_along_every_axis_cancel_to_something_small() {
+    for dtype in FLOATS {
+        let drawn = values(Distribution::Cancellation, dtype, &[7, 33]);
+        for (flat, value) in drawn.iter().enumerate() {
+            let (row, column) = (flat / 33, flat % 33);
+            assert!(value.abs() > 3.0, "{value}");
+            for next in [(row + 1, column), (row, column + 1)] {
+                if next.0 < 7 && next.1 < 33 {
+                    assert!(
+                        (value + drawn[next.0 * 33 + next.1]).abs() < 10.0,
+                        "{dtype}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn huge_values_stay_finite_and_leave_room_for_a_sum() {
+    for (dtype, most) in [(Dtype::F16, 65504.0), (Dtype::F32, f64::from(f32::MAX))] {
+        let drawn = values(Distribution::Huge, dtype, &[64, 64]);
+        let largest = drawn.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        assert!(largest > 1e4 && largest <= most / 4.0, "{dtype}: {largest}");
+    }
+}
+
+#[test]
+fn specials_are_few_and_of_every_kind() {
+    type Is = fn(f64) -> bool;
+    let kinds: [Is; 3] = [
+        f64::is_nan,
+        |x| x == f64::INFINITY,
+        |x| x == f64::NEG_INFINITY,
+    ];
+    for dtype in FLOATS {
+        let drawn = values(Distribution::Specials, dtype, &[200, 500]);
+        for is in kinds {
+            let found = drawn.iter().filter(|&&x| is(x)).count();
+            assert!((1..30).contains(&found), "{found} in {dtype}");
+        }
+    }
+    assert!(!values(Distribution::Specials, Dtype::F32, &[1])[0].is_finite());
+}
+
+#[test]
+fn a_struck_element_is_the_only_one_that_differs() {
+    for dtype in FLOATS {
+        let before = tensor(Distribution::Normal, dtype, &[50, 100], "key");
+        for at in [0, 2047, 2048, 4999] {
+            let struck = TensorData {
+                alteration: Some(Alteration::Struck(at)),
+                ..before.clone()
+            };
+            let [old, new] =
+                [&before, &struck].map(|one| inputs::decode(dtype, &inputs::bytes(one)));
+            for (index, (old, new)) in old.iter().zip(&new).enumerate() {
+                if index as u64 == at {
+                    assert_eq!(new.abs(), 8.0);
+                    assert!(old * new <= 0.0);
+                } else {
+                    assert_eq!(old, new);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rounding_leaves_the_precision_of_the_type_that_is_imitated() {
+    let original = tensor(Distribution::Normal, Dtype::F32, &[4096], "key");
+    let imitated = TensorData {
+        alteration: Some(Alteration::Rounded(8)),
+        ..original.clone()
+    };
+    let exact = inputs::decode(Dtype::F32, &inputs::bytes(&original));
+    let rounded = inputs::decode(Dtype::F32, &inputs::bytes(&imitated));
+    for (exact, rounded) in exact.iter().zip(&rounded) {
+        let expected = half::bf16::from_f64(*exact).to_f64();
+        assert!(
+            (rounded - expected).abs() <= expected.abs() * 2_f64.powi(-7),
+            "{exact}"
+        );
+        assert_eq!(half::bf16::from_f64(*rounded).to_f64(), *rounded);
+    }
 }
 
 #[test]
@@ -240,6 +332,7 @@ proptest! {
         let (from, until) = (first as usize * width, (first + count) as usize * width);
         let whole = inputs::bytes(&tensor);
         prop_assert_eq!(inputs::slice(&tensor, first, count), &whole[from..until]);
-        prop_assert!(inputs::decode(dtype, &whole).iter().all(|value| value.is_finite()));
+        let special = inputs::decode(dtype, &whole).iter().any(|value| !value.is_finite());
+        prop_assert_eq!(special, distribution == Distribution::Specials);
     }
 }

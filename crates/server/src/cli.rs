@@ -346,6 +346,10 @@ pub struct EvalArgs {
     /// Ask all that a promotion asks: held-out cases and a second schedule.
     #[arg(long)]
     pub confirm: bool,
+    /// Confirm so many times, each with inputs and shapes of its own, until a verdict is not
+    /// accepted: what a champion is asked every night.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "confirm", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
     /// Print the whole evaluation as one line of JSON.
     #[arg(long)]
     pub json: bool,
@@ -532,13 +536,19 @@ pub enum TaskCommand {
 pub struct CheckArgs {
     /// The task's folder.
     pub dir: PathBuf,
-    /// Also evaluate the baseline, the playbook and the broken variants, and hold each against
-    /// the verdict it must get.
+    /// Only read the folder: compile and run nothing.
+    #[arg(long, conflicts_with = "evaluate")]
+    pub read_only: bool,
+    /// Also evaluate the playbook and the broken variants, and hold each against the verdict it
+    /// must get.
     #[arg(long)]
     pub evaluate: bool,
     /// Print JSON instead of text.
     #[arg(long)]
     pub json: bool,
+    /// Draws the same inputs each time.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
     /// Where builds and reference answers are kept.
     #[command(flatten)]
     pub folder: DataFolder,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use domain::digest::Digest;
-use domain::role::{Distribution, ExecutionPurpose, Key};
+use domain::role::{Alteration, Distribution, ExecutionPurpose, Key, Placement};
 use domain::task::{Bundle, Task};
 use worker::evaluate::{Against, Extent, Pass, Passes};
 
@@ -69,14 +69,14 @@ fn a_sample_of_the_screen_has_every_distribution_on_the_largest_and_every_small_
         search.screen(Extent::All).unwrap(),
         search.screen(Extent::Sample).unwrap(),
     );
-    assert_eq!((all.len(), sample.len()), (10 * 4, 10 * 2));
+    assert_eq!((all.len(), sample.len()), (13 * 4, 13 * 2));
     let on = |case: &str| {
         let passes = sample.iter().filter(|pass| pass.case == case);
         passes
             .map(|pass| pass.distribution)
             .collect::<BTreeSet<_>>()
     };
-    assert_eq!(on("odd").len(), 10);
+    assert_eq!(on("odd").len(), 13);
     for case in ["single", "ragged", "starved"] {
         assert!(!on(case).is_empty(), "{case}");
     }
@@ -136,23 +136,27 @@ fn no_two_executions_share_inputs_unless_they_are_repeats() {
 }
 
 #[test]
-fn a_repeat_changes_the_schedule_or_the_poison_and_nothing_else() {
+fn a_repeat_changes_the_schedule_the_fragments_or_what_lies_around_and_no_inputs() {
     let task = task("attention-f16");
     let search = passes(&task, false);
     let smoke = search.smoke().unwrap();
     let repeats = search.repeats(Extent::Sample).unwrap();
     let original = smoke.last().unwrap();
-    let [rescheduled, repoisoned] = repeats.as_slice() else {
+    let [rescheduled, relaid, repoisoned] = repeats.as_slice() else {
         panic!("{} repeats", repeats.len());
     };
     assert!(rescheduled.schedule.is_some());
     assert_eq!(rescheduled.poison, original.poison);
+    assert_eq!(rescheduled.placement, Placement::Weakest);
+    assert_eq!((relaid.schedule, relaid.poison), (None, original.poison));
+    assert_eq!(relaid.comparison, Against::Relaid);
     assert_eq!(repoisoned.schedule, None);
+    assert_eq!(repoisoned.placement, Placement::Shifted);
     assert_ne!(repoisoned.poison, original.poison);
     for repeat in &repeats {
         assert_eq!(repeat.tensors, original.tensors);
     }
-    assert_eq!(search.repeats(Extent::All).unwrap().len(), 2 * smoke.len());
+    assert_eq!(search.repeats(Extent::All).unwrap().len(), 3 * smoke.len());
 }
 
 #[test]
@@ -176,6 +180,20 @@ fn large_values_go_to_linear_inputs_and_to_one_other_at_a_time() {
                 let struck = ["q", "k", "v"].map(|name| of(name) == Distribution::Impulse);
                 assert_eq!(struck, [false, false, true], "{pass:?}");
             }
+            Distribution::Huge => {
+                let huge = ["q", "k", "v"].map(|name| of(name) == Distribution::Huge);
+                assert_eq!(huge, [false, false, true], "{pass:?}");
+            }
+            Distribution::Specials => {
+                let special = ["q", "k", "v"].map(|name| of(name) == Distribution::Specials);
+                assert_eq!(special, [true, false, false], "{pass:?}");
+            }
+            Distribution::Cancellation => {
+                let held = ["q", "k", "v"].map(of);
+                let alternating = held.iter().filter(|held| **held == pass.distribution);
+                assert_eq!(alternating.count(), 1, "{pass:?}");
+                assert!(held.contains(&Distribution::Ties));
+            }
             other => assert!(["q", "k", "v"].iter().all(|name| of(name) == other)),
         }
     }
@@ -197,4 +215,53 @@ fn the_key_decides_every_secret() {
             assert_ne!(a.key, b.key);
         }
     }
+}
+
+#[test]
+fn every_input_has_one_element_struck_and_nothing_else_changed() {
+    for (name, inputs) in [("attention-f16", 3), ("gemm-f32", 2), ("softmax-f32", 1)] {
+        let task = task(name);
+        let search = passes(&task, false);
+        let probes = search.probes().unwrap();
+        assert_eq!(probes.len(), inputs, "{name}");
+        let smoke = search.smoke().unwrap();
+        for probe in probes {
+            let (input, at) = probe.struck().unwrap();
+            let mut original = probe.clone();
+            for tensor in &mut original.tensors {
+                if let Some(alteration) = tensor.alteration.take() {
+                    assert_eq!((&tensor.name, alteration), (&input, Alteration::Struck(at)));
+                    assert!(at < tensor.elements());
+                }
+            }
+            assert!(smoke.contains(&original), "{name}: {input}");
+        }
+    }
+}
+
+#[test]
+fn what_only_silicon_needs_is_asked_as_often_as_wanted() {
+    let task = task("gemm-f32");
+    let search = passes(&task, false);
+    let largest = search.smoke().unwrap().pop().unwrap();
+    let again = search.determinism(20).unwrap();
+    assert_eq!(again.len(), 20);
+    let poisons = again
+        .iter()
+        .map(|pass| pass.poison)
+        .collect::<BTreeSet<_>>();
+    assert_eq!(poisons.len(), 20, "a poison of its own for each");
+    for pass in &again {
+        assert_eq!(pass.inputs(), largest.inputs());
+        assert_eq!(pass.comparison, Against::Itself);
+    }
+    let untimed = search.untimed(64).unwrap();
+    let timed = search.score(4).unwrap();
+    let inputs = untimed.iter().chain(&timed).map(Pass::inputs);
+    assert_eq!(inputs.collect::<BTreeSet<_>>().len(), 64 + timed.len());
+    assert!(
+        untimed
+            .iter()
+            .all(|pass| pass.purpose == ExecutionPurpose::Check)
+    );
 }

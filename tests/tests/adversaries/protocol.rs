@@ -5,23 +5,25 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use domain::digest::Digest;
-use domain::evaluation::EvaluationStage;
+use domain::evaluation::{EvaluationRequest, EvaluationStage};
 use domain::role::{Distribution, ExecutionPurpose, Key};
-use domain::task::{Role, Task};
+use domain::task::Role;
 use domain::verdict::VerdictKind;
 use worker::evaluate::{Evaluator, Extent, Pass, Passes};
 
 use crate::bench::{bench, discover, evaluate, read};
 
-/// Every pass of a search with a key.
-fn passes_of_a_search(task: &Task, key: Key) -> Vec<Pass> {
+/// Every pass of a search.
+fn passes_of_a_search(request: &EvaluationRequest) -> Vec<Pass> {
+    let task = worker::evaluate::task(request).expect("the task reads");
     let passes = Passes {
-        task,
-        key,
+        task: &task,
+        key: request.key,
         holdout: false,
     };
     [
         passes.smoke(),
+        passes.probes(),
         passes.screen(Extent::Sample),
         passes.repeats(Extent::Sample),
         passes.score(1),
@@ -33,8 +35,8 @@ fn passes_of_a_search(task: &Task, key: Key) -> Vec<Pass> {
 
 #[test]
 fn b31_times_are_taken_on_ordinary_values() {
-    let task = Task::load(bench().task()).expect("the task reads");
-    let scored = passes_of_a_search(&task, Key(Digest::of("any")))
+    let request = bench().request("any.cu", String::new());
+    let scored = passes_of_a_search(&request)
         .into_iter()
         .filter(|pass| pass.purpose == ExecutionPurpose::Score)
         .collect::<Vec<_>>();
@@ -48,9 +50,9 @@ fn b31_times_are_taken_on_ordinary_values() {
 }
 
 /// A candidate that has learned the inputs of a search by heart, and is right on no others.
-fn learned_by_heart(task: &Task, key: Key) -> String {
+fn learned_by_heart(request: &EvaluationRequest) -> String {
     let mut known = String::new();
-    let first_of_a = passes_of_a_search(task, key)
+    let first_of_a = passes_of_a_search(request)
         .iter()
         .filter_map(|pass| pass.tensors.iter().find(|tensor| tensor.role == Role::In))
         .filter_map(|tensor| {
@@ -71,9 +73,8 @@ fn learned_by_heart(task: &Task, key: Key) -> String {
 #[test]
 fn b40_inputs_of_the_search_learned_by_heart() {
     let bench = bench();
-    let task = Task::load(bench.task()).expect("the task reads");
     let mut request = bench.request("b40-learned-by-heart.cu", String::new());
-    request.source = learned_by_heart(&task, request.key);
+    request.source = learned_by_heart(&request);
     let search = bench.evaluate(&request);
     assert_eq!(search.verdict.kind(), VerdictKind::Accepted);
     request.stage = EvaluationStage::Confirmation;

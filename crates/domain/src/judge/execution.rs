@@ -79,39 +79,104 @@ pub fn execution(
         .map(|unwritten| never_written(unwritten, subject)))
 }
 
-/// The verdict on executions of the same inputs: `first` and `again` differ in the device's
-/// schedule, `repoisoned` in what outputs and workspaces held before. None if all outputs have
-/// the same bytes.
+/// What was different when an execution was repeated on the same inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing that anybody chose.
+    Nothing,
+    /// The emulated device's schedule.
+    Schedule,
+    /// Which lane holds which element of a `wmma` fragment.
+    Fragments {
+        /// Where the source first uses fragments.
+        line: Option<u32>,
+    },
+    /// What outputs and workspaces held before, what surrounds them and where they lie.
+    Surroundings,
+}
+
+/// The verdict on two executions of the same inputs; none if all outputs have the same bytes.
 pub fn repeats(
     first: &ExecutionFacts,
-    again: Option<&ExecutionFacts>,
-    repoisoned: Option<&ExecutionFacts>,
+    again: &ExecutionFacts,
+    change: Change,
     subject: &Subject<'_>,
 ) -> Option<Verdict> {
-    let differing = |other: &ExecutionFacts| {
-        first
-            .outputs
-            .iter()
-            .find(|(tensor, digest)| other.outputs.get(*tensor) != Some(digest))
-            .map(|(tensor, _)| tensor.clone())
-    };
-    if let Some(tensor) = again.and_then(differing) {
-        return Some(Verdict::NonDeterministic {
+    let (tensor, _) = first
+        .outputs
+        .iter()
+        .find(|(tensor, digest)| again.outputs.get(*tensor) != Some(digest))?;
+    let case = subject.case;
+    Some(match change {
+        Change::Nothing => Verdict::NonDeterministic {
             reason: format!(
-                "{tensor} differs between two executions of case {} on the same inputs",
-                subject.case
+                "{tensor} differs between two executions of case {case} on the same inputs"
             ),
             finding: None,
-        });
-    }
-    let tensor = repoisoned.and_then(differing)?;
-    Some(Verdict::UninitDependent {
-        finding: None,
-        reason: format!(
-            "{tensor} of case {} changes with what outputs and workspaces held before",
-            subject.case
-        ),
+        },
+        Change::Schedule => {
+            let reason = format!(
+                "{tensor} of case {case} depends on the order in which warps and blocks run; let one \
+                 thread add up what is not exact, in a fixed order"
+            );
+            depends(
+                FindingKind::ScheduleDependent,
+                reason,
+                None,
+                tensor,
+                subject,
+            )
+        }
+        Change::Fragments { line } => {
+            let reason = format!(
+                "{tensor} of case {case} depends on which lane holds which element of a wmma \
+                 fragment, which CUDA leaves open; store the fragment to shared memory before \
+                 looking at elements by their place"
+            );
+            depends(FindingKind::LayoutDependent, reason, line, tensor, subject)
+        }
+        Change::Surroundings => Verdict::UninitDependent {
+            finding: None,
+            reason: format!(
+                "{tensor} of case {case} changes with what outputs and workspaces held before and \
+                 with what lies around them"
+            ),
+        },
     })
+}
+
+/// A dependence on what nobody promised, as a finding of its own. Which launch brought it in is
+/// known where there is one only.
+fn depends(
+    kind: FindingKind,
+    reason: String,
+    line: Option<u32>,
+    tensor: &str,
+    subject: &Subject<'_>,
+) -> Verdict {
+    let mut kernels = subject.plan.steps.iter().filter_map(|step| match step {
+        ResolvedStep::Kernel(launch) => Some(launch.kernel.as_str()),
+        ResolvedStep::Memset { .. } => None,
+    });
+    let kernel = match (kernels.next(), kernels.next()) {
+        (Some(only), None) => only,
+        _ => "",
+    };
+    Verdict::NonDeterministic {
+        reason: reason.clone(),
+        finding: Some(Finding {
+            kind,
+            kernel: kernel.to_owned(),
+            line,
+            block: [0; 3],
+            thread: [0; 3],
+            buffer: Some(tensor.to_owned()),
+            offset: None,
+            other: None,
+            occurrences: 1,
+            message: reason,
+        }),
+    }
 }
 
 /// Causes first: the smaller the rank, the closer to the cause.
@@ -130,6 +195,7 @@ fn rank(kind: FindingKind) -> u8 {
         FindingKind::Trap => 10,
         FindingKind::Hang => 11,
         FindingKind::ScheduleDependent => 12,
+        FindingKind::LayoutDependent => 13,
     }
 }
 
@@ -167,10 +233,12 @@ fn proved(finding: &Finding, subject: &Subject<'_>) -> Verdict {
             stage: subject.stage.to_owned(),
             finding: Some(own),
         },
-        FindingKind::ScheduleDependent => Verdict::NonDeterministic {
-            reason: finding.message.clone(),
-            finding: Some(own),
-        },
+        FindingKind::ScheduleDependent | FindingKind::LayoutDependent => {
+            Verdict::NonDeterministic {
+                reason: finding.message.clone(),
+                finding: Some(own),
+            }
+        }
     }
 }
 
@@ -295,7 +363,7 @@ fn never_written(unwritten: &Unwritten, subject: &Subject<'_>) -> Verdict {
 }
 
 /// The index along each axis of a flat index into a contiguous tensor.
-fn unravel(flat: u64, extents: &[u64]) -> Vec<u64> {
+pub fn unravel(flat: u64, extents: &[u64]) -> Vec<u64> {
     let mut rest = flat;
     let mut index = extents
         .iter()

@@ -1,8 +1,9 @@
 //! What a comparison with the reference means.
 
-use crate::role::{Distribution, OutputComparison};
-use crate::task::{Tolerance, ToleranceClass};
-use crate::verdict::{Mismatch, Verdict};
+use super::execution::unravel;
+use crate::role::{Distribution, OutputComparison, TensorData};
+use crate::task::{Part, Tolerance, ToleranceClass};
+use crate::verdict::{Mismatch, Verdict, WorstElement};
 
 /// A relative L2 error beyond the limit by less than this factor looks like arithmetic of the
 /// next lower precision: the limits lie at the geometric mean of honest kernels and such kernels,
@@ -24,56 +25,101 @@ fn downgrade_ratio(class: ToleranceClass) -> f64 {
     2_f64.powi(bits)
 }
 
-/// The verdict on one output that was compared; none if it is close enough everywhere.
-///
-/// Every condition is written so that a NaN among the facts fails. An output that is off as a
-/// whole by a little, with the right NaN and infinities and with no element far off, is called a
-/// precision downgrade; everything else is simply incorrect. Both mean the same for the
-/// candidate; the names only help its author.
-pub fn comparison(
-    facts: &OutputComparison,
-    case: &str,
-    distribution: Distribution,
-    tolerance: &Tolerance,
-) -> Option<Verdict> {
-    let l2_holds = facts
+/// An output that was compared, and what its inputs were.
+#[derive(Debug, Clone, Copy)]
+pub struct Compared<'a> {
+    /// The comparison.
+    pub facts: &'a OutputComparison,
+    /// The case.
+    pub case: &'a str,
+    /// The inputs.
+    pub distribution: Distribution,
+}
+
+/// Whether an output is close enough everywhere. Every condition is written so that a NaN among
+/// the facts fails.
+pub fn is_close(facts: &OutputComparison, tolerance: &Tolerance) -> bool {
+    facts.elements > 0 && facts.special_mismatches == 0 && norm_holds(facts, tolerance) && {
+        facts.beyond_bound == 0 && facts.worst_ratio.is_none_or(|ratio| ratio <= 1.0)
+    }
+}
+
+fn norm_holds(facts: &OutputComparison, tolerance: &Tolerance) -> bool {
+    facts
         .relative_l2
-        .is_none_or(|error| error <= tolerance.relative_l2);
-    let elements_hold =
-        facts.beyond_bound == 0 && facts.worst_ratio.is_none_or(|ratio| ratio <= 1.0);
-    let (rule, downgrade) = if facts.elements == 0 {
-        ("nothing was compared".to_owned(), false)
+        .is_none_or(|error| error <= tolerance.relative_l2)
+}
+
+/// The verdict on the outputs of one stage; none if all are close enough.
+///
+/// Outputs that are off by a little, with the right NaN and infinities and with no element far
+/// off, are called a precision downgrade; everything else is simply incorrect. Both mean the same
+/// for the candidate; the names only help its author. Which it is, is decided on all outputs that
+/// are off together: what rounding does to a single element is a matter of the draw, and the
+/// norm over thousands is not.
+pub fn comparisons(compared: &[Compared<'_>], tolerance: &Tolerance) -> Option<Verdict> {
+    let off = compared
+        .iter()
+        .filter(|one| !is_close(one.facts, tolerance))
+        .collect::<Vec<_>>();
+    if is_downgrade(&off, tolerance) {
+        // The most elements say the most about rounding.
+        let telling = off.iter().max_by_key(|one| one.facts.elements)?;
+        return Some(Verdict::PrecisionDowngrade(mismatch(telling, tolerance)));
+    }
+    let first = off.first()?;
+    Some(Verdict::IncorrectOutput(mismatch(first, tolerance)))
+}
+
+fn is_downgrade(off: &[&Compared<'_>], tolerance: &Tolerance) -> bool {
+    let near = |one: &&Compared<'_>| {
+        let ratio = one.facts.worst_ratio;
+        one.facts.special_mismatches == 0
+            && ratio.is_some_and(|ratio| ratio <= downgrade_ratio(tolerance.class))
+    };
+    off.iter().all(near)
+        && pooled(off).is_some_and(|error| {
+            error > tolerance.relative_l2 && error < DOWNGRADE_FACTOR * tolerance.relative_l2
+        })
+}
+
+/// The relative L2 error over several outputs, as if their elements were of one size; none where
+/// one of them has none.
+fn pooled(compared: &[&Compared<'_>]) -> Option<f64> {
+    let (mut squares, mut elements) = (0.0, 0.0);
+    for one in compared {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a weight, and tensors have fewer than 2^53 elements"
+        )]
+        let weight = one.facts.elements as f64;
+        squares += weight * one.facts.relative_l2?.powi(2);
+        elements += weight;
+    }
+    (elements > 0.0).then(|| (squares / elements).sqrt())
+}
+
+fn mismatch(compared: &Compared<'_>, tolerance: &Tolerance) -> Mismatch {
+    let facts = compared.facts;
+    let reason = if facts.elements == 0 {
+        "nothing was compared".to_owned()
     } else if facts.special_mismatches > 0 {
-        let rule = format!(
+        format!(
             "{} of {} elements are NaN or infinite where the reference is not, or the other way round",
             facts.special_mismatches, facts.elements
-        );
-        (rule, false)
-    } else if l2_holds && elements_hold {
-        return None;
+        )
     } else {
-        let near = facts
-            .worst_ratio
-            .is_some_and(|ratio| ratio <= downgrade_ratio(tolerance.class))
-            && facts
-                .relative_l2
-                .is_some_and(|error| error < DOWNGRADE_FACTOR * tolerance.relative_l2);
-        (distance(facts, tolerance), near && !l2_holds)
+        distance(facts, tolerance)
     };
-    let mismatch = Mismatch {
-        case: case.to_owned(),
-        distribution: distribution.as_str().to_owned(),
+    Mismatch {
+        case: compared.case.to_owned(),
+        distribution: compared.distribution.as_str().to_owned(),
         tensor: facts.tensor.clone(),
-        reason: rule,
+        reason,
         relative_l2: facts.relative_l2,
         allowed_l2: tolerance.relative_l2,
         worst: facts.worst.clone(),
-    };
-    Some(if downgrade {
-        Verdict::PrecisionDowngrade(mismatch)
-    } else {
-        Verdict::IncorrectOutput(mismatch)
-    })
+    }
 }
 
 fn distance(facts: &OutputComparison, tolerance: &Tolerance) -> String {
@@ -97,4 +143,53 @@ fn distance(facts: &OutputComparison, tolerance: &Tolerance) -> String {
         parts.push(format!("the worst is off by {ratio:.1} times its bound"));
     }
     parts.join("; ")
+}
+
+/// The verdict on two executions whose inputs differ in one element only, for one output: what
+/// cannot depend on that element must have the same bytes. None if it has.
+///
+/// # Panics
+/// If the outputs have different sizes, or no whole number of elements of `tensor`.
+pub fn reach(
+    struck: &str,
+    tensor: &TensorData,
+    case: &str,
+    reached: &[Part],
+    [before, after]: [&[u8]; 2],
+    tolerance: &Tolerance,
+) -> Option<Verdict> {
+    assert_eq!(before.len(), after.len(), "one output, executed twice");
+    let width = usize::try_from(tensor.dtype.bytes()).expect("a few bytes");
+    let pairs = before.chunks_exact(width).zip(after.chunks_exact(width));
+    let mut strangers = pairs
+        .zip(0_u64..)
+        .filter(|((before, after), _)| before != after)
+        .map(|(_, flat)| unravel(flat, &tensor.extents))
+        .filter(|index| !reached.iter().any(|part| contains(part, index)));
+    let first = strangers.next()?;
+    let others = strangers.count();
+    Some(Verdict::IncorrectOutput(Mismatch {
+        case: case.to_owned(),
+        distribution: Distribution::Normal.as_str().to_owned(),
+        tensor: tensor.name.clone(),
+        reason: format!(
+            "one element of {struck} was changed, and with it {} elements that do not depend on it",
+            1 + others
+        ),
+        relative_l2: None,
+        allowed_l2: tolerance.relative_l2,
+        worst: Some(WorstElement {
+            index: first,
+            found: "another value".to_owned(),
+            expected: "the same as before".to_owned(),
+        }),
+    }))
+}
+
+fn contains(part: &Part, index: &[u64]) -> bool {
+    part.len() == index.len()
+        && part
+            .iter()
+            .zip(index)
+            .all(|(only, at)| only.is_none_or(|only| only == *at))
 }

@@ -3,6 +3,7 @@
 //! A [`Bundle`] is the folder's files as texts, the form in which a task travels and is stored;
 //! [`Task::load`] checks all of it and is the only way to a [`Task`].
 
+mod depends;
 mod read;
 mod tolerance;
 
@@ -19,6 +20,7 @@ use crate::plan::ResolvedArgument;
 use crate::policy::Policy;
 use crate::problem::{Problem, Problems};
 
+pub use depends::{Dependence, Part};
 pub use tolerance::{Tolerance, ToleranceClass};
 
 /// The most bytes of all files of a task together: 4 MiB.
@@ -43,6 +45,8 @@ pub struct Task {
     pub version: Digest,
     /// Dims that are the same in every case.
     pub fixed_dims: BTreeMap<String, i64>,
+    /// Which values the other dims may have.
+    pub free_dims: BTreeMap<String, Range>,
     /// Inputs and outputs.
     pub tensors: Vec<Tensor>,
     /// Scalar arguments.
@@ -77,6 +81,24 @@ pub struct Task {
     pub context: String,
     /// Seeded insights, as written.
     pub insights: String,
+}
+
+/// The values that a dim may have: every candidate must be right on all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// The smallest.
+    pub least: i64,
+    /// The largest.
+    pub most: i64,
+    /// All are multiples of this.
+    pub multiple: i64,
+}
+
+impl Range {
+    /// Whether a value is one of them.
+    pub fn contains(&self, value: i64) -> bool {
+        (self.least..=self.most).contains(&value) && value % self.multiple == 0
+    }
 }
 
 /// A tensor argument.
@@ -150,7 +172,7 @@ pub struct Case {
     pub name: String,
     /// Every dim with its value, the fixed ones included.
     pub dims: BTreeMap<String, i64>,
-    /// What it is used for.
+    /// What it is used for; nothing for a case that no task file lists.
     pub uses: Vec<Use>,
 }
 
@@ -178,8 +200,10 @@ pub enum Use {
 pub struct Contract {
     /// Inputs in which the function is linear: exact integers there give exact outputs.
     pub linear_in: Vec<String>,
-    /// Which inputs each output depends on, as written.
-    pub depends: BTreeMap<String, Vec<String>>,
+    /// Inputs whose NaN and infinities reach the outputs as IEEE 754 and the reference have it.
+    pub specials_in: Vec<String>,
+    /// Which inputs each output depends on; nothing is known of an output that is not here.
+    pub depends: BTreeMap<String, Vec<Dependence>>,
     /// The reference's workspace that receives the forward-error scale of each output.
     pub error_scale: BTreeMap<String, String>,
     /// How many terms are summed for one element of each output.

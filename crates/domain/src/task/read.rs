@@ -1,12 +1,14 @@
 //! From the files of a task folder to a checked task, with every defect located.
 
+mod contract;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::{
-    Bundle, Case, Contract, Enforce, Gate, GateSubject, MAX_BUNDLE_BYTES, Objective, Phase, Role,
+    Bundle, Case, Enforce, Gate, GateSubject, MAX_BUNDLE_BYTES, Objective, Phase, Range, Role,
     Scalar, Task, Tensor, ToleranceClass, Use, Values,
 };
 use crate::candidate::{KernelSource, is_identifier};
@@ -49,7 +51,10 @@ struct Raw {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawDim {
-    fixed: Option<i64>,
+    fixed: Option<Spanned<i64>>,
+    min: Option<Spanned<i64>>,
+    max: Option<Spanned<i64>>,
+    multiple: Option<Spanned<i64>>,
 }
 
 #[derive(Deserialize)]
@@ -93,7 +98,9 @@ struct RawContract {
     #[serde(default)]
     linear_in: Vec<Spanned<String>>,
     #[serde(default)]
-    depends: BTreeMap<Spanned<String>, Vec<String>>,
+    specials_in: Vec<Spanned<String>>,
+    #[serde(default)]
+    depends: BTreeMap<Spanned<String>, Vec<Spanned<String>>>,
     #[serde(default)]
     error_scale: BTreeMap<Spanned<String>, Spanned<String>>,
     #[serde(default)]
@@ -207,10 +214,13 @@ impl Reader<'_> {
         let fixed_dims: BTreeMap<_, _> = raw
             .dims
             .iter()
-            .filter_map(|(name, dim)| Some((name.get_ref().clone(), dim.fixed?)))
+            .filter_map(|(name, dim)| {
+                Some((name.get_ref().clone(), *dim.fixed.as_ref()?.get_ref()))
+            })
             .collect();
         let dims: BTreeSet<String> = raw.dims.keys().map(|name| name.get_ref().clone()).collect();
-        let cases = self.cases(raw, &dims, &fixed_dims);
+        let free_dims = self.ranges(raw);
+        let cases = self.cases(raw, &dims, &fixed_dims, &free_dims);
         let tensors = self.tensors(raw, &dims);
         let scalars = self.scalars(raw, &dims);
         self.unique_names(raw);
@@ -257,6 +267,7 @@ impl Reader<'_> {
             title: raw.title.clone(),
             version: self.version(),
             fixed_dims,
+            free_dims,
             tensors,
             scalars,
             cases,
@@ -293,6 +304,7 @@ impl Reader<'_> {
         raw: &Raw,
         dims: &BTreeSet<String>,
         fixed: &BTreeMap<String, i64>,
+        free: &BTreeMap<String, Range>,
     ) -> Vec<Case> {
         let mut seen = BTreeSet::new();
         let mut cases = Vec::new();
@@ -325,6 +337,12 @@ impl Reader<'_> {
                         format!("dim {name:?} is fixed"),
                         "leave it out of the case",
                     );
+                } else if free.get(name).is_some_and(|range| !range.contains(*value)) {
+                    self.report(
+                        &case.dims,
+                        format!("dim {name:?} cannot be {value}"),
+                        "keep to what [dims] says of it",
+                    );
                 }
             }
             for name in dims {
@@ -350,6 +368,36 @@ impl Reader<'_> {
                 .push(Problem::whole(FILE, "no case is scored", fix));
         }
         cases
+    }
+
+    /// The values that the dims without a fixed one may have.
+    fn ranges(&mut self, raw: &Raw) -> BTreeMap<String, Range> {
+        let mut ranges = BTreeMap::new();
+        for (name, dim) in &raw.dims {
+            let given = |bound: &Option<Spanned<i64>>| bound.as_ref().map(|bound| *bound.get_ref());
+            let range = Range {
+                least: given(&dim.min).unwrap_or(1),
+                most: given(&dim.max).unwrap_or(i64::from(i32::MAX)),
+                multiple: given(&dim.multiple).unwrap_or(1),
+            };
+            let bounded = dim.min.is_some() || dim.max.is_some() || dim.multiple.is_some();
+            if dim.fixed.is_some() && bounded {
+                self.report(
+                    name,
+                    "a fixed dim with bounds",
+                    "give either fixed or bounds",
+                );
+            } else if range.least < 1 || range.most < range.least || range.multiple < 1 {
+                self.report(
+                    name,
+                    "a dim without values",
+                    "1 <= min <= max, multiple >= 1",
+                );
+            } else if dim.fixed.is_none() {
+                ranges.insert(name.get_ref().clone(), range);
+            }
+        }
+        ranges
     }
 
     fn tensors(&mut self, raw: &Raw, dims: &BTreeSet<String>) -> Vec<Tensor> {
@@ -420,65 +468,6 @@ impl Reader<'_> {
                     "dims, tensors and scalars share one name space",
                 );
             }
-        }
-    }
-
-    fn contract(
-        &mut self,
-        raw: &RawContract,
-        tensors: &[Tensor],
-        dims: &BTreeSet<String>,
-    ) -> Contract {
-        let outputs = |name: &str| tensors.iter().any(|t| t.name == name && t.role != Role::In);
-        let inputs = |name: &str| {
-            tensors
-                .iter()
-                .any(|t| t.name == name && t.role != Role::Out)
-        };
-        for name in &raw.linear_in {
-            if !inputs(name.get_ref()) {
-                self.report(
-                    name,
-                    format!("{:?} is no input", name.get_ref()),
-                    "name an input tensor",
-                );
-            }
-        }
-        for name in raw
-            .depends
-            .keys()
-            .chain(raw.error_scale.keys())
-            .chain(raw.error_terms.keys())
-        {
-            if !outputs(name.get_ref()) {
-                self.report(
-                    name,
-                    format!("{:?} is no output", name.get_ref()),
-                    "name an output tensor",
-                );
-            }
-        }
-        Contract {
-            linear_in: raw
-                .linear_in
-                .iter()
-                .map(|name| name.get_ref().clone())
-                .collect(),
-            depends: raw
-                .depends
-                .iter()
-                .map(|(k, v)| (k.get_ref().clone(), v.clone()))
-                .collect(),
-            error_scale: raw
-                .error_scale
-                .iter()
-                .map(|(output, workspace)| (output.get_ref().clone(), workspace.get_ref().clone()))
-                .collect(),
-            error_terms: raw
-                .error_terms
-                .iter()
-                .map(|(output, terms)| (output.get_ref().clone(), self.expr(terms, dims)))
-                .collect(),
         }
     }
 

@@ -44,7 +44,7 @@ impl Tool {
     }
 
     /// The tool whose subject a finding of the emulated device is; none for a kernel that was
-    /// stopped because it did not come to an end.
+    /// stopped because it did not come to an end, and for what no such tool looks for.
     pub fn of(kind: FindingKind) -> Option<Self> {
         Some(match kind {
             FindingKind::OutOfBoundsRead
@@ -58,7 +58,7 @@ impl Tool {
             }
             FindingKind::Uninitialised => Self::Initcheck,
             FindingKind::DivergentBarrier | FindingKind::Deadlock => Self::Synccheck,
-            FindingKind::Hang => return None,
+            FindingKind::Hang | FindingKind::LayoutDependent => return None,
         })
     }
 }

@@ -83,10 +83,14 @@ impl Driver {
     /// Creates memory that is nowhere yet.
     ///
     /// # Errors
-    /// For a size that is no multiple of the granule.
+    /// For a size that is no multiple of the granule, or more than is free.
     pub fn create_memory(&mut self, bytes: u64) -> Result<PhysicalHandle, Code> {
         self.usable()?;
         granular(bytes)?;
+        let (used, all) = self.machine.memory_in_use();
+        if bytes > all.saturating_sub(used) {
+            return Err(Code::OUT_OF_MEMORY);
+        }
         let handle = PhysicalHandle::nth(self.next_serial());
         let created = Created {
             bytes,
@@ -162,6 +166,12 @@ impl Driver {
             mapping.accessible = true;
         }
         Ok(())
+    }
+
+    /// How many mappings there are, for tests.
+    #[cfg(test)]
+    pub(crate) fn mapping_count(&self) -> usize {
+        self.virtual_memory.mapped.len()
     }
 
     /// Takes a mapping away, waiting for the device first.

@@ -46,6 +46,8 @@ enum Request<'a> {
 pub struct Configuration {
     /// Seed of the schedule; none is the serial one.
     pub schedule: Option<u64>,
+    /// Which lane holds which element of a `wmma` fragment.
+    pub fragments: Fragments,
     /// What is proved of each launch.
     pub checks: Checks,
     /// Thread instructions that one launch may execute.
@@ -58,6 +60,16 @@ pub struct Configuration {
     pub sample: Option<u64>,
     /// Registers of a thread by kernel, for the time model.
     pub registers: std::collections::BTreeMap<String, u32>,
+}
+
+/// The layout of `wmma` fragments, which CUDA leaves open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fragments {
+    /// That of the devices of today.
+    Usual,
+    /// Another, which no code can know.
+    Turned,
 }
 
 /// How much is proved of each launch.

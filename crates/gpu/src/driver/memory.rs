@@ -1,4 +1,5 @@
-//! Device memory that frees itself.
+//! Device memory that frees itself, with or without a guard: addresses beside it at which there is
+//! nothing, so that the hardware itself stops whoever goes there.
 
 use cudarc::driver::{result, sys};
 
@@ -9,6 +10,34 @@ use super::{Refusal, checked, note_release};
 pub struct Allocation {
     base: sys::CUdeviceptr,
     bytes: usize,
+    backing: Backing,
+}
+
+/// Which end of a guarded range touches the guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guard {
+    /// What lies in front of the range is not there.
+    Before,
+    /// What lies behind the range is not there.
+    Behind,
+}
+
+/// What holds a range.
+#[derive(Debug)]
+enum Backing {
+    /// The driver's allocator.
+    Heap,
+    /// A mapping of the device's smallest unit or several, between reserved units with nothing in.
+    Mapping(Mapping),
+}
+
+/// Memory mapped into the middle of a reserved range. Each part is given back if it came to be.
+#[derive(Debug)]
+struct Mapping {
+    reserved: sys::CUdeviceptr,
+    reserved_bytes: usize,
+    memory: Option<sys::CUmemGenericAllocationHandle>,
+    mapped: Option<(sys::CUdeviceptr, usize)>,
 }
 
 impl Allocation {
@@ -19,7 +48,81 @@ impl Allocation {
     pub fn new(bytes: usize) -> Result<Self, Refusal> {
         // SAFETY: a context is current on this thread wherever this module is used.
         let base = unsafe { result::malloc_sync(bytes.max(1)) };
-        checked("cuMemAlloc", base).map(|base| Self { base, bytes })
+        checked("cuMemAlloc", base).map(|base| Self {
+            base,
+            bytes,
+            backing: Backing::Heap,
+        })
+    }
+
+    /// Takes `bytes` bytes, at least one, that begin or end where nothing can be reached.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn guarded(bytes: usize, guard: Guard, device: sys::CUdevice) -> Result<Self, Refusal> {
+        let place = sys::CUmemLocation {
+            type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            id: device,
+        };
+        // SAFETY: zero is a valid value of every field of this structure of the C interface.
+        let mut wanted: sys::CUmemAllocationProp = unsafe { std::mem::zeroed() };
+        wanted.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        wanted.location = place;
+        let least = sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
+        let mut unit = 0;
+        // SAFETY: both pointers are valid, the first for a write.
+        let asked =
+            unsafe { sys::cuMemGetAllocationGranularity(&raw mut unit, &raw const wanted, least) };
+        checked("cuMemGetAllocationGranularity", asked.result())?;
+        let size = bytes.max(1).next_multiple_of(unit.max(1));
+        let reserved_bytes = size + 2 * unit;
+        let mut reserved = 0;
+        // SAFETY: the pointer is valid for a write.
+        let asked = unsafe { sys::cuMemAddressReserve(&raw mut reserved, reserved_bytes, 0, 0, 0) };
+        checked("cuMemAddressReserve", asked.result())?;
+        let mut mapping = Mapping {
+            reserved,
+            reserved_bytes,
+            memory: None,
+            mapped: None,
+        };
+        let mut memory = 0;
+        // SAFETY: both pointers are valid, the first for a write.
+        let asked = unsafe { sys::cuMemCreate(&raw mut memory, size, &raw const wanted, 0) };
+        checked("cuMemCreate", asked.result())?;
+        mapping.memory = Some(memory);
+        let start = reserved + unit as u64;
+        // SAFETY: the addresses were reserved and the memory created, both above.
+        let asked = unsafe { sys::cuMemMap(start, size, 0, memory, 0) };
+        checked("cuMemMap", asked.result())?;
+        mapping.mapped = Some((start, size));
+        let access = sys::CUmemAccessDesc {
+            location: place,
+            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        // SAFETY: the range was mapped above, and one description is there to be read.
+        let asked = unsafe { sys::cuMemSetAccess(start, size, &raw const access, 1) };
+        checked("cuMemSetAccess", asked.result())?;
+        let base = match guard {
+            Guard::Before => start,
+            Guard::Behind => start + (size - bytes) as u64,
+        };
+        Ok(Self {
+            base,
+            bytes,
+            backing: Backing::Mapping(mapping),
+        })
+    }
+
+    /// Bytes of the driver's allocation in front of the range.
+    pub fn lead(&self) -> usize {
+        match &self.backing {
+            Backing::Mapping(Mapping {
+                mapped: Some((start, _)),
+                ..
+            }) => usize::try_from(self.base - start).expect("the range lies in its mapping"),
+            _ => 0,
+        }
     }
 
     /// The first address.
@@ -111,9 +214,30 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
+        if matches!(self.backing, Backing::Mapping(_)) {
+            return;
+        }
         // SAFETY: the range is alive and used by nobody afterwards. After a fault of the device
         // the driver refuses, and the memory goes with the process.
         let freed = unsafe { result::free_sync(self.base) };
         note_release(checked("cuMemFree", freed));
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if let Some((start, size)) = self.mapped {
+            // SAFETY: the range was mapped and is used by nobody afterwards.
+            let unmapped = unsafe { sys::cuMemUnmap(start, size) };
+            note_release(checked("cuMemUnmap", unmapped.result()));
+        }
+        if let Some(memory) = self.memory {
+            // SAFETY: the memory was created and nothing maps it any more.
+            let released = unsafe { sys::cuMemRelease(memory) };
+            note_release(checked("cuMemRelease", released.result()));
+        }
+        // SAFETY: the addresses were reserved and hold nothing any more.
+        let freed = unsafe { sys::cuMemAddressFree(self.reserved, self.reserved_bytes) };
+        note_release(checked("cuMemAddressFree", freed.result()));
     }
 }

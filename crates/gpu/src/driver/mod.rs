@@ -19,13 +19,13 @@ use crate::fault::Fault;
 use emulator::Emulator;
 
 pub use event::Stopwatch;
-pub use memory::Allocation;
+pub use memory::{Allocation, Guard};
 pub use module::{Kernel, Module, Shape, Variable};
 pub use unusual::{Mapped, Shared};
 
 /// The entry points without which no role can work. Event times and the device's identity have
 /// two generations each and are looked up where they are used.
-const NEEDED: [&str; 27] = [
+const NEEDED: [&str; 35] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorName",
@@ -43,6 +43,14 @@ const NEEDED: [&str; 27] = [
     "cuMemcpyHtoD_v2",
     "cuMemcpyDtoH_v2",
     "cuMemsetD8_v2",
+    "cuMemGetAllocationGranularity",
+    "cuMemAddressReserve",
+    "cuMemAddressFree",
+    "cuMemCreate",
+    "cuMemRelease",
+    "cuMemMap",
+    "cuMemUnmap",
+    "cuMemSetAccess",
     "cuModuleLoadData",
     "cuModuleUnload",
     "cuModuleGetFunction",
@@ -118,6 +126,14 @@ impl Gpu {
     /// The emulated device's own interface, where it is the emulated device.
     pub fn emulator(&self) -> Option<&Emulator> {
         self.emulator.as_ref()
+    }
+
+    /// A range of memory that ends, or begins, where nothing can be reached.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn guarded(&self, bytes: usize, guard: Guard) -> Result<Allocation, Refusal> {
+        Allocation::guarded(bytes, guard, self.ordinal)
     }
 
     /// Waits until everything launched has ended; the first error of any of it surfaces here.

@@ -11,7 +11,7 @@ use std::fs;
 
 use domain::role::experiment::{End, Experiment, ExperimentJob, ExperimentReply, Measure};
 
-use crate::driver::emulator::{Checks, Configuration};
+use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::driver::{Gpu, Refusal};
 use crate::fault::Fault;
 
@@ -27,6 +27,7 @@ pub(crate) fn experiment_on(gpu: &Gpu, job: &ExperimentJob) -> Result<Experiment
     if let Some(emulator) = gpu.emulator() {
         emulator.configure(&Configuration {
             schedule: None,
+            fragments: Fragments::Usual,
             checks: Checks::Full,
             budget: budget(&job.experiment),
             threads: Some(job.threads),

@@ -8,7 +8,7 @@
 mod normal;
 
 use domain::dtype::Dtype;
-use domain::role::{Distribution, Key, TensorData};
+use domain::role::{Alteration, Distribution, Key, TensorData};
 use half::{bf16, f16};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
@@ -21,6 +21,12 @@ const CHUNK: u64 = 2048;
 const EQUAL_ROWS: u64 = 4;
 /// Elements of one ascending run in [`Distribution::Ties`].
 const RUN: u64 = 8;
+
+/// What an element becomes that is struck: far out among ordinary values, and exact in every type.
+const STROKE: f64 = 8.0;
+/// Of so many elements one is NaN or infinite in [`Distribution::Specials`], besides three that
+/// always are.
+const SPECIAL_IN: f64 = 1e4;
 
 /// The bytes of a whole input tensor, little-endian, in index order.
 pub fn bytes(tensor: &TensorData) -> Vec<u8> {
@@ -41,10 +47,45 @@ pub fn slice(tensor: &TensorData, first: u64, count: u64) -> Vec<u8> {
         let until = end.min(at + CHUNK);
         values.clear();
         stream.draw(at, until, &mut values);
+        if let Some(alteration) = tensor.alteration {
+            alter(alteration, at, &mut values);
+        }
         encode(tensor.dtype, &values, &mut out);
         at = until;
     }
     out
+}
+
+/// Changes the values of the elements from the flat index `first` on.
+fn alter(alteration: Alteration, first: u64, values: &mut [f64]) {
+    match alteration {
+        Alteration::Struck(at) => {
+            let inside = at
+                .checked_sub(first)
+                .and_then(|at| usize::try_from(at).ok());
+            if let Some(value) = inside.and_then(|at| values.get_mut(at)) {
+                *value = if *value > 0.0 { -STROKE } else { STROKE };
+            }
+        }
+        Alteration::Rounded(bits) => {
+            for value in values {
+                *value = rounded(*value, bits);
+            }
+        }
+    }
+}
+
+/// A number rounded to so many significant bits, to nearest even, its exponent left as it is.
+fn rounded(value: f64, bits: u32) -> f64 {
+    let dropped = 53_u32.saturating_sub(bits.max(1));
+    if dropped == 0 || !value.is_finite() {
+        return value;
+    }
+    let pattern = value.to_bits();
+    let tie = 1_u64 << (dropped - 1);
+    let odd = pattern >> dropped & 1;
+    // A carry out of the significand is a step to the next exponent.
+    f64::from_bits((pattern + (tie - 1) + odd) & !((1 << dropped) - 1))
 }
 
 /// Pseudorandom bytes that no honest kernel writes by chance: what outputs and workspaces hold
@@ -114,6 +155,12 @@ impl<'a> Stream<'a> {
                 self.each(first, count, values, |word| scale * standard(word));
             }
             Distribution::Impulse => self.impulse(first, end, values),
+            Distribution::Cancellation => self.cancellation(first, end, values),
+            Distribution::Huge => {
+                let scale = huge_scale(self.tensor.dtype);
+                self.each(first, count, values, |word| scale * symmetric(word));
+            }
+            Distribution::Specials => self.specials(first, end, values),
         }
     }
 
@@ -142,6 +189,44 @@ impl<'a> Stream<'a> {
             }));
             at = until;
         }
+    }
+
+    /// A large number, whose sign alternates along every axis, plus a normal one.
+    fn cancellation(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
+        let large = cancelling(self.tensor.dtype);
+        self.read(first, end - first);
+        let extents = &self.tensor.extents;
+        values.extend((first..end).zip(&self.words).map(|(flat, &word)| {
+            let mut rest = flat;
+            let odd = extents.iter().rev().fold(0, |odd, &extent| {
+                let along = rest % extent.max(1);
+                rest /= extent.max(1);
+                odd ^ (along & 1)
+            });
+            standard(word) + if odd == 1 { -large } else { large }
+        }));
+    }
+
+    /// Normal, but for NaN and both infinities: each at one place that the key decides, and others
+    /// rarely.
+    fn specials(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
+        const KINDS: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        // The words of the elements lie behind those of the three places.
+        self.read(0, 3);
+        let elements = self.tensor.elements();
+        let places = [0, 1, 2].map(|at| u64::from(self.words[at]) % elements);
+        self.read(3 + 2 * first, 2 * (end - first));
+        let drawn = self.words.chunks_exact(2).map(|pair| {
+            if unit(pair[1]) < 1.0 / SPECIAL_IN {
+                KINDS[pair[0] as usize % KINDS.len()]
+            } else {
+                standard(pair[0])
+            }
+        });
+        values.extend((first..end).zip(drawn).map(|(index, value)| {
+            let chosen = places.iter().position(|&place| place == index);
+            chosen.map_or(value, |kind| KINDS[kind])
+        }));
     }
 
     /// One element between 1 and 2 among zeros: the last, the first, or any, as the key has it. Tails are
@@ -210,6 +295,27 @@ fn smallest_normal(dtype: Dtype) -> f64 {
     }
 }
 
+/// The large part of [`Distribution::Cancellation`]: a few bits of the type are left for the small.
+fn cancelling(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::Bf16 => 8.0,
+        Dtype::F16 | Dtype::I8 | Dtype::U8 | Dtype::I32 | Dtype::U32 | Dtype::I64 => 32.0,
+        Dtype::F32 | Dtype::F64 => 64.0,
+    }
+}
+
+/// The largest magnitude in [`Distribution::Huge`]. A quarter of the largest number, except that
+/// an f32 sum of some thousand products with ordinary numbers must stay finite.
+fn huge_scale(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F16 => f64::from(f16::MAX.to_f32()) / 4.0,
+        Dtype::Bf16 | Dtype::F32 => 2_f64.powi(110),
+        Dtype::F64 => 2_f64.powi(1000),
+        Dtype::I8 | Dtype::U8 => 31.0,
+        Dtype::I32 | Dtype::U32 | Dtype::I64 => 2_f64.powi(20),
+    }
+}
+
 /// What scales normal values down in [`Distribution::Small`]: sums and products of two still are
 /// normal numbers of the type. Integers have nothing smaller.
 fn small_scale(dtype: Dtype) -> f64 {
@@ -220,9 +326,23 @@ fn small_scale(dtype: Dtype) -> f64 {
     }
 }
 
+/// A value as binary32, at most as large as `most`; an infinity stays one.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "what is too large for binary32 is capped, as the distributions promise"
+)]
+fn capped(value: f64, most: f32) -> f32 {
+    if value.is_finite() {
+        (value as f32).clamp(-most, most)
+    } else {
+        value as f32
+    }
+}
+
 /// Appends the values in the type's encoding. A value for a type of 32 bits or fewer is first
 /// rounded to binary32 (that is part of how the distributions are defined) and then, with one
-/// rounding to nearest even, to the type; what is too large becomes the largest finite value.
+/// rounding to nearest even, to the type; what is too large becomes the largest finite value, and only NaN and infinities
+/// stay what they are.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -230,18 +350,20 @@ fn small_scale(dtype: Dtype) -> f64 {
 )]
 pub(crate) fn encode(dtype: Dtype, values: &[f64], out: &mut Vec<u8>) {
     match dtype {
-        Dtype::F16 => out.extend(values.iter().flat_map(|&value| {
-            let capped = (value as f32).clamp(f16::MIN.to_f32(), f16::MAX.to_f32());
-            f16::from_f32(capped).to_le_bytes()
-        })),
-        Dtype::Bf16 => out.extend(values.iter().flat_map(|&value| {
-            let capped = (value as f32).clamp(bf16::MIN.to_f32(), bf16::MAX.to_f32());
-            bf16::from_f32(capped).to_le_bytes()
-        })),
+        Dtype::F16 => out.extend(
+            values
+                .iter()
+                .flat_map(|&value| f16::from_f32(capped(value, f16::MAX.to_f32())).to_le_bytes()),
+        ),
+        Dtype::Bf16 => out.extend(
+            values
+                .iter()
+                .flat_map(|&value| bf16::from_f32(capped(value, bf16::MAX.to_f32())).to_le_bytes()),
+        ),
         Dtype::F32 => out.extend(
             values
                 .iter()
-                .flat_map(|&value| (value as f32).clamp(f32::MIN, f32::MAX).to_le_bytes()),
+                .flat_map(|&value| capped(value, f32::MAX).to_le_bytes()),
         ),
         Dtype::F64 => out.extend(values.iter().flat_map(|value| value.to_le_bytes())),
         Dtype::I8 => out.extend(

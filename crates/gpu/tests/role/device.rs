@@ -13,8 +13,8 @@ use domain::plan::{
 };
 use domain::role::{
     Check, CompileJob, CompileReply, Compiled, Distribution, Execution, ExecutionFacts,
-    ExecutionPurpose, Key, OutputComparison, ProbeJob, ProbeReply, RunJob, RunReply, TensorData,
-    VerifyJob, VerifyReply,
+    ExecutionPurpose, Key, OutputComparison, Placement, ProbeJob, ProbeReply, RunJob, RunReply,
+    TensorData, VerifyJob, VerifyReply,
 };
 use domain::task::{Role, ToleranceClass};
 use tempfile::TempDir;
@@ -150,6 +150,7 @@ fn tensors() -> Vec<TensorData> {
         align,
         distribution: Distribution::Normal,
         key: Key(Digest::of("inputs")),
+        alteration: None,
     };
     vec![tensor("in", Role::In, 16), tensor("out", Role::Out, 4)]
 }
@@ -185,6 +186,8 @@ fn execution(id: u32, save: Option<PathBuf>) -> Execution {
         tensors: tensors(),
         poison: 40 + u64::from(id),
         schedule: None,
+        turned_fragments: false,
+        placement: Placement::Ending,
         purpose: ExecutionPurpose::Score,
         instruction_budget: Some(10_000_000),
         save,
@@ -427,4 +430,40 @@ fn a_probe_describes_the_device_or_says_what_is_missing() {
     if let ProbeReply::Unusable { reason } = reply {
         assert!(reason.contains("libcuda.so.1"), "{reason}");
     }
+}
+
+#[test]
+fn a_guard_stops_whoever_goes_past_it_and_nobody_else() {
+    let Some(bench) = Bench::new() else { return };
+    let at = |placement| Execution {
+        placement,
+        ..execution(1, None)
+    };
+    let guards = [Placement::GuardBehind, Placement::GuardBefore];
+    let reply = bench.run(
+        HONEST,
+        vec![execution(1, None), at(guards[0]), at(guards[1])],
+    );
+    let [usual, behind, before] = reply.executions.as_slice() else {
+        panic!("{} executions", reply.executions.len());
+    };
+    for guarded in [behind, before] {
+        assert_eq!(guarded.findings, []);
+        assert!(guarded.fault.is_none() && guarded.overrun.is_empty());
+        assert_eq!(guarded.outputs, usual.outputs);
+    }
+    // The inputs have a multiple of their alignment, so that not one byte lies between them and
+    // the guard.
+    for (placement, index, offset) in [(guards[0], "n", 4000), (guards[1], "-1", -4)] {
+        let source = HONEST.replace("3.0f * in[i]", &format!("3.0f * in[i] + in[{index}]"));
+        let reply = bench.run(&source, vec![at(placement)]);
+        let finding = &reply.executions[0].findings[0];
+        assert_eq!(finding.kind, FindingKind::OutOfBoundsRead, "{finding:?}");
+        assert_eq!(finding.offset, Some(offset));
+        assert!(reply.executions[0].fault.is_some());
+    }
+    // On the side without a guard the pattern tells.
+    let source = HONEST.replace("if (i < n)", "if (i == 0) out[-1] = 1.0f;\n    if (i < n)");
+    let reply = bench.run(&source, vec![at(guards[0])]);
+    assert_eq!(reply.executions[0].overrun, ["out"]);
 }

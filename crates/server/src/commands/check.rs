@@ -1,8 +1,9 @@
-//! `task check`: reads a task folder as the service would; with `--evaluate` also holds every
-//! kernel of it against the verdict that it must get.
+//! `task check`: reads a task folder as the service would and finds out whether the task may be
+//! searched; with `--evaluate` also holds every kernel of it against the verdict that it must get.
 
 use std::collections::BTreeMap;
 
+use domain::admission::{Admission, Rule};
 use domain::candidate::KernelSource;
 use domain::evaluation::EvaluationStage;
 use domain::task::{Bundle, Task};
@@ -14,7 +15,7 @@ use super::follow::{print, print_json};
 use crate::bundle;
 use crate::cli::CheckArgs;
 use crate::outcome::{Ending, Failure, Outcome};
-use crate::terminal::{columns, line};
+use crate::terminal::{columns, labelled_time, line};
 
 /// Ends the line of a broken variant that its verdict must blame.
 const MARK: &str = "// <- finding";
@@ -26,6 +27,8 @@ struct Checked<'a> {
     cases: Vec<&'a str>,
     playbook: Vec<&'a str>,
     broken: Vec<&'a str>,
+    /// None where the folder was only read.
+    admission: Option<Admission>,
     kernels: Vec<Kernel>,
 }
 
@@ -47,12 +50,16 @@ pub(super) async fn check(args: CheckArgs) -> Ending {
         let doing = format!("read the task {}:\n{problems}", args.dir.display());
         Failure::input(anyhow::anyhow!(doing))
     })?;
-    let kernels = if args.evaluate {
-        evaluate(&args, &task, &bundle).await?
-    } else {
-        Vec::new()
-    };
-    let all_hold = kernels.iter().all(|kernel| kernel.holds);
+    let (mut admission, mut kernels) = (None, Vec::new());
+    if !args.read_only {
+        let bench = Bench::open(&args.folder.data, args.seed).await?;
+        admission = Some(bench.admit(&bundle).await?);
+        if args.evaluate {
+            kernels = evaluate(&bench, &task, &bundle).await?;
+        }
+    }
+    let all_hold = kernels.iter().all(|kernel| kernel.holds)
+        && admission.as_ref().is_none_or(Admission::admitted);
     let names = |files: &'_ [(String, KernelSource)]| -> Vec<String> {
         files.iter().map(|(file, _)| file.clone()).collect()
     };
@@ -63,6 +70,7 @@ pub(super) async fn check(args: CheckArgs) -> Ending {
         cases: task.cases.iter().map(|case| case.name.as_str()).collect(),
         playbook: playbook.iter().map(String::as_str).collect(),
         broken: broken.iter().map(String::as_str).collect(),
+        admission,
         kernels,
     };
     if args.json {
@@ -77,18 +85,12 @@ pub(super) async fn check(args: CheckArgs) -> Ending {
     })
 }
 
-async fn evaluate(args: &CheckArgs, task: &Task, bundle: &Bundle) -> Result<Vec<Kernel>, Failure> {
-    let bench = Bench::open(&args.folder.data, None).await?;
-    let baseline = [("baseline.cu".to_owned(), task.baseline.clone())];
+async fn evaluate(bench: &Bench, task: &Task, bundle: &Bundle) -> Result<Vec<Kernel>, Failure> {
     let mut kernels = Vec::new();
-    for (file, source) in baseline.iter().chain(&task.playbook).chain(&task.broken) {
+    for (file, source) in task.playbook.iter().chain(&task.broken) {
         eprintln!("evaluating {file}");
-        let stage = if file == "baseline.cu" {
-            EvaluationStage::Baseline
-        } else {
-            EvaluationStage::Search
-        };
         let text = source.text().to_owned();
+        let stage = EvaluationStage::Search;
         let request = bench.request(bundle, file, text, BTreeMap::new(), stage)?;
         let verdict = bench.evaluate(request).await?.verdict;
         kernels.push(held(file, source, &verdict));
@@ -137,6 +139,9 @@ fn text(checked: &Checked<'_>) -> String {
         checked.playbook.join(", "),
         checked.broken.join(", ")
     );
+    if let Some(admission) = &checked.admission {
+        text.push_str(&report(admission));
+    }
     let place = |verdict: VerdictKind, line: Option<u32>| match line {
         Some(line) => format!("{verdict} at line {line}"),
         None => verdict.to_string(),
@@ -151,4 +156,66 @@ fn text(checked: &Checked<'_>) -> String {
     });
     text.push_str(&columns(&rows.collect::<Vec<_>>(), 0));
     text
+}
+
+/// Every rule with its number, and the floors.
+fn report(admission: &Admission) -> String {
+    let number =
+        |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2e}"));
+    let rows = admission.points.iter().map(|point| {
+        vec![
+            if point.holds { "ok" } else { "REFUSED" }.to_owned(),
+            rule(point.rule).to_owned(),
+            line(&point.subject, 60),
+            number(point.found),
+            number(point.limit),
+            line(&point.says, 160),
+        ]
+    });
+    let head = ["", "rule", "of", "found", "limit", ""].map(str::to_owned);
+    let rows = std::iter::once(head.to_vec()).chain(rows);
+    let mut text = format!("looked at  {}\n\n", admission.cases.join(", "));
+    text.push_str(&columns(&rows.collect::<Vec<_>>(), 0));
+    text.push_str("\nleast that a case must move, once each\n");
+    let floors = admission.floors.iter().map(|floor| {
+        let baseline = floor.baseline_us.map_or_else(String::new, |us| {
+            let rate = bytes(floor.bytes) / us / 1e3;
+            let time = labelled_time(us, floor.modelled);
+            format!("baseline {time}, which is {rate:.1} GB/s")
+        });
+        let least = format!("{} bytes", floor.bytes);
+        vec![floor.case.clone(), least, baseline]
+    });
+    text.push_str(&columns(&floors.collect::<Vec<_>>(), 2));
+    let verdict = if admission.admitted() {
+        "the task may be searched"
+    } else {
+        "the task is REFUSED: see the rules above"
+    };
+    text.push_str(&format!("\n{verdict}\n\n"));
+    text
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
+fn bytes(count: u64) -> f64 {
+    count as f64
+}
+
+/// A rule in a word or three.
+fn rule(rule: Rule) -> &'static str {
+    match rule {
+        Rule::Compiles => "compiles",
+        Rule::ReferencesAgree => "references agree",
+        Rule::NotNearZero => "not near zero",
+        Rule::VariesWithSeeds => "varies with draws",
+        Rule::VariesAlongAxes => "varies along axes",
+        Rule::DependsOnInput => "depends on input",
+        Rule::DependsAsDeclared => "depends as declared",
+        Rule::HonestInside => "honest is inside",
+        Rule::ForbiddenOutside => "forbidden is outside",
+        Rule::Separation => "precisions are apart",
+        Rule::ImpostorRejected => "turned away",
+        Rule::BaselineAccepted => "baseline accepted",
+        Rule::BaselineNoise => "baseline against itself",
+    }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use domain::admission::Admission;
 use domain::digest::Digest;
 use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
 use domain::role::Key;
@@ -43,7 +44,18 @@ pub(super) async fn eval(args: EvalArgs) -> Ending {
         args.settings.into_iter().collect(),
         stage,
     )?;
-    let evaluation = bench.evaluate(request).await?;
+    let mut evaluation = bench.evaluate(request.clone()).await?;
+    for round in 2..=args.rounds {
+        if evaluation.verdict.acceptance().is_none() {
+            break;
+        }
+        eprintln!("round {round} of {}", args.rounds);
+        let again = EvaluationRequest {
+            key: request.key.derive(&["round", &round.to_string()]),
+            ..request.clone()
+        };
+        evaluation = bench.evaluate(again).await?;
+    }
     if args.json {
         print_json(&evaluation)?;
     } else {
@@ -153,6 +165,16 @@ impl Bench {
     /// The evaluator.
     pub fn evaluator(&self) -> &Arc<Evaluator> {
         &self.evaluator
+    }
+
+    /// Finds out whether a task may be searched, and says on standard error how far it is.
+    pub async fn admit(&self, task: &Bundle) -> Result<Admission, Failure> {
+        let (evaluator, cancellation) = (self.evaluator.clone(), self.cancellation.clone());
+        let (task, key) = (task.clone(), self.key()?);
+        let progress = |part: &str| eprintln!("{part}");
+        blocking(move || evaluator.admit(&task, key, progress, &cancellation))
+            .await?
+            .map_err(failure)
     }
 
     fn key(&self) -> Result<Key, Failure> {

@@ -86,6 +86,7 @@ pub fn arguments(list: &[Argument]) -> (Vec<ResolvedArgument>, Vec<TensorData>) 
                     align: ALIGN,
                     distribution: Distribution::Positive,
                     key: Key(Digest::of(&name)),
+                    alteration: None,
                 });
                 ResolvedArgument::Buffer(name)
             }

@@ -1,15 +1,18 @@
 //! One stage of executions: run, judge the facts, compare the outputs, judge the comparisons.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use domain::device::DeviceKind;
 use domain::evaluation::CheckOutcome;
-use domain::judge::{self, Subject, Trouble};
+use domain::judge::{self, Change, Compared, Subject, Trouble};
 use domain::plain;
 use domain::plan::ResolvedPlan;
 use domain::role::{
     Compiled, DeviceFault, ExecutionFacts, ExecutionPurpose, LaunchFacts, OutputComparison,
-    RunReply, UnsupportedInstruction, Unwritten,
+    Placement, RunReply, TensorData, UnsupportedInstruction, Unwritten,
 };
+use domain::task::Task;
 use domain::timing::ModelledLaunch;
 use domain::verdict::Verdict;
 
@@ -65,6 +68,15 @@ fn cleaned(facts: ExecutionFacts) -> ExecutionFacts {
     }
 }
 
+/// The line where an image's source first uses `wmma` fragments.
+fn fragments(compiled: Option<&Compiled>) -> Option<u32> {
+    let uses = compiled
+        .into_iter()
+        .flat_map(|compiled| &compiled.contents.uses);
+    uses.filter(|found| found.what.starts_with("wmma"))
+        .find_map(|found| found.line)
+}
+
 fn cleaned_launch(launch: LaunchFacts) -> LaunchFacts {
     LaunchFacts {
         kernel: plain::name(&launch.kernel),
@@ -94,14 +106,22 @@ impl Course<'_> {
     ) -> Result<(), Stop> {
         let numbered = self.number(passes, trial, allowance)?;
         let roles = self.roles;
-        self.timed(allowance.stage, |course| {
+        let ran = self.timed(allowance.stage, |course| {
             roles.run(trial.compiled, &numbered, allowance, |made, reply| {
                 course.hear(allowance.stage, made, reply.map_err(Stop::from)?)
             })
-        })?;
+        });
+        if let Err(Stop::Verdict(verdict)) = &ran {
+            self.confirm(verdict, self.judged, &numbered, trial, allowance)?;
+        }
+        ran?;
         self.timed(&format!("verify {}", allowance.stage), |course| {
             let comparisons = roles.verify(trial.reference, &numbered)?;
-            course.weigh(&numbered, &comparisons)
+            if let Some((verdict, execution)) = course.weigh(&numbered, &comparisons) {
+                course.confirm(&verdict, execution, &numbered, trial, allowance)?;
+                return Err(verdict.into());
+            }
+            course.probe(&numbered, trial)
         })?;
         // What is judged is not kept: the outputs of large cases add up.
         for folder in numbered
@@ -140,10 +160,23 @@ impl Course<'_> {
                 pass,
                 plan,
                 save,
-                budget: trial.efforts.budget(&pass.case, allowance.instructions),
+                budget: self.budget(pass, trial, allowance),
             });
         }
         Ok(numbered)
+    }
+
+    /// Thread instructions of one launch. On the odd shapes that no task lists the baseline may do
+    /// next to nothing where an honest kernel starts whole blocks, so that they get as much as a
+    /// small case whose baseline is not known.
+    fn budget(&self, pass: &Pass, trial: &Trial<'_>, allowance: Allowance) -> u64 {
+        let known = trial.efforts.budget(&pass.case, allowance.instructions);
+        let listed = self.task.case(&pass.case);
+        if listed.is_some_and(|case| !case.uses.is_empty()) {
+            known
+        } else {
+            known.max(allowance.instructions)
+        }
     }
 
     /// Judges the facts of one run job.
@@ -156,6 +189,7 @@ impl Course<'_> {
             .into_iter()
             .map(cleaned)
             .collect::<Vec<_>>();
+        let line = fragments(self.evidence.compiled.as_ref());
         let heard = facts.len();
         let asked = made.len();
         for (numbered, facts) in made.iter().zip(facts) {
@@ -164,22 +198,25 @@ impl Course<'_> {
                 return Err(Trouble(what.to_owned()).into());
             }
             let pass = numbered.pass;
-            let subject = Subject {
-                stage,
-                case: &pass.case,
-                distribution: pass.distribution,
-                plan: numbered.plan,
-                tensors: &pass.tensors,
-                tolerance: &self.task.tolerance,
-            };
+            let subject = subject(self.task, stage, numbered);
+            self.judged = numbered.id;
             self.evidence
                 .findings
                 .extend(facts.findings.iter().cloned());
             if let Some(verdict) = judge::execution(&facts, &subject)? {
                 return Err(verdict.into());
             }
-            if let Some(verdict) = self.compare_with_original(&facts, &subject, pass)? {
-                return Err(verdict.into());
+            if pass.comparison != Against::Reference {
+                let original = self.originals.get(&pass.inputs()).ok_or_else(|| {
+                    Trouble(format!(
+                        "repeat case {}: it was never run before",
+                        pass.case
+                    ))
+                })?;
+                let change = change(pass.comparison, line);
+                if let Some(verdict) = judge::repeats(original, &facts, change, &subject) {
+                    return Err(verdict.into());
+                }
             }
             if pass.purpose == ExecutionPurpose::Score {
                 self.scored.push((pass.case.clone(), facts.clone()));
@@ -195,60 +232,222 @@ impl Course<'_> {
         .into())
     }
 
-    /// Compares a repeated execution with the first on the same inputs.
-    fn compare_with_original(
-        &self,
-        facts: &ExecutionFacts,
-        subject: &Subject<'_>,
-        pass: &Pass,
-    ) -> Result<Option<Verdict>, Trouble> {
-        if pass.comparison == Against::Reference {
-            return Ok(None);
-        }
-        let original = self.originals.get(&pass.inputs()).ok_or_else(|| {
-            Trouble(format!(
-                "repeat case {}: it was never run before",
-                pass.case
-            ))
-        })?;
-        Ok(match pass.comparison {
-            Against::Repoisoned => judge::repeats(original, None, Some(facts), subject),
-            Against::Rescheduled | Against::Reference => {
-                judge::repeats(original, Some(facts), None, subject)
-            }
-        })
-    }
-
-    /// Records every comparison and stops at the first output that is not close enough.
+    /// Records every comparison; if an output is not close enough, the verdict and the number of
+    /// the first such execution.
     fn weigh(
         &mut self,
         made: &[Numbered<'_>],
         comparisons: &[OutputComparison],
-    ) -> Result<(), Stop> {
-        let mut first: Option<Verdict> = None;
+    ) -> Option<(Verdict, u32)> {
+        let mut weighed = Vec::new();
         for numbered in made {
+            let pass = numbered.pass;
             let own = comparisons
                 .iter()
                 .filter(|comparison| comparison.id == numbered.id);
-            for comparison in own {
-                let pass = numbered.pass;
-                let verdict = judge::comparison(
-                    comparison,
-                    &pass.case,
-                    pass.distribution,
+            weighed.extend(own.map(|facts| Compared {
+                facts,
+                case: &pass.case,
+                distribution: pass.distribution,
+            }));
+        }
+        let tolerance = &self.task.tolerance;
+        let close = |one: &Compared<'_>| judge::is_close(one.facts, tolerance);
+        let outcome = |one: &Compared<'_>| CheckOutcome {
+            case: one.case.to_owned(),
+            distribution: one.distribution,
+            tensor: one.facts.tensor.clone(),
+            relative_l2: one.facts.relative_l2,
+            worst_ratio: one.facts.worst_ratio,
+            passed: close(one),
+        };
+        self.evidence.checks.extend(weighed.iter().map(outcome));
+        let verdict = judge::comparisons(&weighed, tolerance)?;
+        let first = weighed.iter().find(|one| !close(one))?;
+        Some((verdict, first.facts.id))
+    }
+
+    /// Asks a second runner where only bytes that were copied from the device speak against the
+    /// candidate: they may have been damaged on their way, for which nobody honest must pay. Bad
+    /// news stands if it comes twice.
+    ///
+    /// # Errors
+    /// [`Stop`] with trouble where the second runner has good news on the emulated device, which
+    /// does the same every time; on silicon with [`Verdict::InvalidRun`], since a race may be the
+    /// reason as well.
+    fn confirm(
+        &mut self,
+        verdict: &Verdict,
+        execution: u32,
+        made: &[Numbered<'_>],
+        trial: &Trial<'_>,
+        allowance: Allowance,
+    ) -> Result<(), Stop> {
+        let kind = self.evaluator.host().device().kind;
+        let suspect = made.iter().find(|numbered| numbered.id == execution);
+        let Some(suspect) = suspect.filter(|_| rests_on_copies(verdict, kind)) else {
+            return Ok(());
+        };
+        let mut passes = vec![suspect.pass.clone()];
+        if suspect.pass.comparison != Against::Reference {
+            let original = Pass {
+                poison: suspect.pass.poison.wrapping_add(1),
+                placement: Placement::Ending,
+                schedule: None,
+                comparison: Against::Reference,
+                ..suspect.pass.clone()
+            };
+            passes.insert(0, original);
+        }
+        if self.fails_again(&passes, trial, allowance)? {
+            return Ok(());
+        }
+        let what = format!(
+            "confirm what was found on case {}: {verdict}, and nothing of it in the next process",
+            suspect.pass.case
+        );
+        Err(match kind {
+            DeviceKind::Emulated => Trouble(what).into(),
+            DeviceKind::Nvidia => Verdict::InvalidRun { reason: what }.into(),
+        })
+    }
+
+    /// Whether anything speaks against the candidate when it makes these passes in a process of
+    /// their own.
+    fn fails_again(
+        &mut self,
+        passes: &[Pass],
+        trial: &Trial<'_>,
+        allowance: Allowance,
+    ) -> Result<bool, Stop> {
+        let again = self.number(passes, trial, allowance)?;
+        let line = fragments(Some(trial.compiled));
+        let mut known: Vec<ExecutionFacts> = Vec::new();
+        let mut failed = false;
+        self.roles
+            .run(trial.compiled, &again, allowance, |made, reply| {
+                let Ok(reply) = reply else {
+                    failed = true;
+                    return Ok::<_, Fault>(());
+                };
+                failed |= reply.executions.len() != made.len();
+                for (numbered, facts) in made.iter().zip(reply.executions) {
+                    let subject = subject(self.task, allowance.stage, numbered);
+                    failed |= !matches!(judge::execution(&facts, &subject), Ok(None));
+                    if let Some(original) = known.first() {
+                        let change = change(numbered.pass.comparison, line);
+                        failed |= judge::repeats(original, &facts, change, &subject).is_some();
+                    }
+                    known.push(facts);
+                }
+                Ok(())
+            })?;
+        if failed {
+            return Ok(true);
+        }
+        let comparisons = self.roles.verify(trial.reference, &again)?;
+        let tolerance = &self.task.tolerance;
+        let mut comparisons = comparisons.iter();
+        Ok(comparisons.any(|facts| !judge::is_close(facts, tolerance)))
+    }
+
+    /// Compares the executions that differ in one element of one input from another of this stage.
+    fn probe(&self, made: &[Numbered<'_>], trial: &Trial<'_>) -> Result<(), Stop> {
+        for struck in made {
+            let Some((input, at)) = struck.pass.struck() else {
+                continue;
+            };
+            let original = made.iter().find(|other| {
+                let mut same = struck.pass.inputs();
+                same.3 = None;
+                other.pass.inputs() == same
+            });
+            let Some(original) = original else { continue };
+            let folders = [original, struck].map(|numbered| numbered.save.as_ref());
+            let [Some(before), Some(after)] = folders else {
+                continue;
+            };
+            let tensors = &struck.pass.tensors;
+            let source = tensors.iter().find(|tensor| tensor.name == input);
+            let index = source.map(|tensor| judge::unravel(at, &tensor.extents));
+            let index = index.unwrap_or_default();
+            for (output, dependences) in &trial.reference.task.contract.depends {
+                let Some(tensor) = tensors.iter().find(|tensor| tensor.name == *output) else {
+                    continue;
+                };
+                let reached = dependences
+                    .iter()
+                    .filter(|dependence| dependence.input == input)
+                    .map(|dependence| dependence.reach(&index, tensor.extents.len()))
+                    .collect::<Vec<_>>();
+                let (before, after) = (saved(before, tensor)?, saved(after, tensor)?);
+                let verdict = judge::reach(
+                    &input,
+                    tensor,
+                    &struck.pass.case,
+                    &reached,
+                    [&before, &after],
                     &self.task.tolerance,
                 );
-                self.evidence.checks.push(CheckOutcome {
-                    case: pass.case.clone(),
-                    distribution: pass.distribution,
-                    tensor: comparison.tensor.clone(),
-                    relative_l2: comparison.relative_l2,
-                    worst_ratio: comparison.worst_ratio,
-                    passed: verdict.is_none(),
-                });
-                first = first.or(verdict);
+                if let Some(verdict) = verdict {
+                    return Err(verdict.into());
+                }
             }
         }
-        first.map_or(Ok(()), |verdict| Err(verdict.into()))
+        Ok(())
+    }
+}
+
+/// What was asked of an execution.
+fn subject<'s>(task: &'s Task, stage: &'s str, numbered: &'s Numbered<'_>) -> Subject<'s> {
+    let pass = numbered.pass;
+    Subject {
+        stage,
+        case: &pass.case,
+        distribution: pass.distribution,
+        plan: numbered.plan,
+        tensors: &pass.tensors,
+        tolerance: &task.tolerance,
+    }
+}
+
+/// What a repeat changes; `line` is where the source first uses fragments.
+fn change(comparison: Against, line: Option<u32>) -> Change {
+    match comparison {
+        Against::Itself | Against::Reference => Change::Nothing,
+        Against::Rescheduled => Change::Schedule,
+        Against::Relaid => Change::Fragments { line },
+        Against::Repoisoned => Change::Surroundings,
+    }
+}
+
+/// Whether nothing but copies of the device's memory speaks against a candidate. Where a kernel
+/// can race unseen, outputs that differ are no surprise.
+fn rests_on_copies(verdict: &Verdict, device: DeviceKind) -> bool {
+    match verdict {
+        Verdict::IncorrectOutput(_)
+        | Verdict::PrecisionDowngrade(_)
+        | Verdict::InputMutated { .. } => true,
+        Verdict::OutOfBounds { finding, .. } => finding.is_none(),
+        Verdict::UninitDependent { finding, .. } => {
+            finding.is_none() && device == DeviceKind::Emulated
+        }
+        Verdict::NonDeterministic { .. } => device == DeviceKind::Emulated,
+        _ => false,
+    }
+}
+
+/// What a runner saved of an output.
+///
+/// # Errors
+/// [`Trouble`] if the file does not have the tensor's size.
+fn saved(folder: &Path, tensor: &TensorData) -> Result<Vec<u8>, Stop> {
+    let path = folder.join(format!("{}.bin", tensor.name));
+    let content = std::fs::read(&path).map_err(storage(&path))?;
+    if content.len() as u64 == tensor.elements() * tensor.dtype.bytes() {
+        Ok(content)
+    } else {
+        let what = format!("read the output {}: it has another size", tensor.name);
+        Err(Trouble(what).into())
     }
 }

@@ -4,7 +4,9 @@
 //! The evaluator gathers facts through role processes and hands them to the judge; it decides
 //! nothing itself. What it cannot find out is a [`Fault`], never a verdict.
 
+mod admit;
 mod build;
+mod edges;
 mod effort;
 pub mod evidence;
 mod examine;
@@ -22,10 +24,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
+use domain::admission::Admission;
 use domain::evaluation::{Evaluation, EvaluationRequest};
 use domain::judge;
 use domain::problem::{Problem, Problems};
-use domain::role::{Compiled, LaunchFacts};
+use domain::role::{Compiled, Key, LaunchFacts};
+use domain::task::Bundle;
 use domain::verdict::Verdict;
 
 use crate::cancel::Cancellation;
@@ -35,9 +39,9 @@ use crate::supervise;
 pub use build::Recipe;
 pub use modelling::Subject;
 pub use paired::Compared;
-pub use passes::{Against, Extent, Pass, Passes};
+pub use passes::{Against, Extent, Inputs, Pass, Passes};
 pub use stages::{
-    CaseProfile, Depth, Instrument, LaunchProfile, Looked, Profiled, Sanitized, Timed,
+    CaseProfile, Depth, Instrument, LaunchProfile, Looked, Profiled, Sanitized, Timed, task,
 };
 
 /// Wall time of a compilation.
@@ -220,6 +224,21 @@ impl Evaluator {
         cancellation: &Cancellation,
     ) -> Result<Result<Compared, Verdict>, Fault> {
         stages::bench(self, request, &progress, cancellation)
+    }
+
+    /// Finds out whether a task may be searched: every rule of admission with its number.
+    /// `progress` is told each part as it begins.
+    ///
+    /// # Errors
+    /// A [`Fault`] that is no property of the task.
+    pub fn admit(
+        &self,
+        task: &Bundle,
+        key: Key,
+        progress: impl Fn(&str),
+        cancellation: &Cancellation,
+    ) -> Result<Admission, Fault> {
+        admit::admit(self, task, key, &progress, cancellation)
     }
 
     fn tidy(&self) {

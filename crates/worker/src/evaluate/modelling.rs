@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use domain::plan::{ResolvedLaunch, ResolvedPlan, ResolvedStep};
 use domain::role::{
-    Compiled, Execution, ExecutionFacts, ExecutionPurpose, LaunchFacts, RunJob, RunReply,
-    TensorData,
+    Compiled, Execution, ExecutionFacts, ExecutionPurpose, LaunchFacts, Placement, RunJob,
+    RunReply, TensorData,
 };
 
 use super::Fault;
@@ -53,7 +53,9 @@ pub(super) fn model(
             },
             tensors: subject.buffers.clone(),
             poison: 0,
+            placement: Placement::Ending,
             schedule: None,
+            turned_fragments: false,
             purpose: ExecutionPurpose::Model {
                 blocks: subject.blocks,
             },

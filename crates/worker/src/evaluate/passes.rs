@@ -5,15 +5,17 @@
 //! distribution provokes shows on small shapes as well and the emulated device pays for each
 //! element. Everything is drawn from the request's key, so that an evaluation can be repeated.
 
+use std::collections::BTreeSet;
+
 use domain::digest::Digest;
 use domain::problem::Problem;
-use domain::role::{Distribution, ExecutionPurpose, Key, TensorData};
-use domain::task::{Case, Role, Task, Use, Values};
+use domain::role::{Alteration, Distribution, ExecutionPurpose, Key, Placement, TensorData};
+use domain::task::{Case, Role, Task, Tensor, Use, Values};
 
 /// A case whose tensors have at most this many elements together is small: 2^17.
-const SMALL_ELEMENTS: u64 = 1 << 17;
+pub(super) const SMALL_ELEMENTS: u64 = 1 << 17;
 /// The distributions beyond the ordinary one.
-const EXTRAORDINARY: [Distribution; 10] = [
+const EXTRAORDINARY: [Distribution; 13] = [
     Distribution::Uniform,
     Distribution::Positive,
     Distribution::Integers,
@@ -23,6 +25,9 @@ const EXTRAORDINARY: [Distribution; 10] = [
     Distribution::Ties,
     Distribution::IndexCoded,
     Distribution::Small,
+    Distribution::Cancellation,
+    Distribution::Huge,
+    Distribution::Specials,
     Distribution::Impulse,
 ];
 
@@ -37,6 +42,8 @@ pub struct Pass {
     pub tensors: Vec<TensorData>,
     /// Seed of what outputs and workspaces hold before.
     pub poison: u64,
+    /// Where buffers lie.
+    pub placement: Placement,
     /// Seed of the emulated device's schedule.
     pub schedule: Option<u64>,
     /// Whether its time counts.
@@ -58,19 +65,38 @@ impl Pass {
     }
 
     /// What tells its inputs from those of other passes of the same evaluation.
-    pub fn inputs(&self) -> (String, Distribution, Option<Digest>) {
+    pub fn inputs(&self) -> Inputs {
         let key = self.tensors.first().map(|tensor| tensor.key.0);
-        (self.case.clone(), self.distribution, key)
+        (self.case.clone(), self.distribution, key, self.struck())
+    }
+
+    /// The input of which one element was changed, and that element's flat index.
+    pub fn struck(&self) -> Option<(String, u64)> {
+        self.tensors
+            .iter()
+            .find_map(|tensor| match tensor.alteration {
+                Some(Alteration::Struck(at)) => Some((tensor.name.clone(), at)),
+                _ => None,
+            })
     }
 }
+
+/// What identifies the inputs of a pass within an evaluation: case, distribution, key, and the
+/// element that was struck.
+pub type Inputs = (String, Distribution, Option<Digest>, Option<(String, u64)>);
 
 /// What the outputs of a pass are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Against {
     /// The reference.
     Reference,
+    /// The first pass on the same inputs, byte by byte. Nothing else is the same or different.
+    Itself,
     /// The first pass on the same inputs, byte by byte. This one runs under another schedule.
     Rescheduled,
+    /// The first pass on the same inputs, byte by byte. This one finds the elements of `wmma`
+    /// fragments in other lanes.
+    Relaid,
     /// The first pass on the same inputs, byte by byte. This one finds other poison.
     Repoisoned,
 }
@@ -87,24 +113,32 @@ pub struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    /// The cases that take part, in the task's order.
+    /// The cases that take part, in the task's order: those for checks and scores, held-out ones
+    /// where asked for, and the edges that no task file lists.
     pub fn cases(&self) -> impl Iterator<Item = &'a Case> + use<'a> {
         let holdout = self.holdout;
         self.task.cases.iter().filter(move |case| {
             case.is_for(Use::Check)
                 || case.is_for(Use::Score)
                 || (holdout && case.is_for(Use::Holdout))
+                || case.uses.is_empty()
         })
     }
 
-    /// The small cases; the smallest if none is. Smallest first.
+    /// The edges among the cases.
+    fn edges(&self) -> impl Iterator<Item = &'a Case> + use<'a> {
+        self.cases().filter(|case| case.uses.is_empty())
+    }
+
+    /// The small cases that the task lists; the smallest if none is. Smallest first.
     ///
     /// # Errors
     /// A [`Problem`] of the task: an extent without a value.
     pub fn small_cases(&self) -> Result<Vec<&'a Case>, Problem> {
         let mut sized = self
             .cases()
-            .map(|case| Ok((self.elements(case)?, case)))
+            .filter(|case| !case.uses.is_empty())
+            .map(|case| Ok((elements(self.task, case)?, case)))
             .collect::<Result<Vec<_>, Problem>>()?;
         sized.sort_by_key(|(elements, _)| *elements);
         let small = sized
@@ -127,19 +161,52 @@ impl<'a> Passes<'a> {
         self.pass(case, Distribution::Normal, 0)
     }
 
-    /// The first look: every small case once, with ordinary values.
+    /// The first look: every small case and every edge once, with ordinary values.
     ///
     /// # Errors
     /// A [`Problem`] of the task.
     pub fn smoke(&self) -> Result<Vec<Pass>, Problem> {
         self.small_cases()?
             .into_iter()
+            .chain(self.edges())
             .map(|case| self.pass(case, Distribution::Normal, 0))
             .collect()
     }
 
-    /// The small cases with every other distribution: all of them, or for each distribution the
-    /// largest and one of the others in turn.
+    /// The largest small case again with one element of one input changed, for each input whose
+    /// part in some output the task declares: what does not depend on the element must not change.
+    ///
+    /// # Errors
+    /// A [`Problem`] of the task.
+    pub fn probes(&self) -> Result<Vec<Pass>, Problem> {
+        let small = self.small_cases()?;
+        let largest = small.last().expect("the smallest case counts as small");
+        let original = self.ordinary(largest)?;
+        let declared = self.task.contract.depends.values().flatten();
+        let declared = declared.map(|dependence| dependence.input.as_str());
+        let declared = declared.collect::<BTreeSet<_>>();
+        let mut probes = Vec::new();
+        for (number, tensor) in original.tensors.iter().enumerate() {
+            if tensor.role == Role::Out || !declared.contains(tensor.name.as_str()) {
+                continue;
+            }
+            let drawn = self.seed(&["struck", &largest.name, &tensor.name]);
+            let elements = tensor.elements();
+            // Tails are where elements are forgotten.
+            let at = match drawn % 4 {
+                0 => elements - 1,
+                1 => 0,
+                _ => drawn / 4 % elements,
+            };
+            let mut probe = original.clone();
+            probe.tensors[number].alteration = Some(Alteration::Struck(at));
+            probes.push(probe);
+        }
+        Ok(probes)
+    }
+
+    /// The small cases with every other distribution that applies to the task: all of them, or for
+    /// each distribution the largest and one of the others in turn. Every edge meets one of them.
     ///
     /// # Errors
     /// A [`Problem`] of the task.
@@ -148,8 +215,16 @@ impl<'a> Passes<'a> {
         let (largest, others) = small
             .split_last()
             .expect("a task has at least one case, and the smallest counts as small");
+        let distributions = EXTRAORDINARY
+            .into_iter()
+            .filter(|distribution| self.applies(*distribution))
+            .collect::<Vec<_>>();
         let mut passes = Vec::new();
-        for (turn, distribution) in EXTRAORDINARY.into_iter().enumerate() {
+        for (turn, case) in self.edges().enumerate() {
+            let distribution = distributions[turn % distributions.len()];
+            passes.push(self.pass(case, distribution, turn)?);
+        }
+        for (turn, distribution) in distributions.into_iter().enumerate() {
             let chosen = match extent {
                 Extent::All => others.to_vec(),
                 Extent::Sample if others.is_empty() => Vec::new(),
@@ -162,32 +237,88 @@ impl<'a> Passes<'a> {
         Ok(passes)
     }
 
-    /// The passes of the smoke stage again, under another schedule and over other poison: all of
-    /// them, or only that of the largest case.
+    /// Whether a distribution provokes anything in this task.
+    fn applies(&self, distribution: Distribution) -> bool {
+        let contract = &self.task.contract;
+        match distribution {
+            Distribution::Huge | Distribution::Impulse => !contract.linear_in.is_empty(),
+            Distribution::Specials => !contract.specials_in.is_empty(),
+            _ => true,
+        }
+    }
+
+    /// The small cases with ordinary values again: under another schedule and on the weakest bases
+    /// that the task allows, with the other layout of fragments, and over other poison on other
+    /// bases. All cases, or only the largest.
     ///
     /// # Errors
     /// A [`Problem`] of the task.
     pub fn repeats(&self, extent: Extent) -> Result<Vec<Pass>, Problem> {
-        let mut originals = self.smoke()?;
+        let mut small = self.small_cases()?;
         if extent == Extent::Sample {
-            originals.drain(..originals.len() - 1);
+            small.drain(..small.len() - 1);
         }
+        let originals = small
+            .into_iter()
+            .map(|case| self.ordinary(case))
+            .collect::<Result<Vec<_>, _>>()?;
         Ok(originals
             .into_iter()
             .flat_map(|original| {
                 let rescheduled = Pass {
+                    placement: Placement::Weakest,
                     schedule: Some(self.seed(&["schedule", &original.case])),
                     comparison: Against::Rescheduled,
                     ..original.clone()
                 };
+                let relaid = Pass {
+                    comparison: Against::Relaid,
+                    ..original.clone()
+                };
                 let repoisoned = Pass {
+                    placement: Placement::Shifted,
                     poison: self.seed(&["other poison", &original.case]),
                     comparison: Against::Repoisoned,
                     ..original
                 };
-                [rescheduled, repoisoned]
+                [rescheduled, relaid, repoisoned]
             })
             .collect())
+    }
+
+    /// The largest small case again and again, over other poison each time and on bases of each
+    /// kind: what a device that proves nothing needs instead of a second schedule.
+    ///
+    /// # Errors
+    /// A [`Problem`] of the task.
+    pub fn determinism(&self, count: u64) -> Result<Vec<Pass>, Problem> {
+        let small = self.small_cases()?;
+        let largest = small.last().expect("the smallest case counts as small");
+        let original = self.ordinary(largest)?;
+        let kinds = [Placement::Ending, Placement::Weakest, Placement::Shifted];
+        let repeats = kinds.into_iter().cycle().zip(0..count);
+        Ok(repeats
+            .map(|(placement, number)| Pass {
+                poison: self.seed(&["again", &number.to_string()]),
+                placement,
+                comparison: Against::Itself,
+                ..original.clone()
+            })
+            .collect())
+    }
+
+    /// Each score case on `count` inputs that it is not timed on.
+    ///
+    /// # Errors
+    /// A [`Problem`] of the task.
+    pub fn untimed(&self, count: usize) -> Result<Vec<Pass>, Problem> {
+        /// Beyond the numbers of timed draws.
+        const FIRST: usize = 1000;
+        let cases = self.cases().filter(|case| case.is_for(Use::Score));
+        cases
+            .flat_map(|case| (FIRST..FIRST + count).map(move |draw| (case, draw)))
+            .map(|(case, draw)| self.pass(case, Distribution::Normal, draw))
+            .collect()
     }
 
     /// The score cases for their time, each on `draws` different inputs, and the cases that are
@@ -221,43 +352,21 @@ impl<'a> Passes<'a> {
             distribution.as_str(),
             draw_name.as_str(),
         ];
-        let sensitive = self
-            .task
-            .tensors
-            .iter()
-            .filter(|tensor| tensor.role != Role::Out && !self.is_linear(&tensor.name))
-            .map(|tensor| tensor.name.as_str())
-            .collect::<Vec<_>>();
-        let chosen = sensitive.get(draw % sensitive.len().max(1)).copied();
-        let linear = &self.task.contract.linear_in;
-        let struck = linear.get(draw % linear.len().max(1));
+        let turn = Turn::new(self.task, draw);
         let tensors = self
             .task
             .tensors
             .iter()
             .map(|tensor| {
-                let ordinary = match tensor.values {
-                    Values::Normal => Distribution::Normal,
-                    Values::Uniform => Distribution::Uniform,
-                };
-                let provoking =
-                    matches!(distribution, Distribution::Large | Distribution::HeavyTail);
-                let spared = provoking
-                    && !self.is_linear(&tensor.name)
-                    && chosen != Some(tensor.name.as_str())
-                    || distribution == Distribution::Impulse && struck != Some(&tensor.name);
                 Ok(TensorData {
                     name: tensor.name.clone(),
                     dtype: tensor.dtype,
                     extents: self.task.extents(tensor, case)?,
                     role: tensor.role,
                     align: tensor.align,
-                    distribution: if spared || distribution == Distribution::Normal {
-                        ordinary
-                    } else {
-                        distribution
-                    },
+                    distribution: turn.of(tensor, distribution),
                     key: self.derive(&identity, &tensor.name),
+                    alteration: None,
                 })
             })
             .collect::<Result<_, Problem>>()?;
@@ -266,38 +375,11 @@ impl<'a> Passes<'a> {
             distribution,
             tensors,
             poison: self.seed(&["poison", identity[0], identity[1], identity[2]]),
+            placement: Placement::Ending,
             schedule: None,
             purpose: ExecutionPurpose::Check,
             comparison: Against::Reference,
         })
-    }
-
-    /// A single element among zeros in an input of a non-linear function makes all terms of a sum
-    /// equal, and rounding errors of equal terms add up instead of cancelling: honest kernels would
-    /// fail. In a linear input, what is zero stays zero.
-    ///
-    /// Large values in several factors of a non-linear function at once make scores so large that
-    /// the accumulator's own rounding decides a softmax: honest kernels would fail. In one such
-    /// factor at a time, and in inputs the function is linear in, the forward-error bound holds.
-    fn is_linear(&self, tensor: &str) -> bool {
-        self.task
-            .contract
-            .linear_in
-            .iter()
-            .any(|linear| linear == tensor)
-    }
-
-    fn elements(&self, case: &Case) -> Result<u64, Problem> {
-        let mut sum = 0_u64;
-        for tensor in &self.task.tensors {
-            let elements = self
-                .task
-                .extents(tensor, case)?
-                .iter()
-                .fold(1_u64, |product, &extent| product.saturating_mul(extent));
-            sum = sum.saturating_add(elements);
-        }
-        Ok(sum)
     }
 
     fn derive(&self, identity: &[&str], purpose: &str) -> Key {
@@ -312,6 +394,94 @@ impl<'a> Passes<'a> {
     }
 }
 
+/// Whose turn it is where a distribution concerns one input only.
+struct Turn<'a> {
+    linear: &'a [String],
+    /// Of the inputs that the function is not linear in.
+    sensitive: Option<&'a str>,
+    /// Of those that it is linear in.
+    struck: Option<&'a str>,
+    /// Of those whose NaN and infinities it passes on.
+    special: Option<&'a str>,
+    /// Of all.
+    any: Option<&'a str>,
+}
+
+impl<'a> Turn<'a> {
+    fn new(task: &'a Task, draw: usize) -> Self {
+        fn chosen<'n>(names: &[&'n str], draw: usize) -> Option<&'n str> {
+            names.get(draw % names.len().max(1)).copied()
+        }
+        let contract = &task.contract;
+        let inputs = task
+            .tensors
+            .iter()
+            .filter(|tensor| tensor.role != Role::Out)
+            .map(|tensor| tensor.name.as_str())
+            .collect::<Vec<_>>();
+        let texts = |names: &'a [String]| names.iter().map(String::as_str).collect::<Vec<_>>();
+        let linear = texts(&contract.linear_in);
+        let sensitive = inputs
+            .iter()
+            .copied()
+            .filter(|name| !linear.contains(name))
+            .collect::<Vec<_>>();
+        Self {
+            linear: &contract.linear_in,
+            sensitive: chosen(&sensitive, draw),
+            struck: chosen(&linear, draw),
+            special: chosen(&texts(&contract.specials_in), draw),
+            any: chosen(&inputs, draw),
+        }
+    }
+
+    /// What a tensor holds in a pass with a distribution.
+    ///
+    /// Large values in several factors of a non-linear function at once make scores so large that
+    /// the accumulator's own rounding decides a softmax: honest kernels would fail. In one such
+    /// factor at a time, and in inputs the function is linear in, the forward-error bound holds.
+    ///
+    /// A single element among zeros in an input of a non-linear function makes all terms of a sum
+    /// equal, and rounding errors of equal terms add up instead of cancelling: honest kernels would
+    /// fail. In a linear input, what is zero stays zero.
+    ///
+    /// Alternating signs cancel where the other factors are equal.
+    fn of(&self, tensor: &Tensor, distribution: Distribution) -> Distribution {
+        let ordinary = match tensor.values {
+            Values::Normal => Distribution::Normal,
+            Values::Uniform => Distribution::Uniform,
+        };
+        let name = Some(tensor.name.as_str());
+        let concerned = match distribution {
+            Distribution::Normal => false,
+            Distribution::Large | Distribution::HeavyTail => {
+                self.linear.contains(&tensor.name) || self.sensitive == name
+            }
+            Distribution::Huge | Distribution::Impulse => self.struck == name,
+            Distribution::Specials => self.special == name,
+            Distribution::Cancellation if self.any != name => return Distribution::Ties,
+            _ => true,
+        };
+        if concerned { distribution } else { ordinary }
+    }
+}
+
+/// Elements of all tensors of a case together.
+///
+/// # Errors
+/// A [`Problem`] of the task: an extent without a value.
+pub(super) fn elements(task: &Task, case: &Case) -> Result<u64, Problem> {
+    let mut sum = 0_u64;
+    for tensor in &task.tensors {
+        let elements = task
+            .extents(tensor, case)?
+            .iter()
+            .fold(1_u64, |product, &extent| product.saturating_mul(extent));
+        sum = sum.saturating_add(elements);
+    }
+    Ok(sum)
+}
+
 /// How much of what could be asked is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
@@ -321,7 +491,7 @@ pub enum Extent {
     Sample,
 }
 
-fn first_word(digest: &Digest) -> u64 {
+pub(super) fn first_word(digest: &Digest) -> u64 {
     let (word, _) = digest
         .bytes()
         .split_first_chunk::<8>()

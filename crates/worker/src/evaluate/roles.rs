@@ -1,21 +1,22 @@
 //! Gives passes to the run role and outputs to the verify role, in jobs whose replies fit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::evaluation::EVALUATOR_VERSION;
 use domain::judge::{self, Trouble};
 use domain::plan::{Configuration, ResolvedPlan};
 use domain::role::{
-    Check, Compiled, Execution, OutputComparison, RunJob, RunReply, TensorData, VerifyJob,
-    VerifyReply,
+    Alteration, Check, Compiled, Execution, ExecutionPurpose, OutputComparison, Placement, RunJob,
+    RunReply, TensorData, VerifyJob, VerifyReply,
 };
 use domain::task::{Case, Role as Direction, Task};
 use domain::verdict::Verdict;
 
-use super::passes::Pass;
+use super::passes::{Against, Pass};
 use super::{Fault, storage};
 use crate::cancel::Cancellation;
 use crate::host::{Host, Role};
@@ -84,7 +85,10 @@ impl Roles<'_> {
             let job = RunJob {
                 image: image.image.clone(),
                 kernels: image.kernels.clone(),
-                executions: now.iter().map(execution).collect(),
+                executions: now
+                    .iter()
+                    .map(|numbered| placed(execution(numbered), self.host.device().kind))
+                    .collect(),
                 threads: self.host.threads(),
                 lines: self.lines,
             };
@@ -142,8 +146,8 @@ impl Roles<'_> {
     ) -> Result<Vec<OutputComparison>, Fault> {
         let checks = passes
             .iter()
-            .filter(|numbered| numbered.save.is_some())
-            .map(|numbered| self.check(reference, numbered))
+            .filter_map(|numbered| Some((numbered, numbered.save.clone()?)))
+            .map(|(numbered, save)| self.check(reference, numbered.pass, numbered.id, Some(save)))
             .collect::<Result<Vec<_>, _>>()?;
         if checks.is_empty() {
             return Ok(Vec::new());
@@ -152,25 +156,7 @@ impl Roles<'_> {
             .iter()
             .flat_map(expected_outputs)
             .collect::<BTreeSet<_>>();
-        let job = VerifyJob {
-            reference: reference.compiled.image.clone(),
-            kernels: reference.compiled.kernels.clone(),
-            checks,
-            threads: self.host.threads(),
-        };
-        let program = self.host.program(Role::Verify, self.scratch);
-        let bounds = self.host.bounds(Role::Verify, VERIFY_DEADLINE);
-        let answer = supervise::ask::<_, VerifyReply>(&program, &job, bounds, self.cancellation)?;
-        let comparisons = match answer.reply {
-            Ok(reply) => reply.comparisons,
-            Err(exit) => {
-                let said = answer.stderr.last_line();
-                let said = said.map(|line| format!(": {line}")).unwrap_or_default();
-                return Err(Fault::Verifier {
-                    how: format!("{exit}{said}"),
-                });
-            }
-        };
+        let comparisons = self.ask_verifier(reference, checks)?.comparisons;
         let compared = comparisons
             .iter()
             .map(|comparison| (comparison.id, comparison.tensor.clone()))
@@ -183,8 +169,67 @@ impl Roles<'_> {
         Ok(comparisons)
     }
 
-    fn check(&self, reference: &Reference<'_>, numbered: &Numbered<'_>) -> Result<Check, Fault> {
-        let case = reference.case(&numbered.pass.case)?;
+    fn ask_verifier(
+        &self,
+        reference: &Reference<'_>,
+        checks: Vec<Check>,
+    ) -> Result<VerifyReply, Fault> {
+        let job = VerifyJob {
+            reference: reference.compiled.image.clone(),
+            kernels: reference.compiled.kernels.clone(),
+            checks,
+            threads: self.host.threads(),
+        };
+        let program = self.host.program(Role::Verify, self.scratch);
+        let bounds = self.host.bounds(Role::Verify, VERIFY_DEADLINE);
+        let answer = supervise::ask::<_, VerifyReply>(&program, &job, bounds, self.cancellation)?;
+        answer.reply.map_err(|exit| {
+            let said = answer.stderr.last_line();
+            let said = said.map(|line| format!(": {line}")).unwrap_or_default();
+            Fault::Verifier {
+                how: format!("{exit}{said}"),
+            }
+        })
+    }
+
+    /// What the reference answers to the inputs of each pass: the values of every output by name.
+    ///
+    /// # Errors
+    /// A [`Fault`] as for [`Self::verify`].
+    pub fn answers(
+        &self,
+        reference: &Reference<'_>,
+        passes: &[Pass],
+    ) -> Result<Vec<BTreeMap<String, Vec<f64>>>, Fault> {
+        let checks = passes
+            .iter()
+            .zip(0_u32..)
+            .map(|(pass, id)| self.check(reference, pass, id, None))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.ask_verifier(reference, checks.clone())?;
+        checks
+            .iter()
+            .map(|check| {
+                let outputs = check.tensors.iter();
+                outputs
+                    .filter(|tensor| tensor.role != Direction::In)
+                    .map(|tensor| {
+                        let file = check.cache.join(format!("{}.answer", tensor.name));
+                        Ok((tensor.name.clone(), kept(&file, tensor.elements())?))
+                    })
+                    .collect()
+            })
+            .collect()
+    }
+
+    fn check(
+        &self,
+        reference: &Reference<'_>,
+        pass: &Pass,
+        id: u32,
+        outputs: Option<PathBuf>,
+    ) -> Result<Check, Fault> {
+        let case = reference.case(&pass.case)?;
         let plan = reference.plan(case, self.host)?;
         let error_terms = reference
             .task
@@ -199,24 +244,32 @@ impl Roles<'_> {
                 ))),
             })
             .collect::<Result<_, _>>()?;
-        let cache = self.answers(reference, &plan, &numbered.pass.tensors);
+        // A candidate may be given coarser operands than the task's; the right answer is to the
+        // task's.
+        let mut tensors = pass.tensors.clone();
+        for tensor in &mut tensors {
+            if matches!(tensor.alteration, Some(Alteration::Rounded(_))) {
+                tensor.alteration = None;
+            }
+        }
+        let cache = self.place_of_answers(reference, &plan, &tensors);
         std::fs::create_dir_all(&cache).map_err(storage(&cache))?;
         Ok(Check {
-            id: numbered.id,
+            id,
             plan,
-            tensors: numbered.pass.tensors.clone(),
-            outputs: numbered.save.clone(),
+            tensors,
+            outputs,
             cache,
             tolerance: reference.task.tolerance,
             error_scale: reference.task.contract.error_scale.clone(),
             error_terms,
-            exact: numbered.pass.is_exact(reference.task),
+            exact: pass.is_exact(reference.task),
         })
     }
 
     /// The folder of the reference's answer to these inputs: named by everything the answer
     /// depends on, so that it can never be taken for another's.
-    fn answers(
+    fn place_of_answers(
         &self,
         reference: &Reference<'_>,
         plan: &ResolvedPlan,
@@ -234,6 +287,25 @@ impl Roles<'_> {
         let folder = format!("references/{identity}");
         self.host.data().join(folder)
     }
+}
+
+/// The binary64 values that a verifier kept: behind the digest of their bytes, as it writes them.
+fn kept(file: &Path, elements: u64) -> Result<Vec<f64>, Fault> {
+    let sealed = std::fs::read(file).map_err(storage(file))?;
+    let damaged = || Fault::Verifier {
+        how: format!("left {} damaged; remove it", file.display()),
+    };
+    let (digest, content) = sealed.split_first_chunk::<32>().ok_or_else(damaged)?;
+    let (values, rest) = content.as_chunks::<8>();
+    let whole =
+        Digest::of(content).bytes() == digest && rest.is_empty() && values.len() as u64 == elements;
+    if !whole {
+        return Err(damaged());
+    }
+    Ok(values
+        .iter()
+        .map(|value| f64::from_le_bytes(*value))
+        .collect())
 }
 
 /// The compiled reference of a task.
@@ -272,9 +344,29 @@ pub fn execution(numbered: &Numbered<'_>) -> Execution {
         tensors: numbered.pass.tensors.clone(),
         poison: numbered.pass.poison,
         schedule: numbered.pass.schedule,
+        placement: numbered.pass.placement,
+        turned_fragments: numbered.pass.comparison == Against::Relaid,
         purpose: numbered.pass.purpose,
         instruction_budget: Some(numbered.budget),
         save: numbered.save.clone(),
+    }
+}
+
+/// The same where buffers lie as this device needs it: the emulated one knows where allocations
+/// end, on silicon the next page has to, except for what is timed.
+fn placed(execution: Execution, device: DeviceKind) -> Execution {
+    let timed = execution.purpose == ExecutionPurpose::Score;
+    let placement = match (execution.placement, device) {
+        (Placement::Ending, DeviceKind::Nvidia) if timed => Placement::Weakest,
+        (Placement::Ending, DeviceKind::Nvidia) if execution.id.is_multiple_of(2) => {
+            Placement::GuardBehind
+        }
+        (Placement::Ending, DeviceKind::Nvidia) => Placement::GuardBefore,
+        (other, _) => other,
+    };
+    Execution {
+        placement,
+        ..execution
     }
 }
 

@@ -18,19 +18,19 @@ use domain::evaluation::{
 use domain::finding::Finding;
 use domain::judge::{self, CaseBlocks, Trouble};
 use domain::plan::{Configuration, ResolvedPlan, ResolvedStep};
-use domain::policy;
+use domain::policy::{self, Feature};
 use domain::problem::{Problem, Problems};
 use domain::role::{
-    Compiled, Distribution, ExecutionFacts, ExecutionPurpose, KernelResources, Side, TimedCase,
-    fingerprint,
+    Compiled, ExecutionFacts, ExecutionPurpose, KernelResources, Side, TimedCase, fingerprint,
 };
 use domain::task::Task;
 use domain::verdict::Verdict;
 
 use super::build::{Recipe, build};
+use super::edges;
 use super::examine::Trial;
 use super::paired::{Compared, Duel};
-use super::passes::{Against, Extent, Pass, Passes};
+use super::passes::{Against, Extent, Inputs, Pass, Passes};
 use super::roles::{Allowance, Reference, Roles};
 use super::timing::{by_case, launch_bound, timing};
 use super::{Evaluator, Fault, storage};
@@ -58,7 +58,7 @@ const SMOKE: Allowance = Allowance {
     deadline: Duration::from_secs(20),
     instructions: SMALL,
 };
-const SCREEN: Allowance = Allowance {
+pub(super) const SCREEN: Allowance = Allowance {
     stage: "screen",
     deadline: Duration::from_secs(60),
     instructions: SMALL,
@@ -104,6 +104,17 @@ impl From<Trouble> for Stop {
     }
 }
 
+/// The task of a request, with the shapes of its evaluation beside those that it lists.
+///
+/// # Errors
+/// [`Fault::Task`] if the task does not read.
+pub fn task(request: &EvaluationRequest) -> Result<Task, Fault> {
+    let mut task = Task::load(&request.task).map_err(Fault::Task)?;
+    let edges = edges::cases(&task, request)?;
+    task.cases.extend(edges);
+    Ok(task)
+}
+
 /// Takes a candidate through all stages.
 pub fn evaluate(
     evaluator: &Evaluator,
@@ -111,7 +122,7 @@ pub fn evaluate(
     progress: &dyn Fn(&str),
     cancellation: &Cancellation,
 ) -> Result<Evaluation, Fault> {
-    let task = Task::load(&request.task).map_err(Fault::Task)?;
+    let task = task(request)?;
     let scratch = tempfile::tempdir_in(&evaluator.scratch).map_err(storage(&evaluator.scratch))?;
     let mut course = Course::new(evaluator, request, &task, progress, {
         Roles {
@@ -135,7 +146,7 @@ pub fn bench(
     progress: &dyn Fn(&str),
     cancellation: &Cancellation,
 ) -> Result<Result<Compared, Verdict>, Fault> {
-    let task = Task::load(&request.task).map_err(Fault::Task)?;
+    let task = task(request)?;
     let scratch = tempfile::tempdir_in(&evaluator.scratch).map_err(storage(&evaluator.scratch))?;
     let roles = Roles {
         host: &evaluator.host,
@@ -151,13 +162,19 @@ pub fn bench(
     }
 }
 
+/// Whether an image has instructions whose fragments could be laid out another way.
+fn uses_fragments(compiled: &Compiled) -> bool {
+    let mut uses = compiled.contents.uses.iter();
+    uses.any(|found| found.feature == Feature::TensorOperations)
+}
+
 /// What the stages found out.
 #[derive(Default)]
 pub(super) struct Evidence {
     candidate_digest: Option<Digest>,
     /// The launches planned on each case.
     plans: BTreeMap<String, ResolvedPlan>,
-    compiled: Option<Compiled>,
+    pub(super) compiled: Option<Compiled>,
     pub(super) ran: bool,
     pub(super) label: Option<String>,
     kernels: Vec<KernelResources>,
@@ -186,14 +203,16 @@ pub(super) struct Course<'a> {
     pub(super) roles: Roles<'a>,
     pub(super) evidence: Evidence,
     /// The first execution on each set of inputs.
-    pub(super) originals: BTreeMap<(String, Distribution, Option<Digest>), ExecutionFacts>,
+    pub(super) originals: BTreeMap<Inputs, ExecutionFacts>,
     /// Executions whose time counts, with their case.
     pub(super) scored: Vec<(String, ExecutionFacts)>,
     pub(super) next_id: u32,
+    /// The number of the execution that was judged last.
+    pub(super) judged: u32,
 }
 
 impl<'a> Course<'a> {
-    fn new(
+    pub(super) fn new(
         evaluator: &'a Evaluator,
         request: &'a EvaluationRequest,
         task: &'a Task,
@@ -210,6 +229,7 @@ impl<'a> Course<'a> {
             originals: BTreeMap::new(),
             scored: Vec::new(),
             next_id: 0,
+            judged: 0,
         }
     }
 
@@ -295,11 +315,31 @@ impl<'a> Course<'a> {
         } else {
             Extent::Sample
         };
-        self.examine(SMOKE, &passes.smoke()?, &trial)?;
-        self.examine(SCREEN, &passes.screen(extent)?, &trial)?;
-        self.examine(REPEAT, &passes.repeats(extent)?, &trial)?;
+        self.examine_small(&trial, extent)?;
         self.examine(SCORE, &self.score_passes(&passes)?, &trial)?;
         self.decide(&candidate, &compiled)
+    }
+
+    /// The stages on small cases, which are all that correctness asks except for the score cases.
+    fn examine_small(&mut self, trial: &Trial<'_>, extent: Extent) -> Result<(), Stop> {
+        let passes = self.passes();
+        let smoke = [passes.smoke()?, passes.probes()?].concat();
+        self.examine(SMOKE, &smoke, trial)?;
+        self.examine(SCREEN, &passes.screen(extent)?, trial)?;
+        let mut repeats = passes.repeats(extent)?;
+        if !uses_fragments(trial.compiled) {
+            repeats.retain(|pass| pass.comparison != Against::Relaid);
+        }
+        self.examine(REPEAT, &repeats, trial)?;
+        if self.evaluator.host.device().kind == DeviceKind::Nvidia {
+            let (again, draws) = match self.request.stage {
+                EvaluationStage::Confirmation => (250, 64),
+                EvaluationStage::Baseline | EvaluationStage::Search => (20, 0),
+            };
+            let more = [passes.determinism(again)?, passes.untimed(draws)?].concat();
+            self.examine(REPEAT, &more, trial)?;
+        }
+        Ok(())
     }
 
     /// Runs one stage, tells whoever watches, and notes how long it took.
@@ -485,7 +525,7 @@ impl<'a> Course<'a> {
                 .filter(|pass| pass.purpose == ExecutionPurpose::Score);
             timed.map(move |pass| Pass {
                 poison: pass.poison.wrapping_add(repetition),
-                comparison: Against::Rescheduled,
+                comparison: Against::Itself,
                 ..pass.clone()
             })
         });

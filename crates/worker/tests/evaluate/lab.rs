@@ -103,6 +103,11 @@ impl Lab {
 
     /// This lab's evaluator, except that the emulated driver follows a fault plan while it times.
     pub fn with_spoiled_timing(&self, plan: &str) -> Evaluator {
+        self.spoiled(Role::Time, plan)
+    }
+
+    /// This lab's evaluator, except that the emulated driver follows a fault plan in one role.
+    pub fn spoiled(&self, role: Role, plan: &str) -> Evaluator {
         let file = tempfile::Builder::new()
             .suffix(".toml")
             .tempfile_in(self.data.path())
@@ -110,7 +115,7 @@ impl Lab {
         std::fs::write(file.path(), plan).unwrap();
         let (_, path) = file.keep().unwrap();
         let host = self.evaluator.host().clone();
-        Evaluator::new(host.spoiled(Role::Time, &path)).unwrap()
+        Evaluator::new(host.spoiled(role, &path)).unwrap()
     }
 
     pub fn evaluator(&self) -> &Evaluator {

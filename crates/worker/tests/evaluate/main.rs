@@ -8,11 +8,13 @@
     reason = "a test fails by panicking, in its functions too"
 )]
 
+mod admission;
 mod duels;
 mod evidence;
 mod lab;
 mod looks;
 mod modelling;
+mod protocol;
 
 use std::process::ExitCode;
 

@@ -42,6 +42,7 @@ fn asked(lab: &Lab, compiled: &Compiled, threads: u32, blocks: u64) -> Result<La
         align: 256,
         distribution: Distribution::Positive,
         key: Key(Digest::of(name)),
+        alteration: None,
     };
     let subject = Subject {
         compiled,

@@ -99,6 +99,9 @@ impl Given {
             Argument::Pool,
             Argument::FilledLink,
             Argument::Memory,
+            Argument::Reserved,
+            Argument::Physical,
+            Argument::Mapped,
             Argument::Managed,
             Argument::Pinned,
         ] {
@@ -166,6 +169,8 @@ fn choose(scene: &mut Scene, given: &Given, argument: Argument, choices: &mut Ch
         },
         Argument::Parameters
         | Argument::PoolProperties
+        | Argument::MemoryProperties
+        | Argument::Access
         | Argument::Description
         | Argument::Attributes
         | Argument::Places
@@ -218,10 +223,11 @@ fn leave(scene: &mut Scene, given: &Given) -> Result<(), TestCaseError> {
         let _ = scene.call("cuCtxDestroy_v2", &[*context]);
     }
     let left = scene.objects();
-    let (libraries, used) = scene.outside_contexts();
-    // Libraries belong to no context: their kernels and variables stay until they are unloaded.
+    let (libraries, mappings, used) = scene.outside_contexts();
+    // Libraries and mappings belong to no context: their kernels, variables and bytes stay until they are unloaded or
+    // unmapped.
     prop_assert_eq!(&left[..4], [0; 4], "allocations, events, streams, modules");
-    if libraries == 0 {
+    if libraries == 0 && mappings == 0 {
         prop_assert_eq!((left[4], used), (0, 0), "functions, bytes");
     }
     Ok(())

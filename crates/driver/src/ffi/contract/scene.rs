@@ -238,6 +238,26 @@ impl Scene {
                 properties[1] = 1;
                 self.keep(properties)
             }
+            Argument::MemoryProperties => {
+                // Pinned, of no other process, on device 0; the rest of the structure is zero.
+                let mut properties = words(32);
+                properties[0] = 1;
+                properties[1] = 1;
+                self.keep(properties)
+            }
+            // Device 0, to read and to write.
+            Argument::Access => self.keep(vec![1, 3].into_boxed_slice()),
+            Argument::Reserved => self.made("cuMemAddressReserve", &[4 << 20, 0, 0, 0]),
+            Argument::Physical => {
+                let properties = self.right(Argument::MemoryProperties);
+                self.made("cuMemCreate", &[2 << 20, properties, 0])
+            }
+            Argument::Mapped => {
+                let address = self.right(Argument::Reserved);
+                let memory = self.right(Argument::Physical);
+                self.must("cuMemMap", &[address, 2 << 20, 0, memory, 0]);
+                address
+            }
             Argument::Rectangle => self.rectangle(),
             Argument::Description => {
                 // Grid 1x1x1, block 32x1x1, no shared memory, the default stream, no attributes.
@@ -281,9 +301,12 @@ impl Scene {
         self.look(|driver| driver.objects())
     }
 
-    /// Libraries, and bytes of device memory in use.
-    pub fn outside_contexts(&self) -> (usize, u64) {
-        self.look(|driver| (driver.library_count(), driver.machine().memory_in_use().0))
+    /// Libraries, mappings, and bytes of device memory in use.
+    pub fn outside_contexts(&self) -> (usize, usize, u64) {
+        self.look(|driver| {
+            let used = driver.machine().memory_in_use().0;
+            (driver.library_count(), driver.mapping_count(), used)
+        })
     }
 
     fn look<R>(&self, question: impl FnOnce(&mut Driver) -> R) -> R {
@@ -318,6 +341,15 @@ impl Scene {
                 self.must("cuLibraryUnload", &[library]);
                 return kernel;
             }
+            Argument::Reserved => {
+                self.must("cuMemAddressFree", &[value, 4 << 20]);
+                return value;
+            }
+            Argument::Mapped => {
+                self.must("cuMemUnmap", &[value, 2 << 20]);
+                return value;
+            }
+            Argument::Physical => "cuMemRelease",
             other => panic!("{other:?} does not go stale"),
         };
         self.must(undo, &[value]);
@@ -339,6 +371,8 @@ impl Scene {
             | Argument::Parameters
             | Argument::Unregistered
             | Argument::PoolProperties
+            | Argument::MemoryProperties
+            | Argument::Access
             | Argument::Rectangle
             | Argument::Description
             | Argument::Attributes
@@ -390,7 +424,11 @@ impl Scene {
                     code::Code::NO_BINARY_FOR_GPU.0,
                 ),
             ],
-            Argument::Memory | Argument::Managed => vec![
+            Argument::Memory
+            | Argument::Managed
+            | Argument::Reserved
+            | Argument::Physical
+            | Argument::Mapped => vec![
                 null(VALUE),
                 wrong("garbage", GARBAGE, VALUE),
                 wrong("freed memory", self.stale(argument), VALUE),

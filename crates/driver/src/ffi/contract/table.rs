@@ -86,6 +86,16 @@ pub enum Argument {
     Parameters,
     /// What a pool is to be.
     PoolProperties,
+    /// What memory without an address is to be.
+    MemoryProperties,
+    /// Who may do what with a mapping.
+    Access,
+    /// Addresses of two granules, with nothing in.
+    Reserved,
+    /// Memory of one granule that is mapped nowhere.
+    Physical,
+    /// Addresses that memory of one granule is mapped to.
+    Mapped,
     /// The plan of a rectangle's copy.
     Rectangle,
     /// The description of an extended launch.
@@ -164,10 +174,11 @@ const MINUS_ONE: u64 = u32::MAX as u64;
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ptx/basics.ptx");
 
 use Argument::{
-    Attributes, Bytes, Context, CreatedStream, Description, Device, Either, Event, FilledLink,
-    Function, Host, HostBytes, HostFunction, Image, Kernel, Length, Library, Link, Managed, Maybe,
-    MaybeContext, Memory, Module, Name, Null, Number, One, Out, Parameters, Pinned, Places, Pool,
-    PoolProperties, Recorded, Rectangle, Registered, SharedForBlock, Stream, Unregistered,
+    Access, Attributes, Bytes, Context, CreatedStream, Description, Device, Either, Event,
+    FilledLink, Function, Host, HostBytes, HostFunction, Image, Kernel, Length, Library, Link,
+    Managed, Mapped, Maybe, MaybeContext, Memory, MemoryProperties, Module, Name, Null, Number,
+    One, Out, Parameters, Physical, Pinned, Places, Pool, PoolProperties, Recorded, Rectangle,
+    Registered, Reserved, SharedForBlock, Stream, Unregistered,
 };
 
 const CONTEXT_FLAGS: Argument = One(0, &[(0x100, VALUE), (MINUS_ONE, VALUE)]);
@@ -184,6 +195,8 @@ const TEXT_ROOM: Argument = One(64, &[(0, VALUE), (MINUS_ONE, VALUE)]);
 const STREAM_FLAGS: Argument = One(1, &[(2, VALUE), (MINUS_ONE, VALUE)]);
 const NO_FLAG: Argument = One(0, &[(1, VALUE), (MINUS_ONE, VALUE)]);
 const DEVICE_BYTES: Argument = One(64, &[(0, VALUE), (1 << 40, MEMORY), (u64::MAX, MEMORY)]);
+const GRANULE: Argument = One(2 << 20, &[(0, VALUE), (1, VALUE), (u64::MAX, VALUE)]);
+const TWO_GRANULES: Argument = One(4 << 20, &[(0, VALUE), (1, VALUE), (u64::MAX, VALUE)]);
 const COUNT: Argument = One(16, &[(1 << 40, VALUE), (u64::MAX, VALUE)]);
 const EXTENT: Argument = One(1, &[(0, VALUE)]);
 const SMALL_EXTENT: Argument = One(1, &[(0, VALUE), (65_536, VALUE)]);
@@ -639,6 +652,24 @@ pub const ENTRIES: &[Entry] = &[
     driver("cuMemPoolTrimTo", &[Pool, Number(0)]),
     driver("cuMemPoolGetAttribute", &[Pool, POOL_ATTRIBUTE, Host]),
     driver("cuMemPoolSetAttribute", &[Pool, POOL_ATTRIBUTE, Host]),
+    // Virtual memory.
+    context(
+        "cuMemGetAllocationGranularity",
+        &[Out, MemoryProperties, Number(0)],
+    ),
+    context(
+        "cuMemAddressReserve",
+        &[Out, GRANULE, One(0, &[(3, VALUE)]), Number(0), NO_FLAG],
+    ),
+    context("cuMemAddressFree", &[Reserved, TWO_GRANULES]),
+    context("cuMemCreate", &[Out, GRANULE, MemoryProperties, NO_FLAG]),
+    context("cuMemRelease", &[Physical]),
+    context("cuMemMap", &[Reserved, GRANULE, NO_FLAG, Physical, NO_FLAG]),
+    context("cuMemUnmap", &[Mapped, GRANULE]),
+    context(
+        "cuMemSetAccess",
+        &[Mapped, GRANULE, Access, One(1, &[(0, VALUE), (2, VALUE)])],
+    ),
     // Streams.
     context("cuStreamCreate", &[Out, STREAM_FLAGS]),
     context(

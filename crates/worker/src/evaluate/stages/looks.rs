@@ -9,11 +9,10 @@ use domain::finding::Finding;
 use domain::plan::ResolvedPlan;
 use domain::problem::Problem;
 use domain::role::{ExecutionFacts, ExecutionPurpose, Image, KernelResources};
-use domain::task::Task;
 use domain::timing::Timing;
 use domain::verdict::{Comparison, Diagnostic, Outcome, Verdict};
 
-use super::{Course, DRAWS, Evidence, LARGE, REPEAT, SCORE, SCREEN, SMOKE, Stop};
+use super::{Course, DRAWS, Evidence, LARGE, SCORE, Stop};
 use crate::cancel::Cancellation;
 use crate::evaluate::examine::Trial;
 use crate::evaluate::passes::Extent;
@@ -102,9 +101,7 @@ impl Evaluator {
                 efforts: &efforts,
             };
             let passes = course.passes();
-            course.examine(SMOKE, &passes.smoke()?, &trial)?;
-            course.examine(SCREEN, &passes.screen(Extent::All)?, &trial)?;
-            course.examine(REPEAT, &passes.repeats(Extent::All)?, &trial)?;
+            course.examine_small(&trial, Extent::All)?;
             course.examine(SCORE, &passes.score(1)?, &trial)?;
             course.observe(&candidate)
         })?;
@@ -170,7 +167,7 @@ impl Evaluator {
         cancellation: &Cancellation,
         work: impl FnOnce(&mut Course<'_>) -> Result<T, Stop>,
     ) -> Result<(Looked, Option<T>), Fault> {
-        let task = Task::load(&request.task).map_err(Fault::Task)?;
+        let task = super::task(request)?;
         let scratch = tempfile::tempdir_in(&self.scratch).map_err(storage(&self.scratch))?;
         let roles = Roles {
             host: &self.host,

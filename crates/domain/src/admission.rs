@@ -1,0 +1,456 @@
+//! Whether a task may be searched at all: a task that rewards the wrong kernel is worse than none.
+//!
+//! Pure numbers and rules. Whoever measures brings the reference's answers and the errors of
+//! kernels; nothing here knows how they were made. The thresholds of the outputs are those with
+//! which METR sifted KernelBench, the separation is what lets one limit stand between two
+//! precisions with room on both sides.
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::task::{Part, ToleranceClass};
+use crate::verdict::VerdictKind;
+
+/// Draws of all inputs over which outputs must vary.
+pub const SEEDS: usize = 10;
+/// An output that is smaller than this everywhere, or varies by less, says too little.
+pub const LEAST: f64 = 0.01;
+/// The least ratio of the best forbidden precision's error to the worst honest kernel's.
+pub const SEPARATION: f64 = 4.0;
+/// Two references may differ by this share of what a candidate may be off.
+pub const AGREEMENT: f64 = 1e-3;
+
+/// What was found out about a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Admission {
+    /// The task.
+    pub task: String,
+    /// Its version.
+    pub version: Digest,
+    /// The cases on which outputs were looked at.
+    pub cases: Vec<String>,
+    /// Every rule with its number.
+    pub points: Vec<Point>,
+    /// The least that each score case must move.
+    pub floors: Vec<Floor>,
+}
+
+impl Admission {
+    /// Whether every rule holds.
+    pub fn admitted(&self) -> bool {
+        !self.points.is_empty() && self.points.iter().all(|point| point.holds)
+    }
+}
+
+/// One rule, what it was applied to and what came out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The rule.
+    pub rule: Rule,
+    /// An output, an input, a file or a kernel made for the purpose.
+    pub subject: String,
+    /// The number that was found, where the rule is about one.
+    pub found: Option<f64>,
+    /// The number that it was held against.
+    pub limit: Option<f64>,
+    /// Whether the rule holds.
+    pub holds: bool,
+    /// One sentence; for a rule that does not hold, with what to do.
+    pub says: String,
+}
+
+/// What admission asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// References and baseline compile.
+    Compiles,
+    /// The two references give the same answers.
+    ReferencesAgree,
+    /// Outputs are not all near zero.
+    NotNearZero,
+    /// Outputs change from draw to draw of the inputs.
+    VariesWithSeeds,
+    /// Outputs change along each axis.
+    VariesAlongAxes,
+    /// Outputs change with each input by itself.
+    DependsOnInput,
+    /// What an element of an input reaches is what the contract says.
+    DependsAsDeclared,
+    /// The task's own kernels are inside the tolerance.
+    HonestInside,
+    /// The next lower precision is outside the tolerance.
+    ForbiddenOutside,
+    /// Honest kernels and the next lower precision are far enough apart.
+    Separation,
+    /// A kernel that is right by no merit is turned away.
+    ImpostorRejected,
+    /// The baseline is accepted.
+    BaselineAccepted,
+    /// The baseline, timed against itself, is no faster than itself.
+    BaselineNoise,
+}
+
+/// The least that a score case takes, whatever computes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// The case.
+    pub case: String,
+    /// Bytes of inputs that must be read and of outputs that must be written, once each.
+    pub bytes: u64,
+    /// The baseline's time, microseconds.
+    pub baseline_us: Option<f64>,
+    /// Whether that time comes from a model.
+    pub modelled: bool,
+}
+
+/// How one output behaves over several draws of the inputs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spread {
+    /// The largest magnitude.
+    pub largest: f64,
+    /// The standard deviation of an element over the draws, averaged over the elements.
+    pub over_seeds: f64,
+    /// The standard deviation along each axis, averaged over its lines; none where an axis has one
+    /// element.
+    pub along: Vec<Option<f64>>,
+}
+
+impl Spread {
+    /// Of the values of one output in several draws.
+    ///
+    /// # Panics
+    /// If a draw does not have as many values as the extents say.
+    pub fn of(draws: &[Vec<f64>], extents: &[u64]) -> Self {
+        let extents: Vec<usize> = extents
+            .iter()
+            .map(|&extent| usize::try_from(extent).expect("a tensor fits the address space"))
+            .collect();
+        let elements: usize = extents.iter().product();
+        assert!(draws.iter().all(|draw| draw.len() == elements));
+        let largest = draws
+            .iter()
+            .flatten()
+            .filter(|value| value.is_finite())
+            .fold(0.0, |most: f64, value| most.max(value.abs()));
+        let over_seeds = mean((0..elements).map(|at| deviation(draws.iter().map(|draw| draw[at]))));
+        let along = (0..extents.len())
+            .map(|axis| {
+                let count = extents[axis];
+                let stride: usize = extents[axis + 1..].iter().product();
+                let lines = draws.iter().flat_map(|draw| {
+                    let starts =
+                        (0..elements).filter(move |at| (at / stride).is_multiple_of(count));
+                    starts.map(move |start| {
+                        deviation((0..count).map(|step| draw[start + step * stride]))
+                    })
+                });
+                (count > 1).then(|| mean(lines))
+            })
+            .collect();
+        Self {
+            largest,
+            over_seeds,
+            along,
+        }
+    }
+
+    /// The larger of each number of two cases: a property that one case shows is there.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let either = |one: Option<f64>, other: Option<f64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.max(other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            largest: self.largest.max(other.largest),
+            over_seeds: self.over_seeds.max(other.over_seeds),
+            along: self
+                .along
+                .into_iter()
+                .zip(other.along)
+                .map(|(one, other)| either(one, other))
+                .collect(),
+        }
+    }
+
+    /// What the rules about a single output say.
+    pub fn points(&self, output: &str) -> Vec<Point> {
+        let point = |rule, subject: String, found: f64, what: &str| {
+            let holds = found >= LEAST;
+            let verb = if holds { "is" } else { "is only" };
+            let fix = if holds {
+                ""
+            } else {
+                "; scale the inputs, or define the task on cases where the output says something"
+            };
+            Point {
+                rule,
+                says: format!("{what} of {subject} {verb} {found:.3e}{fix}"),
+                subject,
+                found: Some(found),
+                limit: Some(LEAST),
+                holds,
+            }
+        };
+        let own = output.to_owned();
+        let mut points = vec![
+            point(
+                Rule::NotNearZero,
+                own.clone(),
+                self.largest,
+                "the largest magnitude",
+            ),
+            point(
+                Rule::VariesWithSeeds,
+                own,
+                self.over_seeds,
+                "the standard deviation over the draws",
+            ),
+        ];
+        points.extend(self.along.iter().enumerate().filter_map(|(axis, found)| {
+            let subject = format!("{output}, axis {axis}");
+            let what = "the standard deviation along the lines";
+            Some(point(Rule::VariesAlongAxes, subject, (*found)?, what))
+        }));
+        points
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for value in values {
+        sum += value;
+        count += 1.0;
+    }
+    if count == 0.0 { 0.0 } else { sum / count }
+}
+
+/// The standard deviation of the finite values among these; 0 for fewer than two.
+fn deviation(values: impl Iterator<Item = f64>) -> f64 {
+    let finite = values.filter(|value| value.is_finite()).collect::<Vec<_>>();
+    if finite.len() < 2 {
+        return 0.0;
+    }
+    let centre = mean(finite.iter().copied());
+    mean(finite.iter().map(|value| (value - centre).powi(2))).sqrt()
+}
+
+/// The relative L2 distance of two answers; infinite where NaN and infinities differ.
+///
+/// # Panics
+/// If they have different lengths.
+pub fn distance(one: &[f64], other: &[f64]) -> f64 {
+    assert_eq!(one.len(), other.len(), "two answers to one question");
+    let same = |one: f64, other: f64| one == other || one.is_nan() && other.is_nan();
+    let finite = |(one, other): &(&f64, &f64)| one.is_finite() && other.is_finite();
+    let special = one.iter().zip(other).filter(|pair| !finite(pair));
+    if special.into_iter().any(|(one, other)| !same(*one, *other)) {
+        return f64::INFINITY;
+    }
+    let pairs = || one.iter().zip(other).filter(finite);
+    let scale = pairs().fold(0.0, |most: f64, (one, other)| {
+        most.max(one.abs()).max(other.abs())
+    });
+    if scale == 0.0 {
+        return 0.0;
+    }
+    let square = |value: f64| (value / scale).powi(2);
+    let off: f64 = pairs().map(|(one, other)| square(one - other)).sum();
+    let norm: f64 = pairs().map(|(one, _)| square(*one)).sum();
+    if norm == 0.0 {
+        f64::INFINITY
+    } else {
+        (off / norm).sqrt()
+    }
+}
+
+/// How many elements that an element of an input cannot reach changed with it, and how many that
+/// it can.
+pub fn reached(before: &[f64], after: &[f64], extents: &[u64], parts: &[Part]) -> [u64; 2] {
+    let mut counts = [0, 0];
+    for ((before, after), flat) in before.iter().zip(after).zip(0_u64..) {
+        if before.to_bits() == after.to_bits() {
+            continue;
+        }
+        let index = crate::judge::unravel(flat, extents);
+        let inside = parts.iter().any(|part| {
+            let mut axes = part.iter().zip(&index);
+            axes.all(|(only, at)| only.is_none_or(|only| only == *at))
+        });
+        counts[usize::from(inside)] += 1;
+    }
+    counts
+}
+
+/// Significant bits, the first included, of the best precision that a class forbids for operands.
+pub fn forbidden_bits(class: ToleranceClass) -> u32 {
+    match class {
+        // TF32 and f16.
+        ToleranceClass::F32 => 11,
+        // bf16.
+        ToleranceClass::Tf32 | ToleranceClass::F16OutF32Acc => 8,
+        // fp8 (e4m3).
+        ToleranceClass::F16Acc | ToleranceClass::Bf16OutF32Acc => 4,
+    }
+}
+
+/// The errors of honest kernels and of the baseline on operands of a forbidden precision, as
+/// relative L2.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Calibration {
+    /// The worst of the honest.
+    pub honest: f64,
+    /// The best of the forbidden.
+    pub forbidden: f64,
+    /// What the task allows.
+    pub allowed: f64,
+}
+
+impl Calibration {
+    /// How far apart they are. An exact honest kernel is infinitely far from any error.
+    pub fn ratio(&self) -> f64 {
+        if self.honest == 0.0 && self.forbidden > 0.0 {
+            f64::MAX
+        } else {
+            self.forbidden / self.honest
+        }
+    }
+
+    /// The limit with the same room on both sides.
+    pub fn middle(&self) -> f64 {
+        (self.honest * self.forbidden).sqrt()
+    }
+
+    /// What the rules about precision say. Every condition is written so that a NaN fails it.
+    pub fn points(&self, worst: &str, imitation: &str) -> Vec<Point> {
+        let Self {
+            honest,
+            forbidden,
+            allowed,
+        } = *self;
+        let point = |rule, subject: &str, found, limit, holds, says| Point {
+            rule,
+            subject: subject.to_owned(),
+            found: Some(found),
+            limit: Some(limit),
+            holds,
+            says,
+        };
+        vec![
+            point(
+                Rule::HonestInside,
+                worst,
+                honest,
+                allowed,
+                honest <= allowed,
+                format!(
+                    "the least exact of the task's own kernels is off by {honest:.2e}, allowed is {allowed:.2e}"
+                ),
+            ),
+            point(
+                Rule::ForbiddenOutside,
+                imitation,
+                forbidden,
+                allowed,
+                forbidden > allowed,
+                format!(
+                    "the baseline on such operands is off by {forbidden:.2e}, allowed is {allowed:.2e}"
+                ),
+            ),
+            point(
+                Rule::Separation,
+                "tolerance",
+                self.ratio(),
+                SEPARATION,
+                self.ratio() >= SEPARATION,
+                format!(
+                    "forbidden over honest error, with {:.2e} in the middle; under {SEPARATION} no limit tells them apart",
+                    self.middle()
+                ),
+            ),
+        ]
+    }
+}
+
+/// Whether a verdict turns a kernel away for what it computes. A gate or a fault of the kernel's
+/// making says nothing about the task's sharpness.
+pub fn is_turned_away(kind: VerdictKind) -> bool {
+    matches!(
+        kind,
+        VerdictKind::IncorrectOutput
+            | VerdictKind::PrecisionDowngrade
+            | VerdictKind::UninitDependent
+            | VerdictKind::NonDeterministic
+            | VerdictKind::DataRace
+            | VerdictKind::PolicyRejected
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spread_of_a_constant_is_nothing_and_each_axis_counts_for_itself() {
+        let rows_differ = vec![vec![1.0, 1.0, 5.0, 5.0], vec![2.0, 2.0, 6.0, 6.0]];
+        let spread = Spread::of(&rows_differ, &[2, 2]);
+        assert_eq!(spread.largest, 6.0);
+        assert_eq!(spread.over_seeds, 0.5);
+        assert_eq!(spread.along, [Some(2.0), Some(0.0)]);
+        let holds = spread
+            .points("c")
+            .iter()
+            .map(|point| point.holds)
+            .collect::<Vec<_>>();
+        assert_eq!(holds, [true, true, true, false]);
+
+        let constant = Spread::of(&[vec![3.0; 4], vec![3.0; 4]], &[2, 2]);
+        assert_eq!((constant.over_seeds, constant.largest), (0.0, 3.0));
+        assert_eq!(spread.or(constant).over_seeds, 0.5);
+        assert_eq!(Spread::of(&[vec![1.0]], &[1]).along, [None]);
+    }
+
+    #[test]
+    fn a_distance_is_infinite_where_specials_differ() {
+        assert_eq!(distance(&[1.0, f64::NAN], &[1.0, f64::NAN]), 0.0);
+        assert_eq!(
+            distance(&[1.0, f64::INFINITY], &[1.0, f64::NEG_INFINITY]),
+            f64::INFINITY
+        );
+        assert_eq!(distance(&[0.0], &[1.0]), f64::INFINITY);
+        assert!((distance(&[3.0, 4.0], &[3.0, 4.5]) - 0.1).abs() < 1e-12);
+        assert!((distance(&[3e300, 4e300], &[3e300, 4.5e300]) - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_limit_needs_room_on_both_sides() {
+        let failing = |honest, forbidden| {
+            let calibration = Calibration {
+                honest,
+                forbidden,
+                allowed: 4e-5,
+            };
+            let points = calibration.points("baseline.cu", "11 bits").into_iter();
+            points
+                .filter(|point| !point.holds)
+                .map(|point| point.rule)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(failing(1e-6, 3e-4), []);
+        assert_eq!(failing(0.0, 3e-4), []);
+        assert_eq!(failing(2e-5, 5e-5), [Rule::Separation]);
+        assert_eq!(failing(6e-5, 3e-4), [Rule::HonestInside]);
+        assert_eq!(failing(1e-6, 3e-5), [Rule::ForbiddenOutside]);
+        assert_eq!(failing(f64::NAN, f64::NAN).len(), 3);
+    }
+
+    #[test]
+    fn what_an_element_reaches_is_counted_inside_and_outside() {
+        let before = [0.0; 6];
+        let after = [1.0, 1.0, 0.0, 0.0, 0.0, 1.0];
+        let first_row = vec![vec![Some(0), None]];
+        assert_eq!(reached(&before, &after, &[2, 3], &first_row), [1, 2]);
+        assert_eq!(reached(&before, &before, &[2, 3], &first_row), [0, 0]);
+    }
+}

@@ -1,0 +1,168 @@
+//! Shapes that no task file lists: at the edges of warps and tiles, where loops have their tails,
+//! and, before a promotion, anywhere.
+//!
+//! A search meets a few of them, which its key chooses, so that the reference's answers are
+//! computed once per run; a confirmation meets all. What a dim may be is the task's word.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::candidate::KernelSource;
+use domain::evaluation::{EvaluationRequest, EvaluationStage};
+use domain::problem::Problem;
+use domain::role::Key;
+use domain::task::{Case, Task, Use};
+
+use super::passes::{SMALL_ELEMENTS, elements};
+
+/// Around one warp and four, one alone, and a prime that no tile divides.
+const EDGES: [i64; 8] = [1, 31, 32, 33, 127, 128, 129, 1009];
+/// Edges of one search.
+const SEARCHED: usize = 3;
+/// Shapes that only one confirmation ever meets.
+const DRAWN: usize = 8;
+/// The largest value of a dim among those.
+const LARGEST_DRAWN: u64 = 160;
+/// Tunables beyond this are no sizes of tiles.
+const LARGEST_TILE: i64 = 256;
+/// Elements of all tensors together, at most.
+const MOST_ELEMENTS: u64 = 1 << 15;
+
+/// The cases of one evaluation beyond those of its task.
+///
+/// # Errors
+/// A [`Problem`] of the task: an extent without a value.
+pub fn cases(task: &Task, request: &EvaluationRequest) -> Result<Vec<Case>, Problem> {
+    let key = request.key.derive(&["edges", &task.version.to_string()]);
+    let mut edges = Edges {
+        task,
+        found: Vec::new(),
+    };
+    for &value in &EDGES {
+        edges.everywhere(value)?;
+    }
+    if request.stage != EvaluationStage::Confirmation {
+        return Ok(chosen(edges.found, key, SEARCHED));
+    }
+    for tile in tiles(request) {
+        for value in [tile - 1, tile, tile + 1] {
+            edges.everywhere(value)?;
+        }
+    }
+    edges.anywhere(key)?;
+    Ok(edges.found)
+}
+
+struct Edges<'a> {
+    task: &'a Task,
+    found: Vec<Case>,
+}
+
+impl Edges<'_> {
+    /// Puts a value into each free dim of a case that stays small with it.
+    fn everywhere(&mut self, value: i64) -> Result<(), Problem> {
+        let task = self.task;
+        for (dim, range) in &task.free_dims {
+            if !range.contains(value) {
+                continue;
+            }
+            let mut bases = Vec::new();
+            // What is held out shows in nothing that a search meets. Large cases are no bases: what
+            // is left of one with an extent of 1 is a large grid with nothing to do.
+            let shown = |case: &&Case| case.is_for(Use::Check) || case.is_for(Use::Score);
+            for case in task.cases.iter().filter(shown) {
+                let elements = elements(task, case)?;
+                if elements <= SMALL_ELEMENTS {
+                    bases.push((elements, case));
+                }
+            }
+            bases.sort_by_key(|(elements, _)| std::cmp::Reverse(*elements));
+            for (_, base) in bases {
+                let mut dims = base.dims.clone();
+                dims.insert(dim.clone(), value);
+                if self.add(dims)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Draws shapes that nobody can have foreseen.
+    fn anywhere(&mut self, key: Key) -> Result<(), Problem> {
+        let wanted = self.found.len() + DRAWN;
+        // Where the dims' ranges leave nothing small, there is nothing to draw.
+        for turn in 0..8 * DRAWN {
+            if self.found.len() >= wanted {
+                break;
+            }
+            let mut dims = self.task.fixed_dims.clone();
+            for (dim, range) in &self.task.free_dims {
+                let drawn = word(key, &[dim, &turn.to_string()]) % LARGEST_DRAWN;
+                let steps = i64::try_from(drawn).unwrap_or(0) / range.multiple;
+                let first = range.least.div_euclid(range.multiple) * range.multiple;
+                let first = if first < range.least {
+                    first + range.multiple
+                } else {
+                    first
+                };
+                let value = first + steps * range.multiple;
+                dims.insert(
+                    dim.clone(),
+                    value.min(range.most - range.most % range.multiple),
+                );
+            }
+            self.add(dims)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a shape if it is small and new. Whether nothing better need be looked for.
+    fn add(&mut self, dims: BTreeMap<String, i64>) -> Result<bool, Problem> {
+        let known = self.task.cases.iter().chain(&self.found);
+        if known.into_iter().any(|case| case.dims == dims) {
+            return Ok(true);
+        }
+        let free = dims
+            .iter()
+            .filter(|(dim, _)| self.task.free_dims.contains_key(*dim));
+        let words = free.map(|(dim, value)| format!("{dim}={value}"));
+        let case = Case {
+            name: words.collect::<Vec<_>>().join(" "),
+            dims,
+            uses: Vec::new(),
+        };
+        let allowed = self
+            .task
+            .free_dims
+            .iter()
+            .all(|(dim, range)| range.contains(case.dims[dim]));
+        if !allowed || elements(self.task, &case)? > MOST_ELEMENTS {
+            return Ok(false);
+        }
+        self.found.push(case);
+        Ok(true)
+    }
+}
+
+/// As many of the cases as asked for, which ones the key decides.
+fn chosen(mut cases: Vec<Case>, key: Key, count: usize) -> Vec<Case> {
+    cases.sort_by_key(|case| word(key, &[&case.name]));
+    cases.truncate(count);
+    cases
+}
+
+/// The values of the candidate's tunables, which are the sizes of its tiles among others.
+fn tiles(request: &EvaluationRequest) -> BTreeSet<i64> {
+    let Ok(source) = KernelSource::parse(&request.file, request.source.as_str()) else {
+        return BTreeSet::new();
+    };
+    let configured = source.configure(&request.configuration).unwrap_or_default();
+    configured
+        .into_values()
+        .filter(|value| (2..=LARGEST_TILE).contains(value))
+        .collect()
+}
+
+fn word(key: Key, parts: &[&str]) -> u64 {
+    super::passes::first_word(&key.derive(parts).0)
+}

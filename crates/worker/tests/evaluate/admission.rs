@@ -1,0 +1,258 @@
+//! Which tasks are refused, and by which rule: each planted task is wrong in one way.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use domain::admission::{Admission, Rule};
+use domain::digest::Digest;
+use domain::role::Key;
+use domain::task::Bundle;
+use worker::cancel::Cancellation;
+
+use crate::lab::{Lab, lab};
+
+/// A product of two small matrices.
+pub fn product() -> BTreeMap<String, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/adversaries/task");
+    ["task.toml", "reference.cu", "check.cu", "baseline.cu"]
+        .map(|name| {
+            let text = std::fs::read_to_string(folder.join(name)).unwrap();
+            (name.to_owned(), text)
+        })
+        .into()
+}
+
+/// A task with one element of `x` for each of `y`: the types are those of the pointers.
+fn elementwise(role: &str, value: &str) -> BTreeMap<String, String> {
+    let inout = role == "inout";
+    let input = "[[tensor]]\nname = \"x\"\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"in\"\n";
+    let task = format!(
+        "name = \"planted\"\n[dims]\nN = {{}}\n{}[[tensor]]\nname = \"y\"\ndtype = \"f32\"\n\
+         shape = [\"N\"]\nrole = \"{role}\"\n[tolerance]\nclass = \"f32\"\n[[case]]\nname = \"some\"\n\
+         dims = {{ N = 200 }}\nuse = [\"check\", \"score\"]\n",
+        if inout { "" } else { input }
+    );
+    let kernel = |element: &str| {
+        let (arguments, parameters) = if inout {
+            ("\"y\"", format!("{element}* y"))
+        } else {
+            ("\"x\", \"y\"", format!("const float* x, {element}* y"))
+        };
+        format!(
+            "/*---\n[[launch]]\nkernel = \"each\"\ngrid = [\"N\"]\nblock = [1]\nargs = [{arguments}]\n---*/\n\
+             extern \"C\" __global__ void each({parameters}) {{ const int i = blockIdx.x; y[i] = {value}; }}\n"
+        )
+    };
+    [
+        ("task.toml", task),
+        ("reference.cu", kernel("double")),
+        ("check.cu", kernel("double")),
+        ("baseline.cu", kernel("float")),
+    ]
+    .map(|(name, text)| (name.to_owned(), text))
+    .into()
+}
+
+fn admit(lab: &Lab, files: BTreeMap<String, String>) -> Admission {
+    let key = Key(Digest::of("the key of these tests"));
+    let cancellation = Cancellation::new().unwrap();
+    lab.evaluator()
+        .admit(&Bundle { files }, key, |_| {}, &cancellation)
+        .unwrap()
+}
+
+/// The rules that do not hold, each once, and their subjects.
+fn refusals(admission: &Admission) -> Vec<(Rule, &str)> {
+    let failing = admission.points.iter().filter(|point| !point.holds);
+    failing
+        .map(|point| (point.rule, point.subject.as_str()))
+        .collect()
+}
+
+/// Plants edits `(file, from, to)` into the product and expects to see it refused by a rule.
+fn refused(edits: &[(&str, &str, &str)], rule: Rule, subject: &str) {
+    refused_by(edits, &[(rule, subject)]);
+}
+
+/// The same by several rules.
+fn refused_by(edits: &[(&str, &str, &str)], rules: &[(Rule, &str)]) {
+    let Some(lab) = lab() else { return };
+    let mut files = product();
+    for (file, from, to) in edits {
+        let text = files.get_mut(*file).unwrap();
+        assert!(text.contains(from), "{file}: {from}");
+        *text = text.replace(from, to);
+    }
+    let admission = admit(&lab, files);
+    let found = refusals(&admission);
+    for rule in rules {
+        assert!(found.contains(rule), "{found:?}");
+    }
+    assert!(!admission.admitted());
+}
+
+#[test]
+fn a_sound_task_is_admitted_with_every_number() {
+    let Some(lab) = lab() else { return };
+    let admission = admit(&lab, product());
+    assert_eq!(refusals(&admission), []);
+    assert!(admission.admitted());
+    let rules = admission
+        .points
+        .iter()
+        .map(|point| point.rule)
+        .collect::<std::collections::BTreeSet<_>>();
+    // All but the one that needs a device with a clock.
+    assert_eq!(rules.len(), 12, "{rules:?}");
+    let turned_away = admission
+        .points
+        .iter()
+        .filter(|point| point.rule == Rule::ImpostorRejected);
+    assert_eq!(turned_away.count(), 6);
+    let separation = admission
+        .points
+        .iter()
+        .find(|point| point.rule == Rule::Separation)
+        .unwrap();
+    assert!(separation.found.unwrap() > 100.0);
+    let [floor] = admission.floors.as_slice() else {
+        panic!("{:?}", admission.floors);
+    };
+    assert_eq!(floor.bytes, 3 * 32 * 32 * 4);
+    assert!(floor.modelled && floor.baseline_us.unwrap() > 0.0);
+}
+
+#[test]
+fn a_reference_that_does_not_compile() {
+    refused(
+        &[("check.cu", "double sum = 0.0;", "double sum = ;")],
+        Rule::Compiles,
+        "check.cu",
+    );
+}
+
+#[test]
+fn references_that_disagree() {
+    refused(
+        &[("check.cu", "k < K;", "k < K - 1;")],
+        Rule::ReferencesAgree,
+        "reference.cu and check.cu",
+    );
+}
+
+#[test]
+fn outputs_all_near_zero() {
+    refused(
+        &[
+            ("reference.cu", "= sum;", "= 1e-5 * sum;"),
+            ("check.cu", "= sums[0];", "= 1e-5 * sums[0];"),
+        ],
+        Rule::NotNearZero,
+        "c",
+    );
+}
+
+#[test]
+fn outputs_that_no_draw_changes() {
+    refused(
+        &[
+            ("reference.cu", "= sum;", "= 1.0 + row + 2.0 * column;"),
+            ("check.cu", "= sums[0];", "= 1.0 + row + 2.0 * column;"),
+        ],
+        Rule::VariesWithSeeds,
+        "c",
+    );
+}
+
+#[test]
+fn outputs_that_are_constant_along_an_axis() {
+    refused(
+        &[
+            ("reference.cu", "N + column]);", "N]);"),
+            ("check.cu", "N + column];\n        sum", "N];\n        sum"),
+        ],
+        Rule::VariesAlongAxes,
+        "c, axis 1",
+    );
+}
+
+#[test]
+fn an_input_without_a_part_in_the_answer() {
+    refused(
+        &[
+            (
+                "reference.cu",
+                "double(b[size_t(k) * N + column])",
+                "(1 + column)",
+            ),
+            ("check.cu", "b[size_t(k) * N + column]", "1 + column"),
+        ],
+        Rule::DependsOnInput,
+        "b",
+    );
+}
+
+#[test]
+fn a_contract_that_names_the_wrong_axis() {
+    refused(
+        &[("task.toml", "b[:,n]", "b[:,m]")],
+        Rule::DependsAsDeclared,
+        "b to c",
+    );
+}
+
+#[test]
+fn a_baseline_as_coarse_as_what_is_forbidden() {
+    let coarse = "__half2float(__float2half(a[m * K + k]))";
+    let edits = [
+        ("baseline.cu", "a[m * K + k]", coarse),
+        (
+            "baseline.cu",
+            "b[k * N + n]",
+            "__half2float(__float2half(b[k * N + n]))",
+        ),
+        (
+            "baseline.cu",
+            "// Honest",
+            "#include <cuda_fp16.h>\n// Honest",
+        ),
+    ];
+    refused_by(
+        &edits,
+        &[
+            (Rule::HonestInside, "baseline.cu"),
+            (Rule::BaselineAccepted, "baseline.cu"),
+            (Rule::Separation, "tolerance"),
+        ],
+    );
+}
+
+#[test]
+fn an_answer_that_precision_does_not_touch() {
+    let Some(lab) = lab() else { return };
+    let admission = admit(&lab, elementwise("out", "x[i] > 0.0f ? 1.0f : -1.0f"));
+    let found = refusals(&admission);
+    let imitation = (Rule::ForbiddenOutside, "baseline.cu on operands of 11 bits");
+    assert!(found.contains(&imitation), "{found:?}");
+}
+
+#[test]
+fn tasks_that_a_kernel_without_merit_solves() {
+    let Some(lab) = lab() else { return };
+    for (files, winners) in [
+        (elementwise("out", "x[i]"), vec!["a kernel that copies x"]),
+        (
+            elementwise("inout", "y[i]"),
+            vec!["a kernel that does nothing"],
+        ),
+    ] {
+        let admission = admit(&lab, files);
+        let found = refusals(&admission);
+        for winner in winners {
+            assert!(
+                found.contains(&(Rule::ImpostorRejected, winner)),
+                "{found:?}"
+            );
+        }
+    }
+}

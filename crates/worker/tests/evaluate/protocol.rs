@@ -1,0 +1,245 @@
+//! What the protocol adds to a comparison with the reference: each candidate here is right on the
+//! cases that its task lists, or nearly so, and is found out all the same.
+
+use std::collections::BTreeMap;
+
+use domain::digest::Digest;
+use domain::evaluation::{EvaluationRequest, EvaluationStage};
+use domain::finding::FindingKind;
+use domain::role::{Distribution, Key};
+use domain::task::Bundle;
+use domain::verdict::{Verdict, VerdictKind};
+use worker::cancel::Cancellation;
+use worker::host::Role;
+
+use crate::admission::product;
+use crate::lab::{Lab, lab};
+
+/// The honest product with an element's sum, or what is done with it, replaced.
+fn candidate(from: &str, to: &str) -> String {
+    let honest = product()["baseline.cu"].clone();
+    assert!(honest.contains(from), "{from}");
+    honest.replace(from, to)
+}
+
+fn request(source: String) -> EvaluationRequest {
+    with_task(product(), source)
+}
+
+fn with_task(files: BTreeMap<String, String>, source: String) -> EvaluationRequest {
+    EvaluationRequest {
+        task: Bundle { files },
+        ..Lab::request("gemm-f32", "candidate.cu", source)
+    }
+}
+
+/// The task with one text in its `task.toml` replaced.
+fn task(from: &str, to: &str) -> BTreeMap<String, String> {
+    let mut files = product();
+    let text = files.get_mut("task.toml").unwrap();
+    assert!(text.contains(from), "{from}");
+    *text = text.replace(from, to);
+    files
+}
+
+#[test]
+fn shapes_that_no_task_lists_are_met() {
+    let Some(lab) = lab() else { return };
+    // Right on every extent that the task lists, wrong on all others.
+    let listed = "N == 1 || N == 13 || N == 32 || N == 40";
+    let others = "M == 1 || M == 7 || M == 20 || M == 32";
+    let source = candidate(
+        "= sum;",
+        &format!("= ({listed}) && ({others}) ? sum : sum + 1;"),
+    );
+    let mut request = request(source);
+    request.stage = EvaluationStage::Confirmation;
+    match lab.evaluate(&request).verdict {
+        Verdict::IncorrectOutput(mismatch) => assert!(mismatch.case.contains('='), "{mismatch:?}"),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn the_edges_of_a_search_are_the_keys_choice() {
+    let Some(lab) = lab() else { return };
+    let edges = |key: &str| {
+        let mut request = request(product()["baseline.cu"].clone());
+        request.key = Key(Digest::of(key));
+        let evaluation = lab.evaluate(&request);
+        assert_eq!(evaluation.verdict.kind(), VerdictKind::Accepted);
+        let checks = evaluation.checks.into_iter().map(|check| check.case);
+        checks
+            .filter(|case| case.contains('='))
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    let (one, other) = (edges("one"), edges("another"));
+    assert_eq!((one.len(), other.len()), (3, 3));
+    assert_ne!(one, other);
+}
+
+#[test]
+fn what_leaks_from_one_row_into_another_is_seen_below_every_tolerance() {
+    let Some(lab) = lab() else { return };
+    let source = candidate(
+        "float sum = 0.0f;",
+        "float all = 0.0f;
+    for (int i = 0; i < M * K; ++i) all += a[i];
+    float sum = M > 1 ? 1e-7f * all : 0.0f;",
+    );
+    let verdict = lab.evaluate(&request(source)).verdict;
+    let Verdict::IncorrectOutput(mismatch) = verdict else {
+        panic!("{verdict}");
+    };
+    assert!(
+        mismatch.reason.contains("do not depend on it"),
+        "{mismatch:?}"
+    );
+}
+
+#[test]
+fn nan_and_infinities_go_where_the_reference_sends_them() {
+    let Some(lab) = lab() else { return };
+    let clamped = || candidate("= sum;", "= fminf(fmaxf(sum, -3e38f), 3e38f);");
+    assert_eq!(
+        lab.evaluate(&request(clamped())).verdict.kind(),
+        VerdictKind::Accepted,
+        "a task that says nothing of NaN asks for nothing"
+    );
+    let linear = "linear_in = [\"a\", \"b\"]";
+    let files = task(linear, &format!("{linear}\nspecials_in = [\"a\", \"b\"]"));
+    let verdict = lab.evaluate(&with_task(files, clamped())).verdict;
+    let Verdict::IncorrectOutput(mismatch) = verdict else {
+        panic!("{verdict}");
+    };
+    assert_eq!(mismatch.distribution, Distribution::Specials.as_str());
+}
+
+#[test]
+fn a_base_that_is_not_as_aligned_as_usual_changes_nothing_for_the_honest() {
+    let Some(lab) = lab() else { return };
+    let files = task("align = 4", "align = 16");
+    let source = candidate(
+        "= sum;",
+        "= reinterpret_cast<size_t>(a) % 256 ? sum * 1.000001f : sum;",
+    );
+    let verdict = lab.evaluate(&with_task(files, source)).verdict;
+    assert!(
+        matches!(
+            verdict.kind(),
+            VerdictKind::NonDeterministic | VerdictKind::UninitDependent
+        ),
+        "{verdict}"
+    );
+}
+
+#[test]
+fn half_precision_operands_are_a_downgrade_whatever_is_drawn() {
+    let Some(lab) = lab() else { return };
+    let source = candidate(
+        "a[m * K + k] *",
+        "__half2float(__float2half(a[m * K + k])) *",
+    )
+    .replace(
+        "* b[k * N + n]",
+        "* __half2float(__float2half(b[k * N + n]))",
+    )
+    .replace("// Honest", "#include <cuda_fp16.h>\n// Honest");
+    for key in 0..8 {
+        let mut request = request(source.clone());
+        request.key = Key(Digest::of(key.to_string()));
+        let verdict = lab.evaluate(&request).verdict;
+        assert_eq!(
+            verdict.kind(),
+            VerdictKind::PrecisionDowngrade,
+            "{key}: {verdict}"
+        );
+    }
+}
+
+/// Sums in f32, brought to c by way of a `wmma` fragment: through shared memory, or element by
+/// element where this generation's hardware happens to hold them.
+fn by_way_of_a_fragment(store: &str) -> String {
+    format!(
+        r#"/*---
+[[launch]]
+kernel = "product"
+grid = ["cdiv(N, 16)", "cdiv(M, 16)"]
+block = [32]
+args = ["a", "b", "c", "M", "N", "K"]
+---*/
+#include <mma.h>
+extern "C" __global__ void product(const float* a, const float* b, float* c, int M, int N, int K) {{
+    __shared__ float tile[256];
+    const int first_n = blockIdx.x * 16, first_m = blockIdx.y * 16, lane = threadIdx.x;
+    for (int at = lane; at < 256; at += 32) {{
+        const int m = first_m + at / 16, n = first_n + at % 16;
+        float sum = 0.0f;
+        if (m < M && n < N)
+            for (int k = 0; k < K; ++k) sum += a[m * K + k] * b[k * N + n];
+        tile[at] = sum;
+    }}
+    __syncwarp();
+    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> sums;
+    nvcuda::wmma::load_matrix_sync(sums, tile, 16, nvcuda::wmma::mem_row_major);
+    __syncwarp();
+    {store}
+    __syncwarp();
+    for (int at = lane; at < 256; at += 32) {{
+        const int m = first_m + at / 16, n = first_n + at % 16;
+        if (m < M && n < N) c[m * N + n] = tile[at];
+    }}
+}}
+"#
+    )
+}
+
+#[test]
+fn elements_of_a_fragment_have_no_place() {
+    let Some(lab) = lab() else { return };
+    let mut files = product();
+    let text = files.get_mut("task.toml").unwrap();
+    text.push_str("\n[policy]\ntensor_operations = \"allow\"\n");
+    let honest = "nvcuda::wmma::store_matrix_sync(tile, sums, 16, nvcuda::wmma::mem_row_major);";
+    let evaluation = lab.evaluate(&with_task(files.clone(), by_way_of_a_fragment(honest)));
+    assert_eq!(
+        evaluation.verdict.kind(),
+        VerdictKind::Accepted,
+        "{}",
+        evaluation.verdict
+    );
+    let by_place = "for (int i = 0; i < 8; ++i)
+        tile[(lane / 4 + 8 * (i / 2 % 2)) * 16 + 8 * (i / 4) + 2 * (lane % 4) + i % 2] = sums.x[i];";
+    let source = by_way_of_a_fragment(by_place);
+    let line = 1 + source
+        .lines()
+        .position(|line| line.contains("load_matrix_sync"))
+        .unwrap();
+    let verdict = lab.evaluate(&with_task(files, source)).verdict;
+    assert_eq!(verdict.kind(), VerdictKind::NonDeterministic, "{verdict}");
+    let finding = verdict.finding().unwrap();
+    assert_eq!(finding.kind, FindingKind::LayoutDependent);
+    assert_eq!(finding.kernel, "product");
+    assert!(
+        finding.line.is_none_or(|found| found as usize == line),
+        "{finding:?}"
+    );
+}
+
+#[test]
+fn a_damaged_copy_costs_an_honest_candidate_nothing() {
+    let Some(lab) = lab() else { return };
+    let honest = request(product()["baseline.cu"].clone());
+    // Of the runner's first process, which makes many executions, each with three copies from the
+    // device. The process that is asked again makes one.
+    for nth in [4, 5, 6, 9, 12] {
+        let plan = format!(
+            "[[fault]]\ncall = \"cuMemcpyDtoH_v2\"\nnth = {nth}\ndo = {{ corrupt = {{ bytes = 4 }} }}\n"
+        );
+        let evaluator = lab.spoiled(Role::Run, &plan);
+        let cancellation = Cancellation::new().unwrap();
+        let outcome = evaluator.evaluate(&honest, |_| {}, &cancellation);
+        let fault = outcome.expect_err("nothing that was damaged is believed");
+        assert!(fault.to_string().contains("confirm"), "{nth}: {fault}");
+    }
+}
