@@ -6,9 +6,11 @@ use utoipa::ToSchema;
 use crate::device::Device;
 use crate::digest::Digest;
 use crate::finding::Finding;
+use crate::measurement::Measurement;
 use crate::plan::Configuration;
 use crate::problem::Problem;
 use crate::role::{Distribution, KernelCode, KernelResources, Key, LaunchFacts};
+use crate::statistics::Floor;
 use crate::task::{Bundle, Enforce, GateSubject};
 use crate::timing::Timing;
 use crate::verdict::{Acceptance, Diagnostic, Outcome, Verdict};
@@ -32,8 +34,22 @@ pub struct EvaluationRequest {
     pub stage: EvaluationStage,
     /// Root of all inputs of this evaluation: one per run, seed family and epoch.
     pub key: Key,
-    /// Times of the incumbent to compare with.
-    pub incumbent: Option<Timing>,
+    /// What to compare with; nothing is the task's baseline, where times are measured.
+    pub incumbent: Option<Incumbent>,
+}
+
+/// A candidate that another one has to beat.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Incumbent {
+    /// What its file is called in messages.
+    pub file: String,
+    /// Its text: where times are measured it runs beside the candidate.
+    pub source: String,
+    /// Tunables that differ from the source's own values.
+    #[schema(value_type = std::collections::BTreeMap<String, i64>)]
+    pub configuration: Configuration,
+    /// The times it was accepted with: modelled ones are compared as they are.
+    pub timing: Timing,
 }
 
 /// How much an evaluation asks of a candidate. Baseline and search share one family of seeds, so
@@ -77,6 +93,13 @@ pub struct Evaluation {
     pub checks: Vec<CheckOutcome>,
     /// The launches of each score case as they ran.
     pub launches: Vec<CaseLaunches>,
+    /// The times of the score cases beside the least that the device can do them in; empty where
+    /// nobody measured what it can.
+    #[serde(default)]
+    pub floors: Vec<Floor>,
+    /// How it was timed beside the incumbent; none where nothing was.
+    #[serde(default)]
+    pub measurement: Option<Measurement>,
     /// Warnings of the compiler.
     pub diagnostics: Vec<Diagnostic>,
     /// What the task's policy allows and points out.

@@ -17,6 +17,7 @@ pub mod id;
 pub mod iteration;
 pub mod judge;
 pub mod lease;
+pub mod measurement;
 pub mod model;
 pub mod occupancy;
 pub mod patch;

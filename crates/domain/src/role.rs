@@ -4,6 +4,7 @@
 
 pub mod experiment;
 mod time;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,13 +18,15 @@ use crate::dtype::Dtype;
 use crate::finding::Finding;
 use crate::plan::ResolvedPlan;
 use crate::policy::Feature;
+use crate::statistics::Rates;
 use crate::task::{Role, Tolerance};
 use crate::timing::ModelledLaunch;
 use crate::verdict::{Diagnostic, WorstElement};
 
 pub use time::{
-    Failure, Sample, Side, TimeJob, TimeReply, TimedBlock, TimedCase, fingerprint, turns,
+    Failure, Left, Sample, Side, TimeJob, TimeReply, TimedBlock, TimedCase, fingerprint,
 };
+pub use watch::{Glimpse, WatchJob, WatchReply};
 
 /// The largest reply a role may send, bytes.
 pub const MAX_REPLY_BYTES: usize = 1 << 20;
@@ -596,7 +599,7 @@ pub struct OutputComparison {
 pub struct ProbeJob {}
 
 /// What the probe found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ProbeReply {
     /// A usable device.
@@ -605,6 +608,9 @@ pub enum ProbeReply {
         device: Device,
         /// The compiler with its version, if it was found.
         toolchain: Option<String>,
+        /// What the emulated device's model does at best; none on silicon, where only what was
+        /// measured counts.
+        rates: Option<Rates>,
     },
     /// No driver, no device, or one that does not work.
     Unusable {

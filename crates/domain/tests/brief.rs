@@ -66,6 +66,8 @@ fn evaluation(verdict: Verdict) -> Evaluation {
             passed: true,
         }],
         launches: Vec::new(),
+        floors: Vec::new(),
+        measurement: None,
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,

@@ -28,6 +28,8 @@ fn evaluation(timing: Timing, outcome: Option<Outcome>) -> Evaluation {
         gates: Vec::new(),
         checks: Vec::new(),
         launches: Vec::new(),
+        floors: Vec::new(),
+        measurement: None,
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,

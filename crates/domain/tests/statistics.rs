@@ -4,14 +4,15 @@
 use std::collections::BTreeSet;
 
 use domain::digest::Digest;
-use domain::role::Key;
+use domain::role::{Glimpse, Key};
 use domain::statistics::simulate::{bounds_on_share, stated};
 use domain::statistics::{
-    ALPHA, Block, CONFIRMATION, Clocks, Conditions, Defect, History, Interval, LOOKS, MARGIN,
-    Order, Peak, REGRESSION_LIMIT, RESAMPLES, Reading, Round, Standing, Work, binomial_tail,
-    bootstrap, confirm, deviation, disagreement, effect, floor_us, holm, interval, is_impossible,
-    is_launch_bound, keep, median, normal_tail, plan, quantile, regressions, screen, signed_rank,
-    student_quantile, student_tail,
+    ALPHA, Arithmetic, Block, Bound, BufferSets, CONFIRMATION, Clocks, Conditions, Contender,
+    Defect, Floor, History, Interval, LOOKS, MARGIN, Moment, Order, REGRESSION_LIMIT, RESAMPLES,
+    Rates, Reading, Round, Standing, WarmUp, Work, batch, binomial_tail, bootstrap, conditions,
+    confirm, deviation, disagreement, effect, floor, holm, interval, is_launch_bound, keep, median,
+    normal_tail, plan, quantile, regressions, screen, signed_rank, split, student_quantile,
+    student_tail, turns,
 };
 use domain::verdict::Outcome;
 use proptest::prelude::*;
@@ -254,6 +255,7 @@ fn block(case: usize, incumbent: f64, candidate: f64) -> Block {
         order: Order::IncumbentOutside,
         incumbent_us: [incumbent; 2],
         candidate_us: [candidate; 2],
+        anchor_us: None,
         conditions: Conditions::default(),
     }
 }
@@ -285,7 +287,7 @@ fn every_disturbance_has_its_name_and_takes_its_round_out() {
     let history = History {
         incumbent_us: vec![None, Some(30.0)],
     };
-    let table: [(Spoil, &str); 10] = [
+    let table: [(Spoil, &str); 12] = [
         (|r| r.blocks[0].candidate_us[1] = 0.0, "a time reads 0 us"),
         (
             |r| r.blocks[1].incumbent_us[0] = f64::NAN,
@@ -314,6 +316,14 @@ fn every_disturbance_has_its_name_and_takes_its_round_out() {
             "2 other processes",
         ),
         (
+            |r| r.blocks[0].conditions.ecc_errors = Some(1),
+            "had 1 errors",
+        ),
+        (
+            |r| r.blocks[0].anchor_us = Some([10.0, -1.0]),
+            "a time reads -1 us",
+        ),
+        (
             |r| r.blocks[0].incumbent_us = [31.5, 31.5],
             "usually it takes 30 us",
         ),
@@ -323,8 +333,10 @@ fn every_disturbance_has_its_name_and_takes_its_round_out() {
         for round in &mut all {
             round.blocks[0].conditions = Conditions {
                 sm_mhz: Some([2000.0, 2010.0]),
-                clock_events: Some(0x4),
+                clock_events: Some(0x1),
                 new_xids: Some(0),
+                ecc_errors: Some(0),
+                celsius: Some(60.0),
                 foreign_processes: Some(0),
             };
         }
@@ -338,6 +350,183 @@ fn every_disturbance_has_its_name_and_takes_its_round_out() {
         assert_eq!(kept.cases[1].concat().len(), 19, "{wanted}");
         assert_eq!(kept.inconclusive, None, "{wanted}");
     }
+}
+
+#[test]
+fn a_clock_that_the_power_limit_holds_down_is_no_disturbance() {
+    let mut all = rounds(20);
+    for round in &mut all {
+        round.blocks[0].conditions.sm_mhz = Some([2000.0, 2000.0]);
+    }
+    all[3].blocks[0].conditions.sm_mhz = Some([1900.0, 1500.0]);
+    let discarded = |all: &[Round]| keep(all, 2, &History::default()).discarded.len();
+    assert_eq!(discarded(&all), 1);
+    all[3].blocks[0].conditions.clock_events = Some(0x4);
+    assert_eq!(discarded(&all), 0);
+    all[3].blocks[0].conditions.clock_events = Some(0x24);
+    assert_eq!(discarded(&all), 1, "heat is one");
+}
+
+#[test]
+fn scores_are_relative_to_the_anchor_where_there_is_one() {
+    let mut all = rounds(12);
+    let same = keep(&all, 2, &History::default());
+    assert_eq!(same.anchored, same.whole);
+    for round in &mut all {
+        for block in &mut round.blocks {
+            block.anchor_us = Some([4.0 * block.candidate_us[0]; 2]);
+        }
+    }
+    let anchored = keep(&all, 2, &History::default());
+    assert_eq!(anchored.whole, same.whole);
+    near(effect(&anchored.anchored).unwrap(), 4_f64.ln(), 1e-12);
+}
+
+#[test]
+fn a_block_knows_what_glimpses_around_it_saw() {
+    let ms = |at: u64| at * 1_000_000;
+    let glimpse = |at: u64| Glimpse {
+        at_ns: ms(at),
+        sm_mhz: Some(1500),
+        clock_events: Some(1),
+        celsius: Some(50),
+        foreign_processes: Some(0),
+        ecc_errors: Some(7),
+        xids: Some(0),
+    };
+    let sample = |contender, from: u64, until: u64| Moment {
+        contender,
+        from_ns: ms(from),
+        until_ns: ms(until),
+    };
+    let block = [
+        sample(Contender::Incumbent, 100, 120),
+        sample(Contender::Candidate, 125, 145),
+        sample(Contender::Candidate, 150, 170),
+        sample(Contender::Incumbent, 175, 195),
+    ];
+    let mut glimpses = (0..20)
+        .map(|number| glimpse(20 * number))
+        .collect::<Vec<_>>();
+    let quiet = Conditions {
+        sm_mhz: Some([1500.0; 2]),
+        clock_events: Some(1),
+        new_xids: Some(0),
+        ecc_errors: Some(0),
+        celsius: Some(50.0),
+        foreign_processes: Some(0),
+    };
+    assert_eq!(conditions(&glimpses, &block), quiet);
+    // What happened before and after is another block's.
+    glimpses[3].clock_events = Some(0x40);
+    glimpses[12].foreign_processes = Some(3);
+    for late in &mut glimpses[12..] {
+        late.xids = Some(1);
+    }
+    assert_eq!(conditions(&glimpses, &block), quiet);
+    glimpses[7].clock_events = Some(0x40);
+    glimpses[10].foreign_processes = Some(2);
+    glimpses[6].sm_mhz = Some(1400);
+    glimpses[7].sm_mhz = Some(1400);
+    glimpses[8].sm_mhz = Some(1400);
+    for late in &mut glimpses[8..] {
+        late.ecc_errors = Some(9);
+        late.xids = Some(2);
+    }
+    let disturbed = conditions(&glimpses, &block);
+    assert_eq!(disturbed.sm_mhz, Some([1500.0, 1400.0]));
+    assert_eq!(disturbed.clock_events, Some(0x41));
+    assert_eq!(disturbed.foreign_processes, Some(2));
+    assert_eq!(
+        (disturbed.new_xids, disturbed.ecc_errors),
+        (Some(2), Some(2))
+    );
+    // Glimpses too far away say nothing, and a card that does not tell is not well.
+    let far = [glimpse(2000), glimpse(2020)];
+    assert_eq!(conditions(&far, &block), Conditions::default());
+    assert_eq!(conditions(&[], &block), Conditions::default());
+    assert_eq!(conditions(&glimpses, &[]), Conditions::default());
+    let mute = glimpses.iter().map(|glimpse| Glimpse {
+        at_ns: glimpse.at_ns,
+        ..Glimpse::default()
+    });
+    assert_eq!(
+        conditions(&mute.collect::<Vec<_>>(), &block),
+        Conditions::default()
+    );
+}
+
+#[test]
+fn turns_of_a_block_mirror_each_other() {
+    use Contender::{Anchor, Candidate, Incumbent};
+    let four = turns(Order::CandidateOutside, false);
+    assert_eq!(four, [Candidate, Incumbent, Incumbent, Candidate]);
+    let six = turns(Order::IncumbentOutside, true);
+    assert_eq!(
+        six,
+        [Anchor, Incumbent, Candidate, Candidate, Incumbent, Anchor]
+    );
+}
+
+#[test]
+fn short_executions_are_timed_in_batches_over_sets_of_their_own() {
+    for (us, executions) in [
+        (3.0, 67),
+        (19.9, 11),
+        (20.0, 1),
+        (1e9, 1),
+        (0.1, 128),
+        (0.0, 1),
+        (-1.0, 1),
+        (f64::NAN, 1),
+        (f64::INFINITY, 1),
+    ] {
+        assert_eq!(batch(us), executions, "{us} us");
+    }
+    const MIB: u64 = 1 << 20;
+    let sets = |bytes, batch, room| {
+        let sets = BufferSets::plan(bytes, batch, 48 * MIB, room);
+        (sets.count, sets.flush)
+    };
+    assert_eq!(sets(MIB, 1, 1 << 40), (144, true), "three caches, not four");
+    assert_eq!(sets(64 * MIB, 1, 1 << 40), (4, false));
+    assert_eq!(sets(1 << 10, 67, 1 << 40), (67, true), "too small to fill");
+    assert_eq!(sets(1 << 40, 1, 1 << 30), (1, false), "memory ends");
+    assert_eq!(sets(0, 0, 0).0, 1);
+}
+
+#[test]
+fn a_device_is_warm_when_three_blocks_agree_or_time_is_up() {
+    let warm = WarmUp::MEASURED;
+    let steady = [90.0, 70.0, 60.0, 60.3, 60.5];
+    assert!(warm.is_over(&steady, 250.0));
+    assert!(!warm.is_over(&steady, 150.0), "clocks rise for longer");
+    assert!(!warm.is_over(&steady[..4], 250.0));
+    assert!(warm.is_over(&[], 2000.0));
+    assert!(!warm.is_over(&[f64::NAN; 5], 250.0));
+    assert!(!warm.is_over(&[0.0; 5], 250.0));
+    assert!(WarmUp::MODELLED.is_over(&[7.0; 3], 0.0));
+    assert!(!WarmUp::MODELLED.is_over(&[7.0; 2], 0.0));
+    let noisy = [1.0, 2.0, 3.0, 4.0, 5.0];
+    assert!(!WarmUp::MODELLED.is_over(&noisy[..4], 0.0));
+    assert!(WarmUp::MODELLED.is_over(&noisy, 0.0));
+}
+
+#[test]
+fn a_ratio_must_hold_where_incumbent_and_candidate_share_no_process() {
+    let shared = Interval {
+        lower: 0.18,
+        upper: 0.22,
+    };
+    let agreeing = split(&[0.19, 0.2, 0.21, 0.2], shared).unwrap();
+    near(agreeing.effect, 0.2, 1e-12);
+    // A candidate that makes the incumbent a fifth slower gains nothing by itself.
+    let alone = split(&[0.002, -0.003, 0.001, 0.0], shared).unwrap_err();
+    assert!(alone.contains("18") || alone.contains("19.7"), "{alone}");
+    // One that the incumbent makes slower is no more to be believed.
+    assert!(split(&[0.4, 0.41, 0.4, 0.41], shared).is_err());
+    assert!(split(&[0.2, 0.2], shared).is_err(), "too few");
+    assert!(split(&[0.2, f64::INFINITY, 0.2], shared).is_err());
 }
 
 #[test]
@@ -369,18 +558,50 @@ fn a_round_counts_every_case_alike() {
 
 #[test]
 fn the_floor_is_the_worst_of_bytes_operations_and_launching() {
-    let peak = Peak {
+    let rates = Rates {
         bytes_per_us: 300e3,
-        operations_per_us: 30e6,
+        operations_per_us: [(Arithmetic::F32, 30e6)].into(),
         launch_us: 2.0,
+        l2_bytes: 1e6,
     };
-    let floor = |bytes, operations| floor_us(Work { bytes, operations }, peak);
-    near(floor(3e6, 0.0), 10.0, 1e-12);
-    near(floor(3e6, 6e8), 20.0, 1e-12);
-    near(floor(3.0, 6.0), 2.0, 1e-12);
-    assert!(is_impossible(9.4, 10.0) && !is_impossible(9.6, 10.0));
-    assert!(is_impossible(f64::NAN, 10.0));
-    assert!(is_launch_bound(3.0, 2.0) && !is_launch_bound(3.1, 2.0));
+    let least = |read, written, operations| {
+        let work = Work {
+            read,
+            written,
+            operations,
+        };
+        floor(work, &rates)
+    };
+    let single = |operations| Some((Arithmetic::F32, operations));
+    for ((read, written, operations), (us, bound)) in [
+        ((3e6, 0.0, None), (10.0, Bound::Bytes)),
+        ((3e6, 0.0, single(6e8)), (20.0, Bound::Operations)),
+        ((3.0, 0.0, single(6.0)), (2.0, Bound::Launch)),
+        // What is written may stay in the cache.
+        ((3e6, 1e6, None), (10.0, Bound::Bytes)),
+        ((3e6, 4e6, None), (20.0, Bound::Bytes)),
+        // Nobody knows how fast the device does these.
+        (
+            (3e6, 0.0, Some((Arithmetic::F64, 1e30))),
+            (10.0, Bound::Bytes),
+        ),
+    ] {
+        let (found, why) = least(read, written, operations);
+        near(found, us, 1e-12);
+        assert_eq!(why, bound, "{read} {written} {operations:?}");
+    }
+    let broken = |found_us| {
+        let floor = Floor {
+            case: "one".to_owned(),
+            us: 10.0,
+            bound: Bound::Bytes,
+            found_us,
+        };
+        floor.is_broken()
+    };
+    assert!(broken(9.4) && !broken(9.6) && broken(f64::NAN) && broken(0.0));
+    assert!(is_launch_bound(3.0, 1, 2.0) && !is_launch_bound(3.1, 1, 2.0));
+    assert!(is_launch_bound(6.0, 2, 2.0), "two launches, little more");
 }
 
 #[test]
@@ -402,6 +623,39 @@ fn a_plan_is_the_keys_own_and_balanced() {
 }
 
 proptest! {
+    #[test]
+    fn equal_ratios_agree_with_their_own_bounds_whatever_the_noise(
+        effect in -0.5_f64..0.5,
+        noise in prop::collection::vec(-0.01_f64..0.01, 4),
+        width in 0.0_f64..0.02,
+    ) {
+        // The true effect lies inside the shared bounds, and the alternations scatter around it.
+        let centre = noise.iter().sum::<f64>() / 4.0;
+        let ratios = noise.iter().map(|one| effect + one - centre).collect::<Vec<_>>();
+        let shared = Interval { lower: effect - width, upper: effect + width };
+        let found = split(&ratios, shared).unwrap();
+        prop_assert!((found.effect - effect).abs() < 1e-9);
+        // Swapping the two mirrors everything.
+        let mirrored = ratios.iter().map(|ratio| -ratio).collect::<Vec<_>>();
+        let other = split(&mirrored, Interval { lower: -shared.upper, upper: -shared.lower }).unwrap();
+        prop_assert!((other.interval.lower + found.interval.upper).abs() < 1e-9);
+    }
+
+    #[test]
+    fn sets_fit_into_memory_and_serve_a_batch(
+        bytes in 1_u64..1 << 32,
+        executions in 1_u32..=128,
+        cache in 0_u64..1 << 28,
+        room in 0_u64..1 << 36,
+    ) {
+        let sets = BufferSets::plan(bytes, executions, cache, room);
+        prop_assert!(sets.count >= 1 && sets.count <= 256);
+        prop_assert!(sets.count == 1 || u64::from(sets.count) * bytes <= room);
+        let ample = BufferSets::plan(bytes, executions, cache, u64::MAX);
+        prop_assert!(ample.count >= executions.max(4));
+        prop_assert!(ample.flush || u64::from(ample.count) * bytes >= 4 * cache);
+    }
+
     #[test]
     fn bounds_enclose_the_effect_and_narrow_with_alpha(
         values in prop::collection::vec(-0.5_f64..0.5, 15..60),
@@ -498,7 +752,11 @@ fn a_gain_that_the_supervisor_does_not_see_is_no_gain() {
                     (200.0, 200.0)
                 };
                 Reading {
-                    candidate,
+                    contender: if candidate {
+                        Contender::Candidate
+                    } else {
+                        Contender::Incumbent
+                    },
                     event_us,
                     wall_us: wall + 40.0 + jitter,
                 }

@@ -10,6 +10,7 @@ use ptx::report::{Finding, LaunchReport};
 use ptx::{Checks, Fragments, HostAccessError, LaunchError, Schedule};
 use serde::{Deserialize, Serialize};
 
+use crate::peaks::Peaks;
 use crate::state::Driver;
 
 /// Version of the requests and replies.
@@ -177,6 +178,7 @@ enum Reply<'a> {
         label: &'a str,
         threads: usize,
         isa: &'static str,
+        rates: Peaks,
     },
     Written {
         unwritten: u64,
@@ -250,6 +252,7 @@ fn carry_out(driver: &mut Driver, request: Request) -> Result<String, HostAccess
             label: &driver.device().label,
             threads: driver.settings().threads,
             isa: driver.machine().isa().name(),
+            rates: Peaks::of(driver.device()),
         },
         Request::Label { pointer, name } => {
             driver.machine_mut().label(pointer, &name)?;

@@ -6,7 +6,7 @@
 //! [[fault]]
 //! call = "cuMemcpyDtoHAsync_v2"
 //! nth = 3                       # from 1; or "every"
-//! do = { error = 700 }          # or "hang", "exit", "abort", { corrupt = { bytes = 1 } }, { elapsed_ms = 0.001 }
+//! do = { error = 700 }          # or "hang", "exit", "abort", { corrupt = { bytes = 1 } }, { elapsed_ms = 0.001 }, { answer = 900 }
 //! ```
 
 use std::collections::HashMap;
@@ -38,6 +38,8 @@ pub enum Tamper {
     CorruptBytes(usize),
     /// Answers with this instead of the modelled time.
     ElapsedMilliseconds(f32),
+    /// Answers a question about the card with this number.
+    Answer(u64),
 }
 
 /// Why a plan is refused.
@@ -117,6 +119,7 @@ enum ActionText {
     },
     #[serde(rename = "elapsed_ms")]
     ElapsedMilliseconds(f32),
+    Answer(u64),
 }
 
 impl FaultPlan {
@@ -194,6 +197,15 @@ impl Rule {
                 }
                 Action::Tamper(Tamper::CorruptBytes(bytes))
             }
+            ActionText::Answer(number) => {
+                if !call.starts_with("nvml") {
+                    return Err(PlanError::Pointless {
+                        call,
+                        action: "answer with a number",
+                    });
+                }
+                Action::Tamper(Tamper::Answer(number))
+            }
             ActionText::ElapsedMilliseconds(lie) => {
                 if !call.starts_with("cuEventElapsedTime") {
                     return Err(PlanError::Pointless {
@@ -237,6 +249,11 @@ mod tests {
                 "{ elapsed_ms = 0.5 }",
                 Action::Tamper(Tamper::ElapsedMilliseconds(0.5)),
             ),
+            (
+                "nvmlDeviceGetClockInfo",
+                "{ answer = 900 }",
+                Action::Tamper(Tamper::Answer(900)),
+            ),
         ];
         for (call, action, expected) in cases {
             let plan = plan(&format!(
@@ -263,6 +280,7 @@ mod tests {
             "call = \"cuInit\"\nnth = 1\ndo = { error = 0 }",
             "call = \"cuInit\"\nnth = 1\ndo = { corrupt = { bytes = 1 } }",
             "call = \"cuInit\"\nnth = 1\ndo = { elapsed_ms = 1.0 }",
+            "call = \"cuInit\"\nnth = 1\ndo = { answer = 1 }",
             "call = \"cuInit\"\nnth = \"sometimes\"\ndo = \"hang\"",
             "call = \"cuInit\"\nnth = 1\ndo = \"dance\"",
             "call = \"cuInit\"\nnth = 1\ndo = \"hang\"\nthen = 3",

@@ -17,6 +17,7 @@ pub mod handle;
 pub mod host_memory;
 pub mod image;
 pub mod link;
+mod peaks;
 pub mod state;
 
 pub use code::Code;

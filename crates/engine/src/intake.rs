@@ -336,6 +336,8 @@ pub(crate) fn parse_rejected(task: &Task, problems: Problems) -> Evaluation {
         gates: Vec::new(),
         checks: Vec::new(),
         launches: Vec::new(),
+        floors: Vec::new(),
+        measurement: None,
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,

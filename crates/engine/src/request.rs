@@ -1,7 +1,7 @@
 //! From a leased job to what the evaluator is asked.
 
 use domain::candidate::KernelSource;
-use domain::evaluation::{EvaluationRequest, EvaluationStage};
+use domain::evaluation::{EvaluationRequest, EvaluationStage, Incumbent};
 use domain::plan::Configuration;
 use domain::role::Key;
 use store::LeasedJob;
@@ -16,13 +16,18 @@ pub fn evaluation_request(leased: LeasedJob) -> EvaluationRequest {
     let parts = family.iter().map(String::as_str).collect::<Vec<_>>();
     let key: Key = leased.secret.derive(&parts);
     EvaluationRequest {
-        configuration: differing(&leased),
+        configuration: differing(&leased.file, &leased.source, &leased.configuration),
+        incumbent: leased.incumbent.map(|rival| Incumbent {
+            configuration: differing(&rival.file, &rival.source, &rival.configuration),
+            file: rival.file,
+            source: rival.source,
+            timing: rival.timing,
+        }),
         task: leased.bundle,
         file: leased.file,
         source: leased.source,
         stage: leased.stage,
         key,
-        incumbent: leased.incumbent,
     }
 }
 
@@ -51,12 +56,11 @@ pub(crate) fn confirmation_seeds(candidate: &str, round: u32) -> Vec<String> {
 
 /// Tunables whose value is not the one in the text. None, unless the text is of an older program
 /// that did not write them into it.
-fn differing(leased: &LeasedJob) -> Configuration {
-    let declared = KernelSource::parse(&leased.file, leased.source.as_str())
+fn differing(file: &str, source: &str, values: &Configuration) -> Configuration {
+    let declared = KernelSource::parse(file, source)
         .map(|source| source.plan().default_configuration())
         .unwrap_or_default();
-    leased
-        .configuration
+    values
         .iter()
         .filter(|(name, value)| declared.get(*name) != Some(value))
         .map(|(name, value)| (name.clone(), *value))

@@ -4,6 +4,8 @@
 //! allocation of its own with a secret pattern around it; nothing an earlier pass left on the
 //! device can reach a later one. What the outcome means is decided elsewhere.
 
+mod batch;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -14,7 +16,8 @@ use crate::driver::emulator::LaunchReport;
 use crate::driver::{Allocation, Gpu, Guard, Kernel, Module, Refusal, Shape, Stopwatch};
 use crate::fault::Fault;
 use crate::inputs;
-use crate::time::Surroundings;
+
+pub use batch::{Batch, BufferSet};
 
 /// Bytes of secret pattern on either side of a buffer on a device without bounds of its own.
 const RED_ZONE: u64 = 4096;
@@ -31,7 +34,6 @@ pub struct Loaded<'a> {
     gpu: &'a Gpu,
     module: Module,
     kernels: BTreeMap<&'a str, &'a KernelResources>,
-    surroundings: Option<&'a Surroundings>,
 }
 
 /// A buffer to make before a pass.
@@ -119,17 +121,7 @@ impl<'a> Loaded<'a> {
                 .iter()
                 .map(|kernel| (kernel.kernel.as_str(), kernel))
                 .collect(),
-            surroundings: None,
         })
-    }
-
-    /// The same, with something to do around the timed part of every pass.
-    #[must_use]
-    pub fn timed_within(self, surroundings: &'a Surroundings) -> Self {
-        Self {
-            surroundings: Some(surroundings),
-            ..self
-        }
     }
 
     /// Makes the buffers and goes through the plan once.
@@ -252,15 +244,12 @@ impl<'a> Loaded<'a> {
     ) -> Result<Result<(), DeviceFault>, Fault> {
         // Look-ups happen before the first launch, so that none of them is timed.
         let mut steps = Vec::new();
+        let buffers = pass.buffers.iter().collect::<Vec<_>>();
         for step in &plan.steps {
-            match self.prepare(step, &pass.buffers)? {
+            match self.prepare(step, &buffers)? {
                 Ok(prepared) => steps.push(prepared),
                 Err(refusal) => return Ok(Err(device_fault(refusal, None))),
             }
-        }
-        let around = self.surroundings.filter(|_| timed);
-        if let Some(Err(refusal)) = around.map(|around| around.before(self.gpu)) {
-            return Ok(Err(device_fault(refusal, None)));
         }
         let watch = if timed {
             match Stopwatch::start() {
@@ -311,9 +300,6 @@ impl<'a> Loaded<'a> {
             Some(watch) => watch.stop().map(|time| pass.event_us = Some(time)),
             None => self.gpu.synchronize(),
         };
-        if let Some(around) = around {
-            around.after();
-        }
         Ok(ended.map_err(|refusal| device_fault(refusal, None)))
     }
 
@@ -321,7 +307,7 @@ impl<'a> Loaded<'a> {
     fn prepare<'s>(
         &'s self,
         step: &'s ResolvedStep,
-        buffers: &[Resident],
+        buffers: &[&Resident],
     ) -> Result<Result<Prepared<'s>, Refusal>, Fault> {
         let planned = match step {
             ResolvedStep::Kernel(planned) => planned,
@@ -540,7 +526,7 @@ fn exactly(align: u64, placement: Placement) -> u64 {
 }
 
 /// The bytes of one argument.
-fn encode(argument: &ResolvedArgument, buffers: &[Resident]) -> Result<Vec<u8>, Fault> {
+fn encode(argument: &ResolvedArgument, buffers: &[&Resident]) -> Result<Vec<u8>, Fault> {
     Ok(match argument {
         ResolvedArgument::Buffer(name) => {
             let address = buffers[find(buffers, name)?].address();
@@ -554,7 +540,7 @@ fn encode(argument: &ResolvedArgument, buffers: &[Resident]) -> Result<Vec<u8>, 
 }
 
 /// The position of the only buffer of a name.
-fn find(buffers: &[Resident], name: &str) -> Result<usize, Fault> {
+fn find(buffers: &[&Resident], name: &str) -> Result<usize, Fault> {
     let mut named = buffers
         .iter()
         .enumerate()

@@ -17,6 +17,8 @@ mod execute;
 mod experiment;
 mod fault;
 pub mod inputs;
+#[expect(unsafe_code, reason = "the management library is a C library")]
+mod nvml;
 #[expect(unsafe_code, reason = "the compiler is a C library")]
 mod nvrtc;
 mod observe;
@@ -25,6 +27,7 @@ pub mod role;
 mod run;
 mod time;
 mod verify;
+mod watch;
 
 pub use compile::compile;
 pub use fault::Fault;

@@ -2,6 +2,7 @@
 
 use domain::role::{ProbeJob, ProbeReply};
 
+use crate::driver::emulator::Emulator;
 use crate::driver::{Allocation, Gpu, Refusal};
 use crate::fault::Fault;
 use crate::inputs;
@@ -32,9 +33,15 @@ pub(crate) fn probe_on(gpu: &Gpu) -> ProbeReply {
         }
         Err(refusal) => return unusable(&refusal.into_fault("write and read device memory")),
     }
+    let rates = match gpu.emulator().map(Emulator::describe) {
+        Some(Ok(description)) => description.rates,
+        Some(Err(fault)) => return unusable(&fault),
+        None => None,
+    };
     match gpu.describe() {
         Ok(device) => ProbeReply::Ready {
             device,
+            rates,
             toolchain: Toolchain::load()
                 .ok()
                 .map(|toolchain| toolchain.to_string()),

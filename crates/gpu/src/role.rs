@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use domain::role::experiment::{Experiment, ExperimentJob};
 use domain::role::{
     CompileJob, DisassembleJob, Envelope, FAULT_STATUS, MAX_REPLY_BYTES, ProbeJob, RunJob,
-    SOCKET_VARIABLE, TimeJob, VerifyJob,
+    SOCKET_VARIABLE, TimeJob, VerifyJob, WatchJob,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,7 +24,7 @@ use crate::confine::{self, Needs, SystemCalls};
 use crate::driver::Gpu;
 use crate::fault::Fault;
 use crate::time::Moment;
-use crate::{compile, disassemble, experiment, probe, run, time, verify};
+use crate::{compile, disassemble, experiment, probe, run, time, verify, watch};
 
 /// The longest job, bytes. Jobs come from the supervisor; the bound only stops a length that
 /// is no length.
@@ -90,9 +90,9 @@ pub fn serve(role: &str) -> Result<(), Fault> {
         }),
         "time" => converse(|job: &TimeJob, socket| {
             let gpu = Gpu::open()?;
-            let sides = [&job.incumbent, &job.candidate];
-            let read = sides
-                .iter()
+            let read = job
+                .sides
+                .values()
                 .flat_map(|side| [side.image.cubin.clone(), side.image.ptx.clone()])
                 .collect();
             let mut socket = socket.try_clone().map_err(|error| Fault::Socket {
@@ -118,6 +118,18 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             confine(&for_device(&gpu, vec![job.image.clone()], write))?;
             experiment::experiment_on(&gpu, job)
         }),
+        // NVIDIA's library opens device files at its own discretion; nothing of a candidate is here.
+        "watch" => exchange(|job: &WatchJob| {
+            confine(&Needs {
+                read: Vec::new(),
+                write: Vec::new(),
+                calls: SystemCalls::Driver,
+                restrict_files: false,
+                memory_bytes: None,
+                cpu_seconds: None,
+            })?;
+            Ok(watch::watch(job))
+        }),
         "probe" => exchange(|_: &ProbeJob| match Gpu::open() {
             Ok(gpu) => {
                 confine(&for_device(&gpu, Vec::new(), Vec::new()))?;
@@ -126,7 +138,7 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             Err(fault) => Ok(probe::unusable(&fault)),
         }),
         other => Err(Fault::Job(format!(
-            "{other:?} is no role; the roles are compile, disassemble, run, trace, verify, time, experiment and probe"
+            "{other:?} is no role; the roles are compile, disassemble, run, trace, verify, time, watch, experiment and probe"
         ))),
     }
 }

@@ -1,32 +1,36 @@
-//! The role that times an incumbent and a candidate in turn, in one process on one device.
+//! The role that times an incumbent, a candidate and perhaps an anchor in turn, in one process on
+//! one device.
 //!
-//! Every execution starts over poison of its own, finds the cache flushed, and leaves outputs
-//! whose digest goes into the reply, so that no time counts whose outputs were not looked at.
-//! What the times mean is decided elsewhere.
+//! Buffers are made once, in several sets that take turns, so that nobody finds its own traces in
+//! the cache. Every execution starts over poison of its own and leaves outputs whose digest goes
+//! into the reply, so that no time counts whose outputs were not looked at. What the times mean is
+//! decided elsewhere.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use domain::digest::Digest;
-use domain::plan::ResolvedPlan;
 use domain::role::{
-    DeviceFault, Failure, Placement, Sample, Side, TensorData, TimeJob, TimeReply, TimedBlock,
-    fingerprint, turns,
+    DeviceFault, Failure, Left, Sample, Side, TensorData, TimeJob, TimeReply, TimedBlock,
+    TimedCase, fingerprint,
 };
+use domain::statistics::{BufferSets, Contender, Order, median, turns};
 use domain::task::Role;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::driver::{self, Allocation, Gpu, Refusal};
-use crate::execute::{Buffer, Loaded, Manner};
+use crate::execute::{Batch, Buffer, BufferSet, Loaded};
 use crate::fault::Fault;
 use crate::inputs;
 use crate::run::{device_fault, read_image, registers, workspaces};
 
-/// How often the second level cache is overwritten before an execution.
+/// How often the second level cache is overwritten before a batch.
 const FLUSHES: u64 = 2;
+/// The share of device memory, as a divisor, that sets of buffers may take together.
+const SHARE_OF_MEMORY: u64 = 2;
 
-/// One end of the timed part of an execution.
+/// One end of the timed part of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     /// Nothing is timed before the supervisor has noted it.
@@ -35,58 +39,7 @@ pub enum Moment {
     End,
 }
 
-/// What happens around the timed part of an execution.
-pub struct Surroundings {
-    /// Memory that is overwritten to push everything else out of the cache, and its size; none
-    /// where times are modelled.
-    flush: RefCell<Option<(Allocation, usize)>>,
-    /// Tells the supervisor that the timed part begins or is over.
-    tick: RefCell<Box<dyn FnMut(Moment)>>,
-}
-
-impl std::fmt::Debug for Surroundings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surroundings").finish_non_exhaustive()
-    }
-}
-
-impl Surroundings {
-    fn new(gpu: &Gpu, l2_bytes: u64, tick: Box<dyn FnMut(Moment)>) -> Result<Self, Fault> {
-        let flush = if gpu.emulator().is_some() {
-            None
-        } else {
-            let bytes = usize::try_from(FLUSHES * l2_bytes)
-                .map_err(|_| Fault::Job("the cache is larger than memory".to_owned()))?;
-            let memory = Allocation::new(bytes)
-                .map_err(|refusal| refusal.into_fault("make room to flush the cache"))?;
-            Some((memory, bytes))
-        };
-        Ok(Self {
-            flush: RefCell::new(flush),
-            tick: RefCell::new(tick),
-        })
-    }
-
-    /// Flushes the cache and marks the beginning.
-    ///
-    /// # Errors
-    /// The driver's refusal.
-    pub fn before(&self, gpu: &Gpu) -> Result<(), Refusal> {
-        if let Some((memory, bytes)) = self.flush.borrow_mut().as_mut() {
-            memory.fill(0, *bytes, 0x5a)?;
-        }
-        gpu.synchronize()?;
-        (self.tick.borrow_mut())(Moment::Begin);
-        Ok(())
-    }
-
-    /// Marks the end.
-    pub fn after(&self) {
-        (self.tick.borrow_mut())(Moment::End);
-    }
-}
-
-/// Does a job; `tick` is called before and after the timed part of every execution.
+/// Does a job; `tick` is called before and after the timed part of every batch that counts.
 ///
 /// # Errors
 /// A [`Fault`] where the surroundings fail; a refusal while a side runs is in the reply.
@@ -96,95 +49,327 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, tick: Box<dyn FnMut(Moment)>) -> Result
         Some(emulator) => Some(emulator.describe()?.label),
         None => None,
     };
-    let surroundings = Surroundings::new(gpu, device.l2_bytes, tick)?;
-    let mut reply = TimeReply {
+    let reply = TimeReply {
         device,
         model_label,
+        sets: Vec::new(),
+        warm_up: Vec::new(),
         rounds: Vec::new(),
+        left: Vec::new(),
         failure: None,
     };
-    let load = |side: &Side| read_image(gpu, &side.image);
-    let images = [load(&job.incumbent)?, load(&job.candidate)?];
-    let sides = [&job.incumbent, &job.candidate];
-    let mut loaded = Vec::new();
-    for (number, (side, image)) in sides.into_iter().zip(&images).enumerate() {
-        match Loaded::new(gpu, image, &side.kernels) {
-            Ok(side) => loaded.push(side.timed_within(&surroundings)),
+    let mut images = BTreeMap::new();
+    for (contender, side) in &job.sides {
+        images.insert(*contender, read_image(gpu, &side.image)?);
+    }
+    let mut loaded = BTreeMap::new();
+    for (contender, side) in &job.sides {
+        match Loaded::new(gpu, &images[contender], &side.kernels) {
+            Ok(image) => loaded.insert(*contender, image),
             Err(refusal) => {
-                reply.failure = Some(Failure {
-                    candidate: number == 1,
-                    case: 0,
-                    fault: device_fault(&refusal),
+                let failure = failure(*contender, 0, device_fault(&refusal));
+                return Ok(TimeReply {
+                    failure: Some(failure),
+                    ..reply
                 });
-                return Ok(reply);
             }
-        }
+        };
     }
-    let contents = contents(job);
-    let began = Instant::now();
-    let enough = Duration::from_secs(u64::from(job.seconds));
-    let mut executions = 0_u64;
-    for (number, planned) in job.rounds.iter().enumerate() {
-        if began.elapsed() >= enough {
-            break;
-        }
-        let mut blocks = Vec::with_capacity(planned.len());
-        for block in planned {
-            let case = &job.cases[block.case];
-            let mut samples = Vec::with_capacity(4);
-            for (turn, candidate) in turns(block.order).into_iter().enumerate() {
-                // Both sides of a pair get the same inputs, the next pair others.
-                let draw = (2 * number + turn / 2) % case.draws.len();
-                let side = usize::from(candidate);
-                let plan = [&case.incumbent, &case.candidate][side];
-                configure(gpu, job, sides[side])?;
-                let poison = job.poison.wrapping_add(executions);
-                executions += 1;
-                let one = Execution {
-                    plan,
-                    tensors: &case.draws[draw],
-                    contents: &contents[block.case][draw],
-                    draw,
-                    poison,
-                };
-                match one.sample(&loaded[side])? {
-                    Ok(sample) => {
-                        driver::releases()
-                            .map_err(|refusal| refusal.into_fault("clear the device"))?;
-                        samples.push(sample);
-                    }
-                    Err(fault) => {
-                        reply.failure = Some(Failure {
-                            candidate,
-                            case: block.case,
-                            fault,
-                        });
-                        return Ok(reply);
-                    }
-                }
-            }
-            blocks.push(TimedBlock {
-                case: block.case,
-                order: block.order,
-                samples: samples.try_into().expect("a block has four turns"),
-            });
-        }
-        reply.rounds.push(blocks);
-    }
-    Ok(reply)
+    let mut bench = Bench {
+        gpu,
+        job,
+        loaded: &loaded,
+        cases: Vec::new(),
+        flush: None,
+        tick,
+        executions: 0,
+        reply,
+        left: BTreeMap::new(),
+    };
+    bench.prepare()?;
+    bench.reply.failure = bench.work()?.err();
+    let mut left = bench.left.into_iter().collect::<Vec<_>>();
+    left.sort_by_key(|(_, number)| *number);
+    bench.reply.left = left.into_iter().map(|(left, _)| left).collect();
+    Ok(bench.reply)
 }
 
-/// The bytes of every case's inputs, by draw and tensor: made once, since making them takes longer
-/// than most executions.
-fn contents(job: &TimeJob) -> Vec<Vec<Vec<Option<Vec<u8>>>>> {
-    let content = |tensor: &TensorData| (tensor.role != Role::Out).then(|| inputs::bytes(tensor));
-    let draws = |draws: &Vec<Vec<TensorData>>| {
-        draws
+/// A job under way.
+struct Bench<'a> {
+    gpu: &'a Gpu,
+    job: &'a TimeJob,
+    loaded: &'a BTreeMap<Contender, Loaded<'a>>,
+    cases: Vec<Sets>,
+    /// Memory that is overwritten to push everything else out of the cache, and its size; none
+    /// where times are modelled.
+    flush: Option<(Allocation, usize)>,
+    tick: Box<dyn FnMut(Moment)>,
+    /// Executions so far, for the poison.
+    executions: u64,
+    reply: TimeReply,
+    /// What executions left, by the number under which the reply has it.
+    left: BTreeMap<Left, usize>,
+}
+
+/// The sets of buffers of one case.
+struct Sets {
+    all: Vec<BufferSet>,
+    /// Whether the cache is overwritten before each batch, because the sets do not fill it.
+    flush: bool,
+    /// The set whose turn is next.
+    next: usize,
+}
+
+impl<'a> Bench<'a> {
+    /// Makes all buffers.
+    fn prepare(&mut self) -> Result<(), Fault> {
+        let emulated = self.gpu.emulator().is_some();
+        // The emulated device's cache begins every launch as if it were empty.
+        let l2_bytes = if emulated {
+            0
+        } else {
+            self.reply.device.l2_bytes
+        };
+        let cases = self.job.cases.len().max(1) as u64;
+        let room = self.reply.device.memory_bytes / SHARE_OF_MEMORY / cases;
+        for (number, case) in self.job.cases.iter().enumerate() {
+            let plan = BufferSets::plan(footprint(case), case.batch, l2_bytes, room);
+            let contents = case
+                .draws
+                .iter()
+                .map(|tensors| tensors.iter().map(content).collect())
+                .collect::<Vec<Vec<_>>>();
+            let mut all = Vec::new();
+            for set in 0..plan.count as usize {
+                let draw = set % case.draws.len();
+                let tensors = case.draws[draw].iter().zip(&contents[draw]);
+                let buffers = tensors.map(|(tensor, content)| Buffer {
+                    name: tensor.name.clone(),
+                    bytes: tensor.elements() * tensor.dtype.bytes(),
+                    align: tensor.align,
+                    content: content.clone(),
+                    constant: tensor.role == Role::In,
+                });
+                let scratch = case
+                    .plans
+                    .iter()
+                    .map(|(contender, plan)| (*contender, workspaces(plan).collect()))
+                    .collect();
+                // All images are on the same device; any of them can make buffers.
+                let (_, any) = self.loaded.first_key_value().ok_or_else(nobody)?;
+                let placed = BufferSet::place(any, buffers.collect(), scratch, self.job.poison)?;
+                all.push(placed.map_err(|refusal| {
+                    refusal.into_fault(&format!("make the buffers of case {number}"))
+                })?);
+            }
+            self.reply.sets.push(plan.count);
+            self.cases.push(Sets {
+                all,
+                flush: plan.flush,
+                next: 0,
+            });
+        }
+        if self.cases.iter().any(|sets| sets.flush) {
+            let bytes = usize::try_from(FLUSHES * l2_bytes)
+                .map_err(|_| Fault::Job("the cache is larger than memory".to_owned()))?;
+            let memory = Allocation::new(bytes)
+                .map_err(|refusal| refusal.into_fault("make room to flush the cache"))?;
+            self.flush = Some((memory, bytes));
+        }
+        Ok(())
+    }
+
+    /// Warms up, then makes the rounds, until time is up or something fails.
+    fn work(&mut self) -> Result<Result<(), Failure>, Fault> {
+        for case in 0..self.cases.len() {
+            if let Err(failure) = self.warm_up(case)? {
+                return Ok(Err(failure));
+            }
+        }
+        let job = self.job;
+        let began = self.clock();
+        let enough = Duration::from_secs(u64::from(job.seconds));
+        for planned in &job.rounds {
+            if self.clock().saturating_sub(began) >= enough {
+                break;
+            }
+            let mut blocks = Vec::with_capacity(planned.len());
+            for block in planned {
+                match self.block(block.case, block.order, true)? {
+                    Ok(samples) => blocks.push(TimedBlock {
+                        case: block.case,
+                        order: block.order,
+                        samples,
+                    }),
+                    Err(failure) => return Ok(Err(failure)),
+                }
+            }
+            self.reply.rounds.push(blocks);
+        }
+        Ok(Ok(()))
+    }
+
+    /// The clock that bounds the rounds: the wall's on silicon. Emulated kernels are work of this
+    /// process, and how much of the machine others take must not shorten the comparison.
+    fn clock(&self) -> Duration {
+        let clock = match self.gpu.emulator() {
+            Some(_) => ClockId::ProcessCPUTime,
+            None => ClockId::Monotonic,
+        };
+        let time = clock_gettime(clock);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+        let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();
+        Duration::new(seconds, nanoseconds)
+    }
+
+    fn warm_up(&mut self, case: usize) -> Result<Result<(), Failure>, Fault> {
+        let began = self.clock();
+        let mut medians = Vec::new();
+        loop {
+            let elapsed = self.clock().saturating_sub(began).as_secs_f64() * 1e3;
+            if self.job.warm_up.is_over(&medians, elapsed) {
+                break;
+            }
+            match self.block(case, Order::IncumbentOutside, false)? {
+                Ok(samples) => {
+                    let times = samples.iter().map(|sample| sample.event_us);
+                    let times = times.filter(|us| us.is_finite()).collect::<Vec<_>>();
+                    medians.push(median(&times).unwrap_or(f64::NAN));
+                }
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        let blocks = u32::try_from(medians.len()).unwrap_or(u32::MAX);
+        self.reply.warm_up.push(blocks);
+        Ok(Ok(()))
+    }
+
+    /// The samples of one block.
+    fn block(
+        &mut self,
+        case: usize,
+        order: Order,
+        counts: bool,
+    ) -> Result<Result<Vec<Sample>, Failure>, Fault> {
+        let job = self.job;
+        let anchored = job.sides.contains_key(&Contender::Anchor);
+        let sets = &self.cases[case];
+        let (all, first, flushed) = (sets.all.len(), sets.next, sets.flush);
+        // Where memory ends before a batch does, the batch is shorter.
+        let executions = (job.cases[case].batch as usize).min(all);
+        let mut samples = Vec::new();
+        let mut own_turns = BTreeMap::<Contender, usize>::new();
+        let mut furthest = first;
+        for (turn, contender) in turns(order, anchored).into_iter().enumerate() {
+            let own_turn = own_turns.entry(contender).or_default();
+            // With a flushed cache the first turns of all have the same inputs, and so have the
+            // second. Without, every turn has sets that nobody has touched for long.
+            let start = first + if flushed { *own_turn } else { turn } * executions;
+            *own_turn += 1;
+            furthest = furthest.max(start + executions);
+            let chosen = (start..start + executions)
+                .map(|set| set % all)
+                .collect::<Vec<_>>();
+            match self.sample(case, contender, &chosen, counts)? {
+                Ok(sample) => {
+                    driver::releases().map_err(|refusal| refusal.into_fault("clear the device"))?;
+                    samples.push(sample);
+                }
+                Err(fault) => return Ok(Err(failure(contender, case, fault))),
+            }
+        }
+        self.cases[case].next = furthest % all;
+        Ok(Ok(samples))
+    }
+
+    fn sample(
+        &mut self,
+        case: usize,
+        contender: Contender,
+        chosen: &[usize],
+        counts: bool,
+    ) -> Result<Result<Sample, DeviceFault>, Fault> {
+        let (job, loaded) = (self.job, self.loaded);
+        let timed = &job.cases[case];
+        let side = job.sides.get(&contender).ok_or_else(nobody)?;
+        configure(self.gpu, job, side)?;
+        let batch = Batch {
+            contender,
+            plan: timed.plans.get(&contender).ok_or_else(nobody)?,
+            poison: job.poison.wrapping_add(self.executions),
+        };
+        self.executions += chosen.len() as u64;
+        let sets = &mut self.cases[case];
+        let mut flush = self.flush.as_mut().filter(|_| sets.flush);
+        let tick = std::cell::RefCell::new(&mut self.tick);
+        let begin = |gpu: &Gpu| {
+            gpu.synchronize()?;
+            if counts {
+                (tick.borrow_mut())(Moment::Begin);
+            }
+            // Nobody waits for this: while the device is busy with it the launches are queued, so
+            // that the time between the events is the device's and not that of queueing.
+            flush
+                .as_mut()
+                .map_or(Ok(()), |(memory, bytes)| memory.fill(0, *bytes, 0x5a))
+        };
+        let end = || {
+            if counts {
+                (tick.borrow_mut())(Moment::End);
+            }
+        };
+        let event_us = match loaded[&contender].batch(&batch, &mut sets.all, chosen, begin, end)? {
+            Ok(us) => us,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let mut sample = Sample {
+            event_us,
+            left: BTreeMap::new(),
+        };
+        if !counts {
+            return Ok(Ok(sample));
+        }
+        for set in chosen {
+            let draw = set % timed.draws.len();
+            let left = match left_by(&sets.all[*set], contender, draw, &timed.draws[draw]) {
+                Ok(left) => left,
+                Err(refusal) => return Ok(Err(device_fault(&refusal))),
+            };
+            let next = self.left.len();
+            let number = *self.left.entry(left).or_insert(next);
+            *sample.left.entry(number).or_default() += 1;
+        }
+        Ok(Ok(sample))
+    }
+}
+
+fn failure(contender: Contender, case: usize, fault: DeviceFault) -> Failure {
+    Failure {
+        contender,
+        case,
+        fault,
+    }
+}
+
+fn nobody() -> Fault {
+    Fault::Job("a contender has an image and no plan, or a plan and no image".to_owned())
+}
+
+/// The bytes of an input.
+fn content(tensor: &TensorData) -> Option<Vec<u8>> {
+    (tensor.role != Role::Out).then(|| inputs::bytes(tensor))
+}
+
+/// Bytes of one set of buffers.
+fn footprint(case: &TimedCase) -> u64 {
+    let tensors = case.draws.iter().map(|tensors| {
+        let bytes = tensors
             .iter()
-            .map(|tensors| tensors.iter().map(content).collect())
-            .collect()
-    };
-    job.cases.iter().map(|case| draws(&case.draws)).collect()
+            .map(|tensor| tensor.elements() * tensor.dtype.bytes());
+        bytes.sum::<u64>()
+    });
+    let scratch = case.plans.values().flat_map(workspaces);
+    tensors.max().unwrap_or_default() + scratch.map(|buffer| buffer.bytes).sum::<u64>()
 }
 
 fn configure(gpu: &Gpu, job: &TimeJob, side: &Side) -> Result<(), Fault> {
@@ -203,66 +388,33 @@ fn configure(gpu: &Gpu, job: &TimeJob, side: &Side) -> Result<(), Fault> {
     })
 }
 
-/// One execution to be timed.
-struct Execution<'a> {
-    plan: &'a ResolvedPlan,
-    tensors: &'a [TensorData],
-    contents: &'a [Option<Vec<u8>>],
+/// What an execution left in a set of buffers.
+fn left_by(
+    set: &BufferSet,
+    contender: Contender,
     draw: usize,
-    poison: u64,
-}
-
-impl Execution<'_> {
-    fn sample(&self, loaded: &Loaded<'_>) -> Result<Result<Sample, DeviceFault>, Fault> {
-        let tensors = self.tensors.iter().zip(self.contents);
-        let buffers = tensors
-            .map(|(tensor, content)| Buffer {
-                name: tensor.name.clone(),
-                bytes: tensor.elements() * tensor.dtype.bytes(),
-                align: tensor.align,
-                content: content.clone(),
-                constant: tensor.role == Role::In,
-            })
-            .chain(workspaces(self.plan))
-            .collect();
-        let manner = Manner {
-            poison: self.poison,
-            placement: Placement::Weakest,
-            timed: true,
-        };
-        let pass = loaded.pass(self.plan, buffers, manner)?;
-        if let Some(fault) = pass.fault {
-            return Ok(Err(fault));
+    tensors: &[TensorData],
+) -> Result<Left, Refusal> {
+    let mut left = Left {
+        draw,
+        outputs: Digest::of(""),
+        mutated: None,
+        overrun: None,
+    };
+    let mut outputs = BTreeMap::new();
+    let tensors = tensors.iter().map(Some).chain(std::iter::repeat(None));
+    for (buffer, tensor) in set.buffers(contender).zip(tensors) {
+        let after = buffer.after()?;
+        if after.overrun {
+            left.overrun = Some(buffer.name.clone());
         }
-        let mut sample = Sample {
-            event_us: pass.event_us.unwrap_or(f64::NAN),
-            draw: self.draw,
-            outputs: Digest::of(""),
-            mutated: None,
-            overrun: None,
-        };
-        let mut outputs = BTreeMap::new();
-        let tensors = self.tensors.iter().map(Some);
-        for (buffer, tensor) in pass
-            .buffers
-            .iter()
-            .zip(tensors.chain(std::iter::repeat(None)))
-        {
-            let after = match buffer.after() {
-                Ok(after) => after,
-                Err(refusal) => return Ok(Err(device_fault(&refusal))),
-            };
-            if after.overrun {
-                sample.overrun = Some(buffer.name.clone());
-            }
-            let Some(tensor) = tensor else { continue };
-            if tensor.role != Role::In {
-                outputs.insert(tensor.name.clone(), Digest::of(after.content()));
-            } else if after.changed {
-                sample.mutated = Some(tensor.name.clone());
-            }
+        let Some(tensor) = tensor else { continue };
+        if tensor.role != Role::In {
+            outputs.insert(tensor.name.clone(), Digest::of(after.content()));
+        } else if after.changed {
+            left.mutated = Some(tensor.name.clone());
         }
-        sample.outputs = fingerprint(&outputs);
-        Ok(Ok(sample))
     }
+    left.outputs = fingerprint(&outputs);
+    Ok(left)
 }

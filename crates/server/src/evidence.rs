@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use domain::api::{CandidateDetail, PromotionState, PromotionView, RunView};
 use domain::evaluation::{CheckOutcome, Evaluation, GateOutcome, MachineCode};
+use domain::measurement::{Discarded, Measurement};
 use domain::role::KernelResources;
 use domain::task::Enforce;
 use domain::timing::Timing;
@@ -48,6 +49,9 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
         if acceptance.launch_bound {
             text.push_str("           little more than launching an empty kernel takes\n");
         }
+    }
+    if let Some(found) = &evaluation.measurement {
+        measurement(&mut text, found);
     }
     checks(&mut text, &evaluation.checks);
     gates(&mut text, &evaluation.gates);
@@ -171,6 +175,66 @@ fn times(text: &mut String, timing: &Timing) {
     }
     text.push_str("times\n");
     text.push_str(&columns(&rows, 11));
+}
+
+/// How sure a comparison beside the incumbent is.
+fn measurement(text: &mut String, found: &Measurement) {
+    let percent = |effect: f64| format!("{:+.2}%", 100.0 * effect.exp_m1());
+    let evidence = &found.settled.evidence;
+    let looks = match found.looks {
+        1 => "one look".to_owned(),
+        several => format!("{several} looks"),
+    };
+    let _infallible = writeln!(
+        text,
+        "compared   {} ({} to {}) against {}: {} pairs, {} process(es), {looks}, margin {}",
+        percent(evidence.effect),
+        percent(evidence.interval.lower),
+        percent(evidence.interval.upper),
+        found.incumbent.short(),
+        evidence.pairs,
+        evidence.processes,
+        percent(evidence.margin),
+    );
+    let [low, high] = found.anchor.interval;
+    let _infallible = writeln!(
+        text,
+        "score      {:.4}x the baseline's speed ({low:.4} to {high:.4}), timed beside it",
+        found.anchor.ratio
+    );
+    if let Some(noise) = &found.noise {
+        let _infallible = writeln!(
+            text,
+            "noise      the incumbent against itself: {} to {} ({} pairs, {} processes)",
+            percent(noise.interval.lower),
+            percent(noise.interval.upper),
+            noise.pairs,
+            noise.processes,
+        );
+    }
+    if let Some(split) = &found.split {
+        let _infallible = writeln!(
+            text,
+            "apart      {} ({} to {}) in processes of their own, {} each",
+            percent(split.effect),
+            percent(split.interval.lower),
+            percent(split.interval.upper),
+            split.alternations,
+        );
+    }
+    if !found.discarded.is_empty() {
+        let reasons = Discarded::reasons(&found.discarded);
+        let reasons = reasons
+            .iter()
+            .map(|(reason, count)| format!("{count} {}", reason.replace('_', " ")));
+        let _infallible = writeln!(
+            text,
+            "discarded  {} of {} rounds: {}",
+            found.discarded.len(),
+            found.timed,
+            reasons.collect::<Vec<_>>().join(", ")
+        );
+    }
 }
 
 pub(crate) fn checks(text: &mut String, checks: &[CheckOutcome]) {

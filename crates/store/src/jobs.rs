@@ -44,9 +44,22 @@ pub struct LeasedJob {
     pub source: String,
     /// Values of all its tunables.
     pub configuration: Configuration,
-    /// The times to compare with: the best so far while searching, the baseline's when
-    /// confirming.
-    pub incumbent: Option<Timing>,
+    /// What to compare with: the best so far while searching, the baseline when confirming. Chosen
+    /// when the job is lent, and named by the evaluation that comes of it.
+    pub incumbent: Option<Rival>,
+}
+
+/// An accepted candidate that another one has to beat.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rival {
+    /// What its file is called.
+    pub file: String,
+    /// Its text.
+    pub source: String,
+    /// Values of all its tunables.
+    pub configuration: Configuration,
+    /// The times it was accepted with.
+    pub timing: Timing,
 }
 
 #[derive(sqlx::FromRow)]
@@ -314,7 +327,7 @@ async fn leased(tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError
         EvaluationStage::Confirmation => judgements::baseline(tx, run).await?,
     };
     let incumbent = match rival {
-        Some(rival) => judgements::timing(tx, rival).await?,
+        Some(id) => rival_of(tx, id).await?,
         None => None,
     };
     Ok(LeasedJob {
@@ -332,6 +345,25 @@ async fn leased(tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError
             .json("configuration", &row.configuration)?,
         incumbent,
     })
+}
+
+/// A candidate as a rival; none if it was not accepted.
+async fn rival_of(tx: &mut Connection, id: CandidateId) -> Result<Option<Rival>, StoreError> {
+    let Some(timing) = judgements::timing(tx, id).await? else {
+        return Ok(None);
+    };
+    let (file, source, configuration): (String, String, String) =
+        query_as("SELECT file, source, configuration FROM candidates WHERE id = $1")
+            .bind(id.uuid())
+            .fetch_one(tx)
+            .await
+            .doing("read the incumbent")?;
+    Ok(Some(Rival {
+        file,
+        source,
+        configuration: Place::new("candidates", id).json("configuration", &configuration)?,
+        timing,
+    }))
 }
 
 /// Whether an evaluation is about what was lent; its speedup over the baseline if it was
@@ -377,6 +409,17 @@ async fn examine(
     }
     if held.stage == EvaluationStage::Baseline {
         return Ok(Ok(Some(1.0)));
+    }
+    if !acceptance.timing.is_modelled() {
+        // Times measured on another day, or by another worker, are not compared.
+        let ratio = evaluation
+            .measurement
+            .as_ref()
+            .map(|found| found.anchor.ratio);
+        return Ok(ratio
+            .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+            .map(Some)
+            .ok_or_else(|| "it was not timed beside the baseline".to_owned()));
     }
     let baseline = match judgements::baseline(tx, held.run).await? {
         Some(baseline) => judgements::timing(tx, baseline).await?,

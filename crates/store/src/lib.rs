@@ -43,7 +43,7 @@ pub use candidates::{NewCandidate, Proposed};
 pub use error::StoreError;
 pub use faults::{MAX_FAULTS, MAX_LOSSES};
 pub use iterations::{BestKept, Iteration, IterationState, Line, NewIteration};
-pub use jobs::LeasedJob;
+pub use jobs::{LeasedJob, Rival};
 pub use promotions::{Committed, ConfirmationOutcome, OutstandingPromotion};
 pub use runs::{CreatedRun, NewRun};
 pub use snapshot::Snapshot;

@@ -13,6 +13,7 @@ use domain::evaluation::EVALUATOR_VERSION;
 use domain::judge::Exit;
 use domain::lease::Registration;
 use domain::role::{ProbeJob, ProbeReply, SOCKET_VARIABLE};
+use domain::statistics::Rates;
 use serde::{Deserialize, Serialize};
 
 use crate::cancel::Cancellation;
@@ -23,6 +24,8 @@ use crate::toolchain;
 const DRIVER_LIBRARY: &str = "libkernelwright_driver.so";
 /// Names under which programs look for a CUDA driver.
 const CUDA_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+/// The name of the library that manages the cards: the emulated driver answers for its own.
+const MANAGEMENT_NAME: &str = "libnvidia-ml.so.1";
 /// Where NVIDIA's driver is installed, beside the loader's own path.
 const NVIDIA_FOLDERS: [&str; 6] = [
     "/usr/lib/x86_64-linux-gnu",
@@ -169,10 +172,12 @@ pub enum Role {
     Trace,
     /// Outputs to comparisons.
     Verify,
-    /// Two images to the times of both.
+    /// Images to the times of all.
     Time,
     /// A case of the corpus, or a measurement of the device.
     Experiment,
+    /// The device's condition while others time on it.
+    Watch,
     /// The device's facts and health.
     Probe,
 }
@@ -188,6 +193,7 @@ impl Role {
             Self::Verify => "verify",
             Self::Time => "time",
             Self::Experiment => "experiment",
+            Self::Watch => "watch",
             Self::Probe => "probe",
         }
     }
@@ -204,6 +210,7 @@ pub struct Host {
     emulated_because: Option<String>,
     device: Device,
     toolchain: String,
+    rates: Option<Rates>,
     /// Which roles meet a spoiled driver, for tests of what happens then.
     spoiled: Vec<(Role, PathBuf)>,
     /// Wall time after which a role is taken to be stuck although it has not used up its processor
@@ -236,14 +243,15 @@ impl Host {
         let nvidia = match nvidia_driver(&settings) {
             Err(why) => why,
             Ok(()) => match probe(&settings, &nvrtc, None, cancellation)? {
-                Ok((device, toolchain)) => {
+                Ok(found) => {
                     return Ok(Self {
                         settings,
                         nvrtc,
                         driver: None,
                         emulated_because: None,
-                        device,
-                        toolchain,
+                        device: found.device,
+                        toolchain: found.toolchain,
+                        rates: found.rates,
                         spoiled: Vec::new(),
                         backstop: None,
                     });
@@ -256,15 +264,16 @@ impl Host {
         };
         let library = emulated_driver(&settings, nvidia.clone())?;
         let folder = driver_folder(&settings.data, &library)?;
-        let (device, toolchain) = probe(&settings, &nvrtc, Some(&folder), cancellation)?
+        let found = probe(&settings, &nvrtc, Some(&folder), cancellation)?
             .map_err(|reason| Fault::Unusable { reason })?;
         Ok(Self {
             settings,
             nvrtc,
             driver: Some(folder),
             emulated_because: Some(nvidia),
-            device,
-            toolchain,
+            device: found.device,
+            toolchain: found.toolchain,
+            rates: found.rates,
             spoiled: Vec::new(),
             backstop: None,
         })
@@ -313,6 +322,12 @@ impl Host {
     /// It is not installed; the error says how to install it.
     pub fn disassembler(&self) -> Result<PathBuf, toolchain::NoDisassembler> {
         toolchain::disassembler(self.settings.nvdisasm.as_deref(), &self.settings.cache)
+    }
+
+    /// What the device does at best: the emulated one's model. None on silicon until our own
+    /// kernels have measured it; data sheets do not count.
+    pub fn rates(&self) -> Option<&Rates> {
+        self.rates.as_ref()
     }
 
     /// The data folder.
@@ -395,9 +410,10 @@ impl Host {
             _ => allowed.as_secs() * u64::from(self.threads()) + 5,
         };
         let deadline = match (role, self.device.kind) {
-            (Role::Run | Role::Trace | Role::Time | Role::Experiment, DeviceKind::Nvidia) => {
-                allowed
-            }
+            (
+                Role::Run | Role::Trace | Role::Time | Role::Watch | Role::Experiment,
+                DeviceKind::Nvidia,
+            ) => allowed,
             _ => self.backstop.unwrap_or(allowed * WALL_FACTOR),
         };
         Bounds {
@@ -422,9 +438,9 @@ impl Host {
             cancellation,
         )?;
         match found {
-            Ok((device, _)) if device == self.device => Ok(()),
-            Ok((device, _)) => Err(Fault::Unusable {
-                reason: format!("it was {} and is now {device}", self.device),
+            Ok(found) if found.device == self.device => Ok(()),
+            Ok(found) => Err(Fault::Unusable {
+                reason: format!("it was {} and is now {}", self.device, found.device),
             }),
             Err(reason) => Err(Fault::Unusable { reason }),
         }
@@ -475,13 +491,20 @@ fn program(
     }
 }
 
+/// What a probe found.
+struct Found {
+    device: Device,
+    toolchain: String,
+    rates: Option<Rates>,
+}
+
 /// The device and the compiler's name, or what is wrong with them.
 fn probe(
     settings: &Settings,
     nvrtc: &Path,
     driver: Option<&Path>,
     cancellation: &Cancellation,
-) -> Result<Result<(Device, String), String>, Fault> {
+) -> Result<Result<Found, String>, Fault> {
     let program = program(settings, Role::Probe, nvrtc, driver, &settings.data);
     let bounds = Bounds {
         limits: Limits::default(),
@@ -490,12 +513,20 @@ fn probe(
     let answer = supervise::ask::<_, ProbeReply>(&program, &ProbeJob {}, bounds, cancellation);
     Ok(match answer {
         Ok(answer) => match answer.reply {
-            Ok(ProbeReply::Ready { device, toolchain }) => settings
+            Ok(ProbeReply::Ready {
+                device,
+                toolchain,
+                rates,
+            }) => settings
                 .prebuilt
                 .as_ref()
                 .map(|prebuilt| prebuilt.toolchain.clone())
                 .or(toolchain)
-                .map(|toolchain| (device, toolchain))
+                .map(|toolchain| Found {
+                    device,
+                    toolchain,
+                    rates,
+                })
                 .ok_or_else(|| format!("the compiler in {} does not load", nvrtc.display())),
             Ok(ProbeReply::Unusable { reason }) => Err(reason),
             Err(exit) => Err(died(&exit, answer.stderr.last_line())),
@@ -560,7 +591,7 @@ fn driver_folder(data: &Path, library: &Path) -> Result<PathBuf, Fault> {
     let identity = domain::digest::Digest::of(library.as_os_str().as_encoded_bytes());
     let folder = data.join("driver").join(identity.short());
     create(&folder)?;
-    for name in CUDA_NAMES {
+    for name in CUDA_NAMES.into_iter().chain([MANAGEMENT_NAME]) {
         let link = folder.join(name);
         match std::os::unix::fs::symlink(library, &link) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {

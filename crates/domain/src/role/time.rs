@@ -1,4 +1,4 @@
-//! Job and reply of the role that times two images in turn.
+//! Job and reply of the role that times images in turn.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,21 @@ use super::{DeviceFault, Image, KernelResources, TensorData};
 use crate::device::Device;
 use crate::digest::Digest;
 use crate::plan::ResolvedPlan;
-use crate::statistics::{Order, PlannedBlock};
+use crate::statistics::{Contender, Order, PlannedBlock, WarmUp};
 
-/// Times an incumbent and a candidate beside each other in one process.
+/// Times an incumbent, a candidate and perhaps an anchor beside each other in one process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimeJob {
-    /// What the candidate is compared with.
-    pub incumbent: Side,
-    /// The candidate.
-    pub candidate: Side,
+    /// What takes part, each at most once; incumbent and candidate always do.
+    pub sides: BTreeMap<Contender, Side>,
     /// The score cases.
     pub cases: Vec<TimedCase>,
     /// The blocks of each round, by the number of their case.
     pub rounds: Vec<Vec<PlannedBlock>>,
-    /// After so many seconds no further round is begun.
+    /// How the device is brought to its usual state before the first round.
+    pub warm_up: WarmUp,
+    /// After so many seconds no further round is begun: of the wall's time on silicon, of the
+    /// processor's on the emulated device, where the processor is what works.
     pub seconds: u32,
     /// Seed of the poison; every execution has its own.
     pub poison: u64,
@@ -31,7 +32,7 @@ pub struct TimeJob {
     pub threads: u32,
 }
 
-/// One of the two images.
+/// One of the images.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// What to load.
@@ -43,12 +44,13 @@ pub struct Side {
 /// One score case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimedCase {
-    /// The incumbent's plan.
-    pub incumbent: ResolvedPlan,
-    /// The candidate's plan.
-    pub candidate: ResolvedPlan,
+    /// The plan of each contender.
+    pub plans: BTreeMap<Contender, ResolvedPlan>,
     /// Inputs that take turns, at least one.
     pub draws: Vec<Vec<TensorData>>,
+    /// Executions between two events, each on a set of buffers of its own: more than one where one
+    /// is too short for the clock. At least one, and never more than there are sets.
+    pub batch: u32,
 }
 
 /// What was timed. Made in a process that ran the candidate: a claim.
@@ -58,53 +60,63 @@ pub struct TimeReply {
     pub device: Device,
     /// How far the emulated device's times can be trusted; none on silicon.
     pub model_label: Option<String>,
+    /// Sets of buffers that take turns, by case.
+    pub sets: Vec<u32>,
+    /// Blocks that were executed and not counted before the first round, by case.
+    pub warm_up: Vec<u32>,
     /// The rounds that were finished, with their blocks in the order of the job.
     pub rounds: Vec<Vec<TimedBlock>>,
+    /// Everything different that executions left behind.
+    pub left: Vec<Left>,
     /// What ended the rounds early, if something did.
     pub failure: Option<Failure>,
 }
 
-/// Four executions of one case in their order.
+/// The samples of one case in their order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimedBlock {
     /// The case.
     pub case: usize,
-    /// Whose executions they are.
+    /// Whose samples they are: [`crate::statistics::turns`] says so.
     pub order: Order,
-    /// The executions.
-    pub samples: [Sample; 4],
+    /// One sample for each turn.
+    pub samples: Vec<Sample>,
 }
 
-/// One execution.
+/// One batch of executions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Time between events around the plan, microseconds.
+    /// Time between events around the whole batch, microseconds.
     pub event_us: f64,
+    /// How many of its executions left what, by the number in [`TimeReply::left`]: of a thousand
+    /// batches most leave the same, and replies have to be short.
+    pub left: BTreeMap<usize, u32>,
+}
+
+/// What an execution left behind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Left {
     /// Which inputs it had.
     pub draw: usize,
     /// [`fingerprint`] of its outputs.
     pub outputs: Digest,
     /// An input that changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutated: Option<String>,
     /// A buffer whose surroundings changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overrun: Option<String>,
 }
 
 /// A refusal of the driver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Whether the candidate was running.
-    pub candidate: bool,
+    /// Who was running.
+    pub contender: Contender,
     /// The case.
     pub case: usize,
     /// The refusal.
     pub fault: DeviceFault,
-}
-
-/// Whose turn each execution of a block is; true is the candidate's.
-pub fn turns(order: Order) -> [bool; 4] {
-    let outside = order == Order::CandidateOutside;
-    [outside, !outside, !outside, outside]
 }
 
 /// One digest for all outputs of an execution, given the digest of each.

@@ -1,6 +1,7 @@
 //! Whether two clocks agree: the device's events, which the process that ran the candidate
 //! reports, and the supervisor's own, which it cannot touch.
 
+use super::plan::Contender;
 use super::summary::{deviation, median};
 
 /// The supervisor's clock may lag behind the events by this much: they are read to half a
@@ -12,11 +13,11 @@ const UNSEEN_SHARE: f64 = 0.05;
 /// And beyond this many standard errors of what the supervisor sees.
 const ERRORS: f64 = 4.0;
 
-/// One execution by both clocks.
+/// One sample by both clocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
-    /// Whether it is the candidate's.
-    pub candidate: bool,
+    /// Whose it is.
+    pub contender: Contender,
     /// By events, microseconds.
     pub event_us: f64,
     /// By the supervisor, from before the first launch to after the last, microseconds.
@@ -50,15 +51,16 @@ pub fn disagreement(readings: &[Reading], clocks: Clocks) -> Option<String> {
     if clocks == Clocks::Modelled {
         return None;
     }
-    let times = |candidate: bool, of: fn(&Reading) -> f64| {
+    let times = |contender: Contender, of: fn(&Reading) -> f64| {
         readings
             .iter()
-            .filter(|reading| reading.candidate == candidate)
+            .filter(|reading| reading.contender == contender)
             .map(of)
             .collect::<Vec<_>>()
     };
-    let events = [false, true].map(|side| times(side, |reading| reading.event_us));
-    let walls = [false, true].map(|side| times(side, |reading| reading.wall_us));
+    let sides = [Contender::Incumbent, Contender::Candidate];
+    let events = sides.map(|side| times(side, |reading| reading.event_us));
+    let walls = sides.map(|side| times(side, |reading| reading.wall_us));
     let gain = |times: &[Vec<f64>; 2]| Some(median(&times[0])? - median(&times[1])?);
     let (by_events, by_wall) = (gain(&events)?, gain(&walls)?);
     let variance: f64 = walls

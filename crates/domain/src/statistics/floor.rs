@@ -1,46 +1,107 @@
 //! What no kernel can beat: the bytes that must move, the operations that must be done, and the
-//! launch itself.
+//! launch itself. A time below is a defect of the measurement or of the check, never a gain.
 
-/// Below this share of the floor a time is impossible; the rest allows for the error of peaks.
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Below this share of the floor a time is impossible; the rest allows for the error of rates.
 const SLACK: f64 = 0.95;
 /// Within this factor of an empty launch, launching is most of the time.
 const LAUNCH_FACTOR: f64 = 1.5;
 
+/// What a task's essential operations are done with, at best.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Arithmetic {
+    /// Double precision.
+    F64,
+    /// Single precision, without tensor cores.
+    F32,
+    /// Tensor cores with operands of sixteen bits.
+    F16,
+}
+
 /// The essential work of one case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Work {
-    /// Bytes that must be read or written at least once.
-    pub bytes: f64,
-    /// Operations that must be done; zero where algebra might avoid them.
-    pub operations: f64,
+    /// Bytes that must be read at least once.
+    pub read: f64,
+    /// Bytes that must be written at least once.
+    pub written: f64,
+    /// Operations that must be done, where algebra cannot avoid them.
+    pub operations: Option<(Arithmetic, f64)>,
 }
 
-/// The best a device has shown.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Peak {
-    /// Bytes per microsecond.
+/// The best a device can do, or has shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Bytes per microsecond from and to memory.
     pub bytes_per_us: f64,
-    /// Operations per microsecond at the task's precision.
-    pub operations_per_us: f64,
+    /// Operations per microsecond; a multiplication with an addition counts twice.
+    pub operations_per_us: BTreeMap<Arithmetic, f64>,
     /// An empty launch, microseconds.
     pub launch_us: f64,
+    /// Bytes that can be written and stay in the cache until the time has been taken.
+    pub l2_bytes: f64,
 }
 
-/// The least time in which a device can do the work, microseconds.
-pub fn floor_us(work: Work, peak: Peak) -> f64 {
-    (work.bytes / peak.bytes_per_us)
-        .max(work.operations / peak.operations_per_us)
-        .max(peak.launch_us)
+/// Which of them bounds a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// The bytes.
+    Bytes,
+    /// The operations.
+    Operations,
+    /// The launch.
+    Launch,
 }
 
-/// Whether a time is too short to be true. Also for a time that is none.
-pub fn is_impossible(us: f64, floor_us: f64) -> bool {
-    let possible = us >= SLACK * floor_us;
-    !possible
+/// The floor of one case, and the time that was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Floor {
+    /// The case.
+    pub case: String,
+    /// The least time in which a device can do its work, microseconds.
+    pub us: f64,
+    /// What takes that long.
+    pub bound: Bound,
+    /// The candidate's time, microseconds.
+    pub found_us: f64,
 }
 
-/// Whether a time is little more than that of an empty launch, so that small differences are
-/// those of launching.
-pub fn is_launch_bound(us: f64, launch_us: f64) -> bool {
-    us <= LAUNCH_FACTOR * launch_us
+impl Floor {
+    /// Whether the time found is too short to be true. Also for a time that is none.
+    pub fn is_broken(&self) -> bool {
+        let possible = self.found_us >= SLACK * self.us;
+        !possible
+    }
+}
+
+/// The least time in which a device can do the work, microseconds, and why. What is written may
+/// stay in the cache, as far as it fits.
+pub fn floor(work: Work, rates: &Rates) -> (f64, Bound) {
+    let moved = work.read + (work.written - rates.l2_bytes).max(0.0);
+    let operations = work.operations.and_then(|(arithmetic, operations)| {
+        let rate = rates.operations_per_us.get(&arithmetic)?;
+        Some((operations / rate, Bound::Operations))
+    });
+    [Some((moved / rates.bytes_per_us, Bound::Bytes)), operations]
+        .into_iter()
+        .flatten()
+        .fold((rates.launch_us, Bound::Launch), |most, one| {
+            if one.0 > most.0 { one } else { most }
+        })
+}
+
+/// Whether a time is little more than that of so many empty launches, so that small differences
+/// are those of launching.
+pub fn is_launch_bound(us: f64, launches: usize, launch_us: f64) -> bool {
+    #[expect(clippy::cast_precision_loss, reason = "a plan has few launches")]
+    let launches = launches as f64;
+    us <= LAUNCH_FACTOR * launches * launch_us
 }

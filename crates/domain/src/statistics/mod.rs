@@ -2,15 +2,18 @@
 //! numbers and of a seed.
 //!
 //! A comparison is made of rounds. In each round every score case is timed in a block of four
-//! executions, incumbent, candidate, candidate, incumbent or the reverse, so that a drift that is
-//! linear over the block cancels. This module plans rounds, says which of them count, and
-//! decides. It refuses to know how an execution is timed, and what a verdict is.
+//! samples, incumbent, candidate, candidate, incumbent or the reverse, so that a drift that is
+//! linear over the block cancels; where scores are relative to something else than the incumbent,
+//! that anchor stands at both ends. This module plans rounds, says which of them count, and
+//! decides. It refuses to know how a sample is timed, and what a verdict is.
 //!
 //! Effects are logarithms of time ratios, incumbent over candidate: positive is faster, and 0.005
 //! is half a percent.
 
+mod batch;
 mod bootstrap;
 mod clock;
+mod conditions;
 mod decide;
 mod distribution;
 mod floor;
@@ -19,20 +22,26 @@ mod plan;
 mod rank;
 mod regression;
 pub mod simulate;
+mod split;
 mod summary;
 mod validity;
+mod warm;
 
+pub use batch::{BufferSets, batch};
 pub use bootstrap::{RESAMPLES, bootstrap};
 pub use clock::{Clocks, Reading, disagreement};
+pub use conditions::{Moment, conditions};
 pub use decide::{
     ALPHA, CONFIRMATION, Design, Evidence, LOOKS, MARGIN, Settled, Standing, confirm, screen,
     screen_all,
 };
 pub use distribution::{binomial_tail, normal_tail, student_quantile, student_tail};
-pub use floor::{Peak, Work, floor_us, is_impossible, is_launch_bound};
+pub use floor::{Arithmetic, Bound, Floor, Rates, Work, floor, is_launch_bound};
 pub use interval::{Interval, effect, interval};
-pub use plan::{Order, PlannedBlock, plan};
+pub use plan::{Contender, Order, PlannedBlock, plan, turns};
 pub use rank::{holm, signed_rank};
 pub use regression::{REGRESSION_LIMIT, Regression, regressions};
+pub use split::{ALTERNATIONS, Split, split};
 pub use summary::{deviation, median, quantile};
 pub use validity::{Block, Conditions, Defect, History, Kept, Round, keep};
+pub use warm::WarmUp;

@@ -1,4 +1,4 @@
-//! In which order incumbent and candidate are timed.
+//! In which order incumbent, candidate and anchor are timed.
 
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
@@ -8,7 +8,32 @@ use utoipa::ToSchema;
 
 use crate::role::Key;
 
-/// Who comes first and last in a block of four.
+/// Who is timed.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Contender {
+    /// What scores are relative to: the task's baseline. Absent where it is the incumbent itself.
+    Anchor,
+    /// What the candidate has to beat.
+    Incumbent,
+    /// What is being judged.
+    Candidate,
+}
+
+impl Contender {
+    /// Its name in messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anchor => "anchor",
+            Self::Incumbent => "incumbent",
+            Self::Candidate => "candidate",
+        }
+    }
+}
+
+/// Who comes first and last among the four executions of incumbent and candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
@@ -16,6 +41,19 @@ pub enum Order {
     IncumbentOutside,
     /// Candidate, incumbent, incumbent, candidate.
     CandidateOutside,
+}
+
+/// Whose turn each sample of a block is. An anchor stands at both ends, so that a drift that is
+/// linear over the block cancels between it and the candidate as well.
+pub fn turns(order: Order, anchored: bool) -> Vec<Contender> {
+    use Contender::{Anchor, Candidate, Incumbent};
+    let (outer, inner) = match order {
+        Order::IncumbentOutside => (Incumbent, Candidate),
+        Order::CandidateOutside => (Candidate, Incumbent),
+    };
+    let end = anchored.then_some(Anchor);
+    let middle = [outer, inner, inner, outer];
+    end.into_iter().chain(middle).chain(end).collect()
 }
 
 /// One block of a round.

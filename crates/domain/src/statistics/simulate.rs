@@ -94,6 +94,7 @@ impl Noise {
                     order,
                     incumbent_us,
                     candidate_us,
+                    anchor_us: None,
                     conditions: Conditions::default(),
                 }
                 .log_ratio()

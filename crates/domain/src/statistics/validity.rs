@@ -16,6 +16,9 @@ const HISTORY_DIFFERENCE: f64 = 0.03;
 /// Reasons for a lower clock that NVML calls hardware slowdown, software and hardware thermal
 /// slowdown, and power brake (`nvmlClocksEventReason*`). A power cap (0x4) is not among them.
 const SLOWDOWN: u64 = 0x8 | 0x20 | 0x40 | 0x80;
+/// The power limit holds the clock down. A kernel that keeps the device busy meets it for good
+/// reasons, and then its clock is its own and no disturbance.
+const POWER_CAP: u64 = 0x4;
 /// Rounds that may be left out, as a share of all.
 const DISCARDED: f64 = 0.25;
 /// Pairs that must be left.
@@ -32,6 +35,8 @@ pub struct Block {
     pub incumbent_us: [f64; 2],
     /// The candidate's.
     pub candidate_us: [f64; 2],
+    /// The anchor's at both ends, where it is not the incumbent.
+    pub anchor_us: Option<[f64; 2]>,
     /// What the device was like.
     pub conditions: Conditions,
 }
@@ -45,8 +50,19 @@ pub struct Conditions {
     pub clock_events: Option<u64>,
     /// Faults the driver logged during the block.
     pub new_xids: Option<u32>,
+    /// Errors of memory that could not be corrected, during the block.
+    pub ecc_errors: Option<u32>,
+    /// The device's temperature, degrees Celsius.
+    pub celsius: Option<f64>,
     /// Other processes on the device.
     pub foreign_processes: Option<u32>,
+}
+
+impl Conditions {
+    /// Whether the power limit held the clock down.
+    pub fn is_power_capped(&self) -> bool {
+        self.clock_events.is_some_and(|mask| mask & POWER_CAP != 0)
+    }
 }
 
 /// A block for each score case, taken one after another in one process.
@@ -111,6 +127,12 @@ pub enum Defect {
         /// How many.
         count: u32,
     },
+    /// Device memory lost bits.
+    #[error("device memory had {count} errors that could not be corrected")]
+    EccErrors {
+        /// How many.
+        count: u32,
+    },
     /// Somebody else used the device.
     #[error("{count} other processes used the device")]
     Shared {
@@ -127,6 +149,23 @@ pub enum Defect {
     },
 }
 
+impl Defect {
+    /// Its name as the wire carries it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::NoTime { .. } => "no_time",
+            Self::Incomplete { .. } => "incomplete",
+            Self::ClockLow { .. } => "clock_low",
+            Self::ClocksDiffer { .. } => "clocks_differ",
+            Self::SlowedDown { .. } => "slowed_down",
+            Self::NewXid { .. } => "new_xid",
+            Self::EccErrors { .. } => "ecc_errors",
+            Self::Shared { .. } => "shared",
+            Self::IncumbentOff { .. } => "incumbent_off",
+        }
+    }
+}
+
 /// The rounds that count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kept {
@@ -134,6 +173,8 @@ pub struct Kept {
     pub cases: Vec<Vec<Vec<f64>>>,
     /// The mean over the cases, by process.
     pub whole: Vec<Vec<f64>>,
+    /// The same against the anchor; equal where the incumbent is the anchor.
+    pub anchored: Vec<Vec<f64>>,
     /// The rounds that were left out: number and first reason.
     pub discarded: Vec<(usize, Defect)>,
     /// Why what is left is not enough to decide anything; none if it is.
@@ -154,6 +195,7 @@ pub fn keep(rounds: &[Round], cases: usize, history: &History) -> Kept {
     let mut kept = Kept {
         cases: vec![vec![Vec::new(); processes.unwrap_or(0)]; cases],
         whole: vec![Vec::new(); processes.unwrap_or(0)],
+        anchored: vec![Vec::new(); processes.unwrap_or(0)],
         discarded: Vec::new(),
         inconclusive: None,
     };
@@ -162,14 +204,17 @@ pub fn keep(rounds: &[Round], cases: usize, history: &History) -> Kept {
             kept.discarded.push((number, defect));
             continue;
         }
-        let mut sum = 0.0;
+        let (mut sum, mut anchored) = (0.0, 0.0);
         for block in &round.blocks {
             let ratio = block.log_ratio();
             kept.cases[block.case][round.process].push(ratio);
             sum += ratio;
+            anchored += block.log_ratio_to_anchor();
         }
         #[expect(clippy::cast_precision_loss, reason = "a task has few cases")]
-        kept.whole[round.process].push(sum / cases as f64);
+        let count = cases as f64;
+        kept.whole[round.process].push(sum / count);
+        kept.anchored[round.process].push(anchored / count);
     }
     let left = rounds.len() - kept.discarded.len();
     #[expect(clippy::cast_precision_loss, reason = "a few hundred rounds")]
@@ -191,10 +236,20 @@ pub fn keep(rounds: &[Round], cases: usize, history: &History) -> Kept {
 impl Block {
     /// How much faster the candidate was: the mean of the two pairs' log-ratios.
     pub fn log_ratio(&self) -> f64 {
-        let [first, second] = self.incumbent_us;
-        let [other_first, other_second] = self.candidate_us;
-        0.5 * ((first / other_first).ln() + (second / other_second).ln())
+        log_ratio(self.incumbent_us, self.candidate_us)
     }
+
+    /// How much faster the candidate was than what scores are relative to.
+    pub fn log_ratio_to_anchor(&self) -> f64 {
+        log_ratio(
+            self.anchor_us.unwrap_or(self.incumbent_us),
+            self.candidate_us,
+        )
+    }
+}
+
+fn log_ratio([first, second]: [f64; 2], [own_first, own_second]: [f64; 2]) -> f64 {
+    0.5 * ((first / own_first).ln() + (second / own_second).ln())
 }
 
 fn defect(
@@ -216,13 +271,18 @@ fn defect(
     round.blocks.iter().find_map(|block| {
         times(block)
             .or_else(|| disturbance(&block.conditions))
-            .or_else(|| clock(block.conditions.sm_mhz?, usual_clock?))
+            .or_else(|| clock(&block.conditions, usual_clock?))
             .or_else(|| own_history(block, history))
     })
 }
 
 fn times(block: &Block) -> Option<Defect> {
-    let mut times = block.incumbent_us.iter().chain(&block.candidate_us);
+    let anchor = block.anchor_us.iter().flatten();
+    let mut times = block
+        .incumbent_us
+        .iter()
+        .chain(&block.candidate_us)
+        .chain(anchor);
     times
         .find(|us| !(us.is_finite() && **us > 0.0))
         .map(|us| Defect::NoTime { us: us.to_string() })
@@ -242,10 +302,18 @@ fn disturbance(conditions: &Conditions) -> Option<Defect> {
         let count = conditions.foreign_processes.filter(|count| *count > 0)?;
         Some(Defect::Shared { count })
     };
-    slowed.or_else(xid).or_else(shared)
+    let ecc = || {
+        let count = conditions.ecc_errors.filter(|count| *count > 0)?;
+        Some(Defect::EccErrors { count })
+    };
+    slowed.or_else(xid).or_else(ecc).or_else(shared)
 }
 
-fn clock(mhz: [f64; 2], median_mhz: f64) -> Option<Defect> {
+fn clock(conditions: &Conditions, median_mhz: f64) -> Option<Defect> {
+    let mhz = conditions.sm_mhz?;
+    if conditions.is_power_capped() {
+        return None;
+    }
     // Written so that a clock that is no number fails.
     let usual = |mhz: f64| mhz >= LOWEST_CLOCK * median_mhz;
     if let Some(&low) = mhz.iter().find(|mhz| !usual(**mhz)) {

@@ -6,6 +6,7 @@
 mod depends;
 mod read;
 mod tolerance;
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ use crate::problem::{Problem, Problems};
 
 pub use depends::{Dependence, Part};
 pub use tolerance::{Tolerance, ToleranceClass};
+pub use work::Essential;
 
 /// The most bytes of all files of a task together: 4 MiB.
 pub const MAX_BUNDLE_BYTES: usize = 4 << 20;
@@ -59,6 +61,8 @@ pub struct Task {
     pub policy: Policy,
     /// What else is promised of the function.
     pub contract: Contract,
+    /// The operations that no candidate avoids; none where algebra might.
+    pub essential: Option<Essential>,
     /// Soft gates that apply always.
     pub gates: Vec<Gate>,
     /// Phases in order, with their own gates.

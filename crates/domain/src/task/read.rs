@@ -8,8 +8,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{
-    Bundle, Case, Enforce, Gate, GateSubject, MAX_BUNDLE_BYTES, Objective, Phase, Range, Role,
-    Scalar, Task, Tensor, ToleranceClass, Use, Values,
+    Bundle, Case, Enforce, Essential, Gate, GateSubject, MAX_BUNDLE_BYTES, Objective, Phase, Range,
+    Role, Scalar, Task, Tensor, ToleranceClass, Use, Values,
 };
 use crate::candidate::{KernelSource, is_identifier};
 use crate::digest::Digest;
@@ -17,6 +17,7 @@ use crate::dtype::Dtype;
 use crate::expr::{Expr, ExprError};
 use crate::policy::{Feature, Policy, Rule};
 use crate::problem::{Problem, Problems};
+use crate::statistics::Arithmetic;
 
 const FILE: &str = "task.toml";
 const SEE: &str = "see docs/tasks.md for the keys of a task file";
@@ -46,6 +47,14 @@ struct Raw {
     phase: Vec<RawPhase>,
     #[serde(default)]
     objective: RawObjective,
+    work: Option<RawWork>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawWork {
+    operations: Spanned<String>,
+    arithmetic: Arithmetic,
 }
 
 #[derive(Deserialize)]
@@ -225,6 +234,10 @@ impl Reader<'_> {
         let scalars = self.scalars(raw, &dims);
         self.unique_names(raw);
         let contract = self.contract(&raw.contract, &tensors, &dims);
+        let essential = raw.work.as_ref().map(|work| Essential {
+            operations: self.expr(&work.operations, &dims),
+            arithmetic: work.arithmetic,
+        });
         let gates = self.gates(&raw.gates);
         let phases = raw
             .phase
@@ -274,6 +287,7 @@ impl Reader<'_> {
             tolerance: raw.tolerance.class.tolerance(),
             policy: Policy::new(raw.tolerance.class, raw.policy.clone()),
             contract,
+            essential,
             gates,
             phases,
             objective: Objective {
@@ -290,6 +304,18 @@ impl Reader<'_> {
             insights: self.prose("insights.md"),
         };
         for case in &task.cases {
+            if let (Some(essential), Some(work)) = (&task.essential, &raw.work)
+                && !essential
+                    .operations
+                    .scalar(&case.dims)
+                    .is_ok_and(|operations| operations.is_finite() && operations > 0.0)
+            {
+                self.report(
+                    &work.operations,
+                    format!("no positive value in case {}", case.name),
+                    "count the operations that no algorithm avoids",
+                );
+            }
             for tensor in &task.tensors {
                 if let Err(problem) = task.extents(tensor, case) {
                     self.problems.push(problem);

@@ -20,6 +20,7 @@ mod launch;
 mod library;
 mod memory;
 mod module;
+mod nvml;
 mod occupancy;
 mod pointer;
 mod pool;

@@ -128,6 +128,14 @@ impl Driver {
         self.tamper = tamper;
     }
 
+    /// The answer to a question about the card: this one, unless the fault plan has another.
+    pub(crate) fn told(&mut self, answer: u64) -> u64 {
+        match self.tamper.take() {
+            Some(Tamper::Answer(other)) => other,
+            _ => answer,
+        }
+    }
+
     /// What the calls since the last question had to say.
     pub fn take_said(&mut self) -> Said {
         std::mem::take(&mut self.said)

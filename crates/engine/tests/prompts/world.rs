@@ -82,6 +82,8 @@ pub fn judged(verdict: Verdict) -> Evaluation {
         gates: Vec::new(),
         checks: Vec::new(),
         launches: Vec::new(),
+        floors: Vec::new(),
+        measurement: None,
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,

@@ -319,6 +319,8 @@ pub fn evaluation(request: &EvaluationRequest, verdict: Verdict) -> Evaluation {
         gates: Vec::new(),
         checks: Vec::new(),
         launches: Vec::new(),
+        floors: Vec::new(),
+        measurement: None,
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,

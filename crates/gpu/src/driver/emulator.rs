@@ -6,6 +6,7 @@
 
 use std::ffi::{c_char, c_int};
 
+use domain::statistics::Rates;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -88,6 +89,9 @@ pub struct Description {
     version: u32,
     /// How far its times can be trusted.
     pub label: String,
+    /// What its time model does at best; none of a driver that does not say.
+    #[serde(default)]
+    pub rates: Option<Rates>,
 }
 
 /// How much of a range nobody wrote.

@@ -410,7 +410,11 @@ fn a_probe_describes_the_device_or_says_what_is_missing() {
     if let Some(bench) = Bench::new() {
         let libraries = [bench.libraries.clone(), vec![bench.nvrtc.clone()]].concat();
         match process::run("probe", &ProbeJob {}, &libraries).expect_reply() {
-            ProbeReply::Ready { device, toolchain } => {
+            ProbeReply::Ready {
+                device,
+                toolchain,
+                rates,
+            } => {
                 assert_eq!(device.kind, DeviceKind::Emulated);
                 assert_eq!(device.architecture(), "sm_89");
                 assert_eq!(device.limits.sm_count, 58);
@@ -420,6 +424,9 @@ fn a_probe_describes_the_device_or_says_what_is_missing() {
                     device.uuid
                 );
                 assert!(toolchain.unwrap().starts_with("NVRTC 13."));
+                let rates = rates.unwrap();
+                assert!(rates.bytes_per_us > 0.0 && rates.launch_us > 0.0);
+                assert_eq!(rates.operations_per_us.len(), 3, "{rates:?}");
             }
             other => panic!("{other:?}"),
         }

@@ -147,6 +147,8 @@ export function evaluation(verdict: Verdict, over: Partial<Evaluation> = {}): Ev
     gates: [],
     checks: [],
     launches: [],
+    floors: [],
+    measurement: null,
     flags: [],
     machine_code: null,
     evidence: null,

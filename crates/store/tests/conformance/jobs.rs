@@ -37,7 +37,10 @@ async fn a_job_is_lent_to_one_worker_with_all_it_needs() {
     let leased = lab.lease(worker, at(5)).await.unwrap();
     assert_eq!((leased.candidate, leased.attempt, leased.round), (id, 1, 0));
     assert!(leased.source.ends_with("fast\n"));
-    assert_eq!(leased.incumbent, Some(timing(100.0)));
+    let incumbent = leased.incumbent.unwrap();
+    assert_eq!(incumbent.timing, timing(100.0));
+    let best = lab.store.source(baseline).await.unwrap().unwrap();
+    assert_eq!((incumbent.file, incumbent.source), best);
     assert!(lab.lease(other, at(5)).await.is_none());
 }
 

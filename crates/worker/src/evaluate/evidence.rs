@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 
 use domain::device::Device;
 use domain::digest::Digest;
-use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationRequest, EvaluationStage};
+use domain::evaluation::{
+    EVALUATOR_VERSION, Evaluation, EvaluationRequest, EvaluationStage, Incumbent,
+};
 use domain::plan::{Configuration, ResolvedPlan};
 use domain::role::{Compiled, Key};
 use domain::task::Bundle as TaskBundle;
-use domain::timing::Timing;
 use domain::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -55,8 +56,8 @@ pub struct Manifest {
     pub configuration: Configuration,
     /// How much was asked.
     pub stage: EvaluationStage,
-    /// Times that the kernel was compared with.
-    pub incumbent: Option<Timing>,
+    /// What the kernel was compared with.
+    pub incumbent: Option<Incumbent>,
     /// Digest of the inputs' key.
     pub key: Digest,
     /// The device.

@@ -8,6 +8,7 @@ mod admit;
 mod build;
 mod edges;
 mod effort;
+mod entrants;
 pub mod evidence;
 mod examine;
 mod keep;
@@ -150,8 +151,8 @@ impl Evaluator {
     /// Evaluates one candidate. `progress` is told each stage as it begins.
     ///
     /// On the emulated device every execution is checked in full and times are modelled. On
-    /// NVIDIA's driver times are event times taken in turn with the task's baseline, and the
-    /// comparison is with that.
+    /// NVIDIA's driver times are event times taken in turn with the incumbent and the task's
+    /// baseline, and the comparison is with these.
     ///
     /// # Errors
     /// A [`Fault`] if the infrastructure, not the candidate, is to blame.
@@ -212,8 +213,9 @@ impl Evaluator {
         Ok(build::find(&self.host, recipe))
     }
 
-    /// Times one candidate in turn with the task's baseline, without judging whether it is right:
-    /// what an author wants to know between two evaluations. Never grounds for a promotion.
+    /// Times one candidate in turn with the incumbent, which is the task's baseline unless the
+    /// request names another, without judging whether it is right: what an author wants to know
+    /// between two evaluations. Never grounds for a promotion.
     ///
     /// # Errors
     /// A [`Fault`] if the infrastructure, not the candidate, is to blame.

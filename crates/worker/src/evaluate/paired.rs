@@ -1,7 +1,12 @@
-//! Times a candidate beside an incumbent and decides what that shows.
+//! Times a candidate beside an incumbent, and beside the task's baseline where that is another,
+//! and decides what that shows.
 //!
-//! The times are events that the process with both images reports; the supervisor holds its own
-//! clock against them and everything else the reply claims, and the decision is statistics.
+//! The times are events that the process with the images reports; the supervisor holds its own
+//! clock against them and everything else the reply claims ([`believe`]), and the decision is
+//! statistics.
+
+mod believe;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,14 +15,16 @@ use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::evaluation::EvaluationStage;
 use domain::judge::{self, Trouble};
-use domain::role::{Key, Sample, Side, TimeJob, TimeReply, TimedCase, turns};
+use domain::measurement::{Anchored, CaseProtocol, Discarded, Measurement, Noise, Watched};
+use domain::role::{Key, Sample, Side, TimeJob, TimeReply, TimedBlock, TimedCase};
 use domain::statistics::{
-    self, Block, CONFIRMATION, Clocks, Conditions, History, LOOKS, Order, Reading, Regression,
-    Round, Settled, regressions,
+    self, ALPHA, ALTERNATIONS, Block, CONFIRMATION, Conditions, Contender, History, Interval, Kept,
+    LOOKS, Moment, Round, Settled, Split, WarmUp, regressions,
 };
-use domain::timing::{MeasuredTime, Timing};
-use domain::verdict::{Access, Comparison, Outcome, Verdict};
+use domain::timing::{MeasuredTime, ModelledTime, Timing};
+use domain::verdict::{Comparison, Outcome, Verdict};
 
+use self::watch::Watch;
 use super::Fault;
 use super::roles::Roles;
 use super::stages::Stop;
@@ -28,14 +35,17 @@ use crate::supervise;
 const SECONDS: u32 = 15;
 /// What the rounds, loading and the last round may take together.
 const DEADLINE: Duration = Duration::from_secs(60);
+/// The longest batch on the emulated device, where a time is exact whatever its length: long
+/// enough to be one.
+const EMULATED_BATCH: u32 = 2;
 
-/// Two images to be timed in turn.
+/// Images to be timed in turn.
 #[derive(Debug)]
 pub struct Duel<'a> {
-    /// What the candidate must beat.
-    pub incumbent: Side,
-    /// The candidate.
-    pub candidate: Side,
+    /// Identity of what the candidate must beat.
+    pub incumbent: Digest,
+    /// Incumbent and candidate, and the anchor where it is not the incumbent.
+    pub sides: BTreeMap<Contender, Side>,
     /// The score cases by name.
     pub cases: Vec<(String, TimedCase)>,
     /// The digests of the candidate's outputs that the reference agreed with, by case and draw;
@@ -56,55 +66,83 @@ pub struct Duel<'a> {
 pub struct Compared {
     /// The candidate's times.
     pub timing: Timing,
-    /// The incumbent's, taken beside them.
-    pub incumbent: Timing,
     /// The decision.
     pub comparison: Comparison,
     /// What it rests on.
-    pub settled: Settled,
-    /// Every case before the regression gate.
-    pub regressions: Vec<Regression>,
-    /// Rounds that did not count, of how many.
-    pub discarded: (usize, usize),
+    pub measurement: Measurement,
 }
 
-/// The executions of some processes.
+/// Who runs in a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lineup {
+    /// Everybody in its own place.
+    Duel,
+    /// The incumbent in all places: what that shows is noise.
+    Control,
+    /// The candidate in all places, so that it meets nobody.
+    Alone,
+}
+
+impl Lineup {
+    /// Who really runs in a contender's place.
+    fn plays(self, place: Contender) -> Contender {
+        match self {
+            Self::Duel => place,
+            Self::Control => Contender::Incumbent,
+            Self::Alone => Contender::Candidate,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Duel => "duel",
+            Self::Control => "control",
+            Self::Alone => "alone",
+        }
+    }
+}
+
+/// The rounds of some processes.
+#[derive(Default)]
 struct Taken {
     rounds: Vec<Round>,
     label: Option<String>,
+    sets: Vec<u32>,
+    warm_up: Vec<u32>,
 }
 
 impl Duel<'_> {
     /// Measures and decides.
-    pub(super) fn fight(&self) -> Result<Compared, Stop> {
+    pub(super) fn fight(mut self) -> Result<Compared, Stop> {
+        self.measure_batches()?;
         let confirming = self.stage == EvaluationStage::Confirmation;
         let (processes, rounds) = if confirming {
             (CONFIRMATION.processes, CONFIRMATION.pairs / 2)
         } else {
             (1, LOOKS[LOOKS.len() - 1] / 2)
         };
-        let taken = self.measure(&self.candidate, processes, rounds)?;
-        let kept = statistics::keep(&taken.rounds, self.cases.len(), &History::default());
-        if let Some(reason) = kept.inconclusive {
-            return Err(Verdict::Inconclusive { reason }.into());
+        let (mut taken, mut control, mut alone) =
+            (Taken::default(), Taken::default(), Taken::default());
+        for process in 0..processes {
+            self.measure(Lineup::Duel, process, rounds, &mut taken)?;
+            if confirming {
+                // In turn with the others, so that all see the same device.
+                self.measure(Lineup::Control, process, rounds, &mut control)?;
+            }
+            if confirming && process < ALTERNATIONS {
+                self.measure(Lineup::Alone, process, rounds, &mut alone)?;
+            }
         }
-        let settled = if confirming {
-            // The incumbent against itself: what this shows is noise.
-            let control = self.measure(&self.incumbent, processes, rounds)?;
-            let control = statistics::keep(&control.rounds, self.cases.len(), &History::default());
-            statistics::confirm(&kept.whole, None, &control.whole, self.key)
-                .map_err(|reason| Verdict::InvalidRun { reason })?
+        let kept = self.keep(&taken)?;
+        let (settled, noise) = if confirming {
+            self.confirm(&kept, &control)?
         } else {
-            let rounds = kept.whole.concat();
-            statistics::screen_all(&rounds, None, self.key).ok_or_else(|| {
-                Verdict::Inconclusive {
-                    reason: format!(
-                        "{} pairs were timed in {SECONDS} s, {} are needed",
-                        2 * rounds.len(),
-                        LOOKS[0]
-                    ),
-                }
-            })?
+            (self.screen(&kept)?, None)
+        };
+        let split = if confirming {
+            Some(self.split(&control, &alone, settled.evidence.interval)?)
+        } else {
+            None
         };
         let regressions = regressions(&kept.cases);
         let outcome = match settled.outcome {
@@ -114,52 +152,176 @@ impl Duel<'_> {
         let evidence = &settled.evidence;
         Ok(Compared {
             timing: self.timing(&taken, |block| block.candidate_us),
-            incumbent: self.timing(&taken, |block| block.incumbent_us),
             comparison: Comparison {
                 outcome,
                 ratio: evidence.effect.exp(),
-                interval: [evidence.interval.lower.exp(), evidence.interval.upper.exp()],
+                interval: exponential(evidence.interval),
             },
-            discarded: (kept.discarded.len(), taken.rounds.len()),
-            settled,
-            regressions,
+            measurement: Measurement {
+                incumbent: self.incumbent,
+                incumbent_timing: self.timing(&taken, |block| block.incumbent_us),
+                looks: looks(&settled, confirming),
+                anchor: Anchored {
+                    ratio: statistics::effect(&kept.anchored).map_or(f64::NAN, f64::exp),
+                    interval: exponential(statistics::interval(&kept.anchored, ALPHA)),
+                },
+                settled,
+                rounds: kept.whole,
+                timed: count(taken.rounds.len()),
+                discarded: kept
+                    .discarded
+                    .into_iter()
+                    .map(|(round, reason)| Discarded {
+                        round: count(round),
+                        reason,
+                    })
+                    .collect(),
+                regressions,
+                noise,
+                split,
+                watched: Watched::of(&taken.rounds),
+                cases: self.protocol(&taken),
+            },
         })
     }
 
-    /// Runs processes in which `second` is timed against the incumbent.
-    fn measure(&self, second: &Side, processes: usize, rounds: usize) -> Result<Taken, Stop> {
-        let control = second == &self.incumbent;
-        let mut taken = Taken {
-            rounds: Vec::new(),
-            label: None,
-        };
-        for process in 0..processes {
-            let name = format!("{} {process}", if control { "control" } else { "duel" });
-            let key = self.key.derive(&["timing", &name]);
-            let job = self.job(second, control, rounds, key);
-            let (reply, ticks) = self.ask(&job)?;
-            self.check(&job, &reply, &ticks, control)?;
-            taken.label = reply.model_label;
-            taken.rounds.extend(reply.rounds.iter().map(|blocks| {
-                Round {
-                    process,
-                    blocks: blocks
-                        .iter()
-                        .map(|block| as_block(block.case, block.order, &block.samples))
-                        .collect(),
-                }
-            }));
+    fn keep(&self, taken: &Taken) -> Result<Kept, Stop> {
+        let mut kept = statistics::keep(&taken.rounds, self.cases.len(), &History::default());
+        match kept.inconclusive.take() {
+            Some(reason) => Err(Verdict::Inconclusive { reason }.into()),
+            None => Ok(kept),
         }
-        Ok(taken)
     }
 
-    fn job(&self, second: &Side, control: bool, rounds: usize, key: Key) -> TimeJob {
-        let cases = self.cases.iter().map(|(_, case)| {
-            let mut case = case.clone();
-            if control {
-                case.candidate.clone_from(&case.incumbent);
-            }
-            case
+    fn screen(&self, kept: &Kept) -> Result<Settled, Stop> {
+        let rounds = kept.whole.concat();
+        statistics::screen_all(&rounds, None, self.key).ok_or_else(|| {
+            let reason = format!(
+                "{} pairs were timed in {SECONDS} s, {} are needed",
+                2 * rounds.len(),
+                LOOKS[0]
+            );
+            Verdict::Inconclusive { reason }.into()
+        })
+    }
+
+    fn confirm(&self, kept: &Kept, control: &Taken) -> Result<(Settled, Option<Noise>), Stop> {
+        let control = self.keep(control)?;
+        let settled = statistics::confirm(&kept.whole, None, &control.whole, self.key)
+            .map_err(|reason| Verdict::InvalidRun { reason })?;
+        let noise = Noise {
+            interval: statistics::interval(&control.whole, ALPHA / 2.0),
+            pairs: count(2 * control.whole.iter().map(Vec::len).sum::<usize>()),
+            processes: count(control.whole.len()),
+        };
+        Ok((settled, Some(noise)))
+    }
+
+    /// Holds the ratio seen in shared processes against that of processes of one contender only.
+    fn split(&self, control: &Taken, alone: &Taken, shared: Interval) -> Result<Split, Stop> {
+        let ratios = (0..ALTERNATIONS)
+            .map(|process| {
+                let logarithms = (0..self.cases.len()).map(|case| {
+                    let centre = |taken: &Taken| {
+                        let own = taken.rounds.iter().filter(|round| round.process == process);
+                        let blocks = own.flat_map(|round| &round.blocks);
+                        let times = blocks
+                            .filter(|block| block.case == case)
+                            .flat_map(|block| {
+                                block.incumbent_us.into_iter().chain(block.candidate_us)
+                            })
+                            .filter(|us| us.is_finite() && *us > 0.0)
+                            .collect::<Vec<_>>();
+                        statistics::median(&times).unwrap_or(f64::NAN)
+                    };
+                    (centre(control) / centre(alone)).ln()
+                });
+                #[expect(clippy::cast_precision_loss, reason = "a task has few cases")]
+                let cases = self.cases.len() as f64;
+                logarithms.sum::<f64>() / cases
+            })
+            .filter(|ratio| ratio.is_finite())
+            .collect::<Vec<_>>();
+        statistics::split(&ratios, shared).map_err(|reason| Verdict::InvalidRun { reason }.into())
+    }
+
+    /// Finds out which cases are so short that they have to be timed in batches.
+    fn measure_batches(&mut self) -> Result<(), Stop> {
+        let mut first = Taken::default();
+        self.measure(Lineup::Duel, 0, 1, &mut first)?;
+        let most = match self.roles.host.device().kind {
+            DeviceKind::Nvidia => u32::MAX,
+            DeviceKind::Emulated => EMULATED_BATCH,
+        };
+        for (number, (_, case)) in self.cases.iter_mut().enumerate() {
+            let blocks = first.rounds.iter().flat_map(|round| &round.blocks);
+            let times = blocks
+                .filter(|block| block.case == number)
+                .flat_map(|block| block.incumbent_us.into_iter().chain(block.candidate_us));
+            // Of a time that is none nothing follows; the rounds will say so.
+            let shortest = times.fold(f64::INFINITY, f64::min);
+            case.batch = statistics::batch(shortest).min(most);
+        }
+        Ok(())
+    }
+
+    /// Runs one process and adds its rounds.
+    fn measure(
+        &self,
+        lineup: Lineup,
+        process: usize,
+        rounds: usize,
+        taken: &mut Taken,
+    ) -> Result<(), Stop> {
+        let name = format!("{} {process} {rounds}", lineup.as_str());
+        let key = self.key.derive(&["timing", &name]);
+        let job = self.job(lineup, rounds, key);
+        let watch = Watch::begin(&self.roles, &name.replace(' ', "-"));
+        let asked = self.ask(&job);
+        let seen = watch.end();
+        let (reply, ticks) = asked?;
+        self.believe(&job, &reply, &ticks, lineup)?;
+        let anchored = job.sides.contains_key(&Contender::Anchor);
+        let mut ticks = ticks.chunks_exact(2);
+        for blocks in &reply.rounds {
+            let blocks = blocks.iter().map(|block| {
+                let whose = statistics::turns(block.order, anchored).into_iter();
+                let moments = whose
+                    .zip(ticks.by_ref())
+                    .map(|(contender, ends)| Moment {
+                        contender,
+                        from_ns: seen.nanoseconds(ends[0]),
+                        until_ns: seen.nanoseconds(ends[1]),
+                    })
+                    .collect::<Vec<_>>();
+                let conditions = statistics::conditions(seen.glimpses(), &moments);
+                as_block(block, anchored, conditions)
+            });
+            taken.rounds.push(Round {
+                process,
+                blocks: blocks.collect(),
+            });
+        }
+        taken.label = reply.model_label;
+        taken.sets = reply.sets;
+        taken.warm_up = reply.warm_up;
+        Ok(())
+    }
+
+    fn job(&self, lineup: Lineup, rounds: usize, key: Key) -> TimeJob {
+        let places = self
+            .sides
+            .keys()
+            .copied()
+            .filter(|place| lineup == Lineup::Duel || *place != Contender::Anchor)
+            .collect::<Vec<_>>();
+        let cases = self.cases.iter().map(|(_, case)| TimedCase {
+            plans: places
+                .iter()
+                .map(|place| (*place, case.plans[&lineup.plays(*place)].clone()))
+                .collect(),
+            draws: case.draws.clone(),
+            batch: case.batch,
         });
         let Key(seed) = key.derive(&["poison"]);
         let (word, _) = seed
@@ -167,10 +329,16 @@ impl Duel<'_> {
             .split_first_chunk::<8>()
             .expect("a digest has 32 bytes");
         TimeJob {
-            incumbent: self.incumbent.clone(),
-            candidate: second.clone(),
+            sides: places
+                .iter()
+                .map(|place| (*place, self.sides[&lineup.plays(*place)].clone()))
+                .collect(),
             cases: cases.collect(),
             rounds: statistics::plan(key, rounds, self.cases.len()),
+            warm_up: match self.roles.host.device().kind {
+                DeviceKind::Nvidia => WarmUp::MEASURED,
+                DeviceKind::Emulated => WarmUp::MODELLED,
+            },
             seconds: SECONDS,
             poison: u64::from_le_bytes(*word),
             instruction_budget: Some(self.instructions),
@@ -208,131 +376,16 @@ impl Duel<'_> {
         }
     }
 
-    /// Whether a reply can be believed at all: every output as verified, every buffer intact,
-    /// and no contradiction between its clock and ours.
-    fn check(
-        &self,
-        job: &TimeJob,
-        reply: &TimeReply,
-        ticks: &[Instant],
-        control: bool,
-    ) -> Result<(), Stop> {
-        if let Some(failure) = &reply.failure {
-            let (case, _) = &self.cases[failure.case.min(self.cases.len() - 1)];
-            let fault = &failure.fault;
-            let what = format!("{} returned {} on case {case}", fault.call, fault.name);
-            if !judge::is_of_a_kernel(fault.code) {
-                return Err(Trouble(format!("time the candidate: {what}")).into());
-            }
-            if failure.candidate && !control {
-                return Err(Verdict::RuntimeFault {
-                    code: fault.code,
-                    name: fault.name.clone(),
-                    finding: None,
-                }
-                .into());
-            }
-            let reason = format!("the incumbent failed beside the candidate: {what}");
-            return Err(Verdict::InvalidRun { reason }.into());
-        }
-        let asked = job.rounds.iter().zip(&reply.rounds);
-        let as_planned = reply.rounds.len() <= job.rounds.len()
-            && asked.clone().all(|(planned, timed)| {
-                planned.len() == timed.len()
-                    && planned
-                        .iter()
-                        .zip(timed)
-                        .all(|(p, t)| p.case == t.case && p.order == t.order)
-            });
-        let blocks = || reply.rounds.iter().flatten();
-        if !as_planned || ticks.len() != 8 * blocks().count() {
-            let what = "time in the planned order: blocks or ticks are missing";
-            return Err(Trouble(what.to_owned()).into());
-        }
-        let mut seen = BTreeMap::new();
-        let mut readings = vec![Vec::new(); self.cases.len()];
-        let mut moments = ticks.chunks_exact(2);
-        for block in blocks() {
-            for (candidate, sample) in turns(block.order).into_iter().zip(&block.samples) {
-                let own = candidate && !control;
-                self.intact(block.case, sample, own, &mut seen)?;
-                let [begin, end] = moments.next().expect("two ticks for each sample") else {
-                    unreachable!("chunks of two");
-                };
-                readings[block.case].push(Reading {
-                    candidate,
-                    event_us: sample.event_us,
-                    wall_us: end.duration_since(*begin).as_secs_f64() * 1e6,
-                });
-            }
-        }
-        let clocks = match self.roles.host.device().kind {
-            DeviceKind::Nvidia => Clocks::Measured,
-            DeviceKind::Emulated => Clocks::Modelled,
-        };
-        for ((case, _), readings) in self.cases.iter().zip(&readings) {
-            if let Some(how) = statistics::disagreement(readings, clocks) {
-                let reason = format!("case {case}: {how}");
-                return Err(Verdict::ClockMismatch { reason }.into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether an execution left what it should, and nothing else.
-    fn intact(
-        &self,
-        case: usize,
-        sample: &Sample,
-        candidate: bool,
-        seen: &mut BTreeMap<(bool, usize, usize), Digest>,
-    ) -> Result<(), Stop> {
-        let (name, _) = &self.cases[case];
-        let invalid = |what: String| Stop::from(Verdict::InvalidRun { reason: what });
-        if let Some(tensor) = &sample.mutated {
-            return Err(if candidate {
-                Verdict::InputMutated {
-                    tensor: tensor.clone(),
-                }
-                .into()
-            } else {
-                invalid(format!("the incumbent's {tensor} changed on case {name}"))
-            });
-        }
-        if let Some(buffer) = &sample.overrun {
-            let reason = format!("the memory beside {buffer} was changed on case {name}");
-            return Err(if candidate {
-                Verdict::OutOfBounds {
-                    access: Access::Write,
-                    finding: None,
-                    reason,
-                }
-                .into()
-            } else {
-                invalid(reason)
-            });
-        }
-        let verified = self
-            .verified
-            .get(&(case, sample.draw))
-            .filter(|_| candidate);
-        let first = *seen
-            .entry((candidate, case, sample.draw))
-            .or_insert_with(|| *verified.unwrap_or(&sample.outputs));
-        if first == sample.outputs {
-            return Ok(());
-        }
-        Err(if candidate {
-            Verdict::NonDeterministic {
-                reason: format!("a timed execution of case {name} has other outputs than before"),
-                finding: None,
-            }
-            .into()
-        } else {
-            invalid(format!(
-                "the incumbent's outputs on case {name} changed beside the candidate"
-            ))
-        })
+    fn protocol(&self, taken: &Taken) -> Vec<CaseProtocol> {
+        let cases = self.cases.iter().enumerate();
+        cases
+            .map(|(number, (name, case))| CaseProtocol {
+                case: name.clone(),
+                batch: case.batch,
+                sets: taken.sets.get(number).copied().unwrap_or_default(),
+                warm_up: taken.warm_up.get(number).copied().unwrap_or_default(),
+            })
+            .collect()
     }
 
     fn timing(&self, taken: &Taken, times: impl Fn(&Block) -> [f64; 2]) -> Timing {
@@ -351,7 +404,7 @@ impl Duel<'_> {
                 case: name.clone(),
                 median_us: quantile(0.5),
                 quartiles_us: [quantile(0.25), quantile(0.75)],
-                samples: u32::try_from(samples.len()).unwrap_or(u32::MAX),
+                samples: count(samples.len()),
             }
         });
         match device.kind {
@@ -365,7 +418,7 @@ impl Duel<'_> {
                     .clone()
                     .unwrap_or_else(|| "unlabelled".to_owned()),
                 cases: cases
-                    .map(|time| domain::timing::ModelledTime {
+                    .map(|time| ModelledTime {
                         case: time.case,
                         us: time.median_us,
                         launches: Vec::new(),
@@ -376,18 +429,50 @@ impl Duel<'_> {
     }
 }
 
-fn as_block(case: usize, order: Order, samples: &[Sample; 4]) -> Block {
-    let us = samples.each_ref().map(|sample| sample.event_us);
-    let (outer, inner) = ([us[0], us[3]], [us[1], us[2]]);
-    let (incumbent_us, candidate_us) = match order {
-        Order::IncumbentOutside => (outer, inner),
-        Order::CandidateOutside => (inner, outer),
+/// How often the pairs were looked at: a screening up to the look that decided, a confirmation
+/// once.
+fn looks(settled: &Settled, confirming: bool) -> u32 {
+    if confirming {
+        return 1;
+    }
+    let seen = LOOKS
+        .iter()
+        .filter(|look| **look <= settled.evidence.pairs)
+        .count();
+    count(seen)
+}
+
+fn exponential(interval: Interval) -> [f64; 2] {
+    [interval.lower.exp(), interval.upper.exp()]
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// How many executions a sample is the time of.
+fn executions(sample: &Sample) -> u32 {
+    let counts = sample.left.values().copied();
+    counts.fold(0, u32::saturating_add)
+}
+
+/// A block by who was timed, per execution.
+fn as_block(block: &TimedBlock, anchored: bool, conditions: Conditions) -> Block {
+    let turns = statistics::turns(block.order, anchored);
+    let times = |contender: Contender| {
+        let own = turns.iter().zip(&block.samples);
+        let mut own = own
+            .filter(|(whose, _)| **whose == contender)
+            .map(|(_, sample)| sample.event_us / f64::from(executions(sample)));
+        let mut next = || own.next().unwrap_or(f64::NAN);
+        [next(), next()]
     };
     Block {
-        case,
-        order,
-        incumbent_us,
-        candidate_us,
-        conditions: Conditions::default(),
+        case: block.case,
+        order: block.order,
+        incumbent_us: times(Contender::Incumbent),
+        candidate_us: times(Contender::Candidate),
+        anchor_us: anchored.then(|| times(Contender::Anchor)),
+        conditions,
     }
 }

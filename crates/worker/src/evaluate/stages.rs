@@ -17,22 +17,24 @@ use domain::evaluation::{
 };
 use domain::finding::Finding;
 use domain::judge::{self, CaseBlocks, Trouble};
+use domain::measurement::Measurement;
 use domain::plan::{Configuration, ResolvedPlan, ResolvedStep};
 use domain::policy::{self, Feature};
 use domain::problem::{Problem, Problems};
-use domain::role::{
-    Compiled, ExecutionFacts, ExecutionPurpose, KernelResources, Side, TimedCase, fingerprint,
-};
+use domain::role::{Compiled, ExecutionFacts, ExecutionPurpose, KernelResources, Side};
+use domain::statistics::Floor;
 use domain::task::Task;
+use domain::timing::Timing;
 use domain::verdict::Verdict;
 
 use super::build::{Recipe, build};
 use super::edges;
+use super::entrants::Entrant;
 use super::examine::Trial;
 use super::paired::{Compared, Duel};
 use super::passes::{Against, Extent, Inputs, Pass, Passes};
 use super::roles::{Allowance, Reference, Roles};
-use super::timing::{by_case, launch_bound, timing};
+use super::timing::{by_case, floors, launch_bound, timing};
 use super::{Evaluator, Fault, storage};
 use crate::cancel::Cancellation;
 
@@ -181,6 +183,8 @@ pub(super) struct Evidence {
     gates: Vec<GateOutcome>,
     pub(super) checks: Vec<CheckOutcome>,
     launches: Vec<CaseLaunches>,
+    floors: Vec<Floor>,
+    measurement: Option<Measurement>,
     flags: Vec<Problem>,
     machine_code: Option<MachineCode>,
     pub(super) findings: Vec<Finding>,
@@ -236,66 +240,22 @@ impl<'a> Course<'a> {
     fn bench(&mut self) -> Result<Compared, Stop> {
         let candidate = self.timed("parse", Self::read)?;
         let compiled = self.timed("compile", |course| course.compile(&candidate))?;
-        let duel = self.timed("baseline", |course| course.duel(&candidate, &compiled))?;
+        let duel = self.timed("opponents", |course| course.compete(&candidate, &compiled))?;
         (self.progress)("time");
         duel.fight()
     }
 
-    /// The candidate and the task's baseline, ready to be timed in turn.
-    fn duel(&self, candidate: &Candidate, compiled: &Compiled) -> Result<Duel<'a>, Stop> {
-        let baseline = &self.task.baseline;
-        let configuration = baseline.plan().default_configuration();
-        let incumbent = self
-            .build(baseline, &configuration)?
-            .map_err(|verdict| Fault::Reference(format!("the baseline: {verdict}")))?;
-        let mut cases: Vec<(String, TimedCase)> = Vec::new();
-        let mut verified = BTreeMap::new();
-        let passes = self.passes().score(DRAWS)?;
-        for pass in passes
-            .into_iter()
-            .filter(|pass| pass.purpose == ExecutionPurpose::Score)
-        {
-            if cases.last().is_none_or(|(name, _)| *name != pass.case) {
-                let case = self
-                    .task
-                    .score_cases()
-                    .find(|case| case.name == pass.case)
-                    .expect("score passes are made of score cases");
-                let limits = &self.evaluator.host.device().limits;
-                let plan = baseline
-                    .plan()
-                    .resolve(self.task, &case.dims, &configuration, limits)
-                    .map_err(|error| {
-                        Fault::Reference(format!("the baseline on case {}: {error}", case.name))
-                    })?;
-                let timed = TimedCase {
-                    incumbent: plan,
-                    candidate: candidate.plans[&pass.case].clone(),
-                    draws: Vec::new(),
-                };
-                cases.push((pass.case.clone(), timed));
-            }
-            let number = cases.len() - 1;
-            let draws = &mut cases[number].1.draws;
-            if let Some(facts) = self.originals.get(&pass.inputs()) {
-                verified.insert((number, draws.len()), fingerprint(&facts.outputs));
-            }
-            draws.push(pass.tensors);
-        }
-        let side = |compiled: &Compiled| Side {
-            image: compiled.image.clone(),
-            kernels: compiled.kernels.clone(),
+    /// The candidate as one of those who are timed in turn.
+    fn compete(&self, candidate: &Candidate, compiled: &Compiled) -> Result<Duel<'a>, Stop> {
+        let entrant = Entrant {
+            digest: candidate.source.candidate_digest(&candidate.configuration),
+            side: Side {
+                image: compiled.image.clone(),
+                kernels: compiled.kernels.clone(),
+            },
+            plans: candidate.plans.clone(),
         };
-        Ok(Duel {
-            incumbent: side(&incumbent),
-            candidate: side(compiled),
-            cases,
-            verified,
-            key: self.request.key,
-            stage: self.request.stage,
-            instructions: LARGE,
-            roles: self.roles,
-        })
+        self.duel(entrant, DRAWS, LARGE)
     }
 
     fn run(&mut self) -> Result<Verdict, Stop> {
@@ -542,22 +502,48 @@ impl<'a> Course<'a> {
         let label = self.evidence.label.as_deref();
         let timing = timing(self.evaluator.host.device(), label, &scored)?;
         self.observe(candidate)?;
-        let bound = launch_bound(&timing);
         let measured = self.evaluator.host.device().kind == DeviceKind::Nvidia;
         if measured && self.request.stage != EvaluationStage::Baseline {
-            let duel = self.duel(candidate, compiled)?;
+            let duel = self.compete(candidate, compiled)?;
             let compared = self.timed("time", |_| duel.fight())?;
+            self.evidence.measurement = Some(compared.measurement);
+            self.judge_floors(&compared.timing)?;
+            let bound = self.is_launch_bound(&compared.timing);
             let mut verdict = judge::acceptance(compared.timing, None, bound);
             if let Verdict::Accepted(acceptance) = &mut verdict {
                 acceptance.comparison = Some(compared.comparison);
             }
             return Ok(verdict);
         }
-        Ok(judge::acceptance(
-            timing,
-            self.request.incumbent.as_ref(),
-            bound,
-        ))
+        self.judge_floors(&timing)?;
+        let bound = self.is_launch_bound(&timing);
+        let incumbent = self.request.incumbent.as_ref();
+        let times = incumbent.map(|incumbent| &incumbent.timing);
+        Ok(judge::acceptance(timing, times, bound))
+    }
+
+    /// Whether every score case takes little more than launching as many empty kernels.
+    fn is_launch_bound(&self, timing: &Timing) -> bool {
+        let launches = self.evidence.launches.iter();
+        let launches = launches
+            .map(|case| (case.case.clone(), case.launches.len()))
+            .collect();
+        launch_bound(timing, &launches, self.evaluator.host.rates())
+    }
+
+    /// Holds every case's time against what no kernel can beat, before times of several cases
+    /// become one number.
+    fn judge_floors(&mut self, timing: &Timing) -> Result<(), Stop> {
+        self.evidence.floors = floors(self.task, timing, self.evaluator.host.rates())?;
+        let broken = self.evidence.floors.iter().find(|floor| floor.is_broken());
+        broken.map_or(Ok(()), |floor| {
+            Err(Verdict::PhysicallyImpossible {
+                case: floor.case.clone(),
+                floor_us: floor.us,
+                found_us: floor.found_us,
+            }
+            .into())
+        })
     }
 
     /// Notes the launches of each score case as they ran, and looks at the gates again with them.

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use domain::device::{Device, DeviceKind};
 use domain::judge::Trouble;
+use domain::problem::Problem;
 use domain::role::ExecutionFacts;
+use domain::statistics::{Floor, Rates, floor, is_launch_bound};
+use domain::task::Task;
 use domain::timing::{MeasuredTime, ModelledTime, Timing};
-
-/// The term of the time model that stands for launching; a plan in which it dominates every
-/// launch takes little more than launching empty kernels.
-const LAUNCH_TERM: &str = "launch";
 
 /// The times of score cases, in the order of `cases`, each with the facts of its executions.
 ///
@@ -38,15 +37,42 @@ pub fn timing(
     }
 }
 
-/// Whether launching is most of the time of every score case. Unknown, hence false, on silicon.
-pub fn launch_bound(timing: &Timing) -> bool {
-    match timing {
-        Timing::Measured { .. } => false,
-        Timing::Modelled { cases, .. } => cases
-            .iter()
-            .flat_map(|case| &case.launches)
-            .all(|launch| launch.bottleneck == LAUNCH_TERM),
-    }
+/// Whether every score case takes little more than launching as many empty kernels. False where
+/// nobody has measured how long that takes. `launches` are the plan's, by case.
+pub fn launch_bound(
+    timing: &Timing,
+    launches: &BTreeMap<String, usize>,
+    rates: Option<&Rates>,
+) -> bool {
+    let Some(rates) = rates else { return false };
+    timing.cases().into_iter().all(|(case, us)| {
+        let launches = launches.get(case).copied().unwrap_or_default();
+        is_launch_bound(us, launches, rates.launch_us)
+    })
+}
+
+/// The times of the score cases beside the least that the device can do them in; nothing where
+/// nobody knows what it can do.
+///
+/// # Errors
+/// A [`Problem`] of the task.
+pub fn floors(task: &Task, timing: &Timing, rates: Option<&Rates>) -> Result<Vec<Floor>, Problem> {
+    let Some(rates) = rates else {
+        return Ok(Vec::new());
+    };
+    let times = timing.cases().into_iter();
+    times
+        .filter_map(|(name, found_us)| Some((task.case(name)?, found_us)))
+        .map(|(case, found_us)| {
+            let (us, bound) = floor(task.work(case)?, rates);
+            Ok(Floor {
+                case: case.name.clone(),
+                us,
+                bound,
+                found_us,
+            })
+        })
+        .collect()
 }
 
 /// The sum of the launches of one execution: the model is deterministic, one is enough.

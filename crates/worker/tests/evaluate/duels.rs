@@ -1,8 +1,9 @@
 //! A candidate timed in turn with the baseline: what is decided, and what a process that lies,
 //! dies or disturbs gets instead.
 
-use domain::evaluation::EvaluationStage;
-use domain::statistics::LOOKS;
+use domain::candidate::KernelSource;
+use domain::evaluation::{EvaluationRequest, EvaluationStage, Incumbent};
+use domain::statistics::{ALTERNATIONS, CONFIRMATION, LOOKS};
 use domain::task::Bundle;
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 use worker::cancel::Cancellation;
@@ -78,7 +79,7 @@ extern "C" __global__ void twice(const double* x, double* y, double* y_scale) {
 }
 "#;
 
-fn duel(evaluator: &Evaluator, source: &str) -> Result<Compared, Box<Verdict>> {
+fn request(source: &str) -> EvaluationRequest {
     let mut request = Lab::request("gemm-f32", "a.cu", source.to_owned());
     let files = [
         ("task.toml", TASK.to_owned()),
@@ -90,8 +91,16 @@ fn duel(evaluator: &Evaluator, source: &str) -> Result<Compared, Box<Verdict>> {
         files: files.map(|(name, text)| (name.to_owned(), text)).into(),
     };
     request.stage = EvaluationStage::Search;
+    request
+}
+
+fn duel(evaluator: &Evaluator, source: &str) -> Result<Compared, Box<Verdict>> {
+    compare(evaluator, &request(source))
+}
+
+fn compare(evaluator: &Evaluator, request: &EvaluationRequest) -> Result<Compared, Box<Verdict>> {
     evaluator
-        .bench(&request, |_| {}, &Cancellation::new().unwrap())
+        .bench(request, |_| {}, &Cancellation::new().unwrap())
         .unwrap()
         .map_err(Box::new)
 }
@@ -102,18 +111,94 @@ fn a_duel_tells_the_faster_from_the_equal() {
     let faster = duel(lab.evaluator(), &kernel(40)).unwrap();
     assert_eq!(faster.comparison.outcome, Outcome::Faster, "{faster:?}");
     assert!(faster.comparison.interval[0] > 1.005);
-    assert!(faster.timing.is_modelled() && faster.incumbent.is_modelled());
-    let ratio = faster.timing.speedup_over(&faster.incumbent).unwrap();
+    let found = &faster.measurement;
+    assert!(faster.timing.is_modelled() && found.incumbent_timing.is_modelled());
+    let ratio = faster.timing.speedup_over(&found.incumbent_timing).unwrap();
     assert!((ratio / faster.comparison.ratio - 1.0).abs() < 1e-3);
     assert_eq!(
-        faster.settled.evidence.pairs, LOOKS[0],
+        (found.settled.evidence.pairs, found.looks),
+        (LOOKS[0], 1),
         "one look settles it"
     );
+    assert_eq!(2 * found.rounds.concat().len(), LOOKS[LOOKS.len() - 1]);
+    assert!(found.discarded.is_empty() && found.noise.is_none());
+    // Without an incumbent it is the baseline, and that is what scores are relative to.
+    assert_eq!(found.incumbent, identity(&kernel(400)));
+    assert!((found.anchor.ratio / faster.comparison.ratio - 1.0).abs() < 1e-9);
+    // So short a time is taken in batches, over sets of buffers of their own.
+    assert!(faster.timing.geomean_us() < 20.0, "{}", faster.timing);
+    let [case] = found.cases.as_slice() else {
+        panic!("{:?}", found.cases);
+    };
+    assert_eq!((case.batch, case.sets), (2, 4));
+    assert!(case.warm_up >= 3);
     let equal = duel(lab.evaluator(), &kernel(400)).unwrap();
     assert_eq!(equal.comparison.outcome, Outcome::NotFaster, "{equal:?}");
     let slower = duel(lab.evaluator(), &kernel(800)).unwrap();
     assert_eq!(slower.comparison.outcome, Outcome::NotFaster);
-    assert!(slower.regressions[0].blocks);
+    assert!(slower.measurement.regressions[0].blocks);
+}
+
+fn identity(source: &str) -> domain::digest::Digest {
+    let source = KernelSource::parse("a.cu", source).unwrap();
+    source.candidate_digest(&source.plan().default_configuration())
+}
+
+#[test]
+fn the_incumbent_is_to_be_beaten_and_the_baseline_keeps_the_score() {
+    let Some(lab) = lab() else { return };
+    let against = |candidate: u32, incumbent: u32| {
+        let mut request = request(&kernel(candidate));
+        let timing = domain::timing::Timing::Measured { cases: Vec::new() };
+        request.incumbent = Some(Incumbent {
+            file: "incumbent.cu".to_owned(),
+            source: kernel(incumbent),
+            configuration: domain::plan::Configuration::new(),
+            timing,
+        });
+        let compared = compare(lab.evaluator(), &request).unwrap();
+        assert_eq!(compared.measurement.incumbent, identity(&kernel(incumbent)));
+        compared
+    };
+    let worse = against(160, 40);
+    assert_eq!(worse.comparison.outcome, Outcome::NotFaster, "{worse:?}");
+    assert!(worse.comparison.ratio < 1.0 && worse.measurement.anchor.ratio > 1.1);
+    let better = against(10, 160);
+    assert_eq!(better.comparison.outcome, Outcome::Faster, "{better:?}");
+    assert!(better.measurement.anchor.ratio > 1.1 * better.comparison.ratio);
+    let [lower, upper] = better.measurement.anchor.interval;
+    assert!(lower <= better.measurement.anchor.ratio && better.measurement.anchor.ratio <= upper);
+    let same = against(10, 400);
+    assert!((same.measurement.anchor.ratio / better.measurement.anchor.ratio - 1.0).abs() < 1e-3);
+}
+
+#[test]
+fn a_confirmation_has_a_control_and_meets_nobody() {
+    let Some(lab) = lab() else { return };
+    let mut request = request(&kernel(40));
+    request.stage = EvaluationStage::Confirmation;
+    let confirmed = compare(lab.evaluator(), &request).unwrap();
+    assert_eq!(confirmed.comparison.outcome, Outcome::Faster);
+    let found = &confirmed.measurement;
+    assert_eq!(found.rounds.len(), CONFIRMATION.processes);
+    assert_eq!(
+        found.settled.evidence.pairs,
+        CONFIRMATION.processes * CONFIRMATION.pairs
+    );
+    let noise = found.noise.as_ref().unwrap();
+    assert_eq!(noise.processes as usize, CONFIRMATION.processes);
+    assert!(noise.interval.half_width() < 1e-6, "a model has no noise");
+    let split = found.split.as_ref().unwrap();
+    assert_eq!(split.alternations, ALTERNATIONS);
+    assert!((split.effect - found.settled.evidence.effect).abs() < 1e-3);
+    // What is kept survives its way to the service.
+    let json = serde_json::to_string(found).unwrap();
+    let read: domain::measurement::Measurement = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (read.looks, read.timed, &read.cases),
+        (1, found.timed, &found.cases)
+    );
+    assert!((read.settled.evidence.effect - found.settled.evidence.effect).abs() < 1e-12);
 }
 
 /// The rules of a fault plan: what the driver answers when asked how long something took.
@@ -133,7 +218,8 @@ fn elapsed(answers: impl Iterator<Item = f64>) -> String {
 fn noise_that_hides_a_gain_leaves_the_comparison_unresolved() {
     let Some(lab) = lab() else { return };
     let mut state = 1_u32;
-    let noisy = (0..480).map(move |_| {
+    // As many as the rounds need, and more than warming up can take before them.
+    let noisy = (0..2000).map(move |_| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         0.005 * (1.0 + 0.5 * f64::from(state >> 8) / f64::from(1 << 24))
     });
@@ -146,6 +232,61 @@ fn noise_that_hides_a_gain_leaves_the_comparison_unresolved() {
     );
     let [lower, upper] = compared.comparison.interval;
     assert!(lower < 1.0 && upper > 1.0, "{compared:?}");
+}
+
+#[test]
+fn a_device_that_is_disturbed_decides_nothing_and_one_that_is_not_watched_does() {
+    let Some(lab) = lab() else { return };
+    let rule = |call: &str, action: &str| {
+        format!("[[fault]]\ncall = \"{call}\"\nnth = \"every\"\ndo = {action}\n")
+    };
+    let usual = duel(lab.evaluator(), &kernel(40)).unwrap();
+    let watched = &usual.measurement.watched;
+    // On a busy machine the watcher may come late, so that it knows nothing of the first blocks.
+    assert!(
+        watched.clock > 0 && watched.clock <= watched.blocks,
+        "{watched:?}"
+    );
+    assert_eq!(watched.clock_events, watched.clock);
+    assert_eq!(watched.other_processes, watched.clock);
+    assert_eq!(watched.celsius, Some([40.0, 40.0]));
+    let reasons = "nvmlDeviceGetCurrentClocksEventReasons";
+    for (plan, wanted) in [
+        (rule(reasons, "{ answer = 0x48 }"), "slowed down"),
+        (
+            rule("nvmlDeviceGetComputeRunningProcesses_v3", "{ answer = 1 }"),
+            "1 other processes",
+        ),
+    ] {
+        let disturbed = lab.with_spoiled_watch(&plan);
+        match duel(&disturbed, &kernel(40)) {
+            Err(verdict) => {
+                assert_eq!(verdict.kind(), VerdictKind::Inconclusive, "{verdict}");
+                assert!(verdict.to_string().contains(wanted), "{verdict}");
+            }
+            Ok(compared) => {
+                let found = compared.measurement;
+                let discarded = found.discarded.len();
+                assert_eq!(discarded, found.watched.clock as usize, "all that was seen");
+                assert!(discarded > 0 && found.discarded[0].reason.to_string().contains(wanted));
+            }
+        }
+    }
+    let capped = lab.with_spoiled_watch(&rule(reasons, "{ answer = 4 }"));
+    let capped = duel(&capped, &kernel(40)).unwrap().measurement.watched;
+    assert!(capped.power_capped > 0, "said, and no disturbance");
+    assert_eq!(capped.power_capped, capped.clock_events);
+    for (call, action) in [
+        ("nvmlInit_v2", "{ error = 999 }"),
+        ("nvmlDeviceGetHandleByUUID", "\"abort\""),
+        ("nvmlDeviceGetTemperature", "\"hang\""),
+    ] {
+        let blind = lab.with_spoiled_watch(&rule(call, action));
+        let compared = duel(&blind, &kernel(40)).unwrap();
+        assert_eq!(compared.comparison.outcome, Outcome::Faster, "{call}");
+        let watched = compared.measurement.watched;
+        assert_eq!((watched.clock, watched.celsius), (0, None), "{call}");
+    }
 }
 
 #[test]

@@ -118,6 +118,18 @@ impl Lab {
         Evaluator::new(host.spoiled(role, &path)).unwrap()
     }
 
+    /// The same for the role that watches the device meanwhile.
+    pub fn with_spoiled_watch(&self, plan: &str) -> Evaluator {
+        let file = tempfile::Builder::new()
+            .suffix(".toml")
+            .tempfile_in(self.data.path())
+            .unwrap();
+        std::fs::write(file.path(), plan).unwrap();
+        let (_, path) = file.keep().unwrap();
+        let host = self.evaluator.host().clone();
+        Evaluator::new(host.spoiled(Role::Watch, &path)).unwrap()
+    }
+
     pub fn evaluator(&self) -> &Evaluator {
         &self.evaluator
     }

@@ -18,7 +18,7 @@ mod protocol;
 
 use std::process::ExitCode;
 
-use domain::evaluation::{EvaluationStage, MachineCode};
+use domain::evaluation::{EvaluationStage, Incumbent, MachineCode};
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 
 use lab::{Lab, files, lab, read};
@@ -246,7 +246,12 @@ fn a_confirmation_asks_more_and_compares_with_the_incumbent() {
     let incumbent = baseline.verdict.acceptance().unwrap().timing.clone();
     let step = "playbook/02-register-tiles.cu";
     let mut request = Lab::request(task, step, read(task, step));
-    request.incumbent = Some(incumbent);
+    request.incumbent = Some(Incumbent {
+        file: "baseline.cu".to_owned(),
+        source: read(task, "baseline.cu"),
+        configuration: domain::plan::Configuration::new(),
+        timing: incumbent,
+    });
     let search = lab.evaluate(&request);
     request.stage = EvaluationStage::Confirmation;
     let confirmation = lab.evaluate(&request);

@@ -297,6 +297,8 @@ pub fn report(lease: &Lease, verdict: Verdict) -> Report {
         gates: Vec::new(),
         checks: Vec::new(),
         launches: Vec::new(),
+        floors: Vec::new(),
+        measurement: None,
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,

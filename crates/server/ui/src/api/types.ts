@@ -38,6 +38,7 @@ export type Problem = Value<"Problem">;
 export type Mismatch = Value<"Mismatch">;
 export type Verdict = Value<"Verdict">;
 export type Timing = Value<"Timing">;
+export type Measurement = Value<"Measurement">;
 export type Device = Value<"Device">;
 export type KernelResources = Value<"KernelResources">;
 export type GateOutcome = Value<"GateOutcome">;

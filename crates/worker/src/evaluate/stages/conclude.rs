@@ -38,6 +38,8 @@ impl Course<'_> {
             gates,
             checks,
             launches,
+            floors,
+            measurement,
             flags,
             machine_code,
             mut findings,
@@ -61,6 +63,8 @@ impl Course<'_> {
             gates,
             checks,
             launches,
+            floors,
+            measurement,
             diagnostics: compiled
                 .map(|compiled| compiled.diagnostics)
                 .unwrap_or_default(),

@@ -17,7 +17,7 @@ use crate::cancel::Cancellation;
 use crate::evaluate::examine::Trial;
 use crate::evaluate::passes::Extent;
 use crate::evaluate::roles::{Numbered, Reference, Roles};
-use crate::evaluate::timing::{by_case, launch_bound, timing};
+use crate::evaluate::timing::{by_case, timing};
 use crate::evaluate::{Evaluator, Fault, storage};
 
 /// How far a candidate is looked at.
@@ -135,12 +135,12 @@ impl Evaluator {
             course.examine(SCORE, &course.passes().score(draws)?, &trial)?;
             course.observe(&candidate)?;
             if silicon {
-                let duel = course.duel(&candidate, &compiled)?;
+                let duel = course.compete(&candidate, &compiled)?;
                 let compared = course.timed("time", |_| duel.fight())?;
                 return Ok(Timed {
-                    launch_bound: launch_bound(&compared.timing),
+                    launch_bound: course.is_launch_bound(&compared.timing),
                     timing: compared.timing,
-                    baseline: compared.incumbent,
+                    baseline: compared.measurement.incumbent_timing,
                     comparison: compared.comparison,
                 });
             }
@@ -152,7 +152,7 @@ impl Evaluator {
             })?;
             Ok(Timed {
                 comparison: modelled(&own, &baseline)?,
-                launch_bound: launch_bound(&own),
+                launch_bound: course.is_launch_bound(&own),
                 timing: own,
                 baseline,
             })

@@ -1,0 +1,144 @@
+//! What a comparison of times leaves behind: enough to doubt its decision, and to decide it again
+//! from the same numbers.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::digest::Digest;
+use crate::statistics::{Defect, Interval, Regression, Round, Settled, Split};
+use crate::timing::Timing;
+
+/// A comparison beside the incumbent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Measurement {
+    /// Identity of what the candidate was compared with.
+    pub incumbent: Digest,
+    /// The incumbent's times, taken beside the candidate's.
+    pub incumbent_timing: Timing,
+    /// The decision and what it rests on.
+    pub settled: Settled,
+    /// How often the pairs were looked at until they decided.
+    pub looks: u32,
+    /// The mean over the cases of each round's log-ratio, by process: what the decision was made
+    /// from.
+    pub rounds: Vec<Vec<f64>>,
+    /// Rounds that were timed, those that do not count among them.
+    pub timed: u32,
+    /// Rounds that do not count.
+    pub discarded: Vec<Discarded>,
+    /// Every case before the gate against regressions.
+    pub regressions: Vec<Regression>,
+    /// How much faster than the task's baseline the candidate is, timed beside it: the score.
+    pub anchor: Anchored,
+    /// What the incumbent compared with itself varied by; in a confirmation only.
+    pub noise: Option<Noise>,
+    /// The same comparison by processes that ran one of the two only; in a confirmation only.
+    pub split: Option<Split>,
+    /// How much of it was done under the eyes of the device's management library.
+    pub watched: Watched,
+    /// How each case was timed.
+    pub cases: Vec<CaseProtocol>,
+}
+
+/// Of how many blocks each fact of the device is known. A rule about a fact that is known of none
+/// was not applied.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Watched {
+    /// Blocks in all.
+    pub blocks: u32,
+    /// Clock of the multiprocessors.
+    pub clock: u32,
+    /// Reasons for a lower clock.
+    pub clock_events: u32,
+    /// Faults that the driver logged.
+    pub xids: u32,
+    /// Errors of memory.
+    pub ecc_errors: u32,
+    /// Other processes.
+    pub other_processes: u32,
+    /// Blocks in which the power limit held the clock down.
+    pub power_capped: u32,
+    /// Lowest and highest temperature seen, degrees Celsius.
+    pub celsius: Option<[f64; 2]>,
+}
+
+impl Watched {
+    /// What is known of these rounds.
+    pub fn of(rounds: &[Round]) -> Self {
+        let mut watched = Self::default();
+        for block in rounds.iter().flat_map(|round| &round.blocks) {
+            let conditions = &block.conditions;
+            watched.blocks += 1;
+            watched.clock += u32::from(conditions.sm_mhz.is_some());
+            watched.clock_events += u32::from(conditions.clock_events.is_some());
+            watched.xids += u32::from(conditions.new_xids.is_some());
+            watched.ecc_errors += u32::from(conditions.ecc_errors.is_some());
+            watched.other_processes += u32::from(conditions.foreign_processes.is_some());
+            watched.power_capped += u32::from(conditions.is_power_capped());
+            if let Some(celsius) = conditions.celsius {
+                let [low, high] = watched.celsius.unwrap_or([celsius; 2]);
+                watched.celsius = Some([low.min(celsius), high.max(celsius)]);
+            }
+        }
+        watched
+    }
+}
+
+/// A round that does not count.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Discarded {
+    /// Its number, from 0.
+    pub round: u32,
+    /// Why.
+    pub reason: Defect,
+}
+
+/// A ratio to the task's baseline that was timed beside the candidate. Such ratios of different
+/// processes, workers and days may be ranked together; times may not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Anchored {
+    /// Baseline's time over candidate's.
+    pub ratio: f64,
+    /// Bounds on it, each wrong with a probability of 1%.
+    pub interval: [f64; 2],
+}
+
+/// The incumbent compared with itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Noise {
+    /// Bounds on the effect, which is none; each wrong with a probability of 0.5%.
+    pub interval: Interval,
+    /// Pairs in all.
+    pub pairs: u32,
+    /// Processes.
+    pub processes: u32,
+}
+
+/// How one case was timed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CaseProtocol {
+    /// The case.
+    pub case: String,
+    /// Executions between two events.
+    pub batch: u32,
+    /// Sets of buffers that took turns.
+    pub sets: u32,
+    /// Blocks before the first that counted, in the last process.
+    pub warm_up: u32,
+}
+
+impl Discarded {
+    /// What the rounds were discarded for, most frequent first, with how many of each.
+    pub fn reasons(discarded: &[Self]) -> Vec<(&'static str, usize)> {
+        let mut reasons: Vec<(&'static str, usize)> = Vec::new();
+        for one in discarded {
+            let name = one.reason.name();
+            match reasons.iter_mut().find(|(reason, _)| *reason == name) {
+                Some((_, count)) => *count += 1,
+                None => reasons.push((name, 1)),
+            }
+        }
+        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        reasons
+    }
+}

@@ -1,0 +1,87 @@
+//! What a device was like during a block, from glimpses at it that come at their own pace.
+
+use super::plan::Contender;
+use super::summary::median;
+use super::validity::Conditions;
+use crate::role::Glimpse;
+
+/// A glimpse this far from a sample says nothing about it, nanoseconds.
+const REACH_NS: u64 = 250_000_000;
+
+/// When somebody was timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Who.
+    pub contender: Contender,
+    /// From, by the clock of the glimpses, nanoseconds.
+    pub from_ns: u64,
+    /// Until.
+    pub until_ns: u64,
+}
+
+/// What is known of the device during the samples of one block.
+///
+/// A clock is that of the glimpses nearest to a contender's samples, so that short blocks, which fit
+/// between two glimpses, have one clock for both. Faults, errors, slowdowns and other processes count
+/// if any glimpse from the last one before the block to the first one after it saw them.
+pub fn conditions(glimpses: &[Glimpse], samples: &[Moment]) -> Conditions {
+    let Some((first, last)) = samples.first().zip(samples.last()) else {
+        return Conditions::default();
+    };
+    let before = glimpses.partition_point(|glimpse| glimpse.at_ns <= first.from_ns);
+    let after = glimpses.partition_point(|glimpse| glimpse.at_ns < last.until_ns);
+    let around = &glimpses[before.saturating_sub(1)..glimpses.len().min(after + 1)];
+    let near = around.iter().filter(|glimpse| {
+        glimpse.at_ns + REACH_NS >= first.from_ns && glimpse.at_ns <= last.until_ns + REACH_NS
+    });
+    let near = near.copied().collect::<Vec<_>>();
+    Conditions {
+        sm_mhz: clock(&near, samples, Contender::Incumbent)
+            .zip(clock(&near, samples, Contender::Candidate))
+            .map(|(incumbent, candidate)| [incumbent, candidate]),
+        clock_events: near
+            .iter()
+            .filter_map(|glimpse| glimpse.clock_events)
+            .reduce(|all, one| all | one),
+        new_xids: risen(near.iter().map(|glimpse| glimpse.xids.map(u64::from))),
+        ecc_errors: risen(near.iter().map(|glimpse| glimpse.ecc_errors)),
+        celsius: near
+            .iter()
+            .filter_map(|glimpse| glimpse.celsius)
+            .max()
+            .map(f64::from),
+        foreign_processes: near
+            .iter()
+            .filter_map(|glimpse| glimpse.foreign_processes)
+            .max(),
+    }
+}
+
+/// The median clock of the glimpses nearest to each of a contender's samples.
+fn clock(glimpses: &[Glimpse], samples: &[Moment], contender: Contender) -> Option<f64> {
+    let own = samples
+        .iter()
+        .filter(|sample| sample.contender == contender);
+    let clocks = own
+        .filter_map(|sample| {
+            let known = glimpses
+                .iter()
+                .filter_map(|glimpse| Some((glimpse.at_ns, glimpse.sm_mhz?)));
+            let middle = sample.from_ns.midpoint(sample.until_ns);
+            let nearest = known.min_by_key(|(at, _)| at.abs_diff(middle));
+            nearest.map(|(_, mhz)| f64::from(mhz))
+        })
+        .collect::<Vec<_>>();
+    median(&clocks)
+}
+
+/// By how much a counter rose between the first and the last glimpse that know it; nothing of fewer
+/// than two.
+fn risen(counts: impl Iterator<Item = Option<u64>>) -> Option<u32> {
+    let known = counts.flatten().collect::<Vec<_>>();
+    let (first, last) = known
+        .first()
+        .zip(known.last())
+        .filter(|_| known.len() > 1)?;
+    Some(u32::try_from(last.saturating_sub(*first)).unwrap_or(u32::MAX))
+}

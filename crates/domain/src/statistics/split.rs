@@ -1,0 +1,54 @@
+//! Whether a ratio that was seen in shared processes is also seen where incumbent and candidate
+//! share none. A candidate that slows the incumbent beside it, or profits from what the incumbent
+//! leaves behind, looks faster only in company.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::decide::{ALPHA, MARGIN};
+use super::interval::{Interval, effect, interval};
+
+/// So many times each of the two has a process of its own, in turn.
+pub const ALTERNATIONS: usize = 4;
+
+/// The comparison of processes that ran one of the two only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Split {
+    /// The effect.
+    pub effect: f64,
+    /// Bounds on it, each at [`ALPHA`].
+    pub interval: Interval,
+    /// How many processes each had.
+    pub alternations: usize,
+}
+
+/// Compares the log-ratios of alternations, each of one process of the incumbent's and one of the
+/// candidate's, with the bounds that shared processes gave.
+///
+/// # Errors
+/// Says how the two contradict each other: bounds that do not meet within the margin, or too few
+/// alternations to bound anything.
+pub fn split(ratios: &[f64], shared: Interval) -> Result<Split, String> {
+    let apart = ratios.iter().map(|ratio| vec![*ratio]).collect::<Vec<_>>();
+    let bounds = interval(&apart, ALPHA);
+    let found = Split {
+        effect: effect(&apart).unwrap_or(f64::NAN),
+        interval: bounds,
+        alternations: ratios.len(),
+    };
+    // Written so that bounds that are no numbers fail, and so do those that say nothing.
+    let bounded = bounds.lower.is_finite() && bounds.upper.is_finite() && ratios.len() >= 3;
+    let meet = bounds.lower <= shared.upper + MARGIN && bounds.upper >= shared.lower - MARGIN;
+    if bounded && meet {
+        return Ok(found);
+    }
+    let percent = |effect: f64| 100.0 * effect.exp_m1();
+    Err(format!(
+        "beside the incumbent the candidate gains {:.2}% to {:.2}%, in processes of their own {:.2}% to {:.2}% ({} alternations)",
+        percent(shared.lower),
+        percent(shared.upper),
+        percent(bounds.lower),
+        percent(bounds.upper),
+        ratios.len()
+    ))
+}

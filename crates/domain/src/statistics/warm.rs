@@ -1,0 +1,58 @@
+//! When a device is warm: clocks and caches have settled, and what is timed from now on counts.
+
+use serde::{Deserialize, Serialize};
+
+/// Medians of successive blocks of a warm device differ by no more than this share.
+const ALIKE: f64 = 0.01;
+/// So many in a row.
+const IN_A_ROW: usize = 3;
+
+/// How long a device is worked before times count.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// At least, milliseconds.
+    pub least_ms: f64,
+    /// At most, milliseconds: a device that does not settle is timed as it is.
+    pub most_ms: f64,
+    /// And at most so many blocks.
+    pub most_blocks: usize,
+}
+
+impl WarmUp {
+    /// For silicon, whose clocks take a tenth of a second to rise.
+    pub const MEASURED: Self = Self {
+        least_ms: 200.0,
+        most_ms: 2000.0,
+        most_blocks: usize::MAX,
+    };
+    /// For the emulated device, which has no clocks to raise: modelled times settle at once or
+    /// never.
+    pub const MODELLED: Self = Self {
+        least_ms: 0.0,
+        most_ms: 2000.0,
+        most_blocks: 5,
+    };
+
+    /// Whether it is over, after so long and with blocks of these medians.
+    pub fn is_over(&self, medians: &[f64], elapsed_ms: f64) -> bool {
+        elapsed_ms >= self.most_ms
+            || medians.len() >= self.most_blocks
+            || (elapsed_ms >= self.least_ms && settled(medians))
+    }
+}
+
+/// Whether the last few are alike.
+fn settled(medians: &[f64]) -> bool {
+    let Some(last) = medians
+        .len()
+        .checked_sub(IN_A_ROW)
+        .map(|first| &medians[first..])
+    else {
+        return false;
+    };
+    let low = last.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = last.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    // Times that are none never settle, and the extremes would pass over them.
+    let times = last.iter().all(|us| us.is_finite() && *us > 0.0);
+    times && high <= (1.0 + ALIKE) * low
+}

@@ -1,0 +1,222 @@
+//! NVIDIA's management library, as far as timing needs it: read only, loaded if it is there.
+//!
+//! It can hang, and its answers are the driver's view of the whole card. It is therefore used in a
+//! process of its own and nowhere else. A question that a card does not answer is `None`.
+
+use std::ffi::{CString, c_char, c_int, c_uint, c_ulonglong, c_void};
+
+use libloading::Library;
+
+/// Its name on every Linux system.
+const LIBRARY: &str = "libnvidia-ml.so.1";
+/// `NVML_SUCCESS`.
+const SUCCESS: c_int = 0;
+/// `NVML_ERROR_INSUFFICIENT_SIZE`: more processes than there was room for.
+const TOO_SMALL: c_int = 7;
+/// `NVML_ERROR_TIMEOUT`: no event came.
+const NOTHING_CAME: c_int = 10;
+/// `NVML_CLOCK_SM`.
+const SM_CLOCK: c_uint = 1;
+/// `NVML_TEMPERATURE_GPU`.
+const CORE_TEMPERATURE: c_uint = 0;
+/// `NVML_MEMORY_ERROR_TYPE_UNCORRECTED`.
+const UNCORRECTED: c_uint = 1;
+/// `NVML_VOLATILE_ECC`: since the driver was loaded.
+const SINCE_LOADED: c_uint = 0;
+/// `nvmlEventTypeXidCriticalError`.
+const XID_EVENT: c_ulonglong = 8;
+/// Faults that are counted at one look; a card in such trouble has more to come.
+const MOST_EVENTS: u32 = 1000;
+/// Processes there is room for at first.
+const ROOM: usize = 64;
+
+type Device = *mut c_void;
+type Events = *mut c_void;
+
+/// `nvmlProcessInfo_t` of the third generation of the call.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Process {
+    pid: c_uint,
+    memory: c_ulonglong,
+    gpu_instance: c_uint,
+    compute_instance: c_uint,
+}
+
+/// `nvmlEventData_t`.
+#[repr(C)]
+struct Event {
+    device: Device,
+    kind: c_ulonglong,
+    data: c_ulonglong,
+    gpu_instance: c_uint,
+    compute_instance: c_uint,
+}
+
+/// One card.
+pub struct Card {
+    library: Library,
+    device: Device,
+    /// Where faults are reported, on cards that report them.
+    events: Option<Events>,
+}
+
+impl Card {
+    /// Opens the library and finds the card of this identity.
+    ///
+    /// # Errors
+    /// Why that is impossible here, as a fragment.
+    pub fn open(uuid: &str) -> Result<Self, String> {
+        // SAFETY: loading NVIDIA's library runs its initialisers, which have no preconditions.
+        let library = unsafe { Library::new(LIBRARY) }
+            .map_err(|_| format!("{LIBRARY} is not installed or does not load"))?;
+        let mut card = Self {
+            library,
+            device: std::ptr::null_mut(),
+            events: None,
+        };
+        card.initialise()?;
+        let name = CString::new(uuid).map_err(|_| "the device's identity is no text".to_owned())?;
+        type Find = unsafe extern "C" fn(*const c_char, *mut Device) -> c_int;
+        let mut device = std::ptr::null_mut();
+        let find = card.function::<Find>("nvmlDeviceGetHandleByUUID")?;
+        // SAFETY: `Find` is the function's type in nvml.h, and both pointers are valid.
+        let code = unsafe { find(name.as_ptr(), &raw mut device) };
+        if code != SUCCESS {
+            return Err(format!(
+                "nvmlDeviceGetHandleByUUID returned {code} for {uuid}"
+            ));
+        }
+        card.device = device;
+        card.events = card.listen();
+        Ok(card)
+    }
+
+    fn initialise(&self) -> Result<(), String> {
+        let start = self.function::<unsafe extern "C" fn() -> c_int>("nvmlInit_v2")?;
+        // SAFETY: the function takes nothing.
+        match unsafe { start() } {
+            SUCCESS => Ok(()),
+            code => Err(format!("nvmlInit_v2 returned {code}")),
+        }
+    }
+
+    /// Asks to be told of faults; none on a card that does not tell.
+    fn listen(&self) -> Option<Events> {
+        type Create = unsafe extern "C" fn(*mut Events) -> c_int;
+        type Register = unsafe extern "C" fn(Device, c_ulonglong, Events) -> c_int;
+        let create = self.function::<Create>("nvmlEventSetCreate").ok()?;
+        let register = self.function::<Register>("nvmlDeviceRegisterEvents").ok()?;
+        let mut events = std::ptr::null_mut();
+        // SAFETY: `Create` is the function's type in nvml.h, and the pointer is valid for a write.
+        let created = unsafe { create(&raw mut events) };
+        if created != SUCCESS {
+            return None;
+        }
+        // SAFETY: the card and the set are the library's own.
+        let registered = unsafe { register(self.device, XID_EVENT, events) };
+        (registered == SUCCESS).then_some(events)
+    }
+
+    /// Clock of the multiprocessors, MHz.
+    pub fn sm_mhz(&self) -> Option<u32> {
+        self.ask_two("nvmlDeviceGetClockInfo", SM_CLOCK)
+    }
+
+    /// Degrees Celsius.
+    pub fn celsius(&self) -> Option<u32> {
+        self.ask_two("nvmlDeviceGetTemperature", CORE_TEMPERATURE)
+    }
+
+    /// Mask of reasons for a lower clock. Drivers under 530 know it by an older name.
+    pub fn clock_events(&self) -> Option<u64> {
+        type Ask = unsafe extern "C" fn(Device, *mut c_ulonglong) -> c_int;
+        let ask = self
+            .function::<Ask>("nvmlDeviceGetCurrentClocksEventReasons")
+            .or_else(|_| self.function::<Ask>("nvmlDeviceGetCurrentClocksThrottleReasons"))
+            .ok()?;
+        let mut mask = 0;
+        // SAFETY: `Ask` is the type of both in nvml.h, and the pointer is valid for a write.
+        let code = unsafe { ask(self.device, &raw mut mask) };
+        (code == SUCCESS).then_some(mask)
+    }
+
+    /// Memory errors that could not be corrected.
+    pub fn ecc_errors(&self) -> Option<u64> {
+        type Ask = unsafe extern "C" fn(Device, c_uint, c_uint, *mut c_ulonglong) -> c_int;
+        let ask = self.function::<Ask>("nvmlDeviceGetTotalEccErrors").ok()?;
+        let mut count = 0;
+        // SAFETY: `Ask` is the function's type in nvml.h, and the pointer is valid for a write.
+        let code = unsafe { ask(self.device, UNCORRECTED, SINCE_LOADED, &raw mut count) };
+        (code == SUCCESS).then_some(count)
+    }
+
+    /// Process numbers of everybody who computes on the card.
+    pub fn processes(&self) -> Option<Vec<u32>> {
+        type Ask = unsafe extern "C" fn(Device, *mut c_uint, *mut Process) -> c_int;
+        let ask = self
+            .function::<Ask>("nvmlDeviceGetComputeRunningProcesses_v3")
+            .ok()?;
+        let mut found = vec![Process::default(); ROOM];
+        loop {
+            let mut count = c_uint::try_from(found.len()).ok()?;
+            // SAFETY: `Ask` is the function's type in nvml.h; `count` says how many it may write.
+            let code = unsafe { ask(self.device, &raw mut count, found.as_mut_ptr()) };
+            let count = count as usize;
+            match code {
+                SUCCESS => {
+                    let seen = found.iter().take(count);
+                    return Some(seen.map(|process| process.pid).collect());
+                }
+                TOO_SMALL if count > found.len() => found.resize(count + ROOM, Process::default()),
+                _ => return None,
+            }
+        }
+    }
+
+    /// Faults that were logged and not yet asked for; none where the card does not tell.
+    pub fn xids(&self) -> Option<u32> {
+        type Wait = unsafe extern "C" fn(Events, *mut Event, c_uint) -> c_int;
+        let events = self.events?;
+        let wait = self.function::<Wait>("nvmlEventSetWait_v2").ok()?;
+        let mut count = 0;
+        loop {
+            let mut event = Event {
+                device: std::ptr::null_mut(),
+                kind: 0,
+                data: 0,
+                gpu_instance: 0,
+                compute_instance: 0,
+            };
+            // SAFETY: `Wait` is the function's type in nvml.h, the set is the library's own, and
+            // the pointer is valid for a write.
+            match unsafe { wait(events, &raw mut event, 0) } {
+                SUCCESS if count < MOST_EVENTS => {
+                    count += u32::from(event.kind & XID_EVENT != 0);
+                }
+                SUCCESS | NOTHING_CAME => return Some(count),
+                _ => return None,
+            }
+        }
+    }
+
+    /// A number that takes one further argument to ask for.
+    fn ask_two(&self, name: &str, which: c_uint) -> Option<u32> {
+        type Ask = unsafe extern "C" fn(Device, c_uint, *mut c_uint) -> c_int;
+        let ask = self.function::<Ask>(name).ok()?;
+        let mut value = 0;
+        // SAFETY: `Ask` is the type in nvml.h of both functions that are asked for in this way,
+        // and the pointer is valid for a write.
+        let code = unsafe { ask(self.device, which, &raw mut value) };
+        (code == SUCCESS).then_some(value)
+    }
+
+    /// A function by name. Whoever calls it answers for its type.
+    fn function<T: Copy>(&self, name: &str) -> Result<T, String> {
+        // SAFETY: the symbol is only read as a pointer here; calling it is the caller's business.
+        let symbol = unsafe { self.library.get::<T>(name.as_bytes()) };
+        symbol
+            .map(|symbol| *symbol)
+            .map_err(|_| format!("{LIBRARY} has no {name}"))
+    }
+}

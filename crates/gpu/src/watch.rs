@@ -1,0 +1,66 @@
+//! The role that watches a device while another process times on it. It runs no kernel and makes
+//! no context, so that it does not disturb what it watches.
+
+use std::thread;
+use std::time::Duration;
+
+use domain::role::{Glimpse, WatchJob, WatchReply};
+use rustix::process::getppid;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::nvml::Card;
+
+/// Watches until told to stop.
+pub fn watch(job: &WatchJob) -> WatchReply {
+    let card = match Card::open(&job.uuid) {
+        Ok(card) => card,
+        Err(reason) => return WatchReply::Blind { reason },
+    };
+    let mut glimpses = Vec::new();
+    let mut xids = Some(0);
+    loop {
+        // Asked before the glimpse, so that the last one lies behind everything that was timed.
+        let last = job.stop.exists() || glimpses.len() + 1 >= job.most as usize;
+        xids = xids.zip(card.xids()).map(|(all, new)| all + new);
+        glimpses.push(Glimpse {
+            at_ns: now(),
+            sm_mhz: card.sm_mhz(),
+            clock_events: card.clock_events(),
+            celsius: card.celsius(),
+            foreign_processes: card.processes().and_then(|pids| foreign(&pids)),
+            ecc_errors: card.ecc_errors(),
+            xids,
+        });
+        if last {
+            return WatchReply::Seen { glimpses };
+        }
+        thread::sleep(Duration::from_millis(u64::from(job.every_ms)));
+    }
+}
+
+fn now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanoseconds = u64::try_from(time.tv_nsec).unwrap_or_default();
+    seconds * 1_000_000_000 + nanoseconds
+}
+
+/// How many of these processes are not children of whoever started this one. Unknown where a
+/// number means nothing here, as in a container that does not see the system's numbers.
+fn foreign(pids: &[u32]) -> Option<u32> {
+    let ours = getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs())?;
+    let mut count = 0;
+    for pid in pids {
+        let parent = parent(*pid)?;
+        count += u32::from(parent != ours && *pid != ours);
+    }
+    Some(count)
+}
+
+/// The parent of a process, from the system's account of it.
+fn parent(pid: u32) -> Option<u32> {
+    let account = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything; the last bracket ends it.
+    let (_, rest) = account.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}

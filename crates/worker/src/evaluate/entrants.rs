@@ -1,0 +1,132 @@
+//! Who takes part in a comparison: a source as an image, with its plan for every score case.
+
+use std::collections::BTreeMap;
+
+use domain::candidate::KernelSource;
+use domain::digest::Digest;
+use domain::evaluation::Incumbent;
+use domain::plan::{Configuration, ResolvedPlan};
+use domain::role::{ExecutionPurpose, Side, TimedCase, fingerprint};
+use domain::statistics::Contender;
+
+use super::Fault;
+use super::paired::Duel;
+use super::stages::{Course, Stop};
+
+/// One of those who are timed in turn.
+#[derive(Debug, Clone)]
+pub struct Entrant {
+    /// Identity of its source and tunables.
+    pub digest: Digest,
+    /// Its image.
+    pub side: Side,
+    /// Its plan for each score case.
+    pub plans: BTreeMap<String, ResolvedPlan>,
+}
+
+impl<'a> Course<'a> {
+    /// The candidate, what it has to beat, and what scores are relative to, ready to be timed in
+    /// turn. Without an incumbent the task's baseline is both of the latter.
+    pub(super) fn duel(
+        &self,
+        candidate: Entrant,
+        draws: usize,
+        instructions: u64,
+    ) -> Result<Duel<'a>, Stop> {
+        let baseline = &self.task.baseline;
+        let configuration = baseline.plan().default_configuration();
+        let anchor = self.entrant(baseline, &configuration, "the baseline")?;
+        let incumbent = match &self.request.incumbent {
+            Some(incumbent) => self.incumbent(incumbent)?,
+            None => anchor.clone(),
+        };
+        let mut entrants = BTreeMap::from([
+            (Contender::Incumbent, incumbent),
+            (Contender::Candidate, candidate),
+        ]);
+        if entrants[&Contender::Incumbent].digest != anchor.digest {
+            entrants.insert(Contender::Anchor, anchor);
+        }
+        let mut cases: Vec<(String, TimedCase)> = Vec::new();
+        let mut verified = BTreeMap::new();
+        let passes = self.passes().score(draws)?;
+        for pass in passes
+            .into_iter()
+            .filter(|pass| pass.purpose == ExecutionPurpose::Score)
+        {
+            if cases.last().is_none_or(|(name, _)| *name != pass.case) {
+                let plans = entrants.iter();
+                let timed = TimedCase {
+                    plans: plans
+                        .map(|(contender, entrant)| (*contender, entrant.plans[&pass.case].clone()))
+                        .collect(),
+                    draws: Vec::new(),
+                    batch: 1,
+                };
+                cases.push((pass.case.clone(), timed));
+            }
+            let number = cases.len() - 1;
+            let draws = &mut cases[number].1.draws;
+            if let Some(facts) = self.originals.get(&pass.inputs()) {
+                verified.insert((number, draws.len()), fingerprint(&facts.outputs));
+            }
+            draws.push(pass.tensors);
+        }
+        Ok(Duel {
+            incumbent: entrants[&Contender::Incumbent].digest,
+            sides: entrants
+                .into_iter()
+                .map(|(contender, entrant)| (contender, entrant.side))
+                .collect(),
+            cases,
+            verified,
+            key: self.request.key,
+            stage: self.request.stage,
+            instructions,
+            roles: self.roles,
+        })
+    }
+
+    fn incumbent(&self, incumbent: &Incumbent) -> Result<Entrant, Stop> {
+        let who = "the incumbent";
+        let unreadable = |reason: String| Fault::Reference(format!("{who}: {reason}"));
+        let source = KernelSource::parse(&incumbent.file, incumbent.source.as_str())
+            .map_err(|problems| unreadable(problems.to_string()))?;
+        let configuration = source
+            .configure(&incumbent.configuration)
+            .map_err(|problem| unreadable(problem.to_string()))?;
+        self.entrant(&source, &configuration, who)
+    }
+
+    /// A source that was accepted before, as an image. That it cannot take part is nobody's
+    /// verdict.
+    fn entrant(
+        &self,
+        source: &KernelSource,
+        configuration: &Configuration,
+        who: &str,
+    ) -> Result<Entrant, Stop> {
+        let compiled = self
+            .build(source, configuration)?
+            .map_err(|verdict| Fault::Reference(format!("{who}: {verdict}")))?;
+        let limits = &self.evaluator.host().device().limits;
+        let mut plans = BTreeMap::new();
+        for case in self.task.score_cases() {
+            let plan = source
+                .plan()
+                .resolve(self.task, &case.dims, configuration, limits)
+                .map_err(|error| {
+                    Fault::Reference(format!("{who} on case {}: {error}", case.name))
+                })?;
+            plans.insert(case.name.clone(), plan);
+        }
+        Ok(Entrant {
+            digest: source.candidate_digest(configuration),
+            side: Side {
+                image: compiled.image,
+                kernels: compiled.kernels,
+            },
+            plans,
+        })
+    }
+}

@@ -1,0 +1,191 @@
+//! Whether the reply of a process that ran a candidate can be believed at all: what was asked for
+//! was done, every output is as verified, every buffer intact, and its clock does not contradict
+//! ours.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use domain::device::DeviceKind;
+use domain::digest::Digest;
+use domain::judge::{self, Trouble};
+use domain::plain;
+use domain::role::{Failure, Left, Sample, TimeJob, TimeReply};
+use domain::statistics::{self, Clocks, Contender, Reading, turns};
+use domain::verdict::{Access, Verdict};
+
+use super::{Duel, Lineup, executions};
+use crate::evaluate::stages::Stop;
+
+/// The outputs seen first, by who really ran, case and draw.
+type Seen = BTreeMap<(Contender, usize, usize), Digest>;
+
+impl Duel<'_> {
+    pub(super) fn believe(
+        &self,
+        job: &TimeJob,
+        reply: &TimeReply,
+        ticks: &[Instant],
+        lineup: Lineup,
+    ) -> Result<(), Stop> {
+        if let Some(failure) = &reply.failure {
+            return Err(self.failed(failure, lineup));
+        }
+        let anchored = job.sides.contains_key(&Contender::Anchor);
+        as_planned(job, reply, ticks, anchored)?;
+        let mut seen = Seen::new();
+        let mut readings = vec![Vec::new(); self.cases.len()];
+        let mut moments = ticks.chunks_exact(2);
+        for block in reply.rounds.iter().flatten() {
+            let whose = turns(block.order, anchored);
+            for (place, sample) in whose.into_iter().zip(&block.samples) {
+                let player = lineup.plays(place);
+                for number in sample.left.keys() {
+                    // That the numbers are those of something was looked at above.
+                    self.intact(block.case, &reply.left[*number], player, &mut seen)?;
+                }
+                let [begin, end] = moments.next().expect("two ticks for each sample") else {
+                    unreachable!("chunks of two");
+                };
+                readings[block.case].push(Reading {
+                    contender: place,
+                    event_us: sample.event_us,
+                    wall_us: end.duration_since(*begin).as_secs_f64() * 1e6,
+                });
+            }
+        }
+        let clocks = match self.roles.host.device().kind {
+            DeviceKind::Nvidia => Clocks::Measured,
+            DeviceKind::Emulated => Clocks::Modelled,
+        };
+        for ((case, _), readings) in self.cases.iter().zip(&readings) {
+            if let Some(how) = statistics::disagreement(readings, clocks) {
+                let reason = format!("case {case}: {how}");
+                return Err(Verdict::ClockMismatch { reason }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// What a refusal of the driver means, by who was running.
+    fn failed(&self, failure: &Failure, lineup: Lineup) -> Stop {
+        let (case, _) = &self.cases[failure.case.min(self.cases.len() - 1)];
+        let fault = &failure.fault;
+        let name = plain::name(&fault.name);
+        let player = lineup.plays(failure.contender);
+        let what = format!(
+            "{} returned {name} on case {case}",
+            plain::name(&fault.call)
+        );
+        if !judge::is_of_a_kernel(fault.code) {
+            return Trouble(format!("time the {}: {what}", player.as_str())).into();
+        }
+        if player == Contender::Candidate {
+            return Verdict::RuntimeFault {
+                code: fault.code,
+                name,
+                finding: None,
+            }
+            .into();
+        }
+        let reason = format!(
+            "the {} failed beside the candidate: {what}",
+            player.as_str()
+        );
+        Verdict::InvalidRun { reason }.into()
+    }
+
+    /// Whether an execution left what it should, and nothing else.
+    fn intact(
+        &self,
+        case: usize,
+        left: &Left,
+        player: Contender,
+        seen: &mut Seen,
+    ) -> Result<(), Stop> {
+        let (name, _) = &self.cases[case];
+        let candidate = player == Contender::Candidate;
+        let invalid = |what: String| Stop::from(Verdict::InvalidRun { reason: what });
+        let who = player.as_str();
+        if let Some(tensor) = &left.mutated {
+            let tensor = plain::name(tensor);
+            return Err(if candidate {
+                Verdict::InputMutated { tensor }.into()
+            } else {
+                invalid(format!("the {who}'s {tensor} changed on case {name}"))
+            });
+        }
+        if let Some(buffer) = &left.overrun {
+            let buffer = plain::name(buffer);
+            let reason = format!("the memory beside {buffer} was changed on case {name}");
+            return Err(if candidate {
+                Verdict::OutOfBounds {
+                    access: Access::Write,
+                    finding: None,
+                    reason,
+                }
+                .into()
+            } else {
+                invalid(reason)
+            });
+        }
+        let verified = self.verified.get(&(case, left.draw)).filter(|_| candidate);
+        let first = *seen
+            .entry((player, case, left.draw))
+            .or_insert_with(|| *verified.unwrap_or(&left.outputs));
+        if first == left.outputs {
+            return Ok(());
+        }
+        Err(if candidate {
+            Verdict::NonDeterministic {
+                reason: format!("a timed execution of case {name} has other outputs than before"),
+                finding: None,
+            }
+            .into()
+        } else {
+            invalid(format!(
+                "the {who}'s outputs on case {name} changed beside the candidate"
+            ))
+        })
+    }
+}
+
+/// Whether the reply is about what was asked for, with nothing missing.
+fn as_planned(
+    job: &TimeJob,
+    reply: &TimeReply,
+    ticks: &[Instant],
+    anchored: bool,
+) -> Result<(), Trouble> {
+    let turns_of_a_block = if anchored { 6 } else { 4 };
+    let complete = |sample: &Sample, case: usize| {
+        let sets = reply.sets.get(case).copied().unwrap_or_default();
+        let draws = job.cases[case].draws.len();
+        let known = sample.left.keys().all(|number| {
+            let left = reply.left.get(*number);
+            left.is_some_and(|left| left.draw < draws)
+        });
+        // Every execution is accounted for; where memory ended there are fewer than planned.
+        let counted = u64::from(executions(sample));
+        known && counted == u64::from(job.cases[case].batch.min(sets)) && counted > 0
+    };
+    let asked = job.rounds.iter().zip(&reply.rounds);
+    let planned = reply.rounds.len() <= job.rounds.len()
+        && asked.into_iter().all(|(planned, timed)| {
+            planned.len() == timed.len()
+                && planned.iter().zip(timed).all(|(planned, timed)| {
+                    planned.case == timed.case
+                        && planned.order == timed.order
+                        && timed.samples.len() == turns_of_a_block
+                        && timed
+                            .samples
+                            .iter()
+                            .all(|sample| complete(sample, timed.case))
+                })
+        });
+    let blocks = reply.rounds.iter().flatten().count();
+    if planned && ticks.len() == 2 * turns_of_a_block * blocks {
+        return Ok(());
+    }
+    let what = "time in the planned order: blocks, executions or ticks are missing";
+    Err(Trouble(what.to_owned()))
+}
