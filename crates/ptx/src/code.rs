@@ -24,7 +24,7 @@ pub(crate) enum File {
 }
 
 /// A slot together with its file, in two bytes; `NONE` for no slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SlotRef(u16);
 
 impl Default for SlotRef {
@@ -348,6 +348,31 @@ pub(crate) struct MemoryOp {
     pub(crate) atomic: Option<AtomicOp>,
     /// A parameter of a call: the stack in PTX, registers on a device.
     pub(crate) stack_of_call: bool,
+    /// Whether its registers have 32 bits and hold the elements as they are, with zeros above narrower ones.
+    pub(crate) plain: bool,
+    /// The first access before it, in the same row of instructions, through the same value of the same register.
+    pub(crate) leader: Leader,
+}
+
+impl MemoryOp {
+    /// Bytes of a lane.
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> u32 {
+        self.element * self.count
+    }
+}
+
+/// An access whose lanes' addresses relate as those of a later one do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Leader {
+    pub(crate) pc: u32,
+    /// Its entry in the memory table.
+    pub(crate) x: u32,
+}
+
+impl Leader {
+    /// There is none: no instruction stands there.
+    pub(crate) const NONE: Self = Self { pc: u32::MAX, x: 0 };
 }
 
 /// What an atomic does.

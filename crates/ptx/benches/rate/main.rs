@@ -4,7 +4,8 @@
 //! launch, the rate at every check level, the ratios between the levels, and the floating-point operations per
 //! second of kernels on tensor cores. A calibration loop of fixed work stands at its head: figures of two machines,
 //! or of a quiet and a busy one, compare only together with it. `RATE_QUICK=1` skips Criterion and prints the table
-//! alone, for the portable code and for the best instruction set.
+//! alone, for the portable code and for the best instruction set. `RATE_ONLY=mma` keeps the kernels whose name
+//! contains the word, and `RATE_ISA=avx2` one instruction set.
 
 mod kernels;
 
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput};
 use ptx::{Checks, Isa};
 
-use kernels::{KERNELS, Prepared};
+use kernels::{KERNELS, Kernel, Prepared};
 
 const LEVELS: [(Checks, &str); 3] = [
     (Checks::Off, "off"),
@@ -74,6 +75,14 @@ fn best_parallel(prepared: &mut Prepared, threads: usize) -> Duration {
         .expect("at least one launch")
 }
 
+/// The kernels asked for.
+fn kernels() -> impl Iterator<Item = &'static Kernel> {
+    let only = std::env::var("RATE_ONLY").unwrap_or_default();
+    KERNELS
+        .iter()
+        .filter(move |kernel| kernel.name.contains(&only))
+}
+
 fn giga(count: u64, time: Duration) -> f64 {
     count as f64 / time.as_secs_f64() / 1e9
 }
@@ -97,7 +106,7 @@ fn table(isa: Isa) {
         "GFLOP/s",
         format!("{threads} thr.")
     );
-    for kernel in KERNELS {
+    for kernel in kernels() {
         let mut prepared = Prepared::new(kernel, isa);
         let counters = prepared.launch(Checks::Bounds, 1);
         let instructions = counters.total.thread_instructions;
@@ -123,7 +132,7 @@ fn table(isa: Isa) {
 }
 
 fn measure(criterion: &mut Criterion, isa: Isa) {
-    for kernel in KERNELS {
+    for kernel in kernels() {
         let mut prepared = Prepared::new(kernel, isa);
         let instructions = prepared.launch(Checks::Off, 1).total.thread_instructions;
         let mut group = criterion.benchmark_group(kernel.name);
@@ -148,7 +157,10 @@ fn main() {
         measure(&mut criterion, isa);
         criterion.final_summary();
     }
+    let only = std::env::var("RATE_ISA").unwrap_or_default();
     for isa in [Isa::Portable, isa] {
-        table(isa);
+        if isa.name().contains(&only) {
+            table(isa);
+        }
     }
 }

@@ -9,8 +9,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::{Detail, Draft, Lowering, Refusal, V};
 use crate::code::{
     AtomicOp, BarrierOp, BarrierReduce, CallOp, Class, CopyOp, Entry, File, Flow, GUARD_NOT, Inst,
-    MAX_SLOTS, MBarrierOp, MemSpace, MemoryOp, NONE, Op, Program, Reach, SlotRef, StackCopy,
-    TensorOp, WarpOp,
+    Leader, MAX_SLOTS, MBarrierOp, MemSpace, MemoryOp, NONE, Op, Program, Reach, SlotRef,
+    StackCopy, TensorOp, WarpOp,
 };
 use crate::tensor::{Matrix, TensorKind};
 
@@ -395,6 +395,7 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
         program.class.push(draft.class);
         program.origin.push(draft.origin);
     }
+    note_leaders(&mut program, &lowering.code, &slot);
     Ok(program)
 }
 
@@ -463,6 +464,8 @@ fn table_entry(
             release: detail.release,
             atomic,
             stack_of_call: draft.class == Class::Move,
+            plain: plain(detail, &regs[..list.len()]),
+            leader: Leader::NONE,
         }
     };
     Some(match &draft.detail {
@@ -607,6 +610,42 @@ fn table_entry(
     })
 }
 
+/// Whether loaded elements go into registers as they are.
+fn plain(detail: &super::MemoryDetail, registers: &[SlotRef]) -> bool {
+    let narrow = registers
+        .iter()
+        .all(|register| matches!(register.get(), Some((File::R32, _))));
+    narrow && (!detail.signed || (detail.element == 4 && detail.keep >= 32))
+}
+
+/// Notes which accesses go through a register that an earlier one went through and nothing has changed since.
+fn note_leaders(program: &mut Program, drafts: &[Draft], slot: &impl Fn(V) -> SlotRef) {
+    let mut leaders: HashMap<SlotRef, Leader> = HashMap::new();
+    for (pc, draft) in drafts.iter().enumerate() {
+        let here =
+            matches!(draft.detail, Detail::Memory(_) | Detail::Atomic(..)) && draft.guard.is_none();
+        let x = program.code[pc].x;
+        if here
+            && let Some(op) = program.memory.get_mut(x as usize)
+            && matches!(
+                op.space,
+                MemSpace::Global | MemSpace::Const | MemSpace::Shared
+            )
+        {
+            match leaders.get(&op.address) {
+                Some(leader) => op.leader = *leader,
+                None => {
+                    let pc = pc as u32;
+                    leaders.insert(op.address, Leader { pc, x });
+                }
+            }
+        }
+        for v in defs(draft) {
+            leaders.remove(&slot(v));
+        }
+    }
+}
+
 /// The memory instructions a matrix load or store consists of; they work on the scratch registers, the last results.
 fn matrix_accesses(
     kind: TensorKind,
@@ -632,19 +671,26 @@ fn matrix_accesses(
     for (register, v) in regs.iter_mut().zip(&draft.d[scratch..]) {
         *register = slot(*v);
     }
+    let Detail::Tensor { offset, .. } = draft.detail else {
+        return Vec::new();
+    };
     let access = MemoryOp {
         space,
         element,
         count: words as u32,
         regs,
         address: slot(draft.s[0]),
-        offset: 0,
+        offset,
         signed: false,
         keep: 64,
         ordered: false,
         release: false,
         atomic: None,
         stack_of_call: false,
+        plain: regs[..words]
+            .iter()
+            .all(|register| matches!(register.get(), Some((File::R32, _)))),
+        leader: Leader::NONE,
     };
     vec![access; count]
 }

@@ -112,7 +112,7 @@ fn segment(
 }
 
 /// Cycles to charge when an instruction is issued: a segment's whole time stands at its last instruction.
-pub(crate) fn stalls(program: &Program, latencies: &Latencies) -> Vec<u32> {
+fn stalls(program: &Program, latencies: &Latencies) -> Vec<u32> {
     let mut starts = vec![false; program.code.len() + 1];
     for (at, inst) in program.code.iter().enumerate() {
         match inst.op {
@@ -173,4 +173,14 @@ pub(crate) fn stalls(program: &Program, latencies: &Latencies) -> Vec<u32> {
         }
     }
     stalls
+}
+
+/// The same added up: the cycles of all instructions before each one, and of all at the end.
+pub(crate) fn cycles_before(program: &Program, latencies: &Latencies) -> Vec<u64> {
+    let mut total = 0;
+    let sums = stalls(program, latencies).into_iter().map(|stall| {
+        total += u64::from(stall);
+        total
+    });
+    std::iter::once(0).chain(sums).collect()
 }

@@ -3,6 +3,9 @@
 use super::pattern::Shape;
 use crate::sync::{Clock, Shadow, Standing};
 
+/// Cells of valid bits that are looked through before an access is looked at lane by lane.
+const LOOKED_THROUGH: usize = 64;
+
 /// Barriers a block has.
 pub(crate) const BARRIERS: usize = 16;
 
@@ -38,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) valid: Vec<u32>,
     /// Bytes whose bit is clear.
     pub(crate) invalid: u32,
+    /// Changes whenever a byte stops being initialised; no two blocks of a launch share a value.
+    pub(crate) validity: u64,
     /// Where a byte's last uninitialised write came from is not kept: the load's own line is what the finding names.
     pub(crate) bytes: u32,
     pub(crate) shadow: Option<Shadow>,
@@ -82,10 +87,57 @@ impl Shared {
         missing == 0
     }
 
+    /// Whether every byte of a range is initialised. Long ranges are not looked through: false says nothing.
+    #[inline(always)]
+    pub(crate) fn valid_between(&self, begin: u32, end: u32) -> bool {
+        let (first, last) = ((begin / 32) as usize, ((end - 1) / 32) as usize);
+        if last - first > LOOKED_THROUGH {
+            return false;
+        }
+        let mut missing = 0;
+        for cell in first..=last {
+            let mut wanted = u32::MAX;
+            if cell == first {
+                wanted &= u32::MAX << (begin % 32);
+            }
+            if cell == last {
+                wanted &= u32::MAX >> (31 - (end - 1) % 32);
+            }
+            missing |= wanted & !self.valid[cell];
+        }
+        missing == 0
+    }
+
+    /// Whether what every lane of a warp reads is initialised; `bytes` as for [`Self::is_valid`].
+    #[inline(always)]
+    pub(crate) fn every_valid(&self, first: u64, relative: &[u64; 32], bytes: u32) -> bool {
+        let wanted = (1u32 << bytes) - 1;
+        let mut missing = 0;
+        for relative in relative {
+            let at = first.wrapping_add(*relative);
+            missing |= !self.valid[(at / 32) as usize] >> (at % 32) & wanted;
+        }
+        missing == 0
+    }
+
+    /// What every lane of a warp writes is initialised from now on.
+    #[inline(always)]
+    pub(crate) fn initialise(&mut self, first: u64, relative: &[u64; 32], bytes: u32) {
+        let wanted = (1u32 << bytes) - 1;
+        for relative in relative {
+            let at = first.wrapping_add(*relative);
+            let cell = &mut self.valid[(at / 32) as usize];
+            let mask = wanted << (at % 32);
+            self.invalid -= (mask & !*cell).count_ones();
+            *cell |= mask;
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn set_valid(&mut self, offset: u32, bytes: u32, valid: bool) {
         let end = offset + bytes;
         let mut at = offset;
+        self.validity += u64::from(!valid);
         while at < end {
             let shift = at % 32;
             let step = (32 - shift).min(end - at);

@@ -358,7 +358,7 @@ pub(crate) fn arrive(
         warp.last_barrier[lane] = pc;
     }
     if !op.arrive {
-        super::interpret::park_at(warp, pc, Wait::Block { barrier: id as u8 });
+        super::aside::park_at(warp, pc, Wait::Block { barrier: id as u8 });
     }
     Ok(())
 }

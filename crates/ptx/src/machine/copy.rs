@@ -135,12 +135,14 @@ fn cost(
     let moved = &mut exec.moved[pc as usize];
     if reading != 0 {
         let global = &mut exec.patterns[base + 2 * x];
-        global.observe(reading, from, bytes, Way::Global);
-        moved.add(&global.cost, Way::Global, reading.count_ones() * bytes);
+        let first = global.observe(reading, from, bytes);
+        global.price(first, bytes, Way::Global);
+        moved.add(&global.moved);
     }
     let shared = &mut exec.patterns[base + 2 * x + 1];
-    shared.observe(mask, to, bytes, Way::SharedStore);
-    moved.add(&shared.cost, Way::SharedStore, mask.count_ones() * bytes);
+    let first = shared.observe(mask, to, bytes);
+    shared.price(first, bytes, Way::SharedStore);
+    moved.add(&shared.moved);
 }
 
 fn note_write(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, copy: &PendingCopy) {

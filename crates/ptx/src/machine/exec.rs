@@ -5,22 +5,16 @@ use std::sync::{Arc, OnceLock};
 
 use super::access::Want;
 use super::block::Shared;
+use super::counts::Counts;
 use super::pattern::Pattern;
 use super::traffic::{Cost, Way};
 use super::warp::{FULL, Warp};
 use crate::check::{Findings, Observation, buffer_name, outcome_of, spoken};
-use crate::code::{File, Program};
+use crate::code::{File, LaneMask, Program, SlotRef, Special};
 use crate::config::Checks;
 use crate::memory::{Allocation, Memory};
 use crate::report::{Access, FindingKind, Outcome, Party, Space};
 use crate::sync::Messages;
-
-/// How often an instruction was issued, and for how many lanes in total.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Issued {
-    pub(crate) warps: u64,
-    pub(crate) lanes: u64,
-}
 
 /// Memory costs of one instruction.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,19 +31,41 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
-    /// Adds one access that moved `lane_bytes` bytes, each lane's counted.
-    #[inline(always)]
-    pub(crate) fn add(&mut self, cost: &Cost, way: Way, lane_bytes: u32) {
+    /// One access, whose lanes move `lane_bytes` bytes together.
+    pub(crate) fn of(cost: &Cost, way: Way, lane_bytes: u32) -> Self {
+        let lane_bytes = u64::from(lane_bytes);
         if way == Way::Global {
-            self.sectors += u64::from(cost.sectors);
-            self.sectors_ideal += u64::from(cost.sectors_ideal);
-            self.bytes += u64::from(cost.bytes);
-            self.lane_bytes += u64::from(lane_bytes);
+            Self {
+                sectors: u64::from(cost.sectors),
+                sectors_ideal: u64::from(cost.sectors_ideal),
+                bytes: u64::from(cost.bytes),
+                lane_bytes,
+                ..Self::default()
+            }
         } else {
-            self.wavefronts += u64::from(cost.wavefronts);
-            self.wavefronts_ideal += u64::from(cost.wavefronts_ideal);
-            self.shared_bytes += u64::from(lane_bytes);
+            Self {
+                wavefronts: u64::from(cost.wavefronts),
+                wavefronts_ideal: u64::from(cost.wavefronts_ideal),
+                shared_bytes: lane_bytes,
+                ..Self::default()
+            }
         }
+    }
+
+    #[inline(always)]
+    pub(crate) fn add(&mut self, other: &Self) {
+        // All is read before anything is written, which makes it two vector additions.
+        let (a, b) = (*self, *other);
+        *self = Self {
+            sectors: a.sectors + b.sectors,
+            sectors_ideal: a.sectors_ideal + b.sectors_ideal,
+            bytes: a.bytes + b.bytes,
+            wavefronts: a.wavefronts + b.wavefronts,
+            wavefronts_ideal: a.wavefronts_ideal + b.wavefronts_ideal,
+            lane_bytes: a.lane_bytes + b.lane_bytes,
+            shared_bytes: a.shared_bytes + b.shared_bytes,
+            local_bytes: a.local_bytes + b.local_bytes,
+        };
     }
 }
 
@@ -70,8 +86,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) spent: AtomicU64,
     /// The lowest block that ended the launch; blocks above it need not run.
     pub(crate) stopped_at: AtomicU64,
-    /// Issue-to-issue cycles per instruction, for the critical path.
-    pub(crate) stalls: &'a [u32],
+    /// Cycles on the critical path before each instruction, counted from the first one; one more entry for the end.
+    pub(crate) cycles_before: &'a [u64],
     /// Per allocation: footprints and cross-block shadows, made at first use.
     pub(crate) tracks: Vec<Track>,
     /// Addresses of the module's variables.
@@ -137,6 +153,14 @@ impl Track {
         }
     }
 
+    /// Whether accesses of `bytes` bytes at `low`, at `high` and between them stay inside.
+    #[inline(always)]
+    pub(crate) fn holds(&self, low: u64, high: u64, bytes: u32) -> bool {
+        let base = self.allocation.base();
+        let end = base + self.allocation.bytes();
+        low >= base && high < end && end - high >= u64::from(bytes)
+    }
+
     pub(crate) fn writers(&self) -> &[AtomicU64] {
         self.writers
             .get_or_init(|| marks(self.allocation.words().len()))
@@ -150,8 +174,12 @@ impl Track {
     /// Marks the sectors of a byte range.
     #[inline(always)]
     pub(crate) fn touch(bits: &[AtomicU32], offset: u64, bytes: u64) {
-        let mut sector = offset / 32;
-        let last = (offset + bytes - 1) / 32;
+        Self::touch_sectors(bits, offset / 32, (offset + bytes - 1) / 32);
+    }
+
+    /// Marks the sectors from `sector` to `last`.
+    #[inline(always)]
+    pub(crate) fn touch_sectors(bits: &[AtomicU32], mut sector: u64, last: u64) {
         while sector <= last {
             let cell = &bits[(sector / 32) as usize];
             let shift = sector % 32;
@@ -165,6 +193,20 @@ impl Track {
     }
 }
 
+/// Gives every lane of a slot the same bits.
+fn broadcast(warp: &mut Warp, slot: SlotRef, bits: u64) {
+    match slot.get() {
+        Some((File::R32, slot)) => warp.r32[slot].0 = [bits as u32; 32],
+        Some((File::R64, slot)) => warp.r64[slot].0 = [bits; 32],
+        Some((File::Predicate, slot)) => warp.p[slot] = 0u32.wrapping_sub((bits & 1) as u32),
+        None => {}
+    }
+}
+
+fn axis(values: [u32; 3], axis: u8) -> u32 {
+    values.get(axis as usize).copied().unwrap_or(0)
+}
+
 /// The launch cannot go on in this block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fatal;
@@ -172,7 +214,7 @@ pub(crate) struct Fatal;
 /// One host thread's share of a launch.
 pub(crate) struct Exec<'a> {
     pub(crate) launch: &'a Launch<'a>,
-    pub(crate) issued: Vec<Issued>,
+    pub(crate) counts: Counts,
     pub(crate) moved: Vec<Moved>,
     pub(crate) divergent: Vec<u64>,
     pub(crate) patterns: Vec<Pattern>,
@@ -195,7 +237,7 @@ impl<'a> Exec<'a> {
         let code = launch.program.code.len();
         Self {
             launch,
-            issued: vec![Issued::default(); code],
+            counts: Counts::new(code),
             moved: vec![Moved::default(); code],
             divergent: vec![0; code],
             patterns: vec![
@@ -314,13 +356,13 @@ impl<'a> Exec<'a> {
         let _ = self.find(block, seen);
     }
 
-    /// Fills a warp's constant slots and clears everything else.
-    pub(crate) fn start_warp(&self, warp: &mut Warp, block: &Shared, index: u32) {
+    /// Fills the slots of a warp that change from block to block and clears everything else.
+    pub(crate) fn start_warp(&self, warp: &mut Warp, block: &Shared) {
         let program = self.launch.program;
+        let index = warp.index;
         let threads = self.launch.block.iter().product::<u32>();
         let here = (threads - index * 32).min(32);
         let live = if here == 32 { FULL } else { (1 << here) - 1 };
-        warp.index = index;
         warp.pc = 0;
         warp.mask = live;
         warp.live = live;
@@ -342,15 +384,14 @@ impl<'a> Exec<'a> {
             warp.poison.set(*slot, FULL, FULL, 0);
         }
         for (slot, special) in &program.specials {
-            for lane in 0..32 {
-                let value = self.special(*special, block, index * 32 + lane as u32);
-                warp.set_lane(*slot, lane, value);
+            if let Some(value) = self.of_block(*special, block) {
+                broadcast(warp, *slot, u64::from(value));
             }
         }
     }
 
-    /// A warp with its constants in place, to be started for each block.
-    pub(crate) fn new_warp(&self) -> Warp {
+    /// A block's warp with its constants in place, to be started for each block.
+    pub(crate) fn new_warp(&self, index: u32) -> Warp {
         use super::warp::{Lanes32, Lanes64, Poison};
         let program = self.launch.program;
         let mut warp = Warp {
@@ -366,7 +407,7 @@ impl<'a> Exec<'a> {
             spins: 0,
             hold: 0,
             cycles: 0,
-            index: 0,
+            index,
             local: vec![u32::MAX; program.stack_bytes() as usize / 4 * 32],
             local_valid: vec![0; program.stack_bytes() as usize],
             last_barrier: [u32::MAX; 32],
@@ -375,12 +416,6 @@ impl<'a> Exec<'a> {
             unused: 0,
             waits_at: None,
             callers: Default::default(),
-        };
-        let broadcast = |warp: &mut Warp, slot: crate::code::SlotRef, bits: u64| match slot.get() {
-            Some((File::R32, slot)) => warp.r32[slot].0 = [bits as u32; 32],
-            Some((File::R64, slot)) => warp.r64[slot].0 = [bits; 32],
-            Some((File::Predicate, slot)) => warp.p[slot] = 0u32.wrapping_sub((bits & 1) as u32),
-            None => {}
         };
         for (slot, bits) in &program.constants {
             broadcast(&mut warp, *slot, *bits);
@@ -392,22 +427,38 @@ impl<'a> Exec<'a> {
                 self.launch.variables[*variable].wrapping_add_signed(*offset),
             );
         }
+        for (slot, special) in &program.specials {
+            for lane in 0..32 {
+                let value = self.of_thread(*special, index * 32 + lane as u32);
+                warp.set_lane(*slot, lane, value);
+            }
+        }
         warp
     }
 
-    fn special(&self, special: crate::code::Special, block: &Shared, thread: u32) -> u64 {
-        use crate::code::{LaneMask, Special};
+    /// A special register that differs from block to block.
+    fn of_block(&self, special: Special, block: &Shared) -> Option<u32> {
+        match special {
+            Special::Ctaid(a) => Some(axis(block.coordinates, a)),
+            Special::SmId => {
+                Some((block.index % u64::from(self.launch.multiprocessors.max(1))) as u32)
+            }
+            _ => None,
+        }
+    }
+
+    /// A special register that is the same in every block.
+    fn of_thread(&self, special: Special, thread: u32) -> u64 {
         let lane = thread % 32;
-        let axis = |values: [u32; 3], axis: u8| values.get(axis as usize).copied().unwrap_or(0);
         u64::from(match special {
             Special::Tid(a) => axis(self.thread_at(thread), a),
             Special::Ntid(a) => axis(self.launch.block, a),
-            Special::Ctaid(a) => axis(block.coordinates, a),
+            // Filled when a block starts.
+            Special::Ctaid(_) | Special::SmId => 0,
             Special::Nctaid(a) => axis(self.launch.grid, a),
             Special::LaneId => lane,
             Special::WarpId => thread / 32,
             Special::NWarpId => self.launch.block.iter().product::<u32>().div_ceil(32),
-            Special::SmId => (block.index % u64::from(self.launch.multiprocessors.max(1))) as u32,
             Special::NSmId => self.launch.multiprocessors,
             Special::Env(1) => (self.launch.workspace >> 32) as u32,
             Special::Env(2) => self.launch.workspace as u32,

@@ -1,21 +1,20 @@
 //! The interpreter: one instruction of one warp after another, 32 lanes at a time.
 //!
+//! A warp executes runs: instructions in a row with the same lanes. What is the same for a run is kept outside the
+//! warp and settled once at its end: the counts, the cycles, and what is left of the slice. Instructions that may
+//! change who runs are in [`super::aside`], and end the run.
+//!
 //! Everything here is `#[inline(always)]` on purpose: the whole loop is compiled once per instruction set in the
 //! `simd` module, and a function that is not inlined would be compiled for the plainest one.
 
-use super::access::{Request, Want, access, access_apart, addresses};
+use super::access::{Want, quick};
+use super::aside::{self, Aside};
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
-use super::vector::{
-    compare32, compare64, map1_32, map1_64, map2_32, map2_64, map3_32, map3_64, narrow1, put32,
-    put64, select32, select64, shift_64, widen1, widen2, widen3,
-};
-use super::warp::{FULL, Wait, Warp};
-use super::{control, matrix, warpwide};
-use crate::code::{Compare, GUARD_NOT, Inst, NONE, Op, SlotRef};
-use crate::numeric::{approx, float, half};
-use crate::report::FindingKind;
-use crate::tensor::TensorKind;
+use super::warp::Warp;
+use super::{arithmetic, control};
+use crate::code::{GUARD_NOT, Inst, NONE, Op};
+use crate::simd::Forms;
 
 /// Why a warp stopped running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,32 +30,29 @@ pub(crate) enum Stop {
 }
 
 /// Backward branches before another ready fragment gets a turn.
-const SPINS: u32 = 512;
+pub(super) const SPINS: u32 = 512;
 
-#[inline(always)]
-fn f(bits: u32) -> f32 {
-    f32::from_bits(bits)
+/// Instructions in a row, executed by the same lanes.
+struct Run {
+    begin: u32,
+    lanes: u32,
 }
 
-#[inline(always)]
-fn g(bits: u64) -> f64 {
-    f64::from_bits(bits)
-}
-
-#[inline(always)]
-fn flush(bits: u32) -> f32 {
-    float::flush32(f32::from_bits(bits))
-}
-
-/// A flushed result's bits.
-#[inline(always)]
-fn flushed(value: f32) -> u32 {
-    float::canon32(float::flush32(value))
+impl Run {
+    /// Counts the instructions up to `end`, which begins the next run. The warp stands there.
+    #[inline(always)]
+    fn settle(&self, exec: &mut Exec<'_>, warp: &mut Warp, left: &mut u64, end: u32) {
+        exec.counts.run(self.begin, end, self.lanes.count_ones());
+        let cycles = exec.launch.cycles_before;
+        warp.cycles += cycles[end as usize] - cycles[self.begin as usize];
+        *left = left.saturating_sub(u64::from(end - self.begin));
+        warp.pc = end;
+    }
 }
 
 /// Runs a warp until it must wait, is done, or has used up `left` instructions (checked at branches).
 #[inline(always)]
-pub(crate) fn run(
+pub(crate) fn run<F: Forms>(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
@@ -73,692 +69,109 @@ pub(crate) fn run(
         return Stop::Waiting;
     }
     loop {
-        let pc = warp.pc;
-        let inst = code[pc as usize];
-        let active = warp.mask;
-        let mask = if inst.guard == NONE {
-            active
-        } else {
-            let predicate = warp.p[(inst.guard & (GUARD_NOT - 1)) as usize];
-            active
-                & if inst.guard & GUARD_NOT != 0 {
-                    !predicate
-                } else {
-                    predicate
-                }
-        };
-        let issued = &mut exec.issued[pc as usize];
-        issued.warps += 1;
-        issued.lanes += u64::from(mask.count_ones());
-        warp.cycles += u64::from(exec.launch.stalls[pc as usize]);
-        *left = left.saturating_sub(1);
-        warp.pc = pc + 1;
-        if mask == 0 && inst.op != Op::Branch {
-            if warp.pc >= stop_at {
-                stop_at = warp.reschedule();
-            }
-            continue;
-        }
-
-        macro_rules! taint {
-            () => {
-                if warp.tainted {
-                    warp.poison.flow(&program.flow[pc as usize], mask);
-                }
-            };
-        }
-        macro_rules! r32 {
-            ($slot:expr) => {
-                warp.r32[$slot as usize]
-            };
-        }
-        macro_rules! r64 {
-            ($slot:expr) => {
-                warp.r64[$slot as usize]
-            };
-        }
-        macro_rules! un32 {
-            ($f:expr) => {{
-                taint!();
-                let a = r32!(inst.a);
-                map1_32(&mut r32!(inst.d), mask, &a, $f);
-            }};
-        }
-        macro_rules! bin32 {
-            ($f:expr) => {{
-                taint!();
-                let (a, b) = (r32!(inst.a), r32!(inst.b));
-                map2_32(&mut r32!(inst.d), mask, &a, &b, $f);
-            }};
-        }
-        macro_rules! tern32 {
-            ($f:expr) => {{
-                taint!();
-                let (a, b, c) = (r32!(inst.a), r32!(inst.b), r32!(inst.c));
-                map3_32(&mut r32!(inst.d), mask, &a, &b, &c, $f);
-            }};
-        }
-        macro_rules! un64 {
-            ($f:expr) => {{
-                taint!();
-                let a = r64!(inst.a);
-                map1_64(&mut r64!(inst.d), mask, &a, $f);
-            }};
-        }
-        macro_rules! bin64 {
-            ($f:expr) => {{
-                taint!();
-                let (a, b) = (r64!(inst.a), r64!(inst.b));
-                map2_64(&mut r64!(inst.d), mask, &a, &b, $f);
-            }};
-        }
-        macro_rules! tern64 {
-            ($f:expr) => {{
-                taint!();
-                let (a, b, c) = (r64!(inst.a), r64!(inst.b), r64!(inst.c));
-                map3_64(&mut r64!(inst.d), mask, &a, &b, &c, $f);
-            }};
-        }
-        macro_rules! shift64 {
-            ($f:expr) => {{
-                taint!();
-                let (a, b) = (r64!(inst.a), r32!(inst.b));
-                shift_64(&mut r64!(inst.d), mask, &a, &b, $f);
-            }};
-        }
-        macro_rules! put_p {
-            ($bits:expr) => {{
-                let bits = $bits;
-                let p = &mut warp.p[inst.d as usize];
-                *p = (*p & !mask) | (bits & mask);
-            }};
-        }
-        macro_rules! setp {
-            ($compare:ident, $file:ident, |$a:ident, $b:ident| $x:expr, $y:expr) => {{
-                taint!();
-                let (one, two) = ($file!(inst.a), $file!(inst.b));
-                let bits = match inst.x {
-                    0 => $compare(&one, &two, |$a, $b| $x == $y),
-                    1 => $compare(&one, &two, |$a, $b| $x != $y),
-                    2 => $compare(&one, &two, |$a, $b| $x < $y),
-                    3 => $compare(&one, &two, |$a, $b| $x <= $y),
-                    4 => $compare(&one, &two, |$a, $b| $x > $y),
-                    _ => $compare(&one, &two, |$a, $b| $x >= $y),
-                };
-                put_p!(bits);
-            }};
-        }
-        macro_rules! setp_float {
-            ($compare:ident, $file:ident, $of:ident) => {{
-                taint!();
-                let (one, two) = ($file!(inst.a), $file!(inst.b));
-                const NE: u32 = Compare::Ne as u32;
-                let bits = match inst.x {
-                    0 => $compare(&one, &two, |a, b| $of(a) == $of(b)),
-                    NE => $compare(&one, &two, |a, b| $of(a) < $of(b) || $of(a) > $of(b)),
-                    2 => $compare(&one, &two, |a, b| $of(a) < $of(b)),
-                    3 => $compare(&one, &two, |a, b| $of(a) <= $of(b)),
-                    4 => $compare(&one, &two, |a, b| $of(a) > $of(b)),
-                    5 => $compare(&one, &two, |a, b| $of(a) >= $of(b)),
-                    6 => !$compare(&one, &two, |a, b| $of(a) < $of(b) || $of(a) > $of(b)),
-                    7 => $compare(&one, &two, |a, b| $of(a) != $of(b)),
-                    8 => !$compare(&one, &two, |a, b| $of(a) >= $of(b)),
-                    9 => !$compare(&one, &two, |a, b| $of(a) > $of(b)),
-                    10 => !$compare(&one, &two, |a, b| $of(a) <= $of(b)),
-                    11 => !$compare(&one, &two, |a, b| $of(a) < $of(b)),
-                    12 => !$compare(&one, &two, |a, b| $of(a).is_nan() || $of(b).is_nan()),
-                    _ => $compare(&one, &two, |a, b| $of(a).is_nan() || $of(b).is_nan()),
-                };
-                put_p!(bits);
-            }};
-        }
-        macro_rules! attempt {
-            ($result:expr) => {
-                match $result {
-                    Ok(value) => value,
-                    Err(Fatal) => return Stop::Fatal,
-                }
-            };
-        }
-
-        match inst.op {
-            Op::Mov32 => un32!(|a| a),
-            Op::Mov64 => un64!(|a| a),
-            Op::MovP => {
-                taint!();
-                put_p!(warp.p[inst.a as usize]);
-            }
-            Op::Add32 => bin32!(u32::wrapping_add),
-            Op::Sub32 => bin32!(u32::wrapping_sub),
-            Op::Mul32 => bin32!(u32::wrapping_mul),
-            Op::Mad32 => tern32!(|a, b, c| a.wrapping_mul(b).wrapping_add(c)),
-            Op::MulHiS32 => {
-                bin32!(|a, b| ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32);
-            }
-            Op::MulHiU32 => bin32!(|a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32),
-            Op::And32 => bin32!(|a, b| a & b),
-            Op::Or32 => bin32!(|a, b| a | b),
-            Op::Xor32 => bin32!(|a, b| a ^ b),
-            Op::Not32 => un32!(|a| !a),
-            Op::Neg32 => un32!(|a| 0u32.wrapping_sub(a)),
-            Op::Shl32 => bin32!(|a, b| if b > 31 { 0 } else { a << (b & 31) }),
-            Op::ShrU32 => bin32!(|a, b| if b > 31 { 0 } else { a >> (b & 31) }),
-            Op::ShrS32 => bin32!(|a, b| (a as i32 >> b.min(31)) as u32),
-            Op::MinS32 => bin32!(|a, b| (a as i32).min(b as i32) as u32),
-            Op::MaxS32 => bin32!(|a, b| (a as i32).max(b as i32) as u32),
-            Op::MinU32 => bin32!(u32::min),
-            Op::MaxU32 => bin32!(u32::max),
-            Op::Select32 => {
-                let choice = warp.p[inst.c as usize];
-                if warp.tainted {
-                    control::select_poison(warp, &program.flow[pc as usize], mask, choice);
-                }
-                let (a, b) = (r32!(inst.a), r32!(inst.b));
-                select32(&mut r32!(inst.d), mask, &a, &b, choice);
-            }
-            Op::Select64 => {
-                let choice = warp.p[inst.c as usize];
-                if warp.tainted {
-                    control::select_poison(warp, &program.flow[pc as usize], mask, choice);
-                }
-                let (a, b) = (r64!(inst.a), r64!(inst.b));
-                select64(&mut r64!(inst.d), mask, &a, &b, choice);
-            }
-            Op::Add64 => bin64!(u64::wrapping_add),
-            Op::Sub64 => bin64!(u64::wrapping_sub),
-            Op::Mul64 => bin64!(u64::wrapping_mul),
-            Op::Mad64 => tern64!(|a, b, c| a.wrapping_mul(b).wrapping_add(c)),
-            Op::And64 => bin64!(|a, b| a & b),
-            Op::Or64 => bin64!(|a, b| a | b),
-            Op::Xor64 => bin64!(|a, b| a ^ b),
-            Op::Not64 => un64!(|a| !a),
-            Op::Shl64 => shift64!(|a, b| if b > 63 { 0 } else { a << (b & 63) }),
-            Op::ShrU64 => shift64!(|a, b| if b > 63 { 0 } else { a >> (b & 63) }),
-            Op::ShrS64 => shift64!(|a, b| (a as i64 >> b.min(63)) as u64),
-            Op::MulWideS => {
-                taint!();
-                let (a, b) = (r32!(inst.a), r32!(inst.b));
-                widen2(&mut r64!(inst.d), mask, &a, &b, |a, b| {
-                    (i64::from(a as i32) * i64::from(b as i32)) as u64
-                });
-            }
-            Op::MulWideU => {
-                taint!();
-                let (a, b) = (r32!(inst.a), r32!(inst.b));
-                widen2(&mut r64!(inst.d), mask, &a, &b, |a, b| {
-                    u64::from(a) * u64::from(b)
-                });
-            }
-            Op::MadWideS => {
-                taint!();
-                let (a, b, c) = (r32!(inst.a), r32!(inst.b), r64!(inst.c));
-                widen3(&mut r64!(inst.d), mask, &a, &b, &c, |a, b, c| {
-                    ((i64::from(a as i32) * i64::from(b as i32)) as u64).wrapping_add(c)
-                });
-            }
-            Op::MadWideU => {
-                taint!();
-                let (a, b, c) = (r32!(inst.a), r32!(inst.b), r64!(inst.c));
-                widen3(&mut r64!(inst.d), mask, &a, &b, &c, |a, b, c| {
-                    (u64::from(a) * u64::from(b)).wrapping_add(c)
-                });
-            }
-            Op::Sext => {
-                taint!();
-                let a = r32!(inst.a);
-                widen1(&mut r64!(inst.d), mask, &a, |a| i64::from(a as i32) as u64);
-            }
-            Op::Zext => {
-                taint!();
-                let a = r32!(inst.a);
-                widen1(&mut r64!(inst.d), mask, &a, u64::from);
-            }
-            Op::Trunc => {
-                taint!();
-                let a = r64!(inst.a);
-                narrow1(&mut r32!(inst.d), mask, &a, |a| a as u32);
-            }
-            Op::Pack64 => {
-                taint!();
-                let (a, b) = (r32!(inst.a), r32!(inst.b));
-                widen2(&mut r64!(inst.d), mask, &a, &b, |a, b| {
-                    u64::from(a) | u64::from(b) << 32
-                });
-            }
-            Op::Unpack64 => {
-                taint!();
-                let a = r64!(inst.a);
-                narrow1(&mut r32!(inst.d), mask, &a, |a| a as u32);
-                narrow1(&mut r32!(inst.c), mask, &a, |a| (a >> 32) as u32);
-            }
-            Op::Pack32 => bin32!(|a, b| a & 0xffff | b << 16),
-            Op::Unpack32 => {
-                taint!();
-                let a = r32!(inst.a);
-                map1_32(&mut r32!(inst.d), mask, &a, |a| a & 0xffff);
-                map1_32(&mut r32!(inst.c), mask, &a, |a| a >> 16);
-            }
-            Op::SetpS32 => setp!(compare32, r32, |a, b| a as i32, b as i32),
-            Op::SetpU32 => setp!(compare32, r32, |a, b| a, b),
-            Op::SetpS64 => setp!(compare64, r64, |a, b| a as i64, b as i64),
-            Op::SetpU64 => setp!(compare64, r64, |a, b| a, b),
-            Op::SetpF32 => setp_float!(compare32, r32, f),
-            Op::SetpF64 => setp_float!(compare64, r64, g),
-            Op::AndP => {
-                taint!();
-                put_p!(warp.p[inst.a as usize] & warp.p[inst.b as usize]);
-            }
-            Op::OrP => {
-                taint!();
-                put_p!(warp.p[inst.a as usize] | warp.p[inst.b as usize]);
-            }
-            Op::XorP => {
-                taint!();
-                put_p!(warp.p[inst.a as usize] ^ warp.p[inst.b as usize]);
-            }
-            Op::NotP => {
-                taint!();
-                put_p!(!warp.p[inst.a as usize]);
-            }
-            Op::AddF32 => bin32!(|a, b| float::canon32(f(a) + f(b))),
-            Op::SubF32 => bin32!(|a, b| float::canon32(f(a) - f(b))),
-            Op::MulF32 => bin32!(|a, b| float::canon32(f(a) * f(b))),
-            Op::FmaF32 => tern32!(|a, b, c| float::canon32(f(a).mul_add(f(b), f(c)))),
-            Op::FmaRmF32 => tern32!(float::fma_down32),
-            Op::DivF32 => bin32!(|a, b| float::canon32(f(a) / f(b))),
-            Op::NegF32 => un32!(|a| float::canon32(-f(a))),
-            Op::AbsF32 => un32!(|a| float::canon32(f(a).abs())),
-            Op::MinF32 => bin32!(|a, b| float::canon32(float::smaller32(f(a), f(b)))),
-            Op::MaxF32 => bin32!(|a, b| float::canon32(float::larger32(f(a), f(b)))),
-            Op::AddFtz => bin32!(|a, b| flushed(flush(a) + flush(b))),
-            Op::SubFtz => bin32!(|a, b| flushed(flush(a) - flush(b))),
-            Op::MulFtz => bin32!(|a, b| flushed(flush(a) * flush(b))),
-            Op::FmaFtz => tern32!(|a, b, c| flushed(flush(a).mul_add(flush(b), flush(c)))),
-            Op::Ex2F32 => un32!(|a| float::canon32(approx::ex2(f(a)))),
-            Op::Ex2Ftz => un32!(|a| flushed(approx::ex2(flush(a)))),
-            Op::Lg2F32 => un32!(|a| float::canon32(approx::lg2(f(a)))),
-            Op::RcpF32 => un32!(|a| float::canon32(1.0 / f(a))),
-            Op::SqrtF32 => un32!(|a| float::canon32(f(a).sqrt())),
-            Op::RsqrtF32 => un32!(|a| float::canon32(approx::rsqrt(f(a)))),
-            Op::SatF32 => un32!(|a| float::saturate32(f(a)).to_bits()),
-            Op::F16ToF32 => un32!(|a| half::f16_to_f32(a).to_bits()),
-            Op::F32ToF16 => un32!(|a| half::f32_to_f16(f(a))),
-            Op::Bf16ToF32 => un32!(|a| float::canon32(half::bf16_to_f32(a))),
-            Op::F32ToBf16 => un32!(|a| half::f32_to_bf16(f(a))),
-            Op::F32x2ToF16x2 => {
-                bin32!(|a, b| half::f32_to_f16(f(a)) << 16 | half::f32_to_f16(f(b)));
-            }
-            Op::F32x2ToBf16x2 => {
-                bin32!(|a, b| half::f32_to_bf16(f(a)) << 16 | half::f32_to_bf16(f(b)));
-            }
-            Op::S32ToF32 => un32!(|a| (a as i32 as f32).to_bits()),
-            Op::U32ToF32 => un32!(|a| (a as f32).to_bits()),
-            Op::F32ToS32Rni => un32!(|a| f(a).round_ties_even() as i32 as u32),
-            Op::F32ToS32Rzi => un32!(|a| f(a) as i32 as u32),
-            Op::AddF16 => bin32!(half::add_f16),
-            Op::SubF16 => bin32!(half::sub_f16),
-            Op::MulF16 => bin32!(half::mul_f16),
-            Op::FmaF16 => tern32!(half::fma_f16),
-            Op::MaxF16 => bin32!(half::max_f16),
-            Op::MinF16 => bin32!(half::min_f16),
-            Op::AddF16x2 => bin32!(|a, b| half::packed(a, b, 0, |a, b, _| half::add_f16(a, b))),
-            Op::SubF16x2 => bin32!(|a, b| half::packed(a, b, 0, |a, b, _| half::sub_f16(a, b))),
-            Op::MulF16x2 => bin32!(|a, b| half::packed(a, b, 0, |a, b, _| half::mul_f16(a, b))),
-            Op::FmaF16x2 => tern32!(|a, b, c| half::packed(a, b, c, half::fma_f16)),
-            Op::MaxF16x2 => bin32!(|a, b| half::packed(a, b, 0, |a, b, _| half::max_f16(a, b))),
-            Op::MinF16x2 => bin32!(|a, b| half::packed(a, b, 0, |a, b, _| half::min_f16(a, b))),
-            Op::AddF64 => bin64!(|a, b| float::canon64(g(a) + g(b))),
-            Op::SubF64 => bin64!(|a, b| float::canon64(g(a) - g(b))),
-            Op::MulF64 => bin64!(|a, b| float::canon64(g(a) * g(b))),
-            Op::FmaF64 => tern64!(|a, b, c| float::canon64(g(a).mul_add(g(b), g(c)))),
-            Op::DivF64 => bin64!(|a, b| float::canon64(g(a) / g(b))),
-            Op::SqrtF64 => un64!(|a| float::canon64(g(a).sqrt())),
-            Op::NegF64 => un64!(|a| float::canon64(-g(a))),
-            Op::AbsF64 => un64!(|a| float::canon64(g(a).abs())),
-            Op::F32ToF64 => {
-                taint!();
-                let a = r32!(inst.a);
-                widen1(&mut r64!(inst.d), mask, &a, |a| {
-                    float::canon64(f64::from(f(a)))
-                });
-            }
-            Op::F64ToF32 => {
-                taint!();
-                let a = r64!(inst.a);
-                narrow1(&mut r32!(inst.d), mask, &a, |a| float::canon32(g(a) as f32));
-            }
-            Op::S32ToF64 => {
-                taint!();
-                let a = r32!(inst.a);
-                widen1(&mut r64!(inst.d), mask, &a, |a| {
-                    f64::from(a as i32).to_bits()
-                });
-            }
-            Op::Lane => {
-                taint!();
-                control::lane(
-                    warp,
-                    &program.flow[pc as usize],
-                    program.lane_fns[inst.x as usize],
-                    mask,
-                );
-            }
-            Op::Lane2 => {
-                taint!();
-                control::lane2(
-                    warp,
-                    &program.flow[pc as usize],
-                    program.lane_fns2[inst.x as usize],
-                    mask,
-                );
-            }
-            Op::Param32 => {
-                let values = [control::parameter(exec.launch.params, inst.x) as u32; 32];
-                put32(&mut r32!(inst.d), mask, &values);
-                clear_poison(warp, program.flow[pc as usize].d, mask);
-            }
-            Op::Param64 => {
-                let values = [control::parameter(exec.launch.params, inst.x); 32];
-                put64(&mut r64!(inst.d), mask, &values);
-                clear_poison(warp, program.flow[pc as usize].d, mask);
-            }
-            Op::Load | Op::Store | Op::Atomic => {
-                let x = inst.x as usize;
-                let op = &program.memory[x];
-                let want = match inst.op {
-                    Op::Load => Want::Load,
-                    Op::Store => Want::Store,
-                    _ => Want::Atomic,
-                };
-                let list = addresses(warp, op.address, op.offset);
-                attempt!(access(
-                    exec,
-                    block,
-                    warp,
-                    &Request {
-                        x,
-                        want,
-                        mask,
-                        list: &list,
-                        pc
-                    }
-                ));
-            }
-            Op::AsyncCopy => attempt!(super::copy::issue(
-                exec,
-                block,
-                warp,
-                inst.x as usize,
-                mask,
-                pc
-            )),
-            Op::AsyncCommit => super::copy::commit(warp, mask),
-            Op::AsyncWait => super::copy::wait(exec, block, warp, inst.x, mask),
-            Op::MBarrier => {
-                // Who has to wait lets the others run.
-                if attempt!(super::mbarrier::run(
-                    exec,
-                    block,
-                    warp,
-                    inst.x as usize,
-                    mask,
-                    pc
-                )) {
-                    warp.give_way(left);
-                    warp.waits_at = Some(pc);
-                    // Whom it waits for may be a lane of its own warp.
-                    warp.spins = SPINS;
-                }
-            }
-            Op::LoadMatrix | Op::Tensor => {
-                if !warpwide::gather_members(warp, pc, FULL, false) {
-                    undo(exec, pc, mask);
-                    stop_at = warp.reschedule();
-                    if warp.mask == 0 {
-                        return Stop::Waiting;
-                    }
-                    continue;
-                }
-                let op = &program.tensor[inst.x as usize];
-                match op.kind {
-                    TensorKind::MultiplyAdd { .. } => {
-                        matrix::multiply_add(warp, op, exec.launch.turned_fragments);
-                    }
-                    TensorKind::LoadMatrix { count, transposed } => {
-                        let list = addresses(warp, op.address, op.offset);
-                        // Each lane of the first 8, 16 or all 32 brings the address of one row.
-                        let rows = FULL >> (32 - 8 * u32::from(count));
-                        attempt!(access_apart(
-                            exec,
-                            block,
-                            warp,
-                            &Request {
-                                x: op.memory as usize,
-                                want: Want::Load,
-                                mask: rows,
-                                list: &list,
-                                pc
-                            }
-                        ));
-                        matrix::spread(warp, op, count, transposed, pc);
-                    }
-                    TensorKind::StoreMatrix { count, transposed } => {
-                        matrix::gather(warp, op, count, transposed, pc);
-                        let list = addresses(warp, op.address, op.offset);
-                        let rows = FULL >> (32 - 8 * u32::from(count));
-                        attempt!(access_apart(
-                            exec,
-                            block,
-                            warp,
-                            &Request {
-                                x: op.memory as usize,
-                                want: Want::Store,
-                                mask: rows,
-                                list: &list,
-                                pc
-                            }
-                        ));
-                    }
-                    _ => attempt!(matrix::fragment(exec, block, warp, op, pc)),
-                }
-                stop_at = warp.reschedule();
-            }
-            Op::Shuffle | Op::Vote | Op::Match | Op::Redux | Op::Elect | Op::WarpBarrier => {
-                let (members, uniform) = warpwide::members(warp, program, &inst, mask, pc);
-                if !uniform {
-                    warpwide::in_groups(exec, block, warp, &inst, mask, pc);
-                    stop_at = warp.reschedule();
-                    if warp.mask == 0 {
-                        return Stop::Waiting;
-                    }
-                    continue;
-                }
-                if members & mask != mask {
-                    warpwide::outside(exec, block, warp, mask & !members, pc);
-                }
-                if !warpwide::gather_members(warp, pc, members, inst.op == Op::WarpBarrier) {
-                    undo(exec, pc, mask);
-                    stop_at = warp.reschedule();
-                    if warp.mask == 0 {
-                        return Stop::Waiting;
-                    }
-                    continue;
-                }
-                // Lanes that waited here join, so the guard is looked at again.
-                let mask = warp.mask & control::guard(warp, inst.guard);
-                if let Some(shadow) = &mut block.shadow {
-                    shadow.warp_sync(warp.index);
-                }
-                if inst.op != Op::WarpBarrier
-                    && !(inst.op == Op::Shuffle
-                        && warpwide::quick_shuffle(warp, &program.warp_ops[inst.x as usize], mask))
-                {
-                    warpwide::run(exec, warp, inst.x as usize, mask, pc);
-                }
-                stop_at = warp.reschedule();
-            }
-            Op::ActiveMask => {
-                let values = [mask; 32];
-                put32(&mut r32!(inst.d), mask, &values);
-                clear_poison(warp, program.flow[pc as usize].d, mask);
-            }
-            Op::Barrier => {
-                // Lanes whose guard is false pass by.
-                control::split_off(warp, active & !mask);
-                warp.mask = mask;
-                attempt!(control::arrive(
-                    exec,
-                    block,
-                    warp,
-                    inst.x as usize,
-                    mask,
-                    pc
-                ));
-                stop_at = warp.reschedule();
-                if warp.mask == 0 {
-                    return Stop::Waiting;
-                }
-            }
-            Op::Branch => {
-                if mask == active {
-                    warp.pc = inst.x;
-                } else if mask != 0 {
-                    exec.divergent[pc as usize] += 1;
-                    // Both ways go on; the lower place first.
-                    control::split_off(warp, active & !mask);
-                    warp.mask = mask;
-                    warp.pc = inst.x;
-                    stop_at = 0;
-                }
-                if warp.tainted && inst.guard != NONE {
-                    control::branch_poison(exec, block, warp, inst.guard, active, pc);
-                }
-                if mask != 0 && inst.x <= pc {
-                    if stop_at != u32::MAX || warp.hold > 0 || !warp.others.is_empty() {
-                        warp.spins += 1;
-                        warp.hold = warp.hold.saturating_sub(1);
-                        if warp.spins > SPINS {
-                            warp.rotate();
-                        }
-                        stop_at = warp.reschedule();
-                    }
-                    if *left == 0 {
-                        return Stop::Slice;
-                    }
-                }
-                if warp.pc >= stop_at {
-                    stop_at = warp.reschedule();
-                }
-                continue;
-            }
-            Op::BranchTable => {
-                attempt!(control::table(exec, block, warp, &inst, mask, pc));
-                stop_at = warp.reschedule();
-                if *left == 0 {
-                    return Stop::Slice;
-                }
-                continue;
-            }
-            Op::Call | Op::CallPointer => {
-                attempt!(control::call(exec, block, warp, &inst, mask, pc));
-                stop_at = warp.reschedule();
-                if *left == 0 {
-                    return Stop::Slice;
-                }
-                continue;
-            }
-            Op::StackCopy => attempt!(super::access::copy_on_stack(
-                exec,
-                block,
-                warp,
-                inst.x as usize,
-                mask,
-                pc
-            )),
-            Op::Return => {
-                control::give_back(exec, warp, mask, pc);
-                stop_at = warp.reschedule();
-                continue;
-            }
-            Op::Exit => {
-                control::exit(exec, block, warp, mask);
-                stop_at = warp.reschedule();
-                if warp.mask == 0 {
-                    if warp.live == 0 {
-                        return Stop::Done;
-                    }
-                    if warp.release_warp_waits() {
-                        stop_at = warp.reschedule();
-                    } else {
-                        return Stop::Waiting;
-                    }
-                }
-                continue;
-            }
-            Op::Trap => {
-                let message = format!(
-                    "the kernel executed trap at {}",
-                    crate::check::spoken(program, pc)
-                );
-                let lane = mask.trailing_zeros() as usize & 31;
-                let seen = exec.plain(FindingKind::Trap, pc, block, warp, lane, message);
-                attempt!(exec.find(block, seen));
-            }
-            Op::Hint => {}
-            Op::Fence => control::fence(block, warp, inst.x),
-            Op::Sleep => {
-                // A sleeping warp lets the others run.
-                warp.give_way(left);
-                warp.cycles += 100;
-            }
-            Op::Clock => {
-                let now = exec.clock + (slice - *left - warp.unused);
-                match inst.x {
-                    0 => put32(&mut r32!(inst.d), mask, &[now as u32; 32]),
-                    _ => put64(&mut r64!(inst.d), mask, &[now; 32]),
-                }
-                clear_poison(warp, program.flow[pc as usize].d, mask);
-            }
-            Op::Print => attempt!(super::print::print(
-                exec,
-                block,
-                warp,
-                inst.x as usize,
-                mask,
-                pc
-            )),
-            Op::AssertFail => attempt!(super::print::assert_fail(
-                exec,
-                block,
-                warp,
-                inst.x as usize,
-                mask,
-                pc
-            )),
-        }
         if warp.pc >= stop_at {
             stop_at = warp.reschedule();
         }
+        let mut pc = warp.pc;
+        let active = warp.mask;
+        let run = Run {
+            begin: pc,
+            lanes: active,
+        };
+        // One turn per instruction, until the run ends.
+        loop {
+            let inst = &code[pc as usize];
+            let mut mask = active;
+            if inst.guard != NONE {
+                let predicate = warp.p[(inst.guard & (GUARD_NOT - 1)) as usize];
+                mask &= if inst.guard & GUARD_NOT != 0 {
+                    !predicate
+                } else {
+                    predicate
+                };
+                if mask != active {
+                    exec.counts.sat_out(pc, (active & !mask).count_ones());
+                }
+            }
+            if mask == 0 && inst.op != Op::Branch
+                || arithmetic::run::<F>(exec, warp, inst, mask, pc as usize)
+            {
+                pc += 1;
+                if pc < stop_at {
+                    continue;
+                }
+                run.settle(exec, warp, left, pc);
+                break;
+            }
+            match inst.op {
+                Op::Load | Op::Store | Op::Atomic => {
+                    let want = match inst.op {
+                        Op::Load => Want::Load,
+                        Op::Store => Want::Store,
+                        _ => Want::Atomic,
+                    };
+                    let at = quick::Place {
+                        x: inst.x as usize,
+                        pc,
+                        run: run.begin,
+                    };
+                    if !quick::access::<F>(exec, block, warp, want, mask, at)
+                        && F::access(exec, block, warp, want, mask, at) == Err(Fatal)
+                    {
+                        run.settle(exec, warp, left, pc + 1);
+                        return Stop::Fatal;
+                    }
+                    pc += 1;
+                    if pc < stop_at {
+                        continue;
+                    }
+                    run.settle(exec, warp, left, pc);
+                }
+                Op::Branch => {
+                    if warp.tainted && inst.guard != NONE {
+                        control::branch_poison(exec, block, warp, inst.guard, active, pc);
+                    }
+                    run.settle(exec, warp, left, pc + 1);
+                    if mask == active {
+                        warp.pc = inst.x;
+                    } else if mask != 0 {
+                        exec.divergent[pc as usize] += 1;
+                        // Both ways go on; the lower place first.
+                        control::split_off(warp, active & !mask);
+                        warp.mask = mask;
+                        warp.pc = inst.x;
+                        stop_at = 0;
+                    }
+                    if mask != 0 && inst.x <= pc {
+                        if stop_at != u32::MAX || warp.hold > 0 || !warp.others.is_empty() {
+                            warp.spins += 1;
+                            warp.hold = warp.hold.saturating_sub(1);
+                            if warp.spins > SPINS {
+                                warp.rotate();
+                            }
+                            stop_at = warp.reschedule();
+                        }
+                        if *left == 0 {
+                            return Stop::Slice;
+                        }
+                    }
+                }
+                _ => {
+                    run.settle(exec, warp, left, pc + 1);
+                    let aside = Aside {
+                        inst,
+                        mask,
+                        pc,
+                        slice,
+                        stop_at,
+                    };
+                    match aside::step::<F>(exec, block, warp, left, &aside) {
+                        Ok(at) => stop_at = at,
+                        Err(stop) => return stop,
+                    }
+                }
+            }
+            break;
+        }
     }
-}
-
-#[inline(always)]
-fn clear_poison(warp: &mut Warp, d: SlotRef, mask: u32) {
-    if warp.tainted {
-        warp.poison.set(d, mask, 0, 0);
-    }
-}
-
-/// The instruction will be issued again when its lanes are complete.
-#[inline(always)]
-fn undo(exec: &mut Exec<'_>, pc: u32, mask: u32) {
-    let issued = &mut exec.issued[pc as usize];
-    issued.warps -= 1;
-    issued.lanes -= u64::from(mask.count_ones());
-}
-
-/// Parks the running fragment before its instruction.
-pub(crate) fn park_at(warp: &mut Warp, pc: u32, wait: Wait) {
-    warp.pc = pc;
-    warp.park(wait);
 }

@@ -58,6 +58,7 @@ fn new_block(exec: &Exec<'_>) -> Block {
         words: vec![u32::MAX; bytes.div_ceil(4) + 1],
         valid: vec![0; bytes.div_ceil(32) + 1],
         invalid: launch.shared_bytes,
+        validity: 0,
         bytes: launch.shared_bytes,
         shadow: (launch.checks == Checks::Full && bytes > 0).then(|| {
             Shadow::new(
@@ -76,7 +77,7 @@ fn new_block(exec: &Exec<'_>) -> Block {
     let warps = launch.block.iter().product::<u32>().div_ceil(32);
     Block {
         shared,
-        warps: (0..warps).map(|_| exec.new_warp()).collect(),
+        warps: (0..warps).map(|index| exec.new_warp(index)).collect(),
         started: false,
     }
 }
@@ -93,6 +94,7 @@ fn start(exec: &Exec<'_>, block: &mut Block, index: u64) {
     shared.words.fill(u32::MAX);
     shared.valid.fill(0);
     shared.invalid = shared.bytes;
+    shared.validity = (index + 1) << 32;
     if let Some(shadow) = &mut shared.shadow {
         shadow.clear();
     }
@@ -102,8 +104,8 @@ fn start(exec: &Exec<'_>, block: &mut Block, index: u64) {
     shared.printed.clear();
     shared.standing.clear();
     shared.progress = 0;
-    for (warp, state) in block.warps.iter_mut().enumerate() {
-        exec.start_warp(state, shared, warp as u32);
+    for warp in &mut block.warps {
+        exec.start_warp(warp, shared);
     }
     block.started = true;
 }

@@ -13,6 +13,7 @@ use super::warp::{FULL, Warp};
 use crate::code::{File, MemSpace, SlotRef, TensorOp};
 use crate::memory::window;
 use crate::numeric::half;
+use crate::simd::{Factor, Forms};
 use crate::tensor::{Combine, Element, Matrix, Size, TensorKind, place};
 
 /// Largest fragment sides: 32 rows or columns, sums of 32.
@@ -22,41 +23,72 @@ const SIDE: usize = 32;
 type Grid = [[f32; SIDE]; SIDE];
 
 /// Spreads the rows an `ldmatrix` loaded: lane l holds 16 bytes of row l in the scratch registers.
-#[inline(never)]
-pub(crate) fn spread(warp: &mut Warp, op: &TensorOp, count: u8, transposed: bool, pc: u32) {
+#[inline(always)]
+pub(crate) fn spread<F: Forms>(
+    warp: &mut Warp,
+    op: &TensorOp,
+    count: u8,
+    transposed: bool,
+    pc: u32,
+) {
     let (results, scratch) = op.d.split_at(count as usize);
     let slot = |reference: &SlotRef| reference.get().map_or(0, |(_, slot)| slot);
-    let rows: [[u32; 32]; 4] = std::array::from_fn(|word| warp.r32[slot(&scratch[word])].0);
-    let bad: [u32; 4] = std::array::from_fn(|word| warp.poison.get(scratch[word]).0);
-    let half_at = |matrix: usize, row: usize, column: usize| {
-        (
-            rows[column / 2][matrix * 8 + row] >> (16 * (column % 2)) & 0xffff,
-            bad[column / 2] >> (matrix * 8 + row) & 1,
-        )
-    };
+    let mut rows = [[0; 32]; 4];
+    for (rows, scratch) in rows.iter_mut().zip(scratch) {
+        *rows = warp.r32[slot(scratch)].0;
+    }
     for (matrix, result) in results.iter().enumerate() {
-        let mut values = [0; 32];
+        let mut words = [[0; 8]; 4];
+        for (word, rows) in words.iter_mut().zip(&rows) {
+            word.copy_from_slice(&rows[8 * matrix..8 * matrix + 8]);
+        }
+        let values = warp.r32[slot(result)].0.as_chunks_mut::<4>().0;
+        if !transposed {
+            values.copy_from_slice(&F::rows(&words));
+            continue;
+        }
+        for group in 0..8 {
+            for pair in 0..4 {
+                let row = words[group / 2];
+                let (first, second) = (row[2 * pair], row[2 * pair + 1]);
+                values[group][pair] = if group % 2 == 0 {
+                    first & 0xffff | second << 16
+                } else {
+                    first >> 16 | second & 0xffff_0000
+                };
+            }
+        }
+    }
+    if warp.tainted {
+        spread_poison(warp, results, scratch, transposed, pc);
+    }
+}
+
+/// A word that `ldmatrix` gave a lane is poisoned where one of the rows it came from is.
+#[inline(never)]
+fn spread_poison(
+    warp: &mut Warp,
+    results: &[SlotRef],
+    scratch: &[SlotRef],
+    transposed: bool,
+    pc: u32,
+) {
+    let mut bad = [0; 4];
+    for (bad, scratch) in bad.iter_mut().zip(scratch) {
+        *bad = warp.poison.get(*scratch).0;
+    }
+    for (matrix, result) in results.iter().enumerate() {
+        let row = |word: usize, row: usize| bad[word] >> (matrix * 8 + row) & 1;
         let mut poisoned = 0;
-        for (lane, value) in values.iter_mut().enumerate() {
-            let (group, pair) = (lane / 4, lane % 4 * 2);
-            let (low, high) = if transposed {
-                (
-                    half_at(matrix, pair, group),
-                    half_at(matrix, pair + 1, group),
-                )
+        for lane in 0..32 {
+            let (group, pair) = (lane / 4, lane % 4);
+            poisoned |= if transposed {
+                row(group / 2, 2 * pair) | row(group / 2, 2 * pair + 1)
             } else {
-                (
-                    half_at(matrix, group, pair),
-                    half_at(matrix, group, pair + 1),
-                )
-            };
-            *value = low.0 | high.0 << 16;
-            poisoned |= (low.1 | high.1) << lane;
+                row(pair, group)
+            } << lane;
         }
-        warp.r32[slot(result)].0 = values;
-        if warp.tainted {
-            warp.poison.set(*result, FULL, poisoned, pc);
-        }
+        warp.poison.set(*result, FULL, poisoned, pc);
     }
 }
 
@@ -141,7 +173,7 @@ fn collect(
 
 /// The multiply-add.
 #[inline(always)]
-pub(crate) fn multiply_add(warp: &mut Warp, op: &TensorOp, turned: bool) {
+pub(crate) fn multiply_add<F: Forms>(warp: &mut Warp, op: &TensorOp, turned: bool) {
     let TensorKind::MultiplyAdd {
         size,
         a,
@@ -167,12 +199,12 @@ pub(crate) fn multiply_add(warp: &mut Warp, op: &TensorOp, turned: bool) {
         Element::S8 | Element::U8 | Element::S4 | Element::U4 | Element::B1 => {
             integer(warp, op, size, (a, b), combine, clamp);
         }
-        _ => single(warp, op, size, a, b, c, d),
+        _ => single::<F>(warp, op, size, a, b, c, d),
     }
 }
 
 #[inline(always)]
-fn single(
+fn single<F: Forms>(
     warp: &mut Warp,
     op: &TensorOp,
     size: Size,
@@ -186,10 +218,8 @@ fn single(
         && let Some(at) = tile::Registers::of(&op.a, &op.b, &op.c, &op.d)
     {
         match (a, b) {
-            (Element::F16, Element::F16) => return tile::multiply_add(warp, &at, half::f16_to_f32),
-            (Element::Bf16, Element::Bf16) => {
-                return tile::multiply_add(warp, &at, half::bf16_to_f32);
-            }
+            (Element::F16, Element::F16) => return tile::run::<F>(warp, &at, Factor::F16),
+            (Element::Bf16, Element::Bf16) => return tile::run::<F>(warp, &at, Factor::Bf16),
             _ => {}
         }
     }
@@ -513,8 +543,9 @@ fn count_fragment(
         }
         let piece = bytes * together as u32;
         let pattern = &mut exec.pieces[first + index];
-        pattern.observe(FULL, &lists[index], piece, way);
-        moved.add(&pattern.cost, way, 32 * piece);
+        let at = pattern.observe(FULL, &lists[index], piece);
+        pattern.price(at, piece, way);
+        moved.add(&pattern.moved);
         index += together;
     }
 }

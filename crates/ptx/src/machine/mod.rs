@@ -1,9 +1,12 @@
 //! One emulated device: its memory, its loaded modules, and launches on them.
 
 pub(crate) mod access;
+mod arithmetic;
+mod aside;
 pub(crate) mod block;
 mod control;
 mod copy;
+mod counts;
 pub(crate) mod exec;
 pub(crate) mod interpret;
 mod launch;
@@ -12,7 +15,7 @@ mod mbarrier;
 mod pattern;
 mod print;
 mod tally;
-mod tile;
+pub(crate) mod tile;
 mod traffic;
 mod vector;
 pub(crate) mod warp;
@@ -429,7 +432,7 @@ impl Machine {
                     .iter()
                     .any(|pointer| pointer.wrapping_sub(base) < bytes.max(1))
         };
-        let stalls = schedule::stalls(program, &config.latencies);
+        let cycles_before = schedule::cycles_before(program, &config.latencies);
         let launch = exec::Launch {
             program,
             kernel: &info.name,
@@ -443,7 +446,7 @@ impl Machine {
             budget: config.budget.unwrap_or(u64::MAX),
             spent: AtomicU64::new(0),
             stopped_at: AtomicU64::new(u64::MAX),
-            stalls: &stalls,
+            cycles_before: &cycles_before,
             tracks: self
                 .memory
                 .allocations()

@@ -4,6 +4,9 @@
 //! Bounds, alignment, sectors and bank conflicts depend on the shape and on a few low bits of the base, so they are
 //! worked out once and looked up while the shape repeats; the answers are exact.
 
+use std::sync::atomic::AtomicU32;
+
+use super::exec::{Moved, Track};
 use super::traffic::{self, Cost, Way};
 
 /// The relation of the lanes' addresses.
@@ -17,23 +20,45 @@ pub(crate) enum Shape {
     Other,
 }
 
+/// The relation of eight lanes' addresses, for elements of 4 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Chunk {
+    /// Neighbours.
+    Run,
+    Same,
+    Mixed,
+}
+
 /// What is known about one memory instruction's addresses.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
-    mask: u32,
+    pub(crate) mask: u32,
     /// Addresses relative to the first active lane's; 0 for inactive lanes.
     pub(crate) relative: [u64; 32],
     /// Changes whenever the shape does.
-    pub(crate) version: u32,
+    pub(crate) version: u64,
+    /// The version of the leader's pattern that this one was found to be equal to.
+    pub(crate) alike: u64,
     pub(crate) shape: Shape,
+    pub(crate) chunks: [Chunk; 4],
     /// Lowest and highest relative address.
     pub(crate) low: i64,
     pub(crate) high: i64,
     /// All relative addresses or-ed together, for alignment.
     low_bits: u64,
-    /// Base bits the costs below were worked out for.
+    /// What of the base the costs below were worked out for.
     phase: u64,
+    /// What one execution moves, and what that adds to the counts.
     pub(crate) cost: Cost,
+    pub(crate) moved: Moved,
+    /// The place in a sector that the ranges were worked out for, and the ranges of sectors that an execution touches:
+    /// first and last, counted from the first active lane's.
+    sectors_phase: u64,
+    sectors: Vec<(i64, i64)>,
+    /// Whether no two lanes touch the same bytes, if anyone asked.
+    apart: Option<bool>,
+    /// Shared memory's state and the first address for which everything was found initialised.
+    pub(crate) found_valid: (u64, u64),
     /// The allocation the last access was in.
     pub(crate) allocation: usize,
 }
@@ -44,30 +69,31 @@ impl Default for Pattern {
             mask: 0,
             relative: [0; 32],
             version: 0,
+            alike: Self::NEVER,
             shape: Shape::Other,
+            chunks: [Chunk::Mixed; 4],
             low: 0,
             high: 0,
             low_bits: 0,
             phase: u64::MAX,
             cost: Cost::default(),
+            moved: Moved::default(),
+            sectors_phase: u64::MAX,
+            sectors: Vec::new(),
+            apart: None,
+            found_valid: (u64::MAX, 0),
             allocation: usize::MAX,
         }
     }
 }
 
-/// Base bits that decide sectors and banks.
-const PHASE: u64 = 127;
-
 impl Pattern {
-    /// Looks at the addresses of the active lanes (at least one), `bytes` each.
+    /// No pattern's version.
+    pub(crate) const NEVER: u64 = u64::MAX;
+
+    /// Looks at the addresses of the active lanes (at least one), `bytes` each; returns the first one.
     #[inline(always)]
-    pub(crate) fn observe(
-        &mut self,
-        mask: u32,
-        addresses: &[u64; 32],
-        bytes: u32,
-        way: Way,
-    ) -> u64 {
+    pub(crate) fn observe(&mut self, mask: u32, addresses: &[u64; 32], bytes: u32) -> u64 {
         let first = addresses[mask.trailing_zeros() as usize & 31];
         let mut relative = [0u64; 32];
         let mut differs = 0;
@@ -79,17 +105,17 @@ impl Pattern {
         if differs != 0 || mask != self.mask {
             self.learn(mask, &relative, bytes);
         }
-        if self.phase != first & PHASE {
-            self.phase = first & PHASE;
-            self.cost = traffic::cost(way, mask, &relative, first, bytes, self.shape);
-        }
         first
     }
 
     #[cold]
     #[inline(never)]
     fn learn(&mut self, mask: u32, relative: &[u64; 32], bytes: u32) {
-        self.version = self.version.wrapping_add(1);
+        self.version += 1;
+        self.alike = Self::NEVER;
+        self.sectors_phase = u64::MAX;
+        self.apart = None;
+        self.found_valid = (u64::MAX, 0);
         self.mask = mask;
         self.relative = *relative;
         self.phase = u64::MAX;
@@ -108,11 +134,118 @@ impl Pattern {
         } else {
             Shape::Other
         };
+        for (chunk, lanes) in self.chunks.iter_mut().zip(relative.as_chunks::<8>().0) {
+            let steps = |step: u64| {
+                (0..)
+                    .zip(lanes)
+                    .all(|(lane, address)| address.wrapping_sub(lanes[0]) == step * lane)
+            };
+            *chunk = if steps(0) {
+                Chunk::Same
+            } else if steps(4) {
+                Chunk::Run
+            } else {
+                Chunk::Mixed
+            };
+        }
+    }
+
+    /// Whether no two lanes touch the same bytes.
+    #[inline(always)]
+    pub(crate) fn apart(&mut self, bytes: u32) -> bool {
+        match self.apart {
+            Some(apart) => apart,
+            None => self.find_apart(bytes),
+        }
+    }
+
+    #[inline(never)]
+    fn find_apart(&mut self, bytes: u32) -> bool {
+        let mut starts: Vec<i64> = super::access::lanes(self.mask)
+            .map(|lane| self.relative[lane] as i64)
+            .collect();
+        starts.sort_unstable();
+        let apart = starts
+            .windows(2)
+            .all(|pair| pair[1].saturating_sub(pair[0]) >= i64::from(bytes));
+        self.apart = Some(apart);
+        apart
+    }
+
+    /// Works out what an access moves whose first active lane is at `first`, unless that is known.
+    #[inline(always)]
+    pub(crate) fn price(&mut self, first: u64, bytes: u32, way: Way) {
+        // Sectors depend on the place in a sector. Banks all move on together, whole words at a time.
+        let phase = match way {
+            Way::Global => first & 31,
+            _ => first & 3 | (way as u64) << 32,
+        };
+        if self.phase != phase {
+            self.phase = phase;
+            self.price_anew(first, bytes, way);
+        }
+    }
+
+    #[inline(never)]
+    fn price_anew(&mut self, first: u64, bytes: u32, way: Way) {
+        self.cost = traffic::cost(way, self.mask, &self.relative, first, bytes, self.shape);
+        self.moved = Moved::of(&self.cost, way, self.mask.count_ones() * bytes);
+    }
+
+    /// The lowest and the highest address.
+    #[inline(always)]
+    pub(crate) fn span(&self, first: u64) -> (u64, u64) {
+        (
+            first.wrapping_add_signed(self.low),
+            first.wrapping_add_signed(self.high),
+        )
     }
 
     /// Whether every address is a multiple of the access size.
     #[inline(always)]
     pub(crate) fn aligned(&self, first: u64, bytes: u32) -> bool {
         (first | self.low_bits) & u64::from(bytes - 1) == 0
+    }
+
+    /// Marks the sectors that an access touches whose first active lane is at offset `from`.
+    #[inline(always)]
+    pub(crate) fn mark_sectors(&mut self, bits: &[AtomicU32], from: u64, bytes: u32) {
+        let size = u64::from(bytes);
+        match self.shape {
+            Shape::Same => Track::touch(bits, from, size),
+            Shape::Run => Track::touch(bits, from, size * u64::from(self.mask.count_ones())),
+            Shape::Other => {
+                if self.sectors_phase != from & 31 {
+                    self.sectors_phase = from & 31;
+                    self.find_sectors(size);
+                }
+                let sector = from / 32;
+                for (first, last) in &self.sectors {
+                    Track::touch_sectors(
+                        bits,
+                        sector.wrapping_add_signed(*first),
+                        sector.wrapping_add_signed(*last),
+                    );
+                }
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn find_sectors(&mut self, size: u64) {
+        self.sectors.clear();
+        for lane in super::access::lanes(self.mask) {
+            let offset = (self.sectors_phase as i64).wrapping_add(self.relative[lane] as i64);
+            self.sectors
+                .push((offset >> 5, offset.wrapping_add(size as i64 - 1) >> 5));
+        }
+        self.sectors.sort_unstable();
+        self.sectors.dedup_by(|next, range| {
+            let joins = next.0 <= range.1.saturating_add(1);
+            if joins {
+                range.1 = range.1.max(next.1);
+            }
+            joins
+        });
     }
 }

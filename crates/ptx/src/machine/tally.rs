@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use super::counts::Issued;
 use super::exec::{Exec, Launch};
 use crate::code::{Class, Op};
 use crate::report::{Classes, Counters, LineTally, Tally};
@@ -36,7 +37,12 @@ fn slot_of(classes: &mut Classes, class: Class) -> &mut u64 {
 }
 
 /// What one instruction did over the whole launch.
-fn instruction(launch: &Launch<'_>, parts: &[Exec<'_>], pc: usize) -> Tally {
+fn instruction(
+    launch: &Launch<'_>,
+    parts: &[Exec<'_>],
+    issued: &[Vec<Issued>],
+    pc: usize,
+) -> Tally {
     let mut tally = Tally::default();
     let class = launch.program.class[pc];
     let inst = launch.program.code[pc];
@@ -49,8 +55,8 @@ fn instruction(launch: &Launch<'_>, parts: &[Exec<'_>], pc: usize) -> Tally {
         _ => false,
     };
     let both = matches!(inst.op, Op::Atomic);
-    for part in parts {
-        let (issued, moved) = (part.issued[pc], part.moved[pc]);
+    for (part, issued) in parts.iter().zip(issued) {
+        let (issued, moved) = (issued[pc], part.moved[pc]);
         tally.warp_instructions += issued.warps;
         tally.thread_instructions += issued.lanes;
         *slot_of(&mut tally.classes, class) += issued.warps;
@@ -113,11 +119,12 @@ pub(crate) fn counters(
     let scale = Scale { blocks, executed };
     let mut total = Tally::default();
     let mut lines: BTreeMap<(Option<u32>, u32), Tally> = BTreeMap::new();
+    let issued: Vec<Vec<Issued>> = parts.iter().map(|part| part.counts.totals()).collect();
     for pc in 0..launch.program.code.len() {
-        if parts.iter().all(|part| part.issued[pc].warps == 0) {
+        if issued.iter().all(|part| part[pc].warps == 0) {
             continue;
         }
-        let mut tally = instruction(launch, parts, pc);
+        let mut tally = instruction(launch, parts, &issued, pc);
         tally.scale(|count| scale.up(count));
         total.add(&tally);
         let origin = launch.program.origin[pc];

@@ -1,11 +1,13 @@
 //! The product that kernels use most: 16 x 8 x 16 with 16-bit factors and single sums, its layout written out.
 //!
 //! [`super::matrix`] does every shape by looking each element's place up. Here rows are moved whole and four of them
-//! are summed at once. Each sum runs over k in the same order, so the bits are the same.
+//! are summed at once. Each sum runs over k in the same order, so the bits are the same. Instruction sets may have
+//! forms of their own: [`Forms::tile`].
 
 use super::warp::Warp;
 use crate::code::{File, SlotRef};
 use crate::numeric::float::canon32;
+use crate::simd::{Factor, Forms, Slot};
 use crate::tensor::Size;
 
 /// The shape.
@@ -54,9 +56,20 @@ fn slots<const N: usize>(list: &[SlotRef]) -> Option<[usize; N]> {
     Some(slots)
 }
 
+/// d = a b + c in a warp's registers.
+#[inline(always)]
+pub(super) fn run<F: Forms>(warp: &mut Warp, at: &Registers, factor: Factor) {
+    let registers = &warp.r32;
+    let slot = |slot: usize| &registers[slot].0;
+    let results = F::tile(factor, at.a.map(slot), at.b.map(slot), at.c.map(slot));
+    for (slot, result) in at.d.iter().zip(results) {
+        warp.r32[*slot].0 = result;
+    }
+}
+
 /// Both 16-bit parts of every lane's register as singles.
 #[inline(always)]
-fn parts(values: &[u32; 32], decode: impl Fn(u32) -> f32) -> [[f32; 32]; 2] {
+fn parts(values: &Slot, decode: impl Fn(u32) -> f32) -> [[f32; 32]; 2] {
     let mut parts = [[0.0; 32]; 2];
     for lane in 0..32 {
         parts[0][lane] = decode(values[lane] & 0xffff);
@@ -67,12 +80,17 @@ fn parts(values: &[u32; 32], decode: impl Fn(u32) -> f32) -> [[f32; 32]; 2] {
     parts
 }
 
-/// d = a b + c, with the factors' format given by how its bits become a single.
+/// a b + c, with the factors' format given by how its bits become a single.
 #[inline(always)]
-pub(super) fn multiply_add(warp: &mut Warp, at: &Registers, decode: impl Fn(u32) -> f32 + Copy) {
+pub(crate) fn multiply_add(
+    a: [&Slot; 4],
+    b: [&Slot; 2],
+    c: [&Slot; 4],
+    decode: impl Fn(u32) -> f32 + Copy,
+) -> [Slot; 4] {
     let mut left = [[0.0_f32; LONG]; LONG];
-    for (number, &slot) in at.a.iter().enumerate() {
-        let parts = parts(&warp.r32[slot].0, decode);
+    for (number, values) in a.into_iter().enumerate() {
+        let parts = parts(values, decode);
         for group in 0..8 {
             let row = &mut left[group + 8 * (number % 2)];
             for pair in 0..4 {
@@ -83,8 +101,8 @@ pub(super) fn multiply_add(warp: &mut Warp, at: &Registers, decode: impl Fn(u32)
         }
     }
     let mut right = [[0.0_f32; SHORT]; LONG];
-    for (number, &slot) in at.b.iter().enumerate() {
-        let parts = parts(&warp.r32[slot].0, decode);
+    for (number, values) in b.into_iter().enumerate() {
+        let parts = parts(values, decode);
         for pair in 0..4 {
             let k = 8 * number + 2 * pair;
             for column in 0..SHORT {
@@ -94,8 +112,7 @@ pub(super) fn multiply_add(warp: &mut Warp, at: &Registers, decode: impl Fn(u32)
         }
     }
     let mut sums = [[0.0_f32; SHORT]; LONG];
-    for (number, &slot) in at.c.iter().enumerate() {
-        let values = &warp.r32[slot].0;
+    for (number, values) in c.into_iter().enumerate() {
         for (lane, value) in values.iter().enumerate() {
             let (row, column) = summand(number, lane);
             sums[row][column] = f32::from_bits(*value);
@@ -114,19 +131,14 @@ pub(super) fn multiply_add(warp: &mut Warp, at: &Registers, decode: impl Fn(u32)
         }
         sums[first..first + TOGETHER].copy_from_slice(&totals);
     }
-    let mut bits = [[0_u32; SHORT]; LONG];
-    for (bits, sums) in bits.iter_mut().zip(&sums) {
-        for column in 0..SHORT {
-            bits[column] = canon32(sums[column]);
-        }
-    }
-    for (number, &slot) in at.d.iter().enumerate() {
-        let values = &mut warp.r32[slot].0;
+    let mut d = [[0; 32]; 4];
+    for (number, values) in d.iter_mut().enumerate() {
         for (lane, value) in values.iter_mut().enumerate() {
             let (row, column) = summand(number, lane);
-            *value = bits[row][column];
+            *value = canon32(sums[row][column]);
         }
     }
+    d
 }
 
 /// Row and column of a lane's summand.

@@ -160,7 +160,8 @@ mod tests {
     fn observed(way: Way, bytes: u32, mask: u32, address: fn(u64) -> u64) -> Cost {
         let addresses = std::array::from_fn(|lane| address(lane as u64));
         let mut pattern = Pattern::default();
-        pattern.observe(mask, &addresses, bytes, way);
+        let first = pattern.observe(mask, &addresses, bytes);
+        pattern.price(first, bytes, way);
         pattern.cost
     }
 

@@ -64,7 +64,7 @@ fn wait_for_members(warp: &mut Warp, pc: u32, members: u32, barrier: bool) -> bo
             return true;
         }
     }
-    super::interpret::park_at(warp, pc, Wait::Warp { members, barrier });
+    super::aside::park_at(warp, pc, Wait::Warp { members, barrier });
     false
 }
 
@@ -131,8 +131,7 @@ pub(crate) fn in_groups(
                 mask: together,
                 wait: Wait::Warp { members, barrier },
             });
-            let issued = &mut exec.issued[pc as usize];
-            issued.lanes -= u64::from(here.count_ones());
+            exec.counts.sat_out(pc, here.count_ones());
             continue;
         }
         if let Some(shadow) = &mut block.shadow {

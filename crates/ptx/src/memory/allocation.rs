@@ -8,6 +8,9 @@ use super::Unwritten;
 /// What fresh memory holds: NaN in every floating-point format, so that a kernel which uses it shows.
 const FRESH: u32 = u32::MAX;
 
+/// Bytes whose valid bits are looked through before an access is looked at lane by lane.
+const LOOKED_THROUGH: u64 = 2048;
+
 /// Cells of one value; none if the host has no memory for them.
 fn cells(count: usize, value: u32) -> Option<Box<[AtomicU32]>> {
     let mut cells = Vec::new();
@@ -137,6 +140,19 @@ impl Allocation {
             0
         };
         ((low | high) >> shift) & mask == mask
+    }
+
+    /// Whether every byte of a range is initialised. Long ranges are not looked through: false says nothing.
+    #[inline(always)]
+    pub(crate) fn valid_between(&self, begin: u64, end: u64) -> bool {
+        if end - begin > LOOKED_THROUGH {
+            return false;
+        }
+        let mut missing = 0;
+        self.for_cells(begin, end - begin, |cell, mask| {
+            missing |= mask & !self.valid[cell].load(Relaxed);
+        });
+        missing == 0
     }
 
     pub(crate) fn set_valid(&self, offset: u64, bytes: u64) {

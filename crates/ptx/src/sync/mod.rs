@@ -81,7 +81,7 @@ pub(crate) struct Reading<'a> {
     /// The instruction's number among the memory instructions.
     pub(crate) op: usize,
     /// Changes whenever `relative` does.
-    pub(crate) version: u32,
+    pub(crate) version: u64,
     /// Lane offsets relative to `first`.
     pub(crate) relative: &'a [u64; 32],
     pub(crate) first: u32,
@@ -109,7 +109,7 @@ struct Log {
     lines: Lines,
     records: Vec<Record>,
     shapes: Vec<[u64; 32]>,
-    version: u32,
+    version: u64,
 }
 
 /// The shadow of one block's shared memory.
@@ -274,6 +274,14 @@ impl Shadow {
         time_of(then) >= known
     }
 
+    /// Whether a remembered access is plainly ordered before one of a warp that last synchronised its lanes at `own`:
+    /// it came before the block's barrier, or the warp itself made it before then. False asks for a closer look.
+    #[inline(always)]
+    fn passed(&self, then: Stamp, warp: u32, own: u32) -> bool {
+        time_of(then) < self.barrier
+            || (time_of(then) < own && kind_of(then) != MANY && thread_of(then) / 32 == warp)
+    }
+
     fn conflict(&self, lane: usize, then: Stamp, pc: u32, wrote: bool, by: Accessor) -> Conflict {
         Conflict {
             lane,
@@ -320,7 +328,7 @@ impl Shadow {
     /// Compares a read with the writes since the last barrier.
     #[inline(never)]
     fn reads_written(&self, reading: &Reading<'_>, by: Accessor) -> Option<Conflict> {
-        let floor = self.barrier << TIME_SHIFT;
+        let own = self.order.known(by.warp, by.warp);
         let mut left = reading.mask;
         while left != 0 {
             let lane = left.trailing_zeros();
@@ -330,11 +338,13 @@ impl Shadow {
                 .wrapping_add(reading.relative[lane as usize] as u32);
             for cell in self.cells(offset, reading.bytes) {
                 let then = self.writes[cell];
-                if then >= floor && self.unordered(then, by.warp * 32 + lane, by) {
+                if !self.passed(then, by.warp, own) && self.unordered(then, by.warp * 32 + lane, by)
+                {
                     return Some(self.conflict(lane as usize, then, self.write_pc[cell], true, by));
                 }
                 let then = self.atomics.get(cell).copied().unwrap_or(0);
-                if then >= floor && self.unordered(then, by.warp * 32 + lane, by) {
+                if !self.passed(then, by.warp, own) && self.unordered(then, by.warp * 32 + lane, by)
+                {
                     return Some(self.conflict(
                         lane as usize,
                         then,
@@ -439,6 +449,48 @@ impl Shadow {
         self.write_pc[range].fill(by.pc);
     }
 
+    /// All lanes write elements of at least a cell, none where another one does. The lines were looked at by
+    /// [`Shadow::before_write`], which said whether they were `touched`. False, with nothing done, if something is
+    /// remembered there that takes a closer look.
+    #[inline(always)]
+    pub(crate) fn write_apart(
+        &mut self,
+        first: u32,
+        relative: &[u64; 32],
+        bytes: u32,
+        touched: bool,
+        by: Accessor,
+    ) -> bool {
+        let per_lane = (bytes >> self.grain_log2) as usize;
+        if per_lane == 0 || (touched && !self.atomics.is_empty()) {
+            return false;
+        }
+        let grain = self.grain_log2;
+        let cells = |relative: u64| {
+            let cell = (first.wrapping_add(relative as u32) >> grain) as usize;
+            cell..cell + per_lane
+        };
+        if touched {
+            let own = self.order.known(by.warp, by.warp);
+            for relative in relative {
+                let cells = cells(*relative);
+                let (writes, reads) = (&self.writes[cells.clone()], &self.reads[cells]);
+                for (wrote, read) in writes.iter().zip(reads) {
+                    if !self.passed(*wrote, by.warp, own) || !self.passed(*read, by.warp, own) {
+                        return false;
+                    }
+                }
+            }
+        }
+        let base = stamp(self.time, ONE, by.warp * 32);
+        for (lane, relative) in (0..).zip(relative) {
+            let cells = cells(*relative);
+            self.writes[cells.clone()].fill(base + lane);
+            self.write_pc[cells].fill(by.pc);
+        }
+        true
+    }
+
     /// The bytes of a cell.
     pub(crate) fn grain(&self) -> u32 {
         1 << self.grain_log2
@@ -516,138 +568,4 @@ impl Shadow {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn by(warp: u32) -> Accessor {
-        Accessor { warp, pc: 7 }
-    }
-
-    fn reading(relative: &[u64; 32], lane: u32, offset: u32) -> Reading<'_> {
-        Reading {
-            op: 0,
-            version: 0,
-            relative,
-            first: offset,
-            begin: offset,
-            end: offset + 4,
-            bytes: 4,
-            mask: 1 << lane,
-        }
-    }
-
-    fn write(shadow: &mut Shadow, lane: usize, offset: u32, by: Accessor) -> Option<Conflict> {
-        shadow.before_write(offset, offset + 4);
-        shadow.write(lane, offset, 4, false, by)
-    }
-
-    #[test]
-    fn a_barrier_orders_warps_and_nothing_else_does() {
-        let zero = [0; 32];
-        let mut shadow = Shadow::new(256, 4, 1);
-        assert_eq!(write(&mut shadow, 3, 8, by(0)), None);
-        let conflict = shadow
-            .read(&reading(&zero, 1, 8), by(1))
-            .expect("no barrier lies between");
-        assert_eq!(
-            (conflict.other, conflict.same_warp, conflict.other_wrote),
-            (Some(3), false, true)
-        );
-        shadow.block_barrier();
-        assert_eq!(shadow.read(&reading(&zero, 1, 8), by(1)), None);
-        let conflict = write(&mut shadow, 0, 8, by(0)).expect("the read came after the barrier");
-        assert_eq!((conflict.other, conflict.other_wrote), (Some(33), false));
-    }
-
-    #[test]
-    fn a_warp_synchronisation_orders_lanes() {
-        let zero = [0; 32];
-        let mut shadow = Shadow::new(256, 4, 1);
-        assert_eq!(write(&mut shadow, 3, 8, by(0)), None);
-        assert!(
-            shadow
-                .read(&reading(&zero, 4, 8), by(0))
-                .is_some_and(|conflict| conflict.same_warp)
-        );
-        assert_eq!(shadow.read(&reading(&zero, 3, 8), by(0)), None);
-        shadow.warp_sync(0);
-        shadow.warp_sync(1);
-        assert_eq!(shadow.read(&reading(&zero, 4, 8), by(0)), None);
-        assert!(shadow.read(&reading(&zero, 4, 8), by(1)).is_some());
-    }
-
-    #[test]
-    fn a_hand_over_orders_those_who_take_part() {
-        let zero = [0; 32];
-        let mut shadow = Shadow::new(256, 4, 1);
-        assert_eq!(write(&mut shadow, 3, 8, by(0)), None);
-        shadow.arrive(0, 100);
-        assert_eq!(write(&mut shadow, 3, 12, by(0)), None);
-        shadow.observe(1, 100);
-        assert_eq!(shadow.read(&reading(&zero, 1, 8), by(1)), None);
-        // What came after the arrival is not ordered, and a third warp did not wait.
-        assert!(shadow.read(&reading(&zero, 1, 12), by(1)).is_some());
-        assert!(shadow.read(&reading(&zero, 1, 8), by(2)).is_some());
-        // A signal without a fence orders nothing; what the fence covered is handed on by who saw it.
-        shadow.signal(1, 104);
-        shadow.observe(2, 104);
-        assert!(shadow.read(&reading(&zero, 1, 8), by(2)).is_some());
-        shadow.fence(1);
-        shadow.signal(1, 104);
-        shadow.observe(2, 104);
-        assert_eq!(shadow.read(&reading(&zero, 1, 8), by(2)), None);
-    }
-
-    #[test]
-    fn atomics_conflict_with_plain_accesses_only() {
-        let zero = [0; 32];
-        let mut shadow = Shadow::new(256, 4, 1);
-        shadow.before_write(0, 4);
-        assert_eq!(shadow.atomic(0, 0, 4, by(0)), None);
-        assert_eq!(shadow.atomic(1, 0, 4, by(1)), None);
-        assert!(shadow.read(&reading(&zero, 0, 0), by(2)).is_some());
-        shadow.block_barrier();
-        assert_eq!(shadow.read(&reading(&zero, 0, 0), by(2)), None);
-        shadow.before_write(0, 4);
-        assert!(
-            shadow
-                .atomic(1, 0, 4, by(1))
-                .is_some_and(|conflict| !conflict.other_wrote)
-        );
-    }
-
-    #[test]
-    fn a_copy_in_flight_is_not_ordered_with_its_own_thread() {
-        let zero = [0; 32];
-        let mut shadow = Shadow::new(256, 4, 1);
-        shadow.before_write(0, 4);
-        shadow.land(5, 0, 4, by(0));
-        assert!(
-            shadow
-                .read(&reading(&zero, 5, 0), by(0))
-                .is_some_and(|conflict| conflict.in_flight)
-        );
-        shadow.arrive(0, 64);
-        shadow.observe(0, 64);
-        assert_eq!(shadow.read(&reading(&zero, 5, 0), by(0)), None);
-    }
-
-    #[test]
-    fn several_readers_all_count() {
-        let zero = [0; 32];
-        let mut shadow = Shadow::new(256, 4, 1);
-        assert_eq!(shadow.read(&reading(&zero, 0, 0), by(0)), None);
-        assert_eq!(shadow.read(&reading(&zero, 0, 0), by(1)), None);
-        // Thread 32 read last, but thread 0 read as well.
-        assert!(write(&mut shadow, 0, 0, by(1)).is_some());
-    }
-
-    #[test]
-    fn writing_what_is_there_already_is_no_conflict() {
-        let mut shadow = Shadow::new(256, 4, 1);
-        assert_eq!(write(&mut shadow, 0, 0, by(0)), None);
-        shadow.before_write(0, 4);
-        assert_eq!(shadow.write(1, 0, 4, true, by(0)), None);
-        assert!(write(&mut shadow, 2, 0, by(0)).is_some());
-    }
-}
+mod tests;

@@ -1,7 +1,5 @@
 //! Device memory.
 
-use std::sync::atomic::AtomicU32;
-
 use super::super::block::Shared;
 use super::super::exec::{Exec, Fatal, Track};
 use super::super::pattern::Shape;
@@ -24,18 +22,11 @@ pub(super) fn access(
     let launch = exec.launch;
     let Request { x, mask, pc, .. } = *request;
     let op = &launch.program.memory[x];
-    let bytes = op.element * op.count;
+    let bytes = op.bytes();
     let pattern = &mut exec.patterns[x];
-    let first = pattern.observe(mask, request.list, bytes, Way::Global);
-    let low = first.wrapping_add_signed(pattern.low);
-    let high = first.wrapping_add_signed(pattern.high);
-    let holds = |track: &Track| {
-        let (base, end) = (
-            track.allocation.base(),
-            track.allocation.base() + track.allocation.bytes(),
-        );
-        low >= base && high < end && end - high >= u64::from(bytes)
-    };
+    let first = pattern.observe(mask, request.list, bytes);
+    let (low, high) = pattern.span(first);
+    let holds = |track: &Track| track.holds(low, high, bytes);
     let mut index = pattern.allocation;
     if !launch.tracks.get(index).is_some_and(holds) {
         index = launch
@@ -50,14 +41,22 @@ pub(super) fn access(
     if !pattern.aligned(first, bytes) {
         return fault::misaligned(exec, block, warp, request, Space::Global);
     }
-    let (shape, cost) = (pattern.shape, pattern.cost);
+    pattern.price(first, bytes, Way::Global);
+    exec.moved[pc as usize].add(&pattern.moved);
+    let shape = pattern.shape;
     let track = &launch.tracks[index];
     let allocation = &*track.allocation;
     let from = first - allocation.base();
     let offsets = offsets_at(from, &pattern.relative);
-    exec.moved[pc as usize].add(&cost, Way::Global, mask.count_ones() * bytes);
+    let touched = if request.want == Want::Load {
+        &track.read
+    } else {
+        &track.written
+    };
+    if request.want == Want::Load || !allocation.read_only() {
+        pattern.mark_sectors(touched, from, bytes);
+    }
     if request.want == Want::Load {
-        footprint(&track.read, &offsets, mask, shape, bytes);
         if op.ordered {
             hear(exec, block, request);
         } else if (track.reads_matter || track.writers.get().is_some()) && exec.compares_blocks() {
@@ -74,7 +73,6 @@ pub(super) fn access(
     if allocation.read_only() {
         return fault::read_only(exec, block, warp, request);
     }
-    footprint(&track.written, &offsets, mask, shape, bytes);
     if request.want == Want::Store {
         if op.ordered {
             signal(exec, block, request);
@@ -117,23 +115,6 @@ fn signal(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
         for lane in lanes(request.mask) {
             exec.messages
                 .signal(block.index, &block.standing, request.list[lane]);
-        }
-    }
-}
-
-/// Marks the sectors an access touched.
-#[inline(always)]
-fn footprint(bits: &[AtomicU32], offsets: &Offsets, mask: u32, shape: Shape, bytes: u32) {
-    match shape {
-        Shape::Same => Track::touch(bits, offsets[0], u64::from(bytes)),
-        Shape::Run => {
-            let first = offsets[mask.trailing_zeros() as usize & 31];
-            Track::touch(bits, first, u64::from(bytes * mask.count_ones()));
-        }
-        Shape::Other => {
-            for lane in lanes(mask) {
-                Track::touch(bits, offsets[lane], u64::from(bytes));
-            }
         }
     }
 }

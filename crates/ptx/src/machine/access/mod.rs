@@ -3,6 +3,7 @@
 mod between;
 mod fault;
 mod global;
+pub(crate) mod quick;
 mod shared;
 mod stack;
 
@@ -21,6 +22,7 @@ use super::warp::Warp;
 use crate::code::{File, MemSpace, MemoryOp, SlotRef};
 use crate::memory::window;
 use crate::report::FindingKind;
+use crate::simd::Forms;
 
 /// What a warp wants from memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,9 +65,30 @@ trait Words {
     fn get(&self, index: usize) -> u32;
     /// Replaces the bits of the mask.
     fn put(&self, index: usize, mask: u32, bits: u32);
+    /// Neighbouring words.
+    fn row<F: Forms, const N: usize>(&self, index: usize) -> [u32; N];
+    fn put_row<F: Forms, const N: usize>(&self, index: usize, values: &[u32; N]);
+}
+
+/// Neighbours in memory whose bounds were checked.
+#[inline(always)]
+fn neighbours<T, const N: usize>(words: &[T], index: usize) -> &[T; N] {
+    words[index..]
+        .first_chunk()
+        .expect("the range was held against the memory's size")
 }
 
 impl Words for [AtomicU32] {
+    #[inline(always)]
+    fn row<F: Forms, const N: usize>(&self, index: usize) -> [u32; N] {
+        F::read(neighbours(self, index))
+    }
+
+    #[inline(always)]
+    fn put_row<F: Forms, const N: usize>(&self, index: usize, values: &[u32; N]) {
+        F::write(neighbours(self, index), values);
+    }
+
     #[inline(always)]
     fn get(&self, index: usize) -> u32 {
         self[index].load(Relaxed)
@@ -84,6 +107,22 @@ impl Words for [AtomicU32] {
 }
 
 impl Words for [Cell<u32>] {
+    #[inline(always)]
+    fn row<F: Forms, const N: usize>(&self, index: usize) -> [u32; N] {
+        let mut values = [0; N];
+        for (value, word) in values.iter_mut().zip(neighbours::<_, N>(self, index)) {
+            *value = word.get();
+        }
+        values
+    }
+
+    #[inline(always)]
+    fn put_row<F: Forms, const N: usize>(&self, index: usize, values: &[u32; N]) {
+        for (value, word) in values.iter().zip(neighbours::<_, N>(self, index)) {
+            word.set(*value);
+        }
+    }
+
     #[inline(always)]
     fn get(&self, index: usize) -> u32 {
         self[index].get()
@@ -264,7 +303,29 @@ pub(crate) fn addresses(warp: &Warp, register: SlotRef, offset: i64) -> [u64; 32
     }
 }
 
-/// Runs a memory instruction.
+/// Executes a memory instruction the long way.
+#[inline(always)]
+pub(crate) fn instruction(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    want: Want,
+    mask: u32,
+    at: quick::Place,
+) -> Result<(), Fatal> {
+    let op = &exec.launch.program.memory[at.x];
+    let list = addresses(warp, op.address, op.offset);
+    let request = Request {
+        x: at.x,
+        want,
+        mask,
+        list: &list,
+        pc: at.pc,
+    };
+    access(exec, block, warp, &request)
+}
+
+/// Executes a memory instruction whose lanes point where `request` says.
 #[inline(always)]
 pub(crate) fn access(
     exec: &mut Exec<'_>,

@@ -24,10 +24,10 @@ pub(super) fn access(
     let launch = exec.launch;
     let Request { x, mask, pc, .. } = *request;
     let op = &launch.program.memory[x];
-    let bytes = op.element * op.count;
+    let bytes = op.bytes();
     let pattern = &mut exec.patterns[x];
     let way = request.want.way_through_shared();
-    let first = pattern.observe(mask, request.list, bytes, way);
+    let first = pattern.observe(mask, request.list, bytes);
     let low = (first as i64).wrapping_add(pattern.low);
     let high = (first as i64).wrapping_add(pattern.high);
     if low < 0 || high < 0 || high > i64::from(block.bytes) - i64::from(bytes) {
@@ -36,9 +36,10 @@ pub(super) fn access(
     if !pattern.aligned(first, bytes) {
         return fault::misaligned(exec, block, warp, request, Space::Shared);
     }
-    let (shape, cost) = (pattern.shape, pattern.cost);
+    pattern.price(first, bytes, way);
+    exec.moved[pc as usize].add(&pattern.moved);
+    let shape = pattern.shape;
     let offsets = offsets_at(first, &pattern.relative);
-    exec.moved[pc as usize].add(&cost, way, mask.count_ones() * bytes);
     let by = Accessor {
         warp: warp.index,
         pc,

@@ -8,6 +8,7 @@ use super::super::warp::Warp;
 use super::{Request, Want, Words, deliver, fault, lanes, read_element, write_element};
 use crate::check::spoken;
 use crate::report::{Access, FindingKind, Space};
+use crate::simd::Forms;
 
 /// One lane's stack in the interleaved words.
 struct Column<'a> {
@@ -16,6 +17,16 @@ struct Column<'a> {
 }
 
 impl Words for Column<'_> {
+    fn row<F: Forms, const N: usize>(&self, index: usize) -> [u32; N] {
+        std::array::from_fn(|next| self.get(index + next))
+    }
+
+    fn put_row<F: Forms, const N: usize>(&self, index: usize, values: &[u32; N]) {
+        for (next, value) in values.iter().enumerate() {
+            self.put(index + next, u32::MAX, *value);
+        }
+    }
+
     fn get(&self, index: usize) -> u32 {
         self.words[index * 32 + self.lane].get()
     }

@@ -1,0 +1,248 @@
+//! Instructions that may change who runs, or that are not about a thread's registers and memory: tensor products,
+//! warp-wide exchanges, barriers, calls, output. Each ends the interpreter's run.
+
+use super::access::quick::{self, Place};
+use super::access::{self, Want};
+use super::arithmetic::clear_poison;
+use super::block::Shared;
+use super::exec::{Exec, Fatal};
+use super::interpret::{SPINS, Stop};
+use super::vector::{put32, put64};
+use super::warp::{FULL, Wait, Warp};
+use super::{control, matrix, warpwide};
+use crate::code::{Inst, Op};
+use crate::report::FindingKind;
+use crate::simd::Forms;
+use crate::tensor::TensorKind;
+
+/// An instruction and who executes it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Aside<'a> {
+    pub(super) inst: &'a Inst,
+    /// The lanes whose guard holds; at least one.
+    pub(super) mask: u32,
+    pub(super) pc: u32,
+    /// Instructions of the warp's slice.
+    pub(super) slice: u64,
+    /// Where the running fragment has to look again whether another one comes first.
+    pub(super) stop_at: u32,
+}
+
+/// Executes it. The warp stands behind it, with `left` of its slice; returns where the fragment that runs now has to
+/// look again, or why the warp stops.
+#[inline(always)]
+pub(super) fn step<F: Forms>(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    left: &mut u64,
+    aside: &Aside<'_>,
+) -> Result<u32, Stop> {
+    let Aside { inst, mask, pc, .. } = *aside;
+    let program = exec.launch.program;
+    let x = inst.x as usize;
+    let fatal = |Fatal| Stop::Fatal;
+    match inst.op {
+        Op::AsyncCopy => super::copy::issue(exec, block, warp, x, mask, pc).map_err(fatal)?,
+        Op::AsyncCommit => super::copy::commit(warp, mask),
+        Op::AsyncWait => super::copy::wait(exec, block, warp, inst.x, mask),
+        Op::MBarrier => {
+            let waits = super::mbarrier::run(exec, block, warp, x, mask, pc).map_err(fatal)?;
+            // Who has to wait lets the others run.
+            if waits {
+                warp.give_way(left);
+                warp.waits_at = Some(pc);
+                // Whom it waits for may be a lane of its own warp.
+                warp.spins = SPINS;
+            }
+        }
+        Op::LoadMatrix | Op::Tensor => {
+            if !warpwide::gather_members(warp, pc, FULL, false) {
+                return wait_again(exec, warp, aside);
+            }
+            tensor::<F>(exec, block, warp, aside).map_err(fatal)?;
+            return Ok(warp.reschedule());
+        }
+        Op::Shuffle | Op::Vote | Op::Match | Op::Redux | Op::Elect | Op::WarpBarrier => {
+            return warp_wide(exec, block, warp, aside);
+        }
+        Op::ActiveMask => {
+            put32(&mut warp.r32[inst.d as usize], mask, &[mask; 32]);
+            clear_poison(warp, program.flow[pc as usize].d, mask);
+        }
+        Op::Barrier => {
+            // Lanes whose guard is false pass by.
+            control::split_off(warp, warp.mask & !mask);
+            warp.mask = mask;
+            control::arrive(exec, block, warp, x, mask, pc).map_err(fatal)?;
+            return look_again(warp);
+        }
+        Op::BranchTable => {
+            control::table(exec, block, warp, inst, mask, pc).map_err(fatal)?;
+            return jumped(warp, *left);
+        }
+        Op::Call | Op::CallPointer => {
+            control::call(exec, block, warp, inst, mask, pc).map_err(fatal)?;
+            return jumped(warp, *left);
+        }
+        Op::StackCopy => {
+            access::copy_on_stack(exec, block, warp, x, mask, pc).map_err(fatal)?;
+        }
+        Op::Return => {
+            control::give_back(exec, warp, mask, pc);
+            return Ok(warp.reschedule());
+        }
+        Op::Exit => {
+            control::exit(exec, block, warp, mask);
+            let stop_at = warp.reschedule();
+            if warp.mask != 0 {
+                return Ok(stop_at);
+            }
+            return if warp.live == 0 {
+                Err(Stop::Done)
+            } else if warp.release_warp_waits() {
+                Ok(warp.reschedule())
+            } else {
+                Err(Stop::Waiting)
+            };
+        }
+        Op::Trap => {
+            let message = format!(
+                "the kernel executed trap at {}",
+                crate::check::spoken(program, pc)
+            );
+            let lane = mask.trailing_zeros() as usize & 31;
+            let seen = exec.plain(FindingKind::Trap, pc, block, warp, lane, message);
+            exec.find(block, seen).map_err(fatal)?;
+        }
+        Op::Fence => control::fence(block, warp, inst.x),
+        Op::Sleep => {
+            // A sleeping warp lets the others run.
+            warp.give_way(left);
+            warp.cycles += 100;
+        }
+        Op::Clock => {
+            let now = exec.clock + (aside.slice - *left - warp.unused);
+            match inst.x {
+                0 => put32(&mut warp.r32[inst.d as usize], mask, &[now as u32; 32]),
+                _ => put64(&mut warp.r64[inst.d as usize], mask, &[now; 32]),
+            }
+            clear_poison(warp, program.flow[pc as usize].d, mask);
+        }
+        Op::Print => super::print::print(exec, block, warp, x, mask, pc).map_err(fatal)?,
+        Op::AssertFail => {
+            super::print::assert_fail(exec, block, warp, x, mask, pc).map_err(fatal)?;
+        }
+        // A hint about caches; everything else was executed before.
+        _ => {}
+    }
+    Ok(aside.stop_at)
+}
+
+/// Lets the next fragment run, if there is one.
+#[inline(always)]
+fn look_again(warp: &mut Warp) -> Result<u32, Stop> {
+    let stop_at = warp.reschedule();
+    if warp.mask == 0 {
+        Err(Stop::Waiting)
+    } else {
+        Ok(stop_at)
+    }
+}
+
+/// The same where the instruction was not executed, because lanes of it are missing.
+#[inline(never)]
+fn wait_again(exec: &mut Exec<'_>, warp: &mut Warp, aside: &Aside<'_>) -> Result<u32, Stop> {
+    exec.counts.take_back(aside.pc, aside.mask.count_ones());
+    look_again(warp)
+}
+
+#[inline(always)]
+fn jumped(warp: &mut Warp, left: u64) -> Result<u32, Stop> {
+    let stop_at = warp.reschedule();
+    if left == 0 {
+        Err(Stop::Slice)
+    } else {
+        Ok(stop_at)
+    }
+}
+
+#[inline(always)]
+fn tensor<F: Forms>(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    aside: &Aside<'_>,
+) -> Result<(), Fatal> {
+    let op = &exec.launch.program.tensor[aside.inst.x as usize];
+    match op.kind {
+        TensorKind::MultiplyAdd { .. } => {
+            matrix::multiply_add::<F>(warp, op, exec.launch.turned_fragments);
+        }
+        TensorKind::LoadMatrix { count, transposed } => {
+            // Each lane of the first 8, 16 or all 32 brings the address of one row.
+            let rows = FULL >> (32 - 8 * u32::from(count));
+            let at = Place {
+                x: op.memory as usize,
+                pc: aside.pc,
+                run: aside.pc,
+            };
+            if !quick::access::<F>(exec, block, warp, Want::Load, rows, at) {
+                F::access(exec, block, warp, Want::Load, rows, at)?;
+            }
+            matrix::spread::<F>(warp, op, count, transposed, aside.pc);
+        }
+        TensorKind::StoreMatrix { count, transposed } => {
+            matrix::gather(warp, op, count, transposed, aside.pc);
+            let rows = FULL >> (32 - 8 * u32::from(count));
+            let at = Place {
+                x: op.memory as usize,
+                pc: aside.pc,
+                run: aside.pc,
+            };
+            F::access(exec, block, warp, Want::Store, rows, at)?;
+        }
+        _ => matrix::fragment(exec, block, warp, op, aside.pc)?,
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn warp_wide(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    aside: &Aside<'_>,
+) -> Result<u32, Stop> {
+    let Aside { inst, mask, pc, .. } = *aside;
+    let program = exec.launch.program;
+    let (members, uniform) = warpwide::members(warp, program, inst, mask, pc);
+    if !uniform {
+        warpwide::in_groups(exec, block, warp, inst, mask, pc);
+        return look_again(warp);
+    }
+    if members & mask != mask {
+        warpwide::outside(exec, block, warp, mask & !members, pc);
+    }
+    if !warpwide::gather_members(warp, pc, members, inst.op == Op::WarpBarrier) {
+        return wait_again(exec, warp, aside);
+    }
+    // Lanes that waited here join, so the guard is looked at again.
+    let mask = warp.mask & control::guard(warp, inst.guard);
+    if let Some(shadow) = &mut block.shadow {
+        shadow.warp_sync(warp.index);
+    }
+    if inst.op != Op::WarpBarrier
+        && !(inst.op == Op::Shuffle
+            && warpwide::quick_shuffle(warp, &program.warp_ops[inst.x as usize], mask))
+    {
+        warpwide::run(exec, warp, inst.x as usize, mask, pc);
+    }
+    Ok(warp.reschedule())
+}
+
+/// Parks the running fragment before its instruction.
+pub(super) fn park_at(warp: &mut Warp, pc: u32, wait: Wait) {
+    warp.pc = pc;
+    warp.park(wait);
+}

@@ -1,0 +1,171 @@
+//! Operations on whole slots and on rows of memory that instruction sets have their own ways to do.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use crate::machine::access::quick::Place;
+use crate::machine::access::{self, Want};
+use crate::machine::block::Shared;
+use crate::machine::exec::{Exec, Fatal};
+use crate::machine::tile;
+use crate::machine::warp::Warp;
+use crate::numeric::half;
+
+/// A 32-bit value per lane.
+pub(crate) type Slot = [u32; 32];
+
+/// An operation on two halves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pair {
+    Add,
+    Sub,
+    Mul,
+    Min,
+    Max,
+}
+
+impl Pair {
+    #[inline(always)]
+    fn of(self, a: u32, b: u32) -> u32 {
+        match self {
+            Self::Add => half::add_f16(a, b),
+            Self::Sub => half::sub_f16(a, b),
+            Self::Mul => half::mul_f16(a, b),
+            Self::Min => half::min_f16(a, b),
+            Self::Max => half::max_f16(a, b),
+        }
+    }
+}
+
+/// A 16-bit format of a tensor-core factor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Factor {
+    F16,
+    Bf16,
+}
+
+/// What an instruction set does in its own way. The forms given here are the definitions: every other one returns the
+/// same bits, which the tests beside it hold.
+pub(crate) trait Forms {
+    /// A memory instruction, the long way and outside the interpreter's loop, with this set's instructions.
+    fn access(
+        exec: &mut Exec<'_>,
+        block: &mut Shared,
+        warp: &mut Warp,
+        want: Want,
+        mask: u32,
+        at: Place,
+    ) -> Result<(), Fatal>;
+
+    /// Halves to singles.
+    #[inline(always)]
+    fn widen(a: &Slot) -> Slot {
+        each(|lane| half::f16_to_f32(a[lane]).to_bits())
+    }
+
+    /// Singles to halves, to nearest even.
+    #[inline(always)]
+    fn narrow(a: &Slot) -> Slot {
+        each(|lane| half::f32_to_f16(f32::from_bits(a[lane])))
+    }
+
+    /// An operation on one half per lane.
+    #[inline(always)]
+    fn half(pair: Pair, a: &Slot, b: &Slot) -> Slot {
+        each(|lane| pair.of(a[lane], b[lane]))
+    }
+
+    /// An operation on two packed halves per lane.
+    #[inline(always)]
+    fn halves(pair: Pair, a: &Slot, b: &Slot) -> Slot {
+        each(|lane| half::packed(a[lane], b[lane], 0, |a, b, _| pair.of(a, b)))
+    }
+
+    /// The fused multiply-add of one half per lane.
+    #[inline(always)]
+    fn half_fma(a: &Slot, b: &Slot, c: &Slot) -> Slot {
+        each(|lane| half::fma_f16(a[lane], b[lane], c[lane]))
+    }
+
+    /// The fused multiply-add of two packed halves per lane.
+    #[inline(always)]
+    fn halves_fma(a: &Slot, b: &Slot, c: &Slot) -> Slot {
+        each(|lane| half::packed(a[lane], b[lane], c[lane], half::fma_f16))
+    }
+
+    /// The 16 x 8 x 16 product of fragments with single sums.
+    #[inline(always)]
+    fn tile(factor: Factor, a: [&Slot; 4], b: [&Slot; 2], c: [&Slot; 4]) -> [Slot; 4] {
+        match factor {
+            Factor::F16 => tile::multiply_add(a, b, c, half::f16_to_f32),
+            Factor::Bf16 => tile::multiply_add(a, b, c, half::bf16_to_f32),
+        }
+    }
+
+    /// Eight rows of four words as four columns of eight.
+    #[inline(always)]
+    fn columns(rows: &[[u32; 4]; 8]) -> [[u32; 8]; 4] {
+        let mut columns = [[0; 8]; 4];
+        for (row, words) in rows.iter().enumerate() {
+            for (column, word) in words.iter().enumerate() {
+                columns[column][row] = *word;
+            }
+        }
+        columns
+    }
+
+    /// Four columns of eight words as eight rows of four.
+    #[inline(always)]
+    fn rows(columns: &[[u32; 8]; 4]) -> [[u32; 4]; 8] {
+        let mut rows = [[0; 4]; 8];
+        for (column, words) in columns.iter().enumerate() {
+            for (row, word) in words.iter().enumerate() {
+                rows[row][column] = *word;
+            }
+        }
+        rows
+    }
+
+    /// Reads neighbouring words that other threads may be writing.
+    #[inline(always)]
+    fn read<const N: usize>(words: &[AtomicU32; N]) -> [u32; N] {
+        let mut values = [0; N];
+        for (value, word) in values.iter_mut().zip(words) {
+            *value = word.load(Relaxed);
+        }
+        values
+    }
+
+    /// Writes neighbouring words that other threads may be reading.
+    #[inline(always)]
+    fn write<const N: usize>(words: &[AtomicU32; N], values: &[u32; N]) {
+        for (word, value) in words.iter().zip(values) {
+            word.store(*value, Relaxed);
+        }
+    }
+}
+
+#[inline(always)]
+fn each(f: impl Fn(usize) -> u32) -> Slot {
+    let mut values = [0; 32];
+    for (lane, value) in values.iter_mut().enumerate() {
+        *value = f(lane);
+    }
+    values
+}
+
+/// The forms every processor has.
+pub(crate) struct Portable;
+
+impl Forms for Portable {
+    #[inline(never)]
+    fn access(
+        exec: &mut Exec<'_>,
+        block: &mut Shared,
+        warp: &mut Warp,
+        want: Want,
+        mask: u32,
+        at: Place,
+    ) -> Result<(), Fatal> {
+        access::instruction(exec, block, warp, want, mask, at)
+    }
+}
