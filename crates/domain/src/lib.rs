@@ -13,6 +13,7 @@ pub mod dtype;
 pub mod evaluation;
 pub mod expr;
 pub mod finding;
+pub mod health;
 pub mod id;
 pub mod iteration;
 pub mod judge;

@@ -16,6 +16,7 @@ use crate::device::Device;
 use crate::digest::Digest;
 use crate::dtype::Dtype;
 use crate::finding::Finding;
+use crate::health::Vitals;
 use crate::plan::ResolvedPlan;
 use crate::policy::Feature;
 use crate::statistics::Rates;
@@ -611,6 +612,8 @@ pub enum ProbeReply {
         /// What the emulated device's model does at best; none on silicon, where only what was
         /// measured counts.
         rates: Option<Rates>,
+        /// What was measured.
+        vitals: Vitals,
     },
     /// No driver, no device, or one that does not work.
     Unusable {

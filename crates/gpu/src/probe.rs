@@ -1,15 +1,28 @@
-//! The role that says what the device is and whether it is well.
+//! The role that says what the device is and whether it is well: it keeps what is written to it, it computes what it
+//! must, bit for bit, and how much memory it has left and how fast it copies. Whether those two are as usual is judged
+//! by who remembers what is usual.
 
+use domain::health::Vitals;
 use domain::role::{ProbeJob, ProbeReply};
 
 use crate::driver::emulator::Emulator;
-use crate::driver::{Allocation, Gpu, Refusal};
+use crate::driver::{Allocation, Gpu, Module, Refusal, Shape, Stopwatch};
 use crate::fault::Fault;
 use crate::inputs;
 use crate::nvrtc::Toolchain;
 
-/// Bytes written to the device and read back: enough to touch more than one page of it.
-const PATTERN_BYTES: usize = 4 << 20;
+/// Bytes written to the device and read back.
+const PATTERN_BYTES: usize = 64 << 20;
+/// The same on the emulated device, whose memory is the host's own.
+const EMULATED_PATTERN_BYTES: usize = 4 << 20;
+/// The kernel whose answer is known.
+const KERNEL: &str = include_str!("probe/known_answer.ptx");
+/// Rows and columns of its matrices.
+const SIDE: usize = 64;
+const THREADS: u32 = 256;
+/// Answers of a driver that cannot compile PTX at all: it has no compiler, an older one, or may not use it. They say
+/// nothing of the device.
+const NO_COMPILER: [u32; 3] = [221, 222, 223];
 
 /// Probes the loaded driver's first device and the loaded compiler.
 ///
@@ -23,16 +36,15 @@ pub fn probe(_job: &ProbeJob) -> Result<ProbeReply, Fault> {
 }
 
 pub(crate) fn probe_on(gpu: &Gpu) -> ProbeReply {
-    match keeps_a_pattern() {
-        Ok(true) => {}
-        Ok(false) => {
+    let vitals = match examine(gpu) {
+        Ok(vitals) => vitals,
+        Err(Ailment::Refused(action, refusal)) => return unusable(&refusal.into_fault(action)),
+        Err(Ailment::Wrong(reason)) => {
             return ProbeReply::Unusable {
-                reason: "device memory does not keep what is written to it: reset the GPU"
-                    .to_owned(),
+                reason: format!("{reason}: reset the GPU"),
             };
         }
-        Err(refusal) => return unusable(&refusal.into_fault("write and read device memory")),
-    }
+    };
     let rates = match gpu.emulator().map(Emulator::describe) {
         Some(Ok(description)) => description.rates,
         Some(Err(fault)) => return unusable(&fault),
@@ -45,6 +57,7 @@ pub(crate) fn probe_on(gpu: &Gpu) -> ProbeReply {
             toolchain: Toolchain::load()
                 .ok()
                 .map(|toolchain| toolchain.to_string()),
+            vitals,
         },
         Err(fault) => unusable(&fault),
     }
@@ -56,11 +69,147 @@ pub(crate) fn unusable(fault: &Fault) -> ProbeReply {
     }
 }
 
-/// Writes a pattern that no earlier process can have left, and reads it back.
-fn keeps_a_pattern() -> Result<bool, Refusal> {
+/// What is wrong with a device.
+enum Ailment {
+    /// It refuses to do something.
+    Refused(&'static str, Refusal),
+    /// It does something, wrongly.
+    Wrong(&'static str),
+}
+
+fn examine(gpu: &Gpu) -> Result<Vitals, Ailment> {
+    let refused = |action| move |refusal| Ailment::Refused(action, refusal);
+    let free_bytes = gpu
+        .free_memory()
+        .map_err(refused("ask for free device memory"))?;
+    let bytes = if gpu.emulator().is_some() {
+        EMULATED_PATTERN_BYTES
+    } else {
+        PATTERN_BYTES
+    };
+    let copied = keeps_a_pattern(bytes).map_err(refused("write and read device memory"))?;
+    let Some(microseconds) = copied else {
+        return Err(Ailment::Wrong(
+            "device memory does not keep what is written to it",
+        ));
+    };
+    if !knows_the_answer().map_err(refused("run a kernel whose answer is known"))? {
+        return Err(Ailment::Wrong(
+            "the device computes a matrix product that is not the known one",
+        ));
+    }
+    Ok(Vitals {
+        free_bytes,
+        // There and back; bytes per microsecond are megabytes per second.
+        copy_gigabytes_per_second: 2.0 * bytes as f64 / microseconds / 1e3,
+    })
+}
+
+/// Writes a pattern that no earlier process can have left, and reads it back; answers with the device's time for both,
+/// microseconds, or none if what came back is something else.
+fn keeps_a_pattern(bytes: usize) -> Result<Option<f64>, Refusal> {
     let seed = u64::from(std::process::id());
-    let pattern = inputs::poison(seed, "probe", "pattern", PATTERN_BYTES);
-    let mut allocation = Allocation::new(PATTERN_BYTES)?;
+    let pattern = inputs::poison(seed, "probe", "pattern", bytes);
+    let mut allocation = Allocation::new(bytes)?;
+    // The first copy of a process pays for more than copying.
+    allocation.upload(&pattern[..1])?;
+    let watch = Stopwatch::start()?;
     allocation.upload(&pattern)?;
-    Ok(allocation.download()? == pattern)
+    let back = allocation.download()?;
+    let microseconds = watch.stop()?;
+    Ok((back == pattern).then_some(microseconds))
+}
+
+/// Whether the device multiplies two matrices as every processor must.
+fn knows_the_answer() -> Result<bool, Refusal> {
+    let (left, right) = (factor(1), factor(2));
+    let module = match Module::load(KERNEL.as_bytes()) {
+        Err(refusal) if NO_COMPILER.contains(&refusal.code) => return Ok(true),
+        loaded => loaded?,
+    };
+    let kernel = module.kernel("known_answer")?;
+    let place = |content: &[f32]| -> Result<Allocation, Refusal> {
+        let bytes = bytes_of(content);
+        let mut allocation = Allocation::new(bytes.len())?;
+        allocation.upload(&bytes)?;
+        Ok(allocation)
+    };
+    let buffers = [
+        place(&left)?,
+        place(&right)?,
+        place(&vec![0.0; SIDE * SIDE])?,
+    ];
+    let arguments: Vec<Vec<u8>> = buffers
+        .iter()
+        .map(|buffer| buffer.base().to_le_bytes().to_vec())
+        .collect();
+    let blocks = (SIDE * SIDE) as u32 / THREADS;
+    let shape = Shape {
+        grid: [blocks, 1, 1],
+        block: [THREADS, 1, 1],
+        shared_bytes: 0,
+        cooperative: false,
+    };
+    launch(&kernel, shape, &arguments)?;
+    Ok(buffers[2].download()? == bytes_of(&product(&left, &right)))
+}
+
+#[expect(unsafe_code, reason = "a launch trusts its arguments")]
+fn launch(
+    kernel: &crate::driver::Kernel<'_>,
+    shape: Shape,
+    arguments: &[Vec<u8>],
+) -> Result<(), Refusal> {
+    // SAFETY: the kernel above has three parameters of eight bytes, and gets three addresses of matrices of its size.
+    unsafe { kernel.launch(shape, arguments) }
+}
+
+/// A matrix of numbers with full mantissas between -1 and 1, so that every rounding of the product counts.
+fn factor(seed: u32) -> Vec<f32> {
+    let mut state = seed;
+    let elements = 0..SIDE * SIDE;
+    elements
+        .map(|_| {
+            // A full-period linear congruential generator, as in "Numerical Recipes".
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / 8_388_608.0 - 1.0
+        })
+        .collect()
+}
+
+/// The product with the roundings of the kernel.
+fn product(left: &[f32], right: &[f32]) -> Vec<f32> {
+    (0..SIDE * SIDE)
+        .map(|element| {
+            let (row, column) = (element / SIDE, element % SIDE);
+            (0..SIDE).fold(0.0_f32, |sum, step| {
+                left[row * SIDE + step].mul_add(right[step * SIDE + column], sum)
+            })
+        })
+        .collect()
+}
+
+fn bytes_of(content: &[f32]) -> Vec<u8> {
+    content
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_known_answer_depends_on_every_rounding() {
+        let (left, right) = (factor(1), factor(2));
+        let fused = product(&left, &right);
+        let split: f32 = (0..SIDE).fold(0.0, |sum, step| sum + left[step] * right[step * SIDE]);
+        let exact: f64 = (0..SIDE)
+            .map(|step| f64::from(left[step]) * f64::from(right[step * SIDE]))
+            .sum();
+        assert!((f64::from(fused[0]) - exact).abs() < 1e-4);
+        assert_ne!(fused[0].to_bits(), split.to_bits());
+        assert!(left.iter().all(|value| (-1.0..1.0).contains(value)));
+    }
 }

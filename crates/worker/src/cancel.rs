@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
@@ -32,11 +33,17 @@ impl Cancellation {
 
     /// Whether the switch was thrown.
     pub fn is_cancelled(&self) -> bool {
+        self.wait(Duration::ZERO)
+    }
+
+    /// Waits for so long, or until the switch is thrown; true if it was.
+    pub fn wait(&self, most: Duration) -> bool {
         let mut event = [PollFd::new(&*self.event, PollFlags::IN)];
-        matches!(
-            poll(&mut event, Some(&rustix::event::Timespec::default())),
-            Ok(1)
-        )
+        let most = rustix::event::Timespec {
+            tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: most.subsec_nanos().into(),
+        };
+        matches!(poll(&mut event, Some(&most)), Ok(1))
     }
 }
 

@@ -3,6 +3,8 @@
 //! NVIDIA's driver is used where it works; everywhere else the emulated one takes its place on
 //! the loader's path of the child, and nothing else differs.
 
+mod checkup;
+
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,15 +12,16 @@ use std::time::Duration;
 
 use domain::device::{Device, DeviceKind};
 use domain::evaluation::EVALUATOR_VERSION;
-use domain::judge::Exit;
 use domain::lease::Registration;
-use domain::role::{ProbeJob, ProbeReply, SOCKET_VARIABLE};
+use domain::role::SOCKET_VARIABLE;
 use domain::statistics::Rates;
 use serde::{Deserialize, Serialize};
 
 use crate::cancel::Cancellation;
+use crate::health::Keeper;
 use crate::supervise::{self, Bounds, Limits, Program};
 use crate::toolchain;
+use checkup::probe;
 
 /// File name of the emulated driver as the build makes it.
 const DRIVER_LIBRARY: &str = "libkernelwright_driver.so";
@@ -51,7 +54,6 @@ const PASSED_ON: [&str; 6] = [
 const GIB: u64 = 1 << 30;
 /// The most a role may write to one file.
 const FILE_BYTES: u64 = 8 * GIB;
-const PROBE_DEADLINE: Duration = Duration::from_secs(15);
 /// Processor time of a compilation, seconds.
 const COMPILE_CPU_SECONDS: u64 = 30;
 /// Wall time that a role gets for each second of work it may do, where processor time or
@@ -157,6 +159,34 @@ pub enum Fault {
         /// What is wrong.
         reason: String,
     },
+    /// The device was unwell whenever it was asked, and takes no work until somebody has looked at it.
+    #[error("use the device, which is quarantined: {reason}; when it is mended, remove {record}")]
+    Quarantined {
+        /// What was found.
+        reason: String,
+        /// The file that says so.
+        record: String,
+    },
+    /// The candidate left devices behind that were unwell, and meets no other.
+    #[error(
+        "run candidate {candidate}: it is quarantined, as devices that ran it were unwell afterwards"
+    )]
+    Poison {
+        /// The digest of its text and configuration.
+        candidate: String,
+    },
+}
+
+impl Fault {
+    /// Whether the device is to take no more work.
+    pub fn is_quarantine(&self) -> bool {
+        matches!(self, Self::Quarantined { .. })
+    }
+
+    /// Whether the device was found unwell just now.
+    pub fn is_unwell(&self) -> bool {
+        matches!(self, Self::Unusable { .. } | Self::Quarantined { .. })
+    }
 }
 
 /// The roles of child processes.
@@ -216,6 +246,7 @@ pub struct Host {
     /// Wall time after which a role is taken to be stuck although it has not used up its processor
     /// time; none is several times its stage's allowance.
     backstop: Option<Duration>,
+    health: Keeper,
 }
 
 impl Host {
@@ -245,6 +276,7 @@ impl Host {
             Ok(()) => match probe(&settings, &nvrtc, None, cancellation)? {
                 Ok(found) => {
                     return Ok(Self {
+                        health: Keeper::new(&settings.data, &found.device.uuid),
                         settings,
                         nvrtc,
                         driver: None,
@@ -267,6 +299,7 @@ impl Host {
         let found = probe(&settings, &nvrtc, Some(&folder), cancellation)?
             .map_err(|reason| Fault::Unusable { reason })?;
         Ok(Self {
+            health: Keeper::new(&settings.data, &found.device.uuid),
             settings,
             nvrtc,
             driver: Some(folder),
@@ -425,26 +458,6 @@ impl Host {
             deadline,
         }
     }
-
-    /// Asks the device whether it is still well.
-    ///
-    /// # Errors
-    /// [`Fault::Unusable`] if it is not, or not the same device any more.
-    pub fn check(&self, cancellation: &Cancellation) -> Result<(), Fault> {
-        let found = probe(
-            &self.settings,
-            &self.nvrtc,
-            self.driver.as_deref(),
-            cancellation,
-        )?;
-        match found {
-            Ok(found) if found.device == self.device => Ok(()),
-            Ok(found) => Err(Fault::Unusable {
-                reason: format!("it was {} and is now {}", self.device, found.device),
-            }),
-            Err(reason) => Err(Fault::Unusable { reason }),
-        }
-    }
 }
 
 fn program(
@@ -489,58 +502,6 @@ fn program(
         environment,
         directory: scratch.to_owned(),
     }
-}
-
-/// What a probe found.
-struct Found {
-    device: Device,
-    toolchain: String,
-    rates: Option<Rates>,
-}
-
-/// The device and the compiler's name, or what is wrong with them.
-fn probe(
-    settings: &Settings,
-    nvrtc: &Path,
-    driver: Option<&Path>,
-    cancellation: &Cancellation,
-) -> Result<Result<Found, String>, Fault> {
-    let program = program(settings, Role::Probe, nvrtc, driver, &settings.data);
-    let bounds = Bounds {
-        limits: Limits::default(),
-        deadline: PROBE_DEADLINE,
-    };
-    let answer = supervise::ask::<_, ProbeReply>(&program, &ProbeJob {}, bounds, cancellation);
-    Ok(match answer {
-        Ok(answer) => match answer.reply {
-            Ok(ProbeReply::Ready {
-                device,
-                toolchain,
-                rates,
-            }) => settings
-                .prebuilt
-                .as_ref()
-                .map(|prebuilt| prebuilt.toolchain.clone())
-                .or(toolchain)
-                .map(|toolchain| Found {
-                    device,
-                    toolchain,
-                    rates,
-                })
-                .ok_or_else(|| format!("the compiler in {} does not load", nvrtc.display())),
-            Ok(ProbeReply::Unusable { reason }) => Err(reason),
-            Err(exit) => Err(died(&exit, answer.stderr.last_line())),
-        },
-        Err(supervise::Fault::Surroundings { reason }) => Err(reason),
-        Err(fault) => return Err(fault.into()),
-    })
-}
-
-fn died(exit: &Exit, last_line: Option<String>) -> String {
-    let said = last_line
-        .map(|line| format!(": {line}"))
-        .unwrap_or_default();
-    format!("the probe {exit}{said}")
 }
 
 /// Whether a driver of NVIDIA's is worth a probe; otherwise why not.

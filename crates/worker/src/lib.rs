@@ -3,6 +3,7 @@
 //!
 //! - [`supervise`] starts, feeds, limits, times and kills one role process.
 //! - [`host`] finds the compiler and the driver of this machine and says what a role may see.
+//! - [`health`] remembers how the device fares.
 //! - [`evaluate`] leads one candidate through every stage and lets the judge speak.
 //! - [`experiment`] asks a device about itself, and runs the corpus on it.
 //! - [`fleet`] leases evaluations over HTTP and reports them.
@@ -16,6 +17,7 @@ pub mod cancel;
 pub mod evaluate;
 pub mod experiment;
 pub mod fleet;
+pub mod health;
 pub mod host;
 pub mod preflight;
 mod random;

@@ -40,6 +40,7 @@ const NEEDED: [&str; 35] = [
     "cuCtxSynchronize",
     "cuMemAlloc_v2",
     "cuMemFree_v2",
+    "cuMemGetInfo_v2",
     "cuMemcpyHtoD_v2",
     "cuMemcpyDtoH_v2",
     "cuMemsetD8_v2",
@@ -142,6 +143,15 @@ impl Gpu {
     /// The driver's refusal.
     pub fn synchronize(&self) -> Result<(), Refusal> {
         checked("cuCtxSynchronize", result::ctx::synchronize())
+    }
+
+    /// Device memory that nobody uses, bytes.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn free_memory(&self) -> Result<u64, Refusal> {
+        let (free, _) = checked("cuMemGetInfo", result::mem_get_info())?;
+        Ok(free as u64)
     }
 
     /// What the driver says of the device.

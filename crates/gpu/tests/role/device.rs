@@ -414,7 +414,10 @@ fn a_probe_describes_the_device_or_says_what_is_missing() {
                 device,
                 toolchain,
                 rates,
+                vitals,
             } => {
+                assert!(vitals.free_bytes > 1 << 30, "{vitals:?}");
+                assert!(vitals.copy_gigabytes_per_second > 1.0, "{vitals:?}");
                 assert_eq!(device.kind, DeviceKind::Emulated);
                 assert_eq!(device.architecture(), "sm_89");
                 assert_eq!(device.limits.sm_count, 58);

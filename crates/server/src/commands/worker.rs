@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read as _};
 
 use tokio_util::sync::CancellationToken;
-use worker::evaluate::Evaluator;
+use worker::evaluate::{Evaluator, Fault};
 use worker::fleet::{self, Join, Pace};
 
 use super::{eval, serve};
@@ -21,6 +21,7 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
         watch_stdin(shutdown.clone());
     }
     let host = eval::host(&data, &eval::cancellation()?).await?;
+    host.is_fit().map_err(Failure::infrastructure)?;
     tracing::info!("evaluating on {} with {}", host.device(), host.toolchain());
     let registration = host.registration(&args.name.unwrap_or_else(host_name));
     let evaluator = eval::blocking(move || Evaluator::new(host))
@@ -40,8 +41,17 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
         registration,
         pace: Pace::default(),
     };
+    let leave = shutdown.clone();
     let evaluate = move |request: &_, progress: &dyn Fn(&str), cancellation: &_| {
-        evaluator.evaluate(request, progress, cancellation)
+        let outcome = evaluator.evaluate(request, progress, cancellation);
+        if let Err(Fault::Host(fault)) = &outcome
+            && fault.is_quarantine()
+        {
+            // Other workers may still have a device for the job, which goes back to the queue.
+            tracing::error!("leaving the service: failed to {fault}");
+            leave.cancel();
+        }
+        outcome
     };
     fleet::join(join, evaluate, shutdown)
         .await

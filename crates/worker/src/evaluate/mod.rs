@@ -26,12 +26,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use domain::admission::Admission;
-use domain::evaluation::{Evaluation, EvaluationRequest};
+use domain::device::DeviceKind;
+use domain::digest::Digest;
+use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
 use domain::judge;
 use domain::problem::{Problem, Problems};
 use domain::role::{Compiled, Key, LaunchFacts};
 use domain::task::Bundle;
-use domain::verdict::Verdict;
+use domain::verdict::{Verdict, VerdictKind};
 
 use crate::cancel::Cancellation;
 use crate::host::{self, Host};
@@ -115,6 +117,12 @@ impl From<Problem> for Fault {
     }
 }
 
+/// What tells one candidate from another before it is read: its text and the values it was given.
+fn content(request: &EvaluationRequest) -> Digest {
+    let configuration = serde_json::to_vec(&request.configuration).expect("only names and numbers");
+    Digest::of_parts([request.source.as_bytes(), configuration.as_slice()])
+}
+
 fn storage(path: &Path) -> impl FnOnce(io::Error) -> Fault {
     let path = path.display().to_string();
     move |source| Fault::Storage { path, source }
@@ -169,7 +177,36 @@ impl Evaluator {
         {
             self.tidy();
         }
-        stages::evaluate(self, request, &progress, cancellation)
+        let candidate = content(request);
+        let relied_upon = request.stage == EvaluationStage::Confirmation;
+        self.host.admit(&candidate, relied_upon, cancellation)?;
+        let mut outcome = stages::evaluate(self, request, &progress, cancellation);
+        if outcome
+            .as_ref()
+            .is_ok_and(|evaluation| self.harms(evaluation))
+        {
+            // A card that is unwell now may have been so before: then the verdict is nobody's.
+            if let Err(fault) = self.host.check(cancellation) {
+                outcome = Err(fault.into());
+            }
+        }
+        if let Err(Fault::Host(fault)) = &outcome
+            && fault.is_unwell()
+        {
+            self.host.blame(candidate);
+        }
+        outcome
+    }
+
+    /// Whether a verdict tells of something that a card may not have got over. Every runner has an emulated device
+    /// of its own, which is gone with it.
+    fn harms(&self, evaluation: &Evaluation) -> bool {
+        use VerdictKind::{BarrierError, OutOfBounds, RunnerCrash, RuntimeFault, Timeout};
+        self.host.device().kind == DeviceKind::Nvidia
+            && matches!(
+                evaluation.verdict.kind(),
+                RuntimeFault | Timeout | RunnerCrash | OutOfBounds | BarrierError
+            )
     }
 
     /// Compiles a text for an architecture, or finds its build.

@@ -103,31 +103,34 @@ impl Lab {
 
     /// This lab's evaluator, except that the emulated driver follows a fault plan while it times.
     pub fn with_spoiled_timing(&self, plan: &str) -> Evaluator {
-        self.spoiled(Role::Time, plan)
-    }
-
-    /// This lab's evaluator, except that the emulated driver follows a fault plan in one role.
-    pub fn spoiled(&self, role: Role, plan: &str) -> Evaluator {
-        let file = tempfile::Builder::new()
-            .suffix(".toml")
-            .tempfile_in(self.data.path())
-            .unwrap();
-        std::fs::write(file.path(), plan).unwrap();
-        let (_, path) = file.keep().unwrap();
-        let host = self.evaluator.host().clone();
-        Evaluator::new(host.spoiled(role, &path)).unwrap()
+        self.spoiled(&[(Role::Time, plan)])
     }
 
     /// The same for the role that watches the device meanwhile.
     pub fn with_spoiled_watch(&self, plan: &str) -> Evaluator {
-        let file = tempfile::Builder::new()
-            .suffix(".toml")
-            .tempfile_in(self.data.path())
-            .unwrap();
-        std::fs::write(file.path(), plan).unwrap();
-        let (_, path) = file.keep().unwrap();
-        let host = self.evaluator.host().clone();
-        Evaluator::new(host.spoiled(Role::Watch, &path)).unwrap()
+        self.spoiled(&[(Role::Watch, plan)])
+    }
+
+    /// This lab's evaluator, except that the emulated driver follows a fault plan in some roles.
+    pub fn spoiled(&self, plans: &[(Role, &str)]) -> Evaluator {
+        let mut host = self.evaluator.host().clone();
+        for (role, plan) in plans {
+            let file = tempfile::Builder::new()
+                .suffix(".toml")
+                .tempfile_in(self.data.path())
+                .unwrap();
+            std::fs::write(file.path(), plan).unwrap();
+            let (_, path) = file.keep().unwrap();
+            host = host.spoiled(*role, &path);
+        }
+        Evaluator::new(host).unwrap()
+    }
+
+    /// The record of the device's health, which an operator removes.
+    pub fn health_record(&self) -> PathBuf {
+        let folder = self.data.path().join("health");
+        let mut entries = std::fs::read_dir(folder).unwrap();
+        entries.next().unwrap().unwrap().path()
     }
 
     pub fn evaluator(&self) -> &Evaluator {

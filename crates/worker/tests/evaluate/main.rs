@@ -11,6 +11,7 @@
 mod admission;
 mod duels;
 mod evidence;
+mod health;
 mod lab;
 mod looks;
 mod modelling;

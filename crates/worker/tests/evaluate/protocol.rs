@@ -236,7 +236,7 @@ fn a_damaged_copy_costs_an_honest_candidate_nothing() {
         let plan = format!(
             "[[fault]]\ncall = \"cuMemcpyDtoH_v2\"\nnth = {nth}\ndo = {{ corrupt = {{ bytes = 4 }} }}\n"
         );
-        let evaluator = lab.spoiled(Role::Run, &plan);
+        let evaluator = lab.spoiled(&[(Role::Run, &plan)]);
         let cancellation = Cancellation::new().unwrap();
         let outcome = evaluator.evaluate(&honest, |_| {}, &cancellation);
         let fault = outcome.expect_err("nothing that was damaged is believed");

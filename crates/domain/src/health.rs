@@ -1,0 +1,360 @@
+//! When a device can be believed: what errors and kernel messages say of it, what a probe must find, and when a
+//! device or a candidate is set aside.
+//!
+//! Pure: whoever probes, reads the kernel's messages and keeps the record does that elsewhere. A verdict is never made
+//! here; this module only says whose fault something is and whether the device may go on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::digest::Digest;
+
+/// What an error or a kernel message means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// The program that ran is to blame; the device goes on once a probe says so.
+    Candidate,
+    /// The device is to blame, whatever ran: no verdict, and no further work until somebody has looked at it.
+    Drain,
+    /// It says nothing by itself: the probe decides.
+    Suspicious,
+}
+
+/// What an Xid, the number of an NVIDIA driver's message in the kernel's log, means when it names the process that
+/// ran a candidate. Numbers as NVIDIA's "Xid errors" guide describes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Xid {
+    /// The number.
+    pub number: u32,
+    /// The event in a few words.
+    pub event: &'static str,
+    /// Whose fault it is.
+    pub meaning: Meaning,
+}
+
+const fn xid(number: u32, event: &'static str, meaning: Meaning) -> Xid {
+    Xid {
+        number,
+        event,
+        meaning,
+    }
+}
+
+/// The messages with a meaning of their own.
+pub const XIDS: [Xid; 20] = [
+    xid(13, "graphics engine exception", Meaning::Candidate),
+    xid(31, "memory page fault", Meaning::Candidate),
+    xid(43, "GPU stopped processing", Meaning::Candidate),
+    xid(45, "channels removed before their end", Meaning::Candidate),
+    xid(46, "GPU stopped processing for good", Meaning::Drain),
+    xid(48, "double-bit memory error", Meaning::Drain),
+    xid(61, "internal micro-controller breakpoint", Meaning::Drain),
+    xid(62, "internal micro-controller halt", Meaning::Drain),
+    xid(63, "memory page retired or row remapped", Meaning::Drain),
+    xid(
+        64,
+        "memory page or row that could not be replaced",
+        Meaning::Drain,
+    ),
+    xid(69, "graphics engine class error", Meaning::Candidate),
+    xid(74, "NVLink error", Meaning::Drain),
+    xid(79, "GPU has fallen off the bus", Meaning::Drain),
+    xid(92, "many single-bit memory errors", Meaning::Drain),
+    xid(94, "contained memory error", Meaning::Drain),
+    xid(95, "uncontained memory error", Meaning::Drain),
+    xid(109, "context switch timed out", Meaning::Suspicious),
+    xid(119, "GPU system processor timed out", Meaning::Drain),
+    xid(120, "GPU system processor error", Meaning::Drain),
+    xid(154, "recovery action changed", Meaning::Drain),
+];
+
+/// The meaning of an Xid that names the process of a candidate's runner. One that names another process, or none, is
+/// never a candidate's.
+#[must_use]
+pub fn of_xid(number: u32, names_the_runner: bool) -> Meaning {
+    let known = XIDS.iter().find(|xid| xid.number == number);
+    match known.map_or(Meaning::Suspicious, |xid| xid.meaning) {
+        Meaning::Candidate if !names_the_runner => Meaning::Suspicious,
+        meaning => meaning,
+    }
+}
+
+/// What a driver's error (a `CUresult`) says of the device, apart from what it means for the candidate.
+#[must_use]
+pub fn of_driver_error(code: u32) -> Meaning {
+    match code {
+        // Invalid value, out of memory, too many resources, cooperative launch too large: the call was refused and
+        // nothing happened. Then what a kernel leaves behind: illegal address, timeout, assertion, stack, illegal
+        // instruction, misaligned address, address space, program counter, launch failure.
+        1 | 2 | 701 | 720 => Meaning::Candidate,
+        700 | 702 | 710 | 714..=719 => Meaning::Candidate,
+        // Uncorrectable memory error, and the newer kinds of it; NVLink; the device is lost.
+        214 | 220 | 226 => Meaning::Drain,
+        _ => Meaning::Suspicious,
+    }
+}
+
+/// What one probe measured on a device that works at all.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Vitals {
+    /// Device memory that was free, bytes.
+    pub free_bytes: u64,
+    /// Copies to the device and back, gigabytes per second; modelled on the emulated device.
+    pub copy_gigabytes_per_second: f64,
+}
+
+/// Free memory may be this much less than it was when the device was clean, bytes.
+pub const FREE_SLACK: u64 = 64 << 20;
+/// Copies may be slower than they usually are by this share.
+pub const COPY_SLACK: f64 = 0.05;
+/// Probes that the usual speed of copies is taken from: the middle one of the last so many.
+const REMEMBERED: usize = 31;
+/// Copies are judged once so many probes are known.
+const ENOUGH: usize = 5;
+/// Evaluations between two probes of a device that gives no reason for one.
+pub const JOBS_BETWEEN_PROBES: u32 = 100;
+/// Devices a candidate must break to be set aside itself: one may have been about to fail anyway.
+pub const BREAKS_OF_POISON: usize = 2;
+
+/// Whether a device takes work, with the reason if not.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Condition {
+    /// It takes work.
+    #[default]
+    Well,
+    /// It takes none until somebody has looked at it and cleared the record.
+    Quarantined {
+        /// What was found.
+        reason: String,
+    },
+}
+
+/// Everything remembered of one device. It outlives the process that keeps it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+pub struct Record {
+    /// The device's identity; a record of another device says nothing of this one.
+    pub device: String,
+    /// Whether it takes work.
+    pub condition: Condition,
+    /// The most memory that was ever free, bytes: as much as a clean device has.
+    pub clean_bytes: u64,
+    /// Speeds of the last probes' copies, oldest first.
+    pub copies: Vec<f64>,
+    /// Evaluations since the last probe.
+    pub jobs: u32,
+    /// Which devices each candidate broke, by the digest of its text and configuration.
+    pub breaks: BTreeMap<Digest, BTreeSet<String>>,
+    /// How often this device was cleared and broke anew, so that its breaks count as those of two devices.
+    pub life: u32,
+}
+
+impl Record {
+    /// A record of a device of which nothing is known.
+    #[must_use]
+    pub fn new(device: &str) -> Self {
+        Self {
+            device: device.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether what a probe measured is what this device usually shows; otherwise what is not.
+    ///
+    /// # Errors
+    /// The reason in words.
+    pub fn examine(&self, vitals: &Vitals) -> Result<(), String> {
+        let missing = self.clean_bytes.saturating_sub(vitals.free_bytes);
+        if missing > FREE_SLACK {
+            return Err(format!(
+                "{} MiB of device memory are missing although nobody should be using it: an earlier process may still hold them",
+                missing >> 20
+            ));
+        }
+        let usual = self.usual_copy();
+        let speed = vitals.copy_gigabytes_per_second;
+        match usual {
+            Some(usual) if speed.is_nan() || speed < usual * (1.0 - COPY_SLACK) => Err(format!(
+                "copies run at {speed:.2} GB/s instead of the usual {usual:.2}: the device or its bus is throttled, shared or damaged"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The middle of the remembered speeds, once there are enough.
+    fn usual_copy(&self) -> Option<f64> {
+        let mut sorted = self.copies.clone();
+        sorted.sort_by(f64::total_cmp);
+        (sorted.len() >= ENOUGH).then(|| sorted[sorted.len() / 2])
+    }
+
+    /// Notes a probe that found the device well.
+    pub fn note_well(&mut self, vitals: &Vitals) {
+        self.clean_bytes = self.clean_bytes.max(vitals.free_bytes);
+        self.copies.push(vitals.copy_gigabytes_per_second);
+        let surplus = self.copies.len().saturating_sub(REMEMBERED);
+        self.copies.drain(..surplus);
+        self.jobs = 0;
+    }
+
+    /// Sets the device aside. The first reason stays.
+    pub fn quarantine(&mut self, reason: &str) {
+        if self.condition == Condition::Well {
+            self.condition = Condition::Quarantined {
+                reason: reason.to_owned(),
+            };
+        }
+    }
+
+    /// Takes the device back into work, on the word of somebody who has looked at it. What it measured before counts
+    /// no more.
+    pub fn clear(&mut self) {
+        self.condition = Condition::Well;
+        self.clean_bytes = 0;
+        self.copies.clear();
+        self.jobs = 0;
+        self.life += 1;
+    }
+
+    /// Counts an evaluation; true if the device is due for a probe before it.
+    pub fn is_due(&mut self) -> bool {
+        self.jobs = self.jobs.saturating_add(1);
+        self.jobs >= JOBS_BETWEEN_PROBES
+    }
+
+    /// Notes that a device was unwell after it ran this candidate.
+    pub fn note_break(&mut self, candidate: Digest) {
+        let device = format!("{} ({})", self.device, self.life);
+        self.breaks.entry(candidate).or_default().insert(device);
+    }
+
+    /// Whether a candidate has broken so many devices that no other may meet it.
+    #[must_use]
+    pub fn is_poison(&self, candidate: &Digest) -> bool {
+        self.breaks
+            .get(candidate)
+            .is_some_and(|devices| devices.len() >= BREAKS_OF_POISON)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USUAL: Vitals = Vitals {
+        free_bytes: 20 << 30,
+        copy_gigabytes_per_second: 12.0,
+    };
+
+    fn known() -> Record {
+        let mut record = Record::new("GPU-1");
+        for _ in 0..ENOUGH {
+            record.examine(&USUAL).expect("nothing is unusual yet");
+            record.note_well(&USUAL);
+        }
+        record
+    }
+
+    #[test]
+    fn messages_have_the_meaning_of_their_bucket() {
+        for number in [13, 31, 43, 45] {
+            assert_eq!(of_xid(number, true), Meaning::Candidate, "{number}");
+            assert_eq!(of_xid(number, false), Meaning::Suspicious, "{number}");
+        }
+        for number in [46, 48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 154] {
+            assert_eq!(of_xid(number, true), Meaning::Drain, "{number}");
+            assert_eq!(of_xid(number, false), Meaning::Drain, "{number}");
+        }
+        assert_eq!(of_xid(9999, true), Meaning::Suspicious);
+        assert!(XIDS.is_sorted_by(|left, right| left.number < right.number));
+    }
+
+    #[test]
+    fn a_kernels_errors_are_a_candidates_and_memory_errors_never() {
+        for code in [700, 702, 710, 714, 715, 716, 717, 718, 719, 701, 720, 2] {
+            assert_eq!(of_driver_error(code), Meaning::Candidate, "{code}");
+        }
+        assert_eq!(of_driver_error(214), Meaning::Drain);
+        for code in [46, 100, 201, 400, 802, 999] {
+            assert_eq!(of_driver_error(code), Meaning::Suspicious, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_device_is_held_against_its_own_history() {
+        let record = known();
+        assert_eq!(record.examine(&USUAL), Ok(()));
+        let slack = Vitals {
+            free_bytes: USUAL.free_bytes - FREE_SLACK,
+            copy_gigabytes_per_second: 11.5,
+        };
+        assert_eq!(record.examine(&slack), Ok(()));
+        let held = Vitals {
+            free_bytes: USUAL.free_bytes - FREE_SLACK - (1 << 20),
+            ..USUAL
+        };
+        assert!(
+            record
+                .examine(&held)
+                .is_err_and(|why| why.contains("65 MiB"))
+        );
+        for speed in [11.3, 0.0, f64::NAN] {
+            let slow = Vitals {
+                copy_gigabytes_per_second: speed,
+                ..USUAL
+            };
+            assert!(record.examine(&slow).is_err(), "{speed}");
+        }
+        assert!(Record::new("GPU-1").examine(&USUAL).is_ok());
+    }
+
+    #[test]
+    fn history_is_bounded_and_one_slow_probe_does_not_move_it() {
+        let mut record = known();
+        for _ in 0..100 {
+            record.note_well(&USUAL);
+        }
+        assert_eq!(record.copies.len(), REMEMBERED);
+        record.note_well(&Vitals {
+            copy_gigabytes_per_second: 1.0,
+            ..USUAL
+        });
+        assert_eq!(record.usual_copy(), Some(12.0));
+    }
+
+    #[test]
+    fn a_probe_is_due_after_so_many_jobs_and_a_quarantine_keeps_its_first_reason() {
+        let mut record = known();
+        let due = (1..=JOBS_BETWEEN_PROBES).find(|_| record.is_due());
+        assert_eq!(due, Some(JOBS_BETWEEN_PROBES));
+        record.note_well(&USUAL);
+        assert!(!record.is_due());
+        record.quarantine("first");
+        record.quarantine("second");
+        let Condition::Quarantined { reason } = &record.condition else {
+            panic!("{record:?}");
+        };
+        assert_eq!(reason, "first");
+        record.clear();
+        assert_eq!(record.condition, Condition::Well);
+        assert!(record.copies.is_empty());
+    }
+
+    #[test]
+    fn two_broken_devices_make_a_candidate_poison_and_one_twice_does_not() {
+        let (bad, other) = (Digest::of("bad"), Digest::of("other"));
+        let mut record = known();
+        record.note_break(bad);
+        record.note_break(bad);
+        assert!(!record.is_poison(&bad), "the same device, not yet mended");
+        record.clear();
+        record.note_break(bad);
+        assert!(record.is_poison(&bad));
+        assert!(!record.is_poison(&other));
+        let text = serde_json::to_string(&record).expect("plain data");
+        let back: Record = serde_json::from_str(&text).expect("what was written");
+        assert_eq!(back, record);
+    }
+}

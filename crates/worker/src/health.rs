@@ -1,0 +1,93 @@
+//! The device's record on disk, so that what one process learnt of a device holds for the next.
+//!
+//! What the record means is `domain::health`'s to say. The record is advice that several processes of one machine may
+//! write: each reads it afresh, and a write replaces the whole file at once.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::digest::Digest;
+use domain::health::Record;
+
+/// Keeps the record of one device.
+#[derive(Debug, Clone)]
+pub struct Keeper {
+    device: String,
+    path: PathBuf,
+    turn: Arc<Mutex<()>>,
+}
+
+impl Keeper {
+    /// The keeper of a device's record in a data folder.
+    pub fn new(data: &Path, device: &str) -> Self {
+        let name = format!("health/{}.json", Digest::of(device).short());
+        Self {
+            device: device.to_owned(),
+            path: data.join(name),
+            turn: Arc::default(),
+        }
+    }
+
+    /// The file, which an operator removes to take a device back into work.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is known. A file that does not read is as none: it was cut short or is of another version.
+    pub fn record(&self) -> Record {
+        std::fs::read(&self.path)
+            .ok()
+            .and_then(|text| serde_json::from_slice::<Record>(&text).ok())
+            .filter(|record| record.device == self.device)
+            .unwrap_or_else(|| Record::new(&self.device))
+    }
+
+    /// Changes the record. A disk that does not take it is no reason to stop: the next probe finds out anew.
+    pub fn change<R>(&self, change: impl FnOnce(&mut Record) -> R) -> R {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut record = self.record();
+        let answer = change(&mut record);
+        if let Err(error) = self.write(&record) {
+            tracing::warn!("failed to write {}: {error}", self.path.display());
+        }
+        answer
+    }
+
+    fn write(&self, record: &Record) -> io::Result<()> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder)?;
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(&serde_json::to_vec(record)?)?;
+        file.persist(&self.path)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::health::Condition;
+
+    use super::*;
+
+    #[test]
+    fn a_record_outlives_its_keeper_and_is_of_one_device() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let keeper = Keeper::new(folder.path(), "GPU-1");
+        assert_eq!(keeper.record(), Record::new("GPU-1"));
+        keeper.change(|record| record.quarantine("it forgets"));
+        let again = Keeper::new(folder.path(), "GPU-1").record();
+        assert!(matches!(again.condition, Condition::Quarantined { .. }));
+        let other = Keeper::new(folder.path(), "GPU-2").record();
+        assert_eq!(other.condition, Condition::Well);
+    }
+
+    #[test]
+    fn a_file_that_does_not_read_is_as_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let keeper = Keeper::new(folder.path(), "GPU-1");
+        keeper.change(|record| record.quarantine("it forgets"));
+        std::fs::write(keeper.path(), "{\"device\":").expect("writes");
+        assert_eq!(keeper.record(), Record::new("GPU-1"));
+    }
+}

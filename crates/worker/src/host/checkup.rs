@@ -1,0 +1,212 @@
+//! Asking the device how it is, and what follows from its answers: work, another question, or quarantine.
+
+use std::path::Path;
+use std::time::Duration;
+
+use domain::device::{Device, DeviceKind};
+use domain::digest::Digest;
+use domain::health::{Condition, Vitals};
+use domain::judge::Exit;
+use domain::role::{ProbeJob, ProbeReply};
+use domain::statistics::Rates;
+
+use super::{Fault, Host, Role, Settings, program};
+use crate::cancel::Cancellation;
+use crate::supervise::{self, Bounds, Limits, Program};
+
+/// How long a probe may take.
+const PROBE_DEADLINE: Duration = Duration::from_secs(15);
+/// A card that was unwell twice in a row has so long to recover before it is asked for the last time.
+const RECOVERY: Duration = Duration::from_secs(30);
+
+impl Host {
+    /// Whether the device takes work.
+    ///
+    /// # Errors
+    /// [`Fault::Quarantined`] if it does not.
+    pub fn is_fit(&self) -> Result<(), Fault> {
+        match self.health.record().condition {
+            Condition::Well => Ok(()),
+            Condition::Quarantined { reason } => Err(self.quarantined(reason)),
+        }
+    }
+
+    /// Lets a candidate at the device, known by the digest of its text and configuration: unless one of the two is
+    /// quarantined, and after a probe where one is due or the candidate's verdict is to be relied upon.
+    ///
+    /// # Errors
+    /// [`Fault::Quarantined`], [`Fault::Poison`], or what [`Self::check`] finds.
+    pub fn admit(
+        &self,
+        candidate: &Digest,
+        relied_upon: bool,
+        cancellation: &Cancellation,
+    ) -> Result<(), Fault> {
+        self.is_fit()?;
+        let (poison, due) = self
+            .health
+            .change(|record| (record.is_poison(candidate), record.is_due()));
+        if poison {
+            return Err(Fault::Poison {
+                candidate: candidate.short(),
+            });
+        }
+        if due || relied_upon {
+            self.check(cancellation)?;
+        }
+        Ok(())
+    }
+
+    /// Remembers that the device was unwell after it ran a candidate.
+    pub fn blame(&self, candidate: Digest) {
+        self.health.change(|record| record.note_break(candidate));
+    }
+
+    /// Asks the device whether it is still well. One that is not is asked again at once, a card a third time after a
+    /// while, and is quarantined after that.
+    ///
+    /// # Errors
+    /// [`Fault::Unusable`] if it gives no answer or another device does, [`Fault::Quarantined`] if what it answers is
+    /// wrong.
+    pub fn check(&self, cancellation: &Cancellation) -> Result<(), Fault> {
+        let real = self.device.kind == DeviceKind::Nvidia;
+        let pauses: &[Duration] = if real {
+            &[Duration::ZERO, Duration::ZERO, RECOVERY]
+        } else {
+            &[Duration::ZERO; 2]
+        };
+        let mut ailment = None;
+        for pause in pauses {
+            if !pause.is_zero() && cancellation.wait(*pause) {
+                return Err(supervise::Fault::Cancelled.into());
+            }
+            match self.ask_how_it_is(cancellation)? {
+                Ok(vitals) => {
+                    self.health.change(|record| record.note_well(&vitals));
+                    return Ok(());
+                }
+                Err(found) => {
+                    tracing::warn!("the device is unwell: {}", found.reason);
+                    ailment = Some(found);
+                }
+            }
+        }
+        let Some(Ailment { reason, answered }) = ailment else {
+            return Ok(());
+        };
+        // A machine under load keeps an emulated device from answering; a card has no such excuse.
+        if real || answered {
+            self.health.change(|record| record.quarantine(&reason));
+            return Err(self.quarantined(reason));
+        }
+        Err(Fault::Unusable { reason })
+    }
+
+    fn quarantined(&self, reason: String) -> Fault {
+        Fault::Quarantined {
+            reason,
+            record: self.health.path().display().to_string(),
+        }
+    }
+
+    /// One probe: what it measured, or what is wrong.
+    fn ask_how_it_is(&self, cancellation: &Cancellation) -> Result<Result<Vitals, Ailment>, Fault> {
+        let program = self.program(Role::Probe, &self.settings.data);
+        let found = probe_with(&self.settings, &program, &self.nvrtc, cancellation)?;
+        Ok(found.and_then(|found| {
+            let wrong = |reason| Ailment {
+                reason,
+                answered: true,
+            };
+            if found.device != self.device {
+                return Err(wrong(format!(
+                    "it was {} and is now {}",
+                    self.device, found.device
+                )));
+            }
+            // The emulated device's memory and copies are a model's: there is nothing to hold against them.
+            if self.device.kind == DeviceKind::Nvidia {
+                let record = self.health.record();
+                record.examine(&found.vitals).map_err(wrong)?;
+            }
+            Ok(found.vitals)
+        }))
+    }
+}
+
+/// What a probe found on a device that works.
+pub(super) struct Found {
+    pub(super) device: Device,
+    pub(super) toolchain: String,
+    pub(super) rates: Option<Rates>,
+    vitals: Vitals,
+}
+
+/// What is wrong with a device or with asking it.
+struct Ailment {
+    reason: String,
+    /// Whether the probe itself says so, and did not merely end.
+    answered: bool,
+}
+
+/// The device and the compiler's name, or what is wrong with them.
+pub(super) fn probe(
+    settings: &Settings,
+    nvrtc: &Path,
+    driver: Option<&Path>,
+    cancellation: &Cancellation,
+) -> Result<Result<Found, String>, Fault> {
+    let program = program(settings, Role::Probe, nvrtc, driver, &settings.data);
+    let found = probe_with(settings, &program, nvrtc, cancellation)?;
+    Ok(found.map_err(|ailment| ailment.reason))
+}
+
+fn probe_with(
+    settings: &Settings,
+    program: &Program,
+    nvrtc: &Path,
+    cancellation: &Cancellation,
+) -> Result<Result<Found, Ailment>, Fault> {
+    let bounds = Bounds {
+        limits: Limits::default(),
+        deadline: PROBE_DEADLINE,
+    };
+    let ailing = |reason, answered| Err(Ailment { reason, answered });
+    let answer = match supervise::ask::<_, ProbeReply>(program, &ProbeJob {}, bounds, cancellation)
+    {
+        Ok(answer) => answer,
+        Err(supervise::Fault::Surroundings { reason }) => return Ok(ailing(reason, false)),
+        Err(fault) => return Err(fault.into()),
+    };
+    Ok(match answer.reply {
+        Ok(ProbeReply::Ready {
+            device,
+            toolchain,
+            rates,
+            vitals,
+        }) => {
+            let prebuilt = settings.prebuilt.as_ref();
+            match prebuilt.map(|made| made.toolchain.clone()).or(toolchain) {
+                Some(toolchain) => Ok(Found {
+                    device,
+                    toolchain,
+                    rates,
+                    vitals,
+                }),
+                None => ailing(
+                    format!("the compiler in {} does not load", nvrtc.display()),
+                    false,
+                ),
+            }
+        }
+        Ok(ProbeReply::Unusable { reason }) => ailing(reason, true),
+        Err(exit) => ailing(died(&exit, answer.stderr.last_line()), false),
+    })
+}
+
+fn died(exit: &Exit, last_line: Option<String>) -> String {
+    let said = last_line
+        .map(|line| format!(": {line}"))
+        .unwrap_or_default();
+    format!("the probe {exit}{said}")
+}

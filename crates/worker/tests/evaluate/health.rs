@@ -1,0 +1,126 @@
+//! A device that is unwell: it is set aside with its reason, what broke it is remembered, and an operator's word takes
+//! it back into work.
+
+use domain::digest::Digest;
+use domain::evaluation::{EvaluationRequest, EvaluationStage};
+use domain::health::{Condition, Record};
+use domain::verdict::VerdictKind;
+use worker::cancel::Cancellation;
+use worker::evaluate::{Evaluator, Fault};
+use worker::host::{self, Role};
+
+use crate::lab::{Lab, lab, read};
+
+const TASK: &str = "softmax-f32";
+
+fn baseline() -> EvaluationRequest {
+    Lab::request(TASK, "baseline.cu", read(TASK, "baseline.cu"))
+}
+
+fn confirmation() -> EvaluationRequest {
+    EvaluationRequest {
+        stage: EvaluationStage::Confirmation,
+        ..baseline()
+    }
+}
+
+fn attempt(evaluator: &Evaluator, request: &EvaluationRequest) -> Result<VerdictKind, Fault> {
+    let cancellation = Cancellation::new().unwrap();
+    let evaluation = evaluator.evaluate(request, |_| {}, &cancellation)?;
+    Ok(evaluation.verdict.kind())
+}
+
+fn record(lab: &Lab) -> Record {
+    serde_json::from_slice(&std::fs::read(lab.health_record()).unwrap()).unwrap()
+}
+
+fn plan(call: &str, deed: &str) -> String {
+    format!("[[fault]]\ncall = \"{call}\"\nnth = \"every\"\ndo = {deed}\n")
+}
+
+#[test]
+fn a_sick_device_is_set_aside_until_somebody_clears_it() {
+    let Some(lab) = lab() else { return };
+    let ways = [
+        (
+            "cuMemcpyDtoH_v2",
+            "{ corrupt = { bytes = 1 } }",
+            "does not keep",
+        ),
+        ("cuLaunchKernel", "{ error = 719 }", "cuLaunchKernel"),
+        ("cuMemAlloc_v2", "{ error = 2 }", "cuMemAlloc"),
+        ("cuInit", "{ error = 999 }", "cuInit"),
+    ];
+    for (call, deed, said) in ways {
+        // A confirmation is relied upon, so that the device is asked before it.
+        let sick = lab.spoiled(&[(Role::Probe, &plan(call, deed))]);
+        let found = attempt(&sick, &confirmation());
+        let Err(Fault::Host(host::Fault::Quarantined { reason, .. })) = &found else {
+            panic!("{call}: {found:?}");
+        };
+        assert!(reason.contains(said), "{call}: {reason}");
+        // It stays so for every evaluator of this machine, whatever the probe would say now.
+        let found = attempt(lab.evaluator(), &baseline());
+        assert!(
+            matches!(&found, Err(Fault::Host(fault)) if fault.is_quarantine()),
+            "{call}: {found:?}"
+        );
+        assert!(matches!(
+            record(&lab).condition,
+            Condition::Quarantined { .. }
+        ));
+        std::fs::remove_file(lab.health_record()).unwrap();
+    }
+    assert_eq!(
+        attempt(lab.evaluator(), &baseline()).unwrap(),
+        VerdictKind::Accepted
+    );
+}
+
+#[test]
+fn what_breaks_two_devices_meets_no_third() {
+    let Some(lab) = lab() else { return };
+    let runner = plan("cuLaunchKernel", "\"exit\"");
+    let probe = plan("cuInit", "{ error = 999 }");
+    let breaking = lab.spoiled(&[(Role::Run, &runner), (Role::Probe, &probe)]);
+    for _ in 0..2 {
+        let found = attempt(&breaking, &baseline());
+        assert!(
+            matches!(&found, Err(Fault::Host(fault)) if fault.is_unwell()),
+            "{found:?}"
+        );
+        // Somebody mends the device and says so.
+        let mut mended = record(&lab);
+        mended.clear();
+        std::fs::write(lab.health_record(), serde_json::to_vec(&mended).unwrap()).unwrap();
+    }
+    let found = attempt(lab.evaluator(), &baseline());
+    assert!(
+        matches!(found, Err(Fault::Host(host::Fault::Poison { .. }))),
+        "{found:?}"
+    );
+    let other = format!("{}\n// Another text.\n", read(TASK, "baseline.cu"));
+    let other = Lab::request(TASK, "other.cu", other);
+    assert_eq!(
+        attempt(lab.evaluator(), &other).unwrap(),
+        VerdictKind::Accepted
+    );
+    let breaks = record(&lab).breaks;
+    assert_eq!(breaks.len(), 1, "{breaks:?}");
+    assert!(breaks.keys().all(|candidate| *candidate != Digest::of("")));
+}
+
+#[test]
+fn a_runner_that_dies_on_a_healthy_device_breaks_nothing() {
+    let Some(lab) = lab() else { return };
+    let runner = plan("cuLaunchKernel", "\"abort\"");
+    let dying = lab.spoiled(&[(Role::Run, &runner)]);
+    assert_eq!(
+        attempt(&dying, &baseline()).unwrap(),
+        VerdictKind::RunnerCrash
+    );
+    let record = record(&lab);
+    assert_eq!(record.condition, Condition::Well);
+    assert!(record.breaks.is_empty());
+    assert!(record.copies.len() >= 2, "one probe after each death");
+}
