@@ -271,14 +271,14 @@ fn reported(
         // Invalid value, out of memory (of the threads' own), out of resources, cooperative launch
         // too large, not supported: refused before anything ran. An entry that is missing is the source's, too.
         1 | 2 | 701 | 720 | 801 if launching => Ok(refused(fault, subject)),
-        500 => Ok(refused(fault, subject)),
+        500 if launching || fault.call == "cuModuleGetFunction" => Ok(refused(fault, subject)),
         // Out of memory is the plan's doing only if its workspaces are what does not fit.
         2 if workspace_bytes(subject.plan) > tensor_bytes(subject.tensors) => {
             Ok(refused(fault, subject))
         }
         // Invalid module text: the emulated device does not know the language of an image that a
         // real assembler accepted.
-        218 => Ok(Verdict::Unsupported {
+        218 if fault.call.starts_with("cuModuleLoad") => Ok(Verdict::Unsupported {
             opcode: format!("the module ({})", fault.name),
             line: None,
         }),

@@ -11,6 +11,7 @@
 mod admission;
 mod duels;
 mod evidence;
+mod faults;
 mod health;
 mod lab;
 mod looks;
