@@ -42,7 +42,7 @@ impl BufferSet {
     ) -> Result<Result<Self, Refusal>, Fault> {
         let manner = Manner {
             poison,
-            placement: Placement::Weakest,
+            placement: Placement::Ending,
             timed: true,
         };
         let place = |buffers: Vec<Buffer>| -> Result<Result<Vec<Placed>, Refusal>, Fault> {
