@@ -25,7 +25,7 @@ pub use unusual::{Mapped, Shared};
 
 /// The entry points without which no role can work. Event times and the device's identity have
 /// two generations each and are looked up where they are used.
-const NEEDED: [&str; 35] = [
+const NEEDED: [&str; 36] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorName",
