@@ -600,6 +600,7 @@ pub struct OutputComparison {
 pub struct ProbeJob {}
 
 /// What the probe found.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ProbeReply {
