@@ -7,9 +7,13 @@
 //! that anchor stands at both ends. This module plans rounds, says which of them count, and
 //! decides. It refuses to know how a sample is timed, and what a verdict is.
 //!
+//! Beside that it says how far two orders of the same things agree, for whoever holds a model
+//! against a clock.
+//!
 //! Effects are logarithms of time ratios, incumbent over candidate: positive is faster, and 0.005
 //! is half a percent.
 
+mod agreement;
 mod batch;
 mod bootstrap;
 mod clock;
@@ -27,6 +31,7 @@ mod summary;
 mod validity;
 mod warm;
 
+pub use agreement::{kendall, regret, spearman};
 pub use batch::{BufferSets, batch};
 pub use bootstrap::{RESAMPLES, bootstrap};
 pub use clock::{Clocks, Reading, disagreement};

@@ -9,7 +9,6 @@ mod corpus;
 mod images;
 mod pack;
 mod questions;
-mod rank;
 mod report;
 mod suite;
 

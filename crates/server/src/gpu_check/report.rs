@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use domain::device::Device;
+use domain::statistics::spearman;
 use serde::Serialize;
 use worker::host::Host;
 
 use super::corpus::{CaseRow, Ended};
 use super::questions::Answer;
-use super::rank::spearman;
 use super::suite::{KernelRow, Standing};
 use super::{Options, images::Origin};
 use crate::terminal::{columns, line};
@@ -117,7 +117,7 @@ impl Report {
             .flat_map(|row| &row.launches)
             .filter_map(|times| Some((times.modelled_us?, times.measured_us?)))
             .collect();
-        self.corpus_rank = spearman(&launches);
+        self.corpus_rank = correlation(&launches);
         self.suite_rank = self.mean_rank();
     }
 
@@ -135,7 +135,7 @@ impl Report {
         }
         let ranks: Vec<f64> = groups
             .values()
-            .filter_map(|pairs| spearman(pairs))
+            .filter_map(|pairs| correlation(pairs))
             .collect();
         (!ranks.is_empty()).then(|| ranks.iter().sum::<f64>() / ranks.len() as f64)
     }
@@ -370,6 +370,13 @@ fn version(number: u32) -> String {
 )]
 fn today() -> String {
     chrono::Utc::now().format("%Y-%m-%d").to_string()
+}
+
+/// Spearman's coefficient of modelled and measured times. None of fewer than three pairs: any two
+/// are in order or not.
+fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    let (modelled, measured): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
+    (pairs.len() >= 3).then(|| spearman(&modelled, &measured))
 }
 
 #[cfg(test)]

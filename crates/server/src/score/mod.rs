@@ -3,20 +3,18 @@
 //! The model is there to rank the variants of one kernel. So it is judged by the order in which it
 //! puts configurations that somebody has timed on a real device, and by how much is lost when its
 //! first choice is believed. Measurements come from Kernel Tuner's cache files ([`cache`]), the
-//! kernel is compiled as Kernel Tuner compiles it ([`kernel`]), and [`agreement`] compares.
+//! kernel is compiled as Kernel Tuner compiles it ([`kernel`]), and both orders are compared.
 //!
 //! Nothing here touches a device or a file; the command does.
 
-pub mod agreement;
 pub mod cache;
 pub mod kernel;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use domain::statistics::{kendall, regret, spearman};
 use serde::Serialize;
-
-use agreement::{kendall, regret, spearman};
 
 /// What became of one configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
