@@ -152,7 +152,8 @@ fn a_driver_that_kills_its_processes_ends_no_report() -> Result<()> {
     let (plan, out) = (path(&folder, "plan.toml")?, path(&folder, "out")?);
     std::fs::write(
         &plan,
-        "[[fault]]\ncall = \"cuLaunchKernel\"\nnth = \"every\"\ndo = \"abort\"\n",
+        // The probe asks the emulator fewer things than a case does.
+        "[[fault]]\ncall = \"kernelwrightEmulator\"\nnth = 2\ndo = \"abort\"\n",
     )?;
     let finished = check(
         &[("KERNELWRIGHT_FAULT_PLAN", &plan)],

@@ -47,12 +47,21 @@ fn b35_output_and_heap_of_the_device() {
 
 #[test]
 fn b39_little_more_than_a_launch() {
-    let usual = bench()
-        .usual()
-        .verdict
-        .acceptance()
-        .expect("it is accepted");
-    assert!(usual.launch_bound, "so small a product is mostly launching");
+    let is_launch_bound = |evaluation: &Evaluation| {
+        let accepted = evaluation.verdict.acceptance();
+        accepted.expect("an honest candidate").launch_bound
+    };
+    assert!(!is_launch_bound(bench().usual()), "there is work to do");
+    let source = bench().task().files["baseline.cu"].clone();
+    let mut request = bench().request("honest.cu", source);
+    let task = request.task.files.get_mut("task.toml").expect("it is one");
+    let smaller = task.replace("M = 32, N = 32, K = 32", "M = 4, N = 4, K = 1");
+    assert_ne!(*task, smaller, "the score case is there");
+    *task = smaller;
+    assert!(
+        is_launch_bound(&bench().evaluate(&request)),
+        "so small a product is mostly launching"
+    );
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! fast it is beside the baseline. The stages are those of an evaluation, in the same order; what
 //! is missing is the last word, so that nothing of this can be promoted.
 
+use std::collections::BTreeMap;
+
 use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::evaluation::{CaseLaunches, CheckOutcome, EvaluationRequest, GateOutcome, StageTime};
@@ -9,6 +11,7 @@ use domain::finding::Finding;
 use domain::plan::ResolvedPlan;
 use domain::problem::Problem;
 use domain::role::{ExecutionFacts, ExecutionPurpose, Image, KernelResources};
+use domain::task::Task;
 use domain::timing::Timing;
 use domain::verdict::{Comparison, Diagnostic, Outcome, Verdict};
 
@@ -39,7 +42,7 @@ pub struct Looked {
     pub candidate_digest: Option<Digest>,
     /// The image, once compiled.
     pub image: Option<Image>,
-    /// Digest of the launches it plans on every case; none if they could not be resolved.
+    /// Digest of the launches it plans on every case of the task; none if they could not be resolved.
     pub plans: Option<Digest>,
     /// The compiler.
     pub toolchain: Option<String>,
@@ -177,8 +180,10 @@ impl Evaluator {
         };
         let mut course = Course::new(self, request, &task, progress, roles);
         match work(&mut course) {
-            Ok(found) => Ok((looked(course.evidence, None), Some(found))),
-            Err(Stop::Verdict(verdict)) => Ok((looked(course.evidence, Some(*verdict)), None)),
+            Ok(found) => Ok((looked(&task, course.evidence, None), Some(found))),
+            Err(Stop::Verdict(verdict)) => {
+                Ok((looked(&task, course.evidence, Some(*verdict)), None))
+            }
             Err(Stop::Fault(fault)) => Err(fault),
         }
     }
@@ -262,13 +267,18 @@ fn modelled(own: &Timing, baseline: &Timing) -> Result<Comparison, Stop> {
     })
 }
 
-fn looked(evidence: Evidence, against: Option<Verdict>) -> Looked {
+fn looked(task: &Task, evidence: Evidence, against: Option<Verdict>) -> Looked {
     let compiled = evidence.compiled;
+    // Which further shapes an evaluation meets is a matter of its key.
+    let listed = task.cases.iter().filter(|case| !case.uses.is_empty());
+    let plans = listed
+        .filter_map(|case| evidence.plans.get_key_value(&case.name))
+        .collect::<BTreeMap<_, _>>();
     Looked {
         against,
         candidate_digest: evidence.candidate_digest,
-        plans: (!evidence.plans.is_empty()).then(|| {
-            let text = serde_json::to_vec(&evidence.plans).expect("a plan has text keys");
+        plans: (!plans.is_empty()).then(|| {
+            let text = serde_json::to_vec(&plans).expect("a plan has text keys");
             Digest::of(text)
         }),
         image: compiled.as_ref().map(|compiled| compiled.image.clone()),
