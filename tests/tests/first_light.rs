@@ -66,7 +66,8 @@ async fn the_attention_playbook_ends_on_a_branch_with_its_evidence() -> Result<(
         .iter()
         .filter(|c| c.verdict == Some(VerdictKind::Accepted))
         .count();
-    assert!(candidates.len() >= 20, "{} candidates", candidates.len());
+    // Eight steps and their sweeps; which of them are swept is a matter of the modelled times.
+    assert!(candidates.len() >= 15, "{} candidates", candidates.len());
     assert!(accepted >= 5, "{accepted} accepted");
     for candidate in &candidates {
         let root = candidate.operator == Operator::Baseline;
