@@ -66,7 +66,7 @@ async fn the_attention_playbook_ends_on_a_branch_with_its_evidence() -> Result<(
         .iter()
         .filter(|c| c.verdict == Some(VerdictKind::Accepted))
         .count();
-    // Eight steps and their sweeps; which of them are swept is a matter of the modelled times.
+    // Six steps and their sweeps; which of them are swept is a matter of the modelled times.
     assert!(candidates.len() >= 15, "{} candidates", candidates.len());
     assert!(accepted >= 5, "{accepted} accepted");
     for candidate in &candidates {
