@@ -392,6 +392,34 @@ fn repeated_findings_are_counted_not_listed() {
 }
 
 #[test]
+fn text_whose_arguments_lie_nowhere_is_printed_as_zeros() {
+    // The last address there is, so that nothing behind it exists either; and the far end of each kind of memory.
+    for arguments in [
+        "0xfffffffffffffffc",
+        "0xfffffffffffffff8",
+        "0x7fffffffffffffff",
+        "0",
+    ] {
+        let text = kernel(&format!(
+            "{{\n.param .b64 f;\n.param .b64 a;\n.param .b32 r;\nmov.u64 %rd8, format;\ncvta.global.u64 %rd8, %rd8;\n\
+             mov.u64 %rd9, {arguments};\nst.param.b64 [f], %rd8;\nst.param.b64 [a], %rd9;\n\
+             call.uni (r), vprintf, (f, a);\n}}"
+        ))
+        .replace(
+            ".visible .entry k",
+            ".extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);\n\
+             .global .align 1 .b8 format[12] = {37, 100, 32, 37, 115, 32, 37, 108, 108, 100, 10, 0};\n.visible .entry k",
+        );
+        let mut device = Device::new(&text);
+        let args = [Arg::Pointer(0), Arg::Pointer(0), Arg::Pointer(0)];
+        let report = device
+            .try_launch("k", [1, 1, 1], [1, 1, 1], &args, |_| {})
+            .expect("the kernel runs");
+        assert_eq!(report.printed, "0  0\n", "arguments at {arguments}");
+    }
+}
+
+#[test]
 fn unwritten_output_is_known_to_the_host() {
     let mut device = Device::new(&kernel(&mine(
         "setp.lt.u32 %p1, %r1, 10;\n@%p1 st.global.u32 [%rd6], %r1;",

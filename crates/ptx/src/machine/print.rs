@@ -70,8 +70,8 @@ fn argument(
             warp,
             lane,
             window::LOCAL
-                + warp.lane(exec.launch.program.calls[x].frame, lane)
-                + u64::from(*offset),
+                .wrapping_add(warp.lane(exec.launch.program.calls[x].frame, lane))
+                .wrapping_add(u64::from(*offset)),
         )),
         None => 0,
     }
@@ -88,7 +88,11 @@ pub(crate) fn print(
     _pc: u32,
 ) -> Result<(), Fatal> {
     for lane in lanes(mask) {
-        if block.printed.len() < exec.launch.printed_limit {
+        let room = exec
+            .launch
+            .printed_limit
+            .saturating_sub(block.printed.len());
+        if room > 0 {
             let format = text(
                 exec,
                 block,
@@ -97,7 +101,7 @@ pub(crate) fn print(
                 argument(exec, block, warp, lane, x, 0),
             );
             let arguments = argument(exec, block, warp, lane, x, 1);
-            let line = formatted(exec, block, warp, lane, &format, arguments);
+            let line = formatted(exec, block, warp, lane, &format, arguments, room);
             block.printed.push_str(&line);
         }
         if let Some(result) = exec.launch.program.calls[x].result {
@@ -118,6 +122,7 @@ pub(crate) fn print(
 }
 
 /// Fills a format with arguments laid out as C varargs: 4 bytes for int, 8 for everything else, naturally aligned.
+/// Where they lie is the kernel's word, and may be nowhere. No further item is filled in once `room` bytes are there.
 fn formatted(
     exec: &Exec<'_>,
     block: &Shared,
@@ -125,11 +130,14 @@ fn formatted(
     lane: usize,
     format: &str,
     arguments: u64,
+    room: usize,
 ) -> String {
     let mut out = String::new();
     let mut at = 0u64;
     let mut chars = format.chars().peekable();
-    while let Some(c) = chars.next() {
+    while let Some(c) = chars.next()
+        && out.len() < room
+    {
         if c != '%' {
             out.push(c);
             continue;
@@ -166,16 +174,11 @@ fn formatted(
         }
         let mut take = |size: u64| {
             at = at.next_multiple_of(size);
+            let address = arguments.wrapping_add(at);
             let value = if size == 4 {
-                u64::from(u32::from_le_bytes(bytes(
-                    exec,
-                    block,
-                    warp,
-                    lane,
-                    arguments + at,
-                )))
+                u64::from(u32::from_le_bytes(bytes(exec, block, warp, lane, address)))
             } else {
-                u64::from_le_bytes(bytes(exec, block, warp, lane, arguments + at))
+                u64::from_le_bytes(bytes(exec, block, warp, lane, address))
             };
             at += size;
             value
