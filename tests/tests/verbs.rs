@@ -63,6 +63,7 @@ fn every_verb_answers_in_the_documented_form() -> Result<()> {
     let mut calls = vec![vec!["preflight"]];
     calls.extend(verbs.iter().map(|verb| [&[*verb][..], &about].concat()));
     calls[1].push("--variants");
+    calls[3].push("--rivals");
     for words in calls {
         let (code, report) = call(folder.path(), &words)?;
         ensure!(code == Some(0), "{words:?}: {code:?} {report}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::device::Limits;
 use domain::plan::{Configuration, ResolvedArgument, ResolvedPlan, ResolvedStep};
-use domain::task::{Bundle, Task, Use};
+use domain::task::{Bundle, Rival, Task, Use};
 
 const TASK: &str = r#"name = "scale"
 title = "y = a x"
@@ -400,5 +400,46 @@ fn a_value_that_does_not_fit_its_argument_is_refused() {
     assert!(
         error.starts_with("launch 1 (scale) args: dim N is 2147483648"),
         "{error}"
+    );
+}
+
+#[test]
+fn rivals_are_kernels_and_scripts_and_nothing_else() {
+    let mut bundle = bundle(TASK, KERNEL);
+    let version = Task::load(&bundle).unwrap().version;
+    let script = "import rival\n";
+    bundle
+        .files
+        .insert("baselines/library.py".to_owned(), script.to_owned());
+    bundle
+        .files
+        .insert("baselines/extracted.cu".to_owned(), KERNEL.to_owned());
+    let task = Task::load(&bundle).unwrap();
+    assert_eq!(
+        task.version, version,
+        "what is right does not depend on them"
+    );
+    let [
+        (kernel, Rival::Kernel(source)),
+        (library, Rival::Script(text)),
+    ] = &task.rivals[..]
+    else {
+        panic!("{:?}", task.rivals);
+    };
+    assert_eq!(kernel, "baselines/extracted.cu");
+    assert_eq!(source.text(), KERNEL);
+    assert_eq!(
+        (library.as_str(), text.as_str()),
+        ("baselines/library.py", script)
+    );
+
+    bundle
+        .files
+        .insert("baselines/numbers.csv".to_owned(), "1,2".to_owned());
+    let error = Task::load(&bundle).expect_err("a table of numbers is no rival");
+    let said = error.to_string();
+    assert!(
+        said.contains("baselines/numbers.csv") && said.contains(".py"),
+        "{said}"
     );
 }

@@ -59,7 +59,7 @@ pub enum Command {
     /// Find out whether one file is right, without timing it.
     Test(KernelArgs),
     /// Time one file beside the task's baseline.
-    Bench(KernelArgs),
+    Bench(BenchArgs),
     /// Let the four sanitizers look at one file.
     Sanitize(KernelArgs),
     /// Show where one file's time goes, to the source line.
@@ -411,6 +411,17 @@ pub struct BuildArgs {
     /// Also build every choice of every tunable, one at a time, and name those that change nothing.
     #[arg(long)]
     pub variants: bool,
+}
+
+/// Arguments of `bench`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct BenchArgs {
+    /// The kernel.
+    #[command(flatten)]
+    pub kernel: KernelArgs,
+    /// Also time what stands in the task's `baselines`. Scripts there run as programs of yours.
+    #[arg(long)]
+    pub rivals: bool,
 }
 
 /// Arguments of `evaluate`.

@@ -6,6 +6,7 @@
 //! - [`health`] remembers how the device fares.
 //! - [`evaluate`] leads one candidate through every stage and lets the judge speak.
 //! - [`experiment`] asks a device about itself, and runs the corpus on it.
+//! - [`rivals`] asks a task's scripts how long a library takes.
 //! - [`fleet`] leases evaluations over HTTP and reports them.
 //!
 //! The crate knows no SQL and no CUDA: what happens on a device is the roles' business, and what
@@ -21,6 +22,7 @@ pub mod health;
 pub mod host;
 pub mod preflight;
 mod random;
+pub mod rivals;
 pub mod supervise;
 pub mod toolchain;
 pub mod tools;

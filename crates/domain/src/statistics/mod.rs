@@ -47,6 +47,6 @@ pub use plan::{Contender, Order, PlannedBlock, plan, turns};
 pub use rank::{holm, signed_rank};
 pub use regression::{REGRESSION_LIMIT, Regression, regressions};
 pub use split::{ALTERNATIONS, Split, split};
-pub use summary::{deviation, median, quantile};
+pub use summary::{deviation, mean, median, quantile};
 pub use validity::{Block, Conditions, Defect, History, Kept, Round, keep};
 pub use warm::WarmUp;

@@ -56,7 +56,7 @@ pub(super) fn sorted(values: &[f64]) -> Vec<f64> {
 }
 
 /// The arithmetic mean; none of nothing.
-pub(super) fn mean(values: &[f64]) -> Option<f64> {
+pub fn mean(values: &[f64]) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "there are few values")]
     let count = values.len() as f64;
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)

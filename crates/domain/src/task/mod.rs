@@ -81,6 +81,8 @@ pub struct Task {
     pub playbook: Vec<(String, KernelSource)>,
     /// Deliberately wrong variants: file name and source.
     pub broken: Vec<(String, KernelSource)>,
+    /// Other solutions to be timed beside candidates, such as a library's: file name and rival.
+    pub rivals: Vec<(String, Rival)>,
     /// What a model should know.
     pub context: String,
     /// Seeded insights, as written.
@@ -103,6 +105,15 @@ impl Range {
     pub fn contains(&self, value: i64) -> bool {
         (self.least..=self.most).contains(&value) && value % self.multiple == 0
     }
+}
+
+/// Somebody else's solution of a task.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rival {
+    /// A kernel with its plan, as a candidate would be.
+    Kernel(Box<KernelSource>),
+    /// A Python script that times a library, in a process of its own.
+    Script(String),
 }
 
 /// A tensor argument.

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::{
     Bundle, Case, Enforce, Essential, Gate, GateSubject, MAX_BUNDLE_BYTES, Objective, Phase, Range,
-    Role, Scalar, Task, Tensor, ToleranceClass, Use, Values,
+    Rival, Role, Scalar, Task, Tensor, ToleranceClass, Use, Values,
 };
 use crate::candidate::{KernelSource, is_identifier};
 use crate::digest::Digest;
@@ -300,6 +300,7 @@ impl Reader<'_> {
             headers: self.headers(),
             playbook,
             broken,
+            rivals: self.rivals(),
             context: self.prose("context.md"),
             insights: self.prose("insights.md"),
         };
@@ -564,6 +565,28 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    fn rivals(&mut self) -> Vec<(String, Rival)> {
+        let folder = "baselines/";
+        let kernels = self.folder(folder).into_iter();
+        let mut rivals: Vec<_> = kernels
+            .map(|(path, source)| (path, Rival::Kernel(Box::new(source))))
+            .collect();
+        for (path, text) in &self.bundle.files {
+            if !path.starts_with(folder) || path.ends_with(".cu") {
+                continue;
+            }
+            if path.ends_with(".py") {
+                rivals.push((path.clone(), Rival::Script(text.clone())));
+            } else {
+                let fix = "a kernel ends in .cu, a script that times a library in .py";
+                self.problems
+                    .push(Problem::whole(path, "neither a kernel nor a script", fix));
+            }
+        }
+        rivals.sort_by(|(one, _), (other, _)| one.cmp(other));
+        rivals
     }
 
     fn folder(&mut self, folder: &str) -> Vec<(String, KernelSource)> {

@@ -7,7 +7,7 @@ use domain::role::KernelResources;
 use domain::timing::Timing;
 use domain::verdict::{Comparison, Outcome, Verdict};
 use serde::Serialize;
-use worker::evaluate::{Looked, Timed};
+use worker::evaluate::{Looked, RivalOutcome, Rivalry, Timed};
 
 use super::{against, took};
 use crate::evidence;
@@ -22,6 +22,8 @@ pub struct Benched {
     pub cases: Vec<Case>,
     /// Baseline over kernel, geometric mean over the score cases, with its interval.
     pub speedup: Option<Comparison>,
+    /// What else solves the task.
+    pub rivals: Rivals,
     /// Whether the times are modelled.
     pub modelled: bool,
     /// The model's own word for how far it can be trusted.
@@ -34,6 +36,16 @@ pub struct Benched {
     pub gates: Vec<GateOutcome>,
     /// How long each stage took.
     pub stages: Vec<StageTime>,
+}
+
+/// The task's rivals.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Rivals {
+    /// So many there are; nobody asked for their times.
+    NotAsked(usize),
+    /// What came of each.
+    Asked(Vec<Rivalry>),
 }
 
 /// One score case.
@@ -94,6 +106,7 @@ impl Benched {
         });
         Self {
             cases: cases.unwrap_or_default(),
+            rivals: Rivals::NotAsked(0),
             modelled: label.is_some(),
             label,
             launch_bound: timed.as_ref().is_some_and(|timed| timed.launch_bound),
@@ -124,6 +137,63 @@ fn seen(ran: &CaseLaunches, kernels: &[KernelResources], device: &Device) -> Vec
         }
     });
     launches.collect()
+}
+
+fn said(speedup: &Comparison, whom: &str) -> String {
+    let outcome = match speedup.outcome {
+        Outcome::Faster => format!("faster than {whom}"),
+        Outcome::NotFaster => format!("not faster than {whom}"),
+        Outcome::Unresolved => "not decided within the budget".to_owned(),
+    };
+    format!(
+        "{:.3}x, between {:.3}x and {:.3}x: {outcome}",
+        speedup.ratio, speedup.interval[0], speedup.interval[1]
+    )
+}
+
+fn rivals(text: &mut String, benched: &Benched) {
+    let found = match &benched.rivals {
+        Rivals::NotAsked(0) => return,
+        Rivals::NotAsked(count) => {
+            text.push_str(&format!(
+                "rivals     {count}, not timed: --rivals times them\n"
+            ));
+            return;
+        }
+        Rivals::Asked(found) => found,
+    };
+    for rival in found {
+        let what = rival.what.as_deref().map(plain).unwrap_or_default();
+        let name = format!("rival      {} {what}", plain(&rival.file));
+        text.push_str(name.trim_end());
+        text.push('\n');
+        match &rival.outcome {
+            RivalOutcome::NotRun { reason } => {
+                text.push_str(&format!("           not run: {}\n", plain(reason)));
+            }
+            RivalOutcome::Timed {
+                cases,
+                speedup,
+                claimed,
+            } => {
+                let rows = cases.iter().map(|case| {
+                    vec![
+                        plain(&case.case),
+                        format!("rival {}", labelled_time(case.us, benched.modelled)),
+                        format!(
+                            "this {}",
+                            labelled_time(case.candidate_us, benched.modelled)
+                        ),
+                        format!("{:.3}x", case.us / case.candidate_us),
+                    ]
+                });
+                text.push_str(&columns(&rows.collect::<Vec<_>>(), 11));
+                let said = said(speedup, "this rival");
+                let by = if *claimed { ", by its own clock" } else { "" };
+                text.push_str(&format!("           {said}{by}\n"));
+            }
+        }
+    }
 }
 
 /// For a terminal.
@@ -169,16 +239,10 @@ pub fn text(benched: &Benched, device: &Device) -> String {
         text.push_str(&columns(&rows, 11));
     }
     if let Some(speedup) = &benched.speedup {
-        let outcome = match speedup.outcome {
-            Outcome::Faster => "faster than the baseline",
-            Outcome::NotFaster => "not faster than the baseline",
-            Outcome::Unresolved => "not decided within the budget",
-        };
-        text.push_str(&format!(
-            "speedup    {:.3}x, between {:.3}x and {:.3}x: {outcome}\n",
-            speedup.ratio, speedup.interval[0], speedup.interval[1]
-        ));
+        let said = said(speedup, "the baseline");
+        text.push_str(&format!("speedup    {said}\n"));
     }
+    rivals(&mut text, benched);
     if let Some(label) = &benched.label {
         text.push_str(&format!(
             "model      {}: no clock has seen these times\n",

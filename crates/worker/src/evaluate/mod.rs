@@ -44,7 +44,8 @@ pub use modelling::Subject;
 pub use paired::Compared;
 pub use passes::{Against, Extent, Inputs, Pass, Passes};
 pub use stages::{
-    CaseProfile, Depth, Instrument, LaunchProfile, Looked, Profiled, Sanitized, Timed, task,
+    CaseProfile, Depth, Instrument, LaunchProfile, Looked, Profiled, RivalCase, RivalOutcome,
+    Rivalry, Sanitized, Timed, Turn, task,
 };
 
 /// Wall time of a compilation.

@@ -5,6 +5,7 @@
 //! clock against them and everything else the reply claims ([`believe`]), and the decision is
 //! statistics.
 
+mod apart;
 mod believe;
 mod watch;
 
@@ -24,6 +25,7 @@ use domain::statistics::{
 use domain::timing::{MeasuredTime, ModelledTime, Timing};
 use domain::verdict::{Comparison, Outcome, Verdict};
 
+pub use self::apart::Apart;
 use self::watch::Watch;
 use super::Fault;
 use super::roles::Roles;
@@ -220,29 +222,31 @@ impl Duel<'_> {
     /// Holds the ratio seen in shared processes against that of processes of one contender only.
     fn split(&self, control: &Taken, alone: &Taken, shared: Interval) -> Result<Split, Stop> {
         let ratios = (0..ALTERNATIONS)
-            .map(|process| {
-                let logarithms = (0..self.cases.len()).map(|case| {
-                    let centre = |taken: &Taken| {
-                        let own = taken.rounds.iter().filter(|round| round.process == process);
-                        let blocks = own.flat_map(|round| &round.blocks);
-                        let times = blocks
-                            .filter(|block| block.case == case)
-                            .flat_map(|block| {
-                                block.incumbent_us.into_iter().chain(block.candidate_us)
-                            })
-                            .filter(|us| us.is_finite() && *us > 0.0)
-                            .collect::<Vec<_>>();
-                        statistics::median(&times).unwrap_or(f64::NAN)
-                    };
-                    (centre(control) / centre(alone)).ln()
-                });
-                #[expect(clippy::cast_precision_loss, reason = "a task has few cases")]
-                let cases = self.cases.len() as f64;
-                logarithms.sum::<f64>() / cases
+            .filter_map(|process| {
+                let of_both = self.centres(control, process);
+                let of_both = of_both.iter().zip(self.centres(alone, process));
+                let logarithms = of_both.map(|(incumbent, own)| (incumbent / own).ln());
+                statistics::mean(&logarithms.collect::<Vec<_>>())
             })
             .filter(|ratio| ratio.is_finite())
             .collect::<Vec<_>>();
         statistics::split(&ratios, shared).map_err(|reason| Verdict::InvalidRun { reason }.into())
+    }
+
+    /// The middle of all times of each case in one process whose places were all one contender's;
+    /// NaN where there are none.
+    fn centres(&self, taken: &Taken, process: usize) -> Vec<f64> {
+        let centre = |case: usize| {
+            let own = taken.rounds.iter().filter(|round| round.process == process);
+            let blocks = own.flat_map(|round| &round.blocks);
+            let times = blocks
+                .filter(|block| block.case == case)
+                .flat_map(|block| block.incumbent_us.into_iter().chain(block.candidate_us))
+                .filter(|us| us.is_finite() && *us > 0.0)
+                .collect::<Vec<_>>();
+            statistics::median(&times).unwrap_or(f64::NAN)
+        };
+        (0..self.cases.len()).map(centre).collect()
     }
 
     /// Finds out which cases are so short that they have to be timed in batches.

@@ -53,6 +53,17 @@ pub struct Numbered<'a> {
     pub budget: u64,
 }
 
+/// Outputs in a folder that answer the inputs of a pass.
+#[derive(Debug)]
+pub struct Saved<'a> {
+    /// Their number.
+    pub id: u32,
+    /// The pass.
+    pub pass: &'a Pass,
+    /// The folder: `NAME.bin` for each output.
+    pub outputs: PathBuf,
+}
+
 /// The roles with what all their jobs share.
 #[derive(Debug, Clone, Copy)]
 pub struct Roles<'a> {
@@ -144,10 +155,28 @@ impl Roles<'_> {
         reference: &Reference<'_>,
         passes: &[Numbered<'_>],
     ) -> Result<Vec<OutputComparison>, Fault> {
-        let checks = passes
+        let saved = passes.iter().filter_map(|numbered| {
+            Some(Saved {
+                id: numbered.id,
+                pass: numbered.pass,
+                outputs: numbered.save.clone()?,
+            })
+        });
+        self.compare(reference, &saved.collect::<Vec<_>>())
+    }
+
+    /// The same for outputs that lie anywhere.
+    ///
+    /// # Errors
+    /// A [`Fault`] as for [`Self::verify`].
+    pub fn compare(
+        &self,
+        reference: &Reference<'_>,
+        saved: &[Saved<'_>],
+    ) -> Result<Vec<OutputComparison>, Fault> {
+        let checks = saved
             .iter()
-            .filter_map(|numbered| Some((numbered, numbered.save.clone()?)))
-            .map(|(numbered, save)| self.check(reference, numbered.pass, numbered.id, Some(save)))
+            .map(|saved| self.check(reference, saved.pass, saved.id, Some(saved.outputs.clone())))
             .collect::<Result<Vec<_>, _>>()?;
         if checks.is_empty() {
             return Ok(Vec::new());

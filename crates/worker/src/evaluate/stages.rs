@@ -4,6 +4,7 @@ mod around;
 mod conclude;
 mod inspect;
 mod looks;
+mod rivals;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -40,6 +41,7 @@ use crate::cancel::Cancellation;
 
 pub use inspect::{CaseProfile, Instrument, LaunchProfile, Profiled, Sanitized};
 pub use looks::{Depth, Looked, Timed};
+pub use rivals::{RivalCase, RivalOutcome, Rivalry, Turn};
 
 /// Findings kept as evidence.
 const MAX_FINDINGS: usize = 32;

@@ -43,7 +43,7 @@ stop_at_target = false
 "#;
 
 /// Doubles every element, after `rounds` dependent steps that change nothing.
-fn kernel(rounds: u32) -> String {
+pub(super) fn kernel(rounds: u32) -> String {
     format!(
         r#"/*---
 [[launch]]
@@ -73,13 +73,13 @@ args = ["x", "y", "y_scale"]
 dtype = "f64"
 shape = ["N"]
 ---*/
-extern "C" __global__ void twice(const double* x, double* y, double* y_scale) {
+extern "C" __global__ void twice(const float* x, double* y, double* y_scale) {
     y[blockIdx.x] = 2.0 * x[blockIdx.x];
     y_scale[blockIdx.x] = fabs(y[blockIdx.x]);
 }
 "#;
 
-fn request(source: &str) -> EvaluationRequest {
+pub(super) fn request(source: &str) -> EvaluationRequest {
     let mut request = Lab::request("gemm-f32", "a.cu", source.to_owned());
     let files = [
         ("task.toml", TASK.to_owned()),

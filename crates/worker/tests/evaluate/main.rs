@@ -17,6 +17,7 @@ mod lab;
 mod looks;
 mod modelling;
 mod protocol;
+mod rivals;
 
 use std::process::ExitCode;
 

@@ -1,18 +1,27 @@
-//! `bench`: a kernel's times beside the baseline's, once its outputs have been found right.
+//! `bench`: a kernel's times beside the baseline's, once its outputs have been found right; and
+//! beside those of the task's rivals, where that is asked for.
 
 use super::Subject;
-use crate::cli::KernelArgs;
+use crate::cli::BenchArgs;
 use crate::outcome::Ending;
-use crate::report::bench::{Benched, text};
+use crate::report::bench::{Benched, Rivals, text};
 
-pub(crate) async fn bench(args: KernelArgs) -> Ending {
-    let subject = Subject::open(&args).await?;
+pub(crate) async fn bench(args: BenchArgs) -> Ending {
+    let subject = Subject::open(&args.kernel).await?;
     let (looked, timed) = subject
         .ask(|evaluator, request, progress, cancellation| {
             evaluator.measure(request, progress, cancellation)
         })
         .await?;
-    let benched = Benched::new(looked, timed, &subject.device());
+    let mut benched = Benched::new(looked, timed, &subject.device());
     let ok = benched.against.is_none();
-    subject.say(args.json, "bench", ok, &benched, text)
+    benched.rivals = if ok && args.rivals {
+        let found = subject.ask(|evaluator, request, progress, cancellation| {
+            evaluator.rivals(request, &gpu::inputs::bytes, progress, cancellation)
+        });
+        Rivals::Asked(found.await?)
+    } else {
+        Rivals::NotAsked(subject.task.rivals.len())
+    };
+    subject.say(args.kernel.json, "bench", ok, &benched, text)
 }

@@ -64,14 +64,14 @@ pub struct Looked {
     pub stages: Vec<StageTime>,
 }
 
-/// Times beside the baseline's.
+/// Times beside those of the baseline, or of the incumbent that the request names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timed {
     /// The candidate's.
     pub timing: Timing,
-    /// The baseline's, taken in the same way in the same call.
+    /// The other's, taken in the same way.
     pub baseline: Timing,
-    /// Baseline over candidate, with its interval.
+    /// The other's over the candidate's, with its interval.
     pub comparison: Comparison,
     /// Whether it takes little more than launching does.
     pub launch_bound: bool,
@@ -111,8 +111,9 @@ impl Evaluator {
         Ok(looked)
     }
 
-    /// Times a candidate beside the task's baseline, after its outputs on the score cases have
-    /// been found right: a wrong kernel has no time. Never grounds for a promotion.
+    /// Times a candidate beside the task's baseline, or the incumbent that the request names, after
+    /// its outputs on the score cases have been found right: a wrong kernel has no time. Never
+    /// grounds for a promotion. Modelled times of an incumbent are compared as they are.
     ///
     /// # Errors
     /// A [`Fault`] if the infrastructure, not the candidate, is to blame.
@@ -149,10 +150,13 @@ impl Evaluator {
             }
             let own = course.scored.clone();
             let own = course.times(own.iter().map(|(case, facts)| (case.as_str(), facts)))?;
-            let baseline = course.timed("baseline", |course| {
-                let scored = course.baseline(&reference)?;
-                course.times(scored.iter().map(|(case, facts)| (case.as_str(), facts)))
-            })?;
+            let baseline = match &course.request.incumbent {
+                Some(incumbent) => incumbent.timing.clone(),
+                None => course.timed("baseline", |course| {
+                    let scored = course.baseline(&reference)?;
+                    course.times(scored.iter().map(|(case, facts)| (case.as_str(), facts)))
+                })?,
+            };
             Ok(Timed {
                 comparison: modelled(&own, &baseline)?,
                 launch_bound: course.is_launch_bound(&own),

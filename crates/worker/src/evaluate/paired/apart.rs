@@ -1,0 +1,78 @@
+//! Times a candidate against somebody who cannot share a process with it.
+
+use domain::statistics::{self, ALPHA, ALTERNATIONS, LOOKS, MARGIN};
+use domain::verdict::{Comparison, Outcome};
+
+use super::super::Fault;
+use super::super::stages::{Stop, Turn};
+use super::{Duel, Lineup, Taken, exponential};
+
+/// The comparison of processes in turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Apart {
+    /// Each case with the other's time and the candidate's, microseconds: medians of all turns.
+    pub cases: Vec<(String, f64, f64)>,
+    /// The other's time over the candidate's.
+    pub comparison: Comparison,
+}
+
+impl Duel<'_> {
+    /// Alternates a process of the candidate's with a turn of somebody else's, which gives the
+    /// other's time of each case. A turn without times ends it with the reason.
+    pub(in crate::evaluate) fn apart(
+        mut self,
+        turn: &mut dyn FnMut(usize) -> Result<Turn, Fault>,
+    ) -> Result<Result<Apart, String>, Stop> {
+        self.measure_batches()?;
+        let mut taken = Taken::default();
+        let mut others = Vec::new();
+        for process in 0..ALTERNATIONS {
+            self.measure(Lineup::Alone, process, LOOKS[0] / 2, &mut taken)?;
+            match turn(process)? {
+                Ok(times) if times.len() == self.cases.len() => others.push(times),
+                Ok(times) => {
+                    return Ok(Err(format!(
+                        "it gave {} times for {} cases",
+                        times.len(),
+                        self.cases.len()
+                    )));
+                }
+                Err(reason) => return Ok(Err(reason)),
+            }
+        }
+        // Whether the rounds were disturbed is for the same rules as ever to say.
+        self.keep(&taken)?;
+        let own = (0..ALTERNATIONS)
+            .map(|process| self.centres(&taken, process))
+            .collect::<Vec<_>>();
+        let ratios = own.iter().zip(&others).map(|(own, other)| {
+            let logarithms = other.iter().zip(own).map(|(other, own)| (other / own).ln());
+            statistics::mean(&logarithms.collect::<Vec<_>>()).unwrap_or(f64::NAN)
+        });
+        let apart = ratios.map(|ratio| vec![ratio]).collect::<Vec<_>>();
+        let bounds = statistics::interval(&apart, ALPHA);
+        let middle = |times: &[Vec<f64>], case: usize| {
+            let of_case = times.iter().map(|turn| turn[case]).collect::<Vec<_>>();
+            statistics::median(&of_case).unwrap_or(f64::NAN)
+        };
+        Ok(Ok(Apart {
+            cases: self
+                .cases
+                .iter()
+                .enumerate()
+                .map(|(case, (name, _))| (name.clone(), middle(&others, case), middle(&own, case)))
+                .collect(),
+            comparison: Comparison {
+                outcome: if bounds.lower > MARGIN {
+                    Outcome::Faster
+                } else if bounds.upper < MARGIN {
+                    Outcome::NotFaster
+                } else {
+                    Outcome::Unresolved
+                },
+                ratio: statistics::effect(&apart).map_or(f64::NAN, f64::exp),
+                interval: exponential(bounds),
+            },
+        }))
+    }
+}
