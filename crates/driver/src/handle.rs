@@ -42,6 +42,12 @@ handles! {
     LinkHandle = 8;
     /// Memory without an address.
     PhysicalHandle = 9;
+    /// A graph of work.
+    GraphHandle = 10;
+    /// A node of a graph.
+    NodeHandle = 11;
+    /// A graph that is ready to be launched.
+    ExecutableHandle = 12;
 }
 
 impl StreamHandle {

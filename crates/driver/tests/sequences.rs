@@ -107,7 +107,7 @@ fn perform(driver: &mut Driver, given: &mut Given, call: &Call) -> Option<()> {
             .record_event(pick(&given.events, i)?, pick(&given.streams, j)?)
             .ok()?,
         Call::Wait(i, j) => driver
-            .wait_for_event(pick(&given.streams, i)?, pick(&given.events, j)?, 0)
+            .wait_for_event(pick(&given.streams, i)?, pick(&given.events, j)?)
             .ok()?,
         Call::Elapsed(i, j) => {
             let elapsed = driver

@@ -518,7 +518,7 @@ fn events_measure_modelled_time_in_stream_order() {
         Ok(0.0),
         "the other stream is idle"
     );
-    driver.wait_for_event(two, after, 0).expect("waits");
+    driver.wait_for_event(two, after).expect("waits");
     driver.record_event(other, two).expect("records");
     assert_eq!(driver.elapsed(before, other), Ok(elapsed));
     let untimed = driver

@@ -6,7 +6,7 @@ use crate::state::EventFlags;
 
 use super::entries;
 use super::pointer::{Host, Out};
-use super::stream::named;
+use super::stream::{EXTERNAL, named};
 
 entries! {
     /// Creates an event.
@@ -22,11 +22,13 @@ entries! {
 
     /// Records an event. The one flag belongs to stream capture and is invalid outside of it.
     fn cuEventRecordWithFlags(event: Host, stream: Host, flags: u32) |driver| {
-        driver.check_stream(named(stream))?;
-        if flags != 0 {
-            return Err(Code::INVALID_VALUE);
+        let (event, stream) = (EventHandle(event.address()), named(stream));
+        driver.check_stream(stream)?;
+        match flags {
+            0 => driver.record_event(event, stream),
+            EXTERNAL => driver.capture_record(stream, event),
+            _ => Err(Code::INVALID_VALUE),
         }
-        driver.record_event(EventHandle(event.address()), named(stream))
     }
 
     /// Waits for an event.

@@ -77,7 +77,8 @@ entries! {
     fn cuMemPrefetchAsync(address: u64, bytes: usize, device: i32, stream: Host) |driver| {
         driver.check_stream(super::stream::named(stream))?;
         Place::of_device(device).check(driver)?;
-        driver.check_managed(address, bytes as u64)
+        driver.check_managed(address, bytes as u64)?;
+        driver.refuse_capture(super::stream::named(stream))
     }
 
     /// As before, with a place instead of a device.
@@ -87,7 +88,8 @@ entries! {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        driver.check_managed(address, bytes as u64)
+        driver.check_managed(address, bytes as u64)?;
+        driver.refuse_capture(super::stream::named(stream))
     }
 
     /// Says how managed memory will be used, which changes nothing here.
@@ -106,7 +108,7 @@ entries! {
 
     /// Ties managed memory to a stream, which changes nothing where every call is over when it returns.
     fn cuStreamAttachMemAsync(stream: Host, address: u64, _bytes: usize, flags: u32) |driver| {
-        driver.check_stream(super::stream::named(stream))?;
+        driver.refuse_capture(super::stream::named(stream))?;
         match driver.classify(address) {
             Some((MemoryKind::Managed, ..)) if matches!(flags, 1 | 2 | 4) => Ok(()),
             _ => Err(Code::INVALID_VALUE),

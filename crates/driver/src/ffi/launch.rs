@@ -66,7 +66,7 @@ impl Launch {
 }
 
 /// Builds the parameter block from an array of pointers to values, or from one packed block.
-fn gather(
+pub fn gather(
     driver: &Driver,
     function: FunctionHandle,
     values: In<Host>,

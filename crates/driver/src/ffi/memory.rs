@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::handle::StreamHandle;
-use crate::state::{Driver, MemoryKind};
+use crate::state::{CopyWork, Driver, FillWork, MemoryKind, Place, Side, Work};
 
 use super::entries;
 use super::pointer::{Host, In, Out};
@@ -100,16 +100,28 @@ entries! {
     }
 
     /// Copies a rectangle.
-    fn cuMemcpy2D_v2(plan: In<Rectangle>) |driver| { copy_rectangle(driver, &plan.get()?, None) }
+    fn cuMemcpy2D_v2(plan: In<Rectangle>) |driver| { copy_planned(driver, &plan.get()?.work()?, None) }
 
     /// Copies a rectangle of any alignment, which is the same here.
     fn cuMemcpy2DUnaligned_v2(plan: In<Rectangle>) |driver| {
-        copy_rectangle(driver, &plan.get()?, None)
+        copy_planned(driver, &plan.get()?.work()?, None)
     }
 
     /// Copies a rectangle in stream order.
     fn cuMemcpy2DAsync_v2(plan: In<Rectangle>, stream: Host) |driver| {
-        copy_rectangle(driver, &plan.get()?, Some(named(stream)))
+        copy_planned(driver, &plan.get()?.work()?, Some(named(stream)))
+    }
+
+    /// Copies a box.
+    fn cuMemcpy3D_v2(plan: In<BoxCopy>) |driver| {
+        driver.check_context()?;
+        copy_planned(driver, &plan.get()?.work()?, None)
+    }
+
+    /// Copies a box in stream order.
+    fn cuMemcpy3DAsync_v2(plan: In<BoxCopy>, stream: Host) |driver| {
+        driver.check_stream(named(stream))?;
+        copy_planned(driver, &plan.get()?.work()?, Some(named(stream)))
     }
 
     /// Fills bytes.
@@ -144,32 +156,38 @@ entries! {
 
     /// Fills rows of bytes.
     fn cuMemsetD2D8_v2(address: u64, pitch: usize, value: u8, width: usize, height: usize) |driver| {
-        fill_rows(driver, address, pitch, &[value], [width, height], None)
+        let fill = FillWork { address, pitch, value: u32::from(value), element: 1, width, height };
+        fill_planned(driver, &fill, None)
     }
 
     /// Fills rows of 16-bit values.
     fn cuMemsetD2D16_v2(address: u64, pitch: usize, value: u16, width: usize, height: usize) |driver| {
-        fill_rows(driver, address, pitch, &value.to_le_bytes(), [width, height], None)
+        let fill = FillWork { address, pitch, value: u32::from(value), element: 2, width, height };
+        fill_planned(driver, &fill, None)
     }
 
     /// Fills rows of 32-bit values.
     fn cuMemsetD2D32_v2(address: u64, pitch: usize, value: u32, width: usize, height: usize) |driver| {
-        fill_rows(driver, address, pitch, &value.to_le_bytes(), [width, height], None)
+        let fill = FillWork { address, pitch, value, element: 4, width, height };
+        fill_planned(driver, &fill, None)
     }
 
     /// Fills rows of bytes in stream order.
     fn cuMemsetD2D8Async(address: u64, pitch: usize, value: u8, width: usize, height: usize, stream: Host) |driver| {
-        fill_rows(driver, address, pitch, &[value], [width, height], Some(named(stream)))
+        let fill = FillWork { address, pitch, value: u32::from(value), element: 1, width, height };
+        fill_planned(driver, &fill, Some(named(stream)))
     }
 
     /// Fills rows of 16-bit values in stream order.
     fn cuMemsetD2D16Async(address: u64, pitch: usize, value: u16, width: usize, height: usize, stream: Host) |driver| {
-        fill_rows(driver, address, pitch, &value.to_le_bytes(), [width, height], Some(named(stream)))
+        let fill = FillWork { address, pitch, value: u32::from(value), element: 2, width, height };
+        fill_planned(driver, &fill, Some(named(stream)))
     }
 
     /// Fills rows of 32-bit values in stream order.
     fn cuMemsetD2D32Async(address: u64, pitch: usize, value: u32, width: usize, height: usize, stream: Host) |driver| {
-        fill_rows(driver, address, pitch, &value.to_le_bytes(), [width, height], Some(named(stream)))
+        let fill = FillWork { address, pitch, value, element: 4, width, height };
+        fill_planned(driver, &fill, Some(named(stream)))
     }
 
     /// One attribute of an address.
@@ -242,6 +260,13 @@ fn copy_anywhere(
             stream,
         ),
         (false, false) => {
+            let place = |address| Place::linear(Side::Either, address);
+            let plan = CopyWork::linear(place(destination), place(source), bytes);
+            if let Some(stream) = stream
+                && driver.captured(stream, || Work::Copy(plan))?
+            {
+                return Ok(());
+            }
             driver.check_stream(stream.unwrap_or(StreamHandle::LEGACY))?;
             let data = Host::at_address(source).bytes(bytes)?.to_vec();
             Host::at_address(destination)
@@ -252,10 +277,10 @@ fn copy_anywhere(
     }
 }
 
-/// One side of a rectangle copy, as the API lays it out.
+/// One side of a rectangle's copy, as the API lays it out.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct Side {
+pub struct RectangleSide {
     x_bytes: usize,
     y: usize,
     memory_type: u32,
@@ -265,78 +290,192 @@ pub struct Side {
     pitch: usize,
 }
 
-/// A rectangle copy, as the API lays it out.
+/// A rectangle's copy, as the API lays it out.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Rectangle {
-    source: Side,
-    destination: Side,
+    source: RectangleSide,
+    destination: RectangleSide,
     width_bytes: usize,
     height: usize,
 }
 
-impl Side {
-    /// Address of a row's first byte.
-    fn row(&self, row: usize, width: usize) -> Result<u64, Code> {
-        let base = match self.memory_type {
-            HOST => self.host.address(),
-            DEVICE | UNIFIED => self.device,
-            _ => return Err(Code::NOT_SUPPORTED),
-        };
-        let pitch = if self.pitch == 0 { width } else { self.pitch };
-        self.y
-            .checked_add(row)
-            .and_then(|rows| rows.checked_mul(pitch))
-            .and_then(|offset| offset.checked_add(self.x_bytes))
-            .and_then(|offset| base.checked_add(offset as u64))
-            .ok_or(Code::INVALID_VALUE)
+impl RectangleSide {
+    fn place(&self) -> Result<Place, Code> {
+        let (side, base) = side_of(self.memory_type, self.host, self.device)?;
+        Ok(Place {
+            side,
+            base,
+            offset: [self.x_bytes, self.y, 0],
+            pitch: self.pitch,
+            rows: 0,
+        })
     }
 }
 
-fn copy_rectangle(
+impl Rectangle {
+    fn work(&self) -> Result<CopyWork, Code> {
+        Ok(CopyWork {
+            source: self.source.place()?,
+            destination: self.destination.place()?,
+            extent: [self.width_bytes, self.height, 1],
+        })
+    }
+}
+
+/// The memory that a number of the API names, and the address in it. Arrays are not supported.
+fn side_of(memory_type: u32, host: Host, device: u64) -> Result<(Side, u64), Code> {
+    match memory_type {
+        HOST => Ok((Side::Host, host.address())),
+        DEVICE => Ok((Side::Device, device)),
+        UNIFIED => Ok((Side::Either, device)),
+        _ => Err(Code::NOT_SUPPORTED),
+    }
+}
+
+/// One side of a box's copy, as the API lays it out.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct BoxSide {
+    offset: [usize; 3],
+    level: usize,
+    memory_type: u32,
+    host: Host,
+    device: u64,
+    array: Host,
+    reserved: u64,
+    pitch: usize,
+    rows: usize,
+}
+
+/// A box's copy, as the API lays it out.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct BoxCopy {
+    source: BoxSide,
+    destination: BoxSide,
+    extent: [usize; 3],
+}
+
+impl BoxSide {
+    fn place(&self) -> Result<Place, Code> {
+        let (side, base) = side_of(self.memory_type, self.host, self.device)?;
+        Ok(Place {
+            side,
+            base,
+            offset: self.offset,
+            pitch: self.pitch,
+            rows: self.rows,
+        })
+    }
+
+    fn of(place: &Place) -> Self {
+        let (memory_type, host, device) = match place.side {
+            Side::Host => (HOST, place.base, 0),
+            Side::Device => (DEVICE, 0, place.base),
+            Side::Either => (UNIFIED, 0, place.base),
+        };
+        Self {
+            offset: place.offset,
+            level: 0,
+            memory_type,
+            host: Host::at_address(host),
+            device,
+            array: Host::at_address(0),
+            reserved: 0,
+            pitch: place.pitch,
+            rows: place.rows,
+        }
+    }
+}
+
+impl BoxCopy {
+    /// The copy this asks for.
+    pub fn work(&self) -> Result<CopyWork, Code> {
+        Ok(CopyWork {
+            source: self.source.place()?,
+            destination: self.destination.place()?,
+            extent: self.extent,
+        })
+    }
+
+    /// A copy as the API lays it out.
+    pub fn of(work: &CopyWork) -> Self {
+        Self {
+            source: BoxSide::of(&work.source),
+            destination: BoxSide::of(&work.destination),
+            extent: work.extent,
+        }
+    }
+}
+
+/// Copies now or, if the stream is being captured, later.
+fn copy_planned(
     driver: &mut Driver,
-    plan: &Rectangle,
+    plan: &CopyWork,
     stream: Option<StreamHandle>,
 ) -> Result<(), Code> {
-    for side in [&plan.source, &plan.destination] {
-        if side.pitch != 0 && side.pitch < plan.width_bytes {
+    if let Some(stream) = stream
+        && driver.captured(stream, || Work::Copy(*plan))?
+    {
+        return Ok(());
+    }
+    copy_rows(driver, plan, stream)
+}
+
+/// Copies row after row.
+pub fn copy_rows(
+    driver: &mut Driver,
+    plan: &CopyWork,
+    stream: Option<StreamHandle>,
+) -> Result<(), Code> {
+    let [width, height, depth] = plan.extent;
+    for place in [&plan.source, &plan.destination] {
+        if place.pitch != 0 && place.pitch < width || place.rows != 0 && place.rows < height {
             return Err(Code::INVALID_VALUE);
         }
     }
-    if plan.width_bytes == 0 {
+    if plan.is_empty() {
         return driver.copy(0, 0, 0, stream);
     }
-    for row in 0..plan.height {
-        let source = plan.source.row(row, plan.width_bytes)?;
-        let destination = plan.destination.row(row, plan.width_bytes)?;
-        copy_anywhere(driver, destination, source, plan.width_bytes, stream)?;
+    for slice in 0..depth {
+        for row in 0..height {
+            let source = plan.row(&plan.source, slice, row)?;
+            let destination = plan.row(&plan.destination, slice, row)?;
+            copy_anywhere(driver, destination, source, width, stream)?;
+        }
     }
     Ok(())
 }
 
-fn fill_rows(
+/// Fills now or, if the stream is being captured, later.
+fn fill_planned(
     driver: &mut Driver,
-    address: u64,
-    pitch: usize,
-    pattern: &[u8],
-    [width, height]: [usize; 2],
+    fill: &FillWork,
     stream: Option<StreamHandle>,
 ) -> Result<(), Code> {
-    let row_bytes = width
-        .checked_mul(pattern.len())
-        .ok_or(Code::INVALID_VALUE)?;
-    if height > 1 && pitch < row_bytes {
-        return Err(Code::INVALID_VALUE);
+    if let Some(stream) = stream
+        && driver.captured(stream, || Work::Fill(*fill))?
+    {
+        return Ok(());
     }
-    if row_bytes == 0 || height == 0 {
-        return driver.fill(address, pattern, 0, stream);
+    fill_rows(driver, fill, stream)
+}
+
+/// Fills row after row.
+pub fn fill_rows(
+    driver: &mut Driver,
+    fill: &FillWork,
+    stream: Option<StreamHandle>,
+) -> Result<(), Code> {
+    let bytes = fill.row_bytes()?;
+    let value = fill.value.to_le_bytes();
+    let pattern = &value[..fill.element as usize];
+    if bytes == 0 || fill.height == 0 {
+        return driver.fill(fill.address, pattern, 0, stream);
     }
-    for row in 0..height {
-        let start = (row as u64)
-            .checked_mul(pitch as u64)
-            .and_then(|offset| address.checked_add(offset))
-            .ok_or(Code::INVALID_VALUE)?;
-        driver.fill(start, pattern, width as u64, stream)?;
+    for row in 0..fill.height {
+        driver.fill(fill.row(row)?, pattern, fill.width as u64, stream)?;
     }
     Ok(())
 }

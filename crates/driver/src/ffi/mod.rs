@@ -14,6 +14,7 @@ mod context;
 mod contract;
 mod device;
 mod event;
+mod graph;
 mod host_memory;
 mod kernelwright;
 mod launch;

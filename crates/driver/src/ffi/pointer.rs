@@ -33,6 +33,19 @@ impl<T> Out<T> {
         }
     }
 
+    /// The place at an address that the caller gave as a number.
+    pub fn at_address(address: u64) -> Self {
+        Self(address as *mut T)
+    }
+
+    /// Reads what the caller put there first.
+    pub fn get(self) -> Result<T, Code>
+    where
+        T: Copy,
+    {
+        In(self.0.cast_const()).get()
+    }
+
     /// Refuses a missing place before anything is done.
     pub fn required(self) -> Result<Self, Code> {
         if self.0.is_null() {
@@ -66,6 +79,11 @@ impl<T: Copy> In<T> {
     /// The value at an address that the caller gave as a number.
     pub fn at_address(address: u64) -> Self {
         Self(address as *const T)
+    }
+
+    /// The address as a number.
+    pub fn address(self) -> u64 {
+        self.0 as u64
     }
 
     /// Whether nothing was given.

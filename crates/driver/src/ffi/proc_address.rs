@@ -5,10 +5,11 @@ use std::ffi::c_void;
 use crate::code::Code;
 
 use super::entries;
+use super::graph::{capture, executable, node};
 use super::pointer::{Out, Text};
 use super::{
-    absent, context, device, event, host_memory, launch, library, memory, module, occupancy, pool,
-    stream, virtual_memory,
+    absent, context, device, event, graph, host_memory, launch, library, memory, module, occupancy,
+    pool, stream, virtual_memory,
 };
 
 /// The symbol was found.
@@ -19,11 +20,24 @@ const MISSING: u32 = 1;
 const TOO_NEW: u32 = 2;
 
 /// Functions whose argument lists changed within one name, and the version each list came with.
-const SINCE: [(&str, i32); 6] = [
+const SINCE: [(&str, i32); 19] = [
     ("cuCtxCreate_v3", 11_040),
     ("cuCtxCreate_v4", 12_050),
     ("cuEventElapsedTime_v2", 12_080),
     ("cuStreamGetCaptureInfo_v3", 12_030),
+    ("cuStreamUpdateCaptureDependencies_v2", 12_030),
+    ("cuGraphAddKernelNode_v2", 12_000),
+    ("cuGraphKernelNodeGetParams_v2", 12_000),
+    ("cuGraphKernelNodeSetParams_v2", 12_000),
+    ("cuGraphExecKernelNodeSetParams_v2", 12_000),
+    ("cuGraphExecUpdate_v2", 12_000),
+    ("cuGraphInstantiateWithFlags", 11_040),
+    ("cuGraphAddNode_v2", 12_030),
+    ("cuGraphGetEdges_v2", 12_030),
+    ("cuGraphNodeGetDependencies_v2", 12_030),
+    ("cuGraphNodeGetDependentNodes_v2", 12_030),
+    ("cuGraphAddDependencies_v2", 12_030),
+    ("cuGraphRemoveDependencies_v2", 12_030),
     ("cuMemPrefetchAsync_v2", 13_000),
     ("cuMemAdvise_v2", 13_000),
 ];
@@ -98,6 +112,85 @@ table! {
     event::cuEventDestroy_v2,
     event::cuEventElapsedTime,
     event::cuEventElapsedTime_v2,
+    graph::cuGraphCreate,
+    graph::cuGraphDestroy,
+    graph::cuGraphClone,
+    graph::cuGraphNodeFindInClone,
+    graph::cuGraphNodeGetType,
+    graph::cuGraphNodeGetContainingGraph,
+    graph::cuGraphGetNodes,
+    graph::cuGraphGetRootNodes,
+    graph::cuGraphGetEdges,
+    graph::cuGraphGetEdges_v2,
+    graph::cuGraphNodeGetDependencies,
+    graph::cuGraphNodeGetDependencies_v2,
+    graph::cuGraphNodeGetDependentNodes,
+    graph::cuGraphNodeGetDependentNodes_v2,
+    graph::cuGraphAddDependencies,
+    graph::cuGraphAddDependencies_v2,
+    graph::cuGraphRemoveDependencies,
+    graph::cuGraphRemoveDependencies_v2,
+    graph::cuGraphDestroyNode,
+    graph::cuGraphDebugDotPrint,
+    node::cuGraphAddEmptyNode,
+    node::cuGraphAddKernelNode,
+    node::cuGraphAddKernelNode_v2,
+    node::cuGraphAddMemcpyNode,
+    node::cuGraphAddMemsetNode,
+    node::cuGraphAddHostNode,
+    node::cuGraphAddChildGraphNode,
+    node::cuGraphAddEventRecordNode,
+    node::cuGraphAddEventWaitNode,
+    node::cuGraphAddNode,
+    node::cuGraphAddNode_v2,
+    node::cuGraphNodeSetParams,
+    node::cuGraphKernelNodeGetParams,
+    node::cuGraphKernelNodeGetParams_v2,
+    node::cuGraphKernelNodeSetParams,
+    node::cuGraphKernelNodeSetParams_v2,
+    node::cuGraphKernelNodeGetAttribute,
+    node::cuGraphKernelNodeSetAttribute,
+    node::cuGraphKernelNodeCopyAttributes,
+    node::cuGraphMemcpyNodeGetParams,
+    node::cuGraphMemcpyNodeSetParams,
+    node::cuGraphMemsetNodeGetParams,
+    node::cuGraphMemsetNodeSetParams,
+    node::cuGraphHostNodeGetParams,
+    node::cuGraphHostNodeSetParams,
+    node::cuGraphChildGraphNodeGetGraph,
+    node::cuGraphEventRecordNodeGetEvent,
+    node::cuGraphEventRecordNodeSetEvent,
+    node::cuGraphEventWaitNodeGetEvent,
+    node::cuGraphEventWaitNodeSetEvent,
+    executable::cuGraphInstantiateWithFlags,
+    executable::cuGraphInstantiate_v2,
+    executable::cuGraphInstantiateWithParams,
+    executable::cuGraphExecGetFlags,
+    executable::cuGraphExecDestroy,
+    executable::cuGraphUpload,
+    executable::cuGraphExecNodeSetParams,
+    executable::cuGraphExecKernelNodeSetParams,
+    executable::cuGraphExecKernelNodeSetParams_v2,
+    executable::cuGraphExecMemcpyNodeSetParams,
+    executable::cuGraphExecMemsetNodeSetParams,
+    executable::cuGraphExecHostNodeSetParams,
+    executable::cuGraphExecChildGraphNodeSetParams,
+    executable::cuGraphExecEventRecordNodeSetEvent,
+    executable::cuGraphExecEventWaitNodeSetEvent,
+    executable::cuGraphNodeSetEnabled,
+    executable::cuGraphNodeGetEnabled,
+    executable::cuGraphExecUpdate,
+    executable::cuGraphExecUpdate_v2,
+    executable::cuGraphLaunch,
+    capture::cuStreamBeginCapture_v2,
+    capture::cuStreamBeginCaptureToGraph,
+    capture::cuStreamEndCapture,
+    capture::cuStreamIsCapturing,
+    capture::cuStreamGetCaptureInfo_v2,
+    capture::cuStreamGetCaptureInfo_v3,
+    capture::cuStreamUpdateCaptureDependencies,
+    capture::cuStreamUpdateCaptureDependencies_v2,
+    capture::cuThreadExchangeStreamCaptureMode,
     host_memory::cuMemAllocHost_v2,
     host_memory::cuMemHostAlloc,
     host_memory::cuMemFreeHost,
@@ -146,6 +239,8 @@ table! {
     memory::cuMemcpy2D_v2,
     memory::cuMemcpy2DUnaligned_v2,
     memory::cuMemcpy2DAsync_v2,
+    memory::cuMemcpy3D_v2,
+    memory::cuMemcpy3DAsync_v2,
     memory::cuMemsetD8_v2,
     memory::cuMemsetD16_v2,
     memory::cuMemsetD32_v2,
@@ -219,11 +314,6 @@ table! {
     stream::cuStreamGetPriority,
     stream::cuStreamGetCtx,
     stream::cuStreamGetId,
-    stream::cuStreamIsCapturing,
-    stream::cuStreamGetCaptureInfo_v2,
-    stream::cuStreamGetCaptureInfo_v3,
-    stream::cuStreamBeginCapture_v2,
-    stream::cuStreamEndCapture,
     stream::cuLaunchHostFunc,
 }
 
@@ -236,6 +326,11 @@ enum Found {
 
 /// Finds a function by its exact name, or the newest variant of it that the version has.
 fn find(symbol: &str, version: i32) -> Found {
+    let symbol = match symbol {
+        // The name moved to another function.
+        "cuGraphInstantiate" if version >= 12_000 => "cuGraphInstantiateWithFlags",
+        other => other,
+    };
     let since = |name: &str| {
         SINCE
             .iter()
@@ -312,6 +407,14 @@ mod tests {
         assert_eq!(name_of("cuCtxCreate", 13_000), Some("cuCtxCreate_v4"));
         assert_eq!(name_of("cuMemcpyDtoH_v2", 12_000), Some("cuMemcpyDtoH_v2"));
         assert_eq!(name_of("cuMemcpy", 13_000), Some("cuMemcpy"));
+        assert_eq!(
+            name_of("cuGraphInstantiate", 13_000),
+            Some("cuGraphInstantiateWithFlags")
+        );
+        assert_eq!(
+            name_of("cuGraphInstantiate", 11_000),
+            Some("cuGraphInstantiate_v2")
+        );
         assert_eq!(name_of("cuNoSuchThing", 13_000), None);
         assert!(matches!(find("cuCtxCreate_v4", 12_000), Found::TooNew));
     }

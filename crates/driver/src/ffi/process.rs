@@ -104,14 +104,32 @@ where
     }
 }
 
+/// Goes on with a call that gave the driver back for a while. The fault plan has had its say.
+pub fn resume<F>(body: F) -> u32
+where
+    F: FnOnce(&mut Driver) -> Result<(), Code>,
+{
+    match locked(None, body) {
+        Ok(Ok(())) => 0,
+        Ok(Err(code)) | Err(code) => code.0,
+    }
+}
+
 /// As [`call`], for functions that answer in their own way.
 pub fn with_driver<F, R>(name: &'static str, body: F) -> Result<R, Code>
 where
     F: FnOnce(&mut Driver) -> R,
 {
+    locked(Some(name), body)
+}
+
+fn locked<F, R>(name: Option<&'static str>, body: F) -> Result<R, Code>
+where
+    F: FnOnce(&mut Driver) -> R,
+{
     let serve = || {
         let process = PROCESS.get_or_init(start).as_ref().map_err(|code| *code)?;
-        let tamper = match process.plan.strike(name) {
+        let tamper = match name.and_then(|name| process.plan.strike(name)) {
             None => None,
             Some(Action::Tamper(tamper)) => Some(tamper),
             Some(Action::Error(code)) => return Err(code),

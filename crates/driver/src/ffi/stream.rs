@@ -4,9 +4,13 @@ use std::ffi::c_void;
 
 use crate::code::Code;
 use crate::handle::{EventHandle, StreamHandle};
+use crate::state::{HostWork, Work};
 
 use super::entries;
 use super::pointer::{Host, Out};
+
+/// The flag that makes waiting for an event, or recording one, a node of a captured graph.
+pub const EXTERNAL: u32 = 1;
 
 /// A function the host runs in stream order.
 pub type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
@@ -40,7 +44,13 @@ entries! {
 
     /// Makes a stream wait for an event.
     fn cuStreamWaitEvent(stream: Host, event: Host, flags: u32) |driver| {
-        driver.wait_for_event(named(stream), EventHandle(event.address()), flags)
+        let (event, stream) = (EventHandle(event.address()), named(stream));
+        driver.check_stream(stream)?;
+        match flags {
+            0 => driver.wait_for_event(stream, event),
+            EXTERNAL => driver.capture_wait(stream, event),
+            _ => Err(Code::INVALID_VALUE),
+        }
     }
 
     /// A stream's flags.
@@ -63,48 +73,25 @@ entries! {
         driver.check_stream(named(stream))?;
         id.set(stream.address() & 0xffff_ffff)
     }
-
-    /// Whether a stream records a graph: graphs are not supported, so never.
-    fn cuStreamIsCapturing(stream: Host, status: Out<u32>) |driver| {
-        driver.check_stream(named(stream))?;
-        status.set(0)
-    }
-
-    /// The capture a stream takes part in: none, so that there is nothing more to say.
-    fn cuStreamGetCaptureInfo_v2(stream: Host, status: Out<u32>, _id: Host, _graph: Host, _dependencies: Host, _count: Host) |driver| {
-        driver.check_stream(named(stream))?;
-        status.set(0)
-    }
-
-    /// As before, with what lies between the dependencies.
-    fn cuStreamGetCaptureInfo_v3(stream: Host, status: Out<u32>, _id: Host, _graph: Host, _dependencies: Host, _edges: Host, _count: Host) |driver| {
-        driver.check_stream(named(stream))?;
-        status.set(0)
-    }
-
-    /// Graphs are not supported.
-    fn cuStreamBeginCapture_v2(stream: Host, _mode: u32) |driver| {
-        driver.check_stream(named(stream))?;
-        Err(Code::NOT_SUPPORTED)
-    }
-
-    /// Graphs are not supported.
-    fn cuStreamEndCapture(stream: Host, graph: Out<u64>) |driver| {
-        driver.check_stream(named(stream))?;
-        graph.offer(0);
-        Err(Code::ILLEGAL_STATE)
-    }
 }
 
 /// Runs a function of the host once the stream's earlier work is done, which it is.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuLaunchHostFunc(stream: Host, function: HostFunction, data: *mut c_void) -> u32 {
+    let mut captured = false;
     let checked = super::process::call("cuLaunchHostFunc", |driver| {
         driver.check_stream(named(stream))?;
-        function.map(|_| ()).ok_or(Code::INVALID_VALUE)
+        let function = function.ok_or(Code::INVALID_VALUE)?;
+        captured = driver.captured(named(stream), || {
+            Work::Host(HostWork {
+                function: function as usize as u64,
+                data: data.expose_provenance() as u64,
+            })
+        })?;
+        Ok(())
     });
     // Outside the driver's lock: the function may wait for another thread that calls the driver.
-    if let (0, Some(function)) = (checked, function) {
+    if let (0, false, Some(function)) = (checked, captured, function) {
         // SAFETY: the caller gave the function to be called with this pointer.
         unsafe { function(data) };
     }

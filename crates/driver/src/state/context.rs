@@ -238,8 +238,10 @@ impl Driver {
     /// Waits for all work of the current context.
     ///
     /// # Errors
-    /// A kernel's fault surfaces here.
+    /// When a stream of the context is captured; a kernel's fault surfaces here.
     pub fn synchronise_context(&mut self) -> Result<(), Code> {
+        let context = self.usable()?;
+        self.check_no_capture_in(context)?;
         self.synchronised()?;
         self.timeline.host_waits_for_all();
         Ok(())
@@ -332,6 +334,7 @@ impl Driver {
     /// Frees everything that belongs to a context and forgets it.
     fn destroy_resources(&mut self, context: ContextHandle) {
         self.contexts.remove(&context);
+        self.drop_graphs_of(context);
         self.free_allocations_of(context);
         self.unload_modules_of(context);
         self.events.retain(|_, event| event.context != context);

@@ -11,7 +11,7 @@ use crate::code::Code;
 use crate::emulator::{Entry, Refused};
 use crate::handle::{FunctionHandle, StreamHandle};
 
-use super::Driver;
+use super::{Driver, KernelWork, Work};
 
 /// Registers per thread where neither the caller nor the PTX text says anything.
 const ASSUMED_REGISTERS: u32 = 32;
@@ -40,6 +40,19 @@ pub struct LaunchRequest<'a> {
     pub parameters: &'a [u8],
     /// Whether all blocks must be resident at once.
     pub cooperative: bool,
+}
+
+impl LaunchRequest<'_> {
+    /// The same launch, to be done later.
+    fn without_stream(&self) -> KernelWork {
+        KernelWork {
+            function: self.function,
+            dimensions: self.dimensions,
+            dynamic_shared: self.dynamic_shared,
+            parameters: self.parameters.to_vec(),
+            cooperative: self.cooperative,
+        }
+    }
 }
 
 /// How kernels are executed and checked; changed by the emulator's own requests only.
@@ -98,29 +111,15 @@ impl Driver {
     /// holds an instruction the emulated GPU does not have.
     pub fn launch(&mut self, request: &LaunchRequest<'_>) -> Result<(), Code> {
         self.check_stream(request.stream)?;
-        let function = self.known_function(request.function)?;
-        let kernel = function.kernel;
-        let module = self.machine_module(function)?;
-        let footprint = self.check_launch(request)?;
-        let occupancy = model::occupancy(footprint, &self.device.limits);
-        let resident = occupancy.blocks_per_multiprocessor;
-        if resident == 0 {
-            return Err(Code::LAUNCH_OUT_OF_RESOURCES);
-        }
-        let resident_blocks = resident.saturating_mul(self.device.multiprocessors);
-        let blocks: u64 = request
-            .dimensions
-            .grid
-            .iter()
-            .map(|&n| u64::from(n))
-            .product();
-        if request.cooperative && blocks > u64::from(resident_blocks) {
-            return Err(Code::COOPERATIVE_LAUNCH_TOO_LARGE);
-        }
-        if self.pending.is_some() {
+        let (footprint, resident_blocks) = self.check_resources(request)?;
+        let captured = self.captured(request.stream, || Work::Kernel(request.without_stream()))?;
+        if captured || self.pending.is_some() {
             return Ok(());
         }
 
+        let function = self.known_function(request.function)?;
+        let kernel = function.kernel;
+        let module = self.machine_module(function)?;
         let config = LaunchConfig {
             grid: request.dimensions.grid,
             block: request.dimensions.block,
@@ -173,6 +172,33 @@ impl Driver {
                 Err(code)
             }
         }
+    }
+
+    /// Checks a launch without launching.
+    ///
+    /// # Errors
+    /// What [`Self::launch`] would refuse it with, but for instructions that the emulated GPU does not have.
+    pub fn check_kernel(&self, request: &LaunchRequest<'_>) -> Result<(), Code> {
+        self.usable()?;
+        self.check_resources(request).map(|_| ())
+    }
+
+    /// Checks that the device has room for a launch; answers with what one block takes, and how many of them are
+    /// resident at once.
+    fn check_resources(&self, request: &LaunchRequest<'_>) -> Result<(Footprint, u32), Code> {
+        let footprint = self.check_launch(request)?;
+        let occupancy = model::occupancy(footprint, &self.device.limits);
+        let resident = occupancy.blocks_per_multiprocessor;
+        if resident == 0 {
+            return Err(Code::LAUNCH_OUT_OF_RESOURCES);
+        }
+        let resident_blocks = resident.saturating_mul(self.device.multiprocessors);
+        let grid = request.dimensions.grid.iter();
+        let blocks: u64 = grid.map(|&n| u64::from(n)).product();
+        if request.cooperative && blocks > u64::from(resident_blocks) {
+            return Err(Code::COOPERATIVE_LAUNCH_TOO_LARGE);
+        }
+        Ok((footprint, resident_blocks))
     }
 
     /// Checks dimensions and resources; answers with what one block takes.

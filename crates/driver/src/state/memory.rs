@@ -7,7 +7,7 @@ use crate::fault::Tamper;
 use crate::handle::{ContextHandle, PoolHandle, StreamHandle};
 use crate::host_memory::HostMemory;
 
-use super::Driver;
+use super::{CopyWork, Driver, FillWork, Place, Side, Work};
 
 /// Pitched rows start at multiples of this.
 const PITCH: u64 = 512;
@@ -86,6 +86,12 @@ impl Driver {
     /// # Errors
     /// For zero bytes, or when the device is full.
     pub fn allocate(&mut self, bytes: u64) -> Result<u64, Code> {
+        self.usable()?;
+        self.check_unseen()?;
+        self.allocate_at_once(bytes)
+    }
+
+    fn allocate_at_once(&mut self, bytes: u64) -> Result<u64, Code> {
         let context = self.usable()?;
         if bytes == 0 {
             return Err(Code::INVALID_VALUE);
@@ -119,6 +125,7 @@ impl Driver {
     /// For zero bytes, or when the host has not so many.
     pub fn allocate_managed(&mut self, bytes: usize) -> Result<u64, Code> {
         let context = self.usable()?;
+        self.check_unseen()?;
         let memory = HostMemory::allocate(bytes)?;
         self.lend(&memory)?;
         let address = memory.address();
@@ -193,18 +200,18 @@ impl Driver {
     /// Allocates in stream order.
     ///
     /// # Errors
-    /// As [`Self::allocate`], and for an invalid stream or pool.
+    /// As [`Self::allocate`], and for an invalid stream or pool. Graphs that allocate are not supported.
     pub fn allocate_ordered(
         &mut self,
         bytes: u64,
         pool: Option<PoolHandle>,
         stream: StreamHandle,
     ) -> Result<u64, Code> {
-        self.check_stream(stream)?;
+        self.refuse_capture(stream)?;
         if let Some(pool) = pool {
             self.pool(pool)?;
         }
-        self.allocate(bytes)
+        self.allocate_at_once(bytes)
     }
 
     /// Frees in stream order.
@@ -212,7 +219,7 @@ impl Driver {
     /// # Errors
     /// When the address starts no live allocation, or the stream is invalid.
     pub fn free_ordered(&mut self, address: u64, stream: StreamHandle) -> Result<(), Code> {
-        self.check_stream(stream)?;
+        self.refuse_capture(stream)?;
         self.release(address)
     }
 
@@ -308,10 +315,12 @@ impl Driver {
         data: &[u8],
         stream: Option<StreamHandle>,
     ) -> Result<(), Code> {
-        if self.enqueue(stream)? {
+        if let Some(stream) = stream
+            && self.captured_copy(stream, address, data.as_ptr() as u64, data.len())?
+        {
             return Ok(());
         }
-        if data.is_empty() {
+        if self.enqueue(stream)? || data.is_empty() {
             return Ok(());
         }
         self.machine
@@ -335,8 +344,15 @@ impl Driver {
         data: &mut [u8],
         stream: Option<StreamHandle>,
     ) -> Result<(), Code> {
-        self.check_stream(stream.unwrap_or(StreamHandle::LEGACY))?;
-        self.synchronised()?;
+        match stream {
+            Some(stream)
+                if self.captured_copy(stream, data.as_ptr() as u64, address, data.len())? =>
+            {
+                return Ok(());
+            }
+            Some(_) => self.surfaced()?,
+            None => self.waited()?,
+        };
         if data.is_empty() {
             return Ok(());
         }
@@ -364,6 +380,12 @@ impl Driver {
         bytes: u64,
         stream: Option<StreamHandle>,
     ) -> Result<(), Code> {
+        if let Some(stream) = stream {
+            let count = usize::try_from(bytes).map_err(|_| Code::INVALID_VALUE)?;
+            if self.captured_copy(stream, destination, source, count)? {
+                return Ok(());
+            }
+        }
         if self.enqueue(stream)? || bytes == 0 {
             return Ok(());
         }
@@ -385,6 +407,23 @@ impl Driver {
         count: u64,
         stream: Option<StreamHandle>,
     ) -> Result<(), Code> {
+        let mut value = [0; 4];
+        value[..pattern.len()].copy_from_slice(pattern);
+        let work = || {
+            Work::Fill(FillWork {
+                address,
+                pitch: 0,
+                value: u32::from_le_bytes(value),
+                element: pattern.len() as u32,
+                width: usize::try_from(count).unwrap_or(usize::MAX),
+                height: 1,
+            })
+        };
+        if let Some(stream) = stream
+            && self.captured(stream, work)?
+        {
+            return Ok(());
+        }
         if self.enqueue(stream)? || count == 0 {
             return Ok(());
         }
@@ -407,8 +446,28 @@ impl Driver {
                 self.check_stream(stream)?;
                 Ok(self.pending.is_some())
             }
-            None => self.synchronised().map(|_| false),
+            None => self.waited().map(|_| false),
         }
+    }
+
+    /// As for every synchronous call: the legacy stream is waited for, and with it what it waits for.
+    fn waited(&mut self) -> Result<ContextHandle, Code> {
+        self.check_waitable(StreamHandle::LEGACY)?;
+        self.synchronised()
+    }
+
+    /// Captures a copy of bytes that lie together, if the stream is being captured: says whether it was.
+    fn captured_copy(
+        &mut self,
+        stream: StreamHandle,
+        destination: u64,
+        source: u64,
+        bytes: usize,
+    ) -> Result<bool, Code> {
+        self.captured(stream, || {
+            let place = |address| Place::linear(Side::Either, address);
+            Work::Copy(CopyWork::linear(place(destination), place(source), bytes))
+        })
     }
 
     fn spend_host_copy(&mut self, stream: Option<StreamHandle>, bytes: usize) {
@@ -430,6 +489,7 @@ impl Driver {
     /// Without a context, for zero bytes, or when the host has not so many.
     pub fn allocate_host(&mut self, bytes: usize, flags: u32) -> Result<u64, Code> {
         self.usable()?;
+        self.check_unseen()?;
         let memory = HostMemory::allocate(bytes)?;
         let address = memory.address();
         self.lend(&memory)?;
@@ -444,6 +504,7 @@ impl Driver {
     /// When the address is not the start of memory that this driver allocated.
     pub fn free_host(&mut self, address: u64) -> Result<(), Code> {
         self.usable()?;
+        self.check_unseen()?;
         self.drop_page_locked(address, |memory| !memory.is_registered())
             .ok_or(Code::INVALID_VALUE)
     }
@@ -459,6 +520,7 @@ impl Driver {
         flags: u32,
     ) -> Result<(), Code> {
         self.usable()?;
+        self.check_unseen()?;
         let memory = HostMemory::registered(address, bytes)?;
         self.lend(&memory)
             .map_err(|_| Code::HOST_MEMORY_ALREADY_REGISTERED)?;
@@ -473,6 +535,7 @@ impl Driver {
     /// When the address starts no registered range.
     pub fn unregister_host_memory(&mut self, address: u64) -> Result<(), Code> {
         self.usable()?;
+        self.check_unseen()?;
         self.drop_page_locked(address, HostMemory::is_registered)
             .ok_or(Code::HOST_MEMORY_NOT_REGISTERED)
     }

@@ -7,6 +7,7 @@
 
 mod attributes;
 mod context;
+mod graph;
 mod launch;
 mod memory;
 mod module;
@@ -28,6 +29,10 @@ use crate::handle::{
 };
 
 pub use context::ContextFlags;
+pub use graph::{
+    CaptureMode, CaptureState, CopyWork, FillWork, HostWork, KernelWork, Mismatch, Place, Run,
+    Side, Work,
+};
 pub use launch::{Dimensions, LaunchRequest, Settings};
 pub use memory::{MemoryKind, PoolAttribute};
 pub use module::{Image, LinkOptions, ParameterSlot};
@@ -71,6 +76,7 @@ pub struct Driver {
     functions: BTreeMap<FunctionHandle, module::Function>,
     libraries: BTreeMap<LibraryHandle, module::Library>,
     links: BTreeMap<LinkHandle, module::Link>,
+    graphs: graph::Graphs,
     tamper: Option<Tamper>,
     said: Said,
 }
@@ -116,6 +122,7 @@ impl Driver {
             functions: BTreeMap::new(),
             libraries: BTreeMap::new(),
             links: BTreeMap::new(),
+            graphs: graph::Graphs::default(),
             tamper: None,
             said: Said::default(),
             device,
@@ -217,8 +224,16 @@ impl Driver {
         }
     }
 
-    /// As [`Self::usable`], for calls that wait for the device: a waiting fault surfaces here.
+    /// As [`Self::usable`], for calls that wait for the device: a waiting fault surfaces here. A stream's capture would
+    /// not see them.
     fn synchronised(&mut self) -> Result<ContextHandle, Code> {
+        self.usable()?;
+        self.check_unseen()?;
+        self.surfaced()
+    }
+
+    /// As [`Self::synchronised`], for calls whose place in a stream is known.
+    fn surfaced(&mut self) -> Result<ContextHandle, Code> {
         let context = self.usable()?;
         match self.pending.take() {
             Some(code) => {

@@ -81,6 +81,7 @@ impl Driver {
         registers: Option<u32>,
     ) -> Result<ModuleHandle, Refusal> {
         let context = self.usable()?;
+        self.check_unseen()?;
         self.place(image, registers, Some(context))
     }
 
@@ -138,6 +139,7 @@ impl Driver {
     /// When the handle is stale.
     pub fn unload_module(&mut self, handle: ModuleHandle) -> Result<(), Code> {
         self.usable()?;
+        self.check_unseen()?;
         self.remove_module(handle)
     }
 

@@ -9,9 +9,9 @@ use std::thread::ThreadId;
 
 use crate::code::Code;
 use crate::fault::Tamper;
-use crate::handle::{ContextHandle, EventHandle, StreamHandle};
+use crate::handle::{ContextHandle, EventHandle, NodeHandle, StreamHandle};
 
-use super::Driver;
+use super::{Driver, Work};
 
 /// The flag of a stream that does not wait for the legacy default stream.
 const STREAM_NON_BLOCKING: u32 = 1;
@@ -64,12 +64,21 @@ pub(super) struct Event {
     pub(super) context: ContextHandle,
     flags: EventFlags,
     /// Modelled time of the last record.
-    recorded: Option<f64>,
+    pub(super) recorded: Option<f64>,
+    /// The capture that the last record was part of, and the nodes that came before it.
+    pub(super) captured: Option<(u64, Vec<NodeHandle>)>,
 }
 
 impl Timeline {
     pub(super) fn context_of(&self, stream: StreamHandle) -> Option<ContextHandle> {
         self.streams.get(&stream).map(|stream| stream.context)
+    }
+
+    /// Whether the legacy stream waits for this one.
+    pub(super) fn is_blocking(&self, stream: StreamHandle) -> bool {
+        self.streams
+            .get(&stream)
+            .is_none_or(|stream| stream.flags & STREAM_NON_BLOCKING == 0)
     }
 
     #[cfg(test)]
@@ -140,6 +149,16 @@ impl Driver {
         *self.timeline.clock(self.thread, stream) = end;
     }
 
+    /// When work enqueued now on a stream begins.
+    pub(super) fn moment(&self, stream: StreamHandle) -> f64 {
+        self.timeline.start(self.thread, stream)
+    }
+
+    /// Sets a stream's clock.
+    pub(super) fn set_moment(&mut self, stream: StreamHandle, moment: f64) {
+        *self.timeline.clock(self.thread, stream) = moment;
+    }
+
     /// Creates a stream.
     ///
     /// # Errors
@@ -169,7 +188,10 @@ impl Driver {
     pub fn destroy_stream(&mut self, stream: StreamHandle) -> Result<(), Code> {
         self.usable()?;
         match self.timeline.streams.remove(&stream) {
-            Some(_) => Ok(()),
+            Some(_) => {
+                self.forget_captured(stream);
+                Ok(())
+            }
             None => Err(Code::INVALID_HANDLE),
         }
     }
@@ -209,9 +231,9 @@ impl Driver {
     /// Waits for a stream's work.
     ///
     /// # Errors
-    /// When the handle is invalid; a kernel's fault surfaces here.
+    /// When the handle is invalid, or the stream is captured; a kernel's fault surfaces here.
     pub fn synchronise_stream(&mut self, stream: StreamHandle) -> Result<(), Code> {
-        self.check_stream(stream)?;
+        self.check_waitable(stream)?;
         self.synchronised()?;
         self.host_waits_for(stream);
         Ok(())
@@ -223,26 +245,62 @@ impl Driver {
         self.timeline.host_waits_until(end);
     }
 
-    /// Makes later work of a stream wait for an event.
+    /// Makes later work of a stream wait for an event. Waiting for one that a capture recorded makes the stream part of
+    /// the capture.
     ///
     /// # Errors
-    /// When a handle is invalid or a flag is set.
-    pub fn wait_for_event(
-        &mut self,
-        stream: StreamHandle,
-        event: EventHandle,
-        flags: u32,
-    ) -> Result<(), Code> {
+    /// When a handle is invalid, or a dependency would join what is captured with what is not.
+    pub fn wait_for_event(&mut self, stream: StreamHandle, event: EventHandle) -> Result<(), Code> {
         self.check_stream(stream)?;
-        if flags > 1 {
-            return Err(Code::INVALID_VALUE);
-        }
         let recorded = self.event(event)?.recorded;
+        if self.wait_captured(stream, event)? {
+            return Ok(());
+        }
         if let Some(moment) = recorded {
             let clock = self.timeline.clock(self.thread, stream);
             *clock = clock.max(moment);
         }
         Ok(())
+    }
+
+    /// Captures a wait for an event as a node of its own, to be done at each launch.
+    ///
+    /// # Errors
+    /// When a handle is stale, or the stream is not being captured.
+    pub fn capture_wait(&mut self, stream: StreamHandle, event: EventHandle) -> Result<(), Code> {
+        self.captured_only(stream, event, Work::Wait(event))
+    }
+
+    /// As [`Self::capture_wait`], for the recording of an event.
+    ///
+    /// # Errors
+    /// When a handle is stale, or the stream is not being captured.
+    pub fn capture_record(&mut self, stream: StreamHandle, event: EventHandle) -> Result<(), Code> {
+        self.captured_only(stream, event, Work::Record(event))
+    }
+
+    fn captured_only(
+        &mut self,
+        stream: StreamHandle,
+        event: EventHandle,
+        work: Work,
+    ) -> Result<(), Code> {
+        self.check_stream(stream)?;
+        self.check_event(event)?;
+        if self.captured(stream, || work)? {
+            Ok(())
+        } else {
+            Err(Code::INVALID_VALUE)
+        }
+    }
+
+    /// Checks that a handle is an event.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn check_event(&self, event: EventHandle) -> Result<(), Code> {
+        self.usable()?;
+        self.event(event).map(|_| ())
     }
 
     /// Creates an event.
@@ -258,6 +316,7 @@ impl Driver {
                 context,
                 flags,
                 recorded: None,
+                captured: None,
             },
         );
         Ok(handle)
@@ -284,9 +343,11 @@ impl Driver {
         if self.event(event)?.context != context {
             return Err(Code::INVALID_HANDLE);
         }
+        let captured = self.route(stream)?.map(|line| self.captured_needs(line));
         let moment = self.timeline.start(self.thread, stream);
         if let Some(event) = self.events.get_mut(&event) {
-            event.recorded = Some(moment);
+            event.recorded = captured.is_none().then_some(moment);
+            event.captured = captured;
         }
         Ok(())
     }
@@ -298,6 +359,7 @@ impl Driver {
     pub fn synchronise_event(&mut self, event: EventHandle) -> Result<(), Code> {
         self.usable()?;
         let recorded = self.event(event)?.recorded;
+        self.check_not_captured(event)?;
         self.synchronised()?;
         self.timeline.host_waits_until(recorded.unwrap_or_default());
         Ok(())
@@ -315,9 +377,13 @@ impl Driver {
                 .filter(|_| event.flags.timed())
                 .ok_or(Code::INVALID_HANDLE)
         };
+        for event in [start, end] {
+            self.event(event)?;
+            self.check_not_captured(event)?;
+        }
         let start = moment(self.event(start)?)?;
         let end = moment(self.event(end)?)?;
-        self.synchronised()?;
+        self.surfaced()?;
         match self.tamper.take() {
             Some(Tamper::ElapsedMilliseconds(lie)) => Ok(lie),
             _ => Ok(((end - start) * 1e-3) as f32),

@@ -2,6 +2,7 @@
 //! whole cycles.
 
 mod child;
+mod graphs;
 mod plan;
 mod raw;
 mod safe;

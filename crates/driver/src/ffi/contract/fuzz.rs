@@ -79,15 +79,25 @@ struct Given {
     contexts: Vec<u64>,
     /// Device memory, alive or freed.
     memory: Vec<u64>,
-    /// The plan of a copy to memory that was alive in the beginning.
-    rectangle: Option<u64>,
+    /// Plans of work on what was alive in the beginning.
+    plans: Vec<(Argument, u64)>,
 }
+
+/// What is planned in the beginning.
+const PLANS: [Argument; 6] = [
+    Argument::Rectangle,
+    Argument::KernelPlan,
+    Argument::CopyPlan,
+    Argument::FillPlan,
+    Argument::CallPlan,
+    Argument::AnyPlan,
+];
 
 impl Given {
     /// One object of each kind to begin with.
     fn prepared(scene: &mut Scene) -> Self {
         let mut given = Self {
-            rectangle: Some(scene.right(Argument::Rectangle)),
+            plans: PLANS.map(|plan| (plan, scene.right(plan))).to_vec(),
             ..Self::default()
         };
         for kind in [
@@ -104,6 +114,18 @@ impl Given {
             Argument::Mapped,
             Argument::Managed,
             Argument::Pinned,
+            Argument::Graph,
+            Argument::InnerGraph,
+            Argument::Node(0),
+            Argument::Node(1),
+            Argument::Node(2),
+            Argument::Node(3),
+            Argument::Node(4),
+            Argument::AnyNode,
+            Argument::Node(6),
+            Argument::Node(7),
+            Argument::Executable,
+            Argument::Captured,
         ] {
             let right = scene.right(kind);
             given.numbers.push(right);
@@ -163,10 +185,16 @@ fn choose(scene: &mut Scene, given: &Given, argument: Argument, choices: &mut Ch
             _ if given.memory.is_empty() => 0,
             _ => choices.one_of(&given.memory),
         },
-        Argument::Rectangle => match given.rectangle {
-            Some(rectangle) => rarely_null(rectangle, choices),
-            None => 0,
-        },
+        Argument::Path => rarely_null(scene.text("/dev/null"), choices),
+        Argument::Rectangle
+        | Argument::KernelPlan
+        | Argument::CopyPlan
+        | Argument::FillPlan
+        | Argument::CallPlan
+        | Argument::AnyPlan => {
+            let plan = given.plans.iter().find(|(kind, _)| *kind == argument);
+            plan.map_or(0, |(_, plan)| rarely_null(*plan, choices))
+        }
         Argument::Parameters
         | Argument::PoolProperties
         | Argument::MemoryProperties
@@ -174,6 +202,8 @@ fn choose(scene: &mut Scene, given: &Given, argument: Argument, choices: &mut Ch
         | Argument::Description
         | Argument::Attributes
         | Argument::Places
+        | Argument::Making
+        | Argument::Mode
         | Argument::HostFunction => {
             let right = scene.right(argument);
             rarely_null(right, choices)
@@ -227,6 +257,11 @@ fn leave(scene: &mut Scene, given: &Given) -> Result<(), TestCaseError> {
     // Libraries and mappings belong to no context: their kernels, variables and bytes stay until they are unloaded or
     // unmapped.
     prop_assert_eq!(&left[..4], [0; 4], "allocations, events, streams, modules");
+    prop_assert_eq!(
+        scene.graph_objects(),
+        [0; 4],
+        "graphs, nodes, executables, captures"
+    );
     if libraries == 0 && mappings == 0 {
         prop_assert_eq!((left[4], used), (0, 0), "functions, bytes");
     }

@@ -8,6 +8,7 @@
 //! many bytes as the other arguments say, that arrays are as long as their counts, and that texts end.
 
 mod fuzz;
+mod graphs;
 mod scene;
 mod table;
 
@@ -29,7 +30,8 @@ fn entries() -> impl Iterator<Item = Entry> {
     let absent = super::absent::FUNCTIONS
         .iter()
         .map(|(name, _)| table::absent(name));
-    ENTRIES.iter().copied().chain(absent)
+    let told = ENTRIES.iter().chain(graphs::ENTRIES);
+    told.copied().chain(absent)
 }
 
 /// Collects what is not as it should be, so that one run shows all of it.
@@ -248,6 +250,11 @@ fn wrong_combinations_get_the_documented_error() {
     );
     let function = scene.right(Argument::Function);
     let parameters = scene.right(Argument::Parameters);
+    surprises.check(
+        "capturing the legacy stream",
+        scene.call("cuStreamBeginCapture_v2", &[0, 0]),
+        code::Code::STREAM_CAPTURE_UNSUPPORTED.0,
+    );
     surprises.check(
         "a launch with both forms of parameters",
         scene.call(

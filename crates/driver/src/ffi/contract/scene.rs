@@ -48,6 +48,17 @@ pub struct Scene {
     texts: HashMap<&'static str, CString>,
     parameters: Box<[u64]>,
     kept: Vec<Box<[u64]>>,
+    world: Option<World>,
+}
+
+/// A graph with a node of each kind, and what was made of it.
+#[derive(Debug, Clone, Copy)]
+struct World {
+    graph: u64,
+    inner: u64,
+    /// By the kind's number.
+    nodes: [u64; 8],
+    executable: u64,
 }
 
 /// A code as people read it.
@@ -78,6 +89,7 @@ impl Scene {
             texts: HashMap::new(),
             parameters,
             kept: vec![values],
+            world: None,
         }
     }
 
@@ -267,6 +279,53 @@ impl Scene {
                 description[2] = 1 | 1 << 32;
                 self.keep(description)
             }
+            Argument::Graph => self.world().graph,
+            Argument::InnerGraph => self.world().inner,
+            Argument::GraphCopy => {
+                let graph = self.world().graph;
+                self.made("cuGraphClone", &[graph])
+            }
+            Argument::AnyNode => self.world().nodes[5],
+            Argument::Node(kind) => self.world().nodes[kind as usize],
+            Argument::Executable => self.world().executable,
+            Argument::Captured => {
+                let stream = self.made("cuStreamCreate", &[1]);
+                self.must("cuStreamBeginCapture_v2", &[stream, 2]);
+                stream
+            }
+            Argument::KernelPlan => {
+                // Grid 1x1x1, block 32x1x1, no shared memory; no library's kernel and no context behind.
+                let function = self.right(Argument::Function);
+                let [grid, between, block] = [1 | 1 << 32, 1 | 32 << 32, 1 | 1 << 32];
+                let parameters = at(&self.parameters);
+                self.keep(Box::new([
+                    function, grid, between, block, 0, parameters, 0, 0, 0,
+                ]))
+            }
+            Argument::CopyPlan => {
+                // Two slices of three rows of eight bytes from the host to the device.
+                let (host, device) = (self.host(), self.right(Argument::Memory));
+                let side = |kind, host, device| [0, 0, 0, 0, kind, host, device, 0, 0, 16, 4];
+                let sides = [side(1, host, 0), side(2, 0, device)].concat();
+                self.keep([sides, vec![8, 3, 2]].concat().into_boxed_slice())
+            }
+            Argument::FillPlan => {
+                let device = self.right(Argument::Memory);
+                self.keep(Box::new([device, 0, 7 | 4 << 32, 4, 1]))
+            }
+            Argument::CallPlan => {
+                let function = self.right(Argument::HostFunction);
+                self.keep(Box::new([function, 0]))
+            }
+            Argument::AnyPlan => {
+                let function = self.right(Argument::HostFunction);
+                let mut plan = words(256);
+                plan[..3].copy_from_slice(&[3, 0, function]);
+                self.keep(plan)
+            }
+            Argument::Making => self.keep(words(32)),
+            Argument::Mode => self.keep(Box::new([2])),
+            Argument::Path => self.text("/dev/null"),
             Argument::Attributes => self.keep(vec![2 | 3 << 32].into_boxed_slice()),
             Argument::Places => {
                 let place = self.place();
@@ -274,6 +333,49 @@ impl Scene {
             }
             Argument::HostFunction => (nothing as extern "C" fn(u64)) as usize as u64,
             Argument::SharedForBlock => (none as extern "C" fn(i32) -> usize) as usize as u64,
+        }
+    }
+
+    /// The graph of this scene.
+    fn world(&mut self) -> World {
+        match self.world {
+            Some(world) => world,
+            None => {
+                let world = self.another_world();
+                self.world = Some(world);
+                world
+            }
+        }
+    }
+
+    fn another_world(&mut self) -> World {
+        let graph = self.made("cuGraphCreate", &[0]);
+        let inner = self.made("cuGraphCreate", &[0]);
+        let [kernel, copy, fill, call, event] = [
+            Argument::KernelPlan,
+            Argument::CopyPlan,
+            Argument::FillPlan,
+            Argument::CallPlan,
+            Argument::Event,
+        ]
+        .map(|plan| self.right(plan));
+        let nodes = [
+            ("cuGraphAddKernelNode_v2", kernel),
+            ("cuGraphAddMemcpyNode", copy),
+            ("cuGraphAddMemsetNode", fill),
+            ("cuGraphAddHostNode", call),
+            ("cuGraphAddChildGraphNode", inner),
+            ("cuGraphAddEmptyNode", 0),
+            ("cuGraphAddEventWaitNode", event),
+            ("cuGraphAddEventRecordNode", event),
+        ]
+        .map(|(name, plan)| self.made(name, &[graph, 0, 0, plan, 0]));
+        let executable = self.made("cuGraphInstantiateWithFlags", &[graph, 0]);
+        World {
+            graph,
+            inner,
+            nodes,
+            executable,
         }
     }
 
@@ -301,6 +403,11 @@ impl Scene {
         self.look(|driver| driver.objects())
     }
 
+    /// How much of graphs and captures there is.
+    pub fn graph_objects(&self) -> [usize; 4] {
+        self.look(|driver| driver.graph_objects())
+    }
+
     /// Libraries, mappings, and bytes of device memory in use.
     pub fn outside_contexts(&self) -> (usize, usize, u64) {
         self.look(|driver| {
@@ -315,8 +422,18 @@ impl Scene {
 
     /// A handle or address that was right once.
     pub fn stale(&mut self, argument: Argument) -> u64 {
-        let value = self.right(argument);
+        let value = match argument {
+            Argument::AnyNode => self.another_world().nodes[5],
+            Argument::Node(kind) => self.another_world().nodes[kind as usize],
+            Argument::Executable => self.another_world().executable,
+            Argument::Graph | Argument::InnerGraph => self.made("cuGraphCreate", &[0]),
+            other => self.right(other),
+        };
         let undo = match argument {
+            Argument::AnyNode | Argument::Node(_) => "cuGraphDestroyNode",
+            Argument::Executable => "cuGraphExecDestroy",
+            Argument::Graph | Argument::InnerGraph | Argument::GraphCopy => "cuGraphDestroy",
+            Argument::Captured => "cuStreamDestroy_v2",
             Argument::Context | Argument::MaybeContext => "cuCtxDestroy_v2",
             Argument::Stream | Argument::CreatedStream => "cuStreamDestroy_v2",
             Argument::Event | Argument::Recorded => "cuEventDestroy_v2",
@@ -378,7 +495,50 @@ impl Scene {
             | Argument::Attributes
             | Argument::Places
             | Argument::Either
+            | Argument::KernelPlan
+            | Argument::CopyPlan
+            | Argument::FillPlan
+            | Argument::CallPlan
+            | Argument::AnyPlan
+            | Argument::Making
+            | Argument::Mode
             | Argument::HostFunction => vec![null(VALUE)],
+            Argument::Path => vec![
+                null(VALUE),
+                wrong(
+                    "no such folder",
+                    self.text("/no/such/folder/graph"),
+                    code::Code::OPERATING_SYSTEM.0,
+                ),
+            ],
+            Argument::Graph
+            | Argument::InnerGraph
+            | Argument::GraphCopy
+            | Argument::AnyNode
+            | Argument::Node(_)
+            | Argument::Executable => {
+                let mut wrongs = vec![
+                    null(VALUE),
+                    wrong("garbage", GARBAGE, VALUE),
+                    wrong("a destroyed one", self.stale(argument), VALUE),
+                    wrong("a stream", self.right(Argument::Stream), VALUE),
+                ];
+                if matches!(argument, Argument::Node(_)) {
+                    let other = self.right(Argument::AnyNode);
+                    wrongs.push(wrong("a node of another kind", other, VALUE));
+                }
+                wrongs
+            }
+            Argument::Captured => {
+                const STATE: u32 = code::Code::ILLEGAL_STATE.0;
+                let free = self.right(Argument::Stream);
+                vec![
+                    wrong("the legacy stream", 0, STATE),
+                    wrong("a stream that is not captured", free, STATE),
+                    wrong("garbage", GARBAGE, HANDLE),
+                    wrong("a destroyed one", self.stale(argument), HANDLE),
+                ]
+            }
             Argument::Maybe
             | Argument::Null
             | Argument::Number(_)
@@ -497,7 +657,8 @@ impl Scene {
             "cuLaunchKernel",
             &[function, 1, 1, 1, 1, 1, 1, 0, 0, parameters, 0],
         );
-        let found = self.call("cuCtxSynchronize", &[]);
+        // The context may hold a stream that is captured, and then cannot be waited for as a whole.
+        let found = self.call("cuStreamSynchronize", &[0]);
         assert_eq!(found, code::Code::ILLEGAL_ADDRESS.0);
     }
 }

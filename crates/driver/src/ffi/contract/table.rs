@@ -104,6 +104,36 @@ pub enum Argument {
     Attributes,
     /// Two places for attributes.
     Places,
+    /// A graph with a node of each kind.
+    Graph,
+    /// A graph like the one that the node of kind 4 consists of.
+    InnerGraph,
+    /// A copy of the graph.
+    GraphCopy,
+    /// A node of the graph, whatever it does.
+    AnyNode,
+    /// A node of the kind of this number.
+    Node(u32),
+    /// What was made of the graph.
+    Executable,
+    /// A stream that is being captured.
+    Captured,
+    /// What a kernel's node does.
+    KernelPlan,
+    /// What a copy's node does.
+    CopyPlan,
+    /// What a fill's node does.
+    FillPlan,
+    /// What a host call's node does.
+    CallPlan,
+    /// The same with its kind in front.
+    AnyPlan,
+    /// How an executable is to be made.
+    Making,
+    /// A place that holds the mode of captures.
+    Mode,
+    /// A file to write.
+    Path,
     /// A function of the host's.
     HostFunction,
     /// A function from block size to shared memory, or null.
@@ -156,7 +186,7 @@ const fn current(name: &'static str, arguments: &'static [Argument]) -> Entry {
     row(name, Needs::Current, arguments)
 }
 
-const fn context(name: &'static str, arguments: &'static [Argument]) -> Entry {
+pub const fn context(name: &'static str, arguments: &'static [Argument]) -> Entry {
     row(name, Needs::Context, arguments)
 }
 
@@ -174,11 +204,11 @@ const MINUS_ONE: u64 = u32::MAX as u64;
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ptx/basics.ptx");
 
 use Argument::{
-    Access, Attributes, Bytes, Context, CreatedStream, Description, Device, Either, Event,
-    FilledLink, Function, Host, HostBytes, HostFunction, Image, Kernel, Length, Library, Link,
-    Managed, Mapped, Maybe, MaybeContext, Memory, MemoryProperties, Module, Name, Null, Number,
-    One, Out, Parameters, Physical, Pinned, Places, Pool, PoolProperties, Recorded, Rectangle,
-    Registered, Reserved, SharedForBlock, Stream, Unregistered,
+    Access, Attributes, Bytes, Context, CopyPlan, CreatedStream, Description, Device, Either,
+    Event, FilledLink, Function, Host, HostBytes, HostFunction, Image, Kernel, Length, Library,
+    Link, Managed, Mapped, Maybe, MaybeContext, Memory, MemoryProperties, Module, Name, Null,
+    Number, One, Out, Parameters, Physical, Pinned, Places, Pool, PoolProperties, Recorded,
+    Rectangle, Registered, Reserved, SharedForBlock, Stream, Unregistered,
 };
 
 const CONTEXT_FLAGS: Argument = One(0, &[(0x100, VALUE), (MINUS_ONE, VALUE)]);
@@ -224,7 +254,7 @@ const PLACE: Argument = One(
 );
 const DEVICE_OR_HOST: Argument = One(0, &[(1, Code::INVALID_DEVICE.0)]);
 
-/// Every function but the absent ones, in the order of the modules.
+/// Every function but the absent ones and those of graphs, in the order of the modules.
 pub const ENTRIES: &[Entry] = &[
     // Contexts.
     driver("cuDevicePrimaryCtxRetain", &[Out, Device]),
@@ -454,6 +484,8 @@ pub const ENTRIES: &[Entry] = &[
     context("cuMemcpy2D_v2", &[Rectangle]),
     context("cuMemcpy2DUnaligned_v2", &[Rectangle]),
     context("cuMemcpy2DAsync_v2", &[Rectangle, Stream]),
+    context("cuMemcpy3D_v2", &[CopyPlan]),
+    context("cuMemcpy3DAsync_v2", &[CopyPlan, Stream]),
     context("cuMemsetD8_v2", &[Memory, Number(7), COUNT]),
     context("cuMemsetD16_v2", &[Memory, Number(7), COUNT]),
     context("cuMemsetD32_v2", &[Memory, Number(7), COUNT]),
@@ -681,23 +713,16 @@ pub const ENTRIES: &[Entry] = &[
     context("cuStreamQuery", &[Stream]),
     context(
         "cuStreamWaitEvent",
-        &[Stream, Event, One(0, &[(2, VALUE), (MINUS_ONE, VALUE)])],
+        &[
+            Stream,
+            Event,
+            One(0, &[(1, VALUE), (2, VALUE), (MINUS_ONE, VALUE)]),
+        ],
     ),
     context("cuStreamGetFlags", &[Stream, Out]),
     context("cuStreamGetPriority", &[Stream, Out]),
     context("cuStreamGetCtx", &[Stream, Out]),
     context("cuStreamGetId", &[Stream, Out]),
-    context("cuStreamIsCapturing", &[Stream, Out]),
-    context(
-        "cuStreamGetCaptureInfo_v2",
-        &[Stream, Out, Null, Null, Null, Null],
-    ),
-    context(
-        "cuStreamGetCaptureInfo_v3",
-        &[Stream, Out, Null, Null, Null, Null, Null],
-    ),
-    context("cuStreamBeginCapture_v2", &[Stream, Number(0)]).answers(Code::NOT_SUPPORTED.0),
-    context("cuStreamEndCapture", &[Stream, Maybe]).answers(Code::ILLEGAL_STATE.0),
     context("cuLaunchHostFunc", &[Stream, HostFunction, Number(0)]),
     // Looking functions up.
     anytime(

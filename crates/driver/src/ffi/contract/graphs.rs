@@ -1,0 +1,195 @@
+//! The rows of graphs, their executables and the capture of streams.
+
+use crate::code::Code;
+
+use super::table::Argument::{
+    AnyNode, AnyPlan, CallPlan, Captured, CopyPlan, Event, Executable, FillPlan, Graph, GraphCopy,
+    Host, InnerGraph, KernelPlan, Making, Maybe, MaybeContext, Mode, Node, Null, Number, One, Out,
+    Path, Stream,
+};
+use super::table::{Argument, Entry, context};
+
+const VALUE: u32 = Code::INVALID_VALUE.0;
+const ABSENT: u32 = Code::NOT_SUPPORTED.0;
+const MINUS_ONE: u64 = u32::MAX as u64;
+
+const KERNEL: Argument = Node(0);
+const COPY: Argument = Node(1);
+const FILL: Argument = Node(2);
+const CALL: Argument = Node(3);
+const INNER: Argument = Node(4);
+const WAIT: Argument = Node(6);
+const RECORD: Argument = Node(7);
+
+/// No array, and what its length may be.
+const NONE: Argument = One(0, &[(1, VALUE), (u64::MAX, VALUE)]);
+const CAPTURE_MODE: Argument = One(0, &[(3, VALUE), (MINUS_ONE, VALUE)]);
+const NO_FLAG: Argument = One(0, &[(1, VALUE), (MINUS_ONE, VALUE)]);
+const ATTRIBUTE: Argument = One(2, &[(1, ABSENT), (99, ABSENT)]);
+const UPDATE: Argument = One(0, &[(2, VALUE), (MINUS_ONE, VALUE)]);
+/// Automatic freeing and node priorities are known, uploading belongs to another function, the device launches nothing.
+const MAKING_FLAGS: Argument = One(
+    9,
+    &[
+        (2, VALUE),
+        (4, ABSENT),
+        (5, VALUE),
+        (16, VALUE),
+        (u64::MAX, VALUE),
+    ],
+);
+
+/// Every function of graphs.
+pub const ENTRIES: &[Entry] = &[
+    context("cuGraphCreate", &[Out, NO_FLAG]),
+    context("cuGraphDestroy", &[Graph]),
+    context("cuGraphClone", &[Out, Graph]),
+    context("cuGraphNodeFindInClone", &[Out, AnyNode, GraphCopy]),
+    context("cuGraphNodeGetType", &[AnyNode, Out]),
+    context("cuGraphNodeGetContainingGraph", &[AnyNode, Out]),
+    context("cuGraphGetNodes", &[Graph, Null, Out]),
+    context("cuGraphGetRootNodes", &[Graph, Null, Out]),
+    context("cuGraphGetEdges", &[Graph, Null, Null, Out]),
+    context("cuGraphGetEdges_v2", &[Graph, Null, Null, Null, Out]),
+    context("cuGraphNodeGetDependencies", &[AnyNode, Null, Out]),
+    context("cuGraphNodeGetDependencies_v2", &[AnyNode, Null, Null, Out]),
+    context("cuGraphNodeGetDependentNodes", &[AnyNode, Null, Out]),
+    context(
+        "cuGraphNodeGetDependentNodes_v2",
+        &[AnyNode, Null, Null, Out],
+    ),
+    context("cuGraphAddDependencies", &[Graph, Null, Null, NONE]),
+    context(
+        "cuGraphAddDependencies_v2",
+        &[Graph, Null, Null, Null, NONE],
+    ),
+    context("cuGraphRemoveDependencies", &[Graph, Null, Null, NONE]),
+    context(
+        "cuGraphRemoveDependencies_v2",
+        &[Graph, Null, Null, Null, NONE],
+    ),
+    context("cuGraphDestroyNode", &[AnyNode]),
+    context("cuGraphDebugDotPrint", &[Graph, Path, Number(0)]),
+    // Nodes by kind.
+    context("cuGraphAddEmptyNode", &[Out, Graph, Null, NONE]),
+    context(
+        "cuGraphAddKernelNode",
+        &[Out, Graph, Null, NONE, KernelPlan],
+    ),
+    context(
+        "cuGraphAddKernelNode_v2",
+        &[Out, Graph, Null, NONE, KernelPlan],
+    ),
+    context(
+        "cuGraphAddMemcpyNode",
+        &[Out, Graph, Null, NONE, CopyPlan, MaybeContext],
+    ),
+    context(
+        "cuGraphAddMemsetNode",
+        &[Out, Graph, Null, NONE, FillPlan, MaybeContext],
+    ),
+    context("cuGraphAddHostNode", &[Out, Graph, Null, NONE, CallPlan]),
+    context("cuGraphAddChildGraphNode", &[Out, Graph, Null, NONE, Graph]),
+    context(
+        "cuGraphAddEventRecordNode",
+        &[Out, Graph, Null, NONE, Event],
+    ),
+    context("cuGraphAddEventWaitNode", &[Out, Graph, Null, NONE, Event]),
+    context("cuGraphAddNode", &[Out, Graph, Null, NONE, AnyPlan]),
+    context(
+        "cuGraphAddNode_v2",
+        &[Out, Graph, Null, Null, NONE, AnyPlan],
+    ),
+    context("cuGraphNodeSetParams", &[CALL, AnyPlan]),
+    context("cuGraphKernelNodeGetParams", &[KERNEL, Out]),
+    context("cuGraphKernelNodeGetParams_v2", &[KERNEL, Out]),
+    context("cuGraphKernelNodeSetParams", &[KERNEL, KernelPlan]),
+    context("cuGraphKernelNodeSetParams_v2", &[KERNEL, KernelPlan]),
+    context("cuGraphKernelNodeGetAttribute", &[KERNEL, ATTRIBUTE, Out]),
+    context("cuGraphKernelNodeSetAttribute", &[KERNEL, ATTRIBUTE, Host]),
+    context("cuGraphKernelNodeCopyAttributes", &[KERNEL, KERNEL]),
+    context("cuGraphMemcpyNodeGetParams", &[COPY, Out]),
+    context("cuGraphMemcpyNodeSetParams", &[COPY, CopyPlan]),
+    context("cuGraphMemsetNodeGetParams", &[FILL, Out]),
+    context("cuGraphMemsetNodeSetParams", &[FILL, FillPlan]),
+    context("cuGraphHostNodeGetParams", &[CALL, Out]),
+    context("cuGraphHostNodeSetParams", &[CALL, CallPlan]),
+    context("cuGraphChildGraphNodeGetGraph", &[INNER, Out]),
+    context("cuGraphEventRecordNodeGetEvent", &[RECORD, Out]),
+    context("cuGraphEventRecordNodeSetEvent", &[RECORD, Event]),
+    context("cuGraphEventWaitNodeGetEvent", &[WAIT, Out]),
+    context("cuGraphEventWaitNodeSetEvent", &[WAIT, Event]),
+    // Executables.
+    context("cuGraphInstantiateWithFlags", &[Out, Graph, MAKING_FLAGS]),
+    context(
+        "cuGraphInstantiate_v2",
+        &[Out, Graph, Maybe, Null, Number(0)],
+    ),
+    context("cuGraphInstantiateWithParams", &[Out, Graph, Making]),
+    context("cuGraphExecGetFlags", &[Executable, Out]),
+    context("cuGraphExecDestroy", &[Executable]),
+    context("cuGraphUpload", &[Executable, Stream]),
+    context("cuGraphLaunch", &[Executable, Stream]),
+    context("cuGraphExecNodeSetParams", &[Executable, CALL, AnyPlan]),
+    context(
+        "cuGraphExecKernelNodeSetParams",
+        &[Executable, KERNEL, KernelPlan],
+    ),
+    context(
+        "cuGraphExecKernelNodeSetParams_v2",
+        &[Executable, KERNEL, KernelPlan],
+    ),
+    context(
+        "cuGraphExecMemcpyNodeSetParams",
+        &[Executable, COPY, CopyPlan, MaybeContext],
+    ),
+    context(
+        "cuGraphExecMemsetNodeSetParams",
+        &[Executable, FILL, FillPlan, MaybeContext],
+    ),
+    context(
+        "cuGraphExecHostNodeSetParams",
+        &[Executable, CALL, CallPlan],
+    ),
+    context(
+        "cuGraphExecChildGraphNodeSetParams",
+        &[Executable, INNER, InnerGraph],
+    ),
+    context(
+        "cuGraphExecEventRecordNodeSetEvent",
+        &[Executable, RECORD, Event],
+    ),
+    context(
+        "cuGraphExecEventWaitNodeSetEvent",
+        &[Executable, WAIT, Event],
+    ),
+    context("cuGraphNodeSetEnabled", &[Executable, KERNEL, Number(0)]),
+    context("cuGraphNodeGetEnabled", &[Executable, KERNEL, Out]),
+    context("cuGraphExecUpdate", &[Executable, Graph, Maybe, Out]),
+    context("cuGraphExecUpdate_v2", &[Executable, Graph, Out]),
+    // The capture of streams.
+    context("cuStreamBeginCapture_v2", &[Stream, CAPTURE_MODE]),
+    context(
+        "cuStreamBeginCaptureToGraph",
+        &[Stream, Graph, Null, Null, NONE, CAPTURE_MODE],
+    ),
+    context("cuStreamEndCapture", &[Captured, Out]),
+    context("cuStreamIsCapturing", &[Stream, Out]),
+    context(
+        "cuStreamGetCaptureInfo_v2",
+        &[Stream, Out, Maybe, Maybe, Maybe, Maybe],
+    ),
+    context(
+        "cuStreamGetCaptureInfo_v3",
+        &[Stream, Out, Maybe, Maybe, Maybe, Maybe, Maybe],
+    ),
+    context(
+        "cuStreamUpdateCaptureDependencies",
+        &[Captured, Null, NONE, UPDATE],
+    ),
+    context(
+        "cuStreamUpdateCaptureDependencies_v2",
+        &[Captured, Null, Null, NONE, UPDATE],
+    ),
+    context("cuThreadExchangeStreamCaptureMode", &[Mode]),
+];

@@ -1,0 +1,123 @@
+//! The capture of streams.
+
+use crate::code::Code;
+use crate::ffi::entries;
+use crate::ffi::pointer::{Host, In, Out};
+use crate::ffi::stream::named;
+use crate::state::{CaptureMode, CaptureState, Driver};
+
+use super::{Edge, check_edges, graph_of, list};
+
+/// Replace what the next node waits for, instead of adding to it.
+const REPLACE: u32 = 1;
+
+/// Where the parts of the answer about a capture go.
+struct Wanted {
+    status: Out<u32>,
+    id: Out<u64>,
+    graph: Out<u64>,
+    needs: Out<u64>,
+    count: Out<usize>,
+}
+
+impl Wanted {
+    fn tell(self, driver: &mut Driver, stream: Host) -> Result<bool, Code> {
+        let status = self.status.required()?;
+        match driver.capture_state(named(stream))? {
+            CaptureState::None => status.set(0).map(|()| false),
+            CaptureState::Spoilt => status.set(2).map(|()| false),
+            CaptureState::Active {
+                id,
+                graph,
+                needs,
+                count,
+            } => {
+                self.id.offer(id);
+                self.graph.offer(graph.0);
+                self.needs.offer(needs);
+                self.count.offer(count);
+                status.set(1).map(|()| true)
+            }
+        }
+    }
+}
+
+entries! {
+    /// Begins to capture a stream.
+    fn cuStreamBeginCapture_v2(stream: Host, mode: u32) |driver| {
+        driver.check_stream(named(stream))?;
+        driver.begin_capture(named(stream), CaptureMode::from_number(mode)?, None)
+    }
+
+    /// Begins to capture a stream into a graph that is there.
+    fn cuStreamBeginCaptureToGraph(stream: Host, graph: Host, needs: In<u64>, edges: In<Edge>, count: usize, mode: u32) |driver| {
+        driver.check_stream(named(stream))?;
+        driver.nodes_of(graph_of(graph))?;
+        let mode = CaptureMode::from_number(mode)?;
+        check_edges(edges, count)?;
+        let into = (graph_of(graph), list(needs, count)?);
+        driver.begin_capture(named(stream), mode, Some(into))
+    }
+
+    /// Ends a capture.
+    fn cuStreamEndCapture(stream: Host, graph: Out<u64>) |driver| {
+        let place = graph.required()?;
+        driver.check_stream(named(stream))?;
+        place.set(0)?;
+        place.set(driver.end_capture(named(stream))?.0)
+    }
+
+    /// Whether a stream is being captured.
+    fn cuStreamIsCapturing(stream: Host, status: Out<u32>) |driver| {
+        let nowhere = Out::at_address(0);
+        let wanted = Wanted { status, id: nowhere, graph: nowhere, needs: nowhere, count: Out::at_address(0) };
+        wanted.tell(driver, stream).map(|_| ())
+    }
+
+    /// What a stream captures.
+    fn cuStreamGetCaptureInfo_v2(stream: Host, status: Out<u32>, id: Out<u64>, graph: Out<u64>, needs: Out<u64>, count: Out<usize>) |driver| {
+        Wanted { status, id, graph, needs, count }.tell(driver, stream).map(|_| ())
+    }
+
+    /// As before, with what lies between the nodes: nothing but plain dependencies, which an absent array says as well.
+    fn cuStreamGetCaptureInfo_v3(stream: Host, status: Out<u32>, id: Out<u64>, graph: Out<u64>, needs: Out<u64>, edges: Out<u64>, count: Out<usize>) |driver| {
+        let wanted = Wanted { status, id, graph, needs, count };
+        if wanted.tell(driver, stream)? {
+            edges.offer(0);
+        }
+        Ok(())
+    }
+
+    /// Changes what the next captured node waits for.
+    fn cuStreamUpdateCaptureDependencies(stream: Host, nodes: In<u64>, count: usize, flags: u32) |driver| {
+        update(driver, stream, (nodes, count), flags)
+    }
+
+    /// As before, with what lies between the nodes.
+    fn cuStreamUpdateCaptureDependencies_v2(stream: Host, nodes: In<u64>, edges: In<Edge>, count: usize, flags: u32) |driver| {
+        driver.check_stream(named(stream))?;
+        check_edges(edges, count)?;
+        update(driver, stream, (nodes, count), flags)
+    }
+
+    /// Exchanges the calling thread's mode.
+    fn cuThreadExchangeStreamCaptureMode(mode: Host) |driver| {
+        driver.check_context()?;
+        let place: Out<u32> = Out::at_address(mode.address());
+        let mode = CaptureMode::from_number(In::<u32>::at_address(mode.address()).get()?)?;
+        place.set(driver.exchange_capture_mode(mode) as u32)
+    }
+}
+
+fn update(
+    driver: &mut Driver,
+    stream: Host,
+    (nodes, count): (In<u64>, usize),
+    flags: u32,
+) -> Result<(), Code> {
+    driver.check_stream(named(stream))?;
+    if flags > REPLACE {
+        return Err(Code::INVALID_VALUE);
+    }
+    driver.set_capture_needs(named(stream), &list(nodes, count)?, flags == REPLACE)
+}

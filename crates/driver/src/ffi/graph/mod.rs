@@ -1,0 +1,214 @@
+//! Graphs: nodes and what they wait for. What nodes do is read by `parameters`, executables are in `executable`, the
+//! capture of streams in `capture`, and `work` does what nodes say.
+
+pub mod capture;
+pub mod executable;
+pub mod node;
+mod parameters;
+mod work;
+
+use std::fs;
+
+use crate::code::Code;
+use crate::handle::{GraphHandle, NodeHandle};
+use crate::state::Driver;
+
+use super::entries;
+use super::pointer::{Host, In, Out, Text};
+
+/// What lies between two nodes, as the API lays it out. Only the plain kind is supported: all zero.
+type Edge = u64;
+
+fn graph_of(graph: Host) -> GraphHandle {
+    GraphHandle(graph.address())
+}
+
+fn node_of(node: Host) -> NodeHandle {
+    NodeHandle(node.address())
+}
+
+/// Reads an array of nodes.
+fn list(nodes: In<u64>, count: usize) -> Result<Vec<NodeHandle>, Code> {
+    (0..count).map(|at| nodes.at(at).map(NodeHandle)).collect()
+}
+
+/// Reads two arrays of nodes as pairs.
+fn pairs(from: In<u64>, to: In<u64>, count: usize) -> Result<Vec<(NodeHandle, NodeHandle)>, Code> {
+    let pair = |at| Ok((NodeHandle(from.at(at)?), NodeHandle(to.at(at)?)));
+    (0..count).map(pair).collect()
+}
+
+/// Refuses what is more than plain between nodes.
+fn check_edges(edges: In<Edge>, count: usize) -> Result<(), Code> {
+    if edges.is_null() {
+        return Ok(());
+    }
+    for at in 0..count {
+        if edges.at(at)? != 0 {
+            return Err(Code::NOT_SUPPORTED);
+        }
+    }
+    Ok(())
+}
+
+/// Writes arrays that run in parallel: as much as the caller has room for, and nothing behind it. Without an array the
+/// caller asks how many there are.
+fn give(columns: &[(Host, Vec<u64>)], room: Out<usize>) -> Result<(), Code> {
+    let place = room.required()?;
+    let count = columns.first().map_or(0, |(_, values)| values.len());
+    let wanted: Vec<_> = columns
+        .iter()
+        .filter(|(array, _)| array.address() != 0)
+        .collect();
+    if wanted.is_empty() {
+        return place.set(count);
+    }
+    let room = place.get()?;
+    let bytes = room.checked_mul(8).ok_or(Code::INVALID_VALUE)?;
+    for (array, values) in wanted {
+        let values = values.iter().copied().chain(std::iter::repeat(0));
+        let cells = array.bytes_mut(bytes)?.chunks_exact_mut(8);
+        for (cell, value) in cells.zip(values) {
+            cell.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+    place.set(count.min(room))
+}
+
+fn handles(nodes: &[NodeHandle]) -> Vec<u64> {
+    nodes.iter().map(|node| node.0).collect()
+}
+
+/// The two columns of edges.
+fn columns(driver: &Driver, graph: Host) -> Result<(Vec<u64>, Vec<u64>), Code> {
+    let edges = driver.edges_of(graph_of(graph))?;
+    Ok(edges.iter().map(|(from, to)| (from.0, to.0)).unzip())
+}
+
+fn plain(count: usize) -> Vec<u64> {
+    vec![0; count]
+}
+
+entries! {
+    /// Creates an empty graph.
+    fn cuGraphCreate(graph: Out<u64>, flags: u32) |driver| {
+        let graph = graph.required()?;
+        driver.check_context()?;
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        graph.set(driver.create_graph()?.0)
+    }
+
+    /// Destroys a graph.
+    fn cuGraphDestroy(graph: Host) |driver| { driver.destroy_graph(graph_of(graph)) }
+
+    /// Copies a graph.
+    fn cuGraphClone(clone: Out<u64>, original: Host) |driver| {
+        let clone = clone.required()?;
+        clone.set(driver.clone_graph(graph_of(original))?.0)
+    }
+
+    /// The copy of a node in a copy of its graph.
+    fn cuGraphNodeFindInClone(found: Out<u64>, node: Host, clone: Host) |driver| {
+        let found = found.required()?;
+        found.set(driver.find_in_clone(node_of(node), graph_of(clone))?.0)
+    }
+
+    /// What kind of node it is.
+    fn cuGraphNodeGetType(node: Host, kind: Out<u32>) |driver| {
+        kind.set(driver.work_of(node_of(node))?.kind())
+    }
+
+    /// The graph a node is in.
+    fn cuGraphNodeGetContainingGraph(node: Host, graph: Out<u64>) |driver| {
+        graph.set(driver.graph_of(node_of(node))?.0)
+    }
+
+    /// The nodes of a graph.
+    fn cuGraphGetNodes(graph: Host, nodes: Host, count: Out<usize>) |driver| {
+        let found = handles(&driver.nodes_of(graph_of(graph))?);
+        give(&[(nodes, found)], count)
+    }
+
+    /// The nodes that wait for none.
+    fn cuGraphGetRootNodes(graph: Host, nodes: Host, count: Out<usize>) |driver| {
+        let found = handles(&driver.roots_of(graph_of(graph))?);
+        give(&[(nodes, found)], count)
+    }
+
+    /// Every dependency of a graph.
+    fn cuGraphGetEdges(graph: Host, from: Host, to: Host, count: Out<usize>) |driver| {
+        let (sources, targets) = columns(driver, graph)?;
+        give(&[(from, sources), (to, targets)], count)
+    }
+
+    /// As before, with what lies between the nodes.
+    fn cuGraphGetEdges_v2(graph: Host, from: Host, to: Host, edges: Host, count: Out<usize>) |driver| {
+        let (sources, targets) = columns(driver, graph)?;
+        let between = plain(sources.len());
+        give(&[(from, sources), (to, targets), (edges, between)], count)
+    }
+
+    /// What a node waits for.
+    fn cuGraphNodeGetDependencies(node: Host, needs: Host, count: Out<usize>) |driver| {
+        let found = handles(&driver.needs_of(node_of(node))?);
+        give(&[(needs, found)], count)
+    }
+
+    /// As before, with what lies between the nodes.
+    fn cuGraphNodeGetDependencies_v2(node: Host, needs: Host, edges: Host, count: Out<usize>) |driver| {
+        let found = handles(&driver.needs_of(node_of(node))?);
+        let between = plain(found.len());
+        give(&[(needs, found), (edges, between)], count)
+    }
+
+    /// What waits for a node.
+    fn cuGraphNodeGetDependentNodes(node: Host, dependents: Host, count: Out<usize>) |driver| {
+        let found = handles(&driver.dependents_of(node_of(node))?);
+        give(&[(dependents, found)], count)
+    }
+
+    /// As before, with what lies between the nodes.
+    fn cuGraphNodeGetDependentNodes_v2(node: Host, dependents: Host, edges: Host, count: Out<usize>) |driver| {
+        let found = handles(&driver.dependents_of(node_of(node))?);
+        let between = plain(found.len());
+        give(&[(dependents, found), (edges, between)], count)
+    }
+
+    /// Makes nodes wait for others.
+    fn cuGraphAddDependencies(graph: Host, from: In<u64>, to: In<u64>, count: usize) |driver| {
+        driver.nodes_of(graph_of(graph))?;
+        driver.add_dependencies(graph_of(graph), &pairs(from, to, count)?)
+    }
+
+    /// As before, with what lies between the nodes.
+    fn cuGraphAddDependencies_v2(graph: Host, from: In<u64>, to: In<u64>, edges: In<Edge>, count: usize) |driver| {
+        driver.nodes_of(graph_of(graph))?;
+        check_edges(edges, count)?;
+        driver.add_dependencies(graph_of(graph), &pairs(from, to, count)?)
+    }
+
+    /// Undoes dependencies.
+    fn cuGraphRemoveDependencies(graph: Host, from: In<u64>, to: In<u64>, count: usize) |driver| {
+        driver.nodes_of(graph_of(graph))?;
+        driver.remove_dependencies(graph_of(graph), &pairs(from, to, count)?)
+    }
+
+    /// As before, with what lies between the nodes.
+    fn cuGraphRemoveDependencies_v2(graph: Host, from: In<u64>, to: In<u64>, edges: In<Edge>, count: usize) |driver| {
+        driver.nodes_of(graph_of(graph))?;
+        check_edges(edges, count)?;
+        driver.remove_dependencies(graph_of(graph), &pairs(from, to, count)?)
+    }
+
+    /// Removes a node.
+    fn cuGraphDestroyNode(node: Host) |driver| { driver.remove_node(node_of(node)) }
+
+    /// Writes a drawing of the graph in Graphviz's language. Every drawing tells the same, whatever the flags.
+    fn cuGraphDebugDotPrint(graph: Host, path: Text, _flags: u32) |driver| {
+        let path = path.str()?;
+        let drawing = driver.draw_graph(graph_of(graph))?;
+        fs::write(path, drawing).map_err(|_| Code::OPERATING_SYSTEM)
+    }
+}

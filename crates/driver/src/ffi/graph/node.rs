@@ -1,0 +1,249 @@
+//! Nodes by kind: adding them, and reading and changing what they do.
+
+use crate::code::Code;
+use crate::ffi::memory::BoxCopy;
+use crate::ffi::pointer::{Host, In, Out};
+use crate::handle::EventHandle;
+use crate::state::{Driver, Work};
+
+use super::parameters::{Any, Call, Fill, Kernel, KernelInContext};
+use super::{Edge, check_edges, graph_of, list, node_of};
+use crate::ffi::entries;
+
+/// The attribute of a kernel's node that changes anything here.
+const ATTRIBUTE_COOPERATIVE: u32 = 2;
+
+/// Adds a node of which `work` says what it does.
+fn add(
+    driver: &mut Driver,
+    node: Out<u64>,
+    graph: Host,
+    (needs, count): (In<u64>, usize),
+    work: impl FnOnce(&Driver) -> Result<Work, Code>,
+) -> Result<(), Code> {
+    let node = node.required()?;
+    driver.nodes_of(graph_of(graph))?;
+    let needs = list(needs, count)?;
+    let work = work(driver)?;
+    node.set(driver.add_node(graph_of(graph), &needs, work)?.0)
+}
+
+/// Changes what a node does.
+fn change(
+    driver: &mut Driver,
+    node: Host,
+    work: impl FnOnce(&Driver, &Work) -> Result<Work, Code>,
+) -> Result<(), Code> {
+    let node = node_of(node);
+    let work = work(driver, driver.work_of(node)?)?;
+    driver.set_work(node, work)
+}
+
+/// Copies name the context they belong to; null is the current one.
+pub fn check_copy_context(driver: &Driver, context: Host) -> Result<(), Code> {
+    match context.address() {
+        0 => driver.check_context(),
+        named => driver.known_context(crate::handle::ContextHandle(named)),
+    }
+}
+
+fn cooperative(work: &mut Work) -> Result<&mut bool, Code> {
+    match work {
+        Work::Kernel(kernel) => Ok(&mut kernel.cooperative),
+        _ => Err(Code::INVALID_VALUE),
+    }
+}
+
+entries! {
+    /// Adds a node that does nothing.
+    fn cuGraphAddEmptyNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize) |driver| {
+        add(driver, node, graph, (needs, count), |_| Ok(Work::Empty))
+    }
+
+    /// Adds a kernel.
+    fn cuGraphAddKernelNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, launch: In<Kernel>) |driver| {
+        add(driver, node, graph, (needs, count), |driver| {
+            KernelInContext::from(launch.get()?).work(driver, None)
+        })
+    }
+
+    /// Adds a kernel.
+    fn cuGraphAddKernelNode_v2(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, launch: In<KernelInContext>) |driver| {
+        add(driver, node, graph, (needs, count), |driver| launch.get()?.work(driver, None))
+    }
+
+    /// Adds a copy.
+    fn cuGraphAddMemcpyNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, plan: In<BoxCopy>, context: Host) |driver| {
+        add(driver, node, graph, (needs, count), |driver| {
+            let work = plan.get()?.work()?;
+            check_copy_context(driver, context)?;
+            Ok(Work::Copy(work))
+        })
+    }
+
+    /// Adds a fill.
+    fn cuGraphAddMemsetNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, fill: In<Fill>, context: Host) |driver| {
+        add(driver, node, graph, (needs, count), |driver| {
+            let work = fill.get()?.work();
+            check_copy_context(driver, context)?;
+            Ok(work)
+        })
+    }
+
+    /// Adds a call of the host's.
+    fn cuGraphAddHostNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, call: In<Call>) |driver| {
+        add(driver, node, graph, (needs, count), |_| Ok(call.get()?.work()))
+    }
+
+    /// Adds a copy of another graph.
+    fn cuGraphAddChildGraphNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, child: Host) |driver| {
+        add(driver, node, graph, (needs, count), |_| Ok(Work::Child(graph_of(child))))
+    }
+
+    /// Adds the recording of an event.
+    fn cuGraphAddEventRecordNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, event: Host) |driver| {
+        add(driver, node, graph, (needs, count), |_| Ok(Work::Record(EventHandle(event.address()))))
+    }
+
+    /// Adds the wait for an event.
+    fn cuGraphAddEventWaitNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, event: Host) |driver| {
+        add(driver, node, graph, (needs, count), |_| Ok(Work::Wait(EventHandle(event.address()))))
+    }
+
+    /// Adds a node of any kind.
+    fn cuGraphAddNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, what: Any) |driver| {
+        add(driver, node, graph, (needs, count), |driver| what.work(driver, None))
+    }
+
+    /// As before, with what lies between the nodes.
+    fn cuGraphAddNode_v2(node: Out<u64>, graph: Host, needs: In<u64>, edges: In<Edge>, count: usize, what: Any) |driver| {
+        driver.check_context()?;
+        check_edges(edges, count)?;
+        add(driver, node, graph, (needs, count), |driver| what.work(driver, None))
+    }
+
+    /// Changes what a node of any kind does.
+    fn cuGraphNodeSetParams(node: Host, what: Any) |driver| {
+        change(driver, node, |driver, before| what.work(driver, Some(before)))
+    }
+
+    /// A kernel's launch. The parameters live until they change.
+    fn cuGraphKernelNodeGetParams(node: Host, launch: Out<Kernel>) |driver| {
+        launch.set(KernelInContext::of(driver, node_of(node))?.first_version())
+    }
+
+    /// A kernel's launch. The parameters live until they change.
+    fn cuGraphKernelNodeGetParams_v2(node: Host, launch: Out<KernelInContext>) |driver| {
+        launch.set(KernelInContext::of(driver, node_of(node))?)
+    }
+
+    /// Changes a kernel's launch.
+    fn cuGraphKernelNodeSetParams(node: Host, launch: In<Kernel>) |driver| {
+        change(driver, node, |driver, before| {
+            KernelInContext::from(launch.get()?).work(driver, Some(before))
+        })
+    }
+
+    /// Changes a kernel's launch.
+    fn cuGraphKernelNodeSetParams_v2(node: Host, launch: In<KernelInContext>) |driver| {
+        change(driver, node, |driver, before| launch.get()?.work(driver, Some(before)))
+    }
+
+    /// Reads an attribute of a kernel's node: whether it is cooperative.
+    fn cuGraphKernelNodeGetAttribute(node: Host, attribute: u32, value: Out<u32>) |driver| {
+        let mut work = driver.work_of(node_of(node))?.clone();
+        let found = *cooperative(&mut work)?;
+        match attribute {
+            ATTRIBUTE_COOPERATIVE => value.set(u32::from(found)),
+            _ => Err(Code::NOT_SUPPORTED),
+        }
+    }
+
+    /// Sets an attribute of a kernel's node: whether it is cooperative.
+    fn cuGraphKernelNodeSetAttribute(node: Host, attribute: u32, value: In<u32>) |driver| {
+        change(driver, node, |_, before| {
+            let mut work = before.clone();
+            let place = cooperative(&mut work)?;
+            match attribute {
+                ATTRIBUTE_COOPERATIVE => *place = value.get()? != 0,
+                _ => return Err(Code::NOT_SUPPORTED),
+            }
+            Ok(work)
+        })
+    }
+
+    /// Gives a kernel's node the attributes of another.
+    fn cuGraphKernelNodeCopyAttributes(to: Host, from: Host) |driver| {
+        let mut source = driver.work_of(node_of(from))?.clone();
+        let value = *cooperative(&mut source)?;
+        change(driver, to, |_, before| {
+            let mut work = before.clone();
+            *cooperative(&mut work)? = value;
+            Ok(work)
+        })
+    }
+
+    /// A copy's plan.
+    fn cuGraphMemcpyNodeGetParams(node: Host, plan: Out<BoxCopy>) |driver| {
+        match driver.work_of(node_of(node))? {
+            Work::Copy(work) => plan.set(BoxCopy::of(work)),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+
+    /// Changes a copy's plan.
+    fn cuGraphMemcpyNodeSetParams(node: Host, plan: In<BoxCopy>) |driver| {
+        change(driver, node, |_, _| Ok(Work::Copy(plan.get()?.work()?)))
+    }
+
+    /// A fill's parameters.
+    fn cuGraphMemsetNodeGetParams(node: Host, fill: Out<Fill>) |driver| {
+        fill.set(Fill::of(driver.work_of(node_of(node))?)?)
+    }
+
+    /// Changes a fill.
+    fn cuGraphMemsetNodeSetParams(node: Host, fill: In<Fill>) |driver| {
+        change(driver, node, |_, _| Ok(fill.get()?.work()))
+    }
+
+    /// A call of the host's.
+    fn cuGraphHostNodeGetParams(node: Host, call: Out<Call>) |driver| {
+        call.set(Call::of(driver.work_of(node_of(node))?)?)
+    }
+
+    /// Changes a call of the host's.
+    fn cuGraphHostNodeSetParams(node: Host, call: In<Call>) |driver| {
+        change(driver, node, |_, _| Ok(call.get()?.work()))
+    }
+
+    /// The graph that a node consists of.
+    fn cuGraphChildGraphNodeGetGraph(node: Host, graph: Out<u64>) |driver| {
+        graph.set(driver.child_graph(node_of(node))?.0)
+    }
+
+    /// The event that a node records.
+    fn cuGraphEventRecordNodeGetEvent(node: Host, event: Out<u64>) |driver| {
+        match driver.work_of(node_of(node))? {
+            Work::Record(found) => event.set(found.0),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+
+    /// Changes the event that a node records.
+    fn cuGraphEventRecordNodeSetEvent(node: Host, event: Host) |driver| {
+        change(driver, node, |_, _| Ok(Work::Record(EventHandle(event.address()))))
+    }
+
+    /// The event that a node waits for.
+    fn cuGraphEventWaitNodeGetEvent(node: Host, event: Out<u64>) |driver| {
+        match driver.work_of(node_of(node))? {
+            Work::Wait(found) => event.set(found.0),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+
+    /// Changes the event that a node waits for.
+    fn cuGraphEventWaitNodeSetEvent(node: Host, event: Host) |driver| {
+        change(driver, node, |_, _| Ok(Work::Wait(EventHandle(event.address()))))
+    }
+}

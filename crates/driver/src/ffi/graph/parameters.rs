@@ -1,0 +1,191 @@
+//! What nodes do, as the API lays it out, read and written.
+
+use crate::code::Code;
+use crate::ffi::launch;
+use crate::ffi::memory::BoxCopy;
+use crate::ffi::pointer::{Host, In};
+use crate::handle::{EventHandle, FunctionHandle, GraphHandle, NodeHandle};
+use crate::state::{Dimensions, Driver, FillWork, HostWork, KernelWork, Work};
+
+/// A kernel's launch as the first version laid it out.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Kernel {
+    function: Host,
+    grid: [u32; 3],
+    block: [u32; 3],
+    dynamic_shared: u32,
+    values: In<Host>,
+    extra: In<u64>,
+}
+
+/// The same with a library's kernel and a context, either of which may be null.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct KernelInContext {
+    launch: Kernel,
+    kernel: Host,
+    context: Host,
+}
+
+impl From<Kernel> for KernelInContext {
+    fn from(launch: Kernel) -> Self {
+        Self {
+            launch,
+            kernel: Host::at_address(0),
+            context: Host::at_address(0),
+        }
+    }
+}
+
+impl KernelInContext {
+    /// What the node does. What attributes say is kept from `before`.
+    pub fn work(&self, driver: &Driver, before: Option<&Work>) -> Result<Work, Code> {
+        let Kernel {
+            function,
+            grid,
+            block,
+            dynamic_shared,
+            values,
+            extra,
+        } = self.launch;
+        let named = if function.address() == 0 {
+            self.kernel
+        } else {
+            function
+        };
+        let function = FunctionHandle(named.address());
+        Ok(Work::Kernel(KernelWork {
+            function,
+            dimensions: Dimensions { grid, block },
+            dynamic_shared,
+            parameters: launch::gather(driver, function, values, extra)?,
+            cooperative: matches!(before, Some(Work::Kernel(before)) if before.cooperative),
+        }))
+    }
+
+    /// A node's launch, with the addresses of its parameters.
+    pub fn of(driver: &mut Driver, node: NodeHandle) -> Result<Self, Code> {
+        let values = driver.show_parameters(node)?;
+        let Work::Kernel(work) = driver.work_of(node)? else {
+            return Err(Code::INVALID_VALUE);
+        };
+        let launch = Kernel {
+            function: Host::at_address(work.function.0),
+            grid: work.dimensions.grid,
+            block: work.dimensions.block,
+            dynamic_shared: work.dynamic_shared,
+            values: In::at_address(values),
+            extra: In::at_address(0),
+        };
+        Ok(launch.into())
+    }
+
+    /// The part that the first version had.
+    pub fn first_version(self) -> Kernel {
+        self.launch
+    }
+}
+
+/// A fill.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Fill {
+    address: u64,
+    pitch: usize,
+    value: u32,
+    element: u32,
+    width: usize,
+    height: usize,
+}
+
+impl Fill {
+    /// What the node does.
+    pub fn work(&self) -> Work {
+        Work::Fill(FillWork {
+            address: self.address,
+            pitch: self.pitch,
+            value: self.value,
+            element: self.element,
+            width: self.width,
+            height: self.height,
+        })
+    }
+
+    /// A node's fill.
+    pub fn of(work: &Work) -> Result<Self, Code> {
+        let Work::Fill(fill) = work else {
+            return Err(Code::INVALID_VALUE);
+        };
+        Ok(Self {
+            address: fill.address,
+            pitch: fill.pitch,
+            value: fill.value,
+            element: fill.element,
+            width: fill.width,
+            height: fill.height,
+        })
+    }
+}
+
+/// A call of the host's.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Call {
+    function: u64,
+    data: u64,
+}
+
+impl Call {
+    /// What the node does.
+    pub fn work(self) -> Work {
+        Work::Host(HostWork {
+            function: self.function,
+            data: self.data,
+        })
+    }
+
+    /// A node's call.
+    pub fn of(work: &Work) -> Result<Self, Code> {
+        let Work::Host(HostWork { function, data }) = *work else {
+            return Err(Code::INVALID_VALUE);
+        };
+        Ok(Self { function, data })
+    }
+}
+
+/// What a node of any kind does: the kind, and 232 bytes that depend on it.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub struct Any(In<u32>);
+
+/// Where the kind's own part begins.
+const OWN_PART: usize = 16;
+/// Where a copy's plan begins in it: after flags, a gap and a context.
+const PLAN: usize = 16;
+
+impl Any {
+    /// Reads what the node does.
+    pub fn work(self, driver: &Driver, before: Option<&Work>) -> Result<Work, Code> {
+        let own = Host::at_address(self.0.address().wrapping_add(OWN_PART as u64));
+        let handle = || In::<u64>::at_address(own.address()).get();
+        Ok(match self.0.get()? {
+            0 => {
+                let launch: In<KernelInContext> = In::at_address(own.address());
+                return launch.get()?.work(driver, before);
+            }
+            1 => {
+                let plan: In<BoxCopy> = In::at_address(own.offset(PLAN).address());
+                Work::Copy(plan.get()?.work()?)
+            }
+            2 => In::<Fill>::at_address(own.address()).get()?.work(),
+            3 => In::<Call>::at_address(own.address()).get()?.work(),
+            4 => Work::Child(GraphHandle(handle()?)),
+            5 => Work::Empty,
+            6 => Work::Wait(EventHandle(handle()?)),
+            7 => Work::Record(EventHandle(handle()?)),
+            8..=14 => return Err(Code::NOT_SUPPORTED),
+            _ => return Err(Code::INVALID_VALUE),
+        })
+    }
+}

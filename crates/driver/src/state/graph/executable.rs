@@ -1,0 +1,429 @@
+//! Executables: graphs that are frozen, checked to have an order, and launched as often as one likes.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::code::Code;
+use crate::handle::{ContextHandle, ExecutableHandle, GraphHandle, NodeHandle, StreamHandle};
+use crate::state::Driver;
+
+use super::{Node, Owner, Work};
+
+/// Free on launch what a former launch allocated; there is no such memory here.
+const AUTO_FREE: u64 = 1;
+/// Upload at once.
+const UPLOAD: u64 = 2;
+/// Launch from the device, which this one cannot.
+const DEVICE_LAUNCH: u64 = 4;
+/// Nodes keep their priorities.
+const NODE_PRIORITY: u64 = 8;
+
+#[derive(Debug)]
+pub(super) struct Executable {
+    pub(super) context: ContextHandle,
+    /// A copy of the graph, of which nobody else has a handle.
+    graph: GraphHandle,
+    flags: u64,
+}
+
+/// Why an executable cannot become like a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mismatch {
+    /// The reason as the API numbers it.
+    pub result: u32,
+    /// The node of the graph that does not fit, if one does not.
+    pub node: Option<NodeHandle>,
+}
+
+impl Mismatch {
+    const TOPOLOGY: u32 = 2;
+    const KIND: u32 = 3;
+    const PARAMETERS: u32 = 5;
+    const ATTRIBUTES: u32 = 8;
+
+    fn of(result: u32, node: NodeHandle) -> Self {
+        Self {
+            result,
+            node: Some(node),
+        }
+    }
+}
+
+/// A launch under way: the steps that are left, and the modelled times that the others ended at.
+#[derive(Debug)]
+pub struct Run {
+    stream: StreamHandle,
+    began: f64,
+    ends: Vec<f64>,
+    steps: VecDeque<Step>,
+}
+
+#[derive(Debug)]
+struct Step {
+    work: Work,
+    /// Numbers of the steps this one waits for.
+    needs: Vec<usize>,
+}
+
+impl Run {
+    /// The stream it is launched on.
+    #[must_use]
+    pub fn stream(&self) -> StreamHandle {
+        self.stream
+    }
+}
+
+impl Driver {
+    /// Freezes a graph.
+    ///
+    /// # Errors
+    /// When the handle is stale, a flag is unknown or at odds with another, or nodes wait for each other in a circle.
+    pub fn instantiate(
+        &mut self,
+        graph: GraphHandle,
+        flags: u64,
+        may_upload: bool,
+    ) -> Result<ExecutableHandle, Code> {
+        let context = self.usable()?;
+        self.graph_of_caller(graph)?;
+        let known = AUTO_FREE | DEVICE_LAUNCH | NODE_PRIORITY | if may_upload { UPLOAD } else { 0 };
+        if flags & !known != 0 || flags & AUTO_FREE != 0 && flags & DEVICE_LAUNCH != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        if flags & DEVICE_LAUNCH != 0 {
+            return Err(Code::NOT_SUPPORTED);
+        }
+        if !self.has_order(graph) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let graph = self.copy_graph(graph, Owner::Executable)?;
+        let handle = ExecutableHandle::nth(self.next_serial());
+        let executable = Executable {
+            context,
+            graph,
+            flags,
+        };
+        self.graphs.executables.insert(handle, executable);
+        Ok(handle)
+    }
+
+    /// The flags an executable was made with.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn executable_flags(&self, executable: ExecutableHandle) -> Result<u64, Code> {
+        Ok(self.executable(executable)?.flags)
+    }
+
+    /// Destroys an executable.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn destroy_executable(&mut self, executable: ExecutableHandle) -> Result<(), Code> {
+        let graph = self.executable(executable)?.graph;
+        self.graphs.executables.remove(&executable);
+        self.drop_graph(graph);
+        Ok(())
+    }
+
+    fn executable(&self, handle: ExecutableHandle) -> Result<&Executable, Code> {
+        self.usable()?;
+        let executable = self.graphs.executables.get(&handle);
+        executable.ok_or(Code::INVALID_VALUE)
+    }
+
+    /// The copy of a node in an executable.
+    fn frozen(
+        &mut self,
+        executable: ExecutableHandle,
+        node: NodeHandle,
+    ) -> Result<&mut Node, Code> {
+        let graph = self.executable(executable)?.graph;
+        let graph = self.graphs.graphs.get_mut(&graph);
+        graph
+            .and_then(|graph| {
+                graph
+                    .nodes
+                    .values_mut()
+                    .find(|copy| copy.original == Some(node))
+            })
+            .ok_or(Code::INVALID_VALUE)
+    }
+
+    /// Replaces what a node of an executable does, leaving the graph it came from as it is.
+    ///
+    /// # Errors
+    /// When a handle is stale, the work is of another kind or would be refused on a stream, or a kernel becomes
+    /// cooperative or ceases to be.
+    pub fn set_frozen_work(
+        &mut self,
+        executable: ExecutableHandle,
+        node: NodeHandle,
+        work: Work,
+    ) -> Result<(), Code> {
+        let old = self.frozen(executable, node)?.work.clone();
+        self.check_work(&work)?;
+        let work = match (&old, work) {
+            (Work::Child(old), Work::Child(new)) => {
+                self.compare(*old, new).map_err(|_| Code::INVALID_VALUE)?;
+                let copy = self.copy_graph(new, Owner::Node)?;
+                self.drop_graph(*old);
+                Work::Child(copy)
+            }
+            (old, new) => {
+                changes_of(old, &new).map_err(|_| Code::INVALID_VALUE)?;
+                new
+            }
+        };
+        self.frozen(executable, node)?.work = work;
+        Ok(())
+    }
+
+    /// Whether a node of an executable does anything.
+    ///
+    /// # Errors
+    /// When a handle is stale, or the node is of a kind that cannot be switched off.
+    pub fn is_enabled(
+        &mut self,
+        executable: ExecutableHandle,
+        node: NodeHandle,
+    ) -> Result<bool, Code> {
+        let node = self.frozen(executable, node)?;
+        match node.work {
+            Work::Kernel(_) | Work::Copy(_) | Work::Fill(_) => Ok(node.enabled),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+
+    /// Switches a node of an executable on or off.
+    ///
+    /// # Errors
+    /// As [`Self::is_enabled`].
+    pub fn set_enabled(
+        &mut self,
+        executable: ExecutableHandle,
+        node: NodeHandle,
+        enabled: bool,
+    ) -> Result<(), Code> {
+        self.is_enabled(executable, node)?;
+        self.frozen(executable, node)?.enabled = enabled;
+        Ok(())
+    }
+
+    /// Makes an executable do what a graph of the same shape does.
+    ///
+    /// # Errors
+    /// When a handle is stale; the inner error says what does not fit, and then nothing was changed.
+    pub fn update_executable(
+        &mut self,
+        executable: ExecutableHandle,
+        graph: GraphHandle,
+    ) -> Result<Result<(), Mismatch>, Code> {
+        let old = self.executable(executable)?.graph;
+        self.graph_of_caller(graph)?;
+        if let Err(mismatch) = self.compare(old, graph) {
+            return Ok(Err(mismatch));
+        }
+        let enabled: Vec<bool> = {
+            let nodes = self.graphs.graphs[&old].nodes.values();
+            nodes.map(|node| node.enabled).collect()
+        };
+        // Nodes keep the names they were given when the executable was made.
+        let originals: Vec<Option<NodeHandle>> = {
+            let nodes = self.graphs.graphs[&old].nodes.values();
+            nodes.map(|node| node.original).collect()
+        };
+        let fresh = self.copy_graph(graph, Owner::Executable)?;
+        let nodes = self.graphs.graphs.get_mut(&fresh);
+        let nodes = nodes.expect("made above").nodes.values_mut();
+        for ((node, enabled), original) in nodes.zip(enabled).zip(originals) {
+            node.enabled = enabled;
+            node.original = original;
+        }
+        if let Some(executable) = self.graphs.executables.get_mut(&executable) {
+            executable.graph = fresh;
+        }
+        self.drop_graph(old);
+        Ok(Ok(()))
+    }
+
+    /// Whether a graph has the nodes and dependencies of another; nodes are paired in order of creation.
+    fn compare(&self, old: GraphHandle, new: GraphHandle) -> Result<(), Mismatch> {
+        let (old, new) = (
+            &self.graphs.graphs[&old].nodes,
+            &self.graphs.graphs[&new].nodes,
+        );
+        if old.len() != new.len() {
+            return Err(Mismatch {
+                result: Mismatch::TOPOLOGY,
+                node: None,
+            });
+        }
+        let pairs: HashMap<NodeHandle, NodeHandle> =
+            old.keys().copied().zip(new.keys().copied()).collect();
+        for ((_, before), (handle, after)) in old.iter().zip(new) {
+            let mut expected: Vec<NodeHandle> = before.needs.iter().map(|n| pairs[n]).collect();
+            let mut found = after.needs.clone();
+            expected.sort_unstable();
+            found.sort_unstable();
+            if expected != found {
+                return Err(Mismatch::of(Mismatch::TOPOLOGY, *handle));
+            }
+            match (&before.work, &after.work) {
+                (Work::Child(before), Work::Child(after)) => self.compare(*before, *after)?,
+                (before, after) => {
+                    changes_of(before, after).map_err(|result| Mismatch::of(result, *handle))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether no node waits for itself, through whatever others.
+    fn has_order(&self, graph: GraphHandle) -> bool {
+        let nodes = &self.graphs.graphs[&graph].nodes;
+        let inner = nodes.values().all(|node| match node.work {
+            Work::Child(child) => self.has_order(child),
+            _ => true,
+        });
+        inner && ordered(nodes).len() == nodes.len()
+    }
+
+    /// Begins the launch of an executable; nothing if it was captured instead.
+    ///
+    /// # Errors
+    /// When a handle is stale or the stream can take no work.
+    pub fn begin_graph(
+        &mut self,
+        executable: ExecutableHandle,
+        stream: StreamHandle,
+    ) -> Result<Option<Run>, Code> {
+        let graph = self.executable(executable)?.graph;
+        if let Some(line) = self.route(stream)? {
+            self.append_captured(line, Work::Child(graph))?;
+            return Ok(None);
+        }
+        let mut steps = Vec::new();
+        self.lay_out(graph, &[], &mut steps);
+        let began = self.moment(stream);
+        Ok(Some(Run {
+            stream,
+            began,
+            ends: Vec::with_capacity(steps.len()),
+            steps: steps.into(),
+        }))
+    }
+
+    /// Writes a graph's steps down in an order that respects what waits for what; answers with the last ones.
+    fn lay_out(&self, graph: GraphHandle, entry: &[usize], steps: &mut Vec<Step>) -> Vec<usize> {
+        let nodes = &self.graphs.graphs[&graph].nodes;
+        let mut numbers = HashMap::new();
+        let mut exits: BTreeMap<NodeHandle, usize> = BTreeMap::new();
+        for handle in ordered(nodes) {
+            let node = &nodes[&handle];
+            let mut needs: Vec<usize> = node.needs.iter().map(|need| numbers[need]).collect();
+            if needs.is_empty() {
+                needs.extend(entry);
+            }
+            let work = match &node.work {
+                Work::Child(child) => {
+                    // One step before the inner ones and one after them, so that there are no more dependencies than
+                    // somebody asked for.
+                    let entry = steps.len();
+                    steps.push(Step {
+                        work: Work::Empty,
+                        needs: std::mem::take(&mut needs),
+                    });
+                    needs = self.lay_out(*child, &[entry], steps);
+                    needs.push(entry);
+                    Work::Empty
+                }
+                work if node.enabled => work.clone(),
+                _ => Work::Empty,
+            };
+            for need in &node.needs {
+                exits.remove(need);
+            }
+            numbers.insert(handle, steps.len());
+            exits.insert(handle, steps.len());
+            steps.push(Step { work, needs });
+        }
+        exits.into_values().collect()
+    }
+
+    /// The next step of a launch, with the stream's clock at the moment it can begin. None at the end.
+    pub fn next_step(&mut self, run: &mut Run) -> Option<Work> {
+        let Some(step) = run.steps.pop_front() else {
+            let end = run.ends.iter().copied().fold(run.began, f64::max);
+            self.set_moment(run.stream, end);
+            return None;
+        };
+        let ready = step.needs.iter().map(|need| run.ends[*need]);
+        let ready = ready.fold(run.began, f64::max);
+        self.set_moment(run.stream, ready);
+        Some(step.work)
+    }
+
+    /// Notes that a step is over.
+    pub fn end_step(&mut self, run: &mut Run) {
+        run.ends.push(self.moment(run.stream));
+    }
+
+    /// Runs part of a launch in which nothing is captured, whatever the streams do.
+    pub fn replay<R>(&mut self, part: impl FnOnce(&mut Self) -> R) -> R {
+        self.graphs.replaying = true;
+        let answer = part(self);
+        self.graphs.replaying = false;
+        answer
+    }
+}
+
+/// What an executable's node cannot become, as the API numbers it.
+fn changes_of(before: &Work, after: &Work) -> Result<(), u32> {
+    match (before, after) {
+        (Work::Kernel(before), Work::Kernel(after)) if before.cooperative != after.cooperative => {
+            Err(Mismatch::ATTRIBUTES)
+        }
+        (Work::Copy(before), Work::Copy(after))
+            if before.source.side != after.source.side
+                || before.destination.side != after.destination.side =>
+        {
+            Err(Mismatch::PARAMETERS)
+        }
+        (Work::Fill(before), Work::Fill(after))
+            if (before.height > 1 || after.height > 1)
+                && (before.width, before.height) != (after.width, after.height) =>
+        {
+            Err(Mismatch::PARAMETERS)
+        }
+        _ if before.kind() != after.kind() => Err(Mismatch::KIND),
+        _ => Ok(()),
+    }
+}
+
+/// Nodes after all that they wait for, as far as there is such an order; else in order of creation.
+fn ordered(nodes: &BTreeMap<NodeHandle, Node>) -> Vec<NodeHandle> {
+    let mut waiting: HashMap<NodeHandle, usize> = HashMap::new();
+    let mut dependents: HashMap<NodeHandle, Vec<NodeHandle>> = HashMap::new();
+    let mut ready = VecDeque::new();
+    for (handle, node) in nodes {
+        if node.needs.is_empty() {
+            ready.push_back(*handle);
+        }
+        waiting.insert(*handle, node.needs.len());
+        for need in &node.needs {
+            dependents.entry(*need).or_default().push(*handle);
+        }
+    }
+    let mut order = Vec::with_capacity(nodes.len());
+    while let Some(handle) = ready.pop_front() {
+        order.push(handle);
+        for dependent in dependents.remove(&handle).unwrap_or_default() {
+            let left = waiting.get_mut(&dependent).expect("every node is counted");
+            *left -= 1;
+            if *left == 0 {
+                ready.push_back(dependent);
+            }
+        }
+    }
+    order
+}

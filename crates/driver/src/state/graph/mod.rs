@@ -1,0 +1,523 @@
+//! Graphs: work that is described once and launched many times.
+//!
+//! A graph is a set of nodes, each some [`Work`] and what it waits for. [`capture`] makes graphs of what is enqueued on
+//! streams, [`executable`] freezes them for launching. Handles of graphs and nodes are checked like all others; a graph
+//! that a node or an executable owns is nobody's to destroy.
+
+mod capture;
+mod executable;
+mod work;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
+use std::thread::ThreadId;
+
+use crate::code::Code;
+use crate::handle::{ContextHandle, ExecutableHandle, GraphHandle, NodeHandle};
+
+use super::Driver;
+
+pub use capture::{CaptureMode, CaptureState};
+pub use executable::{Mismatch, Run};
+pub use work::{CopyWork, FillWork, HostWork, KernelWork, Place, Side, Work};
+
+/// Nodes of all graphs together. Graphs of graphs grow quickly; no program comes near.
+const MOST_NODES: usize = 1 << 17;
+
+/// Every graph of the process, and what is being captured.
+#[derive(Debug, Default)]
+pub(super) struct Graphs {
+    graphs: BTreeMap<GraphHandle, Graph>,
+    /// The graph each node is in.
+    homes: BTreeMap<NodeHandle, GraphHandle>,
+    executables: BTreeMap<ExecutableHandle, executable::Executable>,
+    captures: BTreeMap<u64, capture::Capture>,
+    /// Streams that take part in a capture.
+    members: HashMap<capture::Line, capture::Member>,
+    modes: HashMap<ThreadId, CaptureMode>,
+    /// A graph is being launched: what it does is not captured.
+    replaying: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Caller,
+    Capture,
+    Node,
+    Executable,
+}
+
+#[derive(Debug)]
+struct Graph {
+    context: ContextHandle,
+    owner: Owner,
+    /// In order of creation.
+    nodes: BTreeMap<NodeHandle, Node>,
+}
+
+#[derive(Debug)]
+struct Node {
+    work: Work,
+    needs: Vec<NodeHandle>,
+    /// The node this one was copied from.
+    original: Option<NodeHandle>,
+    enabled: bool,
+    /// Addresses of the parameters, for a caller who asked where they are.
+    shown: Vec<u64>,
+}
+
+impl Driver {
+    /// Creates an empty graph.
+    ///
+    /// # Errors
+    /// Without a context.
+    pub fn create_graph(&mut self) -> Result<GraphHandle, Code> {
+        let context = self.usable()?;
+        Ok(self.new_graph(context, Owner::Caller))
+    }
+
+    fn new_graph(&mut self, context: ContextHandle, owner: Owner) -> GraphHandle {
+        let handle = GraphHandle::nth(self.next_serial());
+        self.graphs.graphs.insert(
+            handle,
+            Graph {
+                context,
+                owner,
+                nodes: BTreeMap::new(),
+            },
+        );
+        handle
+    }
+
+    /// Destroys a graph with its nodes. Executables made of it stay.
+    ///
+    /// # Errors
+    /// When the handle is stale, or the graph belongs to a node or to a capture.
+    pub fn destroy_graph(&mut self, graph: GraphHandle) -> Result<(), Code> {
+        let captured = self.graphs.captures.values();
+        if self.graph_of_caller(graph)?.owner != Owner::Caller
+            || captured.into_iter().any(|capture| capture.fills(graph))
+        {
+            return Err(Code::INVALID_VALUE);
+        }
+        self.drop_graph(graph);
+        Ok(())
+    }
+
+    fn drop_graph(&mut self, handle: GraphHandle) {
+        let Some(graph) = self.graphs.graphs.remove(&handle) else {
+            return;
+        };
+        for (node, Node { work, .. }) in graph.nodes {
+            self.graphs.homes.remove(&node);
+            if let Work::Child(child) = work {
+                self.drop_graph(child);
+            }
+        }
+    }
+
+    /// Copies a graph.
+    ///
+    /// # Errors
+    /// When the handle is stale, or there are too many nodes.
+    pub fn clone_graph(&mut self, graph: GraphHandle) -> Result<GraphHandle, Code> {
+        self.graph_of_caller(graph)?;
+        self.copy_graph(graph, Owner::Caller)
+    }
+
+    fn copy_graph(&mut self, original: GraphHandle, owner: Owner) -> Result<GraphHandle, Code> {
+        self.room_for(self.count_nodes(original))?;
+        Ok(self.copy_fitting(original, owner))
+    }
+
+    /// Copies a graph that there is room for.
+    fn copy_fitting(&mut self, original: GraphHandle, owner: Owner) -> GraphHandle {
+        let graph = &self.graphs.graphs[&original];
+        let context = graph.context;
+        let nodes: Vec<_> = graph
+            .nodes
+            .iter()
+            .map(|(handle, node)| (*handle, node.work.clone(), node.needs.clone()))
+            .collect();
+        let copy = self.new_graph(context, owner);
+        let mut copies = HashMap::new();
+        for (handle, ..) in &nodes {
+            copies.insert(*handle, NodeHandle::nth(self.next_serial()));
+        }
+        for (handle, work, needs) in nodes {
+            let work = match work {
+                Work::Child(child) => Work::Child(self.copy_fitting(child, Owner::Node)),
+                other => other,
+            };
+            let needs = needs.iter().map(|need| copies[need]).collect();
+            self.place_node(copy, copies[&handle], work, needs, Some(handle));
+        }
+        copy
+    }
+
+    /// Nodes of a graph and of those in it.
+    fn count_nodes(&self, graph: GraphHandle) -> usize {
+        let nodes = self.graphs.graphs[&graph].nodes.values();
+        nodes
+            .map(|node| match node.work {
+                Work::Child(child) => 1 + self.count_nodes(child),
+                _ => 1,
+            })
+            .sum()
+    }
+
+    fn room_for(&self, nodes: usize) -> Result<(), Code> {
+        if self.graphs.homes.len() + nodes > MOST_NODES {
+            return Err(Code::OUT_OF_MEMORY);
+        }
+        Ok(())
+    }
+
+    fn place_node(
+        &mut self,
+        graph: GraphHandle,
+        handle: NodeHandle,
+        work: Work,
+        needs: Vec<NodeHandle>,
+        original: Option<NodeHandle>,
+    ) {
+        let node = Node {
+            work,
+            needs,
+            original,
+            enabled: true,
+            shown: Vec::new(),
+        };
+        self.graphs.homes.insert(handle, graph);
+        let home = self.graphs.graphs.get_mut(&graph);
+        home.expect("the graph was looked up")
+            .nodes
+            .insert(handle, node);
+    }
+
+    /// Adds a node that waits for others. A graph that becomes a node is copied.
+    ///
+    /// # Errors
+    /// When a handle is stale or named twice, or the work would be refused on a stream.
+    pub fn add_node(
+        &mut self,
+        graph: GraphHandle,
+        needs: &[NodeHandle],
+        work: Work,
+    ) -> Result<NodeHandle, Code> {
+        self.graph_of_caller(graph)?;
+        self.check_needs(graph, needs)?;
+        self.check_work(&work)?;
+        self.append_node(graph, needs.to_vec(), work)
+    }
+
+    fn append_node(
+        &mut self,
+        graph: GraphHandle,
+        needs: Vec<NodeHandle>,
+        work: Work,
+    ) -> Result<NodeHandle, Code> {
+        self.room_for(1)?;
+        let work = match work {
+            Work::Child(child) => Work::Child(self.copy_graph(child, Owner::Node)?),
+            other => other,
+        };
+        let handle = NodeHandle::nth(self.next_serial());
+        self.place_node(graph, handle, work, needs, None);
+        Ok(handle)
+    }
+
+    /// Checks that nodes are in a graph, each once.
+    fn check_needs(&self, graph: GraphHandle, needs: &[NodeHandle]) -> Result<(), Code> {
+        let mut seen = BTreeSet::new();
+        let mut fit = needs
+            .iter()
+            .map(|need| self.graphs.homes.get(need) == Some(&graph) && seen.insert(*need));
+        if fit.all(|fits| fits) {
+            Ok(())
+        } else {
+            Err(Code::INVALID_VALUE)
+        }
+    }
+
+    /// Removes a node and all that waits for it or that it waits for, as dependencies.
+    ///
+    /// # Errors
+    /// When the handle is stale, or the graph is being captured.
+    pub fn remove_node(&mut self, node: NodeHandle) -> Result<(), Code> {
+        let home = self.home_of(node)?;
+        if self.graphs.captures.values().any(|c| c.fills(home)) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let graph = self.graphs.graphs.get_mut(&home);
+        let nodes = &mut graph.expect("a node's graph is alive").nodes;
+        let gone = nodes.remove(&node);
+        for other in nodes.values_mut() {
+            other.needs.retain(|need| *need != node);
+        }
+        self.graphs.homes.remove(&node);
+        if let Some(Work::Child(child)) = gone.map(|gone| gone.work) {
+            self.drop_graph(child);
+        }
+        Ok(())
+    }
+
+    /// The nodes of a graph in order of creation.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn nodes_of(&self, graph: GraphHandle) -> Result<Vec<NodeHandle>, Code> {
+        Ok(self.graph_of_caller(graph)?.nodes.keys().copied().collect())
+    }
+
+    /// The nodes that wait for none.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn roots_of(&self, graph: GraphHandle) -> Result<Vec<NodeHandle>, Code> {
+        let nodes = self.graph_of_caller(graph)?.nodes.iter();
+        let roots = nodes.filter(|(_, node)| node.needs.is_empty());
+        Ok(roots.map(|(handle, _)| *handle).collect())
+    }
+
+    /// Every dependency: the node that is waited for, and the one that waits.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn edges_of(&self, graph: GraphHandle) -> Result<Vec<(NodeHandle, NodeHandle)>, Code> {
+        let nodes = self.graph_of_caller(graph)?.nodes.iter();
+        Ok(nodes
+            .flat_map(|(handle, node)| node.needs.iter().map(|need| (*need, *handle)))
+            .collect())
+    }
+
+    /// What a node waits for.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn needs_of(&self, node: NodeHandle) -> Result<Vec<NodeHandle>, Code> {
+        Ok(self.node(node)?.needs.clone())
+    }
+
+    /// What waits for a node.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn dependents_of(&self, node: NodeHandle) -> Result<Vec<NodeHandle>, Code> {
+        let home = self.home_of(node)?;
+        let nodes = self.graphs.graphs[&home].nodes.iter();
+        let dependents = nodes.filter(|(_, other)| other.needs.contains(&node));
+        Ok(dependents.map(|(handle, _)| *handle).collect())
+    }
+
+    /// Makes nodes wait for others, pair by pair.
+    ///
+    /// # Errors
+    /// When a handle is stale, a node would wait for itself, or does so already.
+    pub fn add_dependencies(
+        &mut self,
+        graph: GraphHandle,
+        pairs: &[(NodeHandle, NodeHandle)],
+    ) -> Result<(), Code> {
+        self.change_dependencies(graph, pairs, |needs, from| {
+            if needs.contains(&from) {
+                return Err(Code::INVALID_VALUE);
+            }
+            needs.push(from);
+            Ok(())
+        })
+    }
+
+    /// Undoes dependencies, pair by pair.
+    ///
+    /// # Errors
+    /// When a handle is stale, or there is no such dependency.
+    pub fn remove_dependencies(
+        &mut self,
+        graph: GraphHandle,
+        pairs: &[(NodeHandle, NodeHandle)],
+    ) -> Result<(), Code> {
+        self.change_dependencies(graph, pairs, |needs, from| {
+            let at = needs.iter().position(|need| *need == from);
+            needs.remove(at.ok_or(Code::INVALID_VALUE)?);
+            Ok(())
+        })
+    }
+
+    /// Changes what nodes wait for: everything that was asked, or nothing.
+    fn change_dependencies(
+        &mut self,
+        graph: GraphHandle,
+        pairs: &[(NodeHandle, NodeHandle)],
+        change: impl Fn(&mut Vec<NodeHandle>, NodeHandle) -> Result<(), Code>,
+    ) -> Result<(), Code> {
+        self.graph_of_caller(graph)?;
+        let mut changed: BTreeMap<NodeHandle, Vec<NodeHandle>> = BTreeMap::new();
+        for (from, to) in pairs {
+            self.check_needs(graph, &[*from, *to])?;
+            if !changed.contains_key(to) {
+                changed.insert(*to, self.needs_of(*to)?);
+            }
+            let needs = changed.get_mut(to).expect("inserted above");
+            change(needs, *from)?;
+        }
+        for (node, needs) in changed {
+            self.node_mut(node)?.needs = needs;
+        }
+        Ok(())
+    }
+
+    /// What a node does.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn work_of(&self, node: NodeHandle) -> Result<&Work, Code> {
+        Ok(&self.node(node)?.work)
+    }
+
+    /// Replaces what a node does by something of the same kind.
+    ///
+    /// # Errors
+    /// When the handle is stale, the kind is another, or the work would be refused on a stream.
+    pub fn set_work(&mut self, node: NodeHandle, work: Work) -> Result<(), Code> {
+        let kind = self.node(node)?.work.kind();
+        self.check_work(&work)?;
+        if kind != work.kind() || matches!(work, Work::Child(_)) {
+            return Err(Code::INVALID_VALUE);
+        }
+        self.node_mut(node)?.work = work;
+        Ok(())
+    }
+
+    /// Where the parameters of a kernel's node are: an array of addresses that lives until they change.
+    ///
+    /// # Errors
+    /// When the handle is stale, or the node launches no kernel.
+    pub fn show_parameters(&mut self, node: NodeHandle) -> Result<u64, Code> {
+        let Work::Kernel(kernel) = self.work_of(node)? else {
+            return Err(Code::INVALID_VALUE);
+        };
+        let block = kernel.parameters.as_ptr() as u64;
+        let slots = self.parameters(kernel.function)?;
+        let addresses = slots.iter().map(|slot| block + slot.offset as u64);
+        let addresses = addresses.collect();
+        let node = self.node_mut(node)?;
+        node.shown = addresses;
+        Ok(node.shown.as_ptr() as u64)
+    }
+
+    /// The copy of a node in a copy of its graph.
+    ///
+    /// # Errors
+    /// When a handle is stale, or the one graph is no copy of the other.
+    pub fn find_in_clone(&self, node: NodeHandle, clone: GraphHandle) -> Result<NodeHandle, Code> {
+        self.home_of(node)?;
+        self.graph_of_caller(clone)?
+            .nodes
+            .iter()
+            .find(|(_, copy)| copy.original == Some(node))
+            .map(|(handle, _)| *handle)
+            .ok_or(Code::INVALID_VALUE)
+    }
+
+    /// The graph that a node consists of.
+    ///
+    /// # Errors
+    /// When the handle is stale, or the node is no graph.
+    pub fn child_graph(&self, node: NodeHandle) -> Result<GraphHandle, Code> {
+        match self.work_of(node)? {
+            Work::Child(graph) => Ok(*graph),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+
+    /// The graph in Graphviz's language.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn draw_graph(&self, graph: GraphHandle) -> Result<String, Code> {
+        let mut text = String::from("digraph {\n");
+        for (handle, node) in &self.graph_of_caller(graph)?.nodes {
+            let label = match &node.work {
+                Work::Kernel(kernel) => self.function_name(kernel.function).unwrap_or_default(),
+                other => other.title().to_owned(),
+            };
+            let label = label.replace('"', "\\\"");
+            let _ = writeln!(text, "  n{:x} [label=\"{label}\"];", handle.0);
+            for need in &node.needs {
+                let _ = writeln!(text, "  n{:x} -> n{:x};", need.0, handle.0);
+            }
+        }
+        text.push_str("}\n");
+        Ok(text)
+    }
+
+    /// A graph that a caller may name.
+    fn graph_of_caller(&self, handle: GraphHandle) -> Result<&Graph, Code> {
+        self.usable()?;
+        let graph = self.graphs.graphs.get(&handle);
+        let graph = graph.filter(|graph| !self.is_hidden(graph));
+        graph.ok_or(Code::INVALID_VALUE)
+    }
+
+    /// Whether a graph is part of an executable, of which callers know no handles.
+    fn is_hidden(&self, graph: &Graph) -> bool {
+        graph.owner == Owner::Executable
+    }
+
+    fn home_of(&self, node: NodeHandle) -> Result<GraphHandle, Code> {
+        self.usable()?;
+        let home = *self.graphs.homes.get(&node).ok_or(Code::INVALID_VALUE)?;
+        self.graph_of_caller(home)?;
+        Ok(home)
+    }
+
+    /// The graph a node is in.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn graph_of(&self, node: NodeHandle) -> Result<GraphHandle, Code> {
+        self.home_of(node)
+    }
+
+    fn node(&self, handle: NodeHandle) -> Result<&Node, Code> {
+        let home = self.home_of(handle)?;
+        let node = self.graphs.graphs[&home].nodes.get(&handle);
+        node.ok_or(Code::INVALID_VALUE)
+    }
+
+    fn node_mut(&mut self, handle: NodeHandle) -> Result<&mut Node, Code> {
+        let home = self.home_of(handle)?;
+        let graph = self.graphs.graphs.get_mut(&home);
+        graph
+            .and_then(|graph| graph.nodes.get_mut(&handle))
+            .ok_or(Code::INVALID_VALUE)
+    }
+
+    /// Forgets everything of a context that is destroyed.
+    pub(super) fn drop_graphs_of(&mut self, context: ContextHandle) {
+        self.drop_captures_of(context);
+        let executables = &mut self.graphs.executables;
+        executables.retain(|_, executable| executable.context != context);
+        let gone = self.graphs.graphs.iter();
+        let gone: Vec<_> = gone
+            .filter(|(_, graph)| graph.context == context)
+            .map(|(handle, _)| *handle)
+            .collect();
+        for graph in gone {
+            self.drop_graph(graph);
+        }
+    }
+
+    /// How many nodes and executables there are, for tests of what is left behind.
+    #[cfg(test)]
+    pub(crate) fn graph_objects(&self) -> [usize; 4] {
+        let graphs = &self.graphs;
+        [
+            graphs.graphs.len(),
+            graphs.homes.len(),
+            graphs.executables.len(),
+            graphs.captures.len() + graphs.members.len(),
+        ]
+    }
+}

@@ -1,0 +1,286 @@
+//! What a node of a graph does, as plain data: recorded once, checked then, and performed at every launch.
+
+use crate::code::Code;
+use crate::handle::{EventHandle, FunctionHandle, GraphHandle, StreamHandle};
+use crate::state::{Dimensions, Driver, LaunchRequest};
+
+/// One piece of work of a stream or a graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Work {
+    /// Nothing: a place where dependencies meet.
+    Empty,
+    /// A kernel's launch.
+    Kernel(KernelWork),
+    /// A copy between any two places.
+    Copy(CopyWork),
+    /// A fill of device memory.
+    Fill(FillWork),
+    /// A call of the host's.
+    Host(HostWork),
+    /// Everything of another graph, which the node owns.
+    Child(GraphHandle),
+    /// The recording of an event.
+    Record(EventHandle),
+    /// The wait for an event.
+    Wait(EventHandle),
+}
+
+impl Work {
+    /// The kind as the API numbers it.
+    #[must_use]
+    pub fn kind(&self) -> u32 {
+        match self {
+            Self::Kernel(_) => 0,
+            Self::Copy(_) => 1,
+            Self::Fill(_) => 2,
+            Self::Host(_) => 3,
+            Self::Child(_) => 4,
+            Self::Empty => 5,
+            Self::Wait(_) => 6,
+            Self::Record(_) => 7,
+        }
+    }
+
+    /// The kind as people read it.
+    #[must_use]
+    pub fn title(&self) -> &'static str {
+        match self {
+            Self::Kernel(_) => "kernel",
+            Self::Copy(_) => "copy",
+            Self::Fill(_) => "fill",
+            Self::Host(_) => "host call",
+            Self::Child(_) => "graph",
+            Self::Empty => "empty",
+            Self::Wait(_) => "wait for event",
+            Self::Record(_) => "record event",
+        }
+    }
+}
+
+/// A launch without its stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelWork {
+    /// The kernel.
+    pub function: FunctionHandle,
+    /// Grid and block.
+    pub dimensions: Dimensions,
+    /// Dynamic shared memory per block in bytes.
+    pub dynamic_shared: u32,
+    /// The parameter block.
+    pub parameters: Vec<u8>,
+    /// Whether all blocks must be resident at once.
+    pub cooperative: bool,
+}
+
+impl KernelWork {
+    /// The same launch on a stream.
+    #[must_use]
+    pub fn on(&self, stream: StreamHandle) -> LaunchRequest<'_> {
+        LaunchRequest {
+            function: self.function,
+            dimensions: self.dimensions,
+            dynamic_shared: self.dynamic_shared,
+            stream,
+            parameters: &self.parameters,
+            cooperative: self.cooperative,
+        }
+    }
+}
+
+/// Which memory one side of a copy lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The host's.
+    Host,
+    /// The device's.
+    Device,
+    /// The address tells.
+    Either,
+}
+
+/// Where one side of a copy begins, in bytes, rows and slices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Which memory.
+    pub side: Side,
+    /// The address that the offsets count from.
+    pub base: u64,
+    /// Offset in bytes, rows and slices.
+    pub offset: [usize; 3],
+    /// Bytes from row to row; zero for rows without gaps.
+    pub pitch: usize,
+    /// Rows from slice to slice; zero for slices without gaps.
+    pub rows: usize,
+}
+
+impl Place {
+    /// A place whose rows follow each other.
+    #[must_use]
+    pub fn linear(side: Side, base: u64) -> Self {
+        Self {
+            side,
+            base,
+            offset: [0; 3],
+            pitch: 0,
+            rows: 0,
+        }
+    }
+}
+
+/// A copy of `extent` bytes, rows and slices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyWork {
+    /// From here.
+    pub source: Place,
+    /// To here.
+    pub destination: Place,
+    /// Bytes of a row, rows of a slice, slices.
+    pub extent: [usize; 3],
+}
+
+impl CopyWork {
+    /// A copy of bytes that lie together on both sides.
+    #[must_use]
+    pub fn linear(destination: Place, source: Place, bytes: usize) -> Self {
+        Self {
+            source,
+            destination,
+            extent: [bytes, 1, 1],
+        }
+    }
+
+    /// Whether there is nothing to copy.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.extent.contains(&0)
+    }
+
+    /// Address of a row's first byte.
+    ///
+    /// # Errors
+    /// When there is no such address.
+    pub fn row(&self, place: &Place, slice: usize, row: usize) -> Result<u64, Code> {
+        let [width, height, _] = self.extent;
+        let or = |given: usize, dense: usize| if given == 0 { dense } else { given };
+        let [x, y, z] = place.offset;
+        z.checked_add(slice)
+            .and_then(|slices| slices.checked_mul(or(place.rows, height)))
+            .and_then(|rows| rows.checked_add(y)?.checked_add(row))
+            .and_then(|rows| rows.checked_mul(or(place.pitch, width)))
+            .and_then(|offset| offset.checked_add(x))
+            .and_then(|offset| place.base.checked_add(offset as u64))
+            .ok_or(Code::INVALID_VALUE)
+    }
+}
+
+/// A fill of rows with a repeated value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FillWork {
+    /// First byte.
+    pub address: u64,
+    /// Bytes from row to row; of no meaning for one row.
+    pub pitch: usize,
+    /// The value, of which the lowest bytes count.
+    pub value: u32,
+    /// Bytes of the value: 1, 2 or 4.
+    pub element: u32,
+    /// Values in a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+}
+
+impl FillWork {
+    /// Bytes of a row.
+    ///
+    /// # Errors
+    /// When no value is so wide, or rows would overlap.
+    pub fn row_bytes(&self) -> Result<usize, Code> {
+        if !matches!(self.element, 1 | 2 | 4) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let bytes = self.width.checked_mul(self.element as usize);
+        let bytes = bytes.ok_or(Code::INVALID_VALUE)?;
+        if self.height > 1 && self.pitch < bytes {
+            return Err(Code::INVALID_VALUE);
+        }
+        Ok(bytes)
+    }
+
+    /// Address of a row's first byte.
+    ///
+    /// # Errors
+    /// When there is no such address.
+    pub fn row(&self, row: usize) -> Result<u64, Code> {
+        (row as u64)
+            .checked_mul(self.pitch as u64)
+            .and_then(|offset| self.address.checked_add(offset))
+            .ok_or(Code::INVALID_VALUE)
+    }
+}
+
+/// A function of the host's and what it is called with: numbers, as only the C side may follow them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostWork {
+    /// Address of the function.
+    pub function: u64,
+    /// What it gets.
+    pub data: u64,
+}
+
+impl Driver {
+    /// Checks work that is to be done later as if it were done now.
+    ///
+    /// # Errors
+    /// What the same work would be refused with on a stream.
+    pub fn check_work(&self, work: &Work) -> Result<(), Code> {
+        match work {
+            Work::Empty => Ok(()),
+            Work::Kernel(kernel) => self.check_kernel(&kernel.on(StreamHandle::LEGACY)),
+            Work::Copy(copy) => self.check_copy(copy),
+            Work::Fill(fill) => self.check_fill(fill),
+            Work::Host(host) if host.function == 0 => Err(Code::INVALID_VALUE),
+            Work::Host(_) => Ok(()),
+            Work::Child(graph) => self.graph_of_caller(*graph).map(|_| ()),
+            Work::Record(event) | Work::Wait(event) => self.check_event(*event),
+        }
+    }
+
+    fn check_copy(&self, copy: &CopyWork) -> Result<(), Code> {
+        let [width, height, depth] = copy.extent;
+        for place in [&copy.source, &copy.destination] {
+            if place.pitch != 0 && place.pitch < width || place.rows != 0 && place.rows < height {
+                return Err(Code::INVALID_VALUE);
+            }
+            if copy.is_empty() {
+                continue;
+            }
+            let first = copy.row(place, 0, 0)?;
+            let last = copy.row(place, depth - 1, height - 1)?;
+            let end = last.checked_add(width as u64).ok_or(Code::INVALID_VALUE)?;
+            match self.classify(first) {
+                Some((_, base, bytes)) if end - base <= bytes => {}
+                None if place.side == Side::Host => {}
+                None if place.side == Side::Either && !self.is_stale(first) && first != 0 => {}
+                _ => return Err(Code::INVALID_VALUE),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_fill(&self, fill: &FillWork) -> Result<(), Code> {
+        let bytes = fill.row_bytes()?;
+        if bytes == 0 || fill.height == 0 {
+            return Ok(());
+        }
+        if !fill.address.is_multiple_of(u64::from(fill.element)) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let last = fill.row(fill.height - 1)?;
+        let end = last.checked_add(bytes as u64).ok_or(Code::INVALID_VALUE)?;
+        match self.classify(fill.address) {
+            Some((_, base, size)) if end - base <= size => Ok(()),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+}

@@ -1,0 +1,712 @@
+//! Graphs: captured from streams and made by hand, launched, changed, and misused.
+
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+
+use cudarc::driver::CudaContext;
+use cudarc::driver::sys::{
+    self, CUDA_HOST_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
+    CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUmemorytype, CUresult, CUstream,
+    CUstreamCaptureMode,
+};
+
+use crate::PTX;
+use crate::child::in_child;
+
+const SUCCESS: CUresult = CUresult::CUDA_SUCCESS;
+const RELAXED: CUstreamCaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+const GLOBAL: CUstreamCaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+const COUNT: usize = 1000;
+
+/// Calls a function and expects success.
+macro_rules! ok {
+    ($call:expr) => {
+        // SAFETY: the test passes what the function documents.
+        assert_eq!(unsafe { $call }, SUCCESS)
+    };
+}
+
+/// Calls a function and expects an error.
+macro_rules! refused {
+    ($call:expr, $code:ident) => {
+        // SAFETY: the test passes what the function documents, or a handle that is none any more.
+        assert_eq!(unsafe { $call }, CUresult::$code)
+    };
+}
+
+fn stream(flags: u32) -> CUstream {
+    let mut stream = null_mut();
+    ok!(sys::cuStreamCreate(&raw mut stream, flags));
+    stream
+}
+
+fn event() -> CUevent {
+    let mut event = null_mut();
+    ok!(sys::cuEventCreate(&raw mut event, 0));
+    event
+}
+
+fn buffer() -> u64 {
+    let mut address = 0;
+    ok!(sys::cuMemAlloc_v2(&raw mut address, COUNT * 4));
+    address
+}
+
+fn kernel() -> CUfunction {
+    let text = std::ffi::CString::new(PTX).expect("PTX holds no NUL");
+    let (mut module, mut function) = (null_mut(), null_mut());
+    ok!(sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()));
+    ok!(sys::cuModuleGetFunction(
+        &raw mut function,
+        module,
+        c"axpy".as_ptr()
+    ));
+    function
+}
+
+/// The parameters of `axpy`, where a launch finds them.
+struct Axpy {
+    x: u64,
+    y: u64,
+    a: f32,
+    n: u32,
+}
+
+impl Axpy {
+    fn pointers(&mut self) -> [*mut c_void; 4] {
+        [
+            (&raw mut self.x).cast(),
+            (&raw mut self.y).cast(),
+            (&raw mut self.a).cast(),
+            (&raw mut self.n).cast(),
+        ]
+    }
+
+    fn node(
+        &mut self,
+        function: CUfunction,
+        pointers: &mut [*mut c_void; 4],
+    ) -> CUDA_KERNEL_NODE_PARAMS {
+        *pointers = self.pointers();
+        // SAFETY: a structure of numbers and pointers.
+        let mut node: CUDA_KERNEL_NODE_PARAMS = unsafe { std::mem::zeroed() };
+        node.func = function;
+        (node.gridDimX, node.gridDimY, node.gridDimZ) = (8, 1, 1);
+        (node.blockDimX, node.blockDimY, node.blockDimZ) = (128, 1, 1);
+        node.kernelParams = pointers.as_mut_ptr();
+        node
+    }
+
+    fn launch(&mut self, function: CUfunction, stream: CUstream) {
+        let mut pointers = self.pointers();
+        ok!(sys::cuLaunchKernel(
+            function,
+            8,
+            1,
+            1,
+            128,
+            1,
+            1,
+            0,
+            stream,
+            pointers.as_mut_ptr(),
+            null_mut()
+        ));
+    }
+}
+
+/// What a buffer begins with.
+fn first(address: u64) -> f32 {
+    let mut value = 0.0_f32;
+    ok!(sys::cuMemcpyDtoH_v2((&raw mut value).cast(), address, 4));
+    value
+}
+
+extern "C" fn count(counter: *mut c_void) {
+    // SAFETY: the tests give the address of a number that outlives the graph.
+    unsafe { *counter.cast::<u32>() += 1 };
+}
+
+fn instantiate(graph: CUgraph) -> CUgraphExec {
+    let mut executable = null_mut();
+    ok!(sys::cuGraphInstantiateWithFlags(
+        &raw mut executable,
+        graph,
+        0
+    ));
+    executable
+}
+
+/// A fork, a join, and one of each kind of work: none of it happens until the launch, and then each time anew.
+#[test]
+fn a_captured_fork_and_join_runs_at_each_launch() {
+    in_child(
+        "graphs::a_captured_fork_and_join_runs_at_each_launch",
+        &[],
+        || {
+            let _context = CudaContext::new(0).expect("a context");
+            let (function, x, y) = (kernel(), buffer(), buffer());
+            let (one, two, forked, joined) = (stream(1), stream(1), event(), event());
+            let ones = vec![1.0_f32; COUNT];
+            let mut back = vec![0.0_f32; COUNT];
+            let mut calls = 0_u32;
+            ok!(sys::cuMemsetD32_v2(y, 3.0_f32.to_bits(), COUNT));
+
+            ok!(sys::cuStreamBeginCapture_v2(one, GLOBAL));
+            ok!(sys::cuMemcpyHtoDAsync_v2(
+                x,
+                ones.as_ptr().cast(),
+                COUNT * 4,
+                one
+            ));
+            ok!(sys::cuEventRecord(forked, one));
+            ok!(sys::cuStreamWaitEvent(two, forked, 0));
+            ok!(sys::cuMemsetD32Async(y, 5.0_f32.to_bits(), COUNT, two));
+            ok!(sys::cuEventRecord(joined, two));
+            ok!(sys::cuStreamWaitEvent(one, joined, 0));
+            Axpy {
+                x,
+                y,
+                a: 2.0,
+                n: COUNT as u32,
+            }
+            .launch(function, one);
+            ok!(sys::cuLaunchHostFunc(
+                one,
+                Some(count),
+                (&raw mut calls).cast()
+            ));
+            ok!(sys::cuMemcpyDtoHAsync_v2(
+                back.as_mut_ptr().cast(),
+                y,
+                COUNT * 4,
+                one
+            ));
+            let (mut graph, mut nodes) = (null_mut(), 0);
+            ok!(sys::cuStreamEndCapture(one, &raw mut graph));
+            ok!(sys::cuGraphGetNodes(graph, null_mut(), &raw mut nodes));
+            assert_eq!(nodes, 5);
+            let (mut from, mut to, mut edges) = ([null_mut(); 8], [null_mut(); 8], 8);
+            ok!(sys::cuGraphGetEdges_v2(
+                graph,
+                from.as_mut_ptr(),
+                to.as_mut_ptr(),
+                null_mut(),
+                &raw mut edges
+            ));
+            // Copy before fill, both before the kernel, which goes before the call and the copy back.
+            assert_eq!(edges, 5);
+            assert!(to[5..].iter().all(|node| node.is_null()));
+
+            assert_eq!(
+                (first(y), calls, back[0]),
+                (3.0, 0, 0.0),
+                "nothing was done yet"
+            );
+            let executable = instantiate(graph);
+            // An executable outlives the graph it was made of.
+            ok!(sys::cuGraphDestroy(graph));
+            for launch in 1..=2 {
+                back.fill(0.0);
+                ok!(sys::cuGraphLaunch(executable, two));
+                ok!(sys::cuStreamSynchronize(two));
+                assert!(back.iter().all(|value| *value == 7.0), "2 * 1 + 5");
+                assert_eq!(calls, launch);
+            }
+            ok!(sys::cuGraphExecDestroy(executable));
+            refused!(
+                sys::cuGraphLaunch(executable, two),
+                CUDA_ERROR_INVALID_VALUE
+            );
+        },
+    );
+}
+
+/// The same kind of graph made by hand; then other parameters, other buffers, and a node switched off.
+#[test]
+fn a_graph_made_by_hand_can_be_changed() {
+    in_child("graphs::a_graph_made_by_hand_can_be_changed", &[], || {
+        let _context = CudaContext::new(0).expect("a context");
+        let (function, x, y) = (kernel(), buffer(), buffer());
+        let (mut graph, mut copy, mut fill, mut run): (
+            CUgraph,
+            CUgraphNode,
+            CUgraphNode,
+            CUgraphNode,
+        ) = (null_mut(), null_mut(), null_mut(), null_mut());
+        let ones = vec![1.0_f32; COUNT];
+        let plan = CUDA_MEMCPY3D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcZ: 0,
+            srcLOD: 0,
+            srcMemoryType: CUmemorytype::CU_MEMORYTYPE_HOST,
+            srcHost: ones.as_ptr().cast(),
+            srcDevice: 0,
+            srcArray: null_mut(),
+            reserved0: null_mut(),
+            srcPitch: 0,
+            srcHeight: 0,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstZ: 0,
+            dstLOD: 0,
+            dstMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+            dstHost: null_mut(),
+            dstDevice: x,
+            dstArray: null_mut(),
+            reserved1: null_mut(),
+            dstPitch: 0,
+            dstHeight: 0,
+            WidthInBytes: COUNT * 4,
+            Height: 1,
+            Depth: 1,
+        };
+        let mut filling = CUDA_MEMSET_NODE_PARAMS {
+            dst: y,
+            pitch: 0,
+            value: 5.0_f32.to_bits(),
+            elementSize: 4,
+            width: COUNT,
+            height: 1,
+        };
+        let mut axpy = Axpy {
+            x,
+            y,
+            a: 2.0,
+            n: COUNT as u32,
+        };
+        let mut pointers = [null_mut(); 4];
+        let mut launch = axpy.node(function, &mut pointers);
+        ok!(sys::cuGraphCreate(&raw mut graph, 0));
+        ok!(sys::cuGraphAddMemcpyNode(
+            &raw mut copy,
+            graph,
+            null(),
+            0,
+            &raw const plan,
+            null_mut()
+        ));
+        ok!(sys::cuGraphAddMemsetNode(
+            &raw mut fill,
+            graph,
+            null(),
+            0,
+            &raw const filling,
+            null_mut()
+        ));
+        ok!(sys::cuGraphAddKernelNode_v2(
+            &raw mut run,
+            graph,
+            &raw const copy,
+            1,
+            &raw const launch
+        ));
+        ok!(sys::cuGraphAddDependencies_v2(
+            graph,
+            &raw const fill,
+            &raw const run,
+            null(),
+            1
+        ));
+        refused!(
+            sys::cuGraphAddDependencies_v2(graph, &raw const fill, &raw const run, null(), 1),
+            CUDA_ERROR_INVALID_VALUE
+        );
+        let mut needs = 0;
+        ok!(sys::cuGraphNodeGetDependencies_v2(
+            run,
+            null_mut(),
+            null_mut(),
+            &raw mut needs
+        ));
+        assert_eq!(needs, 2);
+        // SAFETY: a structure of numbers and pointers.
+        let mut told: CUDA_KERNEL_NODE_PARAMS = unsafe { std::mem::zeroed() };
+        ok!(sys::cuGraphKernelNodeGetParams_v2(run, &raw mut told));
+        // SAFETY: the third parameter is a float, and the driver keeps it until it changes.
+        assert_eq!(unsafe { *(*told.kernelParams.add(2)).cast::<f32>() }, 2.0);
+        assert_eq!((told.func, told.blockDimX), (function, 128));
+
+        let executable = instantiate(graph);
+        let go = || {
+            ok!(sys::cuGraphLaunch(executable, null_mut()));
+            first(y)
+        };
+        assert_eq!(go(), 7.0);
+        axpy.a = 10.0;
+        launch = axpy.node(function, &mut pointers);
+        ok!(sys::cuGraphExecKernelNodeSetParams_v2(
+            executable,
+            run,
+            &raw const launch
+        ));
+        assert_eq!(go(), 15.0, "the executable has the new factor");
+        ok!(sys::cuGraphNodeSetEnabled(executable, run, 0));
+        assert_eq!(go(), 5.0, "only the fill is left");
+        ok!(sys::cuGraphNodeSetEnabled(executable, run, 1));
+        filling.value = 6.0_f32.to_bits();
+        ok!(sys::cuGraphExecMemsetNodeSetParams(
+            executable,
+            fill,
+            &raw const filling,
+            null_mut()
+        ));
+        assert_eq!(go(), 16.0);
+
+        // The graph itself still says 2 and 5.
+        let mut result = sys::CUgraphExecUpdateResultInfo_v1 {
+            result: sys::CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_ERROR,
+            errorNode: null_mut(),
+            errorFromNode: null_mut(),
+        };
+        ok!(sys::cuGraphExecUpdate_v2(
+            executable,
+            graph,
+            &raw mut result
+        ));
+        assert_eq!(go(), 7.0);
+        // Nodes can still be named after an update.
+        ok!(sys::cuGraphExecKernelNodeSetParams_v2(
+            executable,
+            run,
+            &raw const launch
+        ));
+        assert_eq!(go(), 15.0);
+
+        let mut extra = null_mut();
+        ok!(sys::cuGraphAddEmptyNode(
+            &raw mut extra,
+            graph,
+            &raw const run,
+            1
+        ));
+        refused!(
+            sys::cuGraphExecUpdate_v2(executable, graph, &raw mut result),
+            CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
+        );
+        let topology = sys::CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+        assert_eq!(result.result, topology);
+        assert_eq!(go(), 15.0, "a failed update changes nothing");
+
+        // A circle has no order.
+        ok!(sys::cuGraphAddDependencies_v2(
+            graph,
+            &raw const extra,
+            &raw const copy,
+            null(),
+            1
+        ));
+        let mut circle = null_mut();
+        refused!(
+            sys::cuGraphInstantiateWithFlags(&raw mut circle, graph, 0),
+            CUDA_ERROR_INVALID_VALUE
+        );
+        ok!(sys::cuGraphDestroyNode(extra));
+        ok!(sys::cuGraphExecDestroy(executable));
+        ok!(sys::cuGraphDestroy(graph));
+        refused!(sys::cuGraphDestroy(graph), CUDA_ERROR_INVALID_VALUE);
+        refused!(sys::cuGraphDestroyNode(run), CUDA_ERROR_INVALID_VALUE);
+    });
+}
+
+/// A graph inside a graph, a copy of it, and its drawing.
+#[test]
+fn a_graph_can_be_a_node_and_be_drawn() {
+    in_child("graphs::a_graph_can_be_a_node_and_be_drawn", &[], || {
+        let _context = CudaContext::new(0).expect("a context");
+        let (function, x, y) = (kernel(), buffer(), buffer());
+        ok!(sys::cuMemsetD32_v2(x, 1.0_f32.to_bits(), COUNT));
+        ok!(sys::cuMemsetD32_v2(y, 0, COUNT));
+        let mut calls = 0_u32;
+        let (mut inner, mut outer, mut clone) = (null_mut(), null_mut(), null_mut());
+        let (mut run, mut child, mut after, mut found) =
+            (null_mut(), null_mut(), null_mut(), null_mut());
+        let (mut axpy, mut pointers) = (
+            Axpy {
+                x,
+                y,
+                a: 1.0,
+                n: COUNT as u32,
+            },
+            [null_mut(); 4],
+        );
+        let launch = axpy.node(function, &mut pointers);
+        ok!(sys::cuGraphCreate(&raw mut inner, 0));
+        ok!(sys::cuGraphCreate(&raw mut outer, 0));
+        ok!(sys::cuGraphAddKernelNode_v2(
+            &raw mut run,
+            inner,
+            null(),
+            0,
+            &raw const launch
+        ));
+        ok!(sys::cuGraphAddChildGraphNode(
+            &raw mut child,
+            outer,
+            null(),
+            0,
+            inner
+        ));
+        let call = CUDA_HOST_NODE_PARAMS {
+            fn_: Some(count),
+            userData: (&raw mut calls).cast(),
+        };
+        ok!(sys::cuGraphAddHostNode(
+            &raw mut after,
+            outer,
+            &raw const child,
+            1,
+            &raw const call
+        ));
+        // The node has a copy of its own.
+        ok!(sys::cuGraphDestroy(inner));
+        ok!(sys::cuGraphClone(&raw mut clone, outer));
+        ok!(sys::cuGraphNodeFindInClone(&raw mut found, after, clone));
+        assert_ne!(found, after);
+        let mut owned = null_mut();
+        ok!(sys::cuGraphChildGraphNodeGetGraph(child, &raw mut owned));
+        refused!(sys::cuGraphDestroy(owned), CUDA_ERROR_INVALID_VALUE);
+        ok!(sys::cuGraphDestroy(outer));
+
+        let executable = instantiate(clone);
+        ok!(sys::cuGraphLaunch(executable, null_mut()));
+        ok!(sys::cuGraphLaunch(executable, null_mut()));
+        assert_eq!((first(y), calls), (2.0, 2));
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("graph.dot");
+        let text = std::ffi::CString::new(path.to_str().expect("UTF-8")).expect("no NUL");
+        ok!(sys::cuGraphDebugDotPrint(clone, text.as_ptr(), 0));
+        let drawing = std::fs::read_to_string(&path).expect("it was written");
+        assert!(drawing.starts_with("digraph {"), "{drawing}");
+        assert_eq!(drawing.matches(" -> ").count(), 1, "{drawing}");
+        assert!(drawing.contains("host call"), "{drawing}");
+    });
+}
+
+/// Branches that do not wait for each other share the modelled time.
+#[test]
+fn branches_of_a_graph_overlap() {
+    in_child("graphs::branches_of_a_graph_overlap", &[], || {
+        let _context = CudaContext::new(0).expect("a context");
+        let on = stream(1);
+        let time = |chained: bool| {
+            let (mut graph, mut last): (CUgraph, CUgraphNode) = (null_mut(), null_mut());
+            ok!(sys::cuGraphCreate(&raw mut graph, 0));
+            for index in 0..4 {
+                let fill = CUDA_MEMSET_NODE_PARAMS {
+                    dst: buffer(),
+                    pitch: 0,
+                    value: 0,
+                    elementSize: 4,
+                    width: COUNT,
+                    height: 1,
+                };
+                let before = last;
+                let needs = usize::from(chained && index > 0);
+                ok!(sys::cuGraphAddMemsetNode(
+                    &raw mut last,
+                    graph,
+                    &raw const before,
+                    needs,
+                    &raw const fill,
+                    null_mut()
+                ));
+            }
+            let executable = instantiate(graph);
+            let (start, end, mut milliseconds) = (event(), event(), 0.0);
+            ok!(sys::cuEventRecord(start, on));
+            ok!(sys::cuGraphLaunch(executable, on));
+            ok!(sys::cuEventRecord(end, on));
+            ok!(sys::cuStreamSynchronize(on));
+            ok!(sys::cuEventElapsedTime_v2(
+                &raw mut milliseconds,
+                start,
+                end
+            ));
+            milliseconds
+        };
+        let (chain, branches) = (time(true), time(false));
+        let ratio = chain / branches;
+        assert!(
+            (3.99..4.01).contains(&ratio),
+            "{chain} ms against {branches} ms"
+        );
+    });
+}
+
+/// What a capture refuses, with what, and that it is over afterwards.
+#[test]
+fn a_misused_capture_answers_as_documented() {
+    in_child(
+        "graphs::a_misused_capture_answers_as_documented",
+        &[],
+        || {
+            let _context = CudaContext::new(0).expect("a context");
+            let memory = buffer();
+            let (one, two) = (stream(1), stream(1));
+            let (first, second) = (event(), event());
+            let mut graph = null_mut();
+            let begin = |stream, mode| ok!(sys::cuStreamBeginCapture_v2(stream, mode));
+
+            refused!(
+                sys::cuStreamEndCapture(one, &raw mut graph),
+                CUDA_ERROR_ILLEGAL_STATE
+            );
+            begin(one, RELAXED);
+            refused!(
+                sys::cuStreamBeginCapture_v2(one, RELAXED),
+                CUDA_ERROR_ILLEGAL_STATE
+            );
+            refused!(
+                sys::cuStreamSynchronize(one),
+                CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+            );
+            let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+            ok!(sys::cuStreamIsCapturing(one, &raw mut status));
+            assert_eq!(
+                status,
+                sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_INVALIDATED
+            );
+            refused!(
+                sys::cuMemsetD8Async(memory, 0, 4, one),
+                CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+            );
+            refused!(
+                sys::cuStreamEndCapture(one, &raw mut graph),
+                CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+            );
+            assert!(graph.is_null());
+            ok!(sys::cuStreamSynchronize(one));
+
+            // Asking for what is not known before the end.
+            for ask in [
+                // SAFETY: it takes nothing.
+                (|_| unsafe { sys::cuCtxSynchronize() }) as fn(CUstream) -> CUresult,
+                // SAFETY: the stream is alive.
+                |stream| unsafe { sys::cuStreamQuery(stream) },
+            ] {
+                begin(one, RELAXED);
+                assert_eq!(ask(one), CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+                refused!(
+                    sys::cuStreamEndCapture(one, &raw mut graph),
+                    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                );
+            }
+            begin(one, RELAXED);
+            ok!(sys::cuEventRecord(first, one));
+            refused!(sys::cuEventQuery(first), CUDA_ERROR_CAPTURED_EVENT);
+            refused!(
+                sys::cuStreamEndCapture(one, &raw mut graph),
+                CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+            );
+
+            // A stream that joined cannot end the capture, and must be joined back.
+            begin(one, RELAXED);
+            ok!(sys::cuEventRecord(first, one));
+            ok!(sys::cuStreamWaitEvent(two, first, 0));
+            ok!(sys::cuMemsetD8Async(memory, 0, 4, two));
+            refused!(
+                sys::cuStreamEndCapture(one, &raw mut graph),
+                CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+            );
+            begin(one, RELAXED);
+            ok!(sys::cuEventRecord(first, one));
+            ok!(sys::cuStreamWaitEvent(two, first, 0));
+            refused!(
+                sys::cuStreamEndCapture(two, &raw mut graph),
+                CUDA_ERROR_STREAM_CAPTURE_UNMATCHED
+            );
+            refused!(
+                sys::cuStreamEndCapture(one, &raw mut graph),
+                CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+            );
+
+            // Two captures stay two, and nothing outside one is waited for.
+            begin(one, RELAXED);
+            begin(two, RELAXED);
+            ok!(sys::cuEventRecord(first, one));
+            refused!(
+                sys::cuStreamWaitEvent(two, first, 0),
+                CUDA_ERROR_STREAM_CAPTURE_MERGE
+            );
+            for stream in [one, two] {
+                refused!(
+                    sys::cuStreamEndCapture(stream, &raw mut graph),
+                    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                );
+            }
+            ok!(sys::cuEventRecord(second, two));
+            begin(one, RELAXED);
+            refused!(
+                sys::cuStreamWaitEvent(one, second, 0),
+                CUDA_ERROR_STREAM_CAPTURE_ISOLATION
+            );
+            refused!(
+                sys::cuStreamEndCapture(one, &raw mut graph),
+                CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+            );
+
+            // The legacy stream waits for streams that block.
+            let blocking = stream(0);
+            begin(blocking, RELAXED);
+            refused!(
+                sys::cuStreamIsCapturing(null_mut(), &raw mut status),
+                CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+            );
+            refused!(
+                sys::cuMemsetD8_v2(memory, 0, 4),
+                CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+            );
+            refused!(
+                sys::cuStreamEndCapture(blocking, &raw mut graph),
+                CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+            );
+        },
+    );
+}
+
+/// Calls that a capture cannot see are refused or not, as the modes of the capture and the thread say.
+#[test]
+fn modes_say_what_is_refused_beside_a_capture() {
+    in_child(
+        "graphs::modes_say_what_is_refused_beside_a_capture",
+        &[],
+        || {
+            let context = CudaContext::new(0).expect("a context");
+            let (one, mut graph, mut address) = (stream(1), null_mut(), 0);
+            ok!(sys::cuStreamBeginCapture_v2(one, RELAXED));
+            ok!(sys::cuMemAlloc_v2(&raw mut address, 16));
+            ok!(sys::cuStreamEndCapture(one, &raw mut graph));
+
+            ok!(sys::cuStreamBeginCapture_v2(one, GLOBAL));
+            let mut mode = RELAXED;
+            ok!(sys::cuThreadExchangeStreamCaptureMode(&raw mut mode));
+            assert_eq!(mode, GLOBAL, "what it was");
+            ok!(sys::cuMemAlloc_v2(&raw mut address, 16));
+            ok!(sys::cuThreadExchangeStreamCaptureMode(&raw mut mode));
+            assert_eq!(mode, RELAXED);
+            let number = one as usize;
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    context.bind_to_thread().expect("a context");
+                    let (mut address, mut graph) = (0, null_mut());
+                    refused!(
+                        sys::cuStreamEndCapture(number as CUstream, &raw mut graph),
+                        CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
+                    );
+                    refused!(
+                        sys::cuMemAlloc_v2(&raw mut address, 16),
+                        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                    );
+                });
+            });
+            refused!(
+                sys::cuStreamEndCapture(one, &raw mut graph),
+                CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+            );
+            ok!(sys::cuMemAlloc_v2(&raw mut address, 16));
+        },
+    );
+}
