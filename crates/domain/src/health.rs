@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::digest::Digest;
+use crate::statistics::Rates;
 
 /// What an error or a kernel message means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +150,9 @@ pub struct Record {
     pub breaks: BTreeMap<Digest, BTreeSet<String>>,
     /// How often this device was cleared and broke anew, so that its breaks count as those of two devices.
     pub life: u32,
+    /// The best rates it ever showed; none of an emulated device, which knows its own.
+    #[serde(default)]
+    pub rates: Option<Rates>,
 }
 
 impl Record {
@@ -159,6 +163,14 @@ impl Record {
             device: device.to_owned(),
             ..Self::default()
         }
+    }
+
+    /// Remembers rates as far as they are the best so far.
+    pub fn note_rates(&mut self, measured: &Rates) {
+        self.rates = Some(match self.rates.take() {
+            Some(known) => known.best(measured),
+            None => measured.clone(),
+        });
     }
 
     /// Whether what a probe measured is what this device usually shows; otherwise what is not.

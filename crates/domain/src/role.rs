@@ -597,7 +597,10 @@ pub struct OutputComparison {
 
 /// Asks what the device is and whether it is well.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ProbeJob {}
+pub struct ProbeJob {
+    /// Whether to measure what it does at best, too.
+    pub measure_rates: bool,
+}
 
 /// What the probe found.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
@@ -610,9 +613,10 @@ pub enum ProbeReply {
         device: Device,
         /// The compiler with its version, if it was found.
         toolchain: Option<String>,
-        /// What the emulated device's model does at best; none on silicon, where only what was
-        /// measured counts.
+        /// What the emulated device's model does at best, as its driver knows; none on silicon.
         rates: Option<Rates>,
+        /// What the device did at best just now; none unless it was asked for.
+        measured_rates: Option<Rates>,
         /// What was measured.
         vitals: Vitals,
     },

@@ -600,6 +600,19 @@ fn the_floor_is_the_worst_of_bytes_operations_and_launching() {
         floor.is_broken()
     };
     assert!(broken(9.4) && !broken(9.6) && broken(f64::NAN) && broken(0.0));
+    // Of several measurements each best counts.
+    let again = Rates {
+        bytes_per_us: 200e3,
+        operations_per_us: [(Arithmetic::F32, 31e6), (Arithmetic::F64, 5e5)].into(),
+        launch_us: 1.5,
+        l2_bytes: 1e6,
+    };
+    let best = Rates {
+        bytes_per_us: 300e3,
+        ..again.clone()
+    };
+    assert_eq!(rates.clone().best(&again), best);
+    assert_eq!(again.best(&rates), best);
     assert!(is_launch_bound(3.0, 1, 2.0) && !is_launch_bound(3.1, 1, 2.0));
     assert!(is_launch_bound(6.0, 2, 2.0), "two launches, little more");
 }

@@ -1,6 +1,8 @@
 //! The role that says what the device is and whether it is well: it keeps what is written to it, it computes what it
 //! must, bit for bit, and how much memory it has left and how fast it copies. Whether those two are as usual is judged
-//! by who remembers what is usual.
+//! by who remembers what is usual. On request it also measures what the device does at best.
+
+mod rates;
 
 use domain::health::Vitals;
 use domain::role::{ProbeJob, ProbeReply};
@@ -28,14 +30,14 @@ const NO_COMPILER: [u32; 3] = [221, 222, 223];
 ///
 /// # Errors
 /// None of what a probe looks for: an unusable device is a reply.
-pub fn probe(_job: &ProbeJob) -> Result<ProbeReply, Fault> {
+pub fn probe(job: &ProbeJob) -> Result<ProbeReply, Fault> {
     Ok(match Gpu::open() {
-        Ok(gpu) => probe_on(&gpu),
+        Ok(gpu) => probe_on(&gpu, job),
         Err(fault) => unusable(&fault),
     })
 }
 
-pub(crate) fn probe_on(gpu: &Gpu) -> ProbeReply {
+pub(crate) fn probe_on(gpu: &Gpu, job: &ProbeJob) -> ProbeReply {
     let vitals = match examine(gpu) {
         Ok(vitals) => vitals,
         Err(Ailment::Refused(action, refusal)) => return unusable(&refusal.into_fault(action)),
@@ -50,10 +52,21 @@ pub(crate) fn probe_on(gpu: &Gpu) -> ProbeReply {
         Some(Err(fault)) => return unusable(&fault),
         None => None,
     };
+    let measured_rates = if job.measure_rates {
+        match rates::rates(gpu) {
+            Ok(measured) => measured,
+            Err(refusal) => {
+                return unusable(&refusal.into_fault("measure what the device does at best"));
+            }
+        }
+    } else {
+        None
+    };
     match gpu.describe() {
         Ok(device) => ProbeReply::Ready {
             device,
             rates,
+            measured_rates,
             toolchain: Toolchain::load()
                 .ok()
                 .map(|toolchain| toolchain.to_string()),

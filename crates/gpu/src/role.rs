@@ -130,10 +130,10 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             })?;
             Ok(watch::watch(job))
         }),
-        "probe" => exchange(|_: &ProbeJob| match Gpu::open() {
+        "probe" => exchange(|job: &ProbeJob| match Gpu::open() {
             Ok(gpu) => {
                 confine(&for_device(&gpu, Vec::new(), Vec::new()))?;
-                Ok(probe::probe_on(&gpu))
+                Ok(probe::probe_on(&gpu, job))
             }
             Err(fault) => Ok(probe::unusable(&fault)),
         }),

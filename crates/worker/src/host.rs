@@ -240,6 +240,7 @@ pub struct Host {
     emulated_because: Option<String>,
     device: Device,
     toolchain: String,
+    /// The emulated device's own word for what it does at best.
     rates: Option<Rates>,
     /// Which roles meet a spoiled driver, for tests of what happens then.
     spoiled: Vec<(Role, PathBuf)>,
@@ -275,15 +276,19 @@ impl Host {
             Err(why) => why,
             Ok(()) => match probe(&settings, &nvrtc, None, cancellation)? {
                 Ok(found) => {
+                    let health = Keeper::new(&settings.data, &found.device.uuid);
+                    if let Some(measured) = &found.measured_rates {
+                        health.change(|record| record.note_rates(measured));
+                    }
                     return Ok(Self {
-                        health: Keeper::new(&settings.data, &found.device.uuid),
+                        health,
+                        rates: None,
                         settings,
                         nvrtc,
                         driver: None,
                         emulated_because: None,
                         device: found.device,
                         toolchain: found.toolchain,
-                        rates: found.rates,
                         spoiled: Vec::new(),
                         backstop: None,
                     });
@@ -357,10 +362,14 @@ impl Host {
         toolchain::disassembler(self.settings.nvdisasm.as_deref(), &self.settings.cache)
     }
 
-    /// What the device does at best: the emulated one's model. None on silicon until our own
-    /// kernels have measured it; data sheets do not count.
-    pub fn rates(&self) -> Option<&Rates> {
-        self.rates.as_ref()
+    /// What the device does at best: the emulated one's model, on silicon the best that our own
+    /// kernels ever reached on this card; data sheets do not count. None where its driver could
+    /// not compile them.
+    pub fn rates(&self) -> Option<Rates> {
+        match &self.rates {
+            Some(model) => Some(model.clone()),
+            None => self.health.record().rates,
+        }
     }
 
     /// The data folder.

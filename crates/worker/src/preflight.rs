@@ -256,7 +256,8 @@ fn isolated(level: Isolation, said: &str, kind: DeviceKind) -> Check {
 fn isolation(host: &Host, cancellation: &Cancellation) -> (Isolation, String) {
     let program = host.program(Role::Probe, host.data());
     let bounds = host.bounds(Role::Probe, DEADLINE);
-    let answer = supervise::ask::<_, ProbeReply>(&program, &ProbeJob {}, bounds, cancellation);
+    let job = ProbeJob::default();
+    let answer = supervise::ask::<_, ProbeReply>(&program, &job, bounds, cancellation);
     let said = answer.ok().and_then(|answer| {
         let text = answer.stderr.text();
         let line = text

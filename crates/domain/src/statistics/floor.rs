@@ -37,7 +37,7 @@ pub struct Work {
 }
 
 /// The best a device can do, or has shown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Rates {
     /// Bytes per microsecond from and to memory.
     pub bytes_per_us: f64,
@@ -47,6 +47,21 @@ pub struct Rates {
     pub launch_us: f64,
     /// Bytes that can be written and stay in the cache until the time has been taken.
     pub l2_bytes: f64,
+}
+
+impl Rates {
+    /// The best of both: what a device has ever shown.
+    #[must_use]
+    pub fn best(mut self, other: &Self) -> Self {
+        self.bytes_per_us = self.bytes_per_us.max(other.bytes_per_us);
+        self.launch_us = self.launch_us.min(other.launch_us);
+        self.l2_bytes = self.l2_bytes.max(other.l2_bytes);
+        for (arithmetic, rate) in &other.operations_per_us {
+            let own = self.operations_per_us.entry(*arithmetic).or_insert(*rate);
+            *own = own.max(*rate);
+        }
+        self
+    }
 }
 
 /// Which of them bounds a case.

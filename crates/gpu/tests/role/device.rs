@@ -16,6 +16,7 @@ use domain::role::{
     ExecutionPurpose, Key, OutputComparison, Placement, ProbeJob, ProbeReply, RunJob, RunReply,
     TensorData, VerifyJob, VerifyReply,
 };
+use domain::statistics::Arithmetic;
 use domain::task::{Role, ToleranceClass};
 use tempfile::TempDir;
 
@@ -409,13 +410,15 @@ fn a_plan_that_does_not_fit_the_entry_is_refused_before_any_launch() {
 fn a_probe_describes_the_device_or_says_what_is_missing() {
     if let Some(bench) = Bench::new() {
         let libraries = [bench.libraries.clone(), vec![bench.nvrtc.clone()]].concat();
-        match process::run("probe", &ProbeJob {}, &libraries).expect_reply() {
+        match process::run("probe", &ProbeJob::default(), &libraries).expect_reply() {
             ProbeReply::Ready {
                 device,
                 toolchain,
                 rates,
+                measured_rates,
                 vitals,
             } => {
+                assert_eq!(measured_rates, None, "nobody asked");
                 assert!(vitals.free_bytes > 1 << 30, "{vitals:?}");
                 assert!(vitals.copy_gigabytes_per_second > 1.0, "{vitals:?}");
                 assert_eq!(device.kind, DeviceKind::Emulated);
@@ -436,10 +439,45 @@ fn a_probe_describes_the_device_or_says_what_is_missing() {
     }
     let empty = tempfile::tempdir().unwrap();
     fs::write(empty.path().join("libcuda.so"), "no library").unwrap();
-    let reply = process::run("probe", &ProbeJob {}, &[empty.path().to_owned()]).expect_reply();
+    let reply =
+        process::run("probe", &ProbeJob::default(), &[empty.path().to_owned()]).expect_reply();
     if let ProbeReply::Unusable { reason } = reply {
         assert!(reason.contains("libcuda.so.1"), "{reason}");
     }
+}
+
+/// What the kernels of the probe reach on a device whose best rates are known.
+#[test]
+fn measured_rates_are_a_little_below_the_best_there_can_be() {
+    let Some(bench) = Bench::new() else { return };
+    let job = ProbeJob {
+        measure_rates: true,
+    };
+    let reply = process::run("probe", &job, &bench.libraries).expect_reply();
+    let ProbeReply::Ready {
+        rates: Some(known),
+        measured_rates: Some(found),
+        ..
+    } = reply
+    else {
+        panic!("{reply:?}");
+    };
+    let mut shares = vec![
+        ("launch", known.launch_us / found.launch_us),
+        ("memory", found.bytes_per_us / known.bytes_per_us),
+    ];
+    for (arithmetic, name) in [
+        (Arithmetic::F32, "f32"),
+        (Arithmetic::F64, "f64"),
+        (Arithmetic::F16, "f16"),
+    ] {
+        let share = found.operations_per_us[&arithmetic] / known.operations_per_us[&arithmetic];
+        shares.push((name, share));
+    }
+    for (what, share) in &shares {
+        assert!((0.8..=1.0 + 1e-9).contains(share), "{what}: {shares:?}");
+    }
+    assert!((found.l2_bytes / known.l2_bytes - 1.0).abs() < 1e-9);
 }
 
 #[test]

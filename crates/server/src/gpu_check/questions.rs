@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use domain::device::DeviceKind;
 use domain::role::experiment::{End, ExperimentReply, Measure};
-use domain::statistics::{deviation, interval, median, quantile};
+use domain::statistics::{Arithmetic, deviation, interval, median, quantile};
 use serde::Serialize;
 use worker::cancel::Cancellation;
 use worker::experiment::{self, Seen};
@@ -76,7 +76,7 @@ impl From<worker::supervise::Fault> for Unanswered {
 type Asked = Result<Found, Unanswered>;
 type Question = (&'static str, &'static str, fn(&Asker<'_>) -> Asked);
 
-const QUESTIONS: [Question; 9] = [
+const QUESTIONS: [Question; 10] = [
     (
         "guard_pages",
         "Does an access one element behind a buffer that ends at an unmapped page stop the kernel, and a write to memory mapped for reading?",
@@ -121,6 +121,11 @@ const QUESTIONS: [Question; 9] = [
         "precision",
         "Do the limits of the relative error separate honest single precision from TF32, f16 and bf16 inputs?",
         |asker| asker.precision(),
+    ),
+    (
+        "rates",
+        "What does the device do at best, which no candidate can beat?",
+        |asker| asker.rates(),
     ),
 ];
 
@@ -542,6 +547,30 @@ impl Asker<'_> {
     }
 
     /// Says of an emulated device's answer that it is one.
+    fn rates(&self) -> Asked {
+        let rates = self.side.host().rates().ok_or_else(|| {
+            Unanswered::NotRun("its driver could not compile the kernels".to_owned())
+        })?;
+        let mut measured = vec![
+            format!("memory {:.0} GB/s", rates.bytes_per_us / 1e3),
+            format!("an empty launch {:.2} us", rates.launch_us),
+        ];
+        measured.extend(rates.operations_per_us.iter().map(|(arithmetic, rate)| {
+            let name = match arithmetic {
+                Arithmetic::F64 => "double precision",
+                Arithmetic::F32 => "single precision",
+                Arithmetic::F16 => "tensor cores, 16-bit operands",
+            };
+            format!("{name} {:.1} TFLOP/s", rate / 1e6)
+        }));
+        Ok(Found {
+            n: measured.len(),
+            measured,
+            conclusion: self
+                .labelled("a time that would need more than this is taken for impossible".to_owned()),
+        })
+    }
+
     fn labelled(&self, conclusion: String) -> String {
         if self.is_emulated() {
             format!("{conclusion} (emulated: this says nothing about silicon)")

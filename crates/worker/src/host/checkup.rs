@@ -102,6 +102,25 @@ impl Host {
         Err(Fault::Unusable { reason })
     }
 
+    /// What the device does at best, after a card has been measured once more: what it showed while it was busy is too
+    /// little.
+    ///
+    /// # Errors
+    /// A [`Fault`] if the question cannot be asked.
+    pub fn measure_rates(&self, cancellation: &Cancellation) -> Result<Option<Rates>, Fault> {
+        if self.device.kind == DeviceKind::Nvidia {
+            let program = self.program(Role::Probe, &self.settings.data);
+            let job = ProbeJob {
+                measure_rates: true,
+            };
+            let found = probe_with(&self.settings, &program, &self.nvrtc, &job, cancellation)?;
+            if let Ok(Some(measured)) = found.map(|found| found.measured_rates) {
+                self.health.change(|record| record.note_rates(&measured));
+            }
+        }
+        Ok(self.rates())
+    }
+
     fn quarantined(&self, reason: String) -> Fault {
         Fault::Quarantined {
             reason,
@@ -112,7 +131,8 @@ impl Host {
     /// One probe: what it measured, or what is wrong.
     fn ask_how_it_is(&self, cancellation: &Cancellation) -> Result<Result<Vitals, Ailment>, Fault> {
         let program = self.program(Role::Probe, &self.settings.data);
-        let found = probe_with(&self.settings, &program, &self.nvrtc, cancellation)?;
+        let job = ProbeJob::default();
+        let found = probe_with(&self.settings, &program, &self.nvrtc, &job, cancellation)?;
         Ok(found.and_then(|found| {
             let wrong = |reason| Ailment {
                 reason,
@@ -139,6 +159,7 @@ pub(super) struct Found {
     pub(super) device: Device,
     pub(super) toolchain: String,
     pub(super) rates: Option<Rates>,
+    pub(super) measured_rates: Option<Rates>,
     vitals: Vitals,
 }
 
@@ -157,7 +178,11 @@ pub(super) fn probe(
     cancellation: &Cancellation,
 ) -> Result<Result<Found, String>, Fault> {
     let program = program(settings, Role::Probe, nvrtc, driver, &settings.data);
-    let found = probe_with(settings, &program, nvrtc, cancellation)?;
+    let job = ProbeJob {
+        // The emulated device knows what it does at best.
+        measure_rates: driver.is_none(),
+    };
+    let found = probe_with(settings, &program, nvrtc, &job, cancellation)?;
     Ok(found.map_err(|ailment| ailment.reason))
 }
 
@@ -165,6 +190,7 @@ fn probe_with(
     settings: &Settings,
     program: &Program,
     nvrtc: &Path,
+    job: &ProbeJob,
     cancellation: &Cancellation,
 ) -> Result<Result<Found, Ailment>, Fault> {
     let bounds = Bounds {
@@ -172,8 +198,7 @@ fn probe_with(
         deadline: PROBE_DEADLINE,
     };
     let ailing = |reason, answered| Err(Ailment { reason, answered });
-    let answer = match supervise::ask::<_, ProbeReply>(program, &ProbeJob {}, bounds, cancellation)
-    {
+    let answer = match supervise::ask::<_, ProbeReply>(program, job, bounds, cancellation) {
         Ok(answer) => answer,
         Err(supervise::Fault::Surroundings { reason }) => return Ok(ailing(reason, false)),
         Err(fault) => return Err(fault.into()),
@@ -183,6 +208,7 @@ fn probe_with(
             device,
             toolchain,
             rates,
+            measured_rates,
             vitals,
         }) => {
             let prebuilt = settings.prebuilt.as_ref();
@@ -191,6 +217,7 @@ fn probe_with(
                     device,
                     toolchain,
                     rates,
+                    measured_rates,
                     vitals,
                 }),
                 None => ailing(

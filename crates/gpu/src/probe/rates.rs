@@ -1,0 +1,238 @@
+//! What the device does at best: how fast memory is read, how fast each kind of arithmetic goes,
+//! how long nothing takes. Floors rest on these, so each is the best of several tries of a kernel
+//! that does nothing else.
+//!
+//! The kernels are written here as PTX, because their inner loops are one instruction over and
+//! over. From compute capability 9.0 on, tensor cores reach their rate with `wgmma` only; there
+//! this says nothing of them, since a rate that is too low would call honest times impossible.
+
+use std::collections::BTreeMap;
+
+use domain::statistics::{Arithmetic, Rates};
+
+use crate::driver::{Allocation, Gpu, Module, Refusal, Shape, Stopwatch};
+
+/// Bytes that are read on silicon, where there is room: many times what a cache holds.
+const BYTES: usize = 1 << 30;
+/// The same on the emulated device, which executes each load.
+const EMULATED_BYTES: usize = 32 << 20;
+/// Rounds of a kernel that computes.
+const ROUNDS: u32 = 1000;
+const EMULATED_ROUNDS: u32 = 48;
+/// Tries of each; the first ones wake the device up.
+const TRIES: usize = 8;
+const EMULATED_TRIES: usize = 1;
+const THREADS: u32 = 256;
+/// Chains of each thread or warp, so that none waits for its last result.
+const CHAINS: usize = 8;
+/// Instructions of each chain in a round.
+const LINKS: usize = 16;
+/// Multiplications with an addition of one `mma.m16n8k16`.
+const MMA: f64 = 16.0 * 8.0 * 16.0;
+/// The first compute capability whose tensor cores `mma` does not fill.
+const WGMMA: u32 = 9;
+/// Answers of a driver that cannot take this PTX at all. They say nothing of the device.
+const CANNOT_COMPILE: [u32; 5] = [209, 218, 221, 222, 223];
+
+/// Measures the device; none if its driver cannot compile the kernels.
+pub fn rates(gpu: &Gpu) -> Result<Option<Rates>, Refusal> {
+    let module = match Module::load(text().as_bytes()) {
+        Err(refusal) if CANNOT_COMPILE.contains(&refusal.code) => return Ok(None),
+        loaded => loaded?,
+    };
+    let Ok(device) = gpu.describe() else {
+        return Ok(None);
+    };
+    let track = Track {
+        module: &module,
+        emulated: gpu.emulator().is_some(),
+        multiprocessors: device.limits.sm_count,
+        out: Allocation::new(16)?,
+    };
+    let free = usize::try_from(gpu.free_memory()?).unwrap_or(usize::MAX);
+    let mut operations_per_us = BTreeMap::from([
+        (Arithmetic::F32, track.arithmetic("f32", 1.0)?),
+        (Arithmetic::F64, track.arithmetic("f64", 1.0)?),
+    ]);
+    if device.compute_capability.0 < WGMMA {
+        // A warp does it together.
+        let each = MMA / 32.0;
+        operations_per_us.insert(Arithmetic::F16, track.arithmetic("mma", each)?);
+    }
+    Ok(Some(Rates {
+        bytes_per_us: track.memory(free / 4)?,
+        operations_per_us,
+        launch_us: track.best("empty", 1, &[])?,
+        l2_bytes: device.l2_bytes as f64,
+    }))
+}
+
+/// The device with the kernels.
+struct Track<'a> {
+    module: &'a Module,
+    emulated: bool,
+    multiprocessors: u32,
+    out: Allocation,
+}
+
+impl Track<'_> {
+    /// Bytes per microsecond of a kernel that reads a buffer of at most `most` bytes.
+    fn memory(&self, most: usize) -> Result<f64, Refusal> {
+        let wanted = if self.emulated { EMULATED_BYTES } else { BYTES };
+        let blocks = self.multiprocessors * 8;
+        // Four loads of 16 bytes of every thread make a step; the buffer is a whole number of them.
+        let step = blocks as usize * THREADS as usize * 64;
+        let steps = (wanted.min(most) / step).max(1);
+        let mut buffer = Allocation::new(steps * step)?;
+        buffer.fill(0, steps * step, 0)?;
+        let arguments = [
+            buffer.base().to_le_bytes().to_vec(),
+            self.out.base().to_le_bytes().to_vec(),
+            (steps as u32).to_le_bytes().to_vec(),
+        ];
+        let us = self.best("read", blocks, &arguments)?;
+        Ok((steps * step) as f64 / us)
+    }
+
+    /// Operations per microsecond of a kernel whose threads do `each` multiplications with an
+    /// addition an instruction.
+    fn arithmetic(&self, kernel: &str, each: f64) -> Result<f64, Refusal> {
+        let rounds = if self.emulated {
+            EMULATED_ROUNDS
+        } else {
+            ROUNDS
+        };
+        let blocks = self.multiprocessors * 8;
+        let arguments = [
+            self.out.base().to_le_bytes().to_vec(),
+            0_u64.to_le_bytes().to_vec(),
+            rounds.to_le_bytes().to_vec(),
+        ];
+        let us = self.best(kernel, blocks, &arguments)?;
+        let threads = f64::from(blocks) * f64::from(THREADS);
+        let instructions = f64::from(rounds) * (CHAINS * LINKS) as f64;
+        Ok(2.0 * each * threads * instructions / us)
+    }
+
+    /// The shortest time of a kernel, microseconds by events.
+    #[expect(unsafe_code, reason = "a launch trusts its arguments")]
+    fn best(&self, kernel: &str, blocks: u32, arguments: &[Vec<u8>]) -> Result<f64, Refusal> {
+        let kernel = self.module.kernel(kernel)?;
+        let shape = Shape {
+            grid: [blocks, 1, 1],
+            block: [THREADS, 1, 1],
+            shared_bytes: 0,
+            cooperative: false,
+        };
+        let tries = if self.emulated { EMULATED_TRIES } else { TRIES };
+        let mut shortest = f64::INFINITY;
+        for _ in 0..tries {
+            let watch = Stopwatch::start()?;
+            // SAFETY: the callers give each kernel below as many arguments of the sizes that it
+            // has parameters, and addresses of live buffers as long as it works with.
+            unsafe { kernel.launch(shape, arguments) }?;
+            shortest = shortest.min(watch.stop()?);
+        }
+        Ok(shortest)
+    }
+}
+
+/// All kernels.
+fn text() -> String {
+    let mut text = String::from(
+        ".version 7.0\n.target sm_80\n.address_size 64\n\
+         .visible .entry empty() { ret; }\n",
+    );
+    text.push_str(READ);
+    for kind in ["f32", "f64"] {
+        let start = |chain: usize| started(kind, &format!("%a{chain}"), chain);
+        let link = |chain| format!("fma.rn.{kind} %a{chain}, %a{chain}, %a{chain}, %a{chain};\n");
+        text.push_str(&chained(kind, kind, CHAINS, start, link));
+    }
+    // Four registers of a sum for each chain; the factors are zero.
+    let four = |chain: usize| 4 * chain..4 * chain + 4;
+    let start = |chain: usize| {
+        four(chain)
+            .map(|at| started("f32", &format!("%a{at}"), at))
+            .collect()
+    };
+    let link = |chain: usize| {
+        let sums = four(chain).map(|at| format!("%a{at}")).collect::<Vec<_>>();
+        let sums = sums.join(", ");
+        format!(
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 \
+             {{{sums}}}, {{%z, %z, %z, %z}}, {{%z, %z}}, {{{sums}}};\n"
+        )
+    };
+    text.push_str(&chained("mma", "f32", 4 * CHAINS, start, link));
+    text
+}
+
+/// Starts a register with the seed, which is zero, times a number of its own: the compiler must
+/// take the chains for different ones.
+fn started(kind: &str, register: &str, number: usize) -> String {
+    let factor = number as f64 + 1.0;
+    let literal = match kind {
+        "f32" => format!("0f{:08X}", (factor as f32).to_bits()),
+        _ => format!("0d{:016X}", factor.to_bits()),
+    };
+    format!("mul.{kind} {register}, %s, {literal};\n")
+}
+
+/// Reads `steps` steps of a buffer, and writes only a sum that the zeros in it do not have.
+const READ: &str = ".visible .entry read(.param .u64 from, .param .u64 out, .param .u32 steps) {
+.reg .pred %p<3>; .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .f32 %f<20>;
+ld.param.u64 %rd1, [from]; ld.param.u64 %rd2, [out]; ld.param.u32 %r1, [steps];
+mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; mov.u32 %r5, %nctaid.x;
+mad.lo.u32 %r6, %r2, %r3, %r4; mul.lo.u32 %r5, %r5, %r3;
+mul.wide.u32 %rd3, %r6, 16; add.u64 %rd1, %rd1, %rd3; mul.wide.u32 %rd4, %r5, 16;
+mov.f32 %f1, 0f00000000;
+NEXT:
+add.u64 %rd5, %rd1, %rd4; add.u64 %rd6, %rd5, %rd4; add.u64 %rd7, %rd6, %rd4;
+ld.global.v4.f32 {%f2, %f3, %f4, %f5}, [%rd1];
+ld.global.v4.f32 {%f6, %f7, %f8, %f9}, [%rd5];
+ld.global.v4.f32 {%f10, %f11, %f12, %f13}, [%rd6];
+ld.global.v4.f32 {%f14, %f15, %f16, %f17}, [%rd7];
+add.u64 %rd1, %rd7, %rd4;
+add.f32 %f2, %f2, %f3; add.f32 %f4, %f4, %f5; add.f32 %f6, %f6, %f7; add.f32 %f8, %f8, %f9;
+add.f32 %f10, %f10, %f11; add.f32 %f12, %f12, %f13; add.f32 %f14, %f14, %f15; add.f32 %f16, %f16, %f17;
+add.f32 %f2, %f2, %f4; add.f32 %f6, %f6, %f8; add.f32 %f10, %f10, %f12; add.f32 %f14, %f14, %f16;
+add.f32 %f2, %f2, %f6; add.f32 %f10, %f10, %f14; add.f32 %f2, %f2, %f10; add.f32 %f1, %f1, %f2;
+sub.u32 %r1, %r1, 1; setp.ne.u32 %p1, %r1, 0;
+@%p1 bra NEXT;
+setp.neu.f32 %p2, %f1, 0f00000000;
+@%p2 st.global.f32 [%rd2], %f1;
+ret;
+}
+";
+
+/// A kernel that goes through all chains, link by link, and round after round, and writes only a
+/// sum that zeros do not have. `registers` hold what the chains compute.
+fn chained(
+    name: &str,
+    kind: &str,
+    registers: usize,
+    start: impl Fn(usize) -> String,
+    link: impl Fn(usize) -> String,
+) -> String {
+    let starts = (0..CHAINS).map(start).collect::<String>();
+    let links = (0..CHAINS).map(link).collect::<String>().repeat(LINKS);
+    let sums = (1..registers)
+        .map(|register| format!("add.{kind} %a0, %a0, %a{register};\n"))
+        .collect::<String>();
+    format!(
+        ".visible .entry {name}(.param .u64 out, .param .u64 seed, .param .u32 rounds) {{
+.reg .pred %p<3>; .reg .b32 %r<2>; .reg .b32 %z; .reg .b64 %rd<3>;
+.reg .{kind} %a<{registers}>; .reg .{kind} %s;
+ld.param.u64 %rd1, [out]; ld.param.u64 %rd2, [seed]; ld.param.u32 %r1, [rounds];
+cvt.rn.{kind}.u64 %s, %rd2; cvt.u32.u64 %z, %rd2;
+{starts}NEXT:
+{links}sub.u32 %r1, %r1, 1; setp.ne.u32 %p2, %r1, 0;
+@%p2 bra NEXT;
+{sums}setp.neu.{kind} %p1, %a0, %s;
+@%p1 st.global.{kind} [%rd1], %a0;
+ret;
+}}
+"
+    )
+}
