@@ -566,8 +566,9 @@ impl Asker<'_> {
         Ok(Found {
             n: measured.len(),
             measured,
-            conclusion: self
-                .labelled("a time that would need more than this is taken for impossible".to_owned()),
+            conclusion: self.labelled(
+                "a time that would need more than this is taken for impossible".to_owned(),
+            ),
         })
     }
 
