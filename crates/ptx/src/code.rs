@@ -314,6 +314,13 @@ pub(crate) enum Op {
     AssertFail,
 }
 
+impl Op {
+    /// Whether it leaves alone who runs, so that the same lanes go on behind it. Those that do come first in the list.
+    pub(crate) fn stays_in_row(self) -> bool {
+        self as u16 <= Self::Atomic as u16
+    }
+}
+
 /// Memory a load, store or atomic names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemSpace {
@@ -352,6 +359,26 @@ pub(crate) struct MemoryOp {
     pub(crate) plain: bool,
     /// The first access before it, in the same row of instructions, through the same value of the same register.
     pub(crate) leader: Leader,
+    /// The group of loads that this one leads, and the one it follows in; `NO_GROUP` if there is none.
+    pub(crate) leads: u32,
+    pub(crate) follows: u32,
+    /// How far behind the leader's words a follower's are.
+    pub(crate) behind: i32,
+}
+
+/// In [`MemoryOp::leads`] and [`MemoryOp::follows`]: none.
+pub(crate) const NO_GROUP: u32 = u32::MAX;
+
+/// Loads of words from shared memory that stand in one row and go through one value of one register: what holds for
+/// the first one's addresses holds for all of them, so many steps further on.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    pub(crate) leader: Leader,
+    /// Where its followers stand, in ascending order, and how many bytes behind the leader's addresses theirs are.
+    pub(crate) followers: Vec<(u32, i32)>,
+    /// The lowest and the highest of these distances, the leader's own 0 included.
+    pub(crate) low: i32,
+    pub(crate) high: i32,
 }
 
 impl MemoryOp {
@@ -609,6 +636,8 @@ pub(crate) struct Program {
     pub(crate) lane_fns: Vec<LaneFn>,
     pub(crate) lane_fns2: Vec<LaneFn2>,
     pub(crate) memory: Vec<MemoryOp>,
+    /// In the order of their leaders.
+    pub(crate) groups: Vec<Group>,
     pub(crate) copies: Vec<CopyOp>,
     pub(crate) warp_ops: Vec<WarpOp>,
     pub(crate) barriers: Vec<BarrierOp>,

@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::{Detail, Draft, Lowering, Refusal, V};
+use super::{Detail, Draft, Lowering, Refusal, V, rows};
 use crate::code::{
     AtomicOp, BarrierOp, BarrierReduce, CallOp, Class, CopyOp, Entry, File, Flow, GUARD_NOT, Inst,
-    Leader, MAX_SLOTS, MBarrierOp, MemSpace, MemoryOp, NONE, Op, Program, Reach, SlotRef,
+    Leader, MAX_SLOTS, MBarrierOp, MemSpace, MemoryOp, NO_GROUP, NONE, Op, Program, Reach, SlotRef,
     StackCopy, TensorOp, WarpOp,
 };
 use crate::tensor::{Matrix, TensorKind};
@@ -91,7 +91,7 @@ fn uses(draft: &Draft) -> impl Iterator<Item = V> + '_ {
         .filter(|v| *v != V::NONE)
 }
 
-fn defs(draft: &Draft) -> impl Iterator<Item = V> + '_ {
+pub(super) fn defs(draft: &Draft) -> impl Iterator<Item = V> + '_ {
     draft.d.iter().copied().filter(|v| *v != V::NONE)
 }
 
@@ -395,7 +395,7 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
         program.class.push(draft.class);
         program.origin.push(draft.origin);
     }
-    note_leaders(&mut program, &lowering.code, &slot);
+    rows::note(&mut program, &lowering.code, &slot);
     Ok(program)
 }
 
@@ -466,6 +466,9 @@ fn table_entry(
             stack_of_call: draft.class == Class::Move,
             plain: plain(detail, &regs[..list.len()]),
             leader: Leader::NONE,
+            leads: NO_GROUP,
+            follows: NO_GROUP,
+            behind: 0,
         }
     };
     Some(match &draft.detail {
@@ -618,34 +621,6 @@ fn plain(detail: &super::MemoryDetail, registers: &[SlotRef]) -> bool {
     narrow && (!detail.signed || (detail.element == 4 && detail.keep >= 32))
 }
 
-/// Notes which accesses go through a register that an earlier one went through and nothing has changed since.
-fn note_leaders(program: &mut Program, drafts: &[Draft], slot: &impl Fn(V) -> SlotRef) {
-    let mut leaders: HashMap<SlotRef, Leader> = HashMap::new();
-    for (pc, draft) in drafts.iter().enumerate() {
-        let here =
-            matches!(draft.detail, Detail::Memory(_) | Detail::Atomic(..)) && draft.guard.is_none();
-        let x = program.code[pc].x;
-        if here
-            && let Some(op) = program.memory.get_mut(x as usize)
-            && matches!(
-                op.space,
-                MemSpace::Global | MemSpace::Const | MemSpace::Shared
-            )
-        {
-            match leaders.get(&op.address) {
-                Some(leader) => op.leader = *leader,
-                None => {
-                    let pc = pc as u32;
-                    leaders.insert(op.address, Leader { pc, x });
-                }
-            }
-        }
-        for v in defs(draft) {
-            leaders.remove(&slot(v));
-        }
-    }
-}
-
 /// The memory instructions a matrix load or store consists of; they work on the scratch registers, the last results.
 fn matrix_accesses(
     kind: TensorKind,
@@ -691,6 +666,9 @@ fn matrix_accesses(
             .iter()
             .all(|register| matches!(register.get(), Some((File::R32, _)))),
         leader: Leader::NONE,
+        leads: NO_GROUP,
+        follows: NO_GROUP,
+        behind: 0,
     };
     vec![access; count]
 }

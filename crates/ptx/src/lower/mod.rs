@@ -9,6 +9,7 @@ mod convert;
 mod hand_over;
 mod logic;
 mod operands;
+mod rows;
 pub(crate) mod schedule;
 mod stores;
 pub(crate) mod subroutine;

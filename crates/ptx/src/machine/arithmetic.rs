@@ -34,9 +34,10 @@ fn flushed(value: f32) -> u32 {
     float::canon32(float::flush32(value))
 }
 
-/// Executes one for the lanes of a mask; false if the instruction at `pc` is none of these.
+/// Executes one for the lanes of a mask; false if the instruction at `pc` is none of these. `CLEAN` promises that no
+/// register of the warp is poisoned.
 #[inline(always)]
-pub(crate) fn run<F: Forms>(
+pub(crate) fn run<F: Forms, const CLEAN: bool>(
     exec: &Exec<'_>,
     warp: &mut Warp,
     inst: &Inst,
@@ -46,7 +47,7 @@ pub(crate) fn run<F: Forms>(
     let program = exec.launch.program;
     macro_rules! taint {
         () => {
-            if warp.tainted {
+            if !CLEAN && warp.tainted {
                 warp.poison.flow(&program.flow[pc], mask);
             }
         };
@@ -194,7 +195,7 @@ pub(crate) fn run<F: Forms>(
         Op::MaxU32 => bin32!(u32::max),
         Op::Select32 => {
             let choice = warp.p[inst.c as usize];
-            if warp.tainted {
+            if !CLEAN && warp.tainted {
                 control::select_poison(warp, &program.flow[pc], mask, choice);
             }
             let (a, b) = (r32!(inst.a), r32!(inst.b));
@@ -202,7 +203,7 @@ pub(crate) fn run<F: Forms>(
         }
         Op::Select64 => {
             let choice = warp.p[inst.c as usize];
-            if warp.tainted {
+            if !CLEAN && warp.tainted {
                 control::select_poison(warp, &program.flow[pc], mask, choice);
             }
             let (a, b) = (r64!(inst.a), r64!(inst.b));

@@ -1,7 +1,7 @@
 //! Instructions that may change who runs, or that are not about a thread's registers and memory: tensor products,
 //! warp-wide exchanges, barriers, calls, output. Each ends the interpreter's run.
 
-use super::access::quick::{self, Place};
+use super::access::quick::Place;
 use super::access::{self, Want};
 use super::arithmetic::clear_poison;
 use super::block::Shared;
@@ -186,8 +186,9 @@ fn tensor<F: Forms>(
                 x: op.memory as usize,
                 pc: aside.pc,
                 run: aside.pc,
+                row: 0,
             };
-            if !quick::access::<F>(exec, block, warp, Want::Load, rows, at) {
+            if !F::quick(exec, block, warp, Want::Load, rows, at) {
                 F::access(exec, block, warp, Want::Load, rows, at)?;
             }
             matrix::spread::<F>(warp, op, count, transposed, aside.pc);
@@ -199,6 +200,7 @@ fn tensor<F: Forms>(
                 x: op.memory as usize,
                 pc: aside.pc,
                 run: aside.pc,
+                row: 0,
             };
             F::access(exec, block, warp, Want::Store, rows, at)?;
         }

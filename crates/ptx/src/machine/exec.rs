@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use super::access::Want;
+use super::access::led::Led;
 use super::block::Shared;
 use super::counts::Counts;
 use super::pattern::Pattern;
@@ -54,18 +55,33 @@ impl Moved {
 
     #[inline(always)]
     pub(crate) fn add(&mut self, other: &Self) {
-        // All is read before anything is written, which makes it two vector additions.
+        // All is read before anything is written, which makes it two vector additions. What is taken back was added
+        // with its sign turned.
         let (a, b) = (*self, *other);
         *self = Self {
-            sectors: a.sectors + b.sectors,
-            sectors_ideal: a.sectors_ideal + b.sectors_ideal,
-            bytes: a.bytes + b.bytes,
-            wavefronts: a.wavefronts + b.wavefronts,
-            wavefronts_ideal: a.wavefronts_ideal + b.wavefronts_ideal,
-            lane_bytes: a.lane_bytes + b.lane_bytes,
-            shared_bytes: a.shared_bytes + b.shared_bytes,
-            local_bytes: a.local_bytes + b.local_bytes,
+            sectors: a.sectors.wrapping_add(b.sectors),
+            sectors_ideal: a.sectors_ideal.wrapping_add(b.sectors_ideal),
+            bytes: a.bytes.wrapping_add(b.bytes),
+            wavefronts: a.wavefronts.wrapping_add(b.wavefronts),
+            wavefronts_ideal: a.wavefronts_ideal.wrapping_add(b.wavefronts_ideal),
+            lane_bytes: a.lane_bytes.wrapping_add(b.lane_bytes),
+            shared_bytes: a.shared_bytes.wrapping_add(b.shared_bytes),
+            local_bytes: a.local_bytes.wrapping_add(b.local_bytes),
         };
+    }
+
+    /// What so many executions move.
+    pub(crate) fn times(&self, count: u64) -> Self {
+        Self {
+            sectors: self.sectors.wrapping_mul(count),
+            sectors_ideal: self.sectors_ideal.wrapping_mul(count),
+            bytes: self.bytes.wrapping_mul(count),
+            wavefronts: self.wavefronts.wrapping_mul(count),
+            wavefronts_ideal: self.wavefronts_ideal.wrapping_mul(count),
+            lane_bytes: self.lane_bytes.wrapping_mul(count),
+            shared_bytes: self.shared_bytes.wrapping_mul(count),
+            local_bytes: self.local_bytes.wrapping_mul(count),
+        }
     }
 }
 
@@ -218,6 +234,9 @@ pub(crate) struct Exec<'a> {
     pub(crate) moved: Vec<Moved>,
     pub(crate) divergent: Vec<u64>,
     pub(crate) patterns: Vec<Pattern>,
+    /// What is known of each group of loads, and the number of the row that runs, counted from 1.
+    pub(crate) led: Vec<Led>,
+    pub(crate) row: u64,
     /// The patterns of whole fragments' pieces, by the place of the piece's first element in the memory table.
     pub(crate) pieces: Vec<Pattern>,
     pub(crate) findings: Findings,
@@ -244,6 +263,8 @@ impl<'a> Exec<'a> {
                 Pattern::default();
                 launch.program.memory.len() + launch.program.copies.len() * 2
             ],
+            led: vec![Led::default(); launch.program.groups.len()],
+            row: 0,
             pieces: Vec::new(),
             findings: Findings::new(findings),
             outcome: None,

@@ -11,8 +11,8 @@ use super::access::{Want, quick};
 use super::aside::{self, Aside};
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
-use super::warp::Warp;
-use super::{arithmetic, control};
+use super::warp::{FULL, Warp};
+use super::{arithmetic, control, rows};
 use crate::code::{GUARD_NOT, Inst, NONE, Op};
 use crate::simd::Forms;
 
@@ -33,15 +33,15 @@ pub(crate) enum Stop {
 pub(super) const SPINS: u32 = 512;
 
 /// Instructions in a row, executed by the same lanes.
-struct Run {
-    begin: u32,
-    lanes: u32,
+pub(super) struct Run {
+    pub(super) begin: u32,
+    pub(super) lanes: u32,
 }
 
 impl Run {
     /// Counts the instructions up to `end`, which begins the next run. The warp stands there.
     #[inline(always)]
-    fn settle(&self, exec: &mut Exec<'_>, warp: &mut Warp, left: &mut u64, end: u32) {
+    pub(super) fn settle(&self, exec: &mut Exec<'_>, warp: &mut Warp, left: &mut u64, end: u32) {
         exec.counts.run(self.begin, end, self.lanes.count_ones());
         let cycles = exec.launch.cycles_before;
         warp.cycles += cycles[end as usize] - cycles[self.begin as usize];
@@ -72,6 +72,14 @@ pub(crate) fn run<F: Forms>(
         if warp.pc >= stop_at {
             stop_at = warp.reschedule();
         }
+        if rows::may_run(warp) {
+            let op = code[warp.pc as usize].op;
+            if (op.stays_in_row() || op == Op::Branch)
+                && let Some(stop) = F::run_rows(exec, block, warp, left)
+            {
+                return stop;
+            }
+        }
         let mut pc = warp.pc;
         let active = warp.mask;
         let run = Run {
@@ -94,7 +102,7 @@ pub(crate) fn run<F: Forms>(
                 }
             }
             if mask == 0 && inst.op != Op::Branch
-                || arithmetic::run::<F>(exec, warp, inst, mask, pc as usize)
+                || arithmetic::run::<F, false>(exec, warp, inst, mask, pc as usize)
             {
                 pc += 1;
                 if pc < stop_at {
@@ -114,15 +122,17 @@ pub(crate) fn run<F: Forms>(
                         x: inst.x as usize,
                         pc,
                         run: run.begin,
+                        row: 0,
                     };
-                    if !quick::access::<F>(exec, block, warp, want, mask, at)
-                        && F::access(exec, block, warp, want, mask, at) == Err(Fatal)
-                    {
+                    let quick = mask == FULL
+                        && !warp.tainted
+                        && F::quick(exec, block, warp, want, mask, at);
+                    if !quick && F::access(exec, block, warp, want, mask, at) == Err(Fatal) {
                         run.settle(exec, warp, left, pc + 1);
                         return Stop::Fatal;
                     }
                     pc += 1;
-                    if pc < stop_at {
+                    if pc < stop_at && !rows::may_run(warp) {
                         continue;
                     }
                     run.settle(exec, warp, left, pc);

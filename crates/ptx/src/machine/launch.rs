@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::access::led;
 use super::block::{Barrier, Shared};
 use super::control;
 use super::exec::{Exec, Launch};
@@ -560,13 +561,16 @@ pub(crate) fn run(
 ) -> LaunchReport {
     let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
     let chosen = Chosen::new(blocks, config.sample);
-    let parts = if launch.parallel {
+    let mut parts = if launch.parallel {
         run_in_parallel(launch, config, chosen, isa, limit)
     } else {
         let mut exec = Exec::new(launch, limit);
         run_serially(&mut exec, config, chosen, isa);
         vec![exec]
     };
+    for part in &mut parts {
+        led::settle(part);
+    }
     let outcome = parts
         .iter()
         .filter_map(|exec| exec.outcome.clone())

@@ -14,6 +14,7 @@ mod matrix;
 mod mbarrier;
 mod pattern;
 mod print;
+pub(crate) mod rows;
 mod tally;
 pub(crate) mod tile;
 mod traffic;

@@ -22,10 +22,12 @@ use std::arch::x86_64::{
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::forms::{Factor, Forms, Pair, Slot};
-use crate::machine::access::quick::Place;
+use crate::machine;
+use crate::machine::access::quick::{self, Place};
 use crate::machine::access::{self, Want};
 use crate::machine::block::Shared;
 use crate::machine::exec::{Exec, Fatal};
+use crate::machine::interpret::Stop;
 use crate::machine::warp::Warp;
 use crate::numeric::float::NAN32;
 
@@ -40,6 +42,28 @@ macro_rules! ask {
 }
 
 impl Forms for Avx2 {
+    #[inline(always)]
+    fn run_rows(
+        exec: &mut Exec<'_>,
+        block: &mut Shared,
+        warp: &mut Warp,
+        left: &mut u64,
+    ) -> Option<Stop> {
+        ask!(run_rows(exec, block, warp, left))
+    }
+
+    #[inline(always)]
+    fn quick(
+        exec: &mut Exec<'_>,
+        block: &mut Shared,
+        warp: &mut Warp,
+        want: Want,
+        mask: u32,
+        at: Place,
+    ) -> bool {
+        ask!(quick(exec, block, warp, want, mask, at))
+    }
+
     #[inline(always)]
     fn access(
         exec: &mut Exec<'_>,
@@ -119,6 +143,30 @@ fn access(
     at: Place,
 ) -> Result<(), Fatal> {
     access::instruction(exec, block, warp, want, mask, at)
+}
+
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt")]
+#[inline(never)]
+fn run_rows(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    left: &mut u64,
+) -> Option<Stop> {
+    machine::rows::run::<Avx2>(exec, block, warp, left)
+}
+
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt")]
+#[inline(never)]
+fn quick(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    want: Want,
+    mask: u32,
+    at: Place,
+) -> bool {
+    quick::access::<Avx2>(exec, block, warp, want, mask, at)
 }
 
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;

@@ -2,10 +2,12 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::machine::access::quick::Place;
+use crate::machine::access::quick::{self, Place};
 use crate::machine::access::{self, Want};
 use crate::machine::block::Shared;
 use crate::machine::exec::{Exec, Fatal};
+use crate::machine::interpret::Stop;
+use crate::machine::rows;
 use crate::machine::tile;
 use crate::machine::warp::Warp;
 use crate::numeric::half;
@@ -45,7 +47,25 @@ pub(crate) enum Factor {
 
 /// What an instruction set does in its own way. The forms given here are the definitions: every other one returns the
 /// same bits, which the tests beside it hold.
-pub(crate) trait Forms {
+pub(crate) trait Forms: Sized {
+    /// The interpreter's quick loop, with this set's instructions.
+    fn run_rows(
+        exec: &mut Exec<'_>,
+        block: &mut Shared,
+        warp: &mut Warp,
+        left: &mut u64,
+    ) -> Option<Stop>;
+
+    /// A memory instruction the quick way; false, with nothing done, if it has to go the long way.
+    fn quick(
+        exec: &mut Exec<'_>,
+        block: &mut Shared,
+        warp: &mut Warp,
+        want: Want,
+        mask: u32,
+        at: Place,
+    ) -> bool;
+
     /// A memory instruction, the long way and outside the interpreter's loop, with this set's instructions.
     fn access(
         exec: &mut Exec<'_>,
@@ -157,6 +177,28 @@ fn each(f: impl Fn(usize) -> u32) -> Slot {
 pub(crate) struct Portable;
 
 impl Forms for Portable {
+    #[inline(never)]
+    fn run_rows(
+        exec: &mut Exec<'_>,
+        block: &mut Shared,
+        warp: &mut Warp,
+        left: &mut u64,
+    ) -> Option<Stop> {
+        rows::run::<Self>(exec, block, warp, left)
+    }
+
+    #[inline(never)]
+    fn quick(
+        exec: &mut Exec<'_>,
+        block: &mut Shared,
+        warp: &mut Warp,
+        want: Want,
+        mask: u32,
+        at: Place,
+    ) -> bool {
+        quick::access::<Self>(exec, block, warp, want, mask, at)
+    }
+
     #[inline(never)]
     fn access(
         exec: &mut Exec<'_>,

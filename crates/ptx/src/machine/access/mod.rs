@@ -3,6 +3,7 @@
 mod between;
 mod fault;
 mod global;
+pub(crate) mod led;
 pub(crate) mod quick;
 mod shared;
 mod stack;

@@ -8,7 +8,7 @@ use super::super::exec::{Exec, Track};
 use super::super::pattern::{Chunk, Pattern, Shape};
 use super::super::traffic::Way;
 use super::super::warp::{FULL, Warp};
-use super::{Want, Words, collect, deliver, read_element, write_element};
+use super::{Want, Words, collect, deliver, led, read_element, write_element};
 use crate::code::{File, MemSpace, MemoryOp};
 use crate::simd::Forms;
 use crate::sync::{Accessor, Reading};
@@ -21,6 +21,8 @@ pub(crate) struct Place {
     pub(crate) pc: u32,
     /// Where the run of instructions began that it is part of; all of them had the same lanes.
     pub(crate) run: u32,
+    /// The number of that run if it is a row of the quick loop, else 0.
+    pub(crate) row: u64,
 }
 
 /// Executes a load or store the quick way; false if it has to go the long way, with nothing done.
@@ -240,6 +242,7 @@ pub(crate) fn load_shared<F: Forms>(
             exec.shared_race(conflict, at.pc, (offset, bytes), Want::Load, block, warp);
         }
     }
+    led::grant(exec, block, warp, at, first);
     true
 }
 
@@ -281,7 +284,7 @@ fn store_shared<F: Forms>(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, 
 
 /// Reads what every lane asks for; `from` is the first lane's offset in the words.
 #[inline(always)]
-fn load<F: Forms, W: Words + ?Sized>(
+pub(super) fn load<F: Forms, W: Words + ?Sized>(
     warp: &mut Warp,
     words: &W,
     op: &MemoryOp,

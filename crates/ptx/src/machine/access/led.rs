@@ -1,0 +1,215 @@
+//! Groups of loads from shared memory: whoever executes the first one of a row looks at it for all of them.
+//!
+//! Bounds, alignment, initialisation and costs of a [`Group`] are settled at its leader; its followers only move data.
+//! That holds for one row of one warp with all lanes, in which nothing else can happen to the block. Where races are
+//! looked for, every access is looked at by itself.
+
+use std::cell::Cell;
+
+use super::super::block::Shared;
+use super::super::exec::{Exec, Moved};
+use super::super::pattern::{Chunk, Pattern, Shape};
+use super::super::warp::Warp;
+use super::Words;
+use super::quick::{self, Place};
+use crate::code::{Group, MemoryOp};
+use crate::simd::Forms;
+
+/// How a group's words lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Every lane reads the same.
+    Same,
+    /// Eight lanes read eight neighbours, one word each.
+    Runs,
+    /// Eight lanes read one word.
+    Sames,
+    Other,
+}
+
+/// Warps whose shared memory is remembered as initialised.
+const REMEMBERED: usize = 8;
+
+/// What is known of a group.
+#[derive(Debug, Clone)]
+pub(crate) struct Led {
+    /// The row for which it holds, by its number.
+    row: u64,
+    /// The version of the leader's pattern it was worked out for.
+    version: u64,
+    form: Form,
+    /// The first lane's address, and the words of each eighth lane, all of the leader's.
+    first: u64,
+    starts: [u32; 4],
+    /// What one execution of one load moves, and how often the followers were executed since that was added up.
+    moved: Moved,
+    passes: u64,
+    /// By warp: shared memory's state and the first address for which everything was found initialised.
+    found_valid: [(u64, u64); REMEMBERED],
+}
+
+impl Default for Led {
+    fn default() -> Self {
+        Self {
+            row: 0,
+            version: Pattern::NEVER,
+            form: Form::Other,
+            first: 0,
+            starts: [0; 4],
+            moved: Moved::default(),
+            passes: 0,
+            found_valid: [(u64::MAX, 0); REMEMBERED],
+        }
+    }
+}
+
+impl Led {
+    /// Adds up what the followers have moved.
+    fn settle(&mut self, group: &Group, moved: &mut [Moved]) {
+        let all = self.moved.times(self.passes);
+        for (pc, _) in &group.followers {
+            moved[*pc as usize].add(&all);
+        }
+        self.passes = 0;
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learn(&mut self, group: &Group, op: &MemoryOp, pattern: &Pattern, moved: &mut [Moved]) {
+        self.settle(group, moved);
+        self.version = pattern.version;
+        self.moved = pattern.moved;
+        self.found_valid = [(u64::MAX, 0); REMEMBERED];
+        let all = |chunk: Chunk| op.count == 1 && pattern.chunks == [chunk; 4];
+        self.form = if pattern.shape == Shape::Same {
+            Form::Same
+        } else if all(Chunk::Run) {
+            Form::Runs
+        } else if all(Chunk::Same) {
+            Form::Sames
+        } else {
+            Form::Other
+        };
+    }
+}
+
+/// Whether everything that followers read is initialised.
+#[inline(never)]
+fn initialised(block: &Shared, group: &Group, pattern: &Pattern, first: u64, bytes: u32) -> bool {
+    group.followers.iter().all(|(_, behind)| {
+        let first = first.wrapping_add_signed(i64::from(*behind));
+        block.every_valid(first, &pattern.relative, bytes)
+    })
+}
+
+/// Looks at a group for its followers, behind its leader, whose first lane is at `first`.
+#[inline(always)]
+pub(super) fn grant(exec: &mut Exec<'_>, block: &Shared, warp: &Warp, at: Place, first: u64) {
+    let op = &exec.launch.program.memory[at.x];
+    let Some(group) = exec.launch.program.groups.get(op.leads as usize) else {
+        return;
+    };
+    if at.row == 0 || block.shadow.is_some() {
+        return;
+    }
+    let pattern = &exec.patterns[at.x];
+    let led = &mut exec.led[op.leads as usize];
+    let bytes = op.bytes();
+    let low = (first as i64).wrapping_add(pattern.low + i64::from(group.low));
+    let high = (first as i64).wrapping_add(pattern.high + i64::from(group.high));
+    if low < 0 || high > i64::from(block.bytes) - i64::from(bytes) {
+        return;
+    }
+    if led.version != pattern.version {
+        led.learn(group, op, pattern, &mut exec.moved);
+    }
+    if block.invalid != 0 {
+        let now = (block.validity, first);
+        let found = &mut led.found_valid[warp.index as usize % REMEMBERED];
+        if *found != now {
+            if !initialised(block, group, pattern, first, bytes) {
+                return;
+            }
+            *found = now;
+        }
+    }
+    led.first = first;
+    for (number, start) in led.starts.iter_mut().enumerate() {
+        *start = (first.wrapping_add(pattern.relative[8 * number]) / 4) as u32;
+    }
+    led.passes += 1;
+    led.row = at.row;
+}
+
+/// Executes a follower; false, with nothing done, if nobody has looked at its group in this row.
+#[inline(always)]
+pub(crate) fn follow<F: Forms>(
+    exec: &Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    op: &MemoryOp,
+) -> bool {
+    let Some(led) = exec.led.get(op.follows as usize) else {
+        return false;
+    };
+    if led.row != exec.row {
+        return false;
+    }
+    let words = Cell::from_mut(&mut block.words[..]).as_slice_of_cells();
+    let slot = |part: usize| op.regs[part].slot() as usize;
+    let start = |number: usize| led.starts[number].wrapping_add_signed(op.behind) as usize;
+    match led.form {
+        Form::Same => {
+            for part in 0..op.count as usize {
+                warp.r32[slot(part)].0 = [words[start(0) + part].get(); 32];
+            }
+        }
+        Form::Runs => {
+            let values = warp.r32[slot(0)].0.as_chunks_mut::<8>().0;
+            for (number, into) in values.iter_mut().enumerate() {
+                *into = words.row::<F, 8>(start(number));
+            }
+        }
+        Form::Sames => {
+            let values = warp.r32[slot(0)].0.as_chunks_mut::<8>().0;
+            for (number, into) in values.iter_mut().enumerate() {
+                *into = [words[start(number)].get(); 8];
+            }
+        }
+        Form::Other => {
+            let first = led.first.wrapping_add_signed(4 * i64::from(op.behind));
+            let pattern = &exec.patterns[op.leader.x as usize];
+            quick::load::<F, _>(warp, words, op, first, pattern);
+        }
+    }
+    true
+}
+
+/// A row that began at `begin` is left before `pc`: followers from there on are executed by other means, and counted
+/// there.
+#[inline(never)]
+pub(crate) fn leave(exec: &mut Exec<'_>, begin: u32, pc: u32) {
+    let groups = &exec.launch.program.groups;
+    let from = groups.partition_point(|group| group.leader.pc < begin);
+    for (group, led) in groups.iter().zip(&mut exec.led).skip(from) {
+        if group.leader.pc >= pc {
+            break;
+        }
+        if led.row == exec.row {
+            led.row = 0;
+            let none = led.moved.times(1u64.wrapping_neg());
+            for (at, _) in &group.followers {
+                if *at >= pc {
+                    exec.moved[*at as usize].add(&none);
+                }
+            }
+        }
+    }
+}
+
+/// Adds up everything that was moved so far.
+pub(crate) fn settle(exec: &mut Exec<'_>) {
+    for (group, led) in exec.launch.program.groups.iter().zip(&mut exec.led) {
+        led.settle(group, &mut exec.moved);
+    }
+}

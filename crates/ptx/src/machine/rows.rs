@@ -1,0 +1,109 @@
+//! The interpreter's quick loop: rows of instructions that all 32 lanes of a warp execute, none of whose registers is
+//! poisoned.
+//!
+//! Most of what kernels execute is so, and with both settled beforehand an instruction is little more than its work.
+//! Whatever is not so, or is rare, is left to [`super::interpret`], which goes on where this loop stops. Both execute
+//! arithmetic by the same definitions, compiled twice.
+
+use super::access::quick::Place;
+use super::access::{Want, led};
+use super::arithmetic;
+use super::block::Shared;
+use super::exec::Exec;
+use super::interpret::{Run, Stop};
+use super::warp::{FULL, Warp};
+use crate::code::{GUARD_NOT, Inst, NONE, Op};
+use crate::simd::Forms;
+
+/// Whether a warp may run here.
+#[inline(always)]
+pub(super) fn may_run(warp: &Warp) -> bool {
+    warp.mask == FULL && !warp.tainted && warp.others.is_empty() && warp.hold == 0
+}
+
+/// The lanes for which an instruction's guard holds.
+#[inline(always)]
+fn holds(warp: &Warp, inst: &Inst) -> u32 {
+    if inst.guard == NONE {
+        return FULL;
+    }
+    let predicate = warp.p[(inst.guard & (GUARD_NOT - 1)) as usize];
+    if inst.guard & GUARD_NOT != 0 {
+        !predicate
+    } else {
+        predicate
+    }
+}
+
+/// Runs a warp that may run here until its slice is used up, or, with nothing returned, to an instruction that is not
+/// for this loop.
+#[inline(always)]
+pub(crate) fn run<F: Forms>(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    left: &mut u64,
+) -> Option<Stop> {
+    let program = exec.launch.program;
+    let code: &[Inst] = &program.code;
+    loop {
+        let mut pc = warp.pc;
+        let run = Run {
+            begin: pc,
+            lanes: FULL,
+        };
+        exec.row += 1;
+        loop {
+            let inst = &code[pc as usize];
+            let mask = holds(warp, inst);
+            if mask != FULL && inst.op != Op::Branch {
+                if mask != 0 {
+                    break;
+                }
+                exec.counts.sat_out(pc, 32);
+                pc += 1;
+                continue;
+            }
+            if arithmetic::run::<F, true>(exec, warp, inst, FULL, pc as usize) {
+                pc += 1;
+                continue;
+            }
+            let want = match inst.op {
+                Op::Load => Want::Load,
+                Op::Store => Want::Store,
+                _ => break,
+            };
+            let op = &program.memory[inst.x as usize];
+            if want == Want::Store || !led::follow::<F>(exec, block, warp, op) {
+                let at = Place {
+                    x: inst.x as usize,
+                    pc,
+                    run: run.begin,
+                    row: exec.row,
+                };
+                if !F::quick(exec, block, warp, want, FULL, at) {
+                    break;
+                }
+            }
+            pc += 1;
+        }
+        let inst = &code[pc as usize];
+        let mask = holds(warp, inst);
+        if inst.op != Op::Branch || mask != FULL && mask != 0 {
+            if inst.op.stays_in_row() {
+                led::leave(exec, run.begin, pc);
+            }
+            run.settle(exec, warp, left, pc);
+            return None;
+        }
+        run.settle(exec, warp, left, pc + 1);
+        if mask == FULL {
+            warp.pc = inst.x;
+            if inst.x <= pc && *left == 0 {
+                return Some(Stop::Slice);
+            }
+        } else {
+            exec.counts.sat_out(pc, 32);
+        }
+    }
+}
