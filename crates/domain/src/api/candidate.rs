@@ -1,0 +1,246 @@
+//! Candidates: how far each has come, what it is, and how it came about.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::candidate::Idea;
+use crate::digest::Digest;
+use crate::evaluation::Evaluation;
+use crate::id::{CandidateId, RunId, WorkerId};
+use crate::model::{Dollars, Prompt, Usage};
+use crate::search::Operator;
+use crate::task::GateSubject;
+use crate::verdict::VerdictKind;
+
+/// Where a candidate stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum CandidateState {
+    /// A model is asked to write it.
+    Drafting {
+        /// The configured model.
+        model: String,
+        /// Why it was not answered the last time, if it was asked before.
+        trouble: Option<String>,
+    },
+    /// Waits for a worker.
+    Queued,
+    /// A worker evaluates it.
+    Evaluating {
+        /// What the worker is doing.
+        stage: String,
+        /// Which worker.
+        worker: WorkerId,
+    },
+    /// It has a verdict.
+    Evaluated,
+    /// The same code was evaluated before; that verdict is its verdict.
+    Duplicate {
+        /// Of which candidate.
+        of: CandidateId,
+    },
+    /// The infrastructure failed too often to say anything about it.
+    Abandoned {
+        /// What went wrong last.
+        message: String,
+    },
+}
+
+/// A candidate as lists and the lineage show it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CandidateSummary {
+    /// Identity.
+    pub id: CandidateId,
+    /// Position in the run, from 0 (the baseline).
+    pub ordinal: u32,
+    /// Generation, from 0.
+    pub generation: u32,
+    /// Parents; the first is the primary one.
+    pub parents: Vec<CandidateId>,
+    /// How it came about.
+    pub operator: Operator,
+    /// Who proposed it: "playbook", "sweep", or the name an outside proposer gave.
+    pub proposer: String,
+    /// A few words.
+    pub title: String,
+    /// Values of its tunables.
+    pub configuration: BTreeMap<String, i64>,
+    /// Where it stands.
+    pub state: CandidateState,
+    /// Its verdict, once it has one.
+    pub verdict: Option<VerdictKind>,
+    /// The verdict in one sentence.
+    pub summary: Option<String>,
+    /// The source line the verdict blames.
+    pub line: Option<u32>,
+    /// Baseline's time over its time; only if accepted.
+    pub speedup: Option<f64>,
+    /// Its time, geometric mean over the score cases, microseconds; only if accepted.
+    pub time_us: Option<f64>,
+    /// Whether that time is modelled.
+    pub modelled: bool,
+    /// Phase gates that it does not meet.
+    pub unmet_gates: Vec<GateSubject>,
+    /// Whether it is the run's best.
+    pub best: bool,
+    /// When it was proposed.
+    pub created_at: DateTime<Utc>,
+    /// When its verdict came.
+    pub judged_at: Option<DateTime<Utc>>,
+}
+
+/// One page of candidates by ordinal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CandidatePage {
+    /// The candidates.
+    pub candidates: Vec<CandidateSummary>,
+    /// Pass as `cursor` for the next page; absent on the last.
+    pub next: Option<String>,
+}
+
+/// Everything about one candidate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CandidateDetail {
+    /// The run.
+    pub run: RunId,
+    /// The task.
+    pub task: String,
+    /// What lists show.
+    #[serde(flatten)]
+    pub summary: CandidateSummary,
+    /// What its file is called.
+    pub file: String,
+    /// The text.
+    pub source: String,
+    /// What its author hoped for.
+    pub idea: Option<Idea>,
+    /// Identity of the code.
+    pub digest: Option<Digest>,
+    /// The evaluation, or that of the candidate it duplicates.
+    pub evaluation: Option<Evaluation>,
+    /// The confirmation before promotion, if there was one.
+    pub confirmation: Option<Evaluation>,
+    /// Line differences to the primary parent.
+    pub diff: Vec<DiffLine>,
+    /// Candidates bred from it.
+    pub children: Vec<CandidateId>,
+    /// What models were asked for it and what they answered, in order.
+    pub calls: Vec<CallView>,
+}
+
+/// One call of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CallView {
+    /// Position in the conversation, from 0.
+    pub turn: u32,
+    /// The configured model.
+    pub model: String,
+    /// The template of what was said.
+    pub template: String,
+    /// Version of the template with everything it includes.
+    pub template_digest: Digest,
+    /// What was said, word for word.
+    pub prompt: Prompt,
+    /// What was left out for lack of room.
+    pub dropped: Vec<String>,
+    /// What the prompt showed.
+    pub seen: Seen,
+    /// How often it failed without an answer.
+    pub failures: u32,
+    /// Why it failed the last time.
+    pub trouble: Option<String>,
+    /// The answer, once there is one.
+    pub reply: Option<ReplyView>,
+    /// When it was planned.
+    pub created_at: DateTime<Utc>,
+}
+
+/// What a prompt showed, besides the task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Seen {
+    /// The best candidate at that time.
+    pub best: Option<CandidateId>,
+    /// Candidates shown as parents.
+    pub parents: Vec<CandidateId>,
+    /// Candidates whose thoughts were shown with their outcomes.
+    pub insights: Vec<CandidateId>,
+    /// Candidates named as repetitions.
+    pub duplicates: Vec<CandidateId>,
+}
+
+/// What a model answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ReplyView {
+    /// Word for word.
+    pub text: String,
+    /// Whether the model ended by itself rather than at its token limit.
+    pub complete: bool,
+    /// Why it holds no candidate, if it holds none.
+    pub unusable: Option<String>,
+    /// What reading it took for granted.
+    pub notes: Vec<String>,
+    /// What it used.
+    pub usage: Usage,
+    /// Whether that is an estimate, because the server did not say.
+    pub usage_estimated: bool,
+    /// What it cost; none without a known price.
+    pub cost: Option<Dollars>,
+    /// What the server calls the model that answered.
+    pub answered_by: String,
+    /// Until the first token, milliseconds, if it was streamed.
+    pub first_token_ms: Option<f64>,
+    /// Until the end, milliseconds.
+    pub total_ms: f64,
+    /// Requests it took, refused ones counted.
+    pub attempts: u32,
+    /// When it came.
+    pub at: DateTime<Utc>,
+}
+
+/// One line of a difference.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DiffLine {
+    /// Whether the line was kept, added or removed.
+    pub change: Change,
+    /// Line number in the parent, from 1.
+    pub old: Option<u32>,
+    /// Line number in the candidate, from 1.
+    pub new: Option<u32>,
+    /// The line without its end.
+    pub text: String,
+}
+
+/// What happened to a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// In both.
+    Kept,
+    /// Only in the candidate.
+    Added,
+    /// Only in the parent.
+    Removed,
+}
+
+/// A kernel from an outside proposer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    /// The whole file.
+    pub source: String,
+    /// What the file is called in messages.
+    #[serde(default)]
+    pub file: Option<String>,
+    /// The candidate it was made from; the run's best when absent.
+    #[serde(default)]
+    pub parent: Option<CandidateId>,
+    /// Who proposes it.
+    #[serde(default)]
+    pub proposer: Option<String>,
+    /// Why it should be faster; overrides the file's own idea.
+    #[serde(default)]
+    pub hypothesis: Option<String>,
+}

@@ -1,0 +1,249 @@
+//! Runs: what asks for one, and what it shows.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{CandidateSummary, PromotionView};
+use crate::digest::Digest;
+use crate::id::{CandidateId, RunId};
+use crate::model::{Dollars, Prompt};
+use crate::search::{Budget, Evolution, Method, ModelChoice, Spend, StopReason};
+use crate::verdict::VerdictKind;
+
+/// Asks for a run. `POST /api/v1/runs` with an `Idempotency-Key` header: the same key always
+/// gives the same run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunRequest {
+    /// Name of a stored task.
+    pub task: String,
+    /// How candidates come about.
+    pub method: Method,
+    /// A name for people; made from task and method when absent.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// When to stop.
+    #[serde(default)]
+    pub budget: Budget,
+    /// Seed of every random decision of the search.
+    #[serde(default)]
+    pub seed: u64,
+    /// The file of the task that a sweep starts from, such as "playbook/03-kv-split.cu"; the
+    /// baseline when absent.
+    #[serde(default)]
+    pub start: Option<String>,
+    /// Only workers whose device has this name take the run's jobs; any when absent.
+    #[serde(default)]
+    pub device: Option<String>,
+    /// Where a winner goes; the service's own repository when absent.
+    #[serde(default)]
+    pub promotion: Option<PromotionTarget>,
+    /// Which configured models write candidates, for the methods that ask some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<ModelChoice>,
+    /// How they are asked.
+    #[serde(default)]
+    pub evolution: Evolution,
+}
+
+impl RunRequest {
+    /// A run of a task by a method, with the defaults for everything else.
+    pub fn new(task: impl Into<String>, method: Method) -> Self {
+        Self {
+            task: task.into(),
+            method,
+            name: None,
+            budget: Budget::default(),
+            seed: 0,
+            start: None,
+            device: None,
+            promotion: None,
+            models: Vec::new(),
+            evolution: Evolution::default(),
+        }
+    }
+}
+
+/// A git repository that winners are committed to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PromotionTarget {
+    /// Path of the repository on the service's machine, bare or not.
+    pub repository: String,
+    /// The branch a new promotion branch starts from; an empty history when absent.
+    #[serde(default)]
+    pub base: Option<String>,
+    /// Where the winner's file goes in the tree; `kernels/<task>.cu` when absent.
+    #[serde(default)]
+    pub path: Option<String>,
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum RunState {
+    /// Accepted, nothing done yet.
+    Created,
+    /// The baseline is being evaluated.
+    CheckingBaseline,
+    /// Candidates are proposed and evaluated.
+    Running,
+    /// Nothing happens until someone resumes it.
+    Paused {
+        /// Why.
+        reason: String,
+    },
+    /// Ended as planned.
+    Completed {
+        /// Why it ended.
+        reason: StopReason,
+    },
+    /// Ended because it could not go on.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+    /// Ended by request.
+    Cancelled,
+}
+
+impl RunState {
+    /// Whether the run has ended.
+    pub fn is_over(&self) -> bool {
+        matches!(
+            self,
+            Self::Completed { .. } | Self::Failed { .. } | Self::Cancelled
+        )
+    }
+
+    /// The state's name without its reason.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::CheckingBaseline => "checking_baseline",
+            Self::Running => "running",
+            Self::Paused { .. } => "paused",
+            Self::Completed { .. } => "completed",
+            Self::Failed { .. } => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for RunState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Created => f.write_str("created"),
+            Self::CheckingBaseline => f.write_str("checking the baseline"),
+            Self::Running => f.write_str("running"),
+            Self::Paused { reason } => write!(f, "paused: {reason}"),
+            Self::Completed { reason } => write!(f, "completed: {reason}"),
+            Self::Failed { reason } => write!(f, "failed: {reason}"),
+            Self::Cancelled => f.write_str("cancelled"),
+        }
+    }
+}
+
+/// A run as lists and its page show it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunView {
+    /// Identity.
+    pub id: RunId,
+    /// Name for people.
+    pub name: String,
+    /// The task's name.
+    pub task: String,
+    /// The task's version.
+    pub task_version: Digest,
+    /// How candidates come about.
+    pub method: Method,
+    /// Where it stands.
+    pub state: RunState,
+    /// When to stop.
+    pub budget: Budget,
+    /// Trials charged.
+    pub trials: u32,
+    /// Which models write its candidates.
+    pub models: Vec<ModelChoice>,
+    /// How they are asked.
+    pub evolution: Evolution,
+    /// What models and devices have used.
+    pub spend: Spend,
+    /// Milliseconds it has been running, pauses not counted; kept every few seconds.
+    pub running_ms: u64,
+    /// Candidates by verdict.
+    pub verdicts: BTreeMap<VerdictKind, u32>,
+    /// Candidates proposed and not yet judged.
+    pub pending: u32,
+    /// The best accepted candidate.
+    pub best: Option<Best>,
+    /// The promotion of its champion, once there is one.
+    pub promotion: Option<PromotionView>,
+    /// Seed of the search.
+    pub seed: u64,
+    /// When it was asked for.
+    pub created_at: DateTime<Utc>,
+    /// When it last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// The best accepted candidate of a run so far.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Best {
+    /// The candidate.
+    pub candidate: CandidateId,
+    /// Its title.
+    pub title: String,
+    /// Baseline's time over its time, geometric mean over the score cases.
+    pub speedup: f64,
+    /// Its time, geometric mean over the score cases, microseconds.
+    pub time_us: f64,
+    /// Whether that time is modelled.
+    pub modelled: bool,
+}
+
+/// One page of runs, newest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunPage {
+    /// The runs.
+    pub runs: Vec<RunView>,
+    /// Pass as `cursor` for the next page; absent on the last.
+    pub next: Option<String>,
+}
+
+/// What the first model call of a run would say and what the run would cost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunPreview {
+    /// The model that would be asked first.
+    pub model: String,
+    /// The first prompt, word for word.
+    pub prompt: Prompt,
+    /// Its template.
+    pub template: String,
+    /// What was left out for lack of room.
+    pub dropped: Vec<String>,
+    /// What the prompt cannot show yet, because the baseline was never evaluated here; empty if
+    /// the prompt is exact.
+    pub unknown: Vec<String>,
+    /// Tokens of the first prompt, an upper estimate.
+    pub prompt_tokens: u64,
+    /// Replies asked for if nothing else ends the run first, repairs counted. Second turns after
+    /// replies that cannot be read come on top.
+    pub calls: u64,
+    /// What they would cost if each prompt were as long as this one and each reply as long as the
+    /// model allows; none if a price is unknown.
+    pub most_dollars: Option<Dollars>,
+}
+
+/// The lineage graph of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Lineage {
+    /// Candidates by ordinal; edges are their `parents`.
+    pub nodes: Vec<CandidateSummary>,
+    /// Whether the run has more candidates than are shown.
+    pub truncated: bool,
+}
