@@ -43,7 +43,7 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
     };
     let leave = shutdown.clone();
     let evaluate = move |request: &_, progress: &dyn Fn(&str), cancellation: &_| {
-        let outcome = evaluator.evaluate(request, progress, cancellation);
+        let outcome = evaluator.search(request, progress, cancellation);
         if let Err(Fault::Host(fault)) = &outcome
             && fault.is_quarantine()
         {

@@ -66,6 +66,14 @@ pub enum Fault {
     /// The task itself does not read, or one of its shapes has no value.
     #[error("read the task: {0}")]
     Task(#[source] Problems),
+    /// The task would reward wrong kernels, so that nothing may be searched for it.
+    #[error("admit the task {task}: {broken} (`kernelwright task check` shows every number)")]
+    NotAdmitted {
+        /// Its name.
+        task: String,
+        /// The rules that it breaks, with what to do.
+        broken: String,
+    },
     /// The task's reference cannot give an answer.
     #[error("use the task's reference: {0}")]
     Reference(String),
@@ -264,6 +272,23 @@ impl Evaluator {
         cancellation: &Cancellation,
     ) -> Result<Result<Compared, Verdict>, Fault> {
         stages::bench(self, request, &progress, cancellation)
+    }
+
+    /// Evaluates one candidate of a search, which begins with its baseline: that of a task that may
+    /// not be searched has no verdict. On this machine a task is admitted once.
+    ///
+    /// # Errors
+    /// [`Fault::NotAdmitted`], or as of [`Self::evaluate`].
+    pub fn search(
+        &self,
+        request: &EvaluationRequest,
+        progress: &dyn Fn(&str),
+        cancellation: &Cancellation,
+    ) -> Result<Evaluation, Fault> {
+        if request.stage == EvaluationStage::Baseline {
+            admit::insist(self, request, progress, cancellation)?;
+        }
+        self.evaluate(request, progress, cancellation)
     }
 
     /// Finds out whether a task may be searched: every rule of admission with its number.

@@ -1,10 +1,12 @@
 //! Which tasks are refused, and by which rule: each planted task is wrong in one way.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use domain::admission::{Admission, Rule};
 use domain::digest::Digest;
+use domain::evaluation::EvaluationStage;
 use domain::role::Key;
 use domain::task::Bundle;
 use worker::cancel::Cancellation;
@@ -59,6 +61,36 @@ fn admit(lab: &Lab, files: BTreeMap<String, String>) -> Admission {
     lab.evaluator()
         .admit(&Bundle { files }, key, |_| {}, &cancellation)
         .unwrap()
+}
+
+#[test]
+fn a_search_begins_with_an_admitted_task_only_and_asks_once() {
+    let Some(lab) = lab() else { return };
+    let search = |files: BTreeMap<String, String>| {
+        let mut request = Lab::request("gemm-f32", "baseline.cu", files["baseline.cu"].clone());
+        request.task = Bundle { files };
+        request.stage = EvaluationStage::Baseline;
+        let stages = RefCell::new(Vec::new());
+        let progress = |stage: &str| stages.borrow_mut().push(stage.to_owned());
+        let cancellation = Cancellation::new().unwrap();
+        let outcome = lab.evaluator().search(&request, &progress, &cancellation);
+        (outcome, stages.take())
+    };
+    let (first, stages) = search(product());
+    assert!(first.unwrap().verdict.acceptance().is_some());
+    assert_eq!(stages[0], "admission");
+    let (again, stages) = search(product());
+    assert!(again.unwrap().verdict.acceptance().is_some());
+    assert!(!stages.contains(&"admission".to_owned()), "{stages:?}");
+
+    // The same answer whatever the inputs are.
+    let (refused, stages) = search(elementwise("out", "0.5 + 0 * x[i]"));
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.starts_with("admit the task planted: ") && refused.contains("task check"),
+        "{refused}"
+    );
+    assert_eq!(stages, ["admission"], "its baseline is not evaluated");
 }
 
 /// The rules that do not hold, each once, and their subjects.

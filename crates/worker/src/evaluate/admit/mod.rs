@@ -5,6 +5,7 @@
 //! checks that will guard it.
 
 mod impostors;
+mod record;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,8 @@ use super::roles::{Allowance, Numbered, Reference, Roles};
 use super::stages::{Course, SCREEN, Stop};
 use super::{Evaluator, Fault, storage};
 use crate::cancel::Cancellation;
+
+pub use record::insist;
 
 /// Cases on which outputs are looked at: the largest with at most so many elements.
 const CASES: usize = 3;

@@ -1,0 +1,65 @@
+//! Remembers which tasks were admitted on this machine, so that a run of a known task begins at once.
+
+use std::path::PathBuf;
+
+use domain::admission::Admission;
+use domain::digest::Digest;
+use domain::evaluation::{EVALUATOR_VERSION, EvaluationRequest};
+use domain::task::{Bundle, Task};
+
+use crate::cancel::Cancellation;
+use crate::evaluate::{Evaluator, Fault, storage};
+
+/// Sees to it that the task of a request may be searched. A refusal is not remembered: what was
+/// refused may be mended, and a baseline's noise may pass.
+///
+/// # Errors
+/// [`Fault::NotAdmitted`], or another [`Fault`] that is no property of the task.
+pub fn insist(
+    evaluator: &Evaluator,
+    request: &EvaluationRequest,
+    progress: &dyn Fn(&str),
+    cancellation: &Cancellation,
+) -> Result<(), Fault> {
+    let place = place(evaluator, &request.task)?;
+    let known = std::fs::read(&place)
+        .ok()
+        .and_then(|text| serde_json::from_slice::<Admission>(&text).ok());
+    if known.is_some_and(|admission| admission.admitted()) {
+        return Ok(());
+    }
+    progress("admission");
+    let key = request.key.derive(&["admission"]);
+    let admission = evaluator.admit(&request.task, key, |_| {}, cancellation)?;
+    if !admission.admitted() {
+        return Err(Fault::NotAdmitted {
+            task: admission.task,
+            broken: admission
+                .points
+                .iter()
+                .filter(|point| !point.holds)
+                .map(|point| format!("{}: {}", point.subject, point.says))
+                .collect::<Vec<_>>()
+                .join("; "),
+        });
+    }
+    let text = serde_json::to_vec(&admission).expect("an admission is text and numbers");
+    let folder = place.parent().unwrap_or(evaluator.host.data());
+    std::fs::create_dir_all(folder).map_err(storage(folder))?;
+    std::fs::write(&place, text).map_err(storage(&place))
+}
+
+/// The file of a task's admission: named by everything that it rests on, except for the draws.
+fn place(evaluator: &Evaluator, bundle: &Bundle) -> Result<PathBuf, Fault> {
+    let task = Task::load(bundle).map_err(Fault::Task)?;
+    let host = evaluator.host();
+    let whole = (
+        EVALUATOR_VERSION,
+        task.version,
+        task.baseline.text(),
+        &host.device().uuid,
+        host.toolchain(),
+    );
+    let identity = Digest::of(serde_json::to_vec(&whole).expect("only text and numbers"));
+    Ok(host.data().join(format!("admissions/{identity}.json")))
+}
