@@ -482,6 +482,18 @@ fn texts_that_are_no_module_are_refused_with_their_place() {
             ".version 8.0\n.target sm_89\n.address_size 64\n.entry k() {",
             4,
         ),
+        // Directives at the very end, each without what must follow it.
+        (".version", 1),
+        (".version 8.0\n.target", 2),
+        (".version 8.0\n.pragma", 2),
+        (".version 8.0\n.section", 2),
+        (".version 8.0\n.file", 2),
+        (".version 8.0\n.entry k() .pragma", 2),
+        (".version 8.0\n.entry k() .maxntid", 2),
+        (".version 8.0\n.global .align", 2),
+        (".version 8.0\n.entry k() {\n.pragma", 3),
+        (".version 8.0\n.entry k() {\n.loc", 3),
+        (".version 8.0\n.entry k() {\n.reg", 3),
     ];
     for (text, want) in cases {
         match Module::parse(text) {

@@ -134,7 +134,8 @@ impl<'a> Body<'_, 'a> {
             Kind::Dotted("loc") => self.location(),
             Kind::Dotted("file") => self.parser.file(),
             Kind::Dotted("pragma") => {
-                self.parser.at += 2;
+                self.parser.at += 1;
+                self.parser.next();
                 self.parser.expect(b';')
             }
             Kind::Dotted(word) => Err(LoadError::Unsupported {

@@ -135,7 +135,10 @@ impl<'a> Parser<'a> {
         if !self.accept_dotted("version") {
             return self.expected("`.version`, with which every PTX module starts");
         }
-        self.next();
+        if !matches!(self.peek(), Kind::Float(_) | Kind::Integer(_)) {
+            return self.expected("a version such as 8.0");
+        }
+        self.at += 1;
         loop {
             match self.peek() {
                 Kind::End => return Ok(()),
@@ -166,7 +169,8 @@ impl<'a> Parser<'a> {
                     self.declare(variable)?;
                 }
                 Kind::Dotted("pragma") => {
-                    self.at += 2;
+                    self.at += 1;
+                    self.next();
                     self.expect(b';')?;
                 }
                 Kind::Mark(b';') => self.at += 1,
@@ -192,7 +196,8 @@ impl<'a> Parser<'a> {
 
     /// Skips debug data: nothing in it changes what a kernel does.
     fn section(&mut self) -> Result<(), LoadError> {
-        self.at += 2;
+        self.at += 1;
+        self.next();
         self.expect(b'{')?;
         self.skip_braces()
     }
@@ -298,17 +303,15 @@ impl<'a> Parser<'a> {
     /// `.space [.align n] .type name[n][m] [= init];`
     fn variable(&mut self, external: bool) -> Result<Variable, LoadError> {
         let line = self.line();
-        let space = match self.next() {
+        let space = match self.peek() {
             Kind::Dotted("global") => StateSpace::Global,
             Kind::Dotted("const") => StateSpace::Const,
             Kind::Dotted("shared") => StateSpace::Shared,
             Kind::Dotted("local") => StateSpace::Local,
             Kind::Dotted("param") => StateSpace::Param,
-            _ => {
-                self.at -= 1;
-                return self.expected("a state space");
-            }
+            _ => return self.expected("a state space"),
         };
+        self.at += 1;
         let mut variable = self.declarator(space, line)?;
         if self.accept(b'=') {
             variable.init = self.initialiser(variable.element, 0)?;
@@ -467,18 +470,15 @@ impl<'a> Parser<'a> {
         }
         while !self.accept(b')') {
             let line = self.line();
-            match self.next() {
-                Kind::Dotted("param") => {}
+            match self.peek() {
+                Kind::Dotted("param") => self.at += 1,
                 Kind::Dotted("reg") => {
                     return Err(LoadError::Unsupported {
                         feature: ".reg parameters".into(),
                         ptx_line: line,
                     });
                 }
-                _ => {
-                    self.at -= 1;
-                    return self.expected("`.param`");
-                }
+                _ => return self.expected("`.param`"),
             }
             let variable = self.declarator(StateSpace::Param, line)?;
             list.push(function.variables.len());
@@ -556,7 +556,8 @@ impl<'a> Parser<'a> {
                 }
                 Kind::Dotted("noreturn" | "unified") => self.at += 1,
                 Kind::Dotted("pragma") => {
-                    self.at += 2;
+                    self.at += 1;
+                    self.next();
                     self.expect(b';')?;
                 }
                 Kind::Dotted(word) => {
