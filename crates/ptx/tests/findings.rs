@@ -71,6 +71,34 @@ fn planted_mistakes_get_exactly_their_finding() {
             Outcome::MisalignedAddress,
         ),
         (
+            "half the address space apart, the first lane inside",
+            "setp.eq.u32 %p1, %r1, 1;\nadd.s64 %rd8, %rd4, 0x8000000000000000;\nselp.b64 %rd8, %rd8, %rd4, %p1;\n\
+             ld.global.u32 %r3, [%rd8];",
+            1,
+            32,
+            &[F::OutOfBoundsRead],
+            Outcome::IllegalAddress,
+        ),
+        (
+            "half the address space apart, the first lane outside",
+            "setp.eq.u32 %p1, %r1, 0;\nmov.u64 %rd8, 64;\nadd.s64 %rd9, %rd4, 0x8000000000000000;\n\
+             selp.b64 %rd8, %rd8, %rd4, %p1;\nsetp.eq.u32 %p1, %r1, 1;\nselp.b64 %rd8, %rd9, %rd8, %p1;\n\
+             st.global.u32 [%rd8], %r1;",
+            1,
+            32,
+            &[F::IllegalAddress],
+            Outcome::IllegalAddress,
+        ),
+        (
+            "shared, half the address space apart",
+            "setp.eq.u32 %p1, %r1, 0;\nmov.u64 %rd8, 16;\nselp.b64 %rd8, -8, %rd8, %p1;\n\
+             setp.eq.u32 %p1, %r1, 1;\nselp.b64 %rd8, 0x7ffffffffffffff8, %rd8, %p1;\nst.shared.u32 [%rd8], %r1;",
+            1,
+            32,
+            &[F::OutOfBoundsWrite],
+            Outcome::IllegalAddress,
+        ),
+        (
             "shared out of bounds",
             "st.shared.u32 [%r2+900], %r1;",
             1,

@@ -169,12 +169,13 @@ impl Track {
         }
     }
 
-    /// Whether accesses of `bytes` bytes at `low`, at `high` and between them stay inside.
+    /// Whether accesses of `bytes` bytes at `low`, at `high` and between them stay inside. Where lanes are so far
+    /// apart that the address space wraps around between them, `low` is the larger number.
     #[inline(always)]
     pub(crate) fn holds(&self, low: u64, high: u64, bytes: u32) -> bool {
         let base = self.allocation.base();
         let end = base + self.allocation.bytes();
-        low >= base && high < end && end - high >= u64::from(bytes)
+        low >= base && low <= high && high < end && end - high >= u64::from(bytes)
     }
 
     pub(crate) fn writers(&self) -> &[AtomicU64] {

@@ -115,9 +115,16 @@ pub(super) fn grant(exec: &mut Exec<'_>, block: &Shared, warp: &Warp, at: Place,
     let pattern = &exec.patterns[at.x];
     let led = &mut exec.led[op.leads as usize];
     let bytes = op.bytes();
-    let low = (first as i64).wrapping_add(pattern.low + i64::from(group.low));
-    let high = (first as i64).wrapping_add(pattern.high + i64::from(group.high));
-    if low < 0 || high > i64::from(block.bytes) - i64::from(bytes) {
+    let reach = |lane: i64, follower| {
+        (first as i64)
+            .wrapping_add(lane)
+            .wrapping_add(i64::from(follower))
+    };
+    let (low, high) = (
+        reach(pattern.low, group.low),
+        reach(pattern.high, group.high),
+    );
+    if low < 0 || low > high || high > i64::from(block.bytes) - i64::from(bytes) {
         return;
     }
     if led.version != pattern.version {

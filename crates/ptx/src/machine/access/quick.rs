@@ -171,7 +171,7 @@ fn store_global<F: Forms>(exec: &mut Exec<'_>, warp: &Warp, at: Place) -> bool {
 fn in_shared(block: &Shared, pattern: &Pattern, first: u64, bytes: u32) -> Option<(u32, u32)> {
     let low = (first as i64).wrapping_add(pattern.low);
     let high = (first as i64).wrapping_add(pattern.high);
-    let inside = low >= 0 && high >= 0 && high <= i64::from(block.bytes) - i64::from(bytes);
+    let inside = low >= 0 && low <= high && high <= i64::from(block.bytes) - i64::from(bytes);
     if !inside || !pattern.aligned(first, bytes) {
         return None;
     }

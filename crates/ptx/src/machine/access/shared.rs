@@ -30,7 +30,7 @@ pub(super) fn access(
     let first = pattern.observe(mask, request.list, bytes);
     let low = (first as i64).wrapping_add(pattern.low);
     let high = (first as i64).wrapping_add(pattern.high);
-    if low < 0 || high < 0 || high > i64::from(block.bytes) - i64::from(bytes) {
+    if low < 0 || low > high || high > i64::from(block.bytes) - i64::from(bytes) {
         return outside(exec, block, warp, request, bytes);
     }
     if !pattern.aligned(first, bytes) {
