@@ -215,6 +215,27 @@ def reasons(results):
     return "\n".join(lines)
 
 
+def stored(name, program):
+    """What the last run of this version of a program found; nothing if there was none."""
+    path = CACHE / f"programs/results/{name}.json"
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_text())
+        return found["tests"] if found["version"] == program["version"] else None
+    except (ValueError, KeyError):
+        # Of an older form.
+        return None
+
+
+def store(name, program, tests):
+    folder = CACHE / "programs/results"
+    folder.mkdir(exist_ok=True)
+    fresh = folder / f"{name}.json.fresh"
+    fresh.write_text(json.dumps({"version": program["version"], "tests": tests}))
+    fresh.rename(folder / f"{name}.json")
+
+
 def document(results, left_out, settings):
     today = datetime.date.today().isoformat()
     absent = f"\n\nNot run for this table: {', '.join(sorted(left_out))}." if left_out else ""
@@ -249,14 +270,20 @@ def main():
         tests = SUITES[program["suite"]](name, program, driver)
         unexplained += explain(tests, program.get("miss", []))
         results[name] = (program, tests)
-        folder = CACHE / "programs/results"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{name}.json").write_text("\n".join(json.dumps(test) for test in tests))
+        store(name, program, tests)
     print(table(results))
     print(reasons(results))
     if "--write" in sys.argv:
+        # Programs that were not run now are told as they were last found.
+        told = {}
+        for name, program in programs.items():
+            if name in results:
+                told[name] = results[name]
+            elif tests := stored(name, program):
+                explain(tests, program.get("miss", []))
+                told[name] = (program, tests)
         TABLE.parent.mkdir(parents=True, exist_ok=True)
-        TABLE.write_text(document(results, set(programs) - set(results), described["settings"].strip()))
+        TABLE.write_text(document(told, set(programs) - set(told), described["settings"].strip()))
     for test in unexplained:
         print(f"unexplained: {test['test']}: {test['why']}")
     passed = sum(count(tests, "passed") for _, tests in results.values())

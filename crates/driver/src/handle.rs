@@ -48,6 +48,8 @@ handles! {
     NodeHandle = 11;
     /// A graph that is ready to be launched.
     ExecutableHandle = 12;
+    /// What a caller wants to be kept while a graph is there.
+    KeepsakeHandle = 13;
 }
 
 impl StreamHandle {

@@ -104,6 +104,61 @@ fn the_primary_context_lives_while_somebody_retains_it() {
 }
 
 #[test]
+fn a_context_that_was_attached_is_destroyed_by_the_last_to_detach() {
+    let mut driver = fresh();
+    driver.initialise(0).expect("initialises");
+    assert_eq!(driver.attach_context(), Err(Code::INVALID_CONTEXT));
+    let context = driver
+        .create_context(0, ContextFlags::default())
+        .expect("creates");
+    assert_eq!(driver.attach_context(), Ok(context));
+    driver.detach_context(context).expect("one is left");
+    driver.check_context().expect("it is alive");
+    driver.detach_context(context).expect("the last");
+    assert_eq!(driver.known_context(context), Err(Code::INVALID_CONTEXT));
+    assert_eq!(driver.current_context(), None);
+    assert_eq!(driver.detach_context(context), Err(Code::INVALID_CONTEXT));
+}
+
+/// `axpy` launched as before CUDA 4: y = 2 x + y for three elements.
+#[test]
+fn a_kernel_is_launched_piece_by_piece() {
+    let mut driver = ready();
+    let axpy = function(&mut driver, "axpy");
+    let (x, y) = (
+        driver.allocate(12).expect("x"),
+        driver.allocate(12).expect("y"),
+    );
+    let ones: Vec<u8> = [1.0_f32; 3].iter().flat_map(|v| v.to_le_bytes()).collect();
+    driver.upload(x, &ones, None).expect("copies");
+    driver.upload(y, &ones, None).expect("copies");
+    driver.set_block(axpy, [32, 1, 1]).expect("a block");
+    let stream = StreamHandle::LEGACY;
+    let refused = driver.launch_piecemeal(axpy, [1, 1], stream);
+    assert_eq!(refused, Err(Code::INVALID_VALUE), "no parameters yet");
+    driver.set_parameter(axpy, 0, &x.to_le_bytes()).expect("x");
+    driver.set_parameter(axpy, 8, &y.to_le_bytes()).expect("y");
+    driver
+        .set_parameter(axpy, 16, &2.0_f32.to_le_bytes())
+        .expect("a");
+    driver
+        .set_parameter(axpy, 20, &3_u32.to_le_bytes())
+        .expect("n");
+    driver.set_parameter_bytes(axpy, 24).expect("24 bytes");
+    driver
+        .launch_piecemeal(axpy, [1, 1], stream)
+        .expect("launches");
+    let mut back = [0; 12];
+    driver.download(y, &mut back, None).expect("copies");
+    assert_eq!(back[8..], 3.0_f32.to_le_bytes());
+    for block in [[0, 1, 1], [1, -1, 1], [1, 1, 65]] {
+        assert_eq!(driver.set_block(axpy, block), Err(Code::INVALID_VALUE));
+    }
+    let far = driver.set_parameter(axpy, 40_000, &[0]);
+    assert_eq!(far, Err(Code::INVALID_VALUE));
+}
+
+#[test]
 fn handles_of_one_context_are_invalid_in_another() {
     let mut driver = ready();
     let stream = driver.create_stream(0, 0).expect("a stream");

@@ -37,7 +37,7 @@ absent! {
     cuIpcCloseMemHandle,
     cuIpcGetEventHandle,
     cuIpcOpenEventHandle,
-    // Graphs that hold memory, wait for other devices, decide, or keep objects alive.
+    // Graphs that hold memory, wait for other devices, or decide.
     cuGraphAddMemAllocNode,
     cuGraphMemAllocNodeGetParams,
     cuGraphAddMemFreeNode,
@@ -49,11 +49,8 @@ absent! {
     cuGraphAddExternalSemaphoresWaitNode,
     cuGraphAddBatchMemOpNode,
     cuGraphConditionalHandleCreate,
-    cuUserObjectCreate,
-    cuUserObjectRetain,
-    cuUserObjectRelease,
-    cuGraphRetainUserObject,
-    cuGraphReleaseUserObject,
+    // A profiler's settings, which CUDA 11 gave up.
+    cuProfilerInitialize,
     // Other devices.
     cuCtxEnablePeerAccess,
     cuCtxDisablePeerAccess,
@@ -99,14 +96,4 @@ absent! {
     cuModuleGetTexRef,
     cuModuleGetSurfRef,
     cuParamSetTexRef,
-    // Launches of before CUDA 4.
-    cuFuncSetBlockShape,
-    cuFuncSetSharedSize,
-    cuParamSetSize,
-    cuParamSeti,
-    cuParamSetf,
-    cuParamSetv,
-    cuLaunch,
-    cuLaunchGrid,
-    cuLaunchGridAsync,
 }

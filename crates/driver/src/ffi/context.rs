@@ -94,6 +94,19 @@ entries! {
         driver.destroy_context(given(context).ok_or(Code::INVALID_CONTEXT)?)
     }
 
+    /// Holds the current context once more.
+    fn cuCtxAttach(context: Out<u64>, flags: u32) |driver| {
+        let context = context.required()?;
+        driver.check_context()?;
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        context.set(driver.attach_context()?.0)
+    }
+
+    /// Gives the current context back.
+    fn cuCtxDetach(context: Host) |driver| { driver.detach_context(ContextHandle(context.address())) }
+
     /// The calling thread's context, or null.
     fn cuCtxGetCurrent(context: Out<u64>) |driver| {
         context.set(driver.current_context().map_or(0, |handle| handle.0))

@@ -23,6 +23,7 @@ mod memory;
 mod module;
 mod nvml;
 mod occupancy;
+mod piecemeal;
 mod pointer;
 mod pool;
 mod proc_address;

@@ -5,11 +5,11 @@ use std::ffi::c_void;
 use crate::code::Code;
 
 use super::entries;
-use super::graph::{capture, executable, node};
+use super::graph::{capture, executable, keepsake, node};
 use super::pointer::{Out, Text};
 use super::{
     absent, context, device, event, graph, host_memory, launch, library, memory, module, occupancy,
-    pool, stream, virtual_memory,
+    piecemeal, pool, stream, virtual_memory,
 };
 
 /// The symbol was found.
@@ -69,6 +69,8 @@ table! {
     context::cuCtxCreate_v3,
     context::cuCtxCreate_v4,
     context::cuCtxDestroy_v2,
+    context::cuCtxAttach,
+    context::cuCtxDetach,
     context::cuCtxGetCurrent,
     context::cuCtxSetCurrent,
     context::cuCtxPushCurrent_v2,
@@ -182,6 +184,11 @@ table! {
     executable::cuGraphExecUpdate,
     executable::cuGraphExecUpdate_v2,
     executable::cuGraphLaunch,
+    keepsake::cuUserObjectCreate,
+    keepsake::cuUserObjectRetain,
+    keepsake::cuUserObjectRelease,
+    keepsake::cuGraphRetainUserObject,
+    keepsake::cuGraphReleaseUserObject,
     capture::cuStreamBeginCapture_v2,
     capture::cuStreamBeginCaptureToGraph,
     capture::cuStreamEndCapture,
@@ -280,6 +287,15 @@ table! {
     module::cuLinkAddFile_v2,
     module::cuLinkComplete,
     module::cuLinkDestroy,
+    piecemeal::cuFuncSetBlockShape,
+    piecemeal::cuFuncSetSharedSize,
+    piecemeal::cuParamSetSize,
+    piecemeal::cuParamSeti,
+    piecemeal::cuParamSetf,
+    piecemeal::cuParamSetv,
+    piecemeal::cuLaunch,
+    piecemeal::cuLaunchGrid,
+    piecemeal::cuLaunchGridAsync,
     occupancy::cuOccupancyMaxActiveBlocksPerMultiprocessor,
     occupancy::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
     occupancy::cuOccupancyMaxPotentialBlockSize,

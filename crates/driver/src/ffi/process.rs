@@ -145,12 +145,16 @@ where
             .unwrap_or_else(PoisonError::into_inner);
         driver.begin_call(thread::current().id(), tamper);
         let answer = panic::catch_unwind(AssertUnwindSafe(|| body(&mut driver)));
-        say(&driver.take_said());
-        answer.map_err(|_| {
+        let said = driver.take_said();
+        say(&said);
+        let answer = answer.map_err(|_| {
             // What the call left half done cannot be known: nothing of this context is to be believed any more.
             driver.corrupt(Code::UNKNOWN);
             Code::UNKNOWN
-        })
+        });
+        drop(driver);
+        said.calls.into_iter().for_each(super::graph::call_host);
+        answer
     };
     // Also for what happens before the driver is locked.
     panic::catch_unwind(AssertUnwindSafe(serve)).unwrap_or(Err(Code::UNKNOWN))

@@ -50,6 +50,8 @@ pub(super) struct Context {
     flags: ContextFlags,
     limits: [usize; 7],
     cache_preference: u32,
+    /// How many callers hold it besides the one that created it.
+    attached: u32,
 }
 
 impl Context {
@@ -58,6 +60,7 @@ impl Context {
             flags,
             limits: DEFAULT_LIMITS,
             cache_preference: 0,
+            attached: 0,
         }
     }
 }
@@ -171,6 +174,34 @@ impl Driver {
             self.leave();
         }
         Ok(())
+    }
+
+    /// Holds the calling thread's context once more.
+    ///
+    /// # Errors
+    /// Without a context.
+    pub fn attach_context(&mut self) -> Result<ContextHandle, Code> {
+        let handle = self.usable()?;
+        self.context_mut()?.attached += 1;
+        Ok(handle)
+    }
+
+    /// Gives the calling thread's context back; the last to do so destroys it.
+    ///
+    /// # Errors
+    /// When the handle is stale, not of the calling thread's context, or the primary context's last.
+    pub fn detach_context(&mut self, handle: ContextHandle) -> Result<(), Code> {
+        self.known_context(handle)?;
+        if self.current_context() != Some(handle) {
+            return Err(Code::INVALID_CONTEXT);
+        }
+        match self.contexts.get_mut(&handle) {
+            Some(context) if context.attached > 0 => {
+                context.attached -= 1;
+                Ok(())
+            }
+            _ => self.destroy_context(handle),
+        }
     }
 
     /// The calling thread's context.

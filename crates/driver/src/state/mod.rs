@@ -11,6 +11,7 @@ mod graph;
 mod launch;
 mod memory;
 mod module;
+mod piecemeal;
 mod timeline;
 mod virtual_memory;
 
@@ -88,6 +89,8 @@ pub struct Said {
     pub printed: String,
     /// Lines for a person: why a launch was refused.
     pub remarks: Vec<String>,
+    /// Destructors of what nobody holds any more, to be called without the driver's lock.
+    pub calls: Vec<HostWork>,
 }
 
 impl Driver {

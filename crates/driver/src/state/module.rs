@@ -12,6 +12,7 @@ use crate::image::{self, Refusal};
 use crate::link;
 
 use super::Driver;
+use super::piecemeal::Piecemeal;
 
 /// What a caller hands over to be loaded.
 pub type Image<'a> = image::Image<'a>;
@@ -33,6 +34,8 @@ pub(super) struct Function {
     pub(super) max_dynamic_shared: u32,
     /// Preferred share of shared memory, in percent; -1 leaves it to the driver.
     pub(super) carveout: i32,
+    /// What was set for launches that take nothing but a grid.
+    pub(super) piecemeal: Piecemeal,
     /// The name as C text, once somebody has asked for it.
     name: Option<CString>,
 }
@@ -198,6 +201,7 @@ impl Driver {
                 kernel,
                 max_dynamic_shared,
                 carveout: -1,
+                piecemeal: Piecemeal::default(),
                 name: None,
             },
         );

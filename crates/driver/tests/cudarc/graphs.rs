@@ -485,6 +485,41 @@ fn a_graph_can_be_a_node_and_be_drawn() {
     });
 }
 
+/// What a caller wants to be kept lives as long as the last graph or executable that refers to it.
+#[test]
+fn a_user_object_goes_with_its_last_reference() {
+    in_child(
+        "graphs::a_user_object_goes_with_its_last_reference",
+        &[],
+        || {
+            let _context = CudaContext::new(0).expect("a context");
+            let mut gone = 0_u32;
+            let (mut object, mut graph) = (null_mut(), null_mut());
+            ok!(sys::cuUserObjectCreate(
+                &raw mut object,
+                (&raw mut gone).cast(),
+                Some(count),
+                2,
+                1
+            ));
+            ok!(sys::cuGraphCreate(&raw mut graph, 0));
+            // One reference becomes the graph's, one stays the caller's.
+            ok!(sys::cuGraphRetainUserObject(graph, object, 1, 1));
+            let executable = instantiate(graph);
+            ok!(sys::cuUserObjectRelease(object, 1));
+            refused!(
+                sys::cuUserObjectRelease(object, 1),
+                CUDA_ERROR_INVALID_VALUE
+            );
+            ok!(sys::cuGraphDestroy(graph));
+            assert_eq!(gone, 0, "the executable has one");
+            ok!(sys::cuGraphExecDestroy(executable));
+            assert_eq!(gone, 1);
+            refused!(sys::cuUserObjectRetain(object, 1), CUDA_ERROR_INVALID_VALUE);
+        },
+    );
+}
+
 /// Branches that do not wait for each other share the modelled time.
 #[test]
 fn branches_of_a_graph_overlap() {

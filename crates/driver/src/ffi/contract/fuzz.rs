@@ -126,6 +126,7 @@ impl Given {
             Argument::Node(7),
             Argument::Executable,
             Argument::Captured,
+            Argument::Keepsake,
         ] {
             let right = scene.right(kind);
             given.numbers.push(right);

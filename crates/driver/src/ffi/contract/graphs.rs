@@ -4,8 +4,8 @@ use crate::code::Code;
 
 use super::table::Argument::{
     AnyNode, AnyPlan, CallPlan, Captured, CopyPlan, Event, Executable, FillPlan, Graph, GraphCopy,
-    Host, InnerGraph, KernelPlan, Making, Maybe, MaybeContext, Mode, Node, Null, Number, One, Out,
-    Path, Stream,
+    Host, HostFunction, InnerGraph, Keepsake, KernelPlan, Making, Maybe, MaybeContext, Mode, Node,
+    Null, Number, One, Out, Path, Stream,
 };
 use super::table::{Argument, Entry, context};
 
@@ -27,6 +27,8 @@ const CAPTURE_MODE: Argument = One(0, &[(3, VALUE), (MINUS_ONE, VALUE)]);
 const NO_FLAG: Argument = One(0, &[(1, VALUE), (MINUS_ONE, VALUE)]);
 const ATTRIBUTE: Argument = One(2, &[(1, ABSENT), (99, ABSENT)]);
 const UPDATE: Argument = One(0, &[(2, VALUE), (MINUS_ONE, VALUE)]);
+const REFERENCES: Argument = One(1, &[(0, VALUE), (MINUS_ONE, VALUE)]);
+const OBJECT_FLAGS: Argument = One(1, &[(0, VALUE), (2, VALUE)]);
 /// Automatic freeing and node priorities are known, uploading belongs to another function, the device launches nothing.
 const MAKING_FLAGS: Argument = One(
     9,
@@ -167,6 +169,22 @@ pub const ENTRIES: &[Entry] = &[
     context("cuGraphNodeGetEnabled", &[Executable, KERNEL, Out]),
     context("cuGraphExecUpdate", &[Executable, Graph, Maybe, Out]),
     context("cuGraphExecUpdate_v2", &[Executable, Graph, Out]),
+    // User objects.
+    context(
+        "cuUserObjectCreate",
+        &[Out, Number(0), HostFunction, REFERENCES, OBJECT_FLAGS],
+    ),
+    context("cuUserObjectRetain", &[Keepsake, REFERENCES]),
+    context(
+        "cuUserObjectRelease",
+        &[Keepsake, One(1, &[(0, VALUE), (2, VALUE)])],
+    ),
+    context(
+        "cuGraphRetainUserObject",
+        &[Graph, Keepsake, REFERENCES, UPDATE],
+    ),
+    // The graph holds none of the caller's.
+    context("cuGraphReleaseUserObject", &[Graph, Keepsake, REFERENCES]).answers(VALUE),
     // The capture of streams.
     context("cuStreamBeginCapture_v2", &[Stream, CAPTURE_MODE]),
     context(

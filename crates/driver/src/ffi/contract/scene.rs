@@ -293,6 +293,10 @@ impl Scene {
                 self.must("cuStreamBeginCapture_v2", &[stream, 2]);
                 stream
             }
+            Argument::Keepsake => {
+                let destroy = self.right(Argument::HostFunction);
+                self.made("cuUserObjectCreate", &[0, destroy, 1, 1])
+            }
             Argument::KernelPlan => {
                 // Grid 1x1x1, block 32x1x1, no shared memory; no library's kernel and no context behind.
                 let function = self.right(Argument::Function);
@@ -434,6 +438,10 @@ impl Scene {
             Argument::Executable => "cuGraphExecDestroy",
             Argument::Graph | Argument::InnerGraph | Argument::GraphCopy => "cuGraphDestroy",
             Argument::Captured => "cuStreamDestroy_v2",
+            Argument::Keepsake => {
+                self.must("cuUserObjectRelease", &[value, 1]);
+                return value;
+            }
             Argument::Context | Argument::MaybeContext => "cuCtxDestroy_v2",
             Argument::Stream | Argument::CreatedStream => "cuStreamDestroy_v2",
             Argument::Event | Argument::Recorded => "cuEventDestroy_v2",
@@ -516,6 +524,7 @@ impl Scene {
             | Argument::GraphCopy
             | Argument::AnyNode
             | Argument::Node(_)
+            | Argument::Keepsake
             | Argument::Executable => {
                 let mut wrongs = vec![
                     null(VALUE),

@@ -116,6 +116,8 @@ pub enum Argument {
     Node(u32),
     /// What was made of the graph.
     Executable,
+    /// A user object of which the caller holds one reference.
+    Keepsake,
     /// A stream that is being captured.
     Captured,
     /// What a kernel's node does.
@@ -153,7 +155,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    const fn answers(mut self, code: u32) -> Self {
+    pub const fn answers(mut self, code: u32) -> Self {
         self.answer = code;
         self
     }
@@ -234,6 +236,7 @@ const BLOCK_X: Argument = One(32, &[(0, VALUE), (1025, VALUE)]);
 const BLOCK_Y: Argument = One(1, &[(0, VALUE), (1025, VALUE)]);
 const BLOCK_Z: Argument = One(1, &[(0, VALUE), (65, VALUE)]);
 const SHARED: Argument = One(0, &[(1 << 20, VALUE), (MINUS_ONE, VALUE)]);
+const OFFSET: Argument = One(0, &[(1 << 20, VALUE), (MINUS_ONE, VALUE)]);
 const THREADS: Argument = One(32, &[(0, VALUE), (MINUS_ONE, VALUE)]);
 const KERNEL_NAME: Argument = Name("axpy", Some("no such kernel"), NOT_FOUND);
 const VARIABLE_NAME: Argument = Name("counter", Some("no such variable"), NOT_FOUND);
@@ -272,6 +275,9 @@ pub const ENTRIES: &[Entry] = &[
     ),
     driver("cuCtxCreate_v4", &[Out, Null, CONTEXT_FLAGS, Device]),
     driver("cuCtxDestroy_v2", &[Context]),
+    context("cuCtxAttach", &[Out, NO_FLAG]),
+    // The context of the row is alive and not current; giving the current one back is a test of the state.
+    driver("cuCtxDetach", &[Context]).answers(Code::INVALID_CONTEXT.0),
     driver("cuCtxPushCurrent_v2", &[Context]),
     current("cuCtxPopCurrent_v2", &[Maybe]),
     driver("cuCtxSetCurrent", &[Context]).except(&[(0, "null", 0)]),
@@ -420,6 +426,23 @@ pub const ENTRIES: &[Entry] = &[
         "cuLaunchKernelEx",
         &[Description, Function, Parameters, Null],
     ),
+    // Launches piece by piece.
+    context(
+        "cuFuncSetBlockShape",
+        &[Function, BLOCK_X, BLOCK_Y, BLOCK_Z],
+    ),
+    context("cuFuncSetSharedSize", &[Function, Number(64)]),
+    context(
+        "cuParamSetSize",
+        &[Function, One(24, &[(1 << 16, VALUE), (MINUS_ONE, VALUE)])],
+    ),
+    context("cuParamSeti", &[Function, OFFSET, Number(7)]),
+    context("cuParamSetf", &[Function, OFFSET, Number(7)]),
+    context("cuParamSetv", &[Function, OFFSET, Host, Bytes(16)]),
+    // Nothing was set, and the kernel has parameters.
+    context("cuLaunch", &[Function]).answers(VALUE),
+    context("cuLaunchGrid", &[Function, EXTENT, EXTENT]).answers(VALUE),
+    context("cuLaunchGridAsync", &[Function, EXTENT, EXTENT, Stream]).answers(VALUE),
     // Libraries.
     driver(
         "cuLibraryLoadData",

@@ -3,9 +3,12 @@
 
 pub mod capture;
 pub mod executable;
+pub mod keepsake;
 pub mod node;
 mod parameters;
 mod work;
+
+pub use work::call_host;
 
 use std::fs;
 

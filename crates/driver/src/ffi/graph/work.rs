@@ -42,14 +42,20 @@ pub fn launch(mut run: Run) -> u32 {
             call = proceed(driver, &mut run)?;
             Ok(())
         });
-        let Some(HostWork { function, data }) = call else {
-            return code;
-        };
-        // SAFETY: the caller gave the function to be called with this pointer, and null was refused.
-        let function: HostFunction = unsafe { std::mem::transmute::<usize, _>(function as usize) };
-        if let Some(function) = function {
-            // SAFETY: as above. Outside the driver's lock: the function may wait for a thread that calls the driver.
-            unsafe { function(std::ptr::with_exposed_provenance_mut(data as usize)) };
+        match call {
+            Some(call) => call_host(call),
+            None => return code,
         }
+    }
+}
+
+/// Calls a function of the host's. Nobody may hold the driver's lock: the function may wait for a thread that calls
+/// the driver.
+pub fn call_host(HostWork { function, data }: HostWork) {
+    // SAFETY: the caller gave the function to be called with this pointer, and null was refused.
+    let function: HostFunction = unsafe { std::mem::transmute::<usize, _>(function as usize) };
+    if let Some(function) = function {
+        // SAFETY: as above.
+        unsafe { function(std::ptr::with_exposed_provenance_mut(data as usize)) };
     }
 }

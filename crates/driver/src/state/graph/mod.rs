@@ -6,6 +6,7 @@
 
 mod capture;
 mod executable;
+mod keepsake;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,7 +14,7 @@ use std::fmt::Write as _;
 use std::thread::ThreadId;
 
 use crate::code::Code;
-use crate::handle::{ContextHandle, ExecutableHandle, GraphHandle, NodeHandle};
+use crate::handle::{ContextHandle, ExecutableHandle, GraphHandle, KeepsakeHandle, NodeHandle};
 
 use super::Driver;
 
@@ -35,6 +36,7 @@ pub(super) struct Graphs {
     /// Streams that take part in a capture.
     members: HashMap<capture::Line, capture::Member>,
     modes: HashMap<ThreadId, CaptureMode>,
+    keepsakes: BTreeMap<KeepsakeHandle, keepsake::Keepsake>,
     /// A graph is being launched: what it does is not captured.
     replaying: bool,
 }
@@ -53,6 +55,8 @@ struct Graph {
     owner: Owner,
     /// In order of creation.
     nodes: BTreeMap<NodeHandle, Node>,
+    /// How many references it holds to what callers want to be kept.
+    keepsakes: BTreeMap<KeepsakeHandle, u64>,
 }
 
 #[derive(Debug)]
@@ -84,6 +88,7 @@ impl Driver {
                 context,
                 owner,
                 nodes: BTreeMap::new(),
+                keepsakes: BTreeMap::new(),
             },
         );
         handle
@@ -108,6 +113,7 @@ impl Driver {
         let Some(graph) = self.graphs.graphs.remove(&handle) else {
             return;
         };
+        self.drop_references(&graph.keepsakes);
         for (node, Node { work, .. }) in graph.nodes {
             self.graphs.homes.remove(&node);
             if let Work::Child(child) = work {
@@ -134,12 +140,17 @@ impl Driver {
     fn copy_fitting(&mut self, original: GraphHandle, owner: Owner) -> GraphHandle {
         let graph = &self.graphs.graphs[&original];
         let context = graph.context;
+        let keepsakes = graph.keepsakes.clone();
         let nodes: Vec<_> = graph
             .nodes
             .iter()
             .map(|(handle, node)| (*handle, node.work.clone(), node.needs.clone()))
             .collect();
         let copy = self.new_graph(context, owner);
+        self.add_references(&keepsakes);
+        if let Some(graph) = self.graphs.graphs.get_mut(&copy) {
+            graph.keepsakes = keepsakes;
+        }
         let mut copies = HashMap::new();
         for (handle, ..) in &nodes {
             copies.insert(*handle, NodeHandle::nth(self.next_serial()));

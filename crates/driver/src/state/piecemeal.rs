@@ -1,0 +1,129 @@
+//! Launches of before CUDA 4: block, shared memory and parameters are set on the kernel one after another, and then it
+//! is launched with nothing but a grid.
+
+use crate::code::Code;
+use crate::handle::{FunctionHandle, StreamHandle};
+
+use super::{Dimensions, Driver, LaunchRequest};
+
+/// Most bytes that parameters take on any device.
+const MOST_BYTES: usize = 32_764;
+
+/// What was set so far.
+#[derive(Debug, Default)]
+pub(super) struct Piecemeal {
+    block: [u32; 3],
+    shared: u32,
+    bytes: usize,
+    parameters: Vec<u8>,
+}
+
+impl Driver {
+    /// Sets the block of the next launches.
+    ///
+    /// # Errors
+    /// When the handle is stale, or no block is so large.
+    pub fn set_block(&mut self, function: FunctionHandle, block: [i32; 3]) -> Result<(), Code> {
+        self.usable()?;
+        self.known_function(function)?;
+        let mut checked = [0; 3];
+        for ((place, extent), most) in checked.iter_mut().zip(block).zip(self.device.limits.block) {
+            let extent = u32::try_from(extent).map_err(|_| Code::INVALID_VALUE)?;
+            if !(1..=most).contains(&extent) {
+                return Err(Code::INVALID_VALUE);
+            }
+            *place = extent;
+        }
+        self.known_function_mut(function)?.piecemeal.block = checked;
+        Ok(())
+    }
+
+    /// Sets the dynamic shared memory of the next launches, which check it.
+    ///
+    /// # Errors
+    /// When the handle is stale.
+    pub fn set_shared(&mut self, function: FunctionHandle, bytes: u32) -> Result<(), Code> {
+        self.usable()?;
+        self.known_function_mut(function)?.piecemeal.shared = bytes;
+        Ok(())
+    }
+
+    /// Sets how many bytes the parameters take.
+    ///
+    /// # Errors
+    /// When the handle is stale, or it is more than any device has room for.
+    pub fn set_parameter_bytes(
+        &mut self,
+        function: FunctionHandle,
+        bytes: u32,
+    ) -> Result<(), Code> {
+        self.usable()?;
+        let function = self.known_function_mut(function)?;
+        let bytes = bytes as usize;
+        if bytes > MOST_BYTES {
+            return Err(Code::INVALID_VALUE);
+        }
+        function.piecemeal.bytes = bytes;
+        Ok(())
+    }
+
+    /// Writes part of the parameters.
+    ///
+    /// # Errors
+    /// When the handle is stale, or the part lies where no device has room for it.
+    pub fn set_parameter(
+        &mut self,
+        function: FunctionHandle,
+        offset: i32,
+        value: &[u8],
+    ) -> Result<(), Code> {
+        self.usable()?;
+        let function = self.known_function_mut(function)?;
+        let start = usize::try_from(offset).map_err(|_| Code::INVALID_VALUE)?;
+        let end = start.checked_add(value.len());
+        let end = end
+            .filter(|end| *end <= MOST_BYTES)
+            .ok_or(Code::INVALID_VALUE)?;
+        let parameters = &mut function.piecemeal.parameters;
+        if parameters.len() < end {
+            parameters.resize(end, 0);
+        }
+        parameters[start..end].copy_from_slice(value);
+        Ok(())
+    }
+
+    /// Launches the kernel with what was set.
+    ///
+    /// # Errors
+    /// As [`Self::launch`], and when less was set than the kernel's parameters take.
+    pub fn launch_piecemeal(
+        &mut self,
+        function: FunctionHandle,
+        grid: [i32; 2],
+        stream: StreamHandle,
+    ) -> Result<(), Code> {
+        self.check_stream(stream)?;
+        let needed = self.parameters(function)?;
+        let needed = needed.last().map_or(0, |slot| slot.offset + slot.bytes);
+        let block_bytes = self.parameter_bytes(function)?;
+        let set = &self.known_function(function)?.piecemeal;
+        if set.bytes < needed {
+            return Err(Code::INVALID_VALUE);
+        }
+        let mut parameters = set.parameters.clone();
+        parameters.resize(block_bytes, 0);
+        let [x, y] = grid.map(|extent| u32::try_from(extent).map_err(|_| Code::INVALID_VALUE));
+        let request = LaunchRequest {
+            function,
+            dimensions: Dimensions {
+                grid: [x?, y?, 1],
+                block: set.block,
+            },
+            dynamic_shared: set.shared,
+            stream,
+            parameters: &parameters,
+            cooperative: false,
+        };
+        self.launch(&request)
+    }
+}
