@@ -51,7 +51,7 @@ pub struct Score {
     pub modelled_as: String,
     /// Configurations of the cache without a time: those that failed when they were tuned.
     pub unmeasured: usize,
-    /// Every configuration that was tried here, in the cache's order.
+    /// Every configuration that was tried here, in the order of their keys.
     pub configurations: Vec<Scored>,
     /// The comparison; none with fewer than two configurations that ran.
     pub agreement: Option<Agreement>,

@@ -1,0 +1,132 @@
+//! `score-model` from a cache file and a source to a score: compiled by the real compiler, run on the emulated device.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+/// Adds one to every number. With `gap` above 1 the lanes of a warp read `gap` numbers apart, so that each of the eight
+/// times as many sectors is fetched for its one number; `order` only renames, and `broken` does not compile.
+const SOURCE: &str = r"
+__global__ void spread(float *out, const float *in) {
+    int lane = blockIdx.x * block_size_x + threadIdx.x;
+#if broken
+    this is no kernel;
+#endif
+    float sum = 0.0f;
+    for (int turn = 0; turn < turns; turn++) {
+        sum += in[((long)lane * gap + (long)turn * 104729) % (1 << 22)];
+    }
+    out[lane] = sum + 1.0f;
+}
+";
+
+/// A cache in Kernel Tuner's form, left open at its end as a session that stopped leaves it. The times are invented: they
+/// grow as anybody's would who reads more, or further apart.
+fn cache() -> String {
+    let entry = |gap: u32, turns: u32, broken: u32, time: Value| {
+        let key = format!("128,{gap},{turns},{broken}");
+        let values = json!({
+            "block_size_x": 128, "gap": gap, "turns": turns, "broken": broken,
+            "time": time, "times": [1.0], "compile_time": 250.0, "GFLOP/s": 3.5,
+            "timestamp": "2026-11-21 20:00:00+00:00",
+        });
+        format!("\"{key}\": {values}")
+    };
+    let entries = [
+        entry(1, 4, 0, json!(0.02)),
+        entry(8, 32, 0, json!(0.9)),
+        entry(1, 32, 0, json!(0.13)),
+        entry(8, 4, 0, json!(0.12)),
+        entry(2, 32, 0, json!(0.3)),
+        entry(1, 4, 1, json!(0.5)),
+        entry(4, 4, 0, json!("CompilationFailedConfig")),
+        entry(4, 32, 0, json!(1e20)),
+    ];
+    let keys = r#"["block_size_x", "gap", "turns", "broken"]"#;
+    format!(
+        "{{\n\"device_name\": \"NVIDIA RTX A4000\",\n\"kernel_name\": \"spread\",\n\"problem_size\": 262144,\n\
+         \"tune_params_keys\": {keys},\n\"tune_params\": {{}},\n\"objective\": \"time\",\n\"cache\": {{\n{}",
+        entries.join(",\n") + ",\n"
+    )
+}
+
+#[test]
+fn a_cache_and_a_source_become_a_score() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| -> Result<String> {
+        Ok(folder
+            .path()
+            .join(name)
+            .to_str()
+            .context("UTF-8")?
+            .to_owned())
+    };
+    let (cache_path, source, data) = (path("cache.json")?, path("spread.cu")?, path("data")?);
+    std::fs::write(&cache_path, cache())?;
+    std::fs::write(&source, SOURCE)?;
+    let words = [
+        "score-model",
+        &cache_path,
+        "--source",
+        &source,
+        "--arg",
+        "f32*262144",
+        "--arg",
+        "f32*4194304",
+        "--blocks",
+        "16",
+        "--data",
+        &data,
+    ];
+    let finished = lab::kernelwright(&[&words[..], &["--json"]].concat())?;
+    ensure!(finished.status.code() == Some(0), "{}", finished.stderr);
+    let report: Value = serde_json::from_str(&finished.stdout).context(finished.stdout.clone())?;
+    assert_eq!(report["kernel"], "spread");
+    assert_eq!(report["measured_on"], "NVIDIA RTX A4000");
+    let modelled_as = report["modelled_as"].as_str().context("a name")?;
+    ensure!(modelled_as.contains("A4000"), "{modelled_as}");
+    assert_eq!(report["unmeasured"], 2, "one failed and one took for ever");
+
+    let configurations = report["configurations"].as_array().context("a list")?;
+    assert_eq!(configurations.len(), 6);
+    let named = |key: &str| {
+        let found = configurations.iter().find(|one| one["key"] == key);
+        found.with_context(|| format!("{key} is not told of"))
+    };
+    let broken = named("128,1,4,1")?;
+    assert!(
+        broken["modelled"].is_null() && broken["refused"].is_string(),
+        "{broken}"
+    );
+    let time = |key: &str| -> Result<f64> {
+        let us = named(key)?["modelled"]["us"].as_f64();
+        us.with_context(|| format!("no time for {key}"))
+    };
+    // Four times as many reads, and reads that bring one number a sector: each costs.
+    ensure!(time("128,1,32,0")? > time("128,1,4,0")?, "{report}");
+    ensure!(time("128,8,32,0")? > 2.0 * time("128,1,32,0")?, "{report}");
+
+    let agreement = &report["agreement"];
+    assert_eq!(agreement["configurations"], 5);
+    let spearman = agreement["spearman"].as_f64().context("a number")?;
+    ensure!(spearman >= 0.9, "{report}");
+    assert_eq!(
+        agreement["regret"]["1"], 0.0,
+        "its first choice is the fastest"
+    );
+
+    // The account for a person says the same, and why one could not run.
+    let finished = lab::kernelwright(&words)?;
+    ensure!(finished.status.code() == Some(0), "{}", finished.stderr);
+    for part in [
+        "spread, measured on NVIDIA RTX A4000",
+        "could not run",
+        "Spearman",
+    ] {
+        ensure!(
+            finished.stdout.contains(part),
+            "{part}: {}",
+            finished.stdout
+        );
+    }
+    Ok(())
+}
