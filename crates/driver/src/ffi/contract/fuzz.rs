@@ -186,6 +186,11 @@ fn choose(scene: &mut Scene, given: &Given, argument: Argument, choices: &mut Ch
             _ if given.memory.is_empty() => 0,
             _ => choices.one_of(&given.memory),
         },
+        Argument::Nodes(_) => {
+            let node = handle(choices);
+            let list = scene.list(node);
+            rarely_null(list, choices)
+        }
         Argument::Path => rarely_null(scene.text("/dev/null"), choices),
         Argument::Rectangle
         | Argument::KernelPlan

@@ -4,8 +4,8 @@ use crate::code::Code;
 
 use super::table::Argument::{
     AnyNode, AnyPlan, CallPlan, Captured, CopyPlan, Event, Executable, FillPlan, Graph, GraphCopy,
-    Host, HostFunction, InnerGraph, Keepsake, KernelPlan, Making, Maybe, MaybeContext, Mode, Node,
-    Null, Number, One, Out, Path, Stream,
+    Host, HostFunction, InnerGraph, Keepsake, KernelPlan, Length, Making, Maybe, MaybeContext,
+    Mode, Node, Nodes, Null, Number, One, Out, Path, Stream,
 };
 use super::table::{Argument, Entry, context};
 
@@ -23,6 +23,10 @@ const RECORD: Argument = Node(7);
 
 /// No array, and what its length may be.
 const NONE: Argument = One(0, &[(1, VALUE), (u64::MAX, VALUE)]);
+/// What a new node waits for, and another that can wait for it.
+const NEEDS: Argument = Nodes(5);
+const OTHERS: Argument = Nodes(0);
+const ONE: Argument = Length(1);
 const CAPTURE_MODE: Argument = One(0, &[(3, VALUE), (MINUS_ONE, VALUE)]);
 const NO_FLAG: Argument = One(0, &[(1, VALUE), (MINUS_ONE, VALUE)]);
 const ATTRIBUTE: Argument = One(2, &[(1, ABSENT), (99, ABSENT)]);
@@ -60,47 +64,48 @@ pub const ENTRIES: &[Entry] = &[
         "cuGraphNodeGetDependentNodes_v2",
         &[AnyNode, Null, Null, Out],
     ),
-    context("cuGraphAddDependencies", &[Graph, Null, Null, NONE]),
+    context("cuGraphAddDependencies", &[Graph, NEEDS, OTHERS, ONE]),
     context(
         "cuGraphAddDependencies_v2",
-        &[Graph, Null, Null, Null, NONE],
+        &[Graph, NEEDS, OTHERS, Null, ONE],
     ),
-    context("cuGraphRemoveDependencies", &[Graph, Null, Null, NONE]),
+    context("cuGraphRemoveDependencies", &[Graph, NEEDS, OTHERS, ONE]).answers(VALUE),
     context(
         "cuGraphRemoveDependencies_v2",
-        &[Graph, Null, Null, Null, NONE],
-    ),
+        &[Graph, NEEDS, OTHERS, Null, ONE],
+    )
+    .answers(VALUE),
     context("cuGraphDestroyNode", &[AnyNode]),
     context("cuGraphDebugDotPrint", &[Graph, Path, Number(0)]),
     // Nodes by kind.
-    context("cuGraphAddEmptyNode", &[Out, Graph, Null, NONE]),
+    context("cuGraphAddEmptyNode", &[Out, Graph, NEEDS, ONE]),
     context(
         "cuGraphAddKernelNode",
-        &[Out, Graph, Null, NONE, KernelPlan],
+        &[Out, Graph, NEEDS, ONE, KernelPlan],
     ),
     context(
         "cuGraphAddKernelNode_v2",
-        &[Out, Graph, Null, NONE, KernelPlan],
+        &[Out, Graph, NEEDS, ONE, KernelPlan],
     ),
     context(
         "cuGraphAddMemcpyNode",
-        &[Out, Graph, Null, NONE, CopyPlan, MaybeContext],
+        &[Out, Graph, NEEDS, ONE, CopyPlan, MaybeContext],
     ),
     context(
         "cuGraphAddMemsetNode",
-        &[Out, Graph, Null, NONE, FillPlan, MaybeContext],
+        &[Out, Graph, NEEDS, ONE, FillPlan, MaybeContext],
     ),
-    context("cuGraphAddHostNode", &[Out, Graph, Null, NONE, CallPlan]),
-    context("cuGraphAddChildGraphNode", &[Out, Graph, Null, NONE, Graph]),
+    context("cuGraphAddHostNode", &[Out, Graph, NEEDS, ONE, CallPlan]),
+    context("cuGraphAddChildGraphNode", &[Out, Graph, NEEDS, ONE, Graph]),
     context(
         "cuGraphAddEventRecordNode",
-        &[Out, Graph, Null, NONE, Event],
+        &[Out, Graph, NEEDS, ONE, Event],
     ),
-    context("cuGraphAddEventWaitNode", &[Out, Graph, Null, NONE, Event]),
-    context("cuGraphAddNode", &[Out, Graph, Null, NONE, AnyPlan]),
+    context("cuGraphAddEventWaitNode", &[Out, Graph, NEEDS, ONE, Event]),
+    context("cuGraphAddNode", &[Out, Graph, NEEDS, ONE, AnyPlan]),
     context(
         "cuGraphAddNode_v2",
-        &[Out, Graph, Null, Null, NONE, AnyPlan],
+        &[Out, Graph, NEEDS, Null, ONE, AnyPlan],
     ),
     context("cuGraphNodeSetParams", &[CALL, AnyPlan]),
     context("cuGraphKernelNodeGetParams", &[KERNEL, Out]),
@@ -189,7 +194,7 @@ pub const ENTRIES: &[Entry] = &[
     context("cuStreamBeginCapture_v2", &[Stream, CAPTURE_MODE]),
     context(
         "cuStreamBeginCaptureToGraph",
-        &[Stream, Graph, Null, Null, NONE, CAPTURE_MODE],
+        &[Stream, Graph, NEEDS, Null, ONE, CAPTURE_MODE],
     ),
     context("cuStreamEndCapture", &[Captured, Out]),
     context("cuStreamIsCapturing", &[Stream, Out]),

@@ -287,6 +287,10 @@ impl Scene {
             }
             Argument::AnyNode => self.world().nodes[5],
             Argument::Node(kind) => self.world().nodes[kind as usize],
+            Argument::Nodes(kind) => {
+                let node = self.world().nodes[kind as usize];
+                self.list(node)
+            }
             Argument::Executable => self.world().executable,
             Argument::Captured => {
                 let stream = self.made("cuStreamCreate", &[1]);
@@ -338,6 +342,11 @@ impl Scene {
             Argument::HostFunction => (nothing as extern "C" fn(u64)) as usize as u64,
             Argument::SharedForBlock => (none as extern "C" fn(i32) -> usize) as usize as u64,
         }
+    }
+
+    /// An array of one handle.
+    pub fn list(&mut self, handle: u64) -> u64 {
+        self.keep(Box::new([handle]))
     }
 
     /// The graph of this scene.
@@ -511,6 +520,14 @@ impl Scene {
             | Argument::Making
             | Argument::Mode
             | Argument::HostFunction => vec![null(VALUE)],
+            Argument::Nodes(kind) => {
+                let stale = self.stale(Argument::Node(kind));
+                vec![
+                    null(VALUE),
+                    wrong("an array of garbage", self.list(GARBAGE), VALUE),
+                    wrong("an array of a destroyed node", self.list(stale), VALUE),
+                ]
+            }
             Argument::Path => vec![
                 null(VALUE),
                 wrong(

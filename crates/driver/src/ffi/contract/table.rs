@@ -114,6 +114,8 @@ pub enum Argument {
     AnyNode,
     /// A node of the kind of this number.
     Node(u32),
+    /// An array that holds the node of the kind of this number.
+    Nodes(u32),
     /// What was made of the graph.
     Executable,
     /// A user object of which the caller holds one reference.
