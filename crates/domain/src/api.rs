@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use crate::device::Device;
 use crate::digest::Digest;
+use crate::health::Condition;
 use crate::id::{CandidateId, PromotionId, WorkerId};
 use crate::problem::Problem;
 
@@ -104,6 +105,41 @@ pub struct WorkerView {
     pub seen_at: DateTime<Utc>,
     /// The candidate it evaluates.
     pub evaluating: Option<CandidateId>,
+}
+
+/// How the fleet's devices fare.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FleetHealth {
+    /// Every device that a worker has told of.
+    pub devices: Vec<DeviceView>,
+    /// Candidates that are lent to nobody any more.
+    pub poison: Vec<PoisonView>,
+}
+
+/// A device in the words of the worker that uses it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeviceView {
+    /// The worker's name.
+    pub worker: String,
+    /// The device's identity.
+    pub uuid: String,
+    /// What it is.
+    pub name: String,
+    /// Whether it takes work, with the reason if not.
+    pub condition: Condition,
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// When the worker last said so.
+    pub told_at: DateTime<Utc>,
+}
+
+/// A candidate that no device may meet again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoisonView {
+    /// Digest of its text and of the values it was given.
+    pub candidate: Digest,
+    /// Devices that were unwell after they ran it.
+    pub broke: u32,
 }
 
 /// Whether the service works.

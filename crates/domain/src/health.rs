@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::digest::Digest;
+use crate::plan::Configuration;
 use crate::statistics::Rates;
 
 /// What an error or a kernel message means.
@@ -133,6 +134,23 @@ pub enum Condition {
     },
 }
 
+/// What a worker tells its service of its device and of what broke it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HealthReport {
+    /// Whether the device takes work.
+    pub condition: Condition,
+    /// Which devices each candidate broke, by [`content`].
+    pub breaks: BTreeMap<Digest, BTreeSet<String>>,
+}
+
+/// What tells one candidate from another before it is read: its text and the values it was given.
+#[must_use]
+pub fn content(source: &str, configuration: &Configuration) -> Digest {
+    let configuration = serde_json::to_vec(configuration).expect("only names and numbers");
+    Digest::of_parts([source.as_bytes(), configuration.as_slice()])
+}
+
 /// Everything remembered of one device. It outlives the process that keeps it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Record {
@@ -146,7 +164,7 @@ pub struct Record {
     pub copies: Vec<f64>,
     /// Evaluations since the last probe.
     pub jobs: u32,
-    /// Which devices each candidate broke, by the digest of its text and configuration.
+    /// Which devices each candidate broke, by [`content`].
     pub breaks: BTreeMap<Digest, BTreeSet<String>>,
     /// How often this device was cleared and broke anew, so that its breaks count as those of two devices.
     pub life: u32,
@@ -234,6 +252,15 @@ impl Record {
     pub fn is_due(&mut self) -> bool {
         self.jobs = self.jobs.saturating_add(1);
         self.jobs >= JOBS_BETWEEN_PROBES
+    }
+
+    /// What a service is told of it.
+    #[must_use]
+    pub fn report(&self) -> HealthReport {
+        HealthReport {
+            condition: self.condition.clone(),
+            breaks: self.breaks.clone(),
+        }
     }
 
     /// Notes that a device was unwell after it ran this candidate.

@@ -85,6 +85,13 @@ pub enum ReportOutcome {
     HandedBack,
 }
 
+/// What the service still lacks of a bundle of evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EvidenceReceipt {
+    /// Names of files to send; none once the bundle is complete.
+    pub missing: Vec<String>,
+}
+
 /// What the service did with a renewal or report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

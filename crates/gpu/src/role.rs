@@ -1,5 +1,9 @@
-//! The life of a role process: read the job, give up every right it does not need, do the job,
-//! reply, end.
+//! The life of a role process: open the device, give up every right it does not need, say that it
+//! is ready, read the job, do it, reply, end.
+//!
+//! What runs candidates confines itself before it is told anything, to the folder it was started
+//! in: it may have been started long before its candidate was known. The other roles confine
+//! themselves to what their job names, before they touch any of it.
 //!
 //! Job and reply pass over one inherited socket, each as a length and JSON, bound to each
 //! other by a nonce. Trouble of the surroundings sends no reply: the process says what is
@@ -23,14 +27,16 @@ use serde::de::DeserializeOwned;
 use crate::confine::{self, Needs, SystemCalls};
 use crate::driver::Gpu;
 use crate::fault::Fault;
+use crate::nvrtc::Toolchain;
 use crate::time::Moment;
 use crate::{compile, disassemble, experiment, probe, run, time, verify, watch};
 
 /// The longest job, bytes. Jobs come from the supervisor; the bound only stops a length that
 /// is no length.
 const MAX_JOB_BYTES: usize = 64 << 20;
-/// A frame of no bytes: no reply, but a moment that the supervisor notes by its own clock. The
-/// first of each pair is answered with one byte.
+/// A frame of no bytes. The first says that the process is ready for its job; any other is a
+/// moment that the supervisor notes by its own clock. The first of each pair of these is answered
+/// with one byte.
 const TICK: [u8; 4] = [0; 4];
 /// A file that the emulated driver reads while it is loaded.
 const FAULT_PLAN_VARIABLE: &str = "KERNELWRIGHT_FAULT_PLAN";
@@ -50,46 +56,38 @@ pub fn main(role: &str) -> ExitCode {
     }
 }
 
-/// Reads the job, does it, and replies.
+/// Gets ready, reads the job, does it, and replies.
 ///
 /// # Errors
 /// A [`Fault`], in which case no reply was sent.
 pub fn serve(role: &str) -> Result<(), Fault> {
     match role {
-        "compile" => exchange(|job: &CompileJob| {
+        "compile" => exchange(Toolchain::load, |_, job: &CompileJob| {
             compile::prepare(job)?;
             create(&job.output)?;
             confine(&for_compile(job))?;
             compile::compile(job)
         }),
-        "disassemble" => exchange(|job: &DisassembleJob| {
+        "disassemble" => exchange(unprepared, |(), job: &DisassembleJob| {
             confine(&for_disassembly(job))?;
             disassemble::disassemble(job)
         }),
-        "run" => exchange(|job: &RunJob| {
-            let gpu = Gpu::open()?;
-            let folders = job
-                .executions
-                .iter()
-                .filter_map(|execution| execution.save.clone());
-            let write = created(folders)?;
-            let read = vec![job.image.cubin.clone(), job.image.ptx.clone()];
-            confine(&for_device(&gpu, read, write))?;
-            run::run_on(&gpu, job)
+        "run" => exchange(confined_to_its_folder, |gpu, job: &RunJob| {
+            run::run_on(gpu, job)
         }),
         // For a tool that looks into the process: it could not look into a confined one. Only the
         // author of a kernel asks for this, and only the tool's own words are believed.
-        "trace" => exchange(|job: &RunJob| run::run_on(&Gpu::open()?, job)),
-        "verify" => exchange(|job: &VerifyJob| {
-            let gpu = Gpu::open()?;
+        "trace" => exchange(unprepared, |(), job: &RunJob| {
+            run::run_on(&Gpu::open()?, job)
+        }),
+        "verify" => exchange(Gpu::open, |gpu, job: &VerifyJob| {
             let write = created(job.checks.iter().map(|check| check.cache.clone()))?;
             let mut read = vec![job.reference.cubin.clone(), job.reference.ptx.clone()];
             read.extend(job.checks.iter().filter_map(|check| check.outputs.clone()));
-            confine(&for_device(&gpu, read, write))?;
-            verify::verify_on(&gpu, job)
+            confine(&for_device(gpu, read, write))?;
+            verify::verify_on(gpu, job)
         }),
-        "time" => converse(|job: &TimeJob, socket| {
-            let gpu = Gpu::open()?;
+        "time" => converse(Gpu::open, |gpu, job: &TimeJob, socket| {
             let read = job
                 .sides
                 .values()
@@ -99,7 +97,7 @@ pub fn serve(role: &str) -> Result<(), Fault> {
                 action: "keep the socket for ticks",
                 reason: error.to_string(),
             })?;
-            confine(&for_device(&gpu, read, Vec::new()))?;
+            confine(&for_device(gpu, read, Vec::new()))?;
             // A supervisor that does not hear a tick does not believe the reply.
             let tick = move |moment: Moment| {
                 let told = socket.write_all(&TICK);
@@ -107,19 +105,18 @@ pub fn serve(role: &str) -> Result<(), Fault> {
                     let _ = socket.read_exact(&mut [0]);
                 }
             };
-            time::time_on(&gpu, job, Box::new(tick))
+            time::time_on(gpu, job, Box::new(tick))
         }),
-        "experiment" => exchange(|job: &ExperimentJob| {
-            let gpu = Gpu::open()?;
+        "experiment" => exchange(Gpu::open, |gpu, job: &ExperimentJob| {
             let write = match &job.experiment {
                 Experiment::Case { record, .. } => created(record.parent().map(Path::to_owned))?,
                 Experiment::Measure { .. } => Vec::new(),
             };
-            confine(&for_device(&gpu, vec![job.image.clone()], write))?;
-            experiment::experiment_on(&gpu, job)
+            confine(&for_device(gpu, vec![job.image.clone()], write))?;
+            experiment::experiment_on(gpu, job)
         }),
         // NVIDIA's library opens device files at its own discretion; nothing of a candidate is here.
-        "watch" => exchange(|job: &WatchJob| {
+        "watch" => exchange(unprepared, |(), job: &WatchJob| {
             confine(&Needs {
                 read: Vec::new(),
                 write: Vec::new(),
@@ -130,7 +127,8 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             })?;
             Ok(watch::watch(job))
         }),
-        "probe" => exchange(|job: &ProbeJob| match Gpu::open() {
+        // A device that cannot be opened is what a probe is to find out.
+        "probe" => exchange(unprepared, |(), job: &ProbeJob| match Gpu::open() {
             Ok(gpu) => {
                 confine(&for_device(&gpu, Vec::new(), Vec::new()))?;
                 Ok(probe::probe_on(&gpu, job))
@@ -141,6 +139,19 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             "{other:?} is no role; the roles are compile, disassemble, run, trace, verify, time, watch, experiment and probe"
         ))),
     }
+}
+
+/// For roles that are ready as they are.
+fn unprepared() -> Result<(), Fault> {
+    Ok(())
+}
+
+/// A device in a process that reaches nothing but the folder it was started in.
+fn confined_to_its_folder() -> Result<Gpu, Fault> {
+    let gpu = Gpu::open()?;
+    let folder = env::current_dir().map_err(Fault::file("find", Path::new(".")))?;
+    confine(&for_device(&gpu, vec![folder.clone()], vec![folder]))?;
+    Ok(gpu)
 }
 
 /// What a compilation needs: the compiler opens any file that the source names.
@@ -205,22 +216,29 @@ fn create(folder: &Path) -> Result<(), Fault> {
     fs::create_dir_all(folder).map_err(Fault::file("create", folder))
 }
 
-/// Passes one job to `body` and its reply back.
-fn exchange<J: DeserializeOwned, R: Serialize>(
-    body: impl FnOnce(&J) -> Result<R, Fault>,
+/// Passes one job to `body`, with what was prepared for any, and its reply back.
+fn exchange<P, J: DeserializeOwned, R: Serialize>(
+    prepare: impl FnOnce() -> Result<P, Fault>,
+    body: impl FnOnce(&P, &J) -> Result<R, Fault>,
 ) -> Result<(), Fault> {
-    converse(|job: &J, _| body(job))
+    converse(prepare, |prepared: &P, job: &J, _| body(prepared, job))
 }
 
 /// The same for a body that has something to say before its reply.
-fn converse<J: DeserializeOwned, R: Serialize>(
-    body: impl FnOnce(&J, &File) -> Result<R, Fault>,
+fn converse<P, J: DeserializeOwned, R: Serialize>(
+    prepare: impl FnOnce() -> Result<P, Fault>,
+    body: impl FnOnce(&P, &J, &File) -> Result<R, Fault>,
 ) -> Result<(), Fault> {
     let mut socket = socket()?;
+    let prepared = prepare()?;
+    socket.write_all(&TICK).map_err(|error| Fault::Socket {
+        action: "say that the role is ready",
+        reason: error.to_string(),
+    })?;
     let job: Envelope<J> = receive(&mut socket)?;
     let reply = Envelope {
         nonce: job.nonce,
-        body: body(&job.body, &socket)?,
+        body: body(&prepared, &job.body, &socket)?,
     };
     send(&mut socket, &reply)
 }

@@ -75,23 +75,30 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, tick: Box<dyn FnMut(Moment)>) -> Result
             }
         };
     }
-    let mut bench = Bench {
-        gpu,
-        job,
-        loaded: &loaded,
-        cases: Vec::new(),
-        flush: None,
-        tick,
-        executions: 0,
-        reply,
-        left: BTreeMap::new(),
+    let reply = {
+        let mut bench = Bench {
+            gpu,
+            job,
+            loaded: &loaded,
+            cases: Vec::new(),
+            flush: None,
+            tick,
+            executions: 0,
+            reply,
+            left: BTreeMap::new(),
+        };
+        bench.prepare()?;
+        bench.reply.failure = bench.work()?.err();
+        let mut left = bench.left.into_iter().collect::<Vec<_>>();
+        left.sort_by_key(|(_, number)| *number);
+        bench.reply.left = left.into_iter().map(|(left, _)| left).collect();
+        bench.reply
     };
-    bench.prepare()?;
-    bench.reply.failure = bench.work()?.err();
-    let mut left = bench.left.into_iter().collect::<Vec<_>>();
-    left.sort_by_key(|(_, number)| *number);
-    bench.reply.left = left.into_iter().map(|(left, _)| left).collect();
-    Ok(bench.reply)
+    drop(loaded);
+    // Buffers and modules are gone. An error in that is one of something that ran, so that no time
+    // beside it can be believed.
+    driver::releases().map_err(|refusal| refusal.into_fault("clear the device"))?;
+    Ok(reply)
 }
 
 /// A job under way.

@@ -11,8 +11,8 @@ use clap::{Args, Parser, Subcommand};
 
 pub use self::device::{GpuCheckArgs, PreflightArgs, ScoreModelArgs};
 pub use self::kernel::{
-    BenchArgs, BuildArgs, EvalArgs, EvaluateArgs, EvidenceArgs, EvidenceCommand, IterateArgs,
-    KernelArgs, SummaryArgs,
+    BenchArgs, BuildArgs, EvalArgs, EvaluateArgs, EvidenceArgs, EvidenceCommand, FetchArgs,
+    IterateArgs, KernelArgs, SummaryArgs,
 };
 pub use self::run::{
     AskingArgs, ContextArgs, MethodName, RecordingArgs, ReplayArgs, RunArgs, ShowArgs, StyleName,

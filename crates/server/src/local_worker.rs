@@ -32,6 +32,7 @@ const ALLOWED: &[&str] = &[
     "KERNELWRIGHT_EMULATE",
     "KERNELWRIGHT_EMULATED_DEVICE",
     "KERNELWRIGHT_FAULT_PLAN",
+    "KERNELWRIGHT_SPARES",
     "NVIDIA_VISIBLE_DEVICES",
 ];
 /// How long a worker may take to hand its job back once the service stops.

@@ -131,6 +131,30 @@ pub(crate) async fn give_back(
     events::record(tx, held.run, &requeued, now).await
 }
 
+/// Takes a job back for good before anybody has worked on it.
+pub(crate) async fn refuse(
+    tx: &mut Connection,
+    held: &Held,
+    reason: &str,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    query(
+        "UPDATE jobs SET state = 'parked', worker = NULL, deadline = NULL, progress = '', \
+         last_error = $2 WHERE id = $1",
+    )
+    .bind(held.job.uuid())
+    .bind(reason)
+    .execute(&mut *tx)
+    .await
+    .doing("take back a job")?;
+    park(tx, held, reason).await?;
+    let given_up = EventKind::Requeued {
+        candidate: held.candidate,
+        reason: format!("given up: {reason}"),
+    };
+    events::record(tx, held.run, &given_up, now).await
+}
+
 async fn park(tx: &mut Connection, held: &Held, reason: &str) -> Result<(), StoreError> {
     query("UPDATE jobs SET state = 'parked' WHERE id = $1")
         .bind(held.job.uuid())

@@ -17,7 +17,7 @@ use crate::error::Doing;
 use crate::faults::{self, Held, Trouble};
 use crate::judgements::{self, Judgement};
 use crate::rows::{Place, micros, stage_word};
-use crate::{Connection, Store, StoreError, events, runs};
+use crate::{Connection, Store, StoreError, events, health, runs};
 
 /// A job lent to a worker, with all that an evaluation needs to know.
 #[derive(Debug, Clone)]
@@ -89,7 +89,8 @@ struct ReportedRow {
 
 impl Store {
     /// Lends the oldest job that the worker's device may take. Only the baseline's is lent
-    /// before the baseline is accepted, and nothing of a paused run.
+    /// before the baseline is accepted, and nothing of a paused run. A device that is set aside gets
+    /// none, and a candidate that broke too many meets no other: its job is parked.
     ///
     /// # Errors
     /// The worker is unknown or the database fails.
@@ -110,31 +111,31 @@ impl Store {
             subject: "worker",
             id: worker.to_string(),
         })?;
-        // On Postgres the inner query ends in FOR UPDATE OF j SKIP LOCKED; SQLite has one writer.
-        let claimed: Option<Uuid> = query_scalar(
-            "UPDATE jobs SET state = 'leased', worker = $1, attempt = attempt + 1, \
-             deadline = $2, progress = '' WHERE id = (\
-             SELECT j.id FROM jobs j JOIN runs r ON r.id = j.run \
-             JOIN candidates c ON c.id = j.candidate \
-             WHERE j.state = 'queued' AND j.not_before <= $3 \
-             AND (r.device IS NULL OR r.device = $4) \
-             AND ((j.stage = 'baseline' AND r.state IN ('created', 'checking_baseline')) \
-             OR (j.stage <> 'baseline' AND r.state = 'running') \
-             OR (j.stage = 'confirmation' AND r.state = 'completed')) \
-             ORDER BY j.created_at, r.id, c.ordinal LIMIT 1) RETURNING id",
-        )
-        .bind(worker.uuid())
-        .bind(micros(deadline(now)))
-        .bind(micros(now))
-        .bind(device)
-        .fetch_optional(&mut *tx)
-        .await
-        .doing("lend a job")?;
-        let leased = match claimed {
-            Some(job) => Some(leased(&mut tx, JobId::from(job)).await?),
-            None => None,
+        if health::is_set_aside(&mut tx, worker).await? {
+            self.commit_quietly(tx, false).await?;
+            return Ok(None);
+        }
+        let mut refused = false;
+        let leased = loop {
+            let Some(job) = claim(&mut tx, worker, &device, now).await? else {
+                break None;
+            };
+            let leased = leased(&mut tx, job).await?;
+            let content = domain::health::content(&leased.source, &leased.configuration);
+            if !health::is_poison(&mut tx, content).await? {
+                break Some(leased);
+            }
+            let held = Held {
+                job,
+                run: leased.run,
+                candidate: leased.candidate,
+                stage: leased.stage,
+            };
+            let reason = "it is quarantined: devices that ran it were unwell afterwards";
+            faults::refuse(&mut tx, &held, reason, now).await?;
+            refused = true;
         };
-        self.commit_quietly(tx, leased.is_some()).await?;
+        self.commit_quietly(tx, refused || leased.is_some()).await?;
         Ok(leased)
     }
 
@@ -299,6 +300,36 @@ pub(crate) async fn enqueue(
     .await
     .doing("queue a job")?;
     Ok(())
+}
+
+/// Marks the oldest job that a device may take as lent.
+async fn claim(
+    tx: &mut Connection,
+    worker: WorkerId,
+    device: &str,
+    now: DateTime<Utc>,
+) -> Result<Option<JobId>, StoreError> {
+    // On Postgres the inner query ends in FOR UPDATE OF j SKIP LOCKED; SQLite has one writer.
+    let claimed: Option<Uuid> = query_scalar(
+        "UPDATE jobs SET state = 'leased', worker = $1, attempt = attempt + 1, \
+         deadline = $2, progress = '' WHERE id = (\
+         SELECT j.id FROM jobs j JOIN runs r ON r.id = j.run \
+         JOIN candidates c ON c.id = j.candidate \
+         WHERE j.state = 'queued' AND j.not_before <= $3 \
+         AND (r.device IS NULL OR r.device = $4) \
+         AND ((j.stage = 'baseline' AND r.state IN ('created', 'checking_baseline')) \
+         OR (j.stage <> 'baseline' AND r.state = 'running') \
+         OR (j.stage = 'confirmation' AND r.state = 'completed')) \
+         ORDER BY j.created_at, r.id, c.ordinal LIMIT 1) RETURNING id",
+    )
+    .bind(worker.uuid())
+    .bind(micros(deadline(now)))
+    .bind(micros(now))
+    .bind(device)
+    .fetch_optional(tx)
+    .await
+    .doing("lend a job")?;
+    Ok(claimed.map(JobId::from))
 }
 
 /// When a lease that is taken or renewed now ends.

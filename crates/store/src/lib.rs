@@ -13,6 +13,7 @@ mod candidates;
 mod error;
 mod events;
 mod faults;
+mod health;
 mod iterations;
 mod jobs;
 mod judgements;

@@ -121,6 +121,7 @@ fn ask(
         // Who gives a process less wants it killed at that moment.
         bounds.deadline = deadline;
     }
+    host.clear_the_device();
     match supervise::ask(&program, &job, bounds, cancellation) {
         Ok(answer) => Ok(match answer.reply {
             Ok(reply) => Seen::Answer(reply),

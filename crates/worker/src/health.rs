@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::digest::Digest;
-use domain::health::Record;
+use domain::health::{HealthReport, Record};
 
 /// Keeps the record of one device.
 #[derive(Debug, Clone)]
@@ -41,6 +41,11 @@ impl Keeper {
             .and_then(|text| serde_json::from_slice::<Record>(&text).ok())
             .filter(|record| record.device == self.device)
             .unwrap_or_else(|| Record::new(&self.device))
+    }
+
+    /// What a service is told of the device.
+    pub fn report(&self) -> HealthReport {
+        self.record().report()
     }
 
     /// Changes the record. A disk that does not take it is no reason to stop: the next probe finds out anew.

@@ -4,13 +4,15 @@
 //! the loader's path of the child, and nothing else differs.
 
 mod checkup;
+mod roles;
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use domain::device::{Device, DeviceKind};
+use domain::device::Device;
 use domain::evaluation::EVALUATOR_VERSION;
 use domain::lease::Registration;
 use domain::role::SOCKET_VARIABLE;
@@ -19,9 +21,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::cancel::Cancellation;
 use crate::health::Keeper;
-use crate::supervise::{self, Bounds, Limits, Program};
+use crate::spares::Spares;
+use crate::supervise::{self, Program};
 use crate::toolchain;
 use checkup::probe;
+
+pub use roles::SCRATCH;
 
 /// File name of the emulated driver as the build makes it.
 const DRIVER_LIBRARY: &str = "libkernelwright_driver.so";
@@ -51,15 +56,6 @@ const PASSED_ON: [&str; 6] = [
     "RUST_BACKTRACE",
     "RUST_LOG",
 ];
-const GIB: u64 = 1 << 30;
-/// The most a role may write to one file.
-const FILE_BYTES: u64 = 8 * GIB;
-/// Processor time of a compilation, seconds.
-const COMPILE_CPU_SECONDS: u64 = 30;
-/// Wall time that a role gets for each second of work it may do, where processor time or
-/// instructions are what bounds the work: so slow may a busy machine be.
-const WALL_FACTOR: u32 = 4;
-
 /// What an operator may decide.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -79,6 +75,9 @@ pub struct Settings {
     pub emulate: bool,
     /// Which device to emulate; none is what the environment says, or the usual one.
     pub emulated_device: Option<String>,
+    /// Whether processes are started before there is anything for them to do. On a card each holds
+    /// a context's memory while it waits.
+    pub spares: bool,
     /// The builds that the data folder holds already, where no compiler is to be looked for.
     pub prebuilt: Option<Prebuilt>,
 }
@@ -95,7 +94,8 @@ pub struct Prebuilt {
 
 impl Settings {
     /// The settings that the environment gives: `KERNELWRIGHT_NVRTC`, `KERNELWRIGHT_NVDISASM`,
-    /// `KERNELWRIGHT_DRIVER`, `KERNELWRIGHT_CACHE` and `KERNELWRIGHT_EMULATE`.
+    /// `KERNELWRIGHT_DRIVER`, `KERNELWRIGHT_CACHE`, `KERNELWRIGHT_EMULATE` and
+    /// `KERNELWRIGHT_SPARES`.
     ///
     /// # Errors
     /// [`Fault::Executable`] if the system does not say which program this is.
@@ -117,6 +117,7 @@ impl Settings {
             driver: path("KERNELWRIGHT_DRIVER"),
             emulate: std::env::var_os("KERNELWRIGHT_EMULATE").is_some_and(|value| value == "1"),
             emulated_device: None,
+            spares: std::env::var_os("KERNELWRIGHT_SPARES").is_none_or(|value| value != "0"),
             prebuilt: None,
         })
     }
@@ -248,6 +249,8 @@ pub struct Host {
     /// time; none is several times its stage's allowance.
     backstop: Option<Duration>,
     health: Keeper,
+    /// Processes that wait for their one job. Copies of this value share them.
+    spares: Arc<Spares>,
 }
 
 impl Host {
@@ -291,6 +294,7 @@ impl Host {
                         toolchain: found.toolchain,
                         spoiled: Vec::new(),
                         backstop: None,
+                        spares: Arc::new(Spares::start()),
                     });
                 }
                 Err(why) => {
@@ -314,6 +318,7 @@ impl Host {
             rates: found.rates,
             spoiled: Vec::new(),
             backstop: None,
+            spares: Arc::new(Spares::start()),
         })
     }
 
@@ -322,6 +327,7 @@ impl Host {
     #[must_use]
     pub fn spoiled(mut self, role: Role, plan: &Path) -> Self {
         self.spoiled.push((role, plan.to_owned()));
+        self.spares = Arc::new(Spares::start());
         self
     }
 
@@ -347,6 +353,11 @@ impl Host {
     /// Why NVIDIA's driver is not used; none where it is.
     pub fn emulated_because(&self) -> Option<&str> {
         self.emulated_because.as_deref()
+    }
+
+    /// Who remembers how the device fares.
+    pub fn health(&self) -> &Keeper {
+        &self.health
     }
 
     /// The compiler with its version.
@@ -434,39 +445,6 @@ impl Host {
         }
         program
     }
-
-    /// The limits of a role that may work for `allowed`. CUDA reserves address space by the
-    /// terabyte, so that roles on NVIDIA's driver have no limit on it.
-    ///
-    /// What is computed on the processor is bounded by processor time, and wall time is only a
-    /// backstop against a process that is stuck: how much of the machine others take must not
-    /// decide about a candidate. What runs on a GPU has its wall time.
-    pub fn bounds(&self, role: Role, allowed: Duration) -> Bounds {
-        let address_space = match (role, self.device.kind) {
-            (Role::Compile | Role::Disassemble, _) => Some(4 * GIB),
-            (_, DeviceKind::Emulated) => Some(12 * GIB),
-            (_, DeviceKind::Nvidia) => None,
-        };
-        let cpu_seconds = match role {
-            Role::Compile | Role::Disassemble => COMPILE_CPU_SECONDS,
-            _ => allowed.as_secs() * u64::from(self.threads()) + 5,
-        };
-        let deadline = match (role, self.device.kind) {
-            (
-                Role::Run | Role::Trace | Role::Time | Role::Watch | Role::Experiment,
-                DeviceKind::Nvidia,
-            ) => allowed,
-            _ => self.backstop.unwrap_or(allowed * WALL_FACTOR),
-        };
-        Bounds {
-            limits: Limits {
-                address_space,
-                cpu_seconds: Some(cpu_seconds),
-                file_bytes: Some(FILE_BYTES),
-            },
-            deadline,
-        }
-    }
 }
 
 fn program(
@@ -505,11 +483,17 @@ fn program(
         environment.retain(|(name, _)| name != EMULATED_DEVICE);
         environment.push((EMULATED_DEVICE.into(), device.into()));
     }
+    // The compiler writes its working directory into the image's line table. In one that is always
+    // the same, equal sources give equal bytes.
+    let directory = match role {
+        Role::Compile => PathBuf::from("/"),
+        _ => scratch.to_owned(),
+    };
     Program {
         executable: settings.executable.clone(),
         arguments: vec!["role".into(), role.as_str().into()],
         environment,
-        directory: scratch.to_owned(),
+        directory,
     }
 }
 

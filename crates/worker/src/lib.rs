@@ -2,6 +2,7 @@
 //! and reports verdicts. The local verbs use the same evaluator without a service.
 //!
 //! - [`supervise`] starts, feeds, limits, times and kills one role process.
+//! - [`spares`] keeps processes that wait for their one job.
 //! - [`host`] finds the compiler and the driver of this machine and says what a role may see.
 //! - [`health`] remembers how the device fares.
 //! - [`evaluate`] leads one candidate through every stage and lets the judge speak.
@@ -23,6 +24,7 @@ pub mod host;
 pub mod preflight;
 mod random;
 pub mod rivals;
+pub mod spares;
 pub mod supervise;
 pub mod toolchain;
 pub mod tools;

@@ -332,6 +332,7 @@ fn smi(host: &Host, cancellation: &Cancellation, query: &str) -> Result<Vec<Stri
     };
     let bounds = Bounds {
         limits: Limits::default(),
+        readiness: None,
         deadline: DEADLINE,
     };
     let answer = supervise::ask::<_, ()>(&program, &(), bounds, cancellation)

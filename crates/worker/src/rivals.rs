@@ -151,6 +151,7 @@ pub fn ask(
     };
     let bounds = Bounds {
         limits: Limits::default(),
+        readiness: None,
         deadline: DEADLINE,
     };
     let not_run = |reason: String| Ok(Answer::NotRun { reason });

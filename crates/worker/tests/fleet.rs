@@ -6,6 +6,7 @@
 )]
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use axum::{Json, Router};
 use domain::device::{Device, DeviceKind, Limits};
 use domain::digest::Digest;
 use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
+use domain::health::{Condition, HealthReport};
 use domain::id::{JobId, WorkerId};
 use domain::lease::{Lease, Receipt, Registered, Registration, Renewal, Report, ReportOutcome};
 use domain::role::Key;
@@ -27,12 +29,14 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use worker::cancel::Cancellation;
 use worker::fleet::{Fault, Join, Pace, join};
+use worker::health::Keeper;
 
 /// What the service saw, in order.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Registration(String),
     LeaseAsked(WorkerId),
+    Health(HealthReport),
     Renewal(Renewal),
     Report(Report),
 }
@@ -94,6 +98,11 @@ async fn lease(State(service): State<Service>, Path(worker): Path<Uuid>) -> Resp
     }
 }
 
+async fn health(State(service): State<Service>, Json(body): Json<HealthReport>) -> StatusCode {
+    let _ = service.seen.send(Seen::Health(body));
+    StatusCode::NO_CONTENT
+}
+
 async fn renew(
     State(service): State<Service>,
     Path(job): Path<Uuid>,
@@ -122,6 +131,7 @@ async fn serve(script: Script) -> (String, mpsc::UnboundedReceiver<Seen>) {
     let router = Router::new()
         .route("/api/v1/workers", post(register))
         .route("/api/v1/workers/{id}/lease", post(lease))
+        .route("/api/v1/workers/{id}/health", post(health))
         .route("/api/v1/leases/{job}/renew", post(renew))
         .route("/api/v1/leases/{job}/report", post(report))
         .with_state(service);
@@ -234,6 +244,18 @@ impl Worker {
             + Sync
             + 'static,
     {
+        // Nothing is kept there, so that the device is well.
+        let nowhere = std::path::Path::new("/nonexistent");
+        Self::with_health(server, Keeper::new(nowhere, "0"), evaluate)
+    }
+
+    fn with_health<F>(server: String, health: Keeper, evaluate: F) -> Self
+    where
+        F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, DiskGone>
+            + Send
+            + Sync
+            + 'static,
+    {
         let shutdown = CancellationToken::new();
         let tick = Duration::from_millis(1);
         let pace = Pace {
@@ -247,6 +269,8 @@ impl Worker {
                 server,
                 token: None,
                 registration: registration(),
+                health,
+                data: PathBuf::from("/nonexistent"),
                 pace,
             },
             evaluate,
@@ -310,6 +334,10 @@ async fn a_lease_is_evaluated_and_reported_under_its_attempt() {
     );
     assert_eq!(
         seen.recv().await.unwrap(),
+        Seen::Health(HealthReport::default())
+    );
+    assert_eq!(
+        seen.recv().await.unwrap(),
         Seen::LeaseAsked(first_worker().worker)
     );
     let report = next_report(&mut seen).await;
@@ -340,6 +368,36 @@ async fn a_fault_is_reported_with_its_causes_and_a_panic_ends_nobody() {
         }
         worker.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_device_that_breaks_is_told_of_before_anybody_else_can_meet_what_broke_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let keeper = Keeper::new(folder.path(), "GPU-1");
+    let (server, mut seen) = serve(one_lease()).await;
+    let worker = Worker::with_health(server, keeper.clone(), move |_, _, _| {
+        keeper.change(|record| {
+            record.note_break(Digest::of("poison"));
+            record.quarantine("it forgets");
+        });
+        Err(DiskGone(std::io::Error::other("no such device")))
+    });
+    let mut told = Vec::new();
+    loop {
+        match seen.recv().await.unwrap() {
+            Seen::Health(health) => told.push(health),
+            Seen::Report(_) => break,
+            _ => {}
+        }
+    }
+    worker.stop().await;
+    let [well, sick] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    assert_eq!(*well, HealthReport::default());
+    let reason = "it forgets".to_owned();
+    assert_eq!(sick.condition, Condition::Quarantined { reason });
+    assert!(sick.breaks.contains_key(&Digest::of("poison")), "{sick:?}");
 }
 
 #[tokio::test]
@@ -379,7 +437,7 @@ async fn a_lost_lease_calls_the_evaluation_off_and_is_not_reported() {
             match seen.recv().await.unwrap() {
                 Seen::LeaseAsked(_) => leases_asked += 1,
                 Seen::Report(report) => panic!("a lost lease was reported: {report:?}"),
-                Seen::Registration(_) | Seen::Renewal(_) => {}
+                Seen::Registration(_) | Seen::Health(_) | Seen::Renewal(_) => {}
             }
         }
         worker.stop().await;

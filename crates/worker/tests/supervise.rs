@@ -46,6 +46,8 @@ enum Act {
     Compute,
 }
 
+/// Makes the child do something else than saying that it is ready.
+const UNREADY: &str = "KERNELWRIGHT_TEST_UNREADY";
 /// Longer than any child of these tests needs, shorter than anybody's patience.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -57,6 +59,17 @@ fn plays_the_child_when_started_as_one() {
     assert_eq!(descriptor, "0", "the socket is the standard input");
     let stdin = std::io::stdin();
     let mut socket = UnixStream::from(stdin.as_fd().try_clone_to_owned().unwrap());
+    match std::env::var(UNREADY).as_deref() {
+        Ok("abort") => std::process::abort(),
+        Ok("leave") => std::process::exit(0),
+        Ok("refuse") => {
+            eprintln!("failed to open the GPU; plug it in");
+            std::process::exit(i32::from(FAULT_STATUS));
+        }
+        Ok("speak") => frame(&mut socket, b"{}"),
+        Ok("hang") => wait_for_the_end(),
+        _ => frame(&mut socket, b""),
+    }
     let mut header = [0; 4];
     socket.read_exact(&mut header).unwrap();
     let mut job = vec![0; u32::from_le_bytes(header) as usize];
@@ -203,6 +216,7 @@ fn patient(act: &Act) -> Result<Answer<String>, Fault> {
         act,
         Bounds {
             limits: Limits::default(),
+            readiness: Some(PATIENCE),
             deadline: PATIENCE,
         },
     )
@@ -213,6 +227,7 @@ fn hurried(act: &Act) -> Result<Answer<String>, Fault> {
         act,
         Bounds {
             limits: Limits::default(),
+            readiness: Some(PATIENCE),
             deadline: Duration::from_millis(300),
         },
     )
@@ -229,6 +244,53 @@ fn a_job_longer_than_the_sockets_buffer_is_answered() {
 fn a_child_sees_the_environment_it_is_given_and_nothing_else() {
     let answer = patient(&Act::Environment).unwrap();
     assert_eq!(answer.reply.unwrap(), SOCKET_VARIABLE);
+}
+
+#[test]
+fn a_child_that_never_gets_ready_is_nobodys_exit() {
+    let table = [
+        ("abort", "get a role process ready: it ended by signal 6"),
+        ("leave", "it exited with status 0 without a reply"),
+        ("speak", "it speaks before it is ready"),
+        ("hang", "it was not ready in time"),
+        ("refuse", "open the GPU; plug it in"),
+    ];
+    for (how, expected) in table {
+        let mut program = child();
+        program.environment.push((UNREADY.into(), how.into()));
+        let bounds = Bounds {
+            limits: Limits::default(),
+            readiness: Some(match how {
+                "hang" => Duration::from_millis(300),
+                _ => PATIENCE,
+            }),
+            deadline: PATIENCE,
+        };
+        let cancellation = Cancellation::new().unwrap();
+        let job = Act::Echo("secret".to_owned());
+        let fault = ask::<_, String>(&program, &job, bounds, &cancellation).unwrap_err();
+        assert!(fault.to_string().contains(expected), "{how}: {fault}");
+    }
+}
+
+#[test]
+fn a_program_that_is_no_role_is_told_at_once() {
+    let program = Program {
+        executable: "/bin/sh".into(),
+        // It repeats the length and the beginning of the job: {"nonce".
+        arguments: vec!["-c".into(), "head -c 12 | tail -c 8".into()],
+        ..child()
+    };
+    let bounds = Bounds {
+        limits: Limits::default(),
+        readiness: None,
+        deadline: PATIENCE,
+    };
+    let job = Act::Echo("job".to_owned());
+    let cancellation = Cancellation::new().unwrap();
+    let answer = ask::<_, String>(&program, &job, bounds, &cancellation).unwrap();
+    assert_eq!(answer.stdout.text(), "{\"nonce\"");
+    assert_eq!(answer.reply, Err(Exit::Silent { status: 0 }));
 }
 
 #[test]
@@ -346,6 +408,7 @@ fn a_limit_on_memory_ends_a_hoarder() {
         &Act::TakeMemory,
         Bounds {
             limits,
+            readiness: Some(PATIENCE),
             deadline: PATIENCE,
         },
     )
@@ -363,6 +426,7 @@ fn a_limit_on_processor_time_ends_a_child_without_its_supervisors_help() {
         &Act::Compute,
         Bounds {
             limits,
+            readiness: Some(PATIENCE),
             deadline: PATIENCE,
         },
     )
@@ -376,6 +440,7 @@ fn work_that_is_called_off_ends_at_once() {
     let cancellation = Cancellation::new().unwrap();
     let bounds = Bounds {
         limits: Limits::default(),
+        readiness: Some(PATIENCE),
         deadline: PATIENCE,
     };
     let started = Instant::now();
@@ -398,6 +463,7 @@ fn a_program_that_does_not_exist_is_a_fault_that_names_it() {
     };
     let bounds = Bounds {
         limits: Limits::default(),
+        readiness: Some(PATIENCE),
         deadline: PATIENCE,
     };
     let cancellation = Cancellation::new().unwrap();

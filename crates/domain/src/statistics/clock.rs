@@ -35,11 +35,17 @@ pub enum Clocks {
 
 /// How the clocks contradict each other on executions of one case; none if they do not.
 ///
-/// No execution may take longer by events than by the wall, whatever the noise. Between
+/// No execution may take less than no time, or longer by events than by the wall, whatever the noise. Between
 /// incumbent and candidate, what events say was gained must be visible to the supervisor as
 /// well, within the noise of its view; what waking up costs it is the same for both.
 pub fn disagreement(readings: &[Reading], clocks: Clocks) -> Option<String> {
     for reading in readings {
+        if !reading.event_us.is_finite() || reading.event_us < 0.0 {
+            return Some(format!(
+                "an execution took {} us by events, which is no time",
+                reading.event_us
+            ));
+        }
         let fits = reading.event_us <= reading.wall_us + RESOLUTION_US;
         if !fits {
             return Some(format!(

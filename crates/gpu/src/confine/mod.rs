@@ -14,8 +14,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access as _, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, path_beneath_rules,
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, path_beneath_rules,
 };
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
@@ -170,7 +170,7 @@ fn restrict_files(needs: &Needs) -> Result<Files, Fault> {
         .and_then(|rules| {
             let null = [PathBuf::from("/dev/null")];
             let write = needs.write.iter().chain(&null);
-            rules.add_rules(path_beneath_rules(write, AccessFs::from_all(LANDLOCK)))
+            rules.add_rules(path_beneath_rules(write, writing()))
         })
         .and_then(landlock::RulesetCreated::restrict_self)
         .map_err(fault)?;
@@ -179,6 +179,20 @@ fn restrict_files(needs: &Needs) -> Result<Files, Fault> {
         RulesetStatus::PartiallyEnforced => Files::Partial,
         RulesetStatus::NotEnforced => Files::Unavailable,
     })
+}
+
+/// What may be done in a folder to write to: whoever reads there later finds files and folders, and
+/// never a link to somewhere else, a device or a pipe.
+fn writing() -> BitFlags<AccessFs> {
+    AccessFs::ReadFile
+        | AccessFs::ReadDir
+        | AccessFs::WriteFile
+        | AccessFs::Truncate
+        | AccessFs::MakeReg
+        | AccessFs::MakeDir
+        | AccessFs::RemoveFile
+        | AccessFs::RemoveDir
+        | AccessFs::Refer
 }
 
 /// Where the loader looks for libraries of ours: NVRTC, the emulated driver.

@@ -101,7 +101,7 @@ impl Bench {
 
     fn run(&self, source: &str, executions: Vec<Execution>) -> RunReply {
         let job = self.job(source, executions);
-        process::run("run", &job, &self.libraries).expect_reply()
+        process::run_in(self.folder.path(), "run", &job, &self.libraries).expect_reply()
     }
 
     /// One execution of a candidate.
@@ -400,7 +400,8 @@ fn a_plan_that_does_not_fit_the_entry_is_refused_before_any_launch() {
     };
     launch.arguments[3] = ResolvedArgument::I64(1000);
     let job = bench.job(HONEST, vec![wrong]);
-    let ended: Ended<RunReply> = process::run("run", &job, &bench.libraries);
+    let ended: Ended<RunReply> =
+        process::run_in(bench.folder.path(), "run", &job, &bench.libraries);
     assert!(ended.reply.is_none());
     assert_eq!(ended.status, Some(3));
     assert!(ended.said.contains("triple"), "{}", ended.said);

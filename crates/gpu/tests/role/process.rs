@@ -45,6 +45,16 @@ pub fn run<J: Serialize, R: DeserializeOwned>(
     job: &J,
     library_path: &[PathBuf],
 ) -> Ended<R> {
+    run_in(Path::new("/"), role, job, library_path)
+}
+
+/// The same in a folder, which is what a role that runs candidates is confined to.
+pub fn run_in<J: Serialize, R: DeserializeOwned>(
+    folder: &Path,
+    role: &str,
+    job: &J,
+    library_path: &[PathBuf],
+) -> Ended<R> {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty()).unwrap();
     let paths = std::env::join_paths(library_path).unwrap();
@@ -54,6 +64,7 @@ pub fn run<J: Serialize, R: DeserializeOwned>(
     )]
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "role_process", "--nocapture", "--test-threads=1"])
+        .current_dir(folder)
         .env_clear()
         .env(ROLE_VARIABLE, role)
         .env(SOCKET_VARIABLE, theirs.as_raw_fd().to_string())
@@ -72,8 +83,10 @@ pub fn run<J: Serialize, R: DeserializeOwned>(
     let text = serde_json::to_vec(&envelope).unwrap();
     let length = u32::try_from(text.len()).unwrap();
     // A role that refuses before it reads leaves a closed socket; its own words say why.
+    let mut greeting = [1; 4];
     let sent = ours
-        .write_all(&length.to_le_bytes())
+        .read_exact(&mut greeting)
+        .and_then(|()| ours.write_all(&length.to_le_bytes()))
         .and_then(|()| ours.write_all(&text));
     let mut reply = Vec::new();
     let received = sent.and_then(|()| ours.read_to_end(&mut reply));

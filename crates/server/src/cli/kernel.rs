@@ -42,6 +42,21 @@ pub enum EvidenceCommand {
     Show(EvidenceArgs),
     /// Evaluate again what a bundle holds, and compare the verdicts.
     Replay(EvidenceArgs),
+    /// Bring a bundle from a service into a data folder, to show it there.
+    Fetch(FetchArgs),
+}
+
+/// Arguments of `evidence fetch`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct FetchArgs {
+    /// The bundle's whole digest, as an evaluation names it.
+    pub digest: String,
+    /// The service that has it, such as `http://127.0.0.1:8787`.
+    #[arg(long, value_name = "URL", env = "KERNELWRIGHT_SERVER")]
+    pub server: String,
+    /// Where it goes.
+    #[command(flatten)]
+    pub folder: DataFolder,
 }
 
 /// Arguments of `evidence show` and `evidence replay`.

@@ -11,6 +11,7 @@ use domain::api::{
     Brief, CandidateDetail, CandidateSummary, Health, Lineage, ProblemDocument, RunPage,
     RunPreview, RunRequest, RunView, Submission, TaskView,
 };
+use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
 use domain::task::Bundle;
 use reqwest::{RequestBuilder, Response, StatusCode, Url};
@@ -232,6 +233,30 @@ impl Client {
 
     fn url(&self, path: &str) -> String {
         format!("{}/api/v1/{path}", self.address())
+    }
+
+    /// The manifest of a bundle of evidence, or one of its files.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn evidence(
+        &self,
+        digest: Digest,
+        name: Option<&str>,
+    ) -> Result<Vec<u8>, ClientError> {
+        let path = match name {
+            None => format!("evidence/{digest}"),
+            Some(name) => format!("evidence/{digest}/{name}"),
+        };
+        let request = self.http.get(self.url(&path)).timeout(TIMEOUT);
+        let response = request.send().await;
+        let response = response.map_err(|error| self.unreachable(error))?;
+        let body = accepted(response, "fetch the evidence")
+            .await?
+            .bytes()
+            .await;
+        body.map(Into::into)
+            .map_err(|error| self.unreachable(error))
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str, doing: &str) -> Result<T, ClientError> {

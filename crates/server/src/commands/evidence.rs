@@ -4,12 +4,13 @@ use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation};
 use domain::verdict::VerdictKind;
 use serde::Serialize;
-use worker::evaluate::evidence::{Evidence, EvidenceError, Manifest};
+use worker::evaluate::evidence::{Evidence, EvidenceError, Manifest, travel};
 
 use super::eval::Bench;
 use super::follow::{print, print_json};
 use super::serve;
-use crate::cli::{EvidenceArgs, EvidenceCommand};
+use crate::cli::{EvidenceArgs, EvidenceCommand, FetchArgs};
+use crate::client::Client;
 use crate::data::Data;
 use crate::evidence;
 use crate::outcome::{Ending, Failure, Outcome};
@@ -42,6 +43,7 @@ pub(super) async fn evidence(command: EvidenceCommand) -> Ending {
     match command {
         EvidenceCommand::Show(args) => show(&args),
         EvidenceCommand::Replay(args) => replay(&args).await,
+        EvidenceCommand::Fetch(args) => fetch(&args).await,
     }
 }
 
@@ -62,13 +64,37 @@ fn show(args: &EvidenceArgs) -> Ending {
     Ok(Outcome::Accepted)
 }
 
+/// Brings a bundle here as a worker brings one to a service: every byte is checked on arrival.
+async fn fetch(args: &FetchArgs) -> Ending {
+    let data = serve::open(&args.folder.data)?;
+    let refuse = |error: String| Failure::input(anyhow::anyhow!("fetch the evidence: {error}"));
+    let digest: Digest = args
+        .digest
+        .parse()
+        .map_err(|_| refuse("name it by its whole digest, 64 digits".to_owned()))?;
+    let client = Client::new(&args.server)?;
+    let manifest = client.evidence(digest, None).await?;
+    let taken = travel::take_manifest(data.root(), digest, &manifest);
+    for name in taken.map_err(Failure::infrastructure)? {
+        let file = client.evidence(digest, Some(&name)).await?;
+        travel::take_file(data.root(), digest, &name, &file).map_err(Failure::infrastructure)?;
+    }
+    let found = Evidence::open(data.root(), digest).map_err(Failure::infrastructure)?;
+    print(&format!(
+        "evidence   {}\nin         {}\n",
+        found.digest,
+        plain(&found.folder.display().to_string())
+    ))?;
+    Ok(Outcome::Accepted)
+}
+
 /// Evaluates again what the bundle holds, on the inputs that it commits to.
 async fn replay(args: &EvidenceArgs) -> Ending {
     let data = serve::open(&args.folder.data)?;
     let found = find(&data, &args.digest)?;
     let key = found.sealed_key(data.root()).ok_or_else(|| {
         Failure::infrastructure(anyhow::anyhow!(
-            "replay {}: the key of its inputs is not in this data folder; replay it where it was made",
+            "replay {}: the key of its inputs is not in this data folder; keys do not travel, so replay it where it was made",
             found.digest.short()
         ))
     })?;
@@ -125,7 +151,7 @@ fn find(data: &Data, name: &str) -> Result<Evidence, Failure> {
         [] => {
             let folder = data.root().display();
             return Err(refuse(format!(
-                "there is none in {folder}; bundles stay where the evaluation ran"
+                "there is none in {folder}; `kernelwright evidence fetch` brings it from a service"
             )));
         }
         [_, _, ..] => return Err(refuse("several begin so; give more digits".to_owned())),

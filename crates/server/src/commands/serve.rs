@@ -120,6 +120,7 @@ impl Service {
 
         let mut parts = Vec::new();
         let app = App {
+            data: setup.data.root().to_owned(),
             engine: engine.clone(),
             closing: closing.clone(),
         };

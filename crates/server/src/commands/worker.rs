@@ -23,6 +23,7 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
     let host = eval::host(&data, &eval::cancellation()?).await?;
     host.is_fit().map_err(Failure::infrastructure)?;
     tracing::info!("evaluating on {} with {}", host.device(), host.toolchain());
+    let health = host.health().clone();
     let registration = host.registration(&args.name.unwrap_or_else(host_name));
     let evaluator = eval::blocking(move || Evaluator::new(host))
         .await?
@@ -39,6 +40,8 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
         server,
         token: None,
         registration,
+        health,
+        data: data.root().to_owned(),
         pace: Pace::default(),
     };
     let leave = shutdown.clone();

@@ -40,6 +40,8 @@ pub enum ApiError {
     Invalid(Problems),
     /// A report is not about the job it was sent for.
     Mismatch(String),
+    /// What was sent is not what its name says.
+    Damaged(String),
     /// What is asked for does not fit the state of things.
     Conflict(String),
     /// A worker of another release wants to join.
@@ -73,7 +75,7 @@ impl ApiError {
             Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Invalid(_) | Self::Mismatch(_) | Self::KeyReused(_) => {
+            Self::Invalid(_) | Self::Mismatch(_) | Self::Damaged(_) | Self::KeyReused(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             Self::Conflict(_) | Self::WrongRelease(_) => StatusCode::CONFLICT,
@@ -97,6 +99,7 @@ impl ApiError {
             Self::TooLarge => ("body-too-large", "Body too large"),
             Self::Invalid(_) => ("invalid-request", "Invalid request"),
             Self::Mismatch(_) => ("report-mismatch", "Report does not match its job"),
+            Self::Damaged(_) => ("damaged", "Not what its name says"),
             Self::Conflict(_) => ("wrong-state", "Not in this state"),
             Self::WrongRelease(_) => ("wrong-release", "Wrong release"),
             Self::KeyReused(_) => ("key-reused", "Idempotency key reused"),
@@ -138,6 +141,7 @@ impl ApiError {
             Self::TimedOut => "the request took too long; try again".to_owned(),
             Self::Malformed(detail)
             | Self::Mismatch(detail)
+            | Self::Damaged(detail)
             | Self::Conflict(detail)
             | Self::WrongRelease(detail)
             | Self::StorageFull(detail)

@@ -9,6 +9,7 @@ pub mod guard;
 
 mod candidates;
 mod events;
+mod evidence;
 mod extract;
 mod models;
 mod runs;
@@ -16,6 +17,7 @@ mod service;
 mod tasks;
 mod workers;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Request};
@@ -44,11 +46,16 @@ const TASK_LIMIT: usize = 2 * MAX_BUNDLE_BYTES;
 /// The largest report of a worker, bytes: an evaluation with all its evidence.
 const REPORT_LIMIT: usize = 8 << 20;
 
+/// The largest file of a bundle of evidence, bytes.
+const EVIDENCE_LIMIT: usize = 64 << 20;
+
 /// What the handlers share.
 #[derive(Clone)]
 pub struct App {
     /// Performs what is asked.
     pub engine: Engine,
+    /// The data folder, where bundles of evidence lie.
+    pub data: PathBuf,
     /// Cancelled when the service stops, so that streams and long polls end.
     pub closing: CancellationToken,
 }
@@ -120,9 +127,19 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(candidates::get))
         .routes(routes!(candidates::source))
         .routes(routes!(workers::list, workers::register))
+        .routes(routes!(workers::tell_health))
+        .routes(routes!(workers::devices))
         .routes(routes!(workers::renew))
         .merge(with_limit(TASK_LIMIT, routes!(tasks::list, tasks::upload)))
         .merge(with_limit(REPORT_LIMIT, routes!(workers::report)))
+        .merge(with_limit(
+            REPORT_LIMIT,
+            routes!(evidence::put_manifest, evidence::get_manifest),
+        ))
+        .merge(with_limit(
+            EVIDENCE_LIMIT,
+            routes!(evidence::put_file, evidence::get_file),
+        ))
         .layer(middleware::from_fn(in_time));
     let waiting = OpenApiRouter::new()
         .routes(routes!(events::stream_events))

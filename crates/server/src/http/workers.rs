@@ -6,7 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use domain::api::WorkerView;
+use domain::api::{FleetHealth, WorkerView};
+use domain::health::{Condition, HealthReport};
 use domain::id::{JobId, WorkerId};
 use domain::lease::{Lease, Receipt, Registered, Registration, Renewal, Report};
 use serde::Deserialize;
@@ -52,6 +53,27 @@ pub async fn register(
 #[utoipa::path(get, path = "/workers", tag = "fleet", responses((status = 200, body = [WorkerView]), AnyProblem))]
 pub async fn list(State(app): State<App>) -> Result<Json<Vec<WorkerView>>, ApiError> {
     Ok(Json(app.engine.store().workers(app.engine.now()).await?))
+}
+
+/// A worker says how its device fares. One that is set aside is lent nothing.
+#[utoipa::path(post, path = "/workers/{id}/health", tag = "fleet", params(("id" = WorkerId, Path, description = "The worker")), request_body = HealthReport, responses((status = 204, description = "Noted"), AnyProblem))]
+pub async fn tell_health(
+    State(app): State<App>,
+    Id(worker): Id<WorkerId>,
+    Body(report): Body<HealthReport>,
+) -> Result<StatusCode, ApiError> {
+    let store = app.engine.store();
+    store.note_health(worker, &report, app.engine.now()).await?;
+    if let Condition::Quarantined { reason } = &report.condition {
+        tracing::warn!(worker.id = %worker, "a device is set aside: {reason}");
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// How the devices fare, and which candidates none may meet again.
+#[utoipa::path(get, path = "/devices", tag = "fleet", responses((status = 200, body = FleetHealth), AnyProblem))]
+pub async fn devices(State(app): State<App>) -> Result<Json<FleetHealth>, ApiError> {
+    Ok(Json(app.engine.store().fleet_health().await?))
 }
 
 /// Lends a job to a worker, waiting for one if it is asked to.

@@ -7,6 +7,7 @@
 
 mod calls;
 mod fixture;
+mod health;
 mod iterations;
 mod jobs;
 mod proposals;

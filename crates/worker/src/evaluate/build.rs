@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 use super::{COMPILE_DEADLINE, Fault, storage};
 use crate::cancel::Cancellation;
 use crate::host::{Host, Role};
-use crate::supervise;
 
 /// Beginning of the names of folders in which a build is being made.
 pub const UNFINISHED: &str = "making-";
@@ -84,7 +83,7 @@ pub fn build(
         .tempdir_in(&builds)
         .map_err(storage(&builds))?;
     let job = lay_out(host, recipe, workshop.path())?;
-    let compiled = match compile(host, &job, workshop.path(), cancellation)? {
+    let compiled = match compile(host, &job, cancellation)? {
         Ok(compiled) => compiled,
         Err(verdict) => return Ok(Err(verdict)),
     };
@@ -154,15 +153,9 @@ fn lay_out(host: &Host, recipe: &Recipe<'_>, folder: &Path) -> Result<CompileJob
 fn compile(
     host: &Host,
     job: &CompileJob,
-    folder: &Path,
     cancellation: &Cancellation,
 ) -> Result<Result<Compiled, Verdict>, Fault> {
-    let mut program = host.program(Role::Compile, folder);
-    // The compiler writes its working directory into the image's line table. In one that is always
-    // the same, equal sources give equal bytes.
-    program.directory = PathBuf::from("/");
-    let bounds = host.bounds(Role::Compile, COMPILE_DEADLINE);
-    let ask = || supervise::ask::<_, CompileReply>(&program, job, bounds, cancellation);
+    let ask = || host.ask::<_, CompileReply>(Role::Compile, job, COMPILE_DEADLINE, cancellation);
     let mut answer = ask()?;
     if matches!(&answer.reply, Err(exit) if exit.is_sudden()) {
         answer = ask()?;

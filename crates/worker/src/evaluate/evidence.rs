@@ -4,6 +4,8 @@
 //! The key of the inputs is not in it: who knows the key knows the inputs. The manifest commits to
 //! it, and the key itself lies sealed beside the bundles, for the owner of the folder alone.
 
+pub mod travel;
+
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -85,7 +87,9 @@ pub struct Part {
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
     /// There is none.
-    #[error("find the evidence {digest} in {folder}; bundles stay where the evaluation ran")]
+    #[error(
+        "find the evidence {digest} in {folder}; `kernelwright evidence fetch` brings it from a service"
+    )]
     Missing {
         /// Its name.
         digest: Digest,

@@ -27,8 +27,8 @@ use std::time::{Duration, SystemTime};
 
 use domain::admission::Admission;
 use domain::device::DeviceKind;
-use domain::digest::Digest;
 use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
+use domain::health;
 use domain::judge;
 use domain::problem::{Problem, Problems};
 use domain::role::{Compiled, Key, LaunchFacts};
@@ -126,12 +126,6 @@ impl From<Problem> for Fault {
     }
 }
 
-/// What tells one candidate from another before it is read: its text and the values it was given.
-fn content(request: &EvaluationRequest) -> Digest {
-    let configuration = serde_json::to_vec(&request.configuration).expect("only names and numbers");
-    Digest::of_parts([request.source.as_bytes(), configuration.as_slice()])
-}
-
 fn storage(path: &Path) -> impl FnOnce(io::Error) -> Fault {
     let path = path.display().to_string();
     move |source| Fault::Storage { path, source }
@@ -151,7 +145,7 @@ impl Evaluator {
     /// # Errors
     /// [`Fault::Storage`] if the folder cannot be used.
     pub fn new(host: Host) -> Result<Self, Fault> {
-        let scratch = host.data().join("scratch");
+        let scratch = host.data().join(host::SCRATCH);
         std::fs::create_dir_all(&scratch).map_err(storage(&scratch))?;
         Ok(Self {
             host,
@@ -186,7 +180,7 @@ impl Evaluator {
         {
             self.tidy();
         }
-        let candidate = content(request);
+        let candidate = health::content(&request.source, &request.configuration);
         let relied_upon = request.stage == EvaluationStage::Confirmation;
         self.host.admit(&candidate, relied_upon, cancellation)?;
         let mut outcome = stages::evaluate(self, request, &progress, cancellation);
@@ -198,6 +192,14 @@ impl Evaluator {
             if let Err(fault) = self.host.check(cancellation) {
                 outcome = Err(fault.into());
             }
+        }
+        if let Err(Fault::Supervise(
+            supervise::Fault::Unready { .. } | supervise::Fault::Surroundings { .. },
+        )) = &outcome
+            && let Err(fault) = self.host.check(cancellation)
+        {
+            // Not even a process that was told nothing could work here.
+            outcome = Err(fault.into());
         }
         if let Err(Fault::Host(fault)) = &outcome
             && fault.is_unwell()
@@ -240,8 +242,7 @@ impl Evaluator {
         subject: &Subject<'_>,
         cancellation: &Cancellation,
     ) -> Result<Result<LaunchFacts, String>, Fault> {
-        let scratch = tempfile::tempdir_in(&self.scratch).map_err(storage(&self.scratch))?;
-        modelling::model(&self.host, scratch.path(), subject, cancellation)
+        modelling::model(&self.host, subject, cancellation)
     }
 
     /// The same where there may be no compiler: none if there is no build and nobody to make it.

@@ -3,19 +3,17 @@
 //! There is no task here, so nothing is known about the right answer: the launch's counters are
 //! taken, from a sample of its blocks, and its outputs are not looked at.
 
-use std::path::Path;
 use std::time::Duration;
 
 use domain::plan::{ResolvedLaunch, ResolvedPlan, ResolvedStep};
 use domain::role::{
     Compiled, Execution, ExecutionFacts, ExecutionPurpose, LaunchFacts, Placement, RunJob,
-    RunReply, TensorData,
+    TensorData,
 };
 
 use super::Fault;
 use crate::cancel::Cancellation;
-use crate::host::{Host, Role};
-use crate::supervise;
+use crate::host::Host;
 
 /// Processor time of one sampled launch, its inputs included.
 const ALLOWED: Duration = Duration::from_secs(60);
@@ -37,7 +35,6 @@ pub struct Subject<'a> {
 
 pub(super) fn model(
     host: &Host,
-    scratch: &Path,
     subject: &Subject<'_>,
     cancellation: &Cancellation,
 ) -> Result<Result<LaunchFacts, String>, Fault> {
@@ -65,9 +62,7 @@ pub(super) fn model(
         threads: host.threads(),
         lines: false,
     };
-    let program = host.program(Role::Run, scratch);
-    let bounds = host.bounds(Role::Run, ALLOWED);
-    let answer = supervise::ask::<_, RunReply>(&program, &job, bounds, cancellation)?;
+    let answer = host.run(&job, ALLOWED, cancellation)?;
     let reply = match answer.reply {
         Ok(reply) => reply,
         Err(exit) => return Ok(Err(format!("the runner {exit}"))),

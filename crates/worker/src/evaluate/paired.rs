@@ -354,6 +354,7 @@ impl Duel<'_> {
     /// candidate's doing.
     fn ask(&self, job: &TimeJob) -> Result<(TimeReply, Vec<Instant>), Stop> {
         let host = self.roles.host;
+        host.clear_the_device();
         let program = host.program(Role::Time, self.roles.scratch);
         let bounds = host.bounds(Role::Time, DEADLINE);
         let ask = || {

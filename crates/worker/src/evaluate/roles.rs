@@ -20,7 +20,7 @@ use super::passes::{Against, Pass};
 use super::{Fault, storage};
 use crate::cancel::Cancellation;
 use crate::host::{Host, Role};
-use crate::supervise::{self, Answer};
+use crate::supervise::Answer;
 
 /// Launches of one run job: the facts of so many stay well below the largest reply, at less than
 /// 3 KiB each.
@@ -116,9 +116,7 @@ impl Roles<'_> {
         job: &RunJob,
         allowance: Allowance,
     ) -> Result<Result<RunReply, Verdict>, Fault> {
-        let program = self.host.program(Role::Run, self.scratch);
-        let bounds = self.host.bounds(Role::Run, allowance.deadline);
-        let ask = || supervise::ask::<_, RunReply>(&program, job, bounds, self.cancellation);
+        let ask = || self.host.run(job, allowance.deadline, self.cancellation);
         let mut answer = ask()?;
         if matches!(&answer.reply, Err(exit) if exit.is_sudden()) {
             log_death("run", &answer);
@@ -209,9 +207,12 @@ impl Roles<'_> {
             checks,
             threads: self.host.threads(),
         };
-        let program = self.host.program(Role::Verify, self.scratch);
-        let bounds = self.host.bounds(Role::Verify, VERIFY_DEADLINE);
-        let answer = supervise::ask::<_, VerifyReply>(&program, &job, bounds, self.cancellation)?;
+        let answer = self.host.ask::<_, VerifyReply>(
+            Role::Verify,
+            &job,
+            VERIFY_DEADLINE,
+            self.cancellation,
+        )?;
         answer.reply.map_err(|exit| {
             let said = answer.stderr.last_line();
             let said = said.map(|line| format!(": {line}")).unwrap_or_default();

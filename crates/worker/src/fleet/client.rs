@@ -1,11 +1,13 @@
-//! The service's four requests, as HTTP. Whether to repeat one is the caller's decision.
+//! The service's requests, as HTTP. Whether to repeat one is the caller's decision.
 
 use std::fmt;
 use std::time::Duration;
 
+use domain::digest::Digest;
+use domain::health::HealthReport;
 use domain::id::{JobId, WorkerId};
-use domain::lease::{Lease, Receipt, Registered, Registration, Renewal, Report};
-use reqwest::{Response, StatusCode};
+use domain::lease::{EvidenceReceipt, Lease, Receipt, Registered, Registration, Renewal, Report};
+use reqwest::{RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -93,6 +95,12 @@ impl Client {
         read(response).await.map(Some)
     }
 
+    /// Says how the device fares.
+    pub async fn health(&self, worker: WorkerId, health: &HealthReport) -> Result<(), Refusal> {
+        let path = format!("workers/{}/health", worker.uuid());
+        self.post(&path, health, PATIENCE).await.map(drop)
+    }
+
     /// Extends a lease.
     pub async fn renew(&self, job: JobId, renewal: &Renewal) -> Result<Receipt, Refusal> {
         let path = format!("leases/{}/renew", job.uuid());
@@ -107,17 +115,36 @@ impl Client {
         read(response).await
     }
 
+    /// Sends the manifest of a bundle, or one of its files, and hears which are missing.
+    pub async fn evidence(
+        &self,
+        digest: Digest,
+        name: Option<&str>,
+        bytes: Vec<u8>,
+    ) -> Result<EvidenceReceipt, Refusal> {
+        let path = match name {
+            None => format!("evidence/{digest}"),
+            Some(name) => format!("evidence/{digest}/{name}"),
+        };
+        let request = self.http.put(format!("{}/{path}", self.base));
+        let request = request
+            .header("content-type", "application/octet-stream")
+            .body(bytes);
+        read(self.send(request, PATIENCE).await?).await
+    }
+
     async fn post(
         &self,
         path: &str,
         body: &impl Serialize,
         timeout: Duration,
     ) -> Result<Response, Refusal> {
-        let mut request = self
-            .http
-            .post(format!("{}/{path}", self.base))
-            .timeout(timeout)
-            .json(body);
+        let request = self.http.post(format!("{}/{path}", self.base));
+        self.send(request.json(body), timeout).await
+    }
+
+    async fn send(&self, request: RequestBuilder, timeout: Duration) -> Result<Response, Refusal> {
+        let mut request = request.timeout(timeout);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }

@@ -1,17 +1,20 @@
-//! A worker of a service: registers, leases one evaluation at a time, renews the lease while the
+//! A worker of a service: registers, says how its device fares, leases one evaluation at a time, renews the lease while the
 //! evaluation runs, and reports what became of it.
 //!
 //! The worker only ever dials out. A service that is gone is waited for; a lease that was lost
-//! calls the evaluation off; a worker that is told to stop hands its lease back. The module knows
+//! calls the evaluation off; a worker that is told to stop hands its lease back. The evidence of a
+//! verdict follows its report. The module knows
 //! what [`domain::lease`] says and nothing of how an evaluation is made.
 
 mod backoff;
 mod client;
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::digest::Digest;
 use domain::evaluation::{Evaluation, EvaluationRequest};
 use domain::id::WorkerId;
 use domain::lease::{
@@ -23,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info, info_span, warn};
 
 use crate::cancel::Cancellation;
+use crate::evaluate::evidence::travel;
+use crate::health::Keeper;
 use backoff::Backoff;
 use client::{Client, Refusal};
 
@@ -38,6 +43,11 @@ pub struct Join {
     pub token: Option<String>,
     /// How the worker introduces itself.
     pub registration: Registration,
+    /// Who remembers how its device fares. The service is told, since other workers may meet what
+    /// broke it.
+    pub health: Keeper,
+    /// The data folder in which its bundles of evidence lie, which the service gets copies of.
+    pub data: PathBuf,
     /// How often it speaks.
     pub pace: Pace,
 }
@@ -141,6 +151,7 @@ impl Fleet {
                         worker.id = %registered.worker,
                         "joined {} as {}", self.join.server, registered.worker
                     );
+                    self.tell_health(registered.worker).await;
                     return Ok(Some(registered.worker));
                 }
                 Err(Refusal::Status { status, body }) if is_final(status) => {
@@ -187,7 +198,7 @@ impl Fleet {
                         candidate.id = %lease.candidate,
                         traceparent = lease.traceparent.as_deref(),
                     );
-                    self.work(lease, evaluate).instrument(span).await?;
+                    self.work(worker, lease, evaluate).instrument(span).await?;
                 }
                 Err(Refusal::Status { status: 404, .. }) => return Ok(true),
                 Err(refusal) => {
@@ -200,7 +211,12 @@ impl Fleet {
     }
 
     /// Evaluates under one lease and reports, unless the lease is lost on the way.
-    async fn work<F, E>(&self, lease: Lease, evaluate: &Arc<F>) -> Result<(), Fault>
+    async fn work<F, E>(
+        &self,
+        worker: WorkerId,
+        lease: Lease,
+        evaluate: &Arc<F>,
+    ) -> Result<(), Fault>
     where
         F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
             + Send
@@ -211,6 +227,7 @@ impl Fleet {
         let cancellation = Cancellation::new().map_err(Fault::Prepare)?;
         let (stage, stages) = watch::channel("start".to_owned());
         let (job, attempt) = (lease.job, lease.attempt);
+        let health = self.join.health.report();
         info!(candidate.id = %lease.candidate, "evaluating {}", lease.candidate);
         let task = tokio::task::spawn_blocking({
             let evaluate = Arc::clone(evaluate);
@@ -247,8 +264,58 @@ impl Fleet {
             ReportOutcome::Faulted { message } => warn!("failed to {message}"),
             ReportOutcome::HandedBack => info!("handing the lease back"),
         }
+        // Before the report, after which another worker may be lent the same candidate.
+        if self.join.health.report() != health {
+            self.tell_health(worker).await;
+        }
+        let evidence = match &outcome {
+            ReportOutcome::Evaluated { evaluation } => evaluation.evidence,
+            ReportOutcome::Faulted { .. } | ReportOutcome::HandedBack => None,
+        };
         self.report(job, &Report { attempt, outcome }).await;
+        if let Some(digest) = evidence {
+            let sent = self.send_evidence(digest);
+            if let Some(Err(why)) = self.unless_stopping(sent).await {
+                warn!("failed to send the evidence {}: {why}", digest.short());
+            }
+        }
         Ok(())
+    }
+
+    /// Sends what the service lacks of a bundle. The verdict does not depend on it: what is not sent
+    /// stays here.
+    async fn send_evidence(&self, digest: Digest) -> Result<(), String> {
+        let read = |name: Option<String>| {
+            let data = self.join.data.clone();
+            async move {
+                let given = tokio::task::spawn_blocking(move || {
+                    travel::give(&data, digest, name.as_deref())
+                });
+                let given = given.await.map_err(|error| error.to_string())?;
+                given.map_err(|error| error.to_string())
+            }
+        };
+        let refused = |refusal: Refusal| refusal.to_string();
+        let manifest = read(None).await?;
+        let first = self.client.evidence(digest, None, manifest).await;
+        for name in first.map_err(refused)?.missing {
+            let file = read(Some(name.clone())).await?;
+            let sent = self.client.evidence(digest, Some(&name), file).await;
+            sent.map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the service how the device fares, once: a service that does not hear it now hears it
+    /// when the worker registers again.
+    async fn tell_health(&self, worker: WorkerId) {
+        let health = self.join.health.report();
+        let told = self.client.health(worker, &health);
+        match tokio::time::timeout(FAREWELL, told).await {
+            Ok(Ok(())) => {}
+            Ok(Err(refusal)) => warn!("failed to tell how the device fares: {refusal}"),
+            Err(_) => warn!("failed to tell how the device fares: the service does not answer"),
+        }
     }
 
     /// Renews a lease until its evaluation is done, the lease is lost or the worker stops. The

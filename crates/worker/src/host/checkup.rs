@@ -69,6 +69,8 @@ impl Host {
     /// [`Fault::Unusable`] if it gives no answer or another device does, [`Fault::Quarantined`] if what it answers is
     /// wrong.
     pub fn check(&self, cancellation: &Cancellation) -> Result<(), Fault> {
+        // The memory that they hold would be missed.
+        self.clear_the_device();
         let real = self.device.kind == DeviceKind::Nvidia;
         let pauses: &[Duration] = if real {
             &[Duration::ZERO, Duration::ZERO, RECOVERY]
@@ -97,6 +99,7 @@ impl Host {
         // A machine under load keeps an emulated device from answering; a card has no such excuse.
         if real || answered {
             self.health.change(|record| record.quarantine(&reason));
+            self.withdraw_spares();
             return Err(self.quarantined(reason));
         }
         Err(Fault::Unusable { reason })
@@ -109,6 +112,7 @@ impl Host {
     /// A [`Fault`] if the question cannot be asked.
     pub fn measure_rates(&self, cancellation: &Cancellation) -> Result<Option<Rates>, Fault> {
         if self.device.kind == DeviceKind::Nvidia {
+            self.clear_the_device();
             let program = self.program(Role::Probe, &self.settings.data);
             let job = ProbeJob {
                 measure_rates: true,
@@ -195,12 +199,16 @@ fn probe_with(
 ) -> Result<Result<Found, Ailment>, Fault> {
     let bounds = Bounds {
         limits: Limits::default(),
+        readiness: Some(PROBE_DEADLINE),
         deadline: PROBE_DEADLINE,
     };
     let ailing = |reason, answered| Err(Ailment { reason, answered });
     let answer = match supervise::ask::<_, ProbeReply>(program, job, bounds, cancellation) {
         Ok(answer) => answer,
         Err(supervise::Fault::Surroundings { reason }) => return Ok(ailing(reason, false)),
+        Err(supervise::Fault::Unready { how }) => {
+            return Ok(ailing(format!("the probe {how}"), false));
+        }
         Err(fault) => return Err(fault.into()),
     };
     Ok(match answer.reply {

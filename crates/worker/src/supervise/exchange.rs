@@ -1,7 +1,8 @@
 //! The conversation on a role's socket: one framed job out, one framed reply back.
 //!
-//! A frame is its length as a little-endian u32 and that many bytes of JSON. A frame of no bytes
-//! before the reply is a tick: the moment it arrives is noted. Ticks come in pairs, and the first
+//! A frame is its length as a little-endian u32 and that many bytes of JSON. The child begins with
+//! a frame of no bytes: it is ready, and only now is it told its job. A frame of no bytes between
+//! job and reply is a tick: the moment it arrives is noted. Ticks come in pairs, and the first
 //! of each is answered with a byte that the child waits for: what it does between the two began
 //! after the first was noted, however late we looked. Nothing here blocks: each call moves what
 //! the socket takes or has at this moment.
@@ -27,25 +28,35 @@ pub struct Exchange {
     sent: usize,
     incoming: Vec<u8>,
     ticks: Vec<Instant>,
+    greeted: bool,
+    ready: bool,
     open: bool,
 }
 
 impl Exchange {
-    /// A conversation that begins with this job; none if the job is longer than a frame can be.
-    pub fn new(job: &[u8]) -> Option<Self> {
+    /// A conversation about this job; none if the job is longer than a frame can be. A child that
+    /// is `expected` to greet is told its job only then; any other gets it at once.
+    pub fn new(job: &[u8], expected: bool) -> Option<Self> {
         let length = u32::try_from(job.len()).ok()?;
         Some(Self {
             outgoing: [&length.to_le_bytes(), job].concat(),
             sent: 0,
             incoming: Vec::new(),
             ticks: Vec::new(),
+            greeted: false,
+            ready: !expected,
             open: true,
         })
     }
 
-    /// Whether part of the job is still to be sent.
+    /// Whether part of the job can be sent.
     pub fn sending(&self) -> bool {
-        self.open && self.sent < self.outgoing.len()
+        self.open && self.ready && self.sent < self.outgoing.len()
+    }
+
+    /// Whether the child may know its job.
+    pub fn ready(&self) -> bool {
+        self.ready
     }
 
     /// Whether the child may still say something.
@@ -57,7 +68,7 @@ impl Exchange {
     pub fn advance(&mut self, socket: &UnixStream) -> io::Result<()> {
         self.send(socket)?;
         self.receive(socket)?;
-        // What was received may be a tick that wants its answer at once.
+        // The child may have become ready, or sent a tick that wants its answer at once.
         self.send(socket)
     }
 
@@ -85,6 +96,7 @@ impl Exchange {
                 Ok(0) => self.open = false,
                 Ok(bytes) => {
                     self.incoming.extend_from_slice(&chunk[..bytes]);
+                    self.note_readiness();
                     self.note_ticks(Instant::now());
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -96,8 +108,18 @@ impl Exchange {
         Ok(())
     }
 
+    fn note_readiness(&mut self) {
+        if !self.greeted && self.incoming.starts_with(&[0; HEADER]) {
+            self.incoming.drain(..HEADER);
+            (self.greeted, self.ready) = (true, true);
+        }
+    }
+
     /// Takes the ticks off the front of what has arrived.
     fn note_ticks(&mut self, now: Instant) {
+        if !self.ready {
+            return;
+        }
         let ticks = self
             .incoming
             .chunks_exact(HEADER)
@@ -130,6 +152,9 @@ impl Exchange {
                 Reply::Partial
             };
         };
+        if !self.ready {
+            return Reply::Broken("it speaks before it is ready".to_owned());
+        }
         let announced = u32::from_le_bytes(*header) as usize;
         if announced > MAX_REPLY_BYTES {
             return Reply::Broken(format!(

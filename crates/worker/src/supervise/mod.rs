@@ -32,7 +32,7 @@ pub use capture::{Capture, KEPT_BYTES};
 pub use process::{Limits, Program};
 
 use exchange::{Exchange, Reply};
-use process::Process;
+use process::{Pipes, Process};
 
 /// How long a child may take to end once it has answered.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -65,12 +65,22 @@ pub enum Fault {
         /// Its length.
         bytes: usize,
     },
+    /// The child ended, or was given up, before it knew its job. Nothing that the job is about can
+    /// have caused that.
+    #[error("get a role process ready: it {how}")]
+    Unready {
+        /// How it ended, and its last words.
+        how: String,
+    },
     /// The role says that it cannot work here.
     #[error("{reason}")]
     Surroundings {
         /// What is missing and how to fix it, in the role's words.
         reason: String,
     },
+    /// The folder of a role process could not be filled or emptied.
+    #[error("prepare the folder of a role process; check free space and permissions")]
+    Folder(#[source] io::Error),
     /// The work was called off.
     #[error("finish the evaluation: it was called off")]
     Cancelled,
@@ -81,7 +91,10 @@ pub enum Fault {
 pub struct Bounds {
     /// The system's limits.
     pub limits: Limits,
-    /// Wall time from its start to its answer.
+    /// Wall time until it is ready for its job. None for a program that is no role of ours, or
+    /// stands before one: it is told at once and waited for as long as for its answer.
+    pub readiness: Option<Duration>,
+    /// Wall time from then to its answer.
     pub deadline: Duration,
 }
 
@@ -94,7 +107,7 @@ pub struct Answer<R> {
     pub stdout: Capture,
     /// What it printed as errors.
     pub stderr: Capture,
-    /// From its start to its end.
+    /// From the question to its end.
     pub wall: Duration,
     /// When each of its ticks arrived, by our clock.
     pub ticks: Vec<Instant>,
@@ -103,74 +116,106 @@ pub struct Answer<R> {
 /// Starts `program`, gives it `job` and waits for its reply.
 ///
 /// # Errors
-/// A [`Fault`] if the child could not be started or watched, if it reports that its surroundings
-/// do not let it work, or if the work was called off. The child and its group are gone whatever
-/// is returned.
+/// A [`Fault`] if the child could not be started or watched, if it was not ready in time or
+/// reports that its surroundings do not let it work, or if the work was called off. The child and
+/// its group are gone whatever is returned.
 pub fn ask<J: Serialize, R: DeserializeOwned>(
     program: &Program,
     job: &J,
     bounds: Bounds,
     cancellation: &Cancellation,
 ) -> Result<Answer<R>, Fault> {
-    // 128 random bits, so that no reply made beforehand fits.
-    let nonce = hex::encode(random::bytes::<16>());
-    let job = serde_json::to_vec(&Envelope {
-        nonce: nonce.clone(),
-        body: job,
-    })
-    .map_err(Fault::Encode)?;
-    let exchange = Exchange::new(&job).ok_or(Fault::TooLong { bytes: job.len() })?;
-    let started = Instant::now();
-    let (process, pipes) =
-        Process::start(program, bounds.limits).map_err(|source| Fault::Start {
+    Standby::start(program, bounds.limits)?.ask(job, bounds, cancellation)
+}
+
+/// A child that was started and has been told nothing yet. It goes with this value.
+#[derive(Debug)]
+pub struct Standby {
+    process: Process,
+    pipes: Pipes,
+    started: Instant,
+}
+
+impl Standby {
+    /// Starts `program`.
+    ///
+    /// # Errors
+    /// [`Fault::Start`].
+    pub fn start(program: &Program, limits: Limits) -> Result<Self, Fault> {
+        let started = Instant::now();
+        let (process, pipes) = Process::start(program, limits).map_err(|source| Fault::Start {
             executable: program.executable.display().to_string(),
             source,
         })?;
-    let mut watch = Watch {
-        process,
-        socket: pipes.socket,
-        exchange,
-        stdout: Stream::new(pipes.stdout),
-        stderr: Stream::new(pipes.stderr),
-    };
-    let end = watch.until_end(started + bounds.deadline, cancellation)?;
-    let died = |signal: i32| match bounds.limits.cpu_seconds {
-        Some(seconds) if signal == Signal::XCPU.as_raw() => Exit::OverCpu { seconds },
-        _ => Exit::Died { signal },
-    };
-    let reply = match (watch.exchange.reply(), end) {
-        (Reply::Broken(how), _) => Err(Exit::Garbled { how }),
-        (Reply::Complete(reply), End::Exited(status)) => match process::signal(status) {
-            // A process that dies after its answer is not believed.
-            Some(signal) => Err(died(signal)),
-            None => open(reply, &nonce),
-        },
-        (Reply::Complete(reply), End::OutOfTime) => open(reply, &nonce),
-        (Reply::Nothing | Reply::Partial, End::OutOfTime) => Err(Exit::TimedOut),
-        (unfinished, End::Exited(status)) => match (process::signal(status), status.code()) {
-            (Some(signal), _) => Err(died(signal)),
-            (None, Some(code)) if code == i32::from(FAULT_STATUS) => {
-                let line = watch.stderr.capture.last_line();
-                let line = line.unwrap_or_else(|| "start a role: it gave no reason".to_owned());
-                // Faults read after "failed to" already.
-                let reason = line.strip_prefix("failed to ").unwrap_or(&line).to_owned();
-                return Err(Fault::Surroundings { reason });
-            }
-            (None, _) if unfinished == Reply::Partial => Err(Exit::Garbled {
-                how: "it is cut short".to_owned(),
-            }),
-            (None, code) => Err(Exit::Silent {
-                status: code.unwrap_or_default(),
-            }),
-        },
-    };
-    Ok(Answer {
-        reply,
-        stdout: watch.stdout.capture,
-        stderr: watch.stderr.capture,
-        wall: started.elapsed(),
-        ticks: watch.exchange.ticks().to_vec(),
-    })
+        Ok(Self {
+            process,
+            pipes,
+            started,
+        })
+    }
+
+    /// How long ago it was started.
+    pub fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Whether it has ended without waiting for a job.
+    pub fn has_ended(&self) -> bool {
+        is_readable(&self.process.ended)
+    }
+
+    /// Whether it has said that it is ready, or anything else.
+    pub fn has_spoken(&self) -> bool {
+        is_readable(&self.pipes.socket)
+    }
+
+    /// Gives it `job` once it is ready, and waits for its reply.
+    ///
+    /// # Errors
+    /// As of [`ask`].
+    pub fn ask<J: Serialize, R: DeserializeOwned>(
+        self,
+        job: &J,
+        bounds: Bounds,
+        cancellation: &Cancellation,
+    ) -> Result<Answer<R>, Fault> {
+        // 128 random bits, so that no reply made beforehand fits.
+        let nonce = hex::encode(random::bytes::<16>());
+        let job = serde_json::to_vec(&Envelope {
+            nonce: nonce.clone(),
+            body: job,
+        })
+        .map_err(Fault::Encode)?;
+        let exchange = Exchange::new(&job, bounds.readiness.is_some())
+            .ok_or(Fault::TooLong { bytes: job.len() })?;
+        self.process
+            .limit(bounds.limits)
+            .map_err(Fault::Supervise)?;
+        let asked = Instant::now();
+        let mut watch = Watch {
+            process: self.process,
+            socket: self.pipes.socket,
+            exchange,
+            stdout: Stream::new(self.pipes.stdout),
+            stderr: Stream::new(self.pipes.stderr),
+        };
+        let end = watch.until_end(bounds, cancellation)?;
+        let reply = watch.reply(end, &nonce, bounds)?;
+        Ok(Answer {
+            reply,
+            stdout: watch.stdout.capture,
+            stderr: watch.stderr.capture,
+            wall: asked.elapsed(),
+            ticks: watch.exchange.ticks().to_vec(),
+        })
+    }
+}
+
+/// Whether a descriptor has something to say at this moment.
+fn is_readable(descriptor: &impl AsFd) -> bool {
+    let now = Timespec::default();
+    let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
+    poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
 /// Reads a reply and checks that it belongs to our job.
@@ -204,26 +249,30 @@ struct Watch {
 impl Watch {
     /// Serves the child until it ends, is out of time, breaks the rules or is called off. It and
     /// its group are gone afterwards.
-    fn until_end(&mut self, deadline: Instant, cancellation: &Cancellation) -> Result<End, Fault> {
-        let mut deadline = deadline;
-        let mut answered = false;
+    fn until_end(&mut self, bounds: Bounds, cancellation: &Cancellation) -> Result<End, Fault> {
+        let mut deadline = Instant::now() + bounds.readiness.unwrap_or_default();
+        let (mut ready, mut answered) = (false, false);
         loop {
+            if !ready && self.exchange.ready() {
+                ready = true;
+                deadline = Instant::now() + bounds.deadline;
+            }
             let remaining = deadline.saturating_duration_since(Instant::now());
             let broken = matches!(self.exchange.reply(), Reply::Broken(_));
             if remaining.is_zero() || broken {
                 self.process.end().map_err(Fault::Supervise)?;
                 return Ok(End::OutOfTime);
             }
-            let ready = self.wait(remaining, cancellation)?;
-            if ready.cancelled {
+            let found = self.wait(remaining, cancellation)?;
+            if found.cancelled {
                 return Err(Fault::Cancelled);
             }
-            self.serve(&ready).map_err(Fault::Supervise)?;
+            self.serve(&found).map_err(Fault::Supervise)?;
             if !answered && matches!(self.exchange.reply(), Reply::Complete(_)) {
                 answered = true;
                 deadline = deadline.min(Instant::now() + FAREWELL);
             }
-            if ready.ended {
+            if found.ended {
                 let status = self.process.end().map_err(Fault::Supervise)?;
                 self.hear_last_words().map_err(Fault::Supervise)?;
                 return Ok(End::Exited(status));
@@ -290,6 +339,58 @@ impl Watch {
             self.stderr.drain()?;
         }
         Ok(())
+    }
+
+    /// What the child said, or how it ended without saying it.
+    fn reply<R: DeserializeOwned>(
+        &self,
+        end: End,
+        nonce: &str,
+        bounds: Bounds,
+    ) -> Result<Result<R, Exit>, Fault> {
+        let died = |signal: i32| match bounds.limits.cpu_seconds {
+            Some(seconds) if signal == Signal::XCPU.as_raw() => Exit::OverCpu { seconds },
+            _ => Exit::Died { signal },
+        };
+        let reply = match (self.exchange.reply(), end) {
+            (Reply::Broken(how), _) => Err(Exit::Garbled { how }),
+            (Reply::Complete(reply), End::Exited(status)) => match process::signal(status) {
+                // A process that dies after its answer is not believed.
+                Some(signal) => Err(died(signal)),
+                None => open(reply, nonce),
+            },
+            (Reply::Complete(reply), End::OutOfTime) => open(reply, nonce),
+            (Reply::Nothing | Reply::Partial, End::OutOfTime) => Err(Exit::TimedOut),
+            (unfinished, End::Exited(status)) => match (process::signal(status), status.code()) {
+                (Some(signal), _) => Err(died(signal)),
+                (None, Some(code)) if code == i32::from(FAULT_STATUS) => {
+                    let line = self.stderr.capture.last_line();
+                    let line = line.unwrap_or_else(|| "start a role: it gave no reason".to_owned());
+                    // Faults read after "failed to" already.
+                    let reason = line.strip_prefix("failed to ").unwrap_or(&line).to_owned();
+                    return Err(Fault::Surroundings { reason });
+                }
+                (None, _) if unfinished == Reply::Partial => Err(Exit::Garbled {
+                    how: "it is cut short".to_owned(),
+                }),
+                (None, code) => Err(Exit::Silent {
+                    status: code.unwrap_or_default(),
+                }),
+            },
+        };
+        match reply {
+            Err(exit) if !self.exchange.ready() => {
+                let said = self.stderr.capture.last_line();
+                let said = said.map(|line| format!(": {line}")).unwrap_or_default();
+                let how = match exit {
+                    Exit::TimedOut => "was not ready in time".to_owned(),
+                    exit => exit.to_string(),
+                };
+                let how = format!("{how}{said}");
+                Err(Fault::Unready { how })
+            }
+            reply => Ok(reply),
+        }
     }
 
     /// Takes what the child left in its socket and streams.

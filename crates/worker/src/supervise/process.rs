@@ -114,7 +114,8 @@ impl Process {
         Ok((process, pipes))
     }
 
-    fn limit(&self, limits: Limits) -> io::Result<()> {
+    /// Limits the child further; a limit is never raised.
+    pub fn limit(&self, limits: Limits) -> io::Result<()> {
         let wanted = [
             (Resource::As, limits.address_space),
             (Resource::Cpu, limits.cpu_seconds),

@@ -2,6 +2,7 @@
 
 use domain::evaluation::EvaluationRequest;
 use domain::verdict::VerdictKind;
+use worker::evaluate::evidence::travel::{TravelError, give, take_file, take_manifest};
 use worker::evaluate::evidence::{Evidence, EvidenceError};
 
 use crate::lab::{Lab, lab, read};
@@ -82,4 +83,50 @@ fn another_compiler_or_device_is_said_and_proves_nothing() {
     let differences = found.differences(lab.evaluator().host());
     assert_eq!(differences.len(), 2, "{differences:?}");
     assert!(differences[1].contains("another compiler then"));
+}
+
+#[test]
+fn a_bundle_travels_whole_or_not_at_all_and_its_key_stays() {
+    let Some(lab) = lab() else { return };
+    let here = lab.evaluator().host().data().to_owned();
+    let there = tempfile::tempdir().unwrap();
+    let there = there.path();
+    let digest = lab.evaluate(&request("baseline.cu")).evidence.unwrap();
+    let manifest = give(&here, digest, None).unwrap();
+
+    // Nothing is taken that is not what its name says.
+    let other = domain::digest::Digest::of("another");
+    let refused = take_manifest(there, other, &manifest);
+    assert!(matches!(refused, Err(TravelError::Refused { .. })));
+    let early = take_file(there, digest, "source.cu", b"text");
+    assert!(matches!(early, Err(TravelError::Missing { .. })));
+
+    let missing = take_manifest(there, digest, &manifest).unwrap();
+    assert!(missing.contains(&"image.cubin".to_owned()), "{missing:?}");
+    let forged = take_file(there, digest, "source.cu", b"text");
+    assert!(matches!(forged, Err(TravelError::Refused { .. })));
+    let unknown = take_file(there, digest, "../evidence-keys/key", b"text");
+    assert!(matches!(unknown, Err(TravelError::Missing { .. })));
+    let first = give(&here, digest, Some(&missing[0])).unwrap();
+    let rest = take_file(there, digest, &missing[0], &first).unwrap();
+    assert_eq!(rest, missing[1..]);
+    assert!(matches!(
+        Evidence::open(there, digest),
+        Err(EvidenceError::Missing { .. })
+    ));
+
+    // It was interrupted here, and goes on where it was.
+    assert_eq!(take_manifest(there, digest, &manifest).unwrap(), rest);
+    for name in &rest {
+        let bytes = give(&here, digest, Some(name)).unwrap();
+        take_file(there, digest, name, &bytes).unwrap();
+    }
+    let found = Evidence::open(there, digest).unwrap();
+    assert_eq!(
+        found.manifest,
+        Evidence::open(&here, digest).unwrap().manifest
+    );
+    assert!(found.sealed_key(there).is_none(), "keys do not travel");
+    let again = take_manifest(there, digest, &manifest).unwrap();
+    assert!(again.is_empty(), "it is complete: {again:?}");
 }

@@ -1,25 +1,27 @@
-//! Every call a role makes of the driver, going wrong: the evaluation ends in a typed verdict or a fault that the call
-//! and the error explain, and the next honest candidate fares as ever.
+//! Every call a role makes of the driver, going wrong: what is asked ends in a typed verdict or a fault that the call
+//! and the error explain, never in an acceptance, a time or a well device, and the next honest candidate fares as ever.
 //!
 //! The suite asks for one error of each kind. `KERNELWRIGHT_SWEEP=full cargo test -p worker --test evaluate sweep --
-//! --nocapture` asks for every error that the driver's manual knows, at the first call and at every one, and prints
-//! how many there were.
+//! --nocapture --test-threads=1` asks for every error that the driver's manual knows, at the first call and at every
+//! one, has every call hang, and prints how many there were.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::evaluation::Evaluation;
-use domain::verdict::VerdictKind;
+use domain::judge;
+use domain::verdict::{Outcome, Verdict, VerdictKind};
 use worker::cancel::Cancellation;
-use worker::evaluate::{Evaluator, Fault};
+use worker::evaluate::{Compared, Evaluator, Fault};
 use worker::host::Role;
 
+use crate::duels;
 use crate::lab::{Lab, lab, read};
 
 const TASK: &str = "softmax-f32";
 
 /// What the roles call, the emulated driver's own function included.
-const CALLS: [&str; 27] = [
+const CALLS: [&str; 29] = [
     "cuInit",
     "cuDeviceGet",
     "cuDevicePrimaryCtxRetain",
@@ -37,6 +39,7 @@ const CALLS: [&str; 27] = [
     "cuFuncSetAttribute",
     "cuMemAlloc_v2",
     "cuMemFree_v2",
+    "cuMemGetInfo_v2",
     "cuMemcpyHtoD_v2",
     "cuMemcpyDtoH_v2",
     "cuMemsetD8_v2",
@@ -47,6 +50,14 @@ const CALLS: [&str; 27] = [
     "cuEventRecord",
     "cuEventSynchronize",
     "cuEventElapsedTime_v2",
+    "cuEventDestroy_v2",
+];
+/// What a role calls before it is told its job: nobody's candidate has anything to do with it.
+const OPENING: [&str; 4] = [
+    "cuInit",
+    "cuDeviceGet",
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxSetCurrent",
 ];
 /// The codes of the driver's manual.
 const CODES: [u32; 42] = [
@@ -58,6 +69,33 @@ const CODES: [u32; 42] = [
 const REPRESENTATIVES: [u32; 3] = [2, 700, 999];
 /// What a role that hangs is given here.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What came of a question to a machine in trouble.
+enum Found {
+    /// Trouble of the infrastructure.
+    Fault(Fault),
+    /// A verdict that is no acceptance.
+    Verdict(Box<Verdict>),
+    /// What was asked for: an acceptance, a comparison, a well device.
+    Good,
+}
+
+impl Found {
+    fn verdict(&self) -> Option<VerdictKind> {
+        match self {
+            Self::Verdict(verdict) => Some(verdict.kind()),
+            Self::Fault(_) | Self::Good => None,
+        }
+    }
+
+    fn told(&self) -> String {
+        match self {
+            Self::Fault(fault) => format!("a fault: {fault}"),
+            Self::Verdict(verdict) => verdict.to_string(),
+            Self::Good => "all is well".to_owned(),
+        }
+    }
+}
 
 struct Sweep {
     lab: Lab,
@@ -83,25 +121,45 @@ impl Sweep {
         }
     }
 
-    /// The honest candidate with one role's driver spoiled.
-    fn meet(&self, role: Role, call: &str, nth: &str, deed: &str) -> Result<Evaluation, Fault> {
+    /// What an honest candidate meets with one role's driver spoiled; the device's record is as before.
+    fn meet(&self, role: Role, call: &str, nth: &str, deed: &str) -> Found {
         let plan = format!("[[fault]]\ncall = \"{call}\"\nnth = {nth}\ndo = {deed}\n");
-        evaluate(&self.lab.spoiled(&[(role, &plan)]))
+        let mut evaluator = self.lab.spoiled(&[(role, &plan)]);
+        if deed == "\"hang\"" {
+            evaluator = Evaluator::new(evaluator.host().clone().impatient(PATIENCE)).unwrap();
+        }
+        match role {
+            Role::Time => compare(&evaluator),
+            Role::Probe => {
+                let asked = evaluator.host().check(&Cancellation::new().unwrap());
+                self.lab.forget_health();
+                match asked {
+                    Ok(()) => Found::Good,
+                    Err(fault) => Found::Fault(fault.into()),
+                }
+            }
+            _ => match evaluate(&evaluator) {
+                Err(fault) => Found::Fault(fault),
+                Ok(evaluation) if evaluation.verdict.kind() == VerdictKind::Accepted => Found::Good,
+                Ok(evaluation) => Found::Verdict(Box::new(evaluation.verdict)),
+            },
+        }
     }
 
     /// Whether a role makes a call at all: if not, its death there is never noticed.
     fn is_made(&mut self, role: Role, call: &str) -> bool {
         let found = self.meet(role, call, "1", "\"abort\"");
-        let made = !is_accepted(&found);
+        let made = !matches!(found, Found::Good);
         if made {
             let expected = match role {
-                Role::Run => {
-                    matches!(&found, Ok(evaluation) if evaluation.verdict.kind() == VerdictKind::RunnerCrash)
+                // Dying with a candidate in hand, twice, is the candidate's doing.
+                Role::Run | Role::Time if !OPENING.contains(&call) => {
+                    found.verdict() == Some(VerdictKind::RunnerCrash)
                 }
-                _ => found.is_err(),
+                _ => matches!(found, Found::Fault(_)),
             };
             self.note(role, "death", expected, || {
-                format!("dying in {call}: {}", told(&found))
+                format!("dying in {call}: {}", found.told())
             });
         }
         made
@@ -109,24 +167,42 @@ impl Sweep {
 
     fn try_error(&mut self, role: Role, call: &str, nth: &str, code: u32) {
         let found = self.meet(role, call, nth, &format!("{{ error = {code} }}"));
-        let expected = match &found {
-            Err(_) => !blames(role, call, code),
-            Ok(evaluation) if comes_too_late(role, call) => {
-                evaluation.verdict.kind() == VerdictKind::Accepted
+        let expected = match (&found, role) {
+            (Found::Good, _) => comes_too_late(role, call),
+            (Found::Fault(_), _) => !blames(role, call, code),
+            (Found::Verdict(_), Role::Time) => {
+                // Of two that take turns, whose it was depends on whose turn it was.
+                judge::is_of_a_kernel(code)
+                    && matches!(
+                        found.verdict(),
+                        Some(VerdictKind::RuntimeFault | VerdictKind::InvalidRun)
+                    )
             }
-            Ok(evaluation) => {
+            (Found::Verdict(_), _) => {
                 blames(role, call, code)
                     && matches!(
-                        evaluation.verdict.kind(),
-                        VerdictKind::RuntimeFault
-                            | VerdictKind::Timeout
-                            | VerdictKind::LaunchRejected
-                            | VerdictKind::Unsupported
+                        found.verdict(),
+                        Some(
+                            VerdictKind::RuntimeFault
+                                | VerdictKind::Timeout
+                                | VerdictKind::LaunchRejected
+                                | VerdictKind::Unsupported
+                        )
                     )
             }
         };
         self.note(role, "error", expected, || {
-            format!("{call}, call {nth}, returning {code}: {}", told(&found))
+            format!("{call}, call {nth}, returning {code}: {}", found.told())
+        });
+    }
+
+    fn try_hang(&mut self, role: Role, call: &str) {
+        let found = self.meet(role, call, "1", "\"hang\"");
+        // A runner that is stuck has not used up its time: the machine may be busy.
+        let late = matches!(found, Found::Good) && comes_too_late(role, call);
+        let expected = matches!(found, Found::Fault(_)) || late;
+        self.note(role, "hang", expected, || {
+            format!("{call} hanging: {}", found.told())
         });
     }
 
@@ -159,20 +235,28 @@ fn evaluate(evaluator: &Evaluator) -> Result<Evaluation, Fault> {
     Ok(evaluation)
 }
 
-/// Whether everything was found out before this call: a verifier has read the answers before it gives its modules
-/// back.
+/// An honest candidate timed beside another one.
+fn compare(evaluator: &Evaluator) -> Found {
+    match timed(evaluator) {
+        Err(fault) => Found::Fault(fault),
+        Ok(Err(verdict)) => Found::Verdict(Box::new(verdict)),
+        Ok(Ok(_)) => Found::Good,
+    }
+}
+
+fn timed(evaluator: &Evaluator) -> Result<Result<Compared, Verdict>, Fault> {
+    let request = duels::request(&duels::kernel(40));
+    evaluator.bench(&request, |_| {}, &Cancellation::new().unwrap())
+}
+
+/// Whether everything was found out before this call: who runs no candidate has its answer before it gives its modules
+/// and memory back, and an event that is given up has told its time.
 fn comes_too_late(role: Role, call: &str) -> bool {
-    call == "cuDevicePrimaryCtxRelease_v2" || (role == Role::Verify && call == "cuModuleUnload")
-}
-
-fn is_accepted(found: &Result<Evaluation, Fault>) -> bool {
-    matches!(found, Ok(evaluation) if evaluation.verdict.kind() == VerdictKind::Accepted)
-}
-
-fn told(found: &Result<Evaluation, Fault>) -> String {
-    match found {
-        Ok(evaluation) => evaluation.verdict.to_string(),
-        Err(fault) => format!("a fault: {fault}"),
+    match call {
+        "cuDevicePrimaryCtxRelease_v2" | "cuEventDestroy_v2" => true,
+        "cuModuleUnload" => role != Role::Run,
+        "cuMemFree_v2" => role == Role::Probe,
+        _ => false,
     }
 }
 
@@ -190,57 +274,119 @@ fn blames(role: Role, call: &str, code: u32) -> bool {
         }
 }
 
-#[test]
-fn sweep_of_the_driver_calls_that_runner_and_verifier_make() {
+/// One role's calls, each dying, failing and, in full, hanging.
+fn sweep_of(role: Role) {
     let Some(lab) = lab() else { return };
     let full = std::env::var_os("KERNELWRIGHT_SWEEP").is_some_and(|value| value == "full");
     let mut sweep = Sweep::new(lab);
-    for role in [Role::Run, Role::Verify] {
-        for call in CALLS {
-            if !sweep.is_made(role, call) {
-                continue;
+    for call in CALLS {
+        if !sweep.is_made(role, call) {
+            continue;
+        }
+        let codes: &[u32] = if full { &CODES } else { &REPRESENTATIVES };
+        // The emulated driver's own function answers in its own way: any error is one to it.
+        let codes: &[u32] = if call == "kernelwrightEmulator" {
+            &[999]
+        } else {
+            codes
+        };
+        let occurrences: &[&str] = if full {
+            &["1", "\"every\""]
+        } else {
+            &["\"every\""]
+        };
+        for code in codes {
+            for nth in occurrences {
+                sweep.try_error(role, call, nth, *code);
             }
-            let codes: &[u32] = if full { &CODES } else { &REPRESENTATIVES };
-            // The emulated driver's own function answers in its own way: any error is one to it.
-            let codes: &[u32] = if call == "kernelwrightEmulator" {
-                &[999]
-            } else {
-                codes
-            };
-            let occurrences: &[&str] = if full {
-                &["1", "\"every\""]
-            } else {
-                &["\"every\""]
-            };
-            for code in codes {
-                for nth in occurrences {
-                    sweep.try_error(role, call, nth, *code);
-                }
-            }
+        }
+        if full {
+            sweep.try_hang(role, call);
         }
     }
     sweep.end();
 }
 
 #[test]
+fn sweep_of_the_calls_of_a_runner() {
+    sweep_of(Role::Run);
+}
+
+#[test]
+fn sweep_of_the_calls_of_a_verifier() {
+    sweep_of(Role::Verify);
+}
+
+#[test]
+fn sweep_of_the_calls_while_timing() {
+    sweep_of(Role::Time);
+}
+
+#[test]
+fn sweep_of_the_calls_of_a_probe() {
+    sweep_of(Role::Probe);
+}
+
+#[test]
 fn sweep_of_calls_that_hang_or_corrupt() {
     let Some(lab) = lab() else { return };
     let mut sweep = Sweep::new(lab);
-    for (role, call) in [(Role::Run, "cuModuleLoadData"), (Role::Verify, "cuInit")] {
-        let plan = format!("[[fault]]\ncall = \"{call}\"\nnth = 1\ndo = \"hang\"\n");
-        let host = sweep.lab.spoiled(&[(role, &plan)]).host().clone();
-        let found = evaluate(&Evaluator::new(host.impatient(PATIENCE)).unwrap());
-        sweep.note(role, "hang", found.is_err(), || {
-            format!("{call} hanging: {}", told(&found))
-        });
+    for (role, call) in [
+        (Role::Run, "cuModuleLoadData"),
+        (Role::Verify, "cuInit"),
+        (Role::Time, "cuEventSynchronize"),
+        (Role::Probe, "cuLaunchKernel"),
+    ] {
+        sweep.try_hang(role, call);
     }
-    for nth in ["1", "2", "\"every\""] {
-        let deed = "{ corrupt = { bytes = 4 } }";
-        let found = sweep.meet(Role::Run, "cuMemcpyDtoH_v2", nth, deed);
-        let refused = !is_accepted(&found);
-        sweep.note(Role::Run, "corruption", refused, || {
-            format!("download {nth} corrupted: {}", told(&found))
-        });
+    let deed = "{ corrupt = { bytes = 4 } }";
+    for (role, downloads) in [
+        (Role::Run, ["1", "2", "\"every\""].as_slice()),
+        (Role::Time, &["1", "30"]),
+        (Role::Probe, &["1", "2", "\"every\""]),
+    ] {
+        for nth in downloads {
+            let found = sweep.meet(role, "cuMemcpyDtoH_v2", nth, deed);
+            sweep.note(role, "corruption", !matches!(found, Found::Good), || {
+                format!("download {nth} corrupted: {}", found.told())
+            });
+        }
     }
+    sweep.end();
+}
+
+/// Lies of the clock that no clock can tell, and one that nobody can contradict where times are modelled: it is the
+/// same for both sides, so that nobody gains by it.
+#[test]
+fn sweep_of_a_clock_that_lies() {
+    let Some(lab) = lab() else { return };
+    let mut sweep = Sweep::new(lab);
+    for lie in ["-1.0", "-1e-6", "0.0", "nan", "inf", "-inf", "1e6", "3e38"] {
+        for nth in ["20", "60", "\"every\""] {
+            let deed = format!("{{ elapsed_ms = {lie} }}");
+            let found = sweep.meet(Role::Time, "cuEventElapsedTime_v2", nth, &deed);
+            // A single time of nothing is one outlier among many.
+            let outlier = lie == "0.0" && nth != "\"every\"";
+            let expected = match &found {
+                Found::Fault(_) => true,
+                Found::Verdict(_) => matches!(
+                    found.verdict(),
+                    Some(
+                        VerdictKind::ClockMismatch
+                            | VerdictKind::Inconclusive
+                            | VerdictKind::RunnerCrash
+                    )
+                ),
+                Found::Good => outlier,
+            };
+            sweep.note(Role::Time, "lie", expected, || {
+                format!("time {nth} is {lie} ms: {}", found.told())
+            });
+        }
+    }
+    let plan = "[[fault]]\ncall = \"cuEventElapsedTime_v2\"\nnth = \"every\"\ndo = { elapsed_ms = 1e-3 }\n";
+    let short = timed(&sweep.lab.with_spoiled_timing(plan)).unwrap();
+    let gained = matches!(&short, Ok(compared) if compared.comparison.outcome == Outcome::Faster);
+    sweep.note(Role::Time, "lie", !gained, || format!("{short:?}"));
     sweep.end();
 }

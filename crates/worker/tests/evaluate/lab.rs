@@ -133,6 +133,14 @@ impl Lab {
         entries.next().unwrap().unwrap().path()
     }
 
+    /// Removes that record, if there is one.
+    pub fn forget_health(&self) {
+        let folder = self.data.path().join("health");
+        for entry in std::fs::read_dir(folder).into_iter().flatten() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+    }
+
     pub fn evaluator(&self) -> &Evaluator {
         &self.evaluator
     }

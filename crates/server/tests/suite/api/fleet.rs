@@ -1,6 +1,7 @@
 use axum::http::StatusCode;
 use chrono::TimeDelta;
-use domain::api::{Health, WorkerView};
+use domain::api::{FleetHealth, Health, WorkerView};
+use domain::health::Condition;
 use domain::lease::{LEASE_SECONDS, Receipt};
 use insta::assert_snapshot;
 use serde_json::json;
@@ -21,6 +22,29 @@ async fn a_worker_is_listed_with_what_it_evaluates() {
     assert_eq!(workers.len(), 1);
     assert_eq!(workers[0].evaluating, Some(lease.candidate));
     assert!(workers[0].alive);
+}
+
+#[tokio::test]
+async fn a_worker_says_how_its_device_fares() {
+    let service = Service::with_task().await;
+    let worker = service.register().await;
+    let path = format!("/api/v1/workers/{}/health", worker.uuid());
+    let condition = json!({ "state": "quarantined", "reason": "it forgets" });
+    let report = json!({ "condition": condition, "breaks": {} });
+    let noted = service.post(&path, &report).await;
+    assert_eq!(noted.status, StatusCode::NO_CONTENT);
+    let health: FleetHealth = service.get("/api/v1/devices").await.read();
+    assert_eq!(health.devices.len(), 1);
+    let reason = "it forgets".to_owned();
+    assert_eq!(
+        health.devices[0].condition,
+        Condition::Quarantined { reason }
+    );
+    let unreadable = service.post(&path, &json!({ "condition": "well" })).await;
+    assert!(unreadable.status.is_client_error());
+    let nobody = "/api/v1/workers/01938e5a-0000-7000-8000-000000000001/health";
+    let unknown = service.post(nobody, &report).await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod edge;
 mod events;
+mod evidence;
 mod fleet;
 mod runs;
 mod service;

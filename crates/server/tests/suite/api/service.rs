@@ -58,6 +58,7 @@ impl Service {
         let engine = Engine::new(store, clock.clone(), settings, Models::none());
         let closing = CancellationToken::new();
         let app = App {
+            data: folder.path().to_owned(),
             engine: engine.clone(),
             closing: closing.clone(),
         };

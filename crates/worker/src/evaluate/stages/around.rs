@@ -96,8 +96,10 @@ impl Roles<'_> {
                 file_bytes: Some(TOOL_FILE_BYTES),
                 ..Limits::default()
             },
+            readiness: None,
             deadline,
         };
+        self.host.clear_the_device();
         match supervise::ask::<_, RunReply>(program, job, bounds, self.cancellation) {
             Ok(answer) if answer.reply == Err(Exit::TimedOut) => Ok(Traced::OutOfTime),
             // A tool may end with the status that a role means trouble by.

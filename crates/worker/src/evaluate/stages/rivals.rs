@@ -193,6 +193,7 @@ impl Evaluator {
             ));
         }
         let mut turn = |_| {
+            self.host.clear_the_device();
             Ok(match library.ask(EXECUTIONS, cancellation)? {
                 Answer::NotRun { reason } => Err(reason),
                 Answer::Timed { microseconds, .. } => Ok(microseconds

@@ -1,0 +1,174 @@
+//! How the fleet's devices fare: which are set aside, and which candidates no device may meet again.
+
+use chrono::{DateTime, Utc};
+use domain::api::{DeviceView, FleetHealth, PoisonView};
+use domain::digest::Digest;
+use domain::health::{BREAKS_OF_POISON, Condition, HealthReport};
+use domain::id::WorkerId;
+use sqlx::{query, query_as, query_scalar};
+
+use crate::error::Doing;
+use crate::rows::{Place, micros};
+use crate::{Connection, Store, StoreError};
+
+/// The most breaks that one worker is believed to tell of at once: a record holds few.
+const MOST_BREAKS: usize = 1000;
+
+#[derive(sqlx::FromRow)]
+struct DeviceRow {
+    worker: String,
+    uuid: String,
+    name: String,
+    state: String,
+    reason: String,
+    since: i64,
+    told_at: i64,
+}
+
+impl Store {
+    /// Records what a worker says of its device.
+    ///
+    /// # Errors
+    /// The worker is unknown or the database fails.
+    pub async fn note_health(
+        &self,
+        worker: WorkerId,
+        report: &HealthReport,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let known: Option<(String, String, String)> =
+            query_as("SELECT name, device_uuid, device_name FROM workers WHERE id = $1")
+                .bind(worker.uuid())
+                .fetch_optional(&mut *tx)
+                .await
+                .doing("find a worker")?;
+        let (name, uuid, device) = known.ok_or_else(|| StoreError::Unknown {
+            subject: "worker",
+            id: worker.to_string(),
+        })?;
+        let (state, reason) = match &report.condition {
+            Condition::Well => ("well", ""),
+            Condition::Quarantined { reason } => ("quarantined", reason.as_str()),
+        };
+        query(
+            "INSERT INTO devices (worker, uuid, name, state, reason, since, told_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $6) ON CONFLICT (worker, uuid) DO UPDATE SET \
+             name = excluded.name, told_at = excluded.told_at, since = CASE \
+             WHEN devices.state = excluded.state THEN devices.since ELSE excluded.since END, \
+             state = excluded.state, reason = excluded.reason",
+        )
+        .bind(&name)
+        .bind(&uuid)
+        .bind(&device)
+        .bind(state)
+        .bind(reason)
+        .bind(micros(now))
+        .execute(&mut *tx)
+        .await
+        .doing("record how a device fares")?;
+        let breaks = report
+            .breaks
+            .iter()
+            .flat_map(|(candidate, devices)| devices.iter().map(move |device| (candidate, device)));
+        let breaks = breaks.take(MOST_BREAKS).collect::<Vec<_>>();
+        for (candidate, device) in breaks {
+            query(
+                "INSERT INTO breaks (candidate, worker, device, told_at) VALUES ($1, $2, $3, $4) \
+                 ON CONFLICT (candidate, worker, device) DO NOTHING",
+            )
+            .bind(candidate.to_string())
+            .bind(&name)
+            .bind(device)
+            .bind(micros(now))
+            .execute(&mut *tx)
+            .await
+            .doing("record what broke a device")?;
+        }
+        self.commit(tx).await
+    }
+
+    /// Every device that a worker has told of, by worker, and the candidates that are refused
+    /// everywhere; at most 500 of each.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn fleet_health(&self) -> Result<FleetHealth, StoreError> {
+        let mut view = self.view().await?;
+        let rows: Vec<DeviceRow> = query_as(
+            "SELECT worker, uuid, name, state, reason, since, told_at FROM devices \
+             ORDER BY worker, uuid LIMIT 500",
+        )
+        .fetch_all(&mut *view)
+        .await
+        .doing("list the devices")?;
+        let devices = rows
+            .into_iter()
+            .map(|row| {
+                let place = Place::new("devices", &row.uuid);
+                Ok(DeviceView {
+                    condition: match row.state.as_str() {
+                        "well" => Condition::Well,
+                        _ => Condition::Quarantined { reason: row.reason },
+                    },
+                    since: place.time("since", row.since)?,
+                    told_at: place.time("told_at", row.told_at)?,
+                    worker: row.worker,
+                    uuid: row.uuid,
+                    name: row.name,
+                })
+            })
+            .collect::<Result<_, StoreError>>()?;
+        let rows: Vec<(String, i64)> = query_as(
+            "SELECT candidate, COUNT(*) FROM breaks GROUP BY candidate \
+             HAVING COUNT(*) >= $1 ORDER BY candidate LIMIT 500",
+        )
+        .bind(breaks_of_poison())
+        .fetch_all(&mut *view)
+        .await
+        .doing("list the poisonous candidates")?;
+        let poison = rows
+            .into_iter()
+            .map(|(candidate, broke)| {
+                let place = Place::new("breaks", &candidate);
+                Ok(PoisonView {
+                    candidate: candidate.parse().map_err(
+                        |error: domain::digest::DigestError| place.wrong("candidate", error),
+                    )?,
+                    broke: place.number("count", broke)?,
+                })
+            })
+            .collect::<Result<_, StoreError>>()?;
+        Ok(FleetHealth { devices, poison })
+    }
+}
+
+/// Whether a worker's device is set aside.
+pub(crate) async fn is_set_aside(
+    tx: &mut Connection,
+    worker: WorkerId,
+) -> Result<bool, StoreError> {
+    let state: Option<String> = query_scalar(
+        "SELECT d.state FROM devices d JOIN workers w \
+         ON w.name = d.worker AND w.device_uuid = d.uuid WHERE w.id = $1",
+    )
+    .bind(worker.uuid())
+    .fetch_optional(tx)
+    .await
+    .doing("ask how a device fares")?;
+    Ok(state.is_some_and(|state| state == "quarantined"))
+}
+
+/// Whether a candidate, by its content, has broken so many devices that no other may meet it.
+pub(crate) async fn is_poison(tx: &mut Connection, content: Digest) -> Result<bool, StoreError> {
+    let broke: i64 = query_scalar("SELECT COUNT(*) FROM breaks WHERE candidate = $1")
+        .bind(content.to_string())
+        .fetch_one(tx)
+        .await
+        .doing("ask what a candidate broke")?;
+    Ok(broke >= breaks_of_poison())
+}
+
+fn breaks_of_poison() -> i64 {
+    i64::try_from(BREAKS_OF_POISON).expect("a small number")
+}
