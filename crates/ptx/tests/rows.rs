@@ -8,7 +8,11 @@ use ptx::{Checks, Isa};
 use support::{Arg, Device, kernel, kinds};
 
 const THREADS: u32 = 64;
-const SETS: [fn() -> Isa; 2] = [|| Isa::Portable, Isa::detect];
+
+/// The instruction sets of this processor.
+fn sets() -> impl Iterator<Item = Isa> {
+    Isa::ALL.iter().copied().filter(|isa| isa.is_here())
+}
 
 /// Runs a body with 4 KiB of shared memory at `%r3`, whose first `written` bytes hold words that differ. `%r4` is four
 /// times the thread's number; what ends in `%f1` is stored.
@@ -106,7 +110,7 @@ fn every_shape_of_addresses_reads_and_counts_as_one_by_one() {
             distances.iter().map(|behind| at + *behind as u32).collect()
         });
         let (reference, _) = run(4096, &body, Checks::Full, Isa::Portable);
-        for isa in SETS.map(|isa| isa()) {
+        for isa in sets() {
             for checks in [Checks::Off, Checks::Bounds, Checks::Full] {
                 let (report, values) = run(4096, &body, checks, isa);
                 assert_eq!(report, reference, "{name}, {checks:?}, {isa:?}");
@@ -139,7 +143,7 @@ fn pairs_and_quads_are_read_whole() {
                     .collect()
             });
             let (reference, _) = run(4096, &body, Checks::Full, Isa::Portable);
-            for isa in SETS.map(|isa| isa()) {
+            for isa in sets() {
                 let (report, values) = run(4096, &body, Checks::Bounds, isa);
                 assert_eq!(report, reference, "{count} {name}, {isa:?}");
                 assert_eq!(values, expected, "{count} {name}, {isa:?}");
@@ -196,7 +200,7 @@ fn rows_that_end_early_count_what_was_executed() {
         let (reference, expected) = run(4096, &body, Checks::Full, Isa::Portable);
         assert_eq!(reference.outcome, Outcome::Completed, "{body}");
         assert!(reference.findings.is_empty(), "{:#?}", reference.findings);
-        for isa in SETS.map(|isa| isa()) {
+        for isa in sets() {
             for checks in [Checks::Off, Checks::Bounds] {
                 let (report, values) = run(4096, &body, checks, isa);
                 assert_eq!(report, reference, "{body}, {checks:?}, {isa:?}");
@@ -233,7 +237,7 @@ fn what_a_later_load_does_wrong_is_found_there() {
         let body = format!("add.u32 %r5, %r3, %r4;\n{}", loads(distances));
         let (reference, _) = run(*written, &body, Checks::Full, Isa::Portable);
         assert_eq!(kinds(&reference), [*kind], "{name}");
-        for isa in SETS.map(|isa| isa()) {
+        for isa in sets() {
             let (report, _) = run(*written, &body, Checks::Bounds, isa);
             assert_eq!(report, reference, "{name}, {isa:?}");
         }

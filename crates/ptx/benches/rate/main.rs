@@ -4,8 +4,8 @@
 //! launch, the rate at every check level, the ratios between the levels, and the floating-point operations per
 //! second of kernels on tensor cores. A calibration loop of fixed work stands at its head: figures of two machines,
 //! or of a quiet and a busy one, compare only together with it. `RATE_QUICK=1` skips Criterion and prints the table
-//! alone, for the portable code and for the best instruction set. `RATE_ONLY=mma` keeps the kernels whose name
-//! contains the word, and `RATE_ISA=avx2` one instruction set.
+//! alone, for every instruction set the processor has. `RATE_ONLY=mma` keeps the kernels whose name contains the word,
+//! and `RATE_ISA=avx2` one instruction set.
 
 mod kernels;
 
@@ -158,9 +158,9 @@ fn main() {
         criterion.final_summary();
     }
     let only = std::env::var("RATE_ISA").unwrap_or_default();
-    for isa in [Isa::Portable, isa] {
-        if isa.name().contains(&only) {
-            table(isa);
+    for isa in Isa::ALL {
+        if isa.is_here() && isa.name().contains(&only) {
+            table(*isa);
         }
     }
 }

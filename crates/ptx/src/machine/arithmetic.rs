@@ -5,8 +5,8 @@
 use super::control;
 use super::exec::Exec;
 use super::vector::{
-    compare32, compare64, map1_32, map1_64, map2_32, map2_64, map3_32, map3_64, narrow1, put32,
-    put64, select32, select64, shift_64, widen1, widen2, widen3,
+    compare32, compare64, map1_32, map1_64, map2_32, map2_64, map3_32, map3_64, merge32, merge64,
+    narrow1, select32, select64, shift_64, widen1, widen2, widen3,
 };
 use super::warp::Warp;
 use crate::code::{Compare, Inst, Op, SlotRef};
@@ -66,21 +66,21 @@ pub(crate) fn run<F: Forms, const CLEAN: bool>(
         ($f:expr) => {{
             taint!();
             let a = r32!(inst.a);
-            map1_32(&mut r32!(inst.d), mask, &a, $f);
+            map1_32::<F>(&mut r32!(inst.d), mask, &a, $f);
         }};
     }
     macro_rules! bin32 {
         ($f:expr) => {{
             taint!();
             let (a, b) = (r32!(inst.a), r32!(inst.b));
-            map2_32(&mut r32!(inst.d), mask, &a, &b, $f);
+            map2_32::<F>(&mut r32!(inst.d), mask, &a, &b, $f);
         }};
     }
     macro_rules! tern32 {
         ($f:expr) => {{
             taint!();
             let (a, b, c) = (r32!(inst.a), r32!(inst.b), r32!(inst.c));
-            map3_32(&mut r32!(inst.d), mask, &a, &b, &c, $f);
+            map3_32::<F>(&mut r32!(inst.d), mask, &a, &b, &c, $f);
         }};
     }
     // Whole slots at once, in the way of the instruction set.
@@ -88,35 +88,35 @@ pub(crate) fn run<F: Forms, const CLEAN: bool>(
         ($set:ident::$form:ident($($how:path)?; $($operand:ident),*)) => {{
             taint!();
             let values = $set::$form($($how,)? $(&r32!(inst.$operand).0),*);
-            put32(&mut r32!(inst.d), mask, &values);
+            merge32::<F>(&mut r32!(inst.d), mask, &values);
         }};
     }
     macro_rules! un64 {
         ($f:expr) => {{
             taint!();
             let a = r64!(inst.a);
-            map1_64(&mut r64!(inst.d), mask, &a, $f);
+            map1_64::<F>(&mut r64!(inst.d), mask, &a, $f);
         }};
     }
     macro_rules! bin64 {
         ($f:expr) => {{
             taint!();
             let (a, b) = (r64!(inst.a), r64!(inst.b));
-            map2_64(&mut r64!(inst.d), mask, &a, &b, $f);
+            map2_64::<F>(&mut r64!(inst.d), mask, &a, &b, $f);
         }};
     }
     macro_rules! tern64 {
         ($f:expr) => {{
             taint!();
             let (a, b, c) = (r64!(inst.a), r64!(inst.b), r64!(inst.c));
-            map3_64(&mut r64!(inst.d), mask, &a, &b, &c, $f);
+            map3_64::<F>(&mut r64!(inst.d), mask, &a, &b, &c, $f);
         }};
     }
     macro_rules! shift64 {
         ($f:expr) => {{
             taint!();
             let (a, b) = (r64!(inst.a), r32!(inst.b));
-            shift_64(&mut r64!(inst.d), mask, &a, &b, $f);
+            shift_64::<F>(&mut r64!(inst.d), mask, &a, &b, $f);
         }};
     }
     macro_rules! put_p {
@@ -199,7 +199,7 @@ pub(crate) fn run<F: Forms, const CLEAN: bool>(
                 control::select_poison(warp, &program.flow[pc], mask, choice);
             }
             let (a, b) = (r32!(inst.a), r32!(inst.b));
-            select32(&mut r32!(inst.d), mask, &a, &b, choice);
+            select32::<F>(&mut r32!(inst.d), mask, &a, &b, choice);
         }
         Op::Select64 => {
             let choice = warp.p[inst.c as usize];
@@ -207,7 +207,7 @@ pub(crate) fn run<F: Forms, const CLEAN: bool>(
                 control::select_poison(warp, &program.flow[pc], mask, choice);
             }
             let (a, b) = (r64!(inst.a), r64!(inst.b));
-            select64(&mut r64!(inst.d), mask, &a, &b, choice);
+            select64::<F>(&mut r64!(inst.d), mask, &a, &b, choice);
         }
         Op::Add64 => bin64!(u64::wrapping_add),
         Op::Sub64 => bin64!(u64::wrapping_sub),
@@ -223,65 +223,65 @@ pub(crate) fn run<F: Forms, const CLEAN: bool>(
         Op::MulWideS => {
             taint!();
             let (a, b) = (r32!(inst.a), r32!(inst.b));
-            widen2(&mut r64!(inst.d), mask, &a, &b, |a, b| {
+            widen2::<F>(&mut r64!(inst.d), mask, &a, &b, |a, b| {
                 (i64::from(a as i32) * i64::from(b as i32)) as u64
             });
         }
         Op::MulWideU => {
             taint!();
             let (a, b) = (r32!(inst.a), r32!(inst.b));
-            widen2(&mut r64!(inst.d), mask, &a, &b, |a, b| {
+            widen2::<F>(&mut r64!(inst.d), mask, &a, &b, |a, b| {
                 u64::from(a) * u64::from(b)
             });
         }
         Op::MadWideS => {
             taint!();
             let (a, b, c) = (r32!(inst.a), r32!(inst.b), r64!(inst.c));
-            widen3(&mut r64!(inst.d), mask, &a, &b, &c, |a, b, c| {
+            widen3::<F>(&mut r64!(inst.d), mask, &a, &b, &c, |a, b, c| {
                 ((i64::from(a as i32) * i64::from(b as i32)) as u64).wrapping_add(c)
             });
         }
         Op::MadWideU => {
             taint!();
             let (a, b, c) = (r32!(inst.a), r32!(inst.b), r64!(inst.c));
-            widen3(&mut r64!(inst.d), mask, &a, &b, &c, |a, b, c| {
+            widen3::<F>(&mut r64!(inst.d), mask, &a, &b, &c, |a, b, c| {
                 (u64::from(a) * u64::from(b)).wrapping_add(c)
             });
         }
         Op::Sext => {
             taint!();
             let a = r32!(inst.a);
-            widen1(&mut r64!(inst.d), mask, &a, |a| i64::from(a as i32) as u64);
+            widen1::<F>(&mut r64!(inst.d), mask, &a, |a| i64::from(a as i32) as u64);
         }
         Op::Zext => {
             taint!();
             let a = r32!(inst.a);
-            widen1(&mut r64!(inst.d), mask, &a, u64::from);
+            widen1::<F>(&mut r64!(inst.d), mask, &a, u64::from);
         }
         Op::Trunc => {
             taint!();
             let a = r64!(inst.a);
-            narrow1(&mut r32!(inst.d), mask, &a, |a| a as u32);
+            narrow1::<F>(&mut r32!(inst.d), mask, &a, |a| a as u32);
         }
         Op::Pack64 => {
             taint!();
             let (a, b) = (r32!(inst.a), r32!(inst.b));
-            widen2(&mut r64!(inst.d), mask, &a, &b, |a, b| {
+            widen2::<F>(&mut r64!(inst.d), mask, &a, &b, |a, b| {
                 u64::from(a) | u64::from(b) << 32
             });
         }
         Op::Unpack64 => {
             taint!();
             let a = r64!(inst.a);
-            narrow1(&mut r32!(inst.d), mask, &a, |a| a as u32);
-            narrow1(&mut r32!(inst.c), mask, &a, |a| (a >> 32) as u32);
+            narrow1::<F>(&mut r32!(inst.d), mask, &a, |a| a as u32);
+            narrow1::<F>(&mut r32!(inst.c), mask, &a, |a| (a >> 32) as u32);
         }
         Op::Pack32 => bin32!(|a, b| a & 0xffff | b << 16),
         Op::Unpack32 => {
             taint!();
             let a = r32!(inst.a);
-            map1_32(&mut r32!(inst.d), mask, &a, |a| a & 0xffff);
-            map1_32(&mut r32!(inst.c), mask, &a, |a| a >> 16);
+            map1_32::<F>(&mut r32!(inst.d), mask, &a, |a| a & 0xffff);
+            map1_32::<F>(&mut r32!(inst.c), mask, &a, |a| a >> 16);
         }
         Op::SetpS32 => setp!(compare32, r32, |a, b| a as i32, b as i32),
         Op::SetpU32 => setp!(compare32, r32, |a, b| a, b),
@@ -309,7 +309,7 @@ pub(crate) fn run<F: Forms, const CLEAN: bool>(
         Op::SubF32 => bin32!(|a, b| float::canon32(f(a) - f(b))),
         Op::MulF32 => bin32!(|a, b| float::canon32(f(a) * f(b))),
         Op::FmaF32 => tern32!(|a, b, c| float::canon32(f(a).mul_add(f(b), f(c)))),
-        Op::FmaRmF32 => tern32!(float::fma_down32),
+        Op::FmaRmF32 => form32!(F::fma_down(; a, b, c)),
         Op::DivF32 => bin32!(|a, b| float::canon32(f(a) / f(b))),
         Op::NegF32 => un32!(|a| float::canon32(-f(a))),
         Op::AbsF32 => un32!(|a| float::canon32(f(a).abs())),
@@ -338,7 +338,7 @@ pub(crate) fn run<F: Forms, const CLEAN: bool>(
             for lane in 0..32 {
                 values[lane] = upper[lane] << 16 | lower[lane];
             }
-            put32(&mut r32!(inst.d), mask, &values);
+            merge32::<F>(&mut r32!(inst.d), mask, &values);
         }
         Op::F32x2ToBf16x2 => {
             bin32!(|a, b| half::f32_to_bf16(f(a)) << 16 | half::f32_to_bf16(f(b)));
@@ -370,19 +370,19 @@ pub(crate) fn run<F: Forms, const CLEAN: bool>(
         Op::F32ToF64 => {
             taint!();
             let a = r32!(inst.a);
-            widen1(&mut r64!(inst.d), mask, &a, |a| {
+            widen1::<F>(&mut r64!(inst.d), mask, &a, |a| {
                 float::canon64(f64::from(f(a)))
             });
         }
         Op::F64ToF32 => {
             taint!();
             let a = r64!(inst.a);
-            narrow1(&mut r32!(inst.d), mask, &a, |a| float::canon32(g(a) as f32));
+            narrow1::<F>(&mut r32!(inst.d), mask, &a, |a| float::canon32(g(a) as f32));
         }
         Op::S32ToF64 => {
             taint!();
             let a = r32!(inst.a);
-            widen1(&mut r64!(inst.d), mask, &a, |a| {
+            widen1::<F>(&mut r64!(inst.d), mask, &a, |a| {
                 f64::from(a as i32).to_bits()
             });
         }
@@ -406,12 +406,12 @@ pub(crate) fn run<F: Forms, const CLEAN: bool>(
         }
         Op::Param32 => {
             let values = [control::parameter(exec.launch.params, inst.x) as u32; 32];
-            put32(&mut r32!(inst.d), mask, &values);
+            merge32::<F>(&mut r32!(inst.d), mask, &values);
             clear_poison(warp, program.flow[pc].d, mask);
         }
         Op::Param64 => {
             let values = [control::parameter(exec.launch.params, inst.x); 32];
-            put64(&mut r64!(inst.d), mask, &values);
+            merge64::<F>(&mut r64!(inst.d), mask, &values);
             clear_poison(warp, program.flow[pc].d, mask);
         }
         _ => return false,

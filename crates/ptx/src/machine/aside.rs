@@ -1,7 +1,7 @@
 //! Instructions that may change who runs, or that are not about a thread's registers and memory: tensor products,
 //! warp-wide exchanges, barriers, calls, output. Each ends the interpreter's run.
 
-use super::access::quick::Place;
+use super::access::quick::{self, Place};
 use super::access::{self, Want};
 use super::arithmetic::clear_poison;
 use super::block::Shared;
@@ -10,7 +10,7 @@ use super::interpret::{SPINS, Stop};
 use super::vector::{put32, put64};
 use super::warp::{FULL, Wait, Warp};
 use super::{control, matrix, warpwide};
-use crate::code::{Inst, Op};
+use crate::code::{Inst, Op, TensorOp};
 use crate::report::FindingKind;
 use crate::simd::Forms;
 use crate::tensor::TensorKind;
@@ -64,7 +64,7 @@ pub(super) fn step<F: Forms>(
             return Ok(warp.reschedule());
         }
         Op::Shuffle | Op::Vote | Op::Match | Op::Redux | Op::Elect | Op::WarpBarrier => {
-            return warp_wide(exec, block, warp, aside);
+            return warp_wide::<F>(exec, block, warp, aside);
         }
         Op::ActiveMask => {
             put32(&mut warp.r32[inst.d as usize], mask, &[mask; 32]);
@@ -167,6 +167,44 @@ fn jumped(warp: &mut Warp, left: u64) -> Result<u32, Stop> {
     }
 }
 
+/// Executes a product, or a matrix load that goes the quick way; false, with nothing done, if it is neither.
+#[inline(always)]
+pub(crate) fn tensor_at_once<F: Forms>(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    x: usize,
+    pc: u32,
+) -> bool {
+    let op = &exec.launch.program.tensor[x];
+    match op.kind {
+        TensorKind::MultiplyAdd { .. } => {
+            matrix::multiply_add::<F>(warp, op, exec.launch.turned_fragments);
+        }
+        TensorKind::LoadMatrix { count, transposed } => {
+            let (rows, at) = matrix_rows(op, count, pc);
+            if !quick::access::<F>(exec, block, warp, Want::Load, rows, at) {
+                return false;
+            }
+            matrix::spread::<F>(warp, op, count, transposed, pc);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Each lane of the first 8, 16 or all 32 brings the address of one row.
+#[inline(always)]
+fn matrix_rows(op: &TensorOp, count: u8, pc: u32) -> (u32, Place) {
+    let at = Place {
+        x: op.memory as usize,
+        pc,
+        run: pc,
+        row: 0,
+    };
+    (FULL >> (32 - 8 * u32::from(count)), at)
+}
+
 #[inline(always)]
 fn tensor<F: Forms>(
     exec: &mut Exec<'_>,
@@ -174,43 +212,29 @@ fn tensor<F: Forms>(
     warp: &mut Warp,
     aside: &Aside<'_>,
 ) -> Result<(), Fatal> {
-    let op = &exec.launch.program.tensor[aside.inst.x as usize];
+    let (x, pc) = (aside.inst.x as usize, aside.pc);
+    if F::tensor(exec, block, warp, x, pc) {
+        return Ok(());
+    }
+    let op = &exec.launch.program.tensor[x];
     match op.kind {
-        TensorKind::MultiplyAdd { .. } => {
-            matrix::multiply_add::<F>(warp, op, exec.launch.turned_fragments);
-        }
         TensorKind::LoadMatrix { count, transposed } => {
-            // Each lane of the first 8, 16 or all 32 brings the address of one row.
-            let rows = FULL >> (32 - 8 * u32::from(count));
-            let at = Place {
-                x: op.memory as usize,
-                pc: aside.pc,
-                run: aside.pc,
-                row: 0,
-            };
-            if !F::quick(exec, block, warp, Want::Load, rows, at) {
-                F::access(exec, block, warp, Want::Load, rows, at)?;
-            }
-            matrix::spread::<F>(warp, op, count, transposed, aside.pc);
+            let (rows, at) = matrix_rows(op, count, pc);
+            F::access(exec, block, warp, Want::Load, rows, at)?;
+            matrix::spread::<F>(warp, op, count, transposed, pc);
         }
         TensorKind::StoreMatrix { count, transposed } => {
-            matrix::gather(warp, op, count, transposed, aside.pc);
-            let rows = FULL >> (32 - 8 * u32::from(count));
-            let at = Place {
-                x: op.memory as usize,
-                pc: aside.pc,
-                run: aside.pc,
-                row: 0,
-            };
+            matrix::gather(warp, op, count, transposed, pc);
+            let (rows, at) = matrix_rows(op, count, pc);
             F::access(exec, block, warp, Want::Store, rows, at)?;
         }
-        _ => matrix::fragment(exec, block, warp, op, aside.pc)?,
+        _ => matrix::fragment(exec, block, warp, op, pc)?,
     }
     Ok(())
 }
 
 #[inline(always)]
-fn warp_wide(
+fn warp_wide<F: Forms>(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
@@ -236,7 +260,7 @@ fn warp_wide(
     }
     if inst.op != Op::WarpBarrier
         && !(inst.op == Op::Shuffle
-            && warpwide::quick_shuffle(warp, &program.warp_ops[inst.x as usize], mask))
+            && warpwide::quick_shuffle::<F>(warp, &program.warp_ops[inst.x as usize], mask))
     {
         warpwide::run(exec, warp, inst.x as usize, mask, pc);
     }

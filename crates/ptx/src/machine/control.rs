@@ -271,8 +271,13 @@ pub(crate) fn exit(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, mas
     warp.live &= !mask;
     warp.mask &= !mask;
     block.live_threads -= mask.count_ones();
+    let mut known = u32::MAX;
     for lane in lanes(mask) {
         let last = warp.last_barrier[lane];
+        if last == known {
+            continue;
+        }
+        known = last;
         if last != u32::MAX && !block.exited_after.iter().any(|(pc, _)| *pc == last) {
             block
                 .exited_after
@@ -354,8 +359,12 @@ pub(crate) fn arrive(
         barrier.any |= votes != 0;
         barrier.count += votes.count_ones();
     }
-    for lane in lanes(mask) {
-        warp.last_barrier[lane] = pc;
+    if mask == FULL {
+        warp.last_barrier = [pc; 32];
+    } else {
+        for lane in lanes(mask) {
+            warp.last_barrier[lane] = pc;
+        }
     }
     if !op.arrive {
         super::aside::park_at(warp, pc, Wait::Block { barrier: id as u8 });

@@ -42,21 +42,14 @@ pub(crate) fn spread<F: Forms>(
         for (word, rows) in words.iter_mut().zip(&rows) {
             word.copy_from_slice(&rows[8 * matrix..8 * matrix + 8]);
         }
-        let values = warp.r32[slot(result)].0.as_chunks_mut::<4>().0;
-        if !transposed {
-            values.copy_from_slice(&F::rows(&words));
-            continue;
-        }
-        for group in 0..8 {
-            for pair in 0..4 {
-                let row = words[group / 2];
-                let (first, second) = (row[2 * pair], row[2 * pair + 1]);
-                values[group][pair] = if group % 2 == 0 {
-                    first & 0xffff | second << 16
-                } else {
-                    first >> 16 | second & 0xffff_0000
-                };
-            }
+        let values = &mut warp.r32[slot(result)].0;
+        if transposed {
+            *values = F::turned(&words);
+        } else {
+            values
+                .as_chunks_mut::<4>()
+                .0
+                .copy_from_slice(&F::rows(&words));
         }
     }
     if warp.tainted {

@@ -2,7 +2,7 @@
 
 pub(crate) mod access;
 mod arithmetic;
-mod aside;
+pub(crate) mod aside;
 pub(crate) mod block;
 mod control;
 mod copy;
@@ -18,7 +18,7 @@ pub(crate) mod rows;
 mod tally;
 pub(crate) mod tile;
 mod traffic;
-mod vector;
+pub(crate) mod vector;
 pub(crate) mod warp;
 mod warpwide;
 
@@ -201,10 +201,9 @@ impl Machine {
         self.memory.unwritten(pointer, bytes)
     }
 
-    /// Runs launches with another instruction set than the best one; for comparisons.
+    /// Runs launches with another instruction set, if this processor has it.
     pub fn use_isa(&mut self, isa: Isa) {
-        // A set this processor lacks must never be chosen.
-        if isa == Isa::Portable || isa == Isa::detect() {
+        if isa.is_here() {
             self.isa = isa;
         }
     }

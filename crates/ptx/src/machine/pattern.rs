@@ -57,11 +57,14 @@ pub(crate) struct Pattern {
     sectors: Vec<(i64, i64)>,
     /// Whether no two lanes touch the same bytes, if anyone asked.
     apart: Option<bool>,
-    /// Shared memory's state and the first address for which everything was found initialised.
-    pub(crate) found_valid: (u64, u64),
+    /// By warp: shared memory's state and the first address for which everything was found initialised.
+    found_valid: [(u64, u64); REMEMBERED],
     /// The allocation the last access was in.
     pub(crate) allocation: usize,
 }
+
+/// Warps for which is remembered what was found initialised.
+pub(crate) const REMEMBERED: usize = 8;
 
 impl Default for Pattern {
     fn default() -> Self {
@@ -81,7 +84,7 @@ impl Default for Pattern {
             sectors_phase: u64::MAX,
             sectors: Vec::new(),
             apart: None,
-            found_valid: (u64::MAX, 0),
+            found_valid: [(u64::MAX, 0); REMEMBERED],
             allocation: usize::MAX,
         }
     }
@@ -115,7 +118,7 @@ impl Pattern {
         self.alike = Self::NEVER;
         self.sectors_phase = u64::MAX;
         self.apart = None;
-        self.found_valid = (u64::MAX, 0);
+        self.found_valid = [(u64::MAX, 0); REMEMBERED];
         self.mask = mask;
         self.relative = *relative;
         self.phase = u64::MAX;
@@ -148,6 +151,12 @@ impl Pattern {
                 Chunk::Mixed
             };
         }
+    }
+
+    /// What was last found initialised for a warp, to be held against what it touches now.
+    #[inline(always)]
+    pub(crate) fn found_valid(&mut self, warp: u32) -> &mut (u64, u64) {
+        &mut self.found_valid[warp as usize % REMEMBERED]
     }
 
     /// Whether no two lanes touch the same bytes.

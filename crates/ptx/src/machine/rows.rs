@@ -7,12 +7,12 @@
 
 use super::access::quick::Place;
 use super::access::{Want, led};
-use super::arithmetic;
 use super::block::Shared;
 use super::exec::Exec;
 use super::interpret::{Run, Stop};
 use super::warp::{FULL, Warp};
-use crate::code::{GUARD_NOT, Inst, NONE, Op};
+use super::{arithmetic, warpwide};
+use crate::code::{GUARD_NOT, Inst, NONE, Op, Program};
 use crate::simd::Forms;
 
 /// Whether a warp may run here.
@@ -33,6 +33,26 @@ fn holds(warp: &Warp, inst: &Inst) -> u32 {
     } else {
         predicate
     }
+}
+
+/// Executes a shuffle in which all lanes take part; false, with nothing done, if it is not one of the plain ones.
+#[inline(always)]
+fn shuffle<F: Forms>(
+    program: &Program,
+    block: &mut Shared,
+    warp: &mut Warp,
+    inst: &Inst,
+    pc: u32,
+) -> bool {
+    if warpwide::members(warp, program, inst, FULL, pc) != (FULL, true)
+        || !warpwide::quick_shuffle::<F>(warp, &program.warp_ops[inst.x as usize], FULL)
+    {
+        return false;
+    }
+    if let Some(shadow) = &mut block.shadow {
+        shadow.warp_sync(warp.index);
+    }
+    true
 }
 
 /// Runs a warp that may run here until its slice is used up, or, with nothing returned, to an instruction that is not
@@ -71,6 +91,16 @@ pub(crate) fn run<F: Forms>(
             let want = match inst.op {
                 Op::Load => Want::Load,
                 Op::Store => Want::Store,
+                Op::Tensor | Op::LoadMatrix
+                    if F::tensor(exec, block, warp, inst.x as usize, pc) =>
+                {
+                    pc += 1;
+                    continue;
+                }
+                Op::Shuffle if shuffle::<F>(program, block, warp, inst, pc) => {
+                    pc += 1;
+                    continue;
+                }
                 _ => break,
             };
             let op = &program.memory[inst.x as usize];

@@ -61,7 +61,16 @@ fn slots<const N: usize>(list: &[SlotRef]) -> Option<[usize; N]> {
 pub(super) fn run<F: Forms>(warp: &mut Warp, at: &Registers, factor: Factor) {
     let registers = &warp.r32;
     let slot = |slot: usize| &registers[slot].0;
-    let results = F::tile(factor, at.a.map(slot), at.b.map(slot), at.c.map(slot));
+    // Spelt out, as `map` would be a call of code for the plainest instruction set.
+    let [a0, a1, a2, a3] = at.a;
+    let [b0, b1] = at.b;
+    let [c0, c1, c2, c3] = at.c;
+    let results = F::tile(
+        factor,
+        [slot(a0), slot(a1), slot(a2), slot(a3)],
+        [slot(b0), slot(b1)],
+        [slot(c0), slot(c1), slot(c2), slot(c3)],
+    );
     for (slot, result) in at.d.iter().zip(results) {
         warp.r32[*slot].0 = result;
     }

@@ -7,6 +7,7 @@ use super::warp::{FULL, Fragment, Wait, Warp};
 use crate::check::spoken;
 use crate::code::{Inst, Op, Program, SlotRef, WarpKind, WarpOp};
 use crate::report::FindingKind;
+use crate::simd::Forms;
 
 /// The member mask of a warp-wide instruction, as its first active lane sees it, and whether all lanes agree.
 #[inline(always)]
@@ -211,7 +212,7 @@ fn source(kind: WarpKind, lane: u32, b: u32, c: u32) -> (u32, bool) {
 
 /// The plain shuffles of a whole warp that everything else is built from; false if this is none of them.
 #[inline(always)]
-pub(crate) fn quick_shuffle(warp: &mut Warp, op: &WarpOp, mask: u32) -> bool {
+pub(crate) fn quick_shuffle<F: Forms>(warp: &mut Warp, op: &WarpOp, mask: u32) -> bool {
     let (Some((_, a)), Some((_, b)), Some((_, c)), Some((_, d))) =
         (op.a.get(), op.b.get(), op.c.get(), op.d.get())
     else {
@@ -244,9 +245,7 @@ pub(crate) fn quick_shuffle(warp: &mut Warp, op: &WarpOp, mask: u32) -> bool {
             FULL
         }
         WarpKind::ShuffleXor => {
-            for lane in 0..32 {
-                results[lane] = values[(lane ^ delta) & 31];
-            }
+            results = F::crossed(&values, delta);
             FULL
         }
         WarpKind::ShuffleDown => {

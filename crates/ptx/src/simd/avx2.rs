@@ -7,28 +7,30 @@
 use std::arch::asm;
 use std::arch::x86_64::{
     __m128i, __m256, __m256i, _CMP_EQ_OQ, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NEQ_OQ, _CMP_UNORD_Q,
-    _MM_FROUND_TO_NEAREST_INT, _mm_castsi128_ps, _mm_loadu_ps, _mm_loadu_si128, _mm_storeu_ps,
-    _mm_storeu_si128, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps, _mm256_and_si256,
-    _mm256_andnot_ps, _mm256_blendv_ps, _mm256_castpd_ps, _mm256_castps_pd, _mm256_castps_si256,
-    _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmp_ps,
-    _mm256_cmpeq_epi32, _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_cvtps_ph,
-    _mm256_extractf128_ps, _mm256_extracti128_si256, _mm256_fmadd_ps, _mm256_loadu_ps,
-    _mm256_loadu_si256, _mm256_max_ps, _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps,
-    _mm256_or_ps, _mm256_packus_epi32, _mm256_permute2f128_ps, _mm256_permute4x64_epi64,
-    _mm256_set_m128, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_slli_epi32,
-    _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps, _mm256_unpackhi_pd, _mm256_unpackhi_ps,
-    _mm256_unpacklo_pd, _mm256_unpacklo_ps,
+    _MM_FROUND_TO_NEAREST_INT, _mm_castsi128_ps, _mm_loadu_ps, _mm_loadu_si128, _mm_setr_epi8,
+    _mm_storeu_ps, _mm_storeu_si128, _mm256_add_epi32, _mm256_add_ps, _mm256_and_ps,
+    _mm256_and_si256, _mm256_andnot_ps, _mm256_blendv_ps, _mm256_broadcastsi128_si256,
+    _mm256_castpd_ps, _mm256_castps_pd, _mm256_castps_si256, _mm256_castps256_ps128,
+    _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cmpeq_epi32,
+    _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_cvtps_ph, _mm256_extractf128_ps,
+    _mm256_extracti128_si256, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_max_ps,
+    _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_ps, _mm256_packus_epi32,
+    _mm256_permute2f128_ps, _mm256_permute4x64_epi64, _mm256_permutevar8x32_epi32, _mm256_set_m128,
+    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_setzero_ps, _mm256_shuffle_epi8,
+    _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps, _mm256_unpackhi_pd,
+    _mm256_unpackhi_ps, _mm256_unpacklo_pd, _mm256_unpacklo_ps, _mm256_xor_si256,
 };
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::forms::{Factor, Forms, Pair, Slot};
-use crate::machine;
 use crate::machine::access::quick::{self, Place};
 use crate::machine::access::{self, Want};
 use crate::machine::block::Shared;
 use crate::machine::exec::{Exec, Fatal};
 use crate::machine::interpret::Stop;
 use crate::machine::warp::Warp;
+use crate::machine::{aside, rows};
 use crate::numeric::float::NAN32;
 
 /// The set. Only [`super::run`] names it, once the processor was asked.
@@ -77,6 +79,21 @@ impl Forms for Avx2 {
     }
 
     #[inline(always)]
+    fn tensor(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, x: usize, pc: u32) -> bool {
+        ask!(tensor(exec, block, warp, x, pc))
+    }
+
+    #[inline(always)]
+    fn crossed(values: &Slot, across: usize) -> Slot {
+        ask!(crossed(values, across))
+    }
+
+    #[inline(always)]
+    fn fma_down(a: &Slot, b: &Slot, c: &Slot) -> Slot {
+        ask!(fma_down(a, b, c))
+    }
+
+    #[inline(always)]
     fn widen(a: &Slot) -> Slot {
         ask!(widen(a))
     }
@@ -122,6 +139,11 @@ impl Forms for Avx2 {
     }
 
     #[inline(always)]
+    fn turned(columns: &[[u32; 8]; 4]) -> Slot {
+        ask!(words_turned(columns))
+    }
+
+    #[inline(always)]
     fn read<const N: usize>(words: &[AtomicU32; N]) -> [u32; N] {
         ask!(read(words))
     }
@@ -153,7 +175,7 @@ fn run_rows(
     warp: &mut Warp,
     left: &mut u64,
 ) -> Option<Stop> {
-    machine::rows::run::<Avx2>(exec, block, warp, left)
+    rows::run::<Avx2>(exec, block, warp, left)
 }
 
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt")]
@@ -167,6 +189,12 @@ fn quick(
     at: Place,
 ) -> bool {
     quick::access::<Avx2>(exec, block, warp, want, mask, at)
+}
+
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt")]
+#[inline(never)]
+fn tensor(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, x: usize, pc: u32) -> bool {
+    aside::tensor_at_once::<Avx2>(exec, block, warp, x, pc)
 }
 
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
@@ -211,6 +239,70 @@ fn put_eight(slot: &mut Slot, from: usize, value: __m256i) {
 fn canonical(value: __m256) -> __m256 {
     let nan = _mm256_castsi256_ps(_mm256_set1_epi32(NAN32 as i32));
     _mm256_blendv_ps(value, nan, _mm256_cmp_ps::<_CMP_UNORD_Q>(value, value))
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn crossed(values: &Slot, across: usize) -> Slot {
+    let inside = _mm256_xor_si256(
+        _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+        _mm256_set1_epi32(across as i32 & 7),
+    );
+    let mut d = [0; 32];
+    for number in 0..4 {
+        let from = eight(values, 8 * (number ^ (across >> 3 & 3)));
+        put_eight(
+            &mut d,
+            8 * number,
+            _mm256_permutevar8x32_epi32(from, inside),
+        );
+    }
+    d
+}
+
+/// The control register's state at the start of a program, with rounding toward minus infinity.
+static DOWN: u32 = 0x1f80 | 1 << 13;
+
+/// The processor rounds as its control register says, which is changed for these four instructions alone.
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn fma_down(a: &Slot, b: &Slot, c: &Slot) -> Slot {
+    let load = |slot: &Slot, number: usize| _mm256_castsi256_ps(eight(slot, 8 * number));
+    let [mut first, mut second, mut third, mut fourth] =
+        [load(a, 0), load(a, 1), load(a, 2), load(a, 3)];
+    let mut kept = 0_u32;
+    // SAFETY: reads the constant, writes and reads `kept`, and leaves the control register as it was.
+    unsafe {
+        asm!(
+            "vstmxcsr dword ptr [{kept}]",
+            "vldmxcsr dword ptr [{down}]",
+            "vfmadd213ps {a0}, {b0}, {c0}",
+            "vfmadd213ps {a1}, {b1}, {c1}",
+            "vfmadd213ps {a2}, {b2}, {c2}",
+            "vfmadd213ps {a3}, {b3}, {c3}",
+            "vldmxcsr dword ptr [{kept}]",
+            kept = in(reg) &raw mut kept,
+            down = in(reg) &raw const DOWN,
+            a0 = inout(ymm_reg) first,
+            a1 = inout(ymm_reg) second,
+            a2 = inout(ymm_reg) third,
+            a3 = inout(ymm_reg) fourth,
+            b0 = in(ymm_reg) load(b, 0),
+            b1 = in(ymm_reg) load(b, 1),
+            b2 = in(ymm_reg) load(b, 2),
+            b3 = in(ymm_reg) load(b, 3),
+            c0 = in(ymm_reg) load(c, 0),
+            c1 = in(ymm_reg) load(c, 1),
+            c2 = in(ymm_reg) load(c, 2),
+            c3 = in(ymm_reg) load(c, 3),
+            options(nostack, preserves_flags)
+        );
+    }
+    let mut d = [0; 32];
+    for (number, value) in [first, second, third, fourth].into_iter().enumerate() {
+        put_eight(&mut d, 8 * number, _mm256_castps_si256(canonical(value)));
+    }
+    d
 }
 
 /// The lower halves of eight words as singles.
@@ -412,15 +504,19 @@ const COLUMNS: [usize; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
 #[target_feature(enable = "avx2,fma,f16c")]
 fn tile(factor: Factor, a: [&Slot; 4], b: [&Slot; 2], c: [&Slot; 4]) -> [Slot; 4] {
     // Four neighbouring lanes hold eight neighbours along k: of a row in A, of a column in B.
-    let mut left = [[0.0_f32; 16]; 16];
+    let mut left = MaybeUninit::<[[f32; 16]; 16]>::uninit();
     for row in 0..16 {
         for part in 0..2 {
             let words = four(a[row / 8 + 2 * part], row % 8 * 4);
-            let eight: &mut [f32; 8] = &mut left[row].as_chunks_mut::<8>().0[part];
-            // SAFETY: eight singles are 32 bytes.
-            unsafe { _mm256_storeu_ps(eight.as_mut_ptr(), factors(factor, words)) };
+            // SAFETY: the eight singles from there on are in this row.
+            unsafe {
+                let eight = left.as_mut_ptr().cast::<f32>().add(16 * row + 8 * part);
+                _mm256_storeu_ps(eight, factors(factor, words));
+            }
         }
     }
+    // SAFETY: both parts of all rows were written.
+    let left = unsafe { left.assume_init_ref() };
     let mut right = [_mm256_setzero_ps(); 16];
     for part in 0..2 {
         let mut columns = [_mm256_setzero_ps(); 8];
@@ -516,6 +612,27 @@ fn rows(columns: &[[u32; 8]; 4]) -> [[u32; 4]; 8] {
     rows
 }
 
+#[target_feature(enable = "avx2,fma,f16c")]
+#[inline]
+fn words_turned(columns: &[[u32; 8]; 4]) -> Slot {
+    // Two rows make 64 bits; the lower halves of both words come first, then the upper ones.
+    let halves = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+        0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,
+    ));
+    let mut values = [0; 32];
+    for (number, words) in columns.iter().enumerate() {
+        // SAFETY: each column has 32 bytes.
+        let words = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
+        let sorted = _mm256_shuffle_epi8(words, halves);
+        put_eight(
+            &mut values,
+            8 * number,
+            _mm256_permute4x64_epi64::<0b11_01_10_00>(sorted),
+        );
+    }
+    values
+}
+
 /// Relaxed loads of neighbouring words. The processor reads each aligned word whole, whatever the width of the
 /// instruction, so one instruction may do what eight relaxed loads are allowed to do; Rust has no other way to say so.
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -580,6 +697,3 @@ fn write<const N: usize>(words: &[AtomicU32; N], values: &[u32; N]) {
         word.store(*value, Relaxed);
     }
 }
-
-#[cfg(test)]
-mod tests;

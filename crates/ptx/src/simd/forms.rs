@@ -7,10 +7,10 @@ use crate::machine::access::{self, Want};
 use crate::machine::block::Shared;
 use crate::machine::exec::{Exec, Fatal};
 use crate::machine::interpret::Stop;
-use crate::machine::rows;
 use crate::machine::tile;
 use crate::machine::warp::Warp;
-use crate::numeric::half;
+use crate::machine::{aside, rows, vector};
+use crate::numeric::{float, half};
 
 /// A 32-bit value per lane.
 pub(crate) type Slot = [u32; 32];
@@ -75,6 +75,33 @@ pub(crate) trait Forms: Sized {
         mask: u32,
         at: Place,
     ) -> Result<(), Fatal>;
+
+    /// A tensor-core instruction, as [`aside::tensor_at_once`].
+    fn tensor(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, x: usize, pc: u32) -> bool;
+
+    /// Replaces the lanes of a mask.
+    #[inline(always)]
+    fn merge(d: &mut Slot, mask: u32, values: &Slot) {
+        vector::blend32(d, mask, values);
+    }
+
+    /// The same for 64-bit values.
+    #[inline(always)]
+    fn merge_wide(d: &mut [u64; 32], mask: u32, values: &[u64; 32]) {
+        vector::blend64(d, mask, values);
+    }
+
+    /// Every lane's value from the lane whose number differs in the bits of `across`, which is below 32.
+    #[inline(always)]
+    fn crossed(values: &Slot, across: usize) -> Slot {
+        each(|lane| values[(lane ^ across) & 31])
+    }
+
+    /// The fused multiply-add of singles, rounded down.
+    #[inline(always)]
+    fn fma_down(a: &Slot, b: &Slot, c: &Slot) -> Slot {
+        each(|lane| float::fma_down32(a[lane], b[lane], c[lane]))
+    }
 
     /// Halves to singles.
     #[inline(always)]
@@ -145,6 +172,21 @@ pub(crate) trait Forms: Sized {
         rows
     }
 
+    /// A matrix of 8 by 8 halves, given as four columns of words, turned: a word has two halves of one column.
+    #[inline(always)]
+    fn turned(columns: &[[u32; 8]; 4]) -> Slot {
+        each(|lane| {
+            let (group, pair) = (lane / 4, lane % 4);
+            let words = columns[group / 2];
+            let (first, second) = (words[2 * pair], words[2 * pair + 1]);
+            if group % 2 == 0 {
+                first & 0xffff | second << 16
+            } else {
+                first >> 16 | second & 0xffff_0000
+            }
+        })
+    }
+
     /// Reads neighbouring words that other threads may be writing.
     #[inline(always)]
     fn read<const N: usize>(words: &[AtomicU32; N]) -> [u32; N] {
@@ -197,6 +239,11 @@ impl Forms for Portable {
         at: Place,
     ) -> bool {
         quick::access::<Self>(exec, block, warp, want, mask, at)
+    }
+
+    #[inline(never)]
+    fn tensor(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, x: usize, pc: u32) -> bool {
+        aside::tensor_at_once::<Self>(exec, block, warp, x, pc)
     }
 
     #[inline(never)]

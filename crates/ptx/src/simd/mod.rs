@@ -3,6 +3,15 @@
 //! The only `unsafe` of the crate: calling functions compiled for instructions the processor was asked about. What an
 //! instruction set does better than a compiler makes of a loop over lanes is in [`Forms`]; a new set is one more
 //! variant of [`Isa`], one more file beside `avx2`, and one more arm in [`run`].
+//!
+//! The portable forms are plain safe loops over 32 lanes, which compilers turn into vector code of whatever the target
+//! always has, NEON on 64-bit ARM included. A module for NEON would have to provide the five functions that compile
+//! the loops for a set (`run_rows`, `quick`, `access` and `tensor` of [`Forms`], and the arm in [`run`]); what pays
+//! beyond that are the conversions between halves and singles (`vcvt_f32_f16` and back, after which NaNs are made
+//! canonical as with AVX2), arithmetic on halves through them, the tile's product with `vfmaq_laneq_f32`, the
+//! transpositions `columns`, `rows` and `turned` with `vtrn`, and `read` and `write` by pairs of vectors. Fused
+//! multiply-adds, the order of sums and canonical NaNs are part of the definition: `tests` holds each
+//! form against the portable one.
 #![expect(
     unsafe_code,
     reason = "a function with target features may only be called after asking the processor"
@@ -10,6 +19,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod forms;
 
 use forms::Portable;
@@ -28,24 +39,55 @@ pub enum Isa {
     /// AVX2 with FMA, F16C, BMI and POPCNT.
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// The same with AVX-512 F, BW, DQ and VL.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
 }
 
 impl Isa {
-    /// The best one this processor has.
+    /// All of them, plainest first.
+    pub const ALL: &[Self] = &[
+        Self::Portable,
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx2,
+        #[cfg(target_arch = "x86_64")]
+        Self::Avx512,
+    ];
+
+    /// The one this processor has that is the fastest by measurement.
     #[must_use]
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2")
-            && std::arch::is_x86_feature_detected!("fma")
-            && std::arch::is_x86_feature_detected!("f16c")
-            && std::arch::is_x86_feature_detected!("bmi1")
-            && std::arch::is_x86_feature_detected!("bmi2")
-            && std::arch::is_x86_feature_detected!("popcnt")
-            && std::arch::is_x86_feature_detected!("lzcnt")
-        {
+        if Self::Avx2.is_here() {
             return Self::Avx2;
         }
         Self::Portable
+    }
+
+    /// Whether this processor has it.
+    #[must_use]
+    pub fn is_here(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => {
+                std::arch::is_x86_feature_detected!("avx2")
+                    && std::arch::is_x86_feature_detected!("fma")
+                    && std::arch::is_x86_feature_detected!("f16c")
+                    && std::arch::is_x86_feature_detected!("bmi1")
+                    && std::arch::is_x86_feature_detected!("bmi2")
+                    && std::arch::is_x86_feature_detected!("popcnt")
+                    && std::arch::is_x86_feature_detected!("lzcnt")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                Self::Avx2.is_here()
+                    && std::arch::is_x86_feature_detected!("avx512f")
+                    && std::arch::is_x86_feature_detected!("avx512bw")
+                    && std::arch::is_x86_feature_detected!("avx512dq")
+                    && std::arch::is_x86_feature_detected!("avx512vl")
+            }
+        }
     }
 
     /// Its short name.
@@ -55,6 +97,8 @@ impl Isa {
             Self::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => "avx512",
         }
     }
 }
@@ -70,8 +114,11 @@ pub(crate) fn run(
     match isa {
         Isa::Portable => portable(exec, block, warp, left),
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `Avx2` is only made by `detect`, or by a caller that compared with it, so the features are there.
+        // SAFETY: a machine only takes a set that is here.
         Isa::Avx2 => unsafe { avx2(exec, block, warp, left) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Isa::Avx512 => unsafe { avx512(exec, block, warp, left) },
     }
 }
 
@@ -86,3 +133,15 @@ fn portable(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, left: &mut
 fn avx2(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, left: &mut u64) -> Stop {
     interpret::run::<avx2::Avx2>(exec, block, warp, left)
 }
+
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt"
+)]
+fn avx512(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, left: &mut u64) -> Stop {
+    interpret::run::<avx512::Avx512>(exec, block, warp, left)
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;

@@ -325,10 +325,26 @@ impl Shadow {
         found
     }
 
+    /// Whether every write that a read meets is plainly ordered before it. Inactive lanes repeat the first active one.
+    #[inline(always)]
+    fn all_passed(&self, reading: &Reading<'_>, warp: u32, own: u32) -> bool {
+        let mut doubtful = false;
+        for relative in reading.relative {
+            let offset = reading.first.wrapping_add(*relative as u32);
+            for then in &self.writes[self.cells(offset, reading.bytes)] {
+                doubtful |= !self.passed(*then, warp, own);
+            }
+        }
+        !doubtful
+    }
+
     /// Compares a read with the writes since the last barrier.
     #[inline(never)]
     fn reads_written(&self, reading: &Reading<'_>, by: Accessor) -> Option<Conflict> {
         let own = self.order.known(by.warp, by.warp);
+        if self.atomics.is_empty() && self.all_passed(reading, by.warp, own) {
+            return None;
+        }
         let mut left = reading.mask;
         while left != 0 {
             let lane = left.trailing_zeros();

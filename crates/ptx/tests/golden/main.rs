@@ -169,13 +169,14 @@ fn hold(forms: Vec<Form>) -> usize {
             form.name
         );
         held += 1;
-        let portable = execute(&form, Isa::Portable, &inputs);
-        assert_eq!(
-            portable.as_ref(),
-            Some(&found),
-            "{}: instruction sets differ",
-            form.name
-        );
+        for isa in Isa::ALL.iter().filter(|isa| isa.is_here()) {
+            assert_eq!(
+                execute(&form, *isa, &inputs).as_ref(),
+                Some(&found),
+                "{}: instruction sets differ: {isa:?}",
+                form.name
+            );
+        }
         let bad = inputs.iter().zip(&found).find_map(|(input, found)| {
             let expected = (form.oracle)(*input);
             (!agrees(expected, *found, form.result)).then_some((input, expected, found))

@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use super::super::block::Shared;
 use super::super::exec::{Exec, Moved};
-use super::super::pattern::{Chunk, Pattern, Shape};
+use super::super::pattern::{Chunk, Pattern, REMEMBERED, Shape};
 use super::super::warp::Warp;
 use super::Words;
 use super::quick::{self, Place};
@@ -26,9 +26,6 @@ enum Form {
     Sames,
     Other,
 }
-
-/// Warps whose shared memory is remembered as initialised.
-const REMEMBERED: usize = 8;
 
 /// What is known of a group.
 #[derive(Debug, Clone)]

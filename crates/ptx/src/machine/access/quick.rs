@@ -183,18 +183,19 @@ fn in_shared(block: &Shared, pattern: &Pattern, first: u64, bytes: u32) -> Optio
 fn initialised(
     block: &Shared,
     pattern: &mut Pattern,
+    warp: &Warp,
     first: u64,
     (begin, end): (u32, u32),
     bytes: u32,
 ) -> bool {
     let now = (block.validity, first);
-    if block.invalid == 0 || pattern.found_valid == now {
+    if block.invalid == 0 || *pattern.found_valid(warp.index) == now {
         return true;
     }
     let valid =
         block.valid_between(begin, end) || block.every_valid(first, &pattern.relative, bytes);
     if valid {
-        pattern.found_valid = now;
+        *pattern.found_valid(warp.index) = now;
     }
     valid
 }
@@ -215,7 +216,7 @@ pub(crate) fn load_shared<F: Forms>(
     let Some((begin, end)) = in_shared(block, pattern, first, bytes) else {
         return false;
     };
-    if !initialised(block, pattern, first, (begin, end), bytes) {
+    if !initialised(block, pattern, warp, first, (begin, end), bytes) {
         return false;
     }
     pattern.price(first, bytes, Way::SharedLoad);
@@ -274,8 +275,10 @@ fn store_shared<F: Forms>(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, 
     pattern.price(first, bytes, Way::SharedStore);
     exec.moved[at.pc as usize].add(&pattern.moved);
     block.progress += 1;
-    if block.invalid != 0 {
+    let now = (block.validity, first);
+    if block.invalid != 0 && *pattern.found_valid(warp.index) != now {
         block.initialise(first, &pattern.relative, bytes);
+        *pattern.found_valid(warp.index) = now;
     }
     let words = Cell::from_mut(&mut block.words[..]).as_slice_of_cells();
     store::<F, _>(warp, words, op, first, pattern);
