@@ -225,8 +225,9 @@ pub(crate) fn fma_down32(a: u32, b: u32, c: u32) -> u32 {
         bits.wrapping_add(1)
     };
     let down = if near == 0.0 { 0x8000_0001 } else { down };
-    // An exact zero from cancellation is negative when rounding down.
-    let zero = if near == 0.0 && sum == 0.0 && product != 0.0 {
+    // An exact zero from opposite signs is negative when rounding down, whether numbers cancel or zeros meet.
+    let opposite = product.is_sign_negative() != c.is_sign_negative();
+    let zero = if near == 0.0 && sum == 0.0 && opposite {
         0x8000_0000
     } else {
         bits
