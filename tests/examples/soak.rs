@@ -25,6 +25,8 @@ const ONE_IN: usize = 10;
 const VARIANTS: usize = 40;
 /// Jobs between two looks at what the worker holds.
 const LOOK: usize = 100;
+/// Processes that wait for their one job, each with a folder: one for each of compile, run, verify.
+const SPARES: usize = 3;
 /// Growth of the worker's memory after the first look that is no leak: the allocator's own play.
 const PLAY_KIB: u64 = 32 << 10;
 
@@ -80,8 +82,11 @@ fn main() -> Result<ExitCode> {
             looks.push(look(job, began, data.path())?);
         }
     }
-    report(&looks, &verdicts, hostile_jobs);
-    Ok(if leaked(&looks) {
+    // What waits for work goes with the worker.
+    drop(evaluator);
+    let after = look(jobs, began, data.path())?;
+    report(&looks, &after, &verdicts, hostile_jobs);
+    Ok(if leaked(&looks, &after) {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
@@ -173,18 +178,21 @@ fn look(jobs: usize, began: Instant, data: &Path) -> Result<Holding> {
     })
 }
 
-/// Whether the worker holds more at the end than at the first look after its start.
-fn leaked(looks: &[Holding]) -> bool {
+/// Whether the worker holds more at the end than at the first look after its start, or leaves
+/// anything behind.
+fn leaked(looks: &[Holding], after: &Holding) -> bool {
     let (Some(first), Some(last)) = (looks.get(1), looks.last()) else {
         return false;
     };
-    last.descriptors > looks[0].descriptors
-        || last.children > 0
-        || last.scratch_files > 0
+    let beyond = |look: &Holding| look.children > SPARES || look.scratch_files > SPARES;
+    looks.iter().any(beyond)
+        || last.descriptors > looks[0].descriptors
         || last.resident_kib > first.resident_kib + PLAY_KIB
+        || after.children > 0
+        || after.scratch_files > 0
 }
 
-fn report(looks: &[Holding], verdicts: &BTreeMap<&str, usize>, hostile: usize) {
+fn report(looks: &[Holding], after: &Holding, verdicts: &BTreeMap<&str, usize>, hostile: usize) {
     println!("| jobs | seconds | resident, KiB | descriptors | children | scratch folders |");
     println!("|---|---|---|---|---|---|");
     for look in looks {
@@ -198,11 +206,15 @@ fn report(looks: &[Holding], verdicts: &BTreeMap<&str, usize>, hostile: usize) {
             look.scratch_files
         );
     }
+    println!(
+        "\nOnce the worker is gone: {} children, {} scratch folders.",
+        after.children, after.scratch_files
+    );
     println!("\n{hostile} jobs were hostile. Every job got the verdict it had to get:\n");
     for (verdict, count) in verdicts {
         println!("- {verdict}: {count}");
     }
-    if leaked(looks) {
+    if leaked(looks, after) {
         println!("\nSOMETHING LEAKED");
     }
 }
