@@ -11,6 +11,8 @@ pub const WARP: u32 = 32;
 /// Registers are granted to a warp in multiples of this (CUDA occupancy calculator, compute
 /// capability 7.0 and up).
 const REGISTER_UNIT: u32 = 256;
+/// Parts of a multiprocessor, each with registers of its own (`cuda_occupancy.h` of CUDA 13.5).
+const PARTS: u32 = 4;
 /// Shared memory that the driver keeps of each block from compute capability 8.0 on, bytes.
 const SHARED_RESERVED: u32 = 1024;
 
@@ -53,6 +55,17 @@ impl Limiter {
     }
 }
 
+fn registers_of_warp(registers: u32) -> u32 {
+    (registers.max(1) * WARP).next_multiple_of(REGISTER_UNIT)
+}
+
+/// What a block is taken to need when it is launched, in registers: as if its warps filled all
+/// parts of a multiprocessor alike.
+pub(crate) fn registers_of_block(registers: u32, threads: u32) -> u64 {
+    let warps = threads.max(1).div_ceil(WARP).next_multiple_of(PARTS);
+    u64::from(registers_of_warp(registers)) * u64::from(warps)
+}
+
 /// The occupancy of a launch of `threads` per block with `dynamic_shared` bytes.
 pub fn occupancy(
     resources: &KernelResources,
@@ -62,7 +75,13 @@ pub fn occupancy(
 ) -> Occupancy {
     let limits = &device.limits;
     let warps = threads.max(1).div_ceil(WARP);
-    let registers = (resources.registers.max(1) * WARP).next_multiple_of(REGISTER_UNIT) * warps;
+    let whole = registers_of_block(resources.registers, threads);
+    let by_registers = if whole > u64::from(limits.registers_per_block) {
+        0
+    } else {
+        // Each part has registers of its own.
+        limits.registers_per_sm / PARTS / registers_of_warp(resources.registers) * PARTS / warps
+    };
     let reserved = if device.compute_capability >= (8, 0) {
         SHARED_RESERVED
     } else {
@@ -71,7 +90,7 @@ pub fn occupancy(
     let shared = resources.static_shared_bytes + dynamic_shared;
     let mut bounds = vec![
         (limits.threads_per_sm / (warps * WARP), Limiter::Threads),
-        (limits.registers_per_sm / registers, Limiter::Registers),
+        (by_registers, Limiter::Registers),
         (limits.blocks_per_sm, Limiter::Blocks),
     ];
     if shared > 0 {

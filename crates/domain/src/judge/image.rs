@@ -1,14 +1,10 @@
 //! Whether a compiled image can run the plan at all: entries, argument lists and resources.
 
 use crate::device::Limits;
+use crate::occupancy::registers_of_block;
 use crate::plan::{ResolvedLaunch, ResolvedPlan, ResolvedStep};
 use crate::role::KernelResources;
 use crate::verdict::Verdict;
-
-/// Registers are allocated to a warp in units of this many (compute capabilities 5.0 to 9.0, CUDA
-/// programming guide, "Compute capabilities").
-const REGISTER_UNIT: u32 = 256;
-const WARP: u32 = 32;
 
 /// The verdict on an image that cannot run a plan, such as an entry that does not exist, an
 /// argument of the wrong size, or a block that needs more than a multiprocessor has.
@@ -57,9 +53,7 @@ fn one_launch(
             ));
         }
     }
-    let warps = launch.threads().div_ceil(WARP);
-    let per_warp = (kernel.registers * WARP).next_multiple_of(REGISTER_UNIT);
-    let registers = u64::from(warps) * u64::from(per_warp);
+    let registers = registers_of_block(kernel.registers, launch.threads());
     if registers > u64::from(limits.registers_per_block) {
         return over(
             "registers of a block",

@@ -4,6 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::DeviceLimits;
 
+/// Parts of a multiprocessor, each with a scheduler and registers of its own (`cuda_occupancy.h` of CUDA 13.5, compute
+/// capability 5.0 and up).
+const PARTS: u32 = 4;
+
 /// What one block of a kernel takes from its multiprocessor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footprint {
@@ -51,10 +55,15 @@ pub fn occupancy(footprint: Footprint, limits: &DeviceLimits) -> Occupancy {
     let shared = (footprint.shared_bytes + limits.shared_reserved_per_block)
         .next_multiple_of(limits.shared_granularity);
 
-    let by_registers = if footprint.registers > limits.registers_per_thread {
+    // Each part has registers of its own, and whether a block fits is checked as if its warps filled all parts alike.
+    let warps_of_a_part = limits.registers_per_multiprocessor / PARTS / registers_per_warp;
+    let whole = registers_per_warp.saturating_mul(warps.next_multiple_of(PARTS));
+    let by_registers = if footprint.registers > limits.registers_per_thread
+        || whole > limits.registers_per_block
+    {
         0
     } else {
-        limits.registers_per_multiprocessor / registers_per_warp / warps
+        warps_of_a_part * PARTS / warps
     };
     let candidates = [
         (Limiter::Blocks, limits.blocks_per_multiprocessor),
@@ -94,6 +103,15 @@ mod tests {
             (128, 128, 0, 4, Limiter::Registers),
             // 168 registers x 32 = 5376 per warp, 12 warps fit, 8 per block.
             (256, 168, 0, 1, Limiter::Registers),
+            // 40 registers x 32 = 1280 per warp, 12 warps in each of four parts: 48, where the whole file would hold 51.
+            (32 * 3, 40, 0, 16, Limiter::Warps),
+            // 72 registers x 32 = 2304 per warp, 7 warps in each part: 28, where the whole file would hold 28.4.
+            (32, 72, 0, 24, Limiter::Blocks),
+            (64, 72, 0, 14, Limiter::Registers),
+            // 168 registers: 3 warps in each part, 12 in all; 9 warps count as 12 and fit exactly.
+            (288, 168, 0, 1, Limiter::Registers),
+            // 200 registers x 32 = 6400 per warp: 9 warps count as 12, which is 76,800 registers.
+            (288, 200, 0, 0, Limiter::Registers),
             // 48 KB + 1 KB twice is 98 of 100 KB.
             (128, 32, 48 << 10, 2, Limiter::SharedMemory),
             (128, 32, 99 << 10, 1, Limiter::SharedMemory),
