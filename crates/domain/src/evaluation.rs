@@ -10,13 +10,14 @@ use crate::measurement::Measurement;
 use crate::plan::Configuration;
 use crate::problem::Problem;
 use crate::role::{Distribution, KernelCode, KernelResources, Key, LaunchFacts};
+use crate::seeds::SeedFamily;
 use crate::statistics::Floor;
 use crate::task::{Bundle, Enforce, GateSubject};
 use crate::timing::Timing;
 use crate::verdict::{Acceptance, Diagnostic, Outcome, Verdict};
 
 /// Version of the evaluation protocol; part of every evaluation's identity.
-pub const EVALUATOR_VERSION: u32 = 4;
+pub const EVALUATOR_VERSION: u32 = 5;
 
 /// One candidate to evaluate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -32,7 +33,8 @@ pub struct EvaluationRequest {
     pub configuration: Configuration,
     /// How much is asked.
     pub stage: EvaluationStage,
-    /// Root of all inputs of this evaluation: one per run, seed family and epoch.
+    /// Root of all inputs of this evaluation: one for the search of a run, one for each of its
+    /// confirmations. [`SeedFamily`] keeps apart what is drawn below it.
     pub key: Key,
     /// What to compare with; nothing is the task's baseline, where times are measured.
     pub incumbent: Option<Incumbent>,
@@ -53,7 +55,7 @@ pub struct Incumbent {
 }
 
 /// How much an evaluation asks of a candidate. Baseline and search share one family of seeds, so
-/// that the reference's answers are computed once; every confirmation has a family of its own.
+/// that the reference's answers are computed once; every confirmation has a root of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EvaluationStage {
@@ -63,6 +65,16 @@ pub enum EvaluationStage {
     Search,
     /// Before promotion: fresh seeds, held-out cases, a second schedule.
     Confirmation,
+    /// What a winner has to stand again and again: a confirmation with as many repeats and draws
+    /// as a night has room for, on every device that there is. The verb `eval` asks for it.
+    Champion,
+}
+
+impl EvaluationStage {
+    /// Whether a winner is made, or kept, by what it says.
+    pub fn decides_promotion(self) -> bool {
+        matches!(self, Self::Confirmation | Self::Champion)
+    }
 }
 
 /// A verdict with its evidence.
@@ -74,6 +86,12 @@ pub struct Evaluation {
     pub evaluator: u32,
     /// How much was asked.
     pub stage: EvaluationStage,
+    /// The family of the inputs that the verdict was found on; none where nothing ran.
+    #[serde(default)]
+    pub found_on: Option<SeedFamily>,
+    /// What belongs to such an evaluation and was not done.
+    #[serde(default)]
+    pub not_run: Vec<NotRun>,
     /// The task's version.
     pub task_version: Digest,
     /// Identity of what ran; none if the source did not parse.
@@ -135,6 +153,46 @@ pub enum MachineCode {
     },
 }
 
+/// A part of the protocol that was left out: neither good news nor bad.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NotRun {
+    /// Which.
+    pub part: ProtocolPart,
+    /// Why, and what to do about it.
+    pub reason: String,
+}
+
+/// A part of the protocol that not every machine can do.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ProtocolPart {
+    /// Garbage left in shared memory and registers, and blocks that run beside the candidate.
+    Disturbance,
+    /// The same inputs again and again.
+    Repeats,
+    /// Further draws of the inputs of score cases.
+    Draws,
+    /// A tensor of more than 2^31 elements.
+    ManyElements,
+    /// The same on a second device.
+    SecondDevice,
+}
+
+impl ProtocolPart {
+    /// Its name in messages.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Disturbance => "disturbance",
+            Self::Repeats => "repeats",
+            Self::Draws => "further draws",
+            Self::ManyElements => "more than 2^31 elements",
+            Self::SecondDevice => "second device",
+        }
+    }
+}
+
 /// A soft gate with what was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GateOutcome {
@@ -192,6 +250,13 @@ pub struct StageTime {
 }
 
 impl Evaluation {
+    /// Whether what it found may be shown to whoever writes the next candidate, or its verdict's
+    /// class alone.
+    pub fn may_be_shown(&self) -> bool {
+        let family = self.found_on.unwrap_or(SeedFamily::Feedback);
+        !self.stage.decides_promotion() && family.may_be_shown()
+    }
+
     /// Whether it may be promoted: accepted, inside every gate that stands before promotion, and
     /// not on the strength of times that nobody compared. A measured time counts only as the
     /// outcome [`Outcome::Faster`] of a comparison beside the incumbent; a modelled one has no

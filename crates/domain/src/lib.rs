@@ -29,6 +29,7 @@ pub mod problem;
 pub mod reply;
 pub mod role;
 pub mod search;
+pub mod seeds;
 pub mod statistics;
 pub mod task;
 pub mod timing;

@@ -252,6 +252,9 @@ pub struct RunJob {
     pub kernels: Vec<KernelResources>,
     /// Passes through the plan.
     pub executions: Vec<Execution>,
+    /// Kernels of ours that disturb the device, where executions ask for it.
+    #[serde(default)]
+    pub disturber: Option<Side>,
     /// Host threads the emulated device may use.
     pub threads: u32,
     /// Whether to report the counters of each source line, too.
@@ -278,12 +281,24 @@ pub struct Execution {
     pub placement: Placement,
     /// Whether the emulated device lays `wmma` fragments out the other way.
     pub turned_fragments: bool,
+    /// What is done to the device around it.
+    #[serde(default)]
+    pub disturbance: Disturbance,
     /// Whether its time counts.
     pub purpose: ExecutionPurpose,
     /// Thread instructions one launch may execute on the emulated device.
     pub instruction_budget: Option<u64>,
     /// Folder for the outputs, one file `<tensor>.bin` each; none keeps only their digests.
     pub save: Option<PathBuf>,
+}
+
+/// What is done to the device around an execution, which must not depend on it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// Before it, shared memory and registers are filled with words that depend on its poison.
+    pub garbage: bool,
+    /// Meanwhile blocks of ours occupy half of the multiprocessors and rewrite memory.
+    pub company: bool,
 }
 
 /// Where the buffers of an execution lie in the device's memory.
@@ -477,6 +492,10 @@ pub struct ExecutionFacts {
     pub unwritten: Vec<Unwritten>,
     /// Time between events around the plan, microseconds; on silicon only.
     pub event_us: Option<f64>,
+    /// Whether it ended only after the blocks beside it had given up waiting for that, which takes
+    /// seconds: its own blocks needed all of the device at once.
+    #[serde(default)]
+    pub outlasted: bool,
     /// Digest of each output's bytes.
     pub outputs: BTreeMap<String, Digest>,
 }

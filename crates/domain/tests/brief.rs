@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::brief::{Context, Feedback, Lesson, Shown, feedback, outcome};
+use domain::brief::{Context, Feedback, Lesson, Shown, feedback, in_words, outcome};
 use domain::device::{Device, DeviceKind, Limits};
 use domain::digest::Digest;
 use domain::evaluation::{
@@ -11,6 +11,7 @@ use domain::evaluation::{
 use domain::finding::{Finding, FindingKind, OtherParty};
 use domain::problem::Problem;
 use domain::role::{Distribution, KernelResources, LaunchFacts};
+use domain::seeds::SeedFamily;
 use domain::task::{Bundle, Enforce, GateSubject, Task};
 use domain::timing::{ModelledLaunch, ModelledTime, Timing};
 use domain::verdict::{
@@ -50,6 +51,8 @@ fn evaluation(verdict: Verdict) -> Evaluation {
         verdict,
         evaluator: EVALUATOR_VERSION,
         stage: EvaluationStage::Search,
+        found_on: None,
+        not_run: Vec::new(),
         task_version: Digest::of("task"),
         candidate_digest: None,
         image_digest: None,
@@ -158,21 +161,40 @@ fn a_wrong_element_is_named_and_the_slack_is_not() {
 }
 
 #[test]
-fn a_failed_confirmation_says_no_more_than_that() {
+fn of_inputs_that_are_not_shown_only_the_class_of_a_failure_is_told() {
     let mut failed = evaluation(Verdict::IncorrectOutput(mismatch()));
     failed.stage = EvaluationStage::Confirmation;
     failed.gates = vec![gate(false)];
-    let told = feedback(&failed, SOURCE);
-    let other = {
-        failed.verdict = Verdict::DataRace {
-            finding: finding(FindingKind::SharedRace),
-        };
-        feedback(&failed, SOURCE)
+    let class = |failed: &Evaluation, kind: VerdictKind| {
+        let told = feedback(failed, SOURCE);
+        assert_eq!(told.verdict, Some(kind));
+        assert!(told.summary.ends_with(in_words(kind)), "{}", told.summary);
+        assert_eq!(outcome(failed, None), told.summary);
+        assert!(told.details.is_empty() && told.diagnostics.is_none());
+        assert!(told.times.is_empty() && told.counters.is_empty() && told.unmet.is_empty());
+        assert!(!serde_json::to_string(&told).expect("JSON").contains("odd"));
+        told
     };
-    assert_eq!(told, other);
-    assert_eq!(told.verdict, None);
-    assert!(!serde_json::to_string(&told).expect("JSON").contains("odd"));
-    assert!(!outcome(&failed, None).contains("odd"));
+    let told = class(&failed, VerdictKind::IncorrectOutput);
+    // Another input, another element: not a word is different.
+    let mut elsewhere = mismatch();
+    elsewhere.case = "wide".to_owned();
+    elsewhere.distribution = "ties".to_owned();
+    elsewhere.worst = None;
+    failed.verdict = Verdict::IncorrectOutput(elsewhere);
+    assert_eq!(class(&failed, VerdictKind::IncorrectOutput), told);
+    failed.verdict = Verdict::DataRace {
+        finding: finding(FindingKind::SharedRace),
+    };
+    class(&failed, VerdictKind::DataRace);
+    failed.stage = EvaluationStage::Champion;
+    class(&failed, VerdictKind::DataRace);
+    // A search has inputs that are not shown, too, and others that are.
+    failed.stage = EvaluationStage::Search;
+    failed.found_on = Some(SeedFamily::Gate);
+    class(&failed, VerdictKind::DataRace);
+    failed.found_on = Some(SeedFamily::Feedback);
+    assert!(!feedback(&failed, SOURCE).details.is_empty());
 }
 
 #[test]

@@ -19,6 +19,8 @@ fn evaluation(timing: Timing, outcome: Option<Outcome>) -> Evaluation {
         }),
         evaluator: EVALUATOR_VERSION,
         stage: EvaluationStage::Search,
+        found_on: None,
+        not_run: Vec::new(),
         task_version: Digest::of("task"),
         candidate_digest: None,
         image_digest: None,

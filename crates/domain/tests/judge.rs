@@ -107,6 +107,7 @@ fn facts() -> ExecutionFacts {
         overrun: Vec::new(),
         unwritten: Vec::new(),
         event_us: None,
+        outlasted: false,
         outputs: BTreeMap::from([("y".to_owned(), Digest::of("bytes"))]),
     }
 }
@@ -301,6 +302,12 @@ fn what_a_run_leaves_behind_is_judged() {
     let mut mutated = facts();
     mutated.mutated = vec!["x".to_owned()];
     assert_eq!(kind(&mutated), Some(VerdictKind::InputMutated));
+    // Right in the end, but only after the blocks beside it had given up.
+    let mut outlasted = facts();
+    outlasted.outlasted = true;
+    assert_eq!(kind(&outlasted), Some(VerdictKind::Timeout));
+    outlasted.mutated = vec!["x".to_owned()];
+    assert_eq!(kind(&outlasted), Some(VerdictKind::InputMutated));
 
     let mut unsupported = facts();
     unsupported.launches.clear();

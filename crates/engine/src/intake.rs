@@ -327,6 +327,8 @@ pub(crate) fn parse_rejected(task: &Task, problems: Problems) -> Evaluation {
         },
         evaluator: EVALUATOR_VERSION,
         stage: EvaluationStage::Search,
+        found_on: None,
+        not_run: Vec::new(),
         task_version: task.version,
         candidate_digest: None,
         image_digest: None,

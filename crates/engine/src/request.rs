@@ -36,7 +36,7 @@ pub fn evaluation_request(leased: LeasedJob) -> EvaluationRequest {
 fn seed_family(leased: &LeasedJob) -> Vec<String> {
     match leased.stage {
         EvaluationStage::Baseline | EvaluationStage::Search => search_seeds(),
-        EvaluationStage::Confirmation => {
+        EvaluationStage::Confirmation | EvaluationStage::Champion => {
             confirmation_seeds(&leased.candidate.to_string(), leased.round)
         }
     }

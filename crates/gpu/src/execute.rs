@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use domain::plan::{ResolvedArgument, ResolvedLaunch, ResolvedPlan, ResolvedStep};
-use domain::role::{DeviceFault, KernelResources, Placement};
+use domain::role::{DeviceFault, Disturbance, KernelResources, Placement};
 
+use crate::disturb::Disturber;
 use crate::driver::emulator::LaunchReport;
-use crate::driver::{Allocation, Gpu, Guard, Kernel, Module, Refusal, Shape, Stopwatch};
+use crate::driver::{self, Allocation, Gpu, Guard, Kernel, Module, Refusal, Shape, Stopwatch};
 use crate::fault::Fault;
 use crate::inputs;
 
@@ -63,6 +64,15 @@ pub struct Manner {
     pub timed: bool,
 }
 
+/// What happens around a pass.
+#[derive(Debug)]
+pub struct Around<'d, 'g> {
+    /// Who does it.
+    pub disturber: &'d mut Disturber<'g>,
+    /// What is asked.
+    pub disturbance: Disturbance,
+}
+
 /// A pass that is over.
 #[derive(Debug, Default)]
 pub struct Pass {
@@ -78,6 +88,8 @@ pub struct Pass {
     pub changed: BTreeSet<String>,
     /// Time between events around the plan, microseconds.
     pub event_us: Option<f64>,
+    /// Whether it ended only after the blocks beside it had given up waiting for its end.
+    pub outlasted: bool,
 }
 
 /// A buffer on the device.
@@ -134,6 +146,7 @@ impl<'a> Loaded<'a> {
         plan: &ResolvedPlan,
         buffers: Vec<Buffer>,
         manner: Manner,
+        around: Option<Around<'_, '_>>,
     ) -> Result<Pass, Fault> {
         let mut pass = Pass::default();
         for buffer in buffers {
@@ -146,8 +159,35 @@ impl<'a> Loaded<'a> {
                 }
             }
         }
-        if let Err(fault) = self.go_through(plan, &mut pass, manner.timed)? {
+        let mut company = None;
+        if let Some(Around {
+            disturber,
+            disturbance,
+        }) = around
+        {
+            if disturbance.garbage {
+                disturber.leave_garbage(manner.poison)?;
+            }
+            if disturbance.company {
+                company = disturber.accompany(manner.poison)?;
+            }
+        }
+        let waiting = match (&company, manner.timed) {
+            (_, true) => Waiting::Events,
+            (None, false) => Waiting::Device,
+            // The company ends only when it is told to.
+            (Some(_), false) => Waiting::OwnStream,
+        };
+        if let Err(fault) = self.go_through(plan, &mut pass, waiting)? {
             pass.fault = Some(fault);
+        }
+        if let Some(company) = company {
+            pass.outlasted = company.is_gone();
+            let left = company.leave();
+            // After a fault of the candidate's everything else is refused as well.
+            if let (Err(refusal), None) = (left, &pass.fault) {
+                return Err(refusal.into_fault("end the blocks beside a candidate's"));
+            }
         }
         if let Some(emulator) = self.gpu.emulator() {
             pass.reports = emulator.take()?;
@@ -240,8 +280,9 @@ impl<'a> Loaded<'a> {
         &self,
         plan: &ResolvedPlan,
         pass: &mut Pass,
-        timed: bool,
+        waiting: Waiting,
     ) -> Result<Result<(), DeviceFault>, Fault> {
+        let timed = waiting == Waiting::Events;
         // Look-ups happen before the first launch, so that none of them is timed.
         let mut steps = Vec::new();
         let buffers = pass.buffers.iter().collect::<Vec<_>>();
@@ -275,12 +316,10 @@ impl<'a> Loaded<'a> {
                     if launched.is_ok() {
                         pass.launched.push(launch.planned.clone());
                     }
-                    let settled = launched.and_then(|()| {
-                        if timed {
-                            Ok(())
-                        } else {
-                            self.gpu.synchronize()
-                        }
+                    let settled = launched.and_then(|()| match waiting {
+                        Waiting::Events => Ok(()),
+                        Waiting::Device => self.gpu.synchronize(),
+                        Waiting::OwnStream => driver::settle(),
                     });
                     settled.map_err(|refusal| device_fault(refusal, number))
                 }
@@ -298,6 +337,7 @@ impl<'a> Loaded<'a> {
         }
         let ended = match watch {
             Some(watch) => watch.stop().map(|time| pass.event_us = Some(time)),
+            None if waiting == Waiting::OwnStream => driver::settle(),
             None => self.gpu.synchronize(),
         };
         Ok(ended.map_err(|refusal| device_fault(refusal, None)))
@@ -351,6 +391,17 @@ impl<'a> Loaded<'a> {
             })
         }))
     }
+}
+
+/// How the end of a launch is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    /// Not at all: events around the plan tell when it is over.
+    Events,
+    /// Until the device has nothing left to do.
+    Device,
+    /// Until nothing is left on the stream that candidates are launched on.
+    OwnStream,
 }
 
 /// The constant buffers that are not what they were.

@@ -11,6 +11,7 @@ pub mod compare;
 mod compile;
 pub mod confine;
 mod disassemble;
+pub mod disturb;
 #[expect(unsafe_code, reason = "the CUDA driver is a C library")]
 mod driver;
 mod execute;

@@ -15,9 +15,10 @@ use domain::role::{
 };
 use domain::task::Role;
 
+use crate::disturb::Disturber;
 use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::driver::{self, Gpu, Refusal};
-use crate::execute::{Buffer, Loaded, Manner, Pass, Resident};
+use crate::execute::{Around, Buffer, Loaded, Manner, Pass, Resident};
 use crate::fault::Fault;
 use crate::{inputs, observe};
 
@@ -56,6 +57,10 @@ pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, Fault> {
         lines: Vec::new(),
     };
     let image = read_image(gpu, &job.image)?;
+    let mut disturber = match &job.disturber {
+        Some(side) => Some(Disturber::new(gpu, &read_image(gpu, &side.image)?)?),
+        None => None,
+    };
     let mut suspects = Suspects::new();
     let mut warm: Option<Loaded<'_>> = None;
     for execution in &job.executions {
@@ -78,7 +83,8 @@ pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, Fault> {
                 break;
             }
         };
-        let (facts, lines) = execute(gpu, &loaded, job, execution, &mut suspects)?;
+        let around = disturber.as_mut();
+        let (facts, lines) = execute(gpu, &loaded, job, execution, around, &mut suspects)?;
         reply.lines.extend(lines);
         let over = facts.fault.is_some();
         reply.executions.push(facts);
@@ -140,6 +146,7 @@ fn execute(
     loaded: &Loaded<'_>,
     job: &RunJob,
     execution: &Execution,
+    disturber: Option<&mut Disturber<'_>>,
     suspects: &mut Suspects,
 ) -> Result<(ExecutionFacts, Vec<LaunchLines>), Fault> {
     if gpu.emulator().is_none() && sample(execution).is_some() {
@@ -171,9 +178,14 @@ fn execute(
             placement: execution.placement,
             timed: is_timed(gpu, execution),
         },
+        disturber.map(|disturber| Around {
+            disturber,
+            disturbance: execution.disturbance,
+        }),
     )?;
     let mut facts = blank(execution.id);
     facts.event_us = pass.event_us;
+    facts.outlasted = pass.outlasted;
     facts.fault.clone_from(&pass.fault);
     facts.unsupported = observe::unsupported(&pass.reports);
     facts.launches = if gpu.emulator().is_some() {
@@ -347,6 +359,7 @@ fn blank(id: u32) -> ExecutionFacts {
         overrun: Vec::new(),
         unwritten: Vec::new(),
         event_us: None,
+        outlasted: false,
         outputs: BTreeMap::new(),
     }
 }

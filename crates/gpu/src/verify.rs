@@ -99,7 +99,7 @@ fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), Fault> {
         placement: Placement::Ending,
         timed: false,
     };
-    let pass = loaded.pass(&check.plan, buffers, manner)?;
+    let pass = loaded.pass(&check.plan, buffers, manner, None)?;
     if let Some(fault) = &pass.fault {
         return Err(Fault::Job(format!(
             "the reference ended with {} in {}, launch {:?}",

@@ -57,6 +57,10 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     gates(&mut text, &evaluation.gates);
     resources(&mut text, &evaluation.kernels);
     machine_code(&mut text, evaluation.machine_code.as_ref());
+    for row in &evaluation.not_run {
+        let (part, reason) = (row.part.in_words(), line(&row.reason, 240));
+        let _infallible = writeln!(text, "not run    {part}: {reason}");
+    }
     if let Some(device) = &evaluation.device {
         let _infallible = writeln!(text, "device     {}", plain(&device.to_string()));
     }

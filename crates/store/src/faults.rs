@@ -161,7 +161,7 @@ async fn park(tx: &mut Connection, held: &Held, reason: &str) -> Result<(), Stor
         .execute(&mut *tx)
         .await
         .doing("park a job")?;
-    if held.stage != EvaluationStage::Confirmation {
+    if !held.stage.decides_promotion() {
         query("UPDATE candidates SET state = 'abandoned', state_detail = $2 WHERE id = $1")
             .bind(held.candidate.uuid())
             .bind(reason)

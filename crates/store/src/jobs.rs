@@ -355,7 +355,9 @@ async fn leased(tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError
     let rival = match stage {
         EvaluationStage::Baseline => None,
         EvaluationStage::Search => judgements::best(tx, run).await?,
-        EvaluationStage::Confirmation => judgements::baseline(tx, run).await?,
+        EvaluationStage::Confirmation | EvaluationStage::Champion => {
+            judgements::baseline(tx, run).await?
+        }
     };
     let incumbent = match rival {
         Some(id) => rival_of(tx, id).await?,

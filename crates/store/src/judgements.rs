@@ -6,7 +6,7 @@ use domain::api::EventKind;
 use domain::brief::in_words;
 use domain::candidate::Idea;
 use domain::digest::Digest;
-use domain::evaluation::{Evaluation, EvaluationStage, GateOutcome};
+use domain::evaluation::{Evaluation, GateOutcome};
 use domain::id::{CandidateId, EvaluationId, InsightId, JobId, RunId, WorkerId};
 use domain::task::{Enforce, GateSubject};
 use domain::timing::Timing;
@@ -85,7 +85,7 @@ pub(crate) async fn record(
     .execute(&mut *tx)
     .await
     .doing("record an evaluation")?;
-    if evaluation.stage == EvaluationStage::Confirmation {
+    if evaluation.stage.decides_promotion() {
         return Ok(());
     }
     query("UPDATE candidates SET state = 'evaluated' WHERE id = $1")

@@ -178,5 +178,6 @@ pub(crate) fn stage_word(stage: EvaluationStage) -> &'static str {
         EvaluationStage::Baseline => "baseline",
         EvaluationStage::Search => "search",
         EvaluationStage::Confirmation => "confirmation",
+        EvaluationStage::Champion => "champion",
     }
 }

@@ -12,21 +12,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::device::Device;
-use domain::evaluation::EVALUATOR_VERSION;
+use domain::device::{Device, DeviceKind};
+use domain::evaluation::{EVALUATOR_VERSION, EvaluationStage};
 use domain::lease::Registration;
 use domain::role::SOCKET_VARIABLE;
 use domain::statistics::Rates;
 use serde::{Deserialize, Serialize};
 
 use crate::cancel::Cancellation;
+use crate::evaluate::Repetition;
+use crate::evaluate::vast::BEYOND;
 use crate::health::Keeper;
 use crate::spares::Spares;
 use crate::supervise::{self, Program};
 use crate::toolchain;
 use checkup::probe;
 
-pub use roles::SCRATCH;
+pub use roles::{FILE_BYTES, SCRATCH};
 
 /// File name of the emulated driver as the build makes it.
 const DRIVER_LIBRARY: &str = "libkernelwright_driver.so";
@@ -230,6 +232,15 @@ impl Role {
     }
 }
 
+/// What stands in for proofs, on a device that needs none of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Doubt {
+    /// Repeats, and draws of each score case, at most.
+    pub most: usize,
+    /// A tensor of more elements than this is one of many.
+    pub many: u64,
+}
+
 /// A machine that can evaluate.
 #[derive(Debug, Clone)]
 pub struct Host {
@@ -248,6 +259,8 @@ pub struct Host {
     /// Wall time after which a role is taken to be stuck although it has not used up its processor
     /// time; none is several times its stage's allowance.
     backstop: Option<Duration>,
+    /// Whether the device is taken to prove nothing although it is the emulated one.
+    doubted: Option<Doubt>,
     health: Keeper,
     /// Processes that wait for their one job. Copies of this value share them.
     spares: Arc<Spares>,
@@ -295,6 +308,7 @@ impl Host {
                         spoiled: Vec::new(),
                         backstop: None,
                         spares: Arc::new(Spares::start()),
+                        doubted: None,
                     });
                 }
                 Err(why) => {
@@ -319,6 +333,7 @@ impl Host {
             spoiled: Vec::new(),
             backstop: None,
             spares: Arc::new(Spares::start()),
+            doubted: None,
         })
     }
 
@@ -336,6 +351,43 @@ impl Host {
     pub fn impatient(mut self, backstop: Duration) -> Self {
         self.backstop = Some(backstop);
         self
+    }
+
+    /// The same machine, except that its device is taken to prove nothing: what stands in for its
+    /// proofs on silicon is done as well, as far as there is time for it. It shows that this does
+    /// not harm the honest.
+    #[must_use]
+    pub fn doubted(mut self, doubt: Doubt) -> Self {
+        self.doubted = Some(doubt);
+        self
+    }
+
+    /// How often a stage asks the same of a device that proves nothing, and how many further draws
+    /// it makes; none where executions are proved.
+    pub fn repetition(&self, stage: EvaluationStage) -> Option<Repetition> {
+        let asked = Repetition::of(stage);
+        match (self.device.kind, self.doubted) {
+            (DeviceKind::Nvidia, _) => Some(asked),
+            (DeviceKind::Emulated, Some(doubt)) => Some(Repetition {
+                repeats: asked.repeats.min(doubt.most as u64),
+                draws: asked.draws.min(doubt.most),
+            }),
+            (DeviceKind::Emulated, None) => None,
+        }
+    }
+
+    /// Whether nothing about an execution is proved, so that repeats, further draws and
+    /// disturbances have to stand in.
+    pub fn is_unproved(&self) -> bool {
+        self.doubted.is_some() || self.device.kind == DeviceKind::Nvidia
+    }
+
+    /// A promotion meets a tensor of more elements than this; none where that would take too long.
+    pub fn many_elements(&self) -> Option<u64> {
+        match self.device.kind {
+            DeviceKind::Nvidia => Some(BEYOND),
+            DeviceKind::Emulated => self.doubted.map(|doubt| doubt.many),
+        }
     }
 
     /// The device.
@@ -470,6 +522,8 @@ fn program(
         ("LD_LIBRARY_PATH".into(), library_path),
         (SOCKET_VARIABLE.into(), "0".into()),
         ("CUDA_CACHE_DISABLE".into(), "1".into()),
+        // Code that is loaded when it is first launched would wait for what runs beside it.
+        ("CUDA_MODULE_LOADING".into(), "EAGER".into()),
         ("HOME".into(), scratch.into()),
         ("TMPDIR".into(), scratch.into()),
         ("LANG".into(), "C.UTF-8".into()),

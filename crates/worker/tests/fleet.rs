@@ -206,6 +206,8 @@ fn evaluation() -> Evaluation {
         verdict: Verdict::CompileTimeout { seconds: 45 },
         evaluator: 1,
         stage: EvaluationStage::Search,
+        found_on: None,
+        not_run: Vec::new(),
         task_version: Digest::of("task"),
         candidate_digest: None,
         image_digest: None,

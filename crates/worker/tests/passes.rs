@@ -10,8 +10,9 @@ use std::path::Path;
 
 use domain::digest::Digest;
 use domain::role::{Alteration, Distribution, ExecutionPurpose, Key, Placement};
+use domain::seeds::SeedFamily;
 use domain::task::{Bundle, Task};
-use worker::evaluate::{Against, Extent, Pass, Passes};
+use worker::evaluate::{Against, Extent, Pass, Passes, Repetition};
 
 fn task(name: &str) -> Task {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -36,7 +37,11 @@ fn passes(task: &Task, holdout: bool) -> Passes<'_> {
     Passes {
         task,
         key: Key(Digest::of("a run")),
-        holdout,
+        family: if holdout {
+            SeedFamily::Promotion
+        } else {
+            SeedFamily::Feedback
+        },
     }
 }
 
@@ -264,4 +269,99 @@ fn what_only_silicon_needs_is_asked_as_often_as_wanted() {
             .iter()
             .all(|pass| pass.purpose == ExecutionPurpose::Check)
     );
+}
+
+/// Everything that one evaluation draws from: keys of tensors, seeds of poison and schedules.
+fn draws(passes: &[Pass]) -> BTreeSet<Vec<u8>> {
+    let mut draws = BTreeSet::new();
+    for pass in passes {
+        draws.insert(pass.poison.to_le_bytes().to_vec());
+        draws.extend(pass.schedule.map(|seed| seed.to_le_bytes().to_vec()));
+        for tensor in &pass.tensors {
+            draws.insert(tensor.key.0.bytes().to_vec());
+        }
+    }
+    draws
+}
+
+/// All that an evaluation may ask of a family.
+fn all_of(passes: &Passes<'_>) -> Vec<Pass> {
+    [
+        passes.smoke(),
+        passes.probes(),
+        passes.screen(Extent::All),
+        passes.gate(Extent::Sample),
+        passes.gate(Extent::All),
+        passes.repeats(Extent::All),
+        passes.determinism(3),
+        passes.untimed(2),
+        passes.score(4),
+    ]
+    .into_iter()
+    .flat_map(Result::unwrap)
+    .collect()
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 24, ..Default::default() })]
+
+    /// Whatever the roots are, one and the same included.
+    #[test]
+    fn no_two_families_share_a_draw(roots in proptest::collection::vec(proptest::prelude::any::<[u8; 32]>(), 1..3)) {
+        let task = task("gemm-f32");
+        let mut seen = BTreeSet::new();
+        for root in roots.iter().collect::<BTreeSet<_>>() {
+            for family in SeedFamily::ALL {
+                let key = Key(Digest::of(root));
+                let passes = Passes { task: &task, key, family };
+                proptest::prop_assert_ne!(passes.secret(), key);
+                for draw in draws(&all_of(&passes)) {
+                    proptest::prop_assert!(seen.insert(draw), "{family:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_gate_asks_every_small_case_and_edge_twice_and_each_key_asks_otherwise() {
+    let task = task("gemm-f32");
+    let gate = Passes {
+        family: SeedFamily::Gate,
+        ..passes(&task, false)
+    };
+    let (asked, small) = (
+        gate.gate(Extent::Sample).unwrap(),
+        gate.small_cases().unwrap(),
+    );
+    assert_eq!(asked.len(), 2 * small.len());
+    let inputs = asked.iter().map(Pass::inputs).collect::<BTreeSet<_>>();
+    assert_eq!(inputs.len(), asked.len());
+    let distributions = |key: &str| {
+        let gate = Passes {
+            key: Key(Digest::of(key)),
+            ..gate
+        };
+        let asked = gate.gate(Extent::Sample).unwrap();
+        asked
+            .iter()
+            .map(|pass| pass.distribution)
+            .collect::<Vec<_>>()
+    };
+    let keys = ["a", "b", "c", "d"].map(distributions);
+    assert!(keys.iter().any(|other| *other != keys[0]));
+    assert_eq!(
+        gate.gate(Extent::All).unwrap().len(),
+        small.len() + gate.screen(Extent::All).unwrap().len()
+    );
+}
+
+#[test]
+fn a_champion_is_asked_most() {
+    use domain::evaluation::EvaluationStage as Stage;
+    let counts = [Stage::Search, Stage::Confirmation, Stage::Champion].map(|stage| {
+        let Repetition { repeats, draws } = Repetition::of(stage);
+        (repeats, draws)
+    });
+    assert_eq!(counts, [(20, 0), (250, 64), (1000, 512)]);
 }

@@ -4,22 +4,23 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use domain::digest::Digest;
+use domain::brief::feedback;
 use domain::evaluation::{EvaluationRequest, EvaluationStage};
-use domain::role::{Distribution, ExecutionPurpose, Key};
+use domain::role::{Distribution, ExecutionPurpose};
+use domain::seeds::SeedFamily;
 use domain::task::Role;
 use domain::verdict::VerdictKind;
 use worker::evaluate::{Evaluator, Extent, Pass, Passes};
 
 use crate::bench::{bench, discover, evaluate, read};
 
-/// Every pass of a search.
+/// Every pass of a search that is explained when it fails.
 fn passes_of_a_search(request: &EvaluationRequest) -> Vec<Pass> {
     let task = worker::evaluate::task(request).expect("the task reads");
     let passes = Passes {
         task: &task,
         key: request.key,
-        holdout: false,
+        family: SeedFamily::Feedback,
     };
     [
         passes.smoke(),
@@ -31,6 +32,18 @@ fn passes_of_a_search(request: &EvaluationRequest) -> Vec<Pass> {
     .into_iter()
     .flat_map(|passes| passes.expect("the task has its extents"))
     .collect()
+}
+
+/// Every pass that stands between a search and a score.
+fn passes_of_a_gate(request: &EvaluationRequest) -> Vec<Pass> {
+    let task = worker::evaluate::task(request).expect("the task reads");
+    let passes = Passes {
+        task: &task,
+        key: request.key,
+        family: SeedFamily::Gate,
+    };
+    let passes = passes.gate(Extent::Sample);
+    passes.expect("the task has its extents")
 }
 
 #[test]
@@ -49,10 +62,10 @@ fn b31_times_are_taken_on_ordinary_values() {
     }
 }
 
-/// A candidate that has learned the inputs of a search by heart, and is right on no others.
-fn learned_by_heart(request: &EvaluationRequest) -> String {
+/// A candidate that has learned inputs by heart, and is right on no others.
+fn learned_by_heart(passes: &[Pass]) -> String {
     let mut known = String::new();
-    let first_of_a = passes_of_a_search(request)
+    let first_of_a = passes
         .iter()
         .filter_map(|pass| pass.tensors.iter().find(|tensor| tensor.role == Role::In))
         .filter_map(|tensor| {
@@ -74,13 +87,23 @@ fn learned_by_heart(request: &EvaluationRequest) -> String {
 fn b40_inputs_of_the_search_learned_by_heart() {
     let bench = bench();
     let mut request = bench.request("b40-learned-by-heart.cu", String::new());
-    request.source = learned_by_heart(&request);
+    let shown = passes_of_a_search(&request);
+    request.source = learned_by_heart(&shown);
+    let search = bench.evaluate(&request);
+    assert_eq!(search.verdict.kind(), VerdictKind::IncorrectOutput);
+    assert_eq!(search.found_on, Some(SeedFamily::Gate));
+    let told = feedback(&search, &request.source);
+    assert!(told.details.is_empty(), "{told:?}");
+
+    // Whoever had those of the gate, too, would still not have the confirmation's, even below the
+    // same root.
+    request.source = learned_by_heart(&[shown, passes_of_a_gate(&request)].concat());
     let search = bench.evaluate(&request);
     assert_eq!(search.verdict.kind(), VerdictKind::Accepted);
     request.stage = EvaluationStage::Confirmation;
-    request.key = Key(Digest::of("a family of seeds of the confirmation's own"));
     let confirmation = bench.evaluate(&request);
     assert_eq!(confirmation.verdict.kind(), VerdictKind::IncorrectOutput);
+    assert_eq!(confirmation.found_on, Some(SeedFamily::Promotion));
 }
 
 #[test]

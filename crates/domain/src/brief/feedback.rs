@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::profile;
 use crate::digest::Digest;
-use crate::evaluation::{Evaluation, EvaluationStage, GateOutcome};
+use crate::evaluation::{Evaluation, GateOutcome};
 use crate::finding::Finding;
 use crate::plain;
 use crate::problem::Problem;
@@ -29,7 +29,8 @@ const MAX_CODE: usize = 160;
 /// A diagnosis, grouped so that the less important can be left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Feedback {
-    /// The verdict's kind; none where no more may be told than that it was not accepted.
+    /// The verdict's kind; none in records of programs that did not tell it of a failed
+    /// confirmation.
     pub verdict: Option<VerdictKind>,
     /// The verdict in one sentence.
     pub summary: String,
@@ -68,11 +69,14 @@ impl Untrusted {
 /// What an evaluation of `source` says to its author.
 pub fn feedback(evaluation: &Evaluation, source: &str) -> Feedback {
     let verdict = &evaluation.verdict;
-    if evaluation.stage == EvaluationStage::Confirmation && verdict.acceptance().is_none() {
+    if !evaluation.may_be_shown() && verdict.acceptance().is_none() {
+        let kind = verdict.kind();
         return Feedback {
-            verdict: None,
-            summary: "accepted at first, then rejected on inputs and shapes that are not shown"
-                .to_owned(),
+            verdict: Some(kind),
+            summary: format!(
+                "passed what is shown, then, on inputs that are not: {}",
+                in_words(kind)
+            ),
             details: Vec::new(),
             diagnostics: None,
             times: Vec::new(),

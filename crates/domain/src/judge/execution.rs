@@ -72,6 +72,12 @@ pub fn execution(
         }));
     }
     follows_plan(facts, subject)?;
+    if facts.outlasted {
+        return Ok(Some(Verdict::Timeout {
+            stage: format!("{}, beside other blocks", subject.stage),
+            finding: None,
+        }));
+    }
     Ok(facts
         .unwritten
         .iter()

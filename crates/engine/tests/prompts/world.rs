@@ -73,6 +73,8 @@ pub fn judged(verdict: Verdict) -> Evaluation {
         verdict,
         evaluator: EVALUATOR_VERSION,
         stage: EvaluationStage::Search,
+        found_on: None,
+        not_run: Vec::new(),
         task_version: Digest::of("task"),
         candidate_digest: None,
         image_digest: None,

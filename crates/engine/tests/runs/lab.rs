@@ -310,6 +310,8 @@ pub fn evaluation(request: &EvaluationRequest, verdict: Verdict) -> Evaluation {
         verdict,
         evaluator: EVALUATOR_VERSION,
         stage: request.stage,
+        found_on: None,
+        not_run: Vec::new(),
         task_version: Task::load(&request.task).unwrap().version,
         candidate_digest: Some(source.candidate_digest(&configuration)),
         image_digest: None,

@@ -9,6 +9,7 @@ pub mod emulator;
 mod event;
 mod memory;
 mod module;
+mod stream;
 mod unusual;
 
 use cudarc::driver::result;
@@ -21,6 +22,7 @@ use emulator::Emulator;
 pub use event::Stopwatch;
 pub use memory::{Allocation, Guard};
 pub use module::{Kernel, Module, Shape, Variable};
+pub use stream::{Stream, settle};
 pub use unusual::{Mapped, Shared};
 
 /// The entry points without which no role can work. Event times and the device's identity have

@@ -5,7 +5,7 @@ use std::ptr;
 
 use cudarc::driver::{result, sys};
 
-use super::{Refusal, accepted, checked, is_exported, missing, note_release};
+use super::{Refusal, Stream, accepted, checked, is_exported, missing, note_release};
 
 /// An image on the device.
 #[derive(Debug)]
@@ -184,6 +184,33 @@ impl Kernel<'_> {
     /// # Errors
     /// The driver's refusal.
     pub unsafe fn launch(&self, shape: Shape, arguments: &[Vec<u8>]) -> Result<(), Refusal> {
+        // SAFETY: the caller answers for the arguments.
+        unsafe { self.enqueue(shape, arguments, ptr::null_mut()) }
+    }
+
+    /// Launches on a stream that runs beside the context's own.
+    ///
+    /// # Safety
+    /// As for [`Self::launch`].
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub unsafe fn launch_beside(
+        &self,
+        shape: Shape,
+        arguments: &[Vec<u8>],
+        stream: &Stream,
+    ) -> Result<(), Refusal> {
+        // SAFETY: the caller answers for the arguments, and the stream is alive.
+        unsafe { self.enqueue(shape, arguments, stream.raw()) }
+    }
+
+    unsafe fn enqueue(
+        &self,
+        shape: Shape,
+        arguments: &[Vec<u8>],
+        stream: sys::CUstream,
+    ) -> Result<(), Refusal> {
         let mut pointers: Vec<*mut c_void> = arguments
             .iter()
             .map(|bytes| bytes.as_ptr().cast_mut().cast())
@@ -199,7 +226,7 @@ impl Kernel<'_> {
                     (gx, gy, gz),
                     (bx, by, bz),
                     shape.shared_bytes,
-                    ptr::null_mut(),
+                    stream,
                     &mut pointers,
                 )
             };
@@ -212,7 +239,7 @@ impl Kernel<'_> {
                     (gx, gy, gz),
                     (bx, by, bz),
                     shape.shared_bytes,
-                    ptr::null_mut(),
+                    stream,
                     &mut pointers,
                 )
             };

@@ -200,7 +200,17 @@ impl Shared {
         }
     }
 
-    /// What it holds; call it only while no kernel runs.
+    /// Writes a word that kernels may be reading meanwhile.
+    pub fn set(&mut self, value: u32) {
+        let place = match self {
+            Self::Pageable(place) => std::ptr::from_mut(place.as_mut()),
+            Self::Pinned(place) | Self::Managed(place) => *place,
+        };
+        // SAFETY: the memory is alive until `self` goes, and aligned for a word.
+        unsafe { place.write_volatile(value) };
+    }
+
+    /// What it holds. Of managed memory call it only while no kernel runs.
     pub fn value(&self) -> u32 {
         let place = match self {
             Self::Pageable(place) => std::ptr::from_ref(place.as_ref()),

@@ -12,9 +12,9 @@ use domain::plan::{
     ResolvedArgument, ResolvedLaunch, ResolvedPlan, ResolvedStep, ResolvedWorkspace,
 };
 use domain::role::{
-    Check, CompileJob, CompileReply, Compiled, Distribution, Execution, ExecutionFacts,
-    ExecutionPurpose, Key, OutputComparison, Placement, ProbeJob, ProbeReply, RunJob, RunReply,
-    TensorData, VerifyJob, VerifyReply,
+    Check, CompileJob, CompileReply, Compiled, Distribution, Disturbance, Execution,
+    ExecutionFacts, ExecutionPurpose, Key, OutputComparison, Placement, ProbeJob, ProbeReply,
+    RunJob, RunReply, TensorData, VerifyJob, VerifyReply,
 };
 use domain::statistics::Arithmetic;
 use domain::task::{Role, ToleranceClass};
@@ -96,6 +96,7 @@ impl Bench {
             executions,
             threads: 2,
             lines: false,
+            disturber: None,
         }
     }
 
@@ -188,6 +189,7 @@ fn execution(id: u32, save: Option<PathBuf>) -> Execution {
         poison: 40 + u64::from(id),
         schedule: None,
         turned_fragments: false,
+        disturbance: Disturbance::default(),
         placement: Placement::Ending,
         purpose: ExecutionPurpose::Score,
         instruction_budget: Some(10_000_000),

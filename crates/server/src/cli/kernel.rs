@@ -21,11 +21,14 @@ pub struct EvalArgs {
     #[arg(long)]
     pub seed: Option<u64>,
     /// Ask all that a promotion asks: held-out cases and a second schedule.
-    #[arg(long)]
+    #[arg(long, group = "asked")]
     pub confirm: bool,
-    /// Confirm so many times, each with inputs and shapes of its own, until a verdict is not
-    /// accepted: what a champion is asked every night.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "confirm", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Ask what a champion has to stand every night: all that a promotion asks, and on silicon 1000
+    /// repeats and 512 further draws of each score case.
+    #[arg(long, group = "asked")]
+    pub champion: bool,
+    /// Ask so many times, each with inputs and shapes of its own, until a verdict is not accepted.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "asked", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Print the whole evaluation as one line of JSON.
     #[arg(long)]

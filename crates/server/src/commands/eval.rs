@@ -31,7 +31,9 @@ pub(super) async fn eval(args: EvalArgs) -> Ending {
         Failure::input(anyhow::anyhow!("read the task {folder}:\n{problems}"))
     })?;
     let source = propose::source(&args.file)?;
-    let stage = if args.confirm {
+    let stage = if args.champion {
+        EvaluationStage::Champion
+    } else if args.confirm {
         EvaluationStage::Confirmation
     } else {
         EvaluationStage::Search

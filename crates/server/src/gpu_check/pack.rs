@@ -237,6 +237,14 @@ pub fn prepare(
         architectures.retain(has_all);
         work.compile(&evaluator, &architectures, cancellation, &mut made)?;
     }
+    progress("compiling disturb.cu");
+    let disturb = Work {
+        name: "disturb.cu",
+        text: gpu::disturb::SOURCE,
+        configuration: &BTreeMap::new(),
+        headers: &BTreeMap::new(),
+    };
+    disturb.compile(&evaluator, &wanted.architectures, cancellation, &mut made)?;
     for task_folder in suite::folders(&wanted.tasks) {
         let Some((_, task)) = suite::read(&task_folder) else {
             progress(&format!("{} is no task folder", task_folder.display()));

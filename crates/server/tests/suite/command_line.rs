@@ -68,8 +68,12 @@ fn the_other_verbs_parse() {
     );
     let check = parse("kernelwright task check kernels/t --evaluate");
     assert!(matches!(check, Ok(Command::Task(TaskCommand::Check(args))) if args.evaluate));
-    let nightly = parse("kernelwright eval k.cu --task t --confirm --rounds 8");
-    assert!(matches!(nightly, Ok(Command::Eval(args)) if args.rounds == 8));
+    let nightly = parse("kernelwright eval k.cu --task t --champion --rounds 8");
+    assert!(
+        matches!(nightly, Ok(Command::Eval(args)) if args.champion && !args.confirm && args.rounds == 8)
+    );
+    let thrice = parse("kernelwright eval k.cu --task t --confirm --rounds 3");
+    assert!(matches!(thrice, Ok(Command::Eval(args)) if args.confirm && args.rounds == 3));
     assert!(
         matches!(parse("kernelwright demo --new"), Ok(Command::Demo(args)) if args.new && args.listen.is_none())
     );
@@ -100,6 +104,7 @@ fn mistakes_are_refused_before_anything_is_done() {
         "kernelwright run t --promote-base main",
         "kernelwright eval k.cu",
         "kernelwright eval k.cu --task t --rounds 8",
+        "kernelwright eval k.cu --task t --confirm --champion",
         "kernelwright task check t --read-only --evaluate",
         "kernelwright eval k.cu --task t --set KV_SPLITS",
         "kernelwright eval k.cu --task t --set KV_SPLITS=many",

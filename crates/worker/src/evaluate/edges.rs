@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::candidate::KernelSource;
-use domain::evaluation::{EvaluationRequest, EvaluationStage};
+use domain::evaluation::EvaluationRequest;
 use domain::problem::Problem;
 use domain::role::Key;
+use domain::seeds::SeedFamily;
 use domain::task::{Case, Task, Use};
 
 use super::passes::{SMALL_ELEMENTS, elements};
@@ -32,7 +33,8 @@ const MOST_ELEMENTS: u64 = 1 << 15;
 /// # Errors
 /// A [`Problem`] of the task: an extent without a value.
 pub fn cases(task: &Task, request: &EvaluationRequest) -> Result<Vec<Case>, Problem> {
-    let key = request.key.derive(&["edges", &task.version.to_string()]);
+    let family = SeedFamily::of(request.stage).key(request.key);
+    let key = family.derive(&["edges", &task.version.to_string()]);
     let mut edges = Edges {
         task,
         found: Vec::new(),
@@ -40,7 +42,7 @@ pub fn cases(task: &Task, request: &EvaluationRequest) -> Result<Vec<Case>, Prob
     for &value in &EDGES {
         edges.everywhere(value)?;
     }
-    if request.stage != EvaluationStage::Confirmation {
+    if !request.stage.decides_promotion() {
         return Ok(chosen(edges.found, key, SEARCHED));
     }
     for tile in tiles(request) {

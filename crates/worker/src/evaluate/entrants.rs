@@ -80,7 +80,7 @@ impl<'a> Course<'a> {
                 .collect(),
             cases,
             verified,
-            key: self.request.key,
+            key: self.passes().secret(),
             stage: self.request.stage,
             instructions,
             roles: self.roles,

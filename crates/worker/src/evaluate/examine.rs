@@ -302,19 +302,16 @@ impl Course<'_> {
         if self.fails_again(&passes, trial, allowance)? {
             return Ok(());
         }
-        let what = format!(
-            "confirm what was found on case {}: {verdict}, and nothing of it in the next process",
-            suspect.pass.case
-        );
-        Err(match kind {
-            DeviceKind::Emulated => Trouble(what).into(),
-            DeviceKind::Nvidia => Verdict::InvalidRun { reason: what }.into(),
-        })
+        Err(unconfirmed(
+            &format!("on case {}", suspect.pass.case),
+            verdict,
+            kind,
+        ))
     }
 
     /// Whether anything speaks against the candidate when it makes these passes in a process of
     /// their own.
-    fn fails_again(
+    pub(super) fn fails_again(
         &mut self,
         passes: &[Pass],
         trial: &Trial<'_>,
@@ -423,7 +420,7 @@ fn change(comparison: Against, line: Option<u32>) -> Change {
 
 /// Whether nothing but copies of the device's memory speaks against a candidate. Where a kernel
 /// can race unseen, outputs that differ are no surprise.
-fn rests_on_copies(verdict: &Verdict, device: DeviceKind) -> bool {
+pub(super) fn rests_on_copies(verdict: &Verdict, device: DeviceKind) -> bool {
     match verdict {
         Verdict::IncorrectOutput(_)
         | Verdict::PrecisionDowngrade(_)
@@ -434,6 +431,16 @@ fn rests_on_copies(verdict: &Verdict, device: DeviceKind) -> bool {
         }
         Verdict::NonDeterministic { .. } => device == DeviceKind::Emulated,
         _ => false,
+    }
+}
+
+/// What becomes of bad news that a second process does not bring.
+pub(super) fn unconfirmed(place: &str, verdict: &Verdict, device: DeviceKind) -> Stop {
+    let what =
+        format!("confirm what was found {place}: {verdict}, and nothing of it in the next process");
+    match device {
+        DeviceKind::Emulated => Trouble(what).into(),
+        DeviceKind::Nvidia => Verdict::InvalidRun { reason: what }.into(),
     }
 }
 

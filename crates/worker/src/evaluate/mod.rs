@@ -19,7 +19,9 @@ mod passes;
 mod roles;
 mod stages;
 mod timing;
+pub mod vast;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,7 +44,7 @@ use crate::supervise;
 pub use build::Recipe;
 pub use modelling::Subject;
 pub use paired::Compared;
-pub use passes::{Against, Extent, Inputs, Pass, Passes};
+pub use passes::{Against, Extent, Inputs, Pass, Passes, Repetition};
 pub use stages::{
     CaseProfile, Depth, Instrument, LaunchProfile, Looked, Profiled, RivalCase, RivalOutcome,
     Rivalry, Sanitized, Timed, Turn, task,
@@ -181,7 +183,7 @@ impl Evaluator {
             self.tidy();
         }
         let candidate = health::content(&request.source, &request.configuration);
-        let relied_upon = request.stage == EvaluationStage::Confirmation;
+        let relied_upon = request.stage.decides_promotion();
         self.host.admit(&candidate, relied_upon, cancellation)?;
         let mut outcome = stages::evaluate(self, request, &progress, cancellation);
         if outcome
@@ -258,6 +260,29 @@ impl Evaluator {
             return self.build(recipe, cancellation).map(Result::ok);
         }
         Ok(build::find(&self.host, recipe))
+    }
+
+    /// The kernels that disturb the device around executions, where it proves nothing. None, too, of
+    /// a machine without a compiler that was given no build of them.
+    fn disturber(&self, cancellation: &Cancellation) -> Result<Option<Compiled>, Fault> {
+        if !self.host.is_unproved() {
+            return Ok(None);
+        }
+        let recipe = Recipe {
+            source: gpu::disturb::SOURCE,
+            configuration: &BTreeMap::new(),
+            headers: &BTreeMap::new(),
+            architecture: &self.host.device().architecture(),
+        };
+        if !self.host.has_compiler() {
+            return Ok(build::find(&self.host, &recipe));
+        }
+        match self.build(&recipe, cancellation)? {
+            Ok(compiled) => Ok(Some(compiled)),
+            Err(verdict) => Err(Fault::Reference(format!(
+                "compile the kernels that disturb: {verdict}"
+            ))),
+        }
     }
 
     /// Times one candidate in turn with the incumbent, which is the task's baseline unless the

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use domain::plan::{ResolvedLaunch, ResolvedPlan, ResolvedStep};
 use domain::role::{
-    Compiled, Execution, ExecutionFacts, ExecutionPurpose, LaunchFacts, Placement, RunJob,
-    TensorData,
+    Compiled, Disturbance, Execution, ExecutionFacts, ExecutionPurpose, LaunchFacts, Placement,
+    RunJob, TensorData,
 };
 
 use super::Fault;
@@ -53,6 +53,7 @@ pub(super) fn model(
             placement: Placement::Ending,
             schedule: None,
             turned_fragments: false,
+            disturbance: Disturbance::default(),
             purpose: ExecutionPurpose::Model {
                 blocks: subject.blocks,
             },
@@ -61,6 +62,7 @@ pub(super) fn model(
         }],
         threads: host.threads(),
         lines: false,
+        disturber: None,
     };
     let answer = host.run(&job, ALLOWED, cancellation)?;
     let reply = match answer.reply {

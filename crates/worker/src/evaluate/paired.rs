@@ -28,6 +28,7 @@ use domain::verdict::{Comparison, Outcome, Verdict};
 pub use self::apart::Apart;
 use self::watch::Watch;
 use super::Fault;
+use super::examine::{rests_on_copies, unconfirmed};
 use super::roles::Roles;
 use super::stages::Stop;
 use crate::host::Role;
@@ -117,7 +118,7 @@ impl Duel<'_> {
     /// Measures and decides.
     pub(super) fn fight(mut self) -> Result<Compared, Stop> {
         self.measure_batches()?;
-        let confirming = self.stage == EvaluationStage::Confirmation;
+        let confirming = self.stage.decides_promotion();
         let (processes, rounds) = if confirming {
             (CONFIRMATION.processes, CONFIRMATION.pairs / 2)
         } else {
@@ -284,7 +285,9 @@ impl Duel<'_> {
         let asked = self.ask(&job);
         let seen = watch.end();
         let (reply, ticks) = asked?;
-        self.believe(&job, &reply, &ticks, lineup)?;
+        if let Err(stop) = self.believe(&job, &reply, &ticks, lineup) {
+            return Err(self.doubt(stop, &name, rounds));
+        }
         let anchored = job.sides.contains_key(&Contender::Anchor);
         let mut ticks = ticks.chunks_exact(2);
         for blocks in &reply.rounds {
@@ -310,6 +313,27 @@ impl Duel<'_> {
         taken.sets = reply.sets;
         taken.warm_up = reply.warm_up;
         Ok(())
+    }
+
+    /// Asks a second process where only bytes that were copied from the device speak against the
+    /// candidate: one that meets nobody, so that the candidate is executed as often in half as many
+    /// rounds. Bad news stands if that brings any, too.
+    fn doubt(&self, stop: Stop, name: &str, rounds: usize) -> Stop {
+        let kind = self.roles.host.device().kind;
+        let verdict = match &stop {
+            Stop::Verdict(verdict) if rests_on_copies(verdict, kind) => verdict,
+            _ => return stop,
+        };
+        let key = self.key.derive(&["timing", "doubt", name]);
+        let job = self.job(Lineup::Alone, rounds.div_ceil(2), key);
+        let again = self
+            .ask(&job)
+            .and_then(|(reply, ticks)| self.believe(&job, &reply, &ticks, Lineup::Alone));
+        match again {
+            Ok(()) => unconfirmed("while timing", verdict, kind),
+            Err(Stop::Verdict(_)) => stop,
+            Err(fault) => fault,
+        }
     }
 
     fn job(&self, lineup: Lineup, rounds: usize, key: Key) -> TimeJob {

@@ -8,8 +8,10 @@
 use std::collections::BTreeSet;
 
 use domain::digest::Digest;
+use domain::evaluation::EvaluationStage;
 use domain::problem::Problem;
 use domain::role::{Alteration, Distribution, ExecutionPurpose, Key, Placement, TensorData};
+use domain::seeds::SeedFamily;
 use domain::task::{Case, Role, Task, Tensor, Use, Values};
 
 /// A case whose tensors have at most this many elements together is small: 2^17.
@@ -106,17 +108,17 @@ pub enum Against {
 pub struct Passes<'a> {
     /// The task.
     pub task: &'a Task,
-    /// The root of all inputs.
+    /// What the families' keys are derived from.
     pub key: Key,
-    /// Whether held-out cases take part.
-    pub holdout: bool,
+    /// What is drawn from: cases that are held out belong to one family only.
+    pub family: SeedFamily,
 }
 
 impl<'a> Passes<'a> {
     /// The cases that take part, in the task's order: those for checks and scores, held-out ones
     /// where asked for, and the edges that no task file lists.
     pub fn cases(&self) -> impl Iterator<Item = &'a Case> + use<'a> {
-        let holdout = self.holdout;
+        let holdout = self.family == SeedFamily::Promotion;
         self.task.cases.iter().filter(move |case| {
             case.is_for(Use::Check)
                 || case.is_for(Use::Score)
@@ -233,6 +235,32 @@ impl<'a> Passes<'a> {
             for (draw, case) in chosen.into_iter().chain([*largest]).enumerate() {
                 passes.push(self.pass(case, distribution, turn + draw)?);
             }
+        }
+        Ok(passes)
+    }
+
+    /// What a search must pass on inputs that it is told nothing about: every small case and every
+    /// edge with ordinary values and with one distribution each, which ones the key decides; or all
+    /// of the first looks again.
+    ///
+    /// # Errors
+    /// A [`Problem`] of the task.
+    pub fn gate(&self, extent: Extent) -> Result<Vec<Pass>, Problem> {
+        let mut passes = self.smoke()?;
+        if extent == Extent::All {
+            passes.extend(self.screen(extent)?);
+            return Ok(passes);
+        }
+        let distributions = EXTRAORDINARY
+            .into_iter()
+            .filter(|distribution| self.applies(*distribution))
+            .collect::<Vec<_>>();
+        let first = usize::try_from(self.seed(&["gate"]) % distributions.len() as u64)
+            .expect("there are few distributions");
+        let cases = self.small_cases()?.into_iter().chain(self.edges());
+        for (turn, case) in cases.enumerate() {
+            let distribution = distributions[(first + turn) % distributions.len()];
+            passes.push(self.pass(case, distribution, turn)?);
         }
         Ok(passes)
     }
@@ -385,7 +413,12 @@ impl<'a> Passes<'a> {
     fn derive(&self, identity: &[&str], purpose: &str) -> Key {
         let version = self.task.version.to_string();
         let parts = [&[version.as_str()], identity, &[purpose]].concat();
-        self.key.derive(&parts)
+        self.secret().derive(&parts)
+    }
+
+    /// The root of everything that this family draws.
+    pub fn secret(&self) -> Key {
+        self.family.key(self.key)
     }
 
     fn seed(&self, parts: &[&str]) -> u64 {
@@ -480,6 +513,29 @@ pub(super) fn elements(task: &Task, case: &Case) -> Result<u64, Problem> {
         sum = sum.saturating_add(elements);
     }
     Ok(sum)
+}
+
+/// How often a device that proves nothing is asked the same, and how many further draws of the
+/// inputs of each score case it meets. A kernel that is wrong on one input in a hundred passes 64
+/// draws in half of all cases and 512 in one of 170.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Repetition {
+    /// Executions on the same inputs, beside the first.
+    pub repeats: u64,
+    /// Draws beyond those that are timed.
+    pub draws: usize,
+}
+
+impl Repetition {
+    /// What a stage asks for.
+    pub fn of(stage: EvaluationStage) -> Self {
+        let (repeats, draws) = match stage {
+            EvaluationStage::Baseline | EvaluationStage::Search => (20, 0),
+            EvaluationStage::Confirmation => (250, 64),
+            EvaluationStage::Champion => (1000, 512),
+        };
+        Self { repeats, draws }
+    }
 }
 
 /// How much of what could be asked is asked.

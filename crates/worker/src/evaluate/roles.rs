@@ -8,10 +8,10 @@ use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::evaluation::EVALUATOR_VERSION;
 use domain::judge::{self, Trouble};
-use domain::plan::{Configuration, ResolvedPlan};
+use domain::plan::{Configuration, ResolvedPlan, ResolvedStep};
 use domain::role::{
-    Alteration, Check, Compiled, Execution, ExecutionPurpose, OutputComparison, Placement, RunJob,
-    RunReply, TensorData, VerifyJob, VerifyReply,
+    Alteration, Check, Compiled, Disturbance, Execution, ExecutionPurpose, OutputComparison,
+    Placement, RunJob, RunReply, Side, TensorData, VerifyJob, VerifyReply,
 };
 use domain::task::{Case, Role as Direction, Task};
 use domain::verdict::Verdict;
@@ -75,6 +75,9 @@ pub struct Roles<'a> {
     pub cancellation: &'a Cancellation,
     /// Whether runs report what each source line took, too.
     pub lines: bool,
+    /// Kernels that disturb the device around executions; none where it proves that nothing depends
+    /// on that.
+    pub disturber: Option<&'a Compiled>,
 }
 
 impl Roles<'_> {
@@ -98,8 +101,22 @@ impl Roles<'_> {
                 kernels: image.kernels.clone(),
                 executions: now
                     .iter()
-                    .map(|numbered| placed(execution(numbered), self.host.device().kind))
+                    .map(|numbered| {
+                        let disturbance = self.disturbance(numbered);
+                        let execution = execution(numbered);
+                        placed(
+                            Execution {
+                                disturbance,
+                                ..execution
+                            },
+                            self.host.device().kind,
+                        )
+                    })
                     .collect(),
+                disturber: self.disturber.map(|disturber| Side {
+                    image: disturber.image.clone(),
+                    kernels: disturber.kernels.clone(),
+                }),
                 threads: self.host.threads(),
                 lines: self.lines,
             };
@@ -107,6 +124,28 @@ impl Roles<'_> {
             rest = later;
         }
         Ok(())
+    }
+
+    /// Garbage before everything that is not timed; company for the executions that are to show
+    /// what depends on their surroundings, and for every other of those that only repeat.
+    fn disturbance(&self, numbered: &Numbered<'_>) -> Disturbance {
+        let pass = numbered.pass;
+        let disturbs = self.disturber.is_some() && pass.purpose == ExecutionPurpose::Check;
+        let company = match pass.comparison {
+            Against::Repoisoned => true,
+            Against::Itself => numbered.id.is_multiple_of(2),
+            Against::Reference | Against::Rescheduled | Against::Relaid => false,
+        };
+        // A launch that needs all of the device at once says so in its plan and has it.
+        let cooperative = numbered
+            .plan
+            .steps
+            .iter()
+            .any(|step| matches!(step, ResolvedStep::Kernel(launch) if launch.cooperative));
+        Disturbance {
+            garbage: disturbs,
+            company: disturbs && company && !cooperative,
+        }
     }
 
     /// One run job. A runner that dies is replaced once: twice on a healthy device is the
@@ -376,6 +415,7 @@ pub fn execution(numbered: &Numbered<'_>) -> Execution {
         schedule: numbered.pass.schedule,
         placement: numbered.pass.placement,
         turned_fragments: numbered.pass.comparison == Against::Relaid,
+        disturbance: Disturbance::default(),
         purpose: numbered.pass.purpose,
         instruction_budget: Some(numbered.budget),
         save: numbered.save.clone(),

@@ -5,6 +5,7 @@ mod conclude;
 mod inspect;
 mod looks;
 mod rivals;
+mod thorough;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::evaluation::{
     CaseLaunches, CheckOutcome, Evaluation, EvaluationRequest, EvaluationStage, GateOutcome,
-    MachineCode, StageTime,
+    MachineCode, NotRun, StageTime,
 };
 use domain::finding::Finding;
 use domain::judge::{self, CaseBlocks, Trouble};
@@ -23,6 +24,7 @@ use domain::plan::{Configuration, ResolvedPlan, ResolvedStep};
 use domain::policy::{self, Feature};
 use domain::problem::{Problem, Problems};
 use domain::role::{Compiled, ExecutionFacts, ExecutionPurpose, KernelResources, Side};
+use domain::seeds::SeedFamily;
 use domain::statistics::Floor;
 use domain::task::Task;
 use domain::timing::Timing;
@@ -33,7 +35,7 @@ use super::edges;
 use super::entrants::Entrant;
 use super::examine::Trial;
 use super::paired::{Compared, Duel};
-use super::passes::{Against, Extent, Inputs, Pass, Passes};
+use super::passes::{Against, Extent, Inputs, Pass, Passes, Repetition};
 use super::roles::{Allowance, Reference, Roles};
 use super::timing::{by_case, floors, launch_bound, timing};
 use super::{Evaluator, Fault, storage};
@@ -69,6 +71,11 @@ pub(super) const SCREEN: Allowance = Allowance {
 };
 const REPEAT: Allowance = Allowance {
     stage: "repeat",
+    deadline: Duration::from_secs(60),
+    instructions: SMALL,
+};
+const GATE: Allowance = Allowance {
+    stage: "gate",
     deadline: Duration::from_secs(60),
     instructions: SMALL,
 };
@@ -128,12 +135,14 @@ pub fn evaluate(
 ) -> Result<Evaluation, Fault> {
     let task = task(request)?;
     let scratch = tempfile::tempdir_in(&evaluator.scratch).map_err(storage(&evaluator.scratch))?;
+    let disturber = evaluator.disturber(cancellation)?;
     let mut course = Course::new(evaluator, request, &task, progress, {
         Roles {
             host: &evaluator.host,
             scratch: scratch.path(),
             cancellation,
             lines: false,
+            disturber: disturber.as_ref(),
         }
     });
     match course.run() {
@@ -157,6 +166,7 @@ pub fn bench(
         scratch: scratch.path(),
         cancellation,
         lines: false,
+        disturber: None,
     };
     let mut course = Course::new(evaluator, request, &task, progress, roles);
     match course.bench() {
@@ -180,6 +190,7 @@ pub(super) struct Evidence {
     plans: BTreeMap<String, ResolvedPlan>,
     pub(super) compiled: Option<Compiled>,
     pub(super) ran: bool,
+    pub(super) not_run: Vec<NotRun>,
     pub(super) label: Option<String>,
     kernels: Vec<KernelResources>,
     gates: Vec<GateOutcome>,
@@ -207,6 +218,8 @@ pub(super) struct Course<'a> {
     pub(super) task: &'a Task,
     pub(super) progress: &'a dyn Fn(&str),
     pub(super) roles: Roles<'a>,
+    /// Whose inputs executions have now.
+    family: SeedFamily,
     pub(super) evidence: Evidence,
     /// The first execution on each set of inputs.
     pub(super) originals: BTreeMap<Inputs, ExecutionFacts>,
@@ -231,6 +244,7 @@ impl<'a> Course<'a> {
             task,
             progress,
             roles,
+            family: SeedFamily::of(request.stage),
             evidence: Evidence::default(),
             originals: BTreeMap::new(),
             scored: Vec::new(),
@@ -262,6 +276,7 @@ impl<'a> Course<'a> {
 
     fn run(&mut self) -> Result<Verdict, Stop> {
         let candidate = self.timed("parse", Self::read)?;
+        self.note_omissions();
         let compiled = self.timed("compile", |course| course.compile(&candidate))?;
         let reference = self.timed("reference", Self::reference)?;
         let efforts = self.timed("effort", |course| course.efforts(SCORE))?;
@@ -272,13 +287,16 @@ impl<'a> Course<'a> {
             reference: &reference,
             efforts: &efforts,
         };
-        let extent = if self.request.stage == EvaluationStage::Confirmation {
-            Extent::All
+        if self.request.stage.decides_promotion() {
+            self.examine_small(&trial, Extent::All)?;
         } else {
-            Extent::Sample
-        };
-        self.examine_small(&trial, extent)?;
+            self.examine_small(&trial, Extent::Sample)?;
+            self.pass_gate(&trial)?;
+        }
         self.examine(SCORE, &self.score_passes(&passes)?, &trial)?;
+        if self.request.stage.decides_promotion() {
+            self.examine_many(&candidate, &compiled, &reference)?;
+        }
         self.decide(&candidate, &compiled)
     }
 
@@ -293,14 +311,25 @@ impl<'a> Course<'a> {
             repeats.retain(|pass| pass.comparison != Against::Relaid);
         }
         self.examine(REPEAT, &repeats, trial)?;
-        if self.evaluator.host.device().kind == DeviceKind::Nvidia {
-            let (again, draws) = match self.request.stage {
-                EvaluationStage::Confirmation => (250, 64),
-                EvaluationStage::Baseline | EvaluationStage::Search => (20, 0),
-            };
-            let more = [passes.determinism(again)?, passes.untimed(draws)?].concat();
+        if let Some(asked) = self.evaluator.host.repetition(self.request.stage) {
+            let Repetition { repeats, draws } = asked;
+            let more = [passes.determinism(repeats)?, passes.untimed(draws)?].concat();
             self.examine(REPEAT, &more, trial)?;
         }
+        Ok(())
+    }
+
+    /// What stands between a search and a score: inputs that nobody who writes candidates has ever
+    /// been told anything about.
+    fn pass_gate(&mut self, trial: &Trial<'_>) -> Result<(), Stop> {
+        let extent = if self.evaluator.host.is_unproved() {
+            Extent::All
+        } else {
+            Extent::Sample
+        };
+        let shown = std::mem::replace(&mut self.family, SeedFamily::Gate);
+        self.examine(GATE, &self.passes().gate(extent)?, trial)?;
+        self.family = shown;
         Ok(())
     }
 
@@ -324,7 +353,7 @@ impl<'a> Course<'a> {
         Passes {
             task: self.task,
             key: self.request.key,
-            holdout: self.request.stage == EvaluationStage::Confirmation,
+            family: self.family,
         }
     }
 
@@ -399,7 +428,7 @@ impl<'a> Course<'a> {
             }
             .into());
         }
-        if self.request.stage == EvaluationStage::Confirmation {
+        if self.request.stage.decides_promotion() {
             let (code, review) = self.read_back(candidate.source.text(), &compiled)?;
             self.evidence.machine_code = Some(code);
             self.evidence.flags.extend(review.flagged);

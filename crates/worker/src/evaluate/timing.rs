@@ -174,6 +174,7 @@ mod tests {
             overrun: Vec::new(),
             unwritten: Vec::new(),
             event_us,
+            outlasted: false,
             outputs: BTreeMap::new(),
         }
     }

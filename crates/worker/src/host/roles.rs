@@ -17,7 +17,7 @@ use crate::supervise::{Answer, Bounds, Fault, Limits};
 
 const GIB: u64 = 1 << 30;
 /// The most a role may write to one file.
-const FILE_BYTES: u64 = 8 * GIB;
+pub const FILE_BYTES: u64 = 8 * GIB;
 /// Processor time of a compilation, seconds.
 const COMPILE_CPU_SECONDS: u64 = 30;
 /// Wall time that a role gets for each second of work it may do, where processor time or
@@ -182,6 +182,12 @@ fn brought_in(job: &RunJob, home: &Path) -> io::Result<RunJob> {
     // Copied and not linked: what is written to a link is written to the build.
     std::fs::copy(&job.image.cubin, &inside.image.cubin)?;
     std::fs::copy(&job.image.ptx, &inside.image.ptx)?;
+    if let (Some(side), Some(from)) = (&mut inside.disturber, &job.disturber) {
+        side.image.cubin = home.join("disturber.cubin");
+        side.image.ptx = home.join("disturber.ptx");
+        std::fs::copy(&from.image.cubin, &side.image.cubin)?;
+        std::fs::copy(&from.image.ptx, &side.image.ptx)?;
+    }
     for (number, execution) in inside.executions.iter_mut().enumerate() {
         if let Some(save) = &mut execution.save {
             *save = home.join(format!("outputs-{number}"));

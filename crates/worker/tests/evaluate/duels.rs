@@ -290,6 +290,32 @@ fn a_device_that_is_disturbed_decides_nothing_and_one_that_is_not_watched_does()
 }
 
 #[test]
+fn bytes_that_were_damaged_once_while_timing_cost_an_honest_candidate_nothing() {
+    let Some(lab) = lab() else { return };
+    // In a block of two sets each execution leaves two buffers, and four turns make 16 copies: the
+    // damaged one is of the second half of the rounds, which a second process does not reach.
+    let half = LOOKS[LOOKS.len() - 1] / 2 / 2;
+    let mut faults = 0;
+    for nth in [16 * half + 100, 16 * half + 105, 16 * half + 110] {
+        let plan = format!(
+            "[[fault]]\ncall = \"cuMemcpyDtoH_v2\"\nnth = {nth}\ndo = {{ corrupt = {{ bytes = 4 }} }}\n"
+        );
+        let spoiled = lab.with_spoiled_timing(&plan);
+        let asked = spoiled.bench(&request(&kernel(40)), |_| {}, &Cancellation::new().unwrap());
+        match asked {
+            Err(fault) => {
+                assert!(fault.to_string().contains("confirm"), "{nth}: {fault}");
+                faults += 1;
+            }
+            // The copy was one of the incumbent's, which no verdict rests on.
+            Ok(Err(verdict)) => assert_eq!(verdict.kind(), VerdictKind::InvalidRun, "{verdict}"),
+            Ok(Ok(_)) => panic!("{nth}: nothing was damaged"),
+        }
+    }
+    assert!(faults > 0, "some of the copies are the candidate's");
+}
+
+#[test]
 fn trouble_while_timing_is_never_a_win() {
     let Some(lab) = lab() else { return };
     let rule = |call: &str, nth: &str, action: &str| {

@@ -10,7 +10,7 @@ use domain::role::Key;
 use domain::task::Bundle;
 use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
-use worker::host::{Fault, Host, Role, Settings};
+use worker::host::{Doubt, Fault, Host, Role, Settings};
 
 /// An evaluator with a folder that goes with it.
 pub struct Lab {
@@ -124,6 +124,11 @@ impl Lab {
             host = host.spoiled(*role, &path);
         }
         Evaluator::new(host).unwrap()
+    }
+
+    /// This lab's evaluator, except that the device is taken to prove nothing.
+    pub fn doubting(&self, doubt: Doubt) -> Evaluator {
+        Evaluator::new(self.evaluator.host().clone().doubted(doubt)).unwrap()
     }
 
     /// The record of the device's health, which an operator removes.

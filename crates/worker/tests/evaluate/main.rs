@@ -9,6 +9,7 @@
 )]
 
 mod admission;
+mod doubts;
 mod duels;
 mod evidence;
 mod faults;

@@ -289,6 +289,8 @@ pub fn report(lease: &Lease, verdict: Verdict) -> Report {
         verdict,
         evaluator: EVALUATOR_VERSION,
         stage: lease.request.stage,
+        found_on: None,
+        not_run: Vec::new(),
         task_version: Task::load(&lease.request.task).unwrap().version,
         candidate_digest: Some(source.candidate_digest(&lease.request.configuration)),
         image_digest: None,

@@ -59,11 +59,13 @@ pub fn admit(
         key,
         incumbent: None,
     };
+    let disturber = evaluator.disturber(cancellation)?;
     let roles = Roles {
         host: &evaluator.host,
         scratch: scratch.path(),
         cancellation,
         lines: false,
+        disturber: disturber.as_ref(),
     };
     let check = Task {
         reference: task.check.clone(),

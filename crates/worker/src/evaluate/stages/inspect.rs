@@ -431,6 +431,7 @@ impl Course<'_> {
             executions,
             threads: self.roles.host.threads(),
             lines: false,
+            disturber: None,
         }
     }
 }

@@ -176,11 +176,13 @@ impl Evaluator {
     ) -> Result<(Looked, Option<T>), Fault> {
         let task = super::task(request)?;
         let scratch = tempfile::tempdir_in(&self.scratch).map_err(storage(&self.scratch))?;
+        let disturber = self.disturber(cancellation)?;
         let roles = Roles {
             host: &self.host,
             scratch: scratch.path(),
             cancellation,
             lines: false,
+            disturber: disturber.as_ref(),
         };
         let mut course = Course::new(self, request, &task, progress, roles);
         match work(&mut course) {

@@ -1,0 +1,60 @@
+//! The families of inputs, so that what a search learns of its inputs is worth nothing where it
+//! counts.
+//!
+//! A family's key is derived from a root under the family's own name. Roots are secrets of the
+//! supervisor; a process that runs candidate code is told keys of single tensors only, from which
+//! neither a root nor another family can be had.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::evaluation::EvaluationStage;
+use crate::role::Key;
+
+/// Who may learn what about the inputs of a family.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum SeedFamily {
+    /// Inputs of a search whose failures are explained to whoever writes the next candidate: shape,
+    /// distribution, element, values.
+    Feedback,
+    /// Inputs that a search must pass before a score counts. Of a failure only its class is told.
+    Gate,
+    /// Inputs of one confirmation, never drawn again. Of a failure only its class is told.
+    Promotion,
+}
+
+impl SeedFamily {
+    /// Every family.
+    pub const ALL: [Self; 3] = [Self::Feedback, Self::Gate, Self::Promotion];
+
+    /// The family that an evaluation's explained executions draw from.
+    pub fn of(stage: EvaluationStage) -> Self {
+        if stage.decides_promotion() {
+            Self::Promotion
+        } else {
+            Self::Feedback
+        }
+    }
+
+    /// Name as the wire carries it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Feedback => "feedback",
+            Self::Gate => "gate",
+            Self::Promotion => "promotion",
+        }
+    }
+
+    /// The key of this family's draws below a root.
+    pub fn key(self, root: Key) -> Key {
+        root.derive(&["seed family", self.as_str()])
+    }
+
+    /// Whether what failed may be shown to whoever writes the next candidate.
+    pub fn may_be_shown(self) -> bool {
+        self == Self::Feedback
+    }
+}

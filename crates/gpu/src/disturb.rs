@@ -1,0 +1,269 @@
+//! What is done to a device around an execution, to show what the execution depends on and must
+//! not: garbage in shared memory and registers before it, and blocks of our own beside it that
+//! occupy half of the multiprocessors and rewrite memory between its buffers.
+//!
+//! On a device that proves initialisation and bounds this adds nothing and must change nothing. The
+//! module knows no plan and no tensor.
+
+use crate::driver::{self, Allocation, Gpu, Kernel, Module, Refusal, Shape, Shared, Stream};
+use crate::fault::Fault;
+
+/// The kernels, to be compiled for the device's architecture.
+pub const SOURCE: &str = include_str!("disturb/disturb.cu");
+
+/// Threads of a block that leaves garbage: as many as can hold all of a multiprocessor's registers.
+const THREADS: u32 = 1024;
+/// Words that each of them holds, as the source has it.
+const HELD: u32 = 40;
+/// Blocks for each multiprocessor: the second ones find those that the first ones missed.
+const PER_MULTIPROCESSOR: u32 = 2;
+/// On the emulated device a few blocks show that the kernels run; nothing of theirs is left there.
+const EMULATED_BLOCKS: u32 = 2;
+/// Threads of a block that keeps company.
+const COMPANY_THREADS: u32 = 256;
+/// Words that are rewritten.
+const COMPANY_WORDS: u32 = 1 << 16;
+/// Turns after which company leaves by itself: some seconds of a device, so that nothing hangs where
+/// work does not run side by side.
+const TURNS: u64 = 1 << 20;
+/// The emulated device finishes each launch before the next.
+const EMULATED_TURNS: u64 = 2;
+
+/// Disturbs one device.
+#[derive(Debug)]
+pub struct Disturber<'g> {
+    gpu: &'g Gpu,
+    module: Module,
+    /// One word for each block that leaves garbage.
+    marks: Allocation,
+    multiprocessors: u32,
+    /// Dynamic shared memory of a block at most, bytes.
+    shared_bytes: u32,
+    /// Whether work on a second stream has been found not to run beside the first.
+    alone: bool,
+}
+
+/// Blocks that run beside whatever is launched meanwhile.
+#[derive(Debug)]
+pub struct Company {
+    stream: Stream,
+    leave: Shared,
+    gone: Shared,
+    /// What is rewritten; as long as they run it must stay.
+    _memory: Allocation,
+}
+
+impl<'g> Disturber<'g> {
+    /// Loads our kernels' image.
+    ///
+    /// # Errors
+    /// A [`Fault`]: nothing here is a candidate's.
+    pub fn new(gpu: &'g Gpu, image: &[u8]) -> Result<Self, Fault> {
+        let limits = gpu.describe()?.limits;
+        let fault = |refusal: Refusal| refusal.into_fault("prepare to disturb the device");
+        let blocks = PER_MULTIPROCESSOR * limits.sm_count.max(EMULATED_BLOCKS);
+        Ok(Self {
+            gpu,
+            module: Module::load(image).map_err(fault)?,
+            marks: Allocation::new(blocks as usize * size_of::<u32>()).map_err(fault)?,
+            multiprocessors: limits.sm_count,
+            shared_bytes: limits.shared_per_block_optin,
+            alone: false,
+        })
+    }
+
+    /// Fills shared memory and registers of every multiprocessor with words that depend on the
+    /// seed, and waits for it.
+    ///
+    /// # Errors
+    /// A [`Fault`] where the driver refuses, or where the words are not those of the seed.
+    pub fn leave_garbage(&mut self, seed: u64) -> Result<(), Fault> {
+        let fault = |refusal: Refusal| refusal.into_fault("leave garbage in the device");
+        self.scatter(seed, self.blocks())
+            .and_then(|()| self.gpu.synchronize())
+            .map_err(fault)?;
+        let mut mark = [0; size_of::<u32>()];
+        self.marks.read(0, &mut mark).map_err(fault)?;
+        self.forget_launches()?;
+        let words = self.shared_bytes / 4;
+        if u32::from_le_bytes(mark) == mark_of_the_first_block(seed, words) {
+            Ok(())
+        } else {
+            Err(Fault::Job(
+                "the garbage that was left in shared memory is not what was written".to_owned(),
+            ))
+        }
+    }
+
+    /// Starts blocks beside whatever follows. None where work on two streams does not run side by
+    /// side, which is tried first.
+    ///
+    /// # Errors
+    /// A [`Fault`] where the driver refuses.
+    pub fn accompany(&mut self, seed: u64) -> Result<Option<Company>, Fault> {
+        let fault = |refusal: Refusal| refusal.into_fault("run blocks beside a candidate's");
+        let grid = self.multiprocessors / 2;
+        if self.alone || grid == 0 {
+            return Ok(None);
+        }
+        let company = self.start(seed, grid).map_err(fault)?;
+        // Something of ours, on the candidate's stream: it must end while the company is there.
+        self.scatter(seed, 1)
+            .and_then(|()| driver::settle())
+            .map_err(fault)?;
+        let beside = !company.is_gone();
+        self.forget_launches()?;
+        if beside {
+            return Ok(Some(company));
+        }
+        self.alone = true;
+        company.leave().map_err(fault)?;
+        Ok(None)
+    }
+
+    fn blocks(&self) -> u32 {
+        if self.gpu.emulator().is_some() {
+            EMULATED_BLOCKS
+        } else {
+            PER_MULTIPROCESSOR * self.multiprocessors
+        }
+    }
+
+    fn scatter(&mut self, seed: u64, blocks: u32) -> Result<(), Refusal> {
+        let bytes = blocks as usize * size_of::<u32>();
+        self.marks.fill(0, bytes, 0)?;
+        let kernel = self.entry("leave_garbage")?;
+        let arguments = [
+            seed.to_le_bytes().to_vec(),
+            (self.shared_bytes / 4).to_le_bytes().to_vec(),
+            self.marks.base().to_le_bytes().to_vec(),
+        ];
+        let shape = self.shape(blocks, THREADS);
+        #[expect(unsafe_code, reason = "a launch trusts its arguments")]
+        // SAFETY: the entry takes a seed, a number of words and an address; the address has room
+        // for a word of each block, and the block has the shared memory that the number says.
+        unsafe {
+            kernel.launch(shape, &arguments)
+        }
+    }
+
+    fn start(&self, seed: u64, grid: u32) -> Result<Company, Refusal> {
+        let bytes = COMPANY_WORDS as usize * size_of::<u32>();
+        let company = Company {
+            stream: Stream::new()?,
+            leave: Shared::pinned()?,
+            gone: Shared::pinned()?,
+            _memory: Allocation::new(bytes)?,
+        };
+        let turns = if self.gpu.emulator().is_some() {
+            EMULATED_TURNS
+        } else {
+            TURNS
+        };
+        let kernel = self.entry("keep_company")?;
+        let arguments = [
+            seed.to_le_bytes().to_vec(),
+            company._memory.base().to_le_bytes().to_vec(),
+            COMPANY_WORDS.to_le_bytes().to_vec(),
+            company.leave.address().to_le_bytes().to_vec(),
+            company.gone.address().to_le_bytes().to_vec(),
+            turns.to_le_bytes().to_vec(),
+        ];
+        let shape = self.shape(grid, COMPANY_THREADS);
+        #[expect(unsafe_code, reason = "a launch trusts its arguments")]
+        // SAFETY: the entry takes a seed, an address with room for so many words, that number, two
+        // addresses of words that outlive the launch with `company`, and a number of turns.
+        unsafe {
+            kernel.launch_beside(shape, &arguments, &company.stream)?;
+        }
+        Ok(company)
+    }
+
+    /// An entry that may have all the shared memory that a block can.
+    fn entry(&self, name: &str) -> Result<Kernel<'_>, Refusal> {
+        let kernel = self.module.kernel(name)?;
+        kernel.allow_shared(self.shared_bytes)?;
+        Ok(kernel)
+    }
+
+    fn shape(&self, blocks: u32, threads: u32) -> Shape {
+        Shape {
+            grid: [blocks, 1, 1],
+            block: [threads, 1, 1],
+            shared_bytes: self.shared_bytes,
+            cooperative: false,
+        }
+    }
+
+    /// Takes our launches out of the emulated device's account, which is to be the candidate's
+    /// alone.
+    fn forget_launches(&self) -> Result<(), Fault> {
+        let Some(emulator) = self.gpu.emulator() else {
+            return Ok(());
+        };
+        let reports = emulator.take()?;
+        let found = reports.iter().flat_map(|report| &report.findings).next();
+        match found {
+            None => Ok(()),
+            Some(finding) => Err(Fault::Job(format!(
+                "a kernel that disturbs is wrong itself: {}",
+                finding.message
+            ))),
+        }
+    }
+}
+
+impl Company {
+    /// Whether it has ended, by being told or by itself.
+    pub fn is_gone(&self) -> bool {
+        self.gone.value() != 0
+    }
+
+    /// Tells it to leave and waits for that.
+    ///
+    /// # Errors
+    /// The driver's refusal, which may be the error of something else on the device.
+    pub fn leave(mut self) -> Result<(), Refusal> {
+        self.leave.set(1);
+        self.stream.synchronize()
+    }
+}
+
+impl Drop for Company {
+    fn drop(&mut self) {
+        self.leave.set(1);
+        // Its memory must not go before it. An error is that of whatever was beside it.
+        let _ = self.stream.synchronize();
+    }
+}
+
+/// What the first block must have answered, worked out here.
+fn mark_of_the_first_block(seed: u64, words: u32) -> u32 {
+    let next = |state: u32| state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "both halves of the seed are used"
+    )]
+    let mixed = seed as u32 ^ (seed >> 32) as u32;
+    let mut shared = vec![0_u32; words as usize];
+    for thread in 0..THREADS.min(words) {
+        let mut state = mixed ^ thread.wrapping_mul(2_654_435_761);
+        for word in shared
+            .iter_mut()
+            .skip(thread as usize)
+            .step_by(THREADS as usize)
+        {
+            state = next(state);
+            *word = state;
+        }
+    }
+    let stored = |at: u32| shared[(at % words) as usize];
+    (0..THREADS)
+        .map(|thread| {
+            let factor = stored(thread + 1) | 1;
+            (0..HELD).fold(0_u32, |sum, i| {
+                (sum ^ stored(thread + i * THREADS)).wrapping_mul(factor)
+            })
+        })
+        .fold(0, |all, sum| all ^ sum)
+}

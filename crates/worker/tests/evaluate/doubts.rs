@@ -1,0 +1,150 @@
+//! A device that is taken to prove nothing: what stands in for its proofs finds what it should and
+//! harms nobody honest. What only a promotion asks, and what is said where it is not asked.
+
+use domain::evaluation::{EvaluationRequest, EvaluationStage, NotRun, ProtocolPart};
+use domain::seeds::SeedFamily;
+use domain::task::Bundle;
+use domain::verdict::{Verdict, VerdictKind};
+use worker::cancel::Cancellation;
+use worker::evaluate::{Evaluator, Fault};
+use worker::host::{Doubt, Role};
+
+use crate::admission::product;
+use crate::lab::{Lab, lab};
+
+const DOUBT: Doubt = Doubt {
+    most: 4,
+    // More than any shape has that a confirmation meets otherwise.
+    many: 1 << 15,
+};
+
+fn request(source: String) -> EvaluationRequest {
+    EvaluationRequest {
+        task: Bundle { files: product() },
+        ..Lab::request("gemm-f32", "candidate.cu", source)
+    }
+}
+
+fn honest() -> String {
+    product()["baseline.cu"].clone()
+}
+
+fn evaluate(
+    evaluator: &Evaluator,
+    request: &EvaluationRequest,
+) -> Result<domain::evaluation::Evaluation, Fault> {
+    evaluator.evaluate(request, |_| {}, &Cancellation::new().unwrap())
+}
+
+fn parts(not_run: &[NotRun]) -> Vec<ProtocolPart> {
+    not_run.iter().map(|row| row.part).collect()
+}
+
+#[test]
+fn garbage_and_company_change_nothing_for_the_honest() {
+    let Some(lab) = lab() else { return };
+    let doubting = lab.doubting(DOUBT);
+    let usual = evaluate(lab.evaluator(), &request(honest())).unwrap();
+    let disturbed = evaluate(&doubting, &request(honest())).unwrap();
+    assert_eq!(disturbed.verdict.kind(), VerdictKind::Accepted);
+    assert_eq!(disturbed.findings, []);
+    // The kernels that disturb are nobody's launches.
+    assert_eq!(disturbed.launches, usual.launches);
+    assert_eq!(disturbed.not_run, []);
+    assert!(
+        disturbed.checks.len() > usual.checks.len(),
+        "all of the gate"
+    );
+}
+
+#[test]
+fn an_error_of_what_disturbs_is_nobodys_verdict() {
+    let Some(lab) = lab() else { return };
+    for (call, action) in [
+        ("cuMemAllocHost_v2", "{ error = 2 }"),
+        ("cuStreamCreate", "{ error = 2 }"),
+        ("cuStreamSynchronize", "{ error = 999 }"),
+        ("cuFuncSetAttribute", "{ error = 1 }"),
+    ] {
+        let plan = format!("[[fault]]\ncall = \"{call}\"\nnth = \"every\"\ndo = {action}\n");
+        let host = lab.spoiled(&[(Role::Run, &plan)]).host().clone();
+        let evaluator = Evaluator::new(host.doubted(DOUBT)).unwrap();
+        match evaluate(&evaluator, &request(honest())) {
+            Err(fault) => assert!(!fault.is_cancelled(), "{call}: {fault}"),
+            Ok(evaluation) => panic!("{call}: {}", evaluation.verdict),
+        }
+    }
+}
+
+#[test]
+fn a_search_does_not_show_what_its_gate_asks() {
+    let Some(lab) = lab() else { return };
+    let wrong = honest().replace("= sum;", "= sum + 1;");
+    let shown = lab.evaluate(&request(wrong));
+    assert_eq!(shown.found_on, Some(SeedFamily::Feedback));
+    let right = lab.evaluate(&request(honest()));
+    let stages = right.stages.iter().map(|stage| stage.stage.as_str());
+    let stages = stages.collect::<Vec<_>>();
+    let at = |name: &str| stages.iter().position(|stage| *stage == name).unwrap();
+    assert!(at("screen") < at("gate") && at("gate") < at("score"));
+}
+
+#[test]
+fn an_index_that_is_too_short_is_found_on_a_vast_tensor_unless_the_baseline_has_it_too() {
+    let Some(lab) = lab() else { return };
+    let doubting = lab.doubting(DOUBT);
+    // As a 15-bit index would do it.
+    let short = honest().replace("= sum;", "= (M * K > 32768 || K * N > 32768) ? 0.0f : sum;");
+    assert_ne!(short, honest());
+    let mut confirmation = request(short.clone());
+    confirmation.stage = EvaluationStage::Confirmation;
+    let found = evaluate(&doubting, &confirmation).unwrap();
+    assert_eq!(found.found_on, Some(SeedFamily::Promotion));
+    let Verdict::IncorrectOutput(mismatch) = &found.verdict else {
+        panic!("{}", found.verdict);
+    };
+    assert!(mismatch.case.contains('='), "{mismatch:?}");
+    assert!(
+        found
+            .stages
+            .iter()
+            .any(|stage| stage.stage == "many elements")
+    );
+
+    confirmation
+        .task
+        .files
+        .insert("baseline.cu".to_owned(), short);
+    let excused = evaluate(&doubting, &confirmation).unwrap();
+    assert_eq!(parts(&excused.not_run), [ProtocolPart::ManyElements]);
+    let reason = &excused.not_run[0].reason;
+    assert!(reason.contains("baseline fails"), "{reason}");
+}
+
+#[test]
+fn what_a_champion_is_not_asked_here_is_said() {
+    let Some(lab) = lab() else { return };
+    let mut champion = request(honest());
+    champion.stage = EvaluationStage::Champion;
+    let found = lab.evaluate(&champion);
+    assert_eq!(found.verdict.kind(), VerdictKind::Accepted);
+    assert_eq!(
+        parts(&found.not_run),
+        [
+            ProtocolPart::Repeats,
+            ProtocolPart::Draws,
+            ProtocolPart::SecondDevice,
+            ProtocolPart::ManyElements
+        ]
+    );
+    assert!(found.not_run.iter().all(|row| row.reason.len() > 20));
+    // Of 2^31 elements three copies do not fit the device, if nothing else keeps them away.
+    let real = lab.doubting(Doubt {
+        most: 1,
+        many: 1 << 31,
+    });
+    let found = evaluate(&real, &champion).unwrap();
+    let many = found.not_run.last().unwrap();
+    assert_eq!(many.part, ProtocolPart::ManyElements);
+    assert!(many.reason.starts_with("memory: "), "{}", many.reason);
+}
