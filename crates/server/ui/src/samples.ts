@@ -151,6 +151,8 @@ export function evaluation(verdict: Verdict, over: Partial<Evaluation> = {}): Ev
     measurement: null,
     flags: [],
     machine_code: null,
+    found_on: null,
+    not_run: [],
     evidence: null,
     diagnostics: [],
     findings: [],
