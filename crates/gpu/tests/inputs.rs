@@ -268,6 +268,23 @@ fn index_codes_tell_neighbours_and_powers_of_two_apart() {
     }
 }
 
+/// A softmax of a thousand elements that adds them up in order is honest, and was turned away once
+/// in a thousand keys, where the codes jumped back in the middle of a row.
+#[test]
+fn index_codes_that_fit_do_not_wrap_around() {
+    for key in 0..40 {
+        let tensor = tensor(
+            Distribution::IndexCoded,
+            Dtype::F32,
+            &[1024, 1024],
+            &format!("key {key}"),
+        );
+        let drawn = inputs::decode(Dtype::F32, &inputs::bytes(&tensor));
+        assert!(drawn.is_sorted(), "key {key}");
+        assert!(drawn.iter().all(|x| x.abs() <= 1.0), "key {key}");
+    }
+}
+
 #[test]
 fn keys_names_and_distributions_change_the_values() {
     let bytes_of = |tensor: &TensorData| inputs::bytes(tensor);
