@@ -278,6 +278,19 @@ fn stale_handles_are_recognised() {
 }
 
 #[test]
+fn a_librarys_module_goes_with_the_library_only() {
+    let mut driver = ready();
+    let library = driver
+        .load_library(Image::Ptx(PTX.as_bytes()), None)
+        .expect("the library loads");
+    let module = driver.library_module(library).expect("it has a module");
+    assert_eq!(driver.unload_module(module), Err(Code::NOT_PERMITTED));
+    assert_eq!(driver.library_module(library), Ok(module));
+    driver.unload_library(library).expect("unloads");
+    assert_eq!(driver.unload_module(module), Err(Code::INVALID_HANDLE));
+}
+
+#[test]
 fn images_without_ptx_for_this_device_are_refused_with_a_reason() {
     let mut driver = ready();
     let refusal = driver

@@ -139,10 +139,17 @@ impl Driver {
     /// Unloads a module; its functions become stale.
     ///
     /// # Errors
-    /// When the handle is stale.
+    /// When the handle is stale, or the module is a library's.
     pub fn unload_module(&mut self, handle: ModuleHandle) -> Result<(), Code> {
         self.usable()?;
         self.check_unseen()?;
+        if self
+            .libraries
+            .values()
+            .any(|library| library.module == handle)
+        {
+            return Err(Code::NOT_PERMITTED);
+        }
         self.remove_module(handle)
     }
 

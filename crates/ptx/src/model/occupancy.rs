@@ -52,8 +52,10 @@ pub fn occupancy(footprint: Footprint, limits: &DeviceLimits) -> Occupancy {
     let warps = footprint.threads.div_ceil(32).max(1);
     let registers_per_warp =
         (footprint.registers.max(1) * 32).next_multiple_of(limits.registers_granularity);
-    let shared = (footprint.shared_bytes + limits.shared_reserved_per_block)
-        .next_multiple_of(limits.shared_granularity);
+    // A caller may ask about any number.
+    let shared = (u64::from(footprint.shared_bytes) + u64::from(limits.shared_reserved_per_block))
+        .next_multiple_of(u64::from(limits.shared_granularity));
+    let by_shared = u64::from(limits.shared_per_multiprocessor) / shared;
 
     // Each part has registers of its own, and whether a block fits is checked as if its warps filled all parts alike.
     let warps_of_a_part = limits.registers_per_multiprocessor / PARTS / registers_per_warp;
@@ -71,7 +73,7 @@ pub fn occupancy(footprint: Footprint, limits: &DeviceLimits) -> Occupancy {
         (Limiter::Registers, by_registers),
         (
             Limiter::SharedMemory,
-            limits.shared_per_multiprocessor / shared,
+            u32::try_from(by_shared).unwrap_or(u32::MAX),
         ),
     ];
     let (limited_by, blocks) = candidates
@@ -116,6 +118,7 @@ mod tests {
             (128, 32, 48 << 10, 2, Limiter::SharedMemory),
             (128, 32, 99 << 10, 1, Limiter::SharedMemory),
             (128, 32, 100 << 10, 0, Limiter::SharedMemory),
+            (128, 32, u32::MAX, 0, Limiter::SharedMemory),
             (1024, 128, 0, 0, Limiter::Registers),
             (128, 256, 0, 0, Limiter::Registers),
         ];
