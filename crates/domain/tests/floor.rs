@@ -1,0 +1,64 @@
+//! What no kernel can beat.
+
+use domain::statistics::{Arithmetic, Bound, Floor, Rates, Work, floor, is_launch_bound};
+
+#[test]
+fn the_floor_is_the_worst_of_bytes_operations_and_launching() {
+    let rates = Rates {
+        bytes_per_us: 300e3,
+        operations_per_us: [(Arithmetic::F32, 30e6)].into(),
+        launch_us: 2.0,
+        l2_bytes: 1e6,
+    };
+    let least = |read, written, operations| {
+        let work = Work {
+            read,
+            written,
+            operations,
+        };
+        floor(work, &rates)
+    };
+    let single = |operations| Some((Arithmetic::F32, operations));
+    for ((read, written, operations), (us, bound)) in [
+        ((3e6, 0.0, None), (10.0, Bound::Bytes)),
+        ((3e6, 0.0, single(6e8)), (20.0, Bound::Operations)),
+        ((3.0, 0.0, single(6.0)), (2.0, Bound::Launch)),
+        // What is written may stay in the cache.
+        ((3e6, 1e6, None), (10.0, Bound::Bytes)),
+        ((3e6, 4e6, None), (20.0, Bound::Bytes)),
+        // Nobody knows how fast the device does these.
+        (
+            (3e6, 0.0, Some((Arithmetic::F64, 1e30))),
+            (10.0, Bound::Bytes),
+        ),
+    ] {
+        let (found, why) = least(read, written, operations);
+        assert!((found - us).abs() <= 1e-12, "{found}, not {us}");
+        assert_eq!(why, bound, "{read} {written} {operations:?}");
+    }
+    let broken = |found_us| {
+        let floor = Floor {
+            case: "one".to_owned(),
+            us: 10.0,
+            bound: Bound::Bytes,
+            found_us,
+        };
+        floor.is_broken()
+    };
+    assert!(broken(9.4) && !broken(9.6) && broken(f64::NAN) && broken(0.0));
+    // Of several measurements each best counts.
+    let again = Rates {
+        bytes_per_us: 200e3,
+        operations_per_us: [(Arithmetic::F32, 31e6), (Arithmetic::F64, 5e5)].into(),
+        launch_us: 1.5,
+        l2_bytes: 1e6,
+    };
+    let best = Rates {
+        bytes_per_us: 300e3,
+        ..again.clone()
+    };
+    assert_eq!(rates.clone().best(&again), best);
+    assert_eq!(again.best(&rates), best);
+    assert!(is_launch_bound(3.0, 1, 2.0) && !is_launch_bound(3.1, 1, 2.0));
+    assert!(is_launch_bound(6.0, 2, 2.0), "two launches, little more");
+}
