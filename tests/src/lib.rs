@@ -9,6 +9,7 @@ pub mod model;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -29,13 +30,45 @@ pub struct Lab {
     folder: TempDir,
     data: PathBuf,
     service: Option<Process>,
+    workers: Mutex<Vec<Arc<Watched>>>,
     client: reqwest::Client,
 }
 
 /// A process the lab started; killed when dropped.
 #[derive(Debug)]
 pub struct Process {
-    child: Child,
+    watched: Arc<Watched>,
+}
+
+/// What the lab knows of a process that is to stay until its holder ends it.
+#[derive(Debug)]
+struct Watched {
+    what: String,
+    log: PathBuf,
+    /// None once its holder has ended it.
+    child: Mutex<Option<Child>>,
+}
+
+impl Watched {
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Fails, with its log, if it has gone by itself.
+    fn is_there(&self) -> Result<()> {
+        let status = match &mut *self.child() {
+            Some(child) => child.try_wait()?,
+            None => None,
+        };
+        match status {
+            Some(status) => bail!("{} ended with {status}: {}", self.what, self.log()),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What a finished command left.
@@ -52,14 +85,16 @@ pub struct Finished {
 impl Process {
     /// Ends the process at once, as `kill -9` does.
     pub fn kill(&mut self) {
-        // An already ended process is as good.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(mut child) = self.watched.child().take() {
+            // An already ended process is as good.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 
-    /// The operating system's number of the process.
-    pub fn id(&self) -> u32 {
-        self.child.id()
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        self.watched.log()
     }
 }
 
@@ -85,6 +120,7 @@ impl Lab {
             data: folder.path().join("data"),
             folder,
             service: None,
+            workers: Mutex::default(),
             client,
         })
     }
@@ -126,11 +162,11 @@ impl Lab {
     /// When it ends instead, with what it said.
     pub async fn serve(&mut self, extra: &[&str]) -> Result<()> {
         self.stop();
-        let log = std::fs::File::create(self.folder.path().join("service.log"))?;
+        let log = self.folder.path().join("service.log");
         let data = self.data();
         let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--data", text(&data)];
         arguments.extend(extra);
-        self.service = Some(start("the service", &arguments, log)?);
+        self.service = Some(start("the service", &[], &arguments, log)?);
         let began = Instant::now();
         loop {
             if let Ok(address) = self.address()
@@ -143,10 +179,7 @@ impl Lab {
             {
                 return Ok(());
             }
-            let service = self.service.as_mut().expect("just started");
-            if let Some(status) = service.child.try_wait()? {
-                bail!("the service ended with {status}: {}", self.service_log());
-            }
+            self.all_are_there()?;
             ensure!(
                 began.elapsed() < PATIENCE,
                 "the service never answered: {}",
@@ -156,26 +189,64 @@ impl Lab {
         }
     }
 
-    /// Starts a worker as a process of its own.
+    /// Starts a worker as a process of its own. Whoever waits for a run fails as soon as it ends
+    /// before the caller has ended it.
     ///
     /// # Errors
     /// When it cannot be started.
     pub fn worker(&self, name: &str) -> Result<Process> {
-        let log = std::fs::File::create(self.folder.path().join(format!("{name}.log")))?;
+        self.worker_with(name, &[])
+    }
+
+    /// The same with additions to its environment.
+    ///
+    /// # Errors
+    /// As of [`Lab::worker`].
+    pub fn worker_with(&self, name: &str, environment: &[(&str, &str)]) -> Result<Process> {
+        let log = self.folder.path().join(format!("{name}.log"));
         let data = self.folder.path().join(name);
-        start(
-            "a worker",
-            &[
-                "worker",
-                "join",
-                &self.address()?,
-                "--name",
-                name,
-                "--data",
-                text(&data),
-            ],
-            log,
-        )
+        let address = self.address()?;
+        let words = [
+            "worker",
+            "join",
+            &address,
+            "--name",
+            name,
+            "--data",
+            text(&data),
+        ];
+        let worker = start(&format!("the worker {name}"), environment, &words, log)?;
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.push(Arc::clone(&worker.watched));
+        Ok(worker)
+    }
+
+    /// Fails, with its log, if a process has ended that nobody ended.
+    fn all_are_there(&self) -> Result<()> {
+        if let Some(service) = &self.service {
+            service.watched.is_there()?;
+        }
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.iter().try_for_each(|worker| worker.is_there())
+    }
+
+    /// Waits until a worker has logged something.
+    ///
+    /// # Errors
+    /// As for [`Lab::until`].
+    pub async fn until_logged(&self, worker: &Process, words: &str) -> Result<()> {
+        let began = Instant::now();
+        while !worker.log().contains(words) {
+            self.all_are_there()?;
+            ensure!(
+                began.elapsed() < PATIENCE,
+                "{} never logged {words:?}: {}",
+                worker.watched.what,
+                worker.log()
+            );
+            tokio::time::sleep(GLANCE).await;
+        }
+        Ok(())
     }
 
     /// Kills the service as `kill -9` does.
@@ -241,14 +312,20 @@ impl Lab {
     /// Waits until a condition on the run holds.
     ///
     /// # Errors
-    /// After [`PATIENCE`], with the run as it stands and the service's log.
+    /// As soon as the service or a worker has ended by itself, with its log; after [`PATIENCE`],
+    /// with the run as it stands and the service's log.
     pub async fn until(&self, run: RunId, holds: impl Fn(&RunView) -> bool) -> Result<RunView> {
         let began = Instant::now();
         loop {
-            let view: RunView = self.get(&format!("/runs/{}", run.uuid())).await?;
+            let view = match self.get::<RunView>(&format!("/runs/{}", run.uuid())).await {
+                Ok(view) => view,
+                // A service that has ended does not answer; its log says why.
+                Err(error) => return self.all_are_there().and(Err(error)),
+            };
             if holds(&view) {
                 return Ok(view);
             }
+            self.all_are_there()?;
             ensure!(
                 began.elapsed() < PATIENCE,
                 "the run stands at {view:#?}\n{}",
@@ -418,19 +495,32 @@ fn drain(mut pipe: impl std::io::Read + Send + 'static) -> std::thread::JoinHand
     })
 }
 
-fn start(what: &str, arguments: &[&str], log: std::fs::File) -> Result<Process> {
+fn start(
+    what: &str,
+    environment: &[(&str, &str)],
+    arguments: &[&str],
+    log: PathBuf,
+) -> Result<Process> {
+    let file = std::fs::File::create(&log)?;
     #[expect(
         clippy::disallowed_methods,
         reason = "the lab starts the program as a user does"
     )]
     let child = std::process::Command::new(binary())
         .args(arguments)
+        .envs(environment.iter().copied())
         .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
+        .stdout(file.try_clone()?)
+        .stderr(file)
         .spawn()
         .with_context(|| format!("start {what}"))?;
-    Ok(Process { child })
+    Ok(Process {
+        watched: Arc::new(Watched {
+            what: what.to_owned(),
+            log,
+            child: Mutex::new(Some(child)),
+        }),
+    })
 }
 
 fn text(path: &Path) -> &str {

@@ -239,6 +239,49 @@ async fn a_worker_of_its_own_serves_an_outside_proposer() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_worker_whose_device_does_not_answer_yet_says_so_and_tries_again() -> Result<()> {
+    let mut lab = Lab::new()?;
+    lab.serve(&[]).await?;
+    let plan = lab.path().join("plan.toml");
+    std::fs::write(
+        &plan,
+        "[[fault]]\ncall = \"cuInit\"\nnth = \"every\"\ndo = { error = 999 }\n",
+    )?;
+    let worker = lab.worker_with(
+        "bench",
+        &[("KERNELWRIGHT_FAULT_PLAN", plan.to_str().context("UTF-8")?)],
+    )?;
+    lab.until_logged(&worker, "trying again").await?;
+    std::fs::write(&plan, "")?;
+    lab.until_logged(&worker, "joined ").await?;
+    assert!(
+        worker.log().contains("failed to use the device"),
+        "{}",
+        worker.log()
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_worker_that_ends_by_itself_ends_the_wait_with_its_log() -> Result<()> {
+    let mut lab = Lab::new()?;
+    lab.serve(&[]).await?;
+    let bundle = lab::task("softmax-f32")?;
+    let run = lab
+        .launch(&bundle, &request("softmax-f32", Method::External))
+        .await?;
+    // No compiler is there, and waiting does not bring one.
+    let _worker = lab.worker_with("bench", &[("KERNELWRIGHT_NVRTC", "/nowhere")])?;
+    let error = lab.until(run.id, |_| false).await.unwrap_err().to_string();
+    assert!(
+        error.starts_with("the worker bench ended with exit status: 3: "),
+        "{error}"
+    );
+    assert!(error.contains("libnvrtc"), "{error}");
+    Ok(())
+}
+
 /// What a run found, without identities and times.
 async fn found(lab: &Lab, run: domain::id::RunId) -> Result<Vec<String>> {
     let candidates = lab.candidates(run).await?;

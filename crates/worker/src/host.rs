@@ -186,6 +186,16 @@ impl Fault {
         matches!(self, Self::Quarantined { .. })
     }
 
+    /// Whether trying again may help although nobody has done anything about it: a device that does
+    /// not answer yet, a machine without a process to spare.
+    pub fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Unusable { .. }
+                | Self::Supervise(supervise::Fault::Start { .. } | supervise::Fault::Supervise(_))
+        )
+    }
+
     /// Whether the device was found unwell just now.
     pub fn is_unwell(&self) -> bool {
         matches!(self, Self::Unusable { .. } | Self::Quarantined { .. })
@@ -476,10 +486,7 @@ impl Host {
 
     /// Host threads a role may use.
     pub fn threads(&self) -> u32 {
-        std::thread::available_parallelism()
-            .ok()
-            .and_then(|threads| u32::try_from(threads.get()).ok())
-            .unwrap_or(1)
+        threads()
     }
 
     /// How to start a role whose home is `scratch`.
@@ -497,6 +504,13 @@ impl Host {
         }
         program
     }
+}
+
+fn threads() -> u32 {
+    std::thread::available_parallelism()
+        .ok()
+        .and_then(|threads| u32::try_from(threads.get()).ok())
+        .unwrap_or(1)
 }
 
 fn program(

@@ -2,15 +2,25 @@
 
 use std::fs;
 use std::io::{self, Read as _};
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use worker::evaluate::{Evaluator, Fault};
 use worker::fleet::{self, Join, Pace};
+use worker::host::{Host, Settings};
 
 use super::{eval, serve};
 use crate::cli::JoinArgs;
 use crate::client::Client;
+use crate::data::Data;
 use crate::outcome::{Ending, Failure, Outcome};
+
+/// How long a device may take to answer for the first time: a machine that has just started has a
+/// driver to load and much else to do.
+const FIRST_ANSWER: Duration = Duration::from_secs(300);
+/// Before a device is asked again; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 pub(super) async fn join(args: JoinArgs) -> Ending {
     // A mistyped address is found here, not by waiting for a service that never comes.
@@ -20,7 +30,16 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
     if args.while_stdin_open {
         watch_stdin(shutdown.clone());
     }
-    let host = eval::host(&data, &eval::cancellation()?).await?;
+    let stop = shutdown.clone();
+    tokio::spawn(async move {
+        if serve::stop_requested().await.is_ok() {
+            tracing::info!("stopping; a job under way is handed back");
+            stop.cancel();
+        }
+    });
+    let Some(host) = discover(&data, &shutdown).await? else {
+        return Ok(Outcome::Accepted);
+    };
     host.is_fit().map_err(Failure::infrastructure)?;
     tracing::info!("evaluating on {} with {}", host.device(), host.toolchain());
     let health = host.health().clone();
@@ -29,13 +48,6 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
         .await?
         .map_err(Failure::infrastructure)?;
 
-    let stop = shutdown.clone();
-    tokio::spawn(async move {
-        if serve::stop_requested().await.is_ok() {
-            tracing::info!("stopping; a job under way is handed back");
-            stop.cancel();
-        }
-    });
     let join = Join {
         server,
         token: None,
@@ -60,6 +72,42 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
         .await
         .map_err(Failure::infrastructure)?;
     Ok(Outcome::Accepted)
+}
+
+/// What this machine can evaluate with; none if the worker is to stop. A device that does not answer
+/// is asked again for a while: a service that starts a worker should not have to.
+async fn discover(data: &Data, shutdown: &CancellationToken) -> Result<Option<Host>, Failure> {
+    let cancellation = eval::cancellation()?;
+    let called_off = cancellation.clone();
+    let stop = shutdown.clone();
+    let watching = tokio::spawn(async move {
+        stop.cancelled().await;
+        called_off.cancel();
+    });
+    let began = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    let found = loop {
+        let (root, cancellation) = (data.root().to_owned(), cancellation.clone());
+        let found = eval::blocking(move || {
+            Host::discover(Settings::from_environment(&root)?, &cancellation)
+        });
+        match found.await? {
+            Ok(host) => break Some(host),
+            Err(_) if shutdown.is_cancelled() => break None,
+            Err(fault) if fault.may_pass() && began.elapsed() < FIRST_ANSWER => {
+                let delay_ms = pause.as_millis();
+                tracing::warn!(delay_ms, "failed to {fault}; trying again");
+                let waiting = tokio::time::sleep(pause);
+                if shutdown.run_until_cancelled(waiting).await.is_none() {
+                    break None;
+                }
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            Err(fault) => return Err(Failure::infrastructure(fault)),
+        }
+    };
+    watching.abort();
+    Ok(found)
 }
 
 /// Stops the worker when standard input ends, which the system sees to when the process on its

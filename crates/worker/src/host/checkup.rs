@@ -10,12 +10,13 @@ use domain::judge::Exit;
 use domain::role::{ProbeJob, ProbeReply};
 use domain::statistics::Rates;
 
-use super::{Fault, Host, Role, Settings, program};
+use super::roles::WALL_FACTOR;
+use super::{Fault, Host, Role, Settings, program, threads};
 use crate::cancel::Cancellation;
 use crate::supervise::{self, Bounds, Limits, Program};
 
-/// How long a probe may take.
-const PROBE_DEADLINE: Duration = Duration::from_secs(15);
+/// How long a probe may work: by the clock on a card, in processor time where the device is emulated.
+const PROBE_ALLOWANCE: Duration = Duration::from_secs(15);
 /// A card that was unwell twice in a row has so long to recover before it is asked for the last time.
 const RECOVERY: Duration = Duration::from_secs(30);
 
@@ -117,12 +118,28 @@ impl Host {
             let job = ProbeJob {
                 measure_rates: true,
             };
-            let found = probe_with(&self.settings, &program, &self.nvrtc, &job, cancellation)?;
+            let found = self.probe_with(&program, &job, cancellation)?;
             if let Ok(Some(measured)) = found.map(|found| found.measured_rates) {
                 self.health.change(|record| record.note_rates(&measured));
             }
         }
         Ok(self.rates())
+    }
+
+    fn probe_with(
+        &self,
+        program: &Program,
+        job: &ProbeJob,
+        cancellation: &Cancellation,
+    ) -> Result<Result<Found, Ailment>, Fault> {
+        let mut bounds = probe_bounds(self.device.kind);
+        if let Some(backstop) = self.backstop {
+            let patience = backstop.max(PROBE_ALLOWANCE);
+            bounds.readiness = Some(patience);
+            bounds.deadline = patience;
+        }
+        let settings = &self.settings;
+        probe_with(settings, program, &self.nvrtc, job, bounds, cancellation)
     }
 
     fn quarantined(&self, reason: String) -> Fault {
@@ -135,8 +152,7 @@ impl Host {
     /// One probe: what it measured, or what is wrong.
     fn ask_how_it_is(&self, cancellation: &Cancellation) -> Result<Result<Vitals, Ailment>, Fault> {
         let program = self.program(Role::Probe, &self.settings.data);
-        let job = ProbeJob::default();
-        let found = probe_with(&self.settings, &program, &self.nvrtc, &job, cancellation)?;
+        let found = self.probe_with(&program, &ProbeJob::default(), cancellation)?;
         Ok(found.and_then(|found| {
             let wrong = |reason| Ailment {
                 reason,
@@ -174,6 +190,26 @@ struct Ailment {
     answered: bool,
 }
 
+/// What bounds a probe. The emulated device computes on the processor: a machine that is busy with other things makes
+/// it late and not unwell. A card answers in its time, or is unwell.
+fn probe_bounds(device: DeviceKind) -> Bounds {
+    let (cpu_seconds, patience) = match device {
+        DeviceKind::Nvidia => (None, PROBE_ALLOWANCE),
+        DeviceKind::Emulated => (
+            Some(PROBE_ALLOWANCE.as_secs() * u64::from(threads())),
+            PROBE_ALLOWANCE * WALL_FACTOR,
+        ),
+    };
+    Bounds {
+        limits: Limits {
+            cpu_seconds,
+            ..Limits::default()
+        },
+        readiness: Some(patience),
+        deadline: patience,
+    }
+}
+
 /// The device and the compiler's name, or what is wrong with them.
 pub(super) fn probe(
     settings: &Settings,
@@ -186,7 +222,11 @@ pub(super) fn probe(
         // The emulated device knows what it does at best.
         measure_rates: driver.is_none(),
     };
-    let found = probe_with(settings, &program, nvrtc, &job, cancellation)?;
+    let bounds = probe_bounds(match driver {
+        Some(_) => DeviceKind::Emulated,
+        None => DeviceKind::Nvidia,
+    });
+    let found = probe_with(settings, &program, nvrtc, &job, bounds, cancellation)?;
     Ok(found.map_err(|ailment| ailment.reason))
 }
 
@@ -195,13 +235,9 @@ fn probe_with(
     program: &Program,
     nvrtc: &Path,
     job: &ProbeJob,
+    bounds: Bounds,
     cancellation: &Cancellation,
 ) -> Result<Result<Found, Ailment>, Fault> {
-    let bounds = Bounds {
-        limits: Limits::default(),
-        readiness: Some(PROBE_DEADLINE),
-        deadline: PROBE_DEADLINE,
-    };
     let ailing = |reason, answered| Err(Ailment { reason, answered });
     let answer = match supervise::ask::<_, ProbeReply>(program, job, bounds, cancellation) {
         Ok(answer) => answer,
@@ -244,4 +280,20 @@ fn died(exit: &Exit, last_line: Option<String>) -> String {
         .map(|line| format!(": {line}"))
         .unwrap_or_default();
     format!("the probe {exit}{said}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_machine_makes_an_emulated_device_late_and_not_unwell() {
+        let emulated = probe_bounds(DeviceKind::Emulated);
+        let card = probe_bounds(DeviceKind::Nvidia);
+        assert_eq!(card.deadline, PROBE_ALLOWANCE);
+        // What it may compute is bounded; how long others keep it from computing is a matter of patience.
+        assert!(emulated.limits.cpu_seconds.is_some());
+        assert!(emulated.deadline >= 4 * PROBE_ALLOWANCE);
+        assert!(emulated.readiness >= Some(4 * PROBE_ALLOWANCE));
+    }
 }

@@ -22,7 +22,7 @@ pub const FILE_BYTES: u64 = 8 * GIB;
 const COMPILE_CPU_SECONDS: u64 = 30;
 /// Wall time that a role gets for each second of work it may do, where processor time or
 /// instructions are what bounds the work: so slow may a busy machine be.
-const WALL_FACTOR: u32 = 4;
+pub(super) const WALL_FACTOR: u32 = 4;
 /// How long a role may take to load a driver and to open the device: a machine whose card has slept
 /// needs seconds, a busy one without a card too.
 const READINESS: Duration = Duration::from_secs(60);
