@@ -25,15 +25,16 @@ use crate::timing::ModelledLaunch;
 use crate::verdict::{Diagnostic, WorstElement};
 
 pub use time::{
-    Failure, Left, Sample, Side, TimeJob, TimeReply, TimedBlock, TimedCase, fingerprint,
+    Failure, Left, MoreRounds, Sample, Side, TimeJob, TimeReply, TimedBlock, TimedCase, fingerprint,
 };
-pub use watch::{Glimpse, WatchJob, WatchReply};
+pub use watch::{Glimpse, MoreWatching, WatchJob, WatchReply};
 
 /// The largest reply a role may send, bytes.
 pub const MAX_REPLY_BYTES: usize = 1 << 20;
 /// The environment variable that tells a role process the number of its socket's descriptor.
 /// Job and reply are an [`Envelope`] as JSON, preceded by its length as a little-endian u32. A role
-/// first says that it is ready, with a length of 0, and is told its job only then. Some have opened
+/// first says that it is ready, with a length of 0, and is told its job only then. Some are told more
+/// after a reply, with a nonce of its own, and reply again. Some have opened
 /// the device by then: what a role may reach is in its working directory or named by its job.
 pub const SOCKET_VARIABLE: &str = "KERNELWRIGHT_ROLE_FD";
 /// The exit status of a role that could not do its job for a reason of its surroundings (no

@@ -284,7 +284,7 @@ fn drift_that_is_linear_cancels_within_a_block() {
 fn every_disturbance_has_its_name_and_takes_its_round_out() {
     type Spoil = fn(&mut Round);
     let history = History {
-        incumbent_us: vec![None, Some(30.0)],
+        baseline_us: vec![None, Some(30.0)],
     };
     let table: [(Spoil, &str); 12] = [
         (|r| r.blocks[0].candidate_us[1] = 0.0, "a time reads 0 us"),
@@ -324,7 +324,7 @@ fn every_disturbance_has_its_name_and_takes_its_round_out() {
         ),
         (
             |r| r.blocks[0].incumbent_us = [31.5, 31.5],
-            "usually it takes 30 us",
+            "usually it takes 30.000 us",
         ),
     ];
     for (spoil, wanted) in table {
@@ -364,6 +364,57 @@ fn a_clock_that_the_power_limit_holds_down_is_no_disturbance() {
     assert_eq!(discarded(&all), 0);
     all[3].blocks[0].conditions.clock_events = Some(0x24);
     assert_eq!(discarded(&all), 1, "heat is one");
+}
+
+#[test]
+fn the_baselines_history_is_that_of_the_anchor_where_there_is_one() {
+    let history = History {
+        baseline_us: vec![Some(40.0), None],
+    };
+    let off = |baseline: f64, incumbent: f64, clock_events| {
+        let mut all = rounds(20);
+        for round in &mut all {
+            round.blocks[1].anchor_us = Some([40.0; 2]);
+        }
+        let block = &mut all[3].blocks[1];
+        block.anchor_us = Some([baseline; 2]);
+        block.incumbent_us = [incumbent; 2];
+        block.conditions.clock_events = clock_events;
+        keep(&all, 2, &history).discarded.len()
+    };
+    assert_eq!(off(41.0, 10.0, None), 0, "the incumbent's time is its own");
+    assert_eq!(off(41.5, 20.0, None), 1);
+    assert_eq!(off(38.5, 20.0, Some(0)), 1);
+    assert_eq!(
+        off(41.5, 20.0, Some(0x4)),
+        0,
+        "the power limit is not the candidate"
+    );
+}
+
+#[test]
+fn a_device_that_is_not_warm_yet_decides_nothing() {
+    let heated = |celsius: &dyn Fn(usize) -> Option<f64>| {
+        let mut all = rounds(40);
+        for (number, round) in all.iter_mut().enumerate() {
+            for block in &mut round.blocks {
+                block.conditions.celsius = celsius(number);
+            }
+        }
+        keep(&all, 2, &History::default()).inconclusive
+    };
+    let rising = |by: f64| heated(&|round| Some(50.0 + by * round as f64 / 39.0));
+    assert_eq!(rising(9.0), None);
+    let reason = rising(11.0).unwrap();
+    assert!(reason.contains("changed by 11 degrees"), "{reason}");
+    assert!(
+        rising(-11.0).is_some(),
+        "a device that cools is not at rest either"
+    );
+    assert_eq!(heated(&|_| None), None);
+    assert_eq!(heated(&|round| (round == 7).then_some(90.0)), None);
+    let one_off = |round| Some(if round == 39 { 80.0 } else { 50.0 });
+    assert_eq!(heated(&one_off), None, "one reading is no slope");
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod execute;
 mod experiment;
 mod fault;
 pub mod inputs;
+mod line;
 #[expect(unsafe_code, reason = "the management library is a C library")]
 mod nvml;
 #[expect(unsafe_code, reason = "the compiler is a C library")]

@@ -5,21 +5,17 @@
 //! in: it may have been started long before its candidate was known. The other roles confine
 //! themselves to what their job names, before they touch any of it.
 //!
-//! Job and reply pass over one inherited socket, each as a length and JSON, bound to each
-//! other by a nonce. Trouble of the surroundings sends no reply: the process says what is
-//! wrong on its last line of standard error and ends with [`FAULT_STATUS`].
+//! Trouble of the surroundings sends no reply: the process says what is wrong on its last line of
+//! standard error and ends with [`FAULT_STATUS`].
 
 use std::env;
-use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use domain::role::experiment::{Experiment, ExperimentJob};
 use domain::role::{
-    CompileJob, DisassembleJob, Envelope, FAULT_STATUS, MAX_REPLY_BYTES, ProbeJob, RunJob,
-    SOCKET_VARIABLE, TimeJob, VerifyJob, WatchJob,
+    CompileJob, DisassembleJob, FAULT_STATUS, ProbeJob, RunJob, TimeJob, VerifyJob, WatchJob,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -27,17 +23,10 @@ use serde::de::DeserializeOwned;
 use crate::confine::{self, Needs, SystemCalls};
 use crate::driver::Gpu;
 use crate::fault::Fault;
+use crate::line::Line;
 use crate::nvrtc::Toolchain;
-use crate::time::Moment;
 use crate::{compile, disassemble, experiment, probe, run, time, verify, watch};
 
-/// The longest job, bytes. Jobs come from the supervisor; the bound only stops a length that
-/// is no length.
-const MAX_JOB_BYTES: usize = 64 << 20;
-/// A frame of no bytes. The first says that the process is ready for its job; any other is a
-/// moment that the supervisor notes by its own clock. The first of each pair of these is answered
-/// with one byte.
-const TICK: [u8; 4] = [0; 4];
 /// A file that the emulated driver reads while it is loaded.
 const FAULT_PLAN_VARIABLE: &str = "KERNELWRIGHT_FAULT_PLAN";
 
@@ -87,25 +76,14 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             confine(&for_device(gpu, read, write))?;
             verify::verify_on(gpu, job)
         }),
-        "time" => converse(Gpu::open, |gpu, job: &TimeJob, socket| {
+        "time" => converse(Gpu::open, |gpu, job: &TimeJob, line| {
             let read = job
                 .sides
                 .values()
                 .flat_map(|side| [side.image.cubin.clone(), side.image.ptx.clone()])
                 .collect();
-            let mut socket = socket.try_clone().map_err(|error| Fault::Socket {
-                action: "keep the socket for ticks",
-                reason: error.to_string(),
-            })?;
             confine(&for_device(gpu, read, Vec::new()))?;
-            // A supervisor that does not hear a tick does not believe the reply.
-            let tick = move |moment: Moment| {
-                let told = socket.write_all(&TICK);
-                if moment == Moment::Begin && told.is_ok() {
-                    let _ = socket.read_exact(&mut [0]);
-                }
-            };
-            time::time_on(gpu, job, Box::new(tick))
+            time::time_on(gpu, job, line)
         }),
         "experiment" => exchange(Gpu::open, |gpu, job: &ExperimentJob| {
             let write = match &job.experiment {
@@ -116,7 +94,7 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             experiment::experiment_on(gpu, job)
         }),
         // NVIDIA's library opens device files at its own discretion; nothing of a candidate is here.
-        "watch" => exchange(unprepared, |(), job: &WatchJob| {
+        "watch" => converse(unprepared, |(), job: &WatchJob, line| {
             confine(&Needs {
                 read: Vec::new(),
                 write: Vec::new(),
@@ -125,7 +103,7 @@ pub fn serve(role: &str) -> Result<(), Fault> {
                 memory_bytes: None,
                 cpu_seconds: None,
             })?;
-            Ok(watch::watch(job))
+            watch::watch(job, line)
         }),
         // A device that cannot be opened is what a probe is to find out.
         "probe" => exchange(unprepared, |(), job: &ProbeJob| match Gpu::open() {
@@ -227,106 +205,18 @@ fn exchange<P, J: DeserializeOwned, R: Serialize>(
 /// The same for a body that has something to say before its reply.
 fn converse<P, J: DeserializeOwned, R: Serialize>(
     prepare: impl FnOnce() -> Result<P, Fault>,
-    body: impl FnOnce(&P, &J, &File) -> Result<R, Fault>,
+    body: impl FnOnce(&P, &J, &mut Line) -> Result<R, Fault>,
 ) -> Result<(), Fault> {
-    let mut socket = socket()?;
+    let line = Line::inherited()?;
     let prepared = prepare()?;
-    socket.write_all(&TICK).map_err(|error| Fault::Socket {
-        action: "say that the role is ready",
-        reason: error.to_string(),
-    })?;
-    let job: Envelope<J> = receive(&mut socket)?;
-    let reply = Envelope {
-        nonce: job.nonce,
-        body: body(&prepared, &job.body, &socket)?,
-    };
-    send(&mut socket, &reply)
-}
-
-/// The socket that the supervisor left open for this process.
-#[expect(unsafe_code, reason = "an inherited descriptor has no owner yet")]
-fn socket() -> Result<File, Fault> {
-    let fault = |reason: String| Fault::Socket {
-        action: "receive the job",
-        reason,
-    };
-    let number = env::var(SOCKET_VARIABLE).map_err(|_| {
-        fault(format!(
-            "{SOCKET_VARIABLE} is not set; roles are started by a worker"
-        ))
-    })?;
-    let number: RawFd = number
-        .parse()
-        .ok()
-        .filter(|&number| number == 0 || number > 2)
-        .ok_or_else(|| fault(format!("{SOCKET_VARIABLE} is {number:?}, no descriptor")))?;
-    // SAFETY: the supervisor gives this descriptor to this process for this purpose alone, and
-    // it is taken once. One that is not open makes the first read fail.
-    let socket = unsafe { OwnedFd::from_raw_fd(number) };
-    Ok(File::from(socket))
-}
-
-fn receive<T: DeserializeOwned>(socket: &mut impl Read) -> Result<T, Fault> {
-    let fault = |reason: String| Fault::Socket {
-        action: "receive the job",
-        reason,
-    };
-    let mut length = [0; 4];
-    socket
-        .read_exact(&mut length)
-        .map_err(|error| fault(error.to_string()))?;
-    let length = u32::from_le_bytes(length) as usize;
-    if length > MAX_JOB_BYTES {
-        return Err(fault(format!(
-            "it has {length} bytes, at most {MAX_JOB_BYTES} are allowed"
-        )));
-    }
-    let mut text = vec![0; length];
-    socket
-        .read_exact(&mut text)
-        .map_err(|error| fault(error.to_string()))?;
-    serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))
-}
-
-fn send(socket: &mut impl Write, reply: &impl Serialize) -> Result<(), Fault> {
-    let fault = |reason: String| Fault::Socket {
-        action: "send the reply",
-        reason,
-    };
-    let text = serde_json::to_vec(reply).map_err(|error| fault(error.to_string()))?;
-    let length = u32::try_from(text.len())
-        .ok()
-        .filter(|_| text.len() <= MAX_REPLY_BYTES)
-        .ok_or_else(|| {
-            fault(format!(
-                "it has {} bytes, at most {MAX_REPLY_BYTES} are allowed",
-                text.len()
-            ))
-        })?;
-    socket
-        .write_all(&length.to_le_bytes())
-        .and_then(|()| socket.write_all(&text))
-        .map_err(|error| fault(error.to_string()))
+    let (mut line, job) = line.ready()?;
+    let reply = body(&prepared, &job, &mut line)?;
+    line.say(&reply)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn messages_are_framed_by_their_length_and_bounded() {
-        let mut wire = Vec::new();
-        send(&mut wire, &"reply").unwrap();
-        assert_eq!(wire, b"\x07\0\0\0\"reply\"");
-        let read: String = receive(&mut wire.as_slice()).unwrap();
-        assert_eq!(read, "reply");
-
-        let long = "x".repeat(MAX_REPLY_BYTES);
-        assert!(send(&mut Vec::new(), &long).is_err());
-        let endless = u32::MAX.to_le_bytes();
-        assert!(receive::<String>(&mut endless.as_slice()).is_err());
-        assert!(receive::<String>(&mut &wire[..6]).is_err());
-    }
 
     #[test]
     fn an_unknown_role_is_refused() {

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use domain::digest::Digest;
 use domain::role::{
-    DeviceFault, Failure, Left, Sample, Side, TensorData, TimeJob, TimeReply, TimedBlock,
-    TimedCase, fingerprint,
+    DeviceFault, Failure, Left, MoreRounds, Sample, Side, TensorData, TimeJob, TimeReply,
+    TimedBlock, TimedCase, fingerprint,
 };
-use domain::statistics::{BufferSets, Contender, Order, median, turns};
+use domain::statistics::{BufferSets, Contender, Order, PlannedBlock, median, turns};
 use domain::task::Role;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -23,6 +23,7 @@ use crate::driver::{self, Allocation, Gpu, Refusal};
 use crate::execute::{Batch, Buffer, BufferSet, Loaded};
 use crate::fault::Fault;
 use crate::inputs;
+use crate::line::{Line, Moment};
 use crate::run::{device_fault, read_image, registers, workspaces};
 
 /// How often the second level cache is overwritten before a batch.
@@ -30,20 +31,12 @@ const FLUSHES: u64 = 2;
 /// The share of device memory, as a divisor, that sets of buffers may take together.
 const SHARE_OF_MEMORY: u64 = 2;
 
-/// One end of the timed part of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
-    /// Nothing is timed before the supervisor has noted it.
-    Begin,
-    /// Everything timed is over.
-    End,
-}
-
-/// Does a job; `tick` is called before and after the timed part of every batch that counts.
+/// Does a job, and what is asked further; the supervisor is told of the moments before and after the
+/// timed part of every batch that counts. Gives the last reply.
 ///
 /// # Errors
 /// A [`Fault`] where the surroundings fail; a refusal while a side runs is in the reply.
-pub fn time_on(gpu: &Gpu, job: &TimeJob, tick: Box<dyn FnMut(Moment)>) -> Result<TimeReply, Fault> {
+pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, Fault> {
     let device = gpu.describe()?;
     let model_label = match gpu.emulator() {
         Some(emulator) => Some(emulator.describe()?.label),
@@ -82,16 +75,13 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, tick: Box<dyn FnMut(Moment)>) -> Result
             loaded: &loaded,
             cases: Vec::new(),
             flush: None,
-            tick,
+            line,
             executions: 0,
             reply,
             left: BTreeMap::new(),
         };
         bench.prepare()?;
         bench.reply.failure = bench.work()?.err();
-        let mut left = bench.left.into_iter().collect::<Vec<_>>();
-        left.sort_by_key(|(_, number)| *number);
-        bench.reply.left = left.into_iter().map(|(left, _)| left).collect();
         bench.reply
     };
     drop(loaded);
@@ -110,11 +100,11 @@ struct Bench<'a> {
     /// Memory that is overwritten to push everything else out of the cache, and its size; none
     /// where times are modelled.
     flush: Option<(Allocation, usize)>,
-    tick: Box<dyn FnMut(Moment)>,
+    line: &'a mut Line,
     /// Executions so far, for the poison.
     executions: u64,
     reply: TimeReply,
-    /// What executions left, by the number under which the reply has it.
+    /// What executions left, by the number under which the replies have it.
     left: BTreeMap<Left, usize>,
 }
 
@@ -186,7 +176,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Warms up, then makes the rounds, until time is up or something fails.
+    /// Warms up, then makes the rounds, and further ones as long as any are asked for, until time is
+    /// up or something fails.
     fn work(&mut self) -> Result<Result<(), Failure>, Fault> {
         for case in 0..self.cases.len() {
             if let Err(failure) = self.warm_up(case)? {
@@ -196,24 +187,41 @@ impl<'a> Bench<'a> {
         let job = self.job;
         let began = self.clock();
         let enough = Duration::from_secs(u64::from(job.seconds));
-        for planned in &job.rounds {
-            if self.clock().saturating_sub(began) >= enough {
-                break;
-            }
-            let mut blocks = Vec::with_capacity(planned.len());
-            for block in planned {
-                match self.block(block.case, block.order, true)? {
-                    Ok(samples) => blocks.push(TimedBlock {
-                        case: block.case,
-                        order: block.order,
-                        samples,
-                    }),
+        let mut rounds = job.rounds.clone();
+        while !rounds.is_empty() {
+            for planned in &rounds {
+                if self.clock().saturating_sub(began) >= enough {
+                    break;
+                }
+                match self.round(planned)? {
+                    Ok(blocks) => self.reply.rounds.push(blocks),
                     Err(failure) => return Ok(Err(failure)),
                 }
             }
-            self.reply.rounds.push(blocks);
+            let next: MoreRounds = self.line.ask(&self.reply)?;
+            rounds = next.rounds;
+            self.reply.rounds.clear();
+            self.reply.left.clear();
         }
         Ok(Ok(()))
+    }
+
+    fn round(
+        &mut self,
+        planned: &[PlannedBlock],
+    ) -> Result<Result<Vec<TimedBlock>, Failure>, Fault> {
+        let mut blocks = Vec::with_capacity(planned.len());
+        for block in planned {
+            match self.block(block.case, block.order, true)? {
+                Ok(samples) => blocks.push(TimedBlock {
+                    case: block.case,
+                    order: block.order,
+                    samples,
+                }),
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        Ok(Ok(blocks))
     }
 
     /// The clock that bounds the rounds: the wall's on silicon. Emulated kernels are work of this
@@ -308,11 +316,11 @@ impl<'a> Bench<'a> {
         self.executions += chosen.len() as u64;
         let sets = &mut self.cases[case];
         let mut flush = self.flush.as_mut().filter(|_| sets.flush);
-        let tick = std::cell::RefCell::new(&mut self.tick);
+        let line = std::cell::RefCell::new(&mut *self.line);
         let begin = |gpu: &Gpu| {
             gpu.synchronize()?;
             if counts {
-                (tick.borrow_mut())(Moment::Begin);
+                line.borrow_mut().tick(Moment::Begin);
             }
             // Nobody waits for this: while the device is busy with it the launches are queued, so
             // that the time between the events is the device's and not that of queueing.
@@ -322,7 +330,7 @@ impl<'a> Bench<'a> {
         };
         let end = || {
             if counts {
-                (tick.borrow_mut())(Moment::End);
+                line.borrow_mut().tick(Moment::End);
             }
         };
         let event_us = match loaded[&contender].batch(&batch, &mut sets.all, chosen, begin, end)? {
@@ -343,7 +351,10 @@ impl<'a> Bench<'a> {
                 Err(refusal) => return Ok(Err(device_fault(&refusal))),
             };
             let next = self.left.len();
-            let number = *self.left.entry(left).or_insert(next);
+            let number = *self.left.entry(left.clone()).or_insert(next);
+            if number == next {
+                self.reply.left.push(left);
+            }
             *sample.left.entry(number).or_default() += 1;
         }
         Ok(Ok(sample))

@@ -1,27 +1,45 @@
 //! The role that watches a device while another process times on it. It runs no kernel and makes
 //! no context, so that it does not disturb what it watches.
 
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use domain::role::{Glimpse, WatchJob, WatchReply};
+use domain::role::{Glimpse, MoreWatching, WatchJob, WatchReply};
 use rustix::process::getppid;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::fault::Fault;
+use crate::line::Line;
 use crate::nvml::Card;
 
-/// Watches until told to stop.
-pub fn watch(job: &WatchJob) -> WatchReply {
+/// Watches until told to stop, and again as often as it is asked to. Gives the last reply.
+///
+/// # Errors
+/// [`Fault::Socket`] where the supervisor is gone.
+pub fn watch(job: &WatchJob, line: &mut Line) -> Result<WatchReply, Fault> {
     let card = match Card::open(&job.uuid) {
         Ok(card) => card,
-        Err(reason) => return WatchReply::Blind { reason },
+        Err(reason) => return Ok(WatchReply::Blind { reason }),
     };
-    let mut glimpses = Vec::new();
     let mut xids = Some(0);
+    let mut stop = Some(job.stop.clone());
+    while let Some(file) = stop {
+        let glimpses = until(&file, job, &card, &mut xids);
+        let next: MoreWatching = line.ask(&WatchReply::Seen { glimpses })?;
+        stop = next.stop;
+    }
+    let glimpses = Vec::new();
+    Ok(WatchReply::Seen { glimpses })
+}
+
+/// Watches until there is a file.
+fn until(stop: &Path, job: &WatchJob, card: &Card, xids: &mut Option<u32>) -> Vec<Glimpse> {
+    let mut glimpses = Vec::new();
     loop {
         // Asked before the glimpse, so that the last one lies behind everything that was timed.
-        let last = job.stop.exists() || glimpses.len() + 1 >= job.most as usize;
-        xids = xids.zip(card.xids()).map(|(all, new)| all + new);
+        let last = stop.exists() || glimpses.len() + 1 >= job.most as usize;
+        *xids = xids.zip(card.xids()).map(|(all, new)| all + new);
         glimpses.push(Glimpse {
             at_ns: now(),
             sm_mhz: card.sm_mhz(),
@@ -29,10 +47,10 @@ pub fn watch(job: &WatchJob) -> WatchReply {
             celsius: card.celsius(),
             foreign_processes: card.processes().and_then(|pids| foreign(&pids)),
             ecc_errors: card.ecc_errors(),
-            xids,
+            xids: *xids,
         });
         if last {
-            return WatchReply::Seen { glimpses };
+            return glimpses;
         }
         thread::sleep(Duration::from_millis(u64::from(job.every_ms)));
     }

@@ -17,13 +17,14 @@ use domain::judge::Exit;
 use domain::role::{Envelope, FAULT_STATUS, MAX_REPLY_BYTES, SOCKET_VARIABLE};
 use serde::{Deserialize, Serialize};
 use worker::cancel::Cancellation;
-use worker::supervise::{Answer, Bounds, Fault, KEPT_BYTES, Limits, Program, ask};
+use worker::supervise::{Answer, Bounds, Fault, KEPT_BYTES, Limits, Program, ask, converse};
 
 /// What the child is told to do.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Act {
     Echo(String),
+    EchoInTurn(String),
     Environment,
     HangForever,
     AnswerAndHang,
@@ -70,18 +71,26 @@ fn plays_the_child_when_started_as_one() {
         Ok("hang") => wait_for_the_end(),
         _ => frame(&mut socket, b""),
     }
+    let job = hear(&mut socket);
+    play(job, &mut socket);
+}
+
+fn hear(socket: &mut UnixStream) -> Envelope<Act> {
     let mut header = [0; 4];
     socket.read_exact(&mut header).unwrap();
     let mut job = vec![0; u32::from_le_bytes(header) as usize];
     socket.read_exact(&mut job).unwrap();
-    let job: Envelope<Act> = serde_json::from_slice(&job).unwrap();
-    play(job, &mut socket);
+    serde_json::from_slice(&job).unwrap()
 }
 
 fn play(job: Envelope<Act>, socket: &mut UnixStream) {
     let Envelope { nonce, body } = job;
     match body {
         Act::Echo(text) => answer(socket, &nonce, &text),
+        Act::EchoInTurn(text) => {
+            answer(socket, &nonce, &text);
+            play(hear(socket), socket);
+        }
         Act::Environment => {
             let names = std::env::vars().map(|(name, _)| name).collect::<Vec<_>>();
             answer(socket, &nonce, &names.join(","));
@@ -350,6 +359,45 @@ fn a_reply_that_breaks_the_rules_is_refused() {
             other => panic!("{act:?}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn a_child_is_asked_one_thing_after_another_until_nothing_is_left() {
+    let bounds = Bounds {
+        limits: Limits::default(),
+        readiness: Some(PATIENCE),
+        deadline: PATIENCE,
+    };
+    let talk = |acts: Vec<Act>| {
+        let mut acts = acts.into_iter();
+        let first = acts.next().unwrap();
+        let mut heard = Vec::new();
+        let cancellation = Cancellation::new().unwrap();
+        let answer = converse(
+            &child(),
+            &first,
+            bounds,
+            &cancellation,
+            |said: String, _| {
+                heard.push(said);
+                acts.next()
+            },
+        );
+        (heard, answer.unwrap().reply)
+    };
+    let turn = |text: &str| Act::EchoInTurn(text.to_owned());
+    let last = Act::Echo("three".to_owned());
+    let (heard, end) = talk(vec![turn("one"), turn("two"), last]);
+    assert_eq!((heard.join(" ").as_str(), end), ("one two three", Ok(())));
+    // How it ended counts, however much it said before.
+    let (heard, end) = talk(vec![turn("one"), Act::Abort]);
+    assert_eq!((heard.len(), end), (1, Err(Exit::Died { signal: 6 })));
+    let (heard, end) = talk(vec![turn("one"), Act::AnswerAndAbort]);
+    assert_eq!((heard.len(), end), (2, Err(Exit::Died { signal: 6 })));
+    let (heard, end) = talk(vec![turn("one"), Act::ExitSilently(0)]);
+    assert_eq!((heard.len(), end), (1, Err(Exit::Silent { status: 0 })));
+    let (heard, end) = talk(vec![turn("one"), Act::AnswerAnotherJob]);
+    assert!(matches!(end, Err(Exit::Garbled { .. })) && heard.len() == 1);
 }
 
 #[test]

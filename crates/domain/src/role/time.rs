@@ -32,6 +32,13 @@ pub struct TimeJob {
     pub threads: u32,
 }
 
+/// What a process that has timed rounds is told next.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MoreRounds {
+    /// Further rounds. None: it has done enough, and clears up before it says its last word.
+    pub rounds: Vec<Vec<PlannedBlock>>,
+}
+
 /// One of the images.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Side {
@@ -53,7 +60,8 @@ pub struct TimedCase {
     pub batch: u32,
 }
 
-/// What was timed. Made in a process that ran the candidate: a claim.
+/// What was timed. Made in a process that ran the candidate: a claim. A process replies whenever it
+/// has finished the rounds that it knows of, each time with what is new.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimeReply {
     /// The device.
@@ -64,9 +72,10 @@ pub struct TimeReply {
     pub sets: Vec<u32>,
     /// Blocks that were executed and not counted before the first round, by case.
     pub warm_up: Vec<u32>,
-    /// The rounds that were finished, with their blocks in the order of the job.
+    /// The rounds that were finished since the last reply, with their blocks in the order of the job.
     pub rounds: Vec<Vec<TimedBlock>>,
-    /// Everything different that executions left behind.
+    /// Everything that executions left behind and that no earlier reply tells of. Numbers count
+    /// through all replies.
     pub left: Vec<Left>,
     /// What ended the rounds early, if something did.
     pub failure: Option<Failure>,

@@ -11,10 +11,17 @@ pub struct WatchJob {
     pub uuid: String,
     /// Between two glimpses, milliseconds.
     pub every_ms: u32,
-    /// After so many glimpses it ends by itself.
+    /// After so many glimpses it replies by itself.
     pub most: u32,
-    /// It stops once this file exists.
+    /// It replies once this file exists.
     pub stop: PathBuf,
+}
+
+/// What a watch that has replied is told next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoreWatching {
+    /// The file that ends what follows; none ends the watch.
+    pub stop: Option<PathBuf>,
 }
 
 /// What was seen.
@@ -23,7 +30,7 @@ pub struct WatchJob {
 pub enum WatchReply {
     /// The glimpses, in order.
     Seen {
-        /// At least one.
+        /// At least one in every reply but the last.
         glimpses: Vec<Glimpse>,
     },
     /// The device cannot be watched here.

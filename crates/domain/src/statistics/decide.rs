@@ -79,18 +79,24 @@ pub enum Standing {
     Settled(Settled),
 }
 
-/// Looks at a screening's rounds, all of one process. `cycles` are the same rounds' log-ratios
-/// in clock cycles, where clocks are known.
+/// Looks at a screening's rounds, all of one process, as often as they suffice for. `cycles` are
+/// the same rounds' log-ratios in clock cycles, where clocks are known.
 pub fn screen(rounds: &[f64], cycles: Option<&[f64]>, key: Key) -> Standing {
-    let pairs = 2 * rounds.len();
-    let Some(look) = LOOKS.iter().rposition(|look| *look <= pairs) else {
-        return Standing::Open { pairs: LOOKS[0] };
-    };
-    let settled = look_at(rounds, cycles, key);
-    match (LOOKS.get(look + 1), settled.outcome) {
-        (Some(&next), Outcome::Unresolved) => Standing::Open { pairs: next },
-        _ => Standing::Settled(settled),
+    let next = next_look(2 * rounds.len());
+    match screen_all(rounds, cycles, key) {
+        Some(settled) if next.is_none() || settled.outcome != Outcome::Unresolved => {
+            Standing::Settled(settled)
+        }
+        _ => Standing::Open {
+            pairs: next.unwrap_or(LOOKS[0]),
+        },
     }
+}
+
+/// After how many pairs a screening that has so many is looked at again; none if that was the last
+/// look.
+pub fn next_look(pairs: usize) -> Option<usize> {
+    LOOKS.into_iter().find(|look| *look > pairs)
 }
 
 /// The decision of a screening whose rounds are all there: that of the first look that settles

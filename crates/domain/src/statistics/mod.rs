@@ -37,8 +37,8 @@ pub use bootstrap::{RESAMPLES, bootstrap};
 pub use clock::{Clocks, Reading, disagreement};
 pub use conditions::{Moment, conditions};
 pub use decide::{
-    ALPHA, CONFIRMATION, Design, Evidence, LOOKS, MARGIN, Settled, Standing, confirm, screen,
-    screen_all,
+    ALPHA, CONFIRMATION, Design, Evidence, LOOKS, MARGIN, Settled, Standing, confirm, next_look,
+    screen, screen_all,
 };
 pub use distribution::{binomial_tail, normal_tail, student_quantile, student_tail};
 pub use floor::{Arithmetic, Bound, Floor, Rates, Work, floor, is_launch_bound};

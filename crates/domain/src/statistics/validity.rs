@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::plan::Order;
-use super::summary::median;
+use super::summary::{mean, median};
 
 /// A clock this far below the run's median is not the clock the run was measured at.
 const LOWEST_CLOCK: f64 = 0.90;
 /// Incumbent's and candidate's clocks may differ by this share.
 const CLOCK_DIFFERENCE: f64 = 0.02;
-/// The incumbent may differ by this share from its own history: a candidate that heats the
-/// device, or fills its cache, slows the incumbent beside it.
+/// The baseline may differ by this share from its own history: a candidate that heats the device,
+/// or fills its cache, slows whoever is beside it.
 const HISTORY_DIFFERENCE: f64 = 0.03;
 /// Reasons for a lower clock that NVML calls hardware slowdown, software and hardware thermal
 /// slowdown, and power brake (`nvmlClocksEventReason*`). A power cap (0x4) is not among them.
@@ -19,6 +19,11 @@ const SLOWDOWN: u64 = 0x8 | 0x20 | 0x40 | 0x80;
 /// The power limit holds the clock down. A kernel that keeps the device busy meets it for good
 /// reasons, and then its clock is its own and no disturbance.
 const POWER_CAP: u64 = 0x4;
+/// Degrees by which a device may grow warmer or cooler from a process's first round to its last. A
+/// drift cancels within a round, but times and their history are those of one temperature: boost
+/// clocks fall by a step of about 0.75% every five degrees or so, and two steps are half of what the
+/// history allows.
+const HEATING: f64 = 10.0;
 /// Rounds that may be left out, as a share of all.
 const DISCARDED: f64 = 0.25;
 /// Pairs that must be left.
@@ -74,11 +79,11 @@ pub struct Round {
     pub blocks: Vec<Block>,
 }
 
-/// What is known of the incumbent from before, by case.
+/// What is known of the baseline from before, by case.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
     /// Its usual time in microseconds, where there is one.
-    pub incumbent_us: Vec<Option<f64>>,
+    pub baseline_us: Vec<Option<f64>>,
 }
 
 /// Why a round does not count.
@@ -139,9 +144,9 @@ pub enum Defect {
         /// How many.
         count: u32,
     },
-    /// The incumbent was not itself.
-    #[error("the incumbent took {us} us, usually it takes {usual_us} us")]
-    IncumbentOff {
+    /// The baseline was not itself.
+    #[error("the baseline took {us:.3} us, usually it takes {usual_us:.3} us")]
+    BaselineOff {
         /// Its time in this block.
         us: f64,
         /// Its usual time.
@@ -161,7 +166,7 @@ impl Defect {
             Self::NewXid { .. } => "new_xid",
             Self::EccErrors { .. } => "ecc_errors",
             Self::Shared { .. } => "shared",
-            Self::IncumbentOff { .. } => "incumbent_off",
+            Self::BaselineOff { .. } => "baseline_off",
         }
     }
 }
@@ -230,7 +235,46 @@ pub fn keep(rounds: &[Round], cases: usize, history: &History) -> Kept {
             rounds.len()
         ));
     }
+    if kept.inconclusive.is_none() {
+        kept.inconclusive = heating(rounds);
+    }
     kept
+}
+
+/// Says which process's rounds the device grew warmer or cooler over by too much: the change along
+/// the straight line through all its temperatures (least squares), which one reading that is off
+/// hardly moves.
+fn heating(rounds: &[Round]) -> Option<String> {
+    let processes = rounds.iter().map(|round| round.process + 1).max()?;
+    (0..processes).find_map(|process| {
+        let own = rounds.iter().filter(|round| round.process == process);
+        let blocks = own.flat_map(|round| &round.blocks);
+        #[expect(clippy::cast_precision_loss, reason = "a few thousand blocks")]
+        let celsius = blocks
+            .enumerate()
+            .filter_map(|(at, block)| Some((at as f64, block.conditions.celsius?)))
+            .collect::<Vec<_>>();
+        let change = change_along_a_line(&celsius)?;
+        (change.abs() > HEATING).then(|| {
+            format!(
+                "the device's temperature changed by {change:.0} degrees from the first round to the last, and by at most {HEATING:.0} it may; time again now that it is warm"
+            )
+        })
+    })
+}
+
+/// The change of the second value from the first point to the last along the straight line through
+/// all; none of fewer than two.
+fn change_along_a_line(points: &[(f64, f64)]) -> Option<f64> {
+    let (first, last) = points.first().zip(points.last())?;
+    let at = mean(&points.iter().map(|(x, _)| *x).collect::<Vec<_>>())?;
+    let centre = mean(&points.iter().map(|(_, y)| *y).collect::<Vec<_>>())?;
+    let (mut across, mut along) = (0.0, 0.0);
+    for (x, y) in points {
+        across += (x - at) * (y - centre);
+        along += (x - at).powi(2);
+    }
+    (along > 0.0).then(|| across / along * (last.0 - first.0))
 }
 
 impl Block {
@@ -239,12 +283,15 @@ impl Block {
         log_ratio(self.incumbent_us, self.candidate_us)
     }
 
+    /// The times of what scores are relative to: the anchor's, which is the incumbent where there is
+    /// none beside it.
+    pub fn baseline_us(&self) -> [f64; 2] {
+        self.anchor_us.unwrap_or(self.incumbent_us)
+    }
+
     /// How much faster the candidate was than what scores are relative to.
     pub fn log_ratio_to_anchor(&self) -> f64 {
-        log_ratio(
-            self.anchor_us.unwrap_or(self.incumbent_us),
-            self.candidate_us,
-        )
+        log_ratio(self.baseline_us(), self.candidate_us)
     }
 }
 
@@ -331,9 +378,13 @@ fn clock(conditions: &Conditions, median_mhz: f64) -> Option<Defect> {
     })
 }
 
+/// Where the power limit holds the clock down, the clock is the company's doing and that of both.
 fn own_history(block: &Block, history: &History) -> Option<Defect> {
-    let usual_us = (*history.incumbent_us.get(block.case)?)?;
-    let us = block.incumbent_us.iter().sum::<f64>() / 2.0;
+    if block.conditions.is_power_capped() {
+        return None;
+    }
+    let usual_us = (*history.baseline_us.get(block.case)?)?;
+    let us = block.baseline_us().iter().sum::<f64>() / 2.0;
     let near = (us / usual_us).ln().abs() <= HISTORY_DIFFERENCE;
-    (!near).then_some(Defect::IncumbentOff { us, usual_us })
+    (!near).then_some(Defect::BaselineOff { us, usual_us })
 }

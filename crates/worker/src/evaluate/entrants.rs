@@ -10,6 +10,7 @@ use domain::role::{ExecutionPurpose, Side, TimedCase, fingerprint};
 use domain::statistics::Contender;
 
 use super::Fault;
+use super::history::Book;
 use super::paired::Duel;
 use super::stages::{Course, Stop};
 
@@ -40,6 +41,7 @@ impl<'a> Course<'a> {
             Some(incumbent) => self.incumbent(incumbent)?,
             None => anchor.clone(),
         };
+        let anchor_digest = anchor.digest;
         let mut entrants = BTreeMap::from([
             (Contender::Incumbent, incumbent),
             (Contender::Candidate, candidate),
@@ -80,6 +82,7 @@ impl<'a> Course<'a> {
                 .collect(),
             cases,
             verified,
+            book: Book::of(self.evaluator.host(), self.task.version, anchor_digest),
             key: self.passes().secret(),
             stage: self.request.stage,
             instructions,

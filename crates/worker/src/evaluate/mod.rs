@@ -11,6 +11,7 @@ mod effort;
 mod entrants;
 pub mod evidence;
 mod examine;
+mod history;
 mod keep;
 mod machine_code;
 mod modelling;

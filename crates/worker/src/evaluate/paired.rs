@@ -7,32 +7,29 @@
 
 mod apart;
 mod believe;
+mod process;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
 use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::evaluation::EvaluationStage;
-use domain::judge::{self, Trouble};
 use domain::measurement::{Anchored, CaseProtocol, Discarded, Measurement, Noise, Watched};
-use domain::role::{Key, Sample, Side, TimeJob, TimeReply, TimedBlock, TimedCase};
+use domain::role::{Key, Side, TimeJob, TimedCase};
 use domain::statistics::{
-    self, ALPHA, ALTERNATIONS, Block, CONFIRMATION, Conditions, Contender, History, Interval, Kept,
-    LOOKS, Moment, Round, Settled, Split, WarmUp, regressions,
+    self, ALPHA, ALTERNATIONS, Block, CONFIRMATION, Contender, History, Interval, Kept, LOOKS,
+    PlannedBlock, Round, Settled, Split, Standing, WarmUp, next_look, regressions,
 };
 use domain::timing::{MeasuredTime, ModelledTime, Timing};
 use domain::verdict::{Comparison, Outcome, Verdict};
 
 pub use self::apart::Apart;
-use self::watch::Watch;
-use super::Fault;
-use super::examine::{rests_on_copies, unconfirmed};
+use self::process::Wanted;
+use super::history::Book;
 use super::roles::Roles;
 use super::stages::Stop;
-use crate::host::Role;
-use crate::supervise;
 
 /// After so long no further round is begun.
 const SECONDS: u32 = 15;
@@ -54,6 +51,8 @@ pub struct Duel<'a> {
     /// The digests of the candidate's outputs that the reference agreed with, by case and draw;
     /// absent where nobody looked yet.
     pub verified: BTreeMap<(usize, usize), Digest>,
+    /// What the task's baseline took before.
+    pub book: Book,
     /// Decides orders and poison.
     pub key: Key,
     /// Whether a promotion depends on it.
@@ -119,24 +118,37 @@ impl Duel<'_> {
     pub(super) fn fight(mut self) -> Result<Compared, Stop> {
         self.measure_batches()?;
         let confirming = self.stage.decides_promotion();
-        let (processes, rounds) = if confirming {
-            (CONFIRMATION.processes, CONFIRMATION.pairs / 2)
+        let batches = self.cases.iter().map(|(_, case)| case.batch);
+        let batches = batches.collect::<Vec<_>>();
+        let now = SystemTime::now();
+        let usual = self.book.usual(&batches, now);
+        let further = |rounds: &[Round]| self.further(rounds, &usual);
+        let (processes, wanted) = if confirming {
+            let rounds = CONFIRMATION.pairs / 2;
+            (CONFIRMATION.processes, Wanted::exactly(rounds))
         } else {
-            (1, LOOKS[LOOKS.len() - 1] / 2)
+            let wanted = Wanted {
+                first: LOOKS[0] / 2,
+                most: LOOKS[LOOKS.len() - 1] / 2,
+                more: &further,
+            };
+            (1, wanted)
         };
         let (mut taken, mut control, mut alone) =
             (Taken::default(), Taken::default(), Taken::default());
         for process in 0..processes {
-            self.measure(Lineup::Duel, process, rounds, &mut taken)?;
+            self.measure(Lineup::Duel, process, &wanted, &mut taken)?;
             if confirming {
                 // In turn with the others, so that all see the same device.
-                self.measure(Lineup::Control, process, rounds, &mut control)?;
+                self.measure(Lineup::Control, process, &wanted, &mut control)?;
             }
             if confirming && process < ALTERNATIONS {
-                self.measure(Lineup::Alone, process, rounds, &mut alone)?;
+                self.measure(Lineup::Alone, process, &wanted, &mut alone)?;
             }
         }
-        let kept = self.keep(&taken)?;
+        let kept = self.keep(&taken, &usual)?;
+        self.book
+            .note(batches, self.baseline_us(&taken, &kept), now);
         let (settled, noise) = if confirming {
             self.confirm(&kept, &control)?
         } else {
@@ -188,8 +200,54 @@ impl Duel<'_> {
         })
     }
 
-    fn keep(&self, taken: &Taken) -> Result<Kept, Stop> {
-        let mut kept = statistics::keep(&taken.rounds, self.cases.len(), &History::default());
+    /// How many more rounds a screening needs until it is looked at again; none once it is settled, or
+    /// was looked at for the last time. What is faster is not settled as long as the gate against
+    /// regressions holds a case back that more rounds might let pass.
+    fn further(&self, rounds: &[Round], usual: &History) -> usize {
+        let kept = statistics::keep(rounds, self.cases.len(), usual);
+        let ratios = kept.whole.concat();
+        // Where too many were disturbed, the next look is that of rounds which all count.
+        let pairs = match kept.inconclusive {
+            None => 2 * ratios.len(),
+            Some(_) => 2 * rounds.len(),
+        };
+        let standing = match kept.inconclusive {
+            None => Some(statistics::screen(&ratios, None, self.key)),
+            Some(_) => None,
+        };
+        let over = match standing {
+            None | Some(Standing::Open { .. }) => false,
+            Some(Standing::Settled(settled)) => {
+                let held_back = || regressions(&kept.cases).iter().any(|case| case.blocks);
+                settled.outcome != Outcome::Faster || !held_back()
+            }
+        };
+        let next = next_look(pairs).filter(|_| !over);
+        next.map_or(0, |next| (next - pairs).div_ceil(2))
+    }
+
+    /// The baseline's median time of each case, over the rounds that count.
+    fn baseline_us(&self, taken: &Taken, kept: &Kept) -> Vec<f64> {
+        let counts = |number: usize| {
+            kept.discarded
+                .iter()
+                .all(|(left_out, _)| *left_out != number)
+        };
+        let rounds = taken.rounds.iter().enumerate();
+        let blocks = rounds
+            .filter(|(number, _)| counts(*number))
+            .flat_map(|(_, round)| &round.blocks)
+            .collect::<Vec<_>>();
+        let cases = (0..self.cases.len()).map(|case| {
+            let own = blocks.iter().filter(|block| block.case == case);
+            let times = own.flat_map(|block| block.baseline_us());
+            statistics::median(&times.collect::<Vec<_>>()).unwrap_or(f64::NAN)
+        });
+        cases.collect()
+    }
+
+    fn keep(&self, taken: &Taken, usual: &History) -> Result<Kept, Stop> {
+        let mut kept = statistics::keep(&taken.rounds, self.cases.len(), usual);
         match kept.inconclusive.take() {
             Some(reason) => Err(Verdict::Inconclusive { reason }.into()),
             None => Ok(kept),
@@ -209,7 +267,8 @@ impl Duel<'_> {
     }
 
     fn confirm(&self, kept: &Kept, control: &Taken) -> Result<(Settled, Option<Noise>), Stop> {
-        let control = self.keep(control)?;
+        // Nobody in it is the baseline, unless by chance.
+        let control = self.keep(control, &History::default())?;
         let settled = statistics::confirm(&kept.whole, None, &control.whole, self.key)
             .map_err(|reason| Verdict::InvalidRun { reason })?;
         let noise = Noise {
@@ -253,7 +312,7 @@ impl Duel<'_> {
     /// Finds out which cases are so short that they have to be timed in batches.
     fn measure_batches(&mut self) -> Result<(), Stop> {
         let mut first = Taken::default();
-        self.measure(Lineup::Duel, 0, 1, &mut first)?;
+        self.measure(Lineup::Duel, 0, &Wanted::exactly(1), &mut first)?;
         let most = match self.roles.host.device().kind {
             DeviceKind::Nvidia => u32::MAX,
             DeviceKind::Emulated => EMULATED_BATCH,
@@ -270,73 +329,7 @@ impl Duel<'_> {
         Ok(())
     }
 
-    /// Runs one process and adds its rounds.
-    fn measure(
-        &self,
-        lineup: Lineup,
-        process: usize,
-        rounds: usize,
-        taken: &mut Taken,
-    ) -> Result<(), Stop> {
-        let name = format!("{} {process} {rounds}", lineup.as_str());
-        let key = self.key.derive(&["timing", &name]);
-        let job = self.job(lineup, rounds, key);
-        let watch = Watch::begin(&self.roles, &name.replace(' ', "-"));
-        let asked = self.ask(&job);
-        let seen = watch.end();
-        let (reply, ticks) = asked?;
-        if let Err(stop) = self.believe(&job, &reply, &ticks, lineup) {
-            return Err(self.doubt(stop, &name, rounds));
-        }
-        let anchored = job.sides.contains_key(&Contender::Anchor);
-        let mut ticks = ticks.chunks_exact(2);
-        for blocks in &reply.rounds {
-            let blocks = blocks.iter().map(|block| {
-                let whose = statistics::turns(block.order, anchored).into_iter();
-                let moments = whose
-                    .zip(ticks.by_ref())
-                    .map(|(contender, ends)| Moment {
-                        contender,
-                        from_ns: seen.nanoseconds(ends[0]),
-                        until_ns: seen.nanoseconds(ends[1]),
-                    })
-                    .collect::<Vec<_>>();
-                let conditions = statistics::conditions(seen.glimpses(), &moments);
-                as_block(block, anchored, conditions)
-            });
-            taken.rounds.push(Round {
-                process,
-                blocks: blocks.collect(),
-            });
-        }
-        taken.label = reply.model_label;
-        taken.sets = reply.sets;
-        taken.warm_up = reply.warm_up;
-        Ok(())
-    }
-
-    /// Asks a second process where only bytes that were copied from the device speak against the
-    /// candidate: one that meets nobody, so that the candidate is executed as often in half as many
-    /// rounds. Bad news stands if that brings any, too.
-    fn doubt(&self, stop: Stop, name: &str, rounds: usize) -> Stop {
-        let kind = self.roles.host.device().kind;
-        let verdict = match &stop {
-            Stop::Verdict(verdict) if rests_on_copies(verdict, kind) => verdict,
-            _ => return stop,
-        };
-        let key = self.key.derive(&["timing", "doubt", name]);
-        let job = self.job(Lineup::Alone, rounds.div_ceil(2), key);
-        let again = self
-            .ask(&job)
-            .and_then(|(reply, ticks)| self.believe(&job, &reply, &ticks, Lineup::Alone));
-        match again {
-            Ok(()) => unconfirmed("while timing", verdict, kind),
-            Err(Stop::Verdict(_)) => stop,
-            Err(fault) => fault,
-        }
-    }
-
-    fn job(&self, lineup: Lineup, rounds: usize, key: Key) -> TimeJob {
+    fn job(&self, lineup: Lineup, rounds: Vec<Vec<PlannedBlock>>, key: Key) -> TimeJob {
         let places = self
             .sides
             .keys()
@@ -362,7 +355,7 @@ impl Duel<'_> {
                 .map(|place| (*place, self.sides[&lineup.plays(*place)].clone()))
                 .collect(),
             cases: cases.collect(),
-            rounds: statistics::plan(key, rounds, self.cases.len()),
+            rounds,
             warm_up: match self.roles.host.device().kind {
                 DeviceKind::Nvidia => WarmUp::MEASURED,
                 DeviceKind::Emulated => WarmUp::MODELLED,
@@ -371,37 +364,6 @@ impl Duel<'_> {
             poison: u64::from_le_bytes(*word),
             instruction_budget: Some(self.instructions),
             threads: self.roles.host.threads(),
-        }
-    }
-
-    /// Asks the role. One that dies is replaced once: twice on a healthy device is the
-    /// candidate's doing.
-    fn ask(&self, job: &TimeJob) -> Result<(TimeReply, Vec<Instant>), Stop> {
-        let host = self.roles.host;
-        host.clear_the_device();
-        let program = host.program(Role::Time, self.roles.scratch);
-        let bounds = host.bounds(Role::Time, DEADLINE);
-        let ask = || {
-            supervise::ask::<_, TimeReply>(&program, job, bounds, self.roles.cancellation)
-                .map_err(Fault::from)
-        };
-        let mut answer = ask()?;
-        if matches!(&answer.reply, Err(exit) if exit.is_sudden()) {
-            host.check(self.roles.cancellation).map_err(Fault::from)?;
-            answer = ask()?;
-        }
-        match answer.reply {
-            Ok(reply) if reply.device == *host.device() => Ok((reply, answer.ticks)),
-            Ok(reply) => Err(Trouble(format!(
-                "time on {}: the role used {}",
-                host.device(),
-                reply.device
-            ))
-            .into()),
-            Err(exit) => {
-                host.check(self.roles.cancellation).map_err(Fault::from)?;
-                Err(judge::runner_exit(&exit, "timing", host.device().kind)?.into())
-            }
         }
     }
 
@@ -477,31 +439,4 @@ fn exponential(interval: Interval) -> [f64; 2] {
 
 fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-/// How many executions a sample is the time of.
-fn executions(sample: &Sample) -> u32 {
-    let counts = sample.left.values().copied();
-    counts.fold(0, u32::saturating_add)
-}
-
-/// A block by who was timed, per execution.
-fn as_block(block: &TimedBlock, anchored: bool, conditions: Conditions) -> Block {
-    let turns = statistics::turns(block.order, anchored);
-    let times = |contender: Contender| {
-        let own = turns.iter().zip(&block.samples);
-        let mut own = own
-            .filter(|(whose, _)| **whose == contender)
-            .map(|(_, sample)| sample.event_us / f64::from(executions(sample)));
-        let mut next = || own.next().unwrap_or(f64::NAN);
-        [next(), next()]
-    };
-    Block {
-        case: block.case,
-        order: block.order,
-        incumbent_us: times(Contender::Incumbent),
-        candidate_us: times(Contender::Candidate),
-        anchor_us: anchored.then(|| times(Contender::Anchor)),
-        conditions,
-    }
 }

@@ -1,4 +1,5 @@
-//! The conversation on a role's socket: one framed job out, one framed reply back.
+//! The conversation on a role's socket: one framed job out, one framed reply back, and perhaps
+//! further ones in turn.
 //!
 //! A frame is its length as a little-endian u32 and that many bytes of JSON. The child begins with
 //! a frame of no bytes: it is ready, and only now is it told its job. A frame of no bytes between
@@ -47,6 +48,17 @@ impl Exchange {
             ready: !expected,
             open: true,
         })
+    }
+
+    /// Asks something further of a child whose reply is complete. Whether it fits a frame.
+    pub fn go_on(&mut self, job: &[u8]) -> bool {
+        let Ok(length) = u32::try_from(job.len()) else {
+            return false;
+        };
+        self.incoming.clear();
+        self.outgoing.extend_from_slice(&length.to_le_bytes());
+        self.outgoing.extend_from_slice(job);
+        true
     }
 
     /// Whether part of the job can be sent.

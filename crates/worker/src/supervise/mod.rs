@@ -1,4 +1,5 @@
-//! Asks one role process one thing, and returns in bounded time whatever the process does.
+//! Asks one role process one thing, or one after another, and returns in bounded time whatever the
+//! process does.
 //!
 //! The child gets its own process group, an environment that is spelled out, limits, a deadline,
 //! and a socket with its job. What it prints is drained and capped. When it is done, or out of
@@ -128,6 +129,21 @@ pub fn ask<J: Serialize, R: DeserializeOwned>(
     Standby::start(program, bounds.limits)?.ask(job, bounds, cancellation)
 }
 
+/// Starts `program` and asks it one thing after another; `next` hears each reply, with the ticks so
+/// far, and says what is asked then. None ends it. The deadline is that of all together.
+///
+/// # Errors
+/// As of [`ask`].
+pub fn converse<J: Serialize, R: DeserializeOwned, N: Serialize>(
+    program: &Program,
+    job: &J,
+    bounds: Bounds,
+    cancellation: &Cancellation,
+    next: impl FnMut(R, &[Instant]) -> Option<N>,
+) -> Result<Answer<()>, Fault> {
+    Standby::start(program, bounds.limits)?.converse(job, bounds, cancellation, next)
+}
+
 /// A child that was started and has been told nothing yet. It goes with this value.
 #[derive(Debug)]
 pub struct Standby {
@@ -179,13 +195,34 @@ impl Standby {
         bounds: Bounds,
         cancellation: &Cancellation,
     ) -> Result<Answer<R>, Fault> {
-        // 128 random bits, so that no reply made beforehand fits.
-        let nonce = hex::encode(random::bytes::<16>());
-        let job = serde_json::to_vec(&Envelope {
-            nonce: nonce.clone(),
-            body: job,
+        let mut said = None;
+        let answer = self.converse(job, bounds, cancellation, |reply: R, _| -> Option<()> {
+            said = Some(reply);
+            None
+        })?;
+        Ok(Answer {
+            reply: answer
+                .reply
+                .map(|()| said.expect("a reply that counts was heard")),
+            stdout: answer.stdout,
+            stderr: answer.stderr,
+            wall: answer.wall,
+            ticks: answer.ticks,
         })
-        .map_err(Fault::Encode)?;
+    }
+
+    /// Asks it one thing after another, as of [`converse`].
+    ///
+    /// # Errors
+    /// As of [`ask`].
+    pub fn converse<J: Serialize, R: DeserializeOwned, N: Serialize>(
+        self,
+        job: &J,
+        bounds: Bounds,
+        cancellation: &Cancellation,
+        mut next: impl FnMut(R, &[Instant]) -> Option<N>,
+    ) -> Result<Answer<()>, Fault> {
+        let (mut nonce, job) = sealed(job)?;
         let exchange = Exchange::new(&job, bounds.readiness.is_some())
             .ok_or(Fault::TooLong { bytes: job.len() })?;
         self.process
@@ -198,9 +235,21 @@ impl Standby {
             exchange,
             stdout: Stream::new(self.pipes.stdout),
             stderr: Stream::new(self.pipes.stderr),
+            said: None,
         };
-        let end = watch.until_end(bounds, cancellation)?;
-        let reply = watch.reply(end, &nonce, bounds)?;
+        let end = watch.until_end(bounds, cancellation, &mut |reply, ticks| {
+            let said = match open(reply, &nonce) {
+                Ok(reply) => next(reply, ticks),
+                Err(exit) => return Ok(Heard::Last(Err(exit))),
+            };
+            let Some(further) = said else {
+                return Ok(Heard::Last(Ok(())));
+            };
+            let job;
+            (nonce, job) = sealed(&further)?;
+            Ok(Heard::Further(job))
+        })?;
+        let reply = watch.reply(end, bounds)?;
         Ok(Answer {
             reply,
             stdout: watch.stdout.capture,
@@ -216,6 +265,18 @@ fn is_readable(descriptor: &impl AsFd) -> bool {
     let now = Timespec::default();
     let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
     poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
+}
+
+/// A job as bytes, with the nonce that its reply must carry.
+fn sealed<J: Serialize>(job: &J) -> Result<(String, Vec<u8>), Fault> {
+    // 128 random bits, so that no reply made beforehand fits.
+    let nonce = hex::encode(random::bytes::<16>());
+    let job = serde_json::to_vec(&Envelope {
+        nonce: nonce.clone(),
+        body: job,
+    })
+    .map_err(Fault::Encode)?;
+    Ok((nonce, job))
 }
 
 /// Reads a reply and checks that it belongs to our job.
@@ -237,6 +298,17 @@ enum End {
     OutOfTime,
 }
 
+/// What a reply means for the conversation.
+enum Heard {
+    /// It was the last, with what is wrong with it.
+    Last(Result<(), Exit>),
+    /// This is asked next.
+    Further(Vec<u8>),
+}
+
+/// Who hears replies, with the ticks so far.
+type Listener<'l> = &'l mut dyn FnMut(&[u8], &[Instant]) -> Result<Heard, Fault>;
+
 /// A child and what has come from it.
 struct Watch {
     process: Process,
@@ -244,12 +316,19 @@ struct Watch {
     exchange: Exchange,
     stdout: Stream<ChildStdout>,
     stderr: Stream<ChildStderr>,
+    /// Its last reply, once that has come.
+    said: Option<Result<(), Exit>>,
 }
 
 impl Watch {
     /// Serves the child until it ends, is out of time, breaks the rules or is called off. It and
     /// its group are gone afterwards.
-    fn until_end(&mut self, bounds: Bounds, cancellation: &Cancellation) -> Result<End, Fault> {
+    fn until_end(
+        &mut self,
+        bounds: Bounds,
+        cancellation: &Cancellation,
+        listener: Listener<'_>,
+    ) -> Result<End, Fault> {
         let mut deadline = Instant::now() + bounds.readiness.unwrap_or_default();
         let (mut ready, mut answered) = (false, false);
         loop {
@@ -268,16 +347,38 @@ impl Watch {
                 return Err(Fault::Cancelled);
             }
             self.serve(&found).map_err(Fault::Supervise)?;
-            if !answered && matches!(self.exchange.reply(), Reply::Complete(_)) {
+            self.listen(listener)?;
+            if !answered && self.said.is_some() {
                 answered = true;
                 deadline = deadline.min(Instant::now() + FAREWELL);
             }
             if found.ended {
                 let status = self.process.end().map_err(Fault::Supervise)?;
                 self.hear_last_words().map_err(Fault::Supervise)?;
+                self.listen(listener)?;
                 return Ok(End::Exited(status));
             }
         }
+    }
+
+    /// Passes a reply on that is complete, and asks what is wanted next.
+    fn listen(&mut self, listener: Listener<'_>) -> Result<(), Fault> {
+        let Reply::Complete(reply) = self.exchange.reply() else {
+            return Ok(());
+        };
+        if self.said.is_some() {
+            return Ok(());
+        }
+        match listener(reply, self.exchange.ticks())? {
+            Heard::Last(said) => self.said = Some(said),
+            Heard::Further(job) => {
+                let bytes = job.len();
+                if !self.exchange.go_on(&job) {
+                    return Err(Fault::TooLong { bytes });
+                }
+            }
+        }
+        Ok(())
     }
 
     fn wait(&self, patience: Duration, cancellation: &Cancellation) -> Result<Ready, Fault> {
@@ -341,42 +442,41 @@ impl Watch {
         Ok(())
     }
 
-    /// What the child said, or how it ended without saying it.
-    fn reply<R: DeserializeOwned>(
-        &self,
-        end: End,
-        nonce: &str,
-        bounds: Bounds,
-    ) -> Result<Result<R, Exit>, Fault> {
+    /// Whether the child said all that it was to say, or how it ended without that.
+    fn reply(&mut self, end: End, bounds: Bounds) -> Result<Result<(), Exit>, Fault> {
         let died = |signal: i32| match bounds.limits.cpu_seconds {
             Some(seconds) if signal == Signal::XCPU.as_raw() => Exit::OverCpu { seconds },
             _ => Exit::Died { signal },
         };
-        let reply = match (self.exchange.reply(), end) {
-            (Reply::Broken(how), _) => Err(Exit::Garbled { how }),
-            (Reply::Complete(reply), End::Exited(status)) => match process::signal(status) {
+        let said = self.said.take();
+        let reply = match (self.exchange.reply(), said, end) {
+            (Reply::Broken(how), _, _) => Err(Exit::Garbled { how }),
+            (_, Some(said), End::Exited(status)) => match process::signal(status) {
                 // A process that dies after its answer is not believed.
                 Some(signal) => Err(died(signal)),
-                None => open(reply, nonce),
+                None => said,
             },
-            (Reply::Complete(reply), End::OutOfTime) => open(reply, nonce),
-            (Reply::Nothing | Reply::Partial, End::OutOfTime) => Err(Exit::TimedOut),
-            (unfinished, End::Exited(status)) => match (process::signal(status), status.code()) {
-                (Some(signal), _) => Err(died(signal)),
-                (None, Some(code)) if code == i32::from(FAULT_STATUS) => {
-                    let line = self.stderr.capture.last_line();
-                    let line = line.unwrap_or_else(|| "start a role: it gave no reason".to_owned());
-                    // Faults read after "failed to" already.
-                    let reason = line.strip_prefix("failed to ").unwrap_or(&line).to_owned();
-                    return Err(Fault::Surroundings { reason });
+            (_, Some(said), End::OutOfTime) => said,
+            (_, None, End::OutOfTime) => Err(Exit::TimedOut),
+            (unfinished, None, End::Exited(status)) => {
+                match (process::signal(status), status.code()) {
+                    (Some(signal), _) => Err(died(signal)),
+                    (None, Some(code)) if code == i32::from(FAULT_STATUS) => {
+                        let line = self.stderr.capture.last_line();
+                        let line =
+                            line.unwrap_or_else(|| "start a role: it gave no reason".to_owned());
+                        // Faults read after "failed to" already.
+                        let reason = line.strip_prefix("failed to ").unwrap_or(&line).to_owned();
+                        return Err(Fault::Surroundings { reason });
+                    }
+                    (None, _) if unfinished == Reply::Partial => Err(Exit::Garbled {
+                        how: "it is cut short".to_owned(),
+                    }),
+                    (None, code) => Err(Exit::Silent {
+                        status: code.unwrap_or_default(),
+                    }),
                 }
-                (None, _) if unfinished == Reply::Partial => Err(Exit::Garbled {
-                    how: "it is cut short".to_owned(),
-                }),
-                (None, code) => Err(Exit::Silent {
-                    status: code.unwrap_or_default(),
-                }),
-            },
+            }
         };
         match reply {
             Err(exit) if !self.exchange.ready() => {

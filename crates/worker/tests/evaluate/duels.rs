@@ -8,6 +8,7 @@ use domain::task::Bundle;
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 use worker::cancel::Cancellation;
 use worker::evaluate::{Compared, Evaluator};
+use worker::host::Doubt;
 
 use crate::lab::{Lab, lab};
 
@@ -120,7 +121,11 @@ fn a_duel_tells_the_faster_from_the_equal() {
         (LOOKS[0], 1),
         "one look settles it"
     );
-    assert_eq!(2 * found.rounds.concat().len(), LOOKS[LOOKS.len() - 1]);
+    assert_eq!(
+        (2 * found.rounds.concat().len(), found.timed as usize),
+        (LOOKS[0], LOOKS[0] / 2),
+        "and no more is timed than that look needs"
+    );
     assert!(found.discarded.is_empty() && found.noise.is_none());
     // Without an incumbent it is the baseline, and that is what scores are relative to.
     assert_eq!(found.incumbent, identity(&kernel(400)));
@@ -214,16 +219,21 @@ fn elapsed(answers: impl Iterator<Item = f64>) -> String {
         .collect()
 }
 
-#[test]
-fn noise_that_hides_a_gain_leaves_the_comparison_unresolved() {
-    let Some(lab) = lab() else { return };
+/// The rules of a fault plan: every time has so much noise that no gain shows.
+fn noise() -> String {
     let mut state = 1_u32;
     // As many as the rounds need, and more than warming up can take before them.
-    let noisy = (0..2000).map(move |_| {
+    let times = (0..2000).map(move |_| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         0.005 * (1.0 + 0.5 * f64::from(state >> 8) / f64::from(1 << 24))
     });
-    let spoiled = lab.with_spoiled_timing(&elapsed(noisy));
+    elapsed(times)
+}
+
+#[test]
+fn noise_that_hides_a_gain_leaves_the_comparison_unresolved() {
+    let Some(lab) = lab() else { return };
+    let spoiled = lab.with_spoiled_timing(&noise());
     let compared = duel(&spoiled, &kernel(400)).unwrap();
     assert_eq!(
         compared.comparison.outcome,
@@ -232,6 +242,24 @@ fn noise_that_hides_a_gain_leaves_the_comparison_unresolved() {
     );
     let [lower, upper] = compared.comparison.interval;
     assert!(lower < 1.0 && upper > 1.0, "{compared:?}");
+    // It was looked at four times, and each time asked for more.
+    let found = &compared.measurement;
+    assert_eq!(found.looks as usize, LOOKS.len());
+    assert_eq!(2 * found.timed as usize, LOOKS[LOOKS.len() - 1]);
+    assert!(found.watched.clock > found.watched.blocks / 2, "{found:?}");
+}
+
+#[test]
+fn a_process_that_dies_between_two_looks_is_replaced_once_and_then_believed_no_more() {
+    let Some(lab) = lab() else { return };
+    // Warming up takes at most five blocks; a block has four batches of two.
+    let within_the_second_look = 8 * (5 + LOOKS[0] / 2 + 2);
+    let death = format!(
+        "[[fault]]\ncall = \"cuLaunchKernel\"\nnth = {within_the_second_look}\ndo = \"abort\"\n"
+    );
+    let spoiled = lab.with_spoiled_timing(&(noise() + &death));
+    let verdict = duel(&spoiled, &kernel(400)).unwrap_err();
+    assert_eq!(verdict.kind(), VerdictKind::RunnerCrash, "{verdict}");
 }
 
 #[test]
@@ -290,13 +318,45 @@ fn a_device_that_is_disturbed_decides_nothing_and_one_that_is_not_watched_does()
 }
 
 #[test]
+fn a_baseline_that_is_not_itself_disturbs_its_rounds() {
+    let Some(lab) = lab() else { return };
+    // Every batch takes so many microseconds.
+    let timed = |us: f64| {
+        let plan = format!(
+            "[[fault]]\ncall = \"cuEventElapsedTime_v2\"\nnth = \"every\"\ndo = {{ elapsed_ms = {} }}\n",
+            us / 1000.0
+        );
+        let host = lab.with_spoiled_timing(&plan).host().clone();
+        let doubt = Doubt {
+            most: 1,
+            many: 1 << 31,
+        };
+        duel(&Evaluator::new(host.doubted(doubt)).unwrap(), &kernel(40))
+    };
+    // Nothing is usual before three comparisons.
+    for us in [10.5, 10.0, 10.0] {
+        timed(us).unwrap();
+    }
+    timed(10.2).unwrap();
+    let off = timed(10.5).unwrap_err();
+    assert_eq!(off.kind(), VerdictKind::Inconclusive, "{off}");
+    assert!(
+        off.to_string().contains("the baseline took 5.250 us"),
+        "{off}"
+    );
+    // What was refused is not remembered.
+    timed(10.0).unwrap();
+    assert!(timed(10.5).is_err());
+}
+
+#[test]
 fn bytes_that_were_damaged_once_while_timing_cost_an_honest_candidate_nothing() {
     let Some(lab) = lab() else { return };
     // In a block of two sets each execution leaves two buffers, and four turns make 16 copies: the
     // damaged one is of the second half of the rounds, which a second process does not reach.
-    let half = LOOKS[LOOKS.len() - 1] / 2 / 2;
+    let half = (LOOKS[0] / 2).div_ceil(2);
     let mut faults = 0;
-    for nth in [16 * half + 100, 16 * half + 105, 16 * half + 110] {
+    for nth in [16 * half + 20, 16 * half + 25, 16 * half + 30] {
         let plan = format!(
             "[[fault]]\ncall = \"cuMemcpyDtoH_v2\"\nnth = {nth}\ndo = {{ corrupt = {{ bytes = 4 }} }}\n"
         );

@@ -1,10 +1,11 @@
 //! Times a candidate against somebody who cannot share a process with it.
 
-use domain::statistics::{self, ALPHA, ALTERNATIONS, LOOKS, MARGIN};
+use domain::statistics::{self, ALPHA, ALTERNATIONS, History, LOOKS, MARGIN};
 use domain::verdict::{Comparison, Outcome};
 
 use super::super::Fault;
 use super::super::stages::{Stop, Turn};
+use super::process::Wanted;
 use super::{Duel, Lineup, Taken, exponential};
 
 /// The comparison of processes in turn.
@@ -24,10 +25,11 @@ impl Duel<'_> {
         turn: &mut dyn FnMut(usize) -> Result<Turn, Fault>,
     ) -> Result<Result<Apart, String>, Stop> {
         self.measure_batches()?;
+        let wanted = Wanted::exactly(LOOKS[0] / 2);
         let mut taken = Taken::default();
         let mut others = Vec::new();
         for process in 0..ALTERNATIONS {
-            self.measure(Lineup::Alone, process, LOOKS[0] / 2, &mut taken)?;
+            self.measure(Lineup::Alone, process, &wanted, &mut taken)?;
             match turn(process)? {
                 Ok(times) if times.len() == self.cases.len() => others.push(times),
                 Ok(times) => {
@@ -41,7 +43,7 @@ impl Duel<'_> {
             }
         }
         // Whether the rounds were disturbed is for the same rules as ever to say.
-        self.keep(&taken)?;
+        self.keep(&taken, &History::default())?;
         let own = (0..ALTERNATIONS)
             .map(|process| self.centres(&taken, process))
             .collect::<Vec<_>>();

@@ -13,7 +13,8 @@ use domain::role::{Failure, Left, Sample, TimeJob, TimeReply};
 use domain::statistics::{self, Clocks, Contender, Reading, turns};
 use domain::verdict::{Access, Verdict};
 
-use super::{Duel, Lineup, executions};
+use super::process::executions;
+use super::{Duel, Lineup};
 use crate::evaluate::stages::Stop;
 
 /// The outputs seen first, by who really ran, case and draw.

@@ -1,0 +1,192 @@
+//! The one connection of a role process: an inherited socket to its supervisor.
+//!
+//! Job and reply pass it each as a length and JSON, bound to each other by a nonce. A frame of no
+//! bytes is a moment that the supervisor notes by its own clock. The module does not know what is
+//! said.
+
+use std::env;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+
+use domain::role::{Envelope, MAX_REPLY_BYTES, SOCKET_VARIABLE};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::fault::Fault;
+
+/// The longest job, bytes. Jobs come from the supervisor; the bound only stops a length that
+/// is no length.
+const MAX_JOB_BYTES: usize = 64 << 20;
+/// A frame of no bytes. The first says that the process is ready for its job; any other is a
+/// moment that the supervisor notes by its own clock. The first of each pair of these is answered
+/// with one byte.
+const TICK: [u8; 4] = [0; 4];
+
+/// One end of the timed part of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Nothing is timed before the supervisor has noted it.
+    Begin,
+    /// Everything timed is over.
+    End,
+}
+
+/// A socket on which nothing was said yet.
+#[derive(Debug)]
+pub struct Silent {
+    socket: File,
+}
+
+/// A socket on which a job has come.
+#[derive(Debug)]
+pub struct Line {
+    socket: File,
+    /// That of what was asked last.
+    nonce: String,
+}
+
+impl Line {
+    /// The socket that the supervisor left open for this process.
+    ///
+    /// # Errors
+    /// [`Fault::Socket`] if it left none.
+    #[expect(unsafe_code, reason = "an inherited descriptor has no owner yet")]
+    pub fn inherited() -> Result<Silent, Fault> {
+        let fault = |reason: String| Fault::Socket {
+            action: "receive the job",
+            reason,
+        };
+        let number = env::var(SOCKET_VARIABLE).map_err(|_| {
+            fault(format!(
+                "{SOCKET_VARIABLE} is not set; roles are started by a worker"
+            ))
+        })?;
+        let number: RawFd = number
+            .parse()
+            .ok()
+            .filter(|&number| number == 0 || number > 2)
+            .ok_or_else(|| fault(format!("{SOCKET_VARIABLE} is {number:?}, no descriptor")))?;
+        // SAFETY: the supervisor gives this descriptor to this process for this purpose alone, and
+        // it is taken once. One that is not open makes the first read fail.
+        let socket = unsafe { OwnedFd::from_raw_fd(number) };
+        Ok(Silent {
+            socket: File::from(socket),
+        })
+    }
+
+    /// Tells of a moment. A supervisor that does not hear it does not believe the reply.
+    pub fn tick(&mut self, moment: Moment) {
+        let told = self.socket.write_all(&TICK);
+        if moment == Moment::Begin && told.is_ok() {
+            let _ = self.socket.read_exact(&mut [0]);
+        }
+    }
+
+    /// Replies to what was asked last.
+    ///
+    /// # Errors
+    /// [`Fault::Socket`].
+    pub fn say(&mut self, reply: &impl Serialize) -> Result<(), Fault> {
+        let reply = Envelope {
+            nonce: self.nonce.clone(),
+            body: reply,
+        };
+        send(&mut self.socket, &reply)
+    }
+
+    /// Replies, and hears what is asked next.
+    ///
+    /// # Errors
+    /// [`Fault::Socket`].
+    pub fn ask<N: DeserializeOwned>(&mut self, reply: &impl Serialize) -> Result<N, Fault> {
+        self.say(reply)?;
+        let next: Envelope<N> = receive(&mut self.socket)?;
+        self.nonce = next.nonce;
+        Ok(next.body)
+    }
+}
+
+impl Silent {
+    /// Says that the process is ready, and hears its job.
+    ///
+    /// # Errors
+    /// [`Fault::Socket`].
+    pub fn ready<J: DeserializeOwned>(mut self) -> Result<(Line, J), Fault> {
+        self.socket
+            .write_all(&TICK)
+            .map_err(|error| Fault::Socket {
+                action: "say that the role is ready",
+                reason: error.to_string(),
+            })?;
+        let job: Envelope<J> = receive(&mut self.socket)?;
+        let line = Line {
+            socket: self.socket,
+            nonce: job.nonce,
+        };
+        Ok((line, job.body))
+    }
+}
+
+fn receive<T: DeserializeOwned>(socket: &mut impl Read) -> Result<T, Fault> {
+    let fault = |reason: String| Fault::Socket {
+        action: "receive the job",
+        reason,
+    };
+    let mut length = [0; 4];
+    socket
+        .read_exact(&mut length)
+        .map_err(|error| fault(error.to_string()))?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > MAX_JOB_BYTES {
+        return Err(fault(format!(
+            "it has {length} bytes, at most {MAX_JOB_BYTES} are allowed"
+        )));
+    }
+    let mut text = vec![0; length];
+    socket
+        .read_exact(&mut text)
+        .map_err(|error| fault(error.to_string()))?;
+    serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))
+}
+
+fn send(socket: &mut impl Write, reply: &impl Serialize) -> Result<(), Fault> {
+    let fault = |reason: String| Fault::Socket {
+        action: "send the reply",
+        reason,
+    };
+    let text = serde_json::to_vec(reply).map_err(|error| fault(error.to_string()))?;
+    let length = u32::try_from(text.len())
+        .ok()
+        .filter(|_| text.len() <= MAX_REPLY_BYTES)
+        .ok_or_else(|| {
+            fault(format!(
+                "it has {} bytes, at most {MAX_REPLY_BYTES} are allowed",
+                text.len()
+            ))
+        })?;
+    socket
+        .write_all(&length.to_le_bytes())
+        .and_then(|()| socket.write_all(&text))
+        .map_err(|error| fault(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_framed_by_their_length_and_bounded() {
+        let mut wire = Vec::new();
+        send(&mut wire, &"reply").unwrap();
+        assert_eq!(wire, b"\x07\0\0\0\"reply\"");
+        let read: String = receive(&mut wire.as_slice()).unwrap();
+        assert_eq!(read, "reply");
+
+        let long = "x".repeat(MAX_REPLY_BYTES);
+        assert!(send(&mut Vec::new(), &long).is_err());
+        let endless = u32::MAX.to_le_bytes();
+        assert!(receive::<String>(&mut endless.as_slice()).is_err());
+        assert!(receive::<String>(&mut &wire[..6]).is_err());
+    }
+}

@@ -1,0 +1,137 @@
+//! What the task's baseline took on this device during the last day, so that a candidate that slows
+//! it down beside itself gains nothing by it.
+//!
+//! Kept in the data folder, in a file for each device, driver, task version, baseline and evaluator.
+//! Losing one costs the rule that rests on it and nothing else: whoever has changed something about
+//! a device that makes it slower or faster removes the folder, or waits for a day.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use domain::digest::Digest;
+use domain::evaluation::EVALUATOR_VERSION;
+use domain::statistics::{self, History};
+use serde::{Deserialize, Serialize};
+
+use crate::host::Host;
+
+/// What is older says nothing of a device that may have been moved, cleaned or set otherwise.
+const DAY: Duration = Duration::from_hours(24);
+/// Where the files lie in the data folder.
+const FOLDER: &str = "history";
+/// Comparisons before there is anything usual.
+const FEWEST: usize = 3;
+/// Comparisons that are remembered.
+const MOST: usize = 256;
+
+/// The baseline's times of earlier comparisons; none where times are no measurements.
+#[derive(Debug)]
+pub struct Book(Option<PathBuf>);
+
+/// One comparison.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Entry {
+    /// When, seconds since 1970.
+    at: u64,
+    /// Executions between two events, by case: times of other batches are not comparable.
+    batches: Vec<u32>,
+    /// The baseline's median time of one execution, by case, microseconds.
+    us: Vec<f64>,
+}
+
+impl Book {
+    /// The book of a baseline on the host's device.
+    pub fn of(host: &Host, task: Digest, baseline: Digest) -> Self {
+        let device = host.device();
+        let whole = (
+            EVALUATOR_VERSION,
+            &device.uuid,
+            device.driver_version,
+            task,
+            baseline,
+        );
+        let identity = Digest::of(serde_json::to_vec(&whole).expect("only text and numbers"));
+        let file = host.data().join(format!("{FOLDER}/{identity}.json"));
+        Self(host.is_unproved().then_some(file))
+    }
+
+    /// What is usual; nothing for a case that was not timed often enough.
+    pub fn usual(&self, batches: &[u32], now: SystemTime) -> History {
+        let entries = self.read(now);
+        let same = entries.iter().filter(|entry| entry.batches == batches);
+        let same = same.collect::<Vec<_>>();
+        let baseline_us = (0..batches.len()).map(|case| {
+            let times = same.iter().filter_map(|entry| entry.us.get(case).copied());
+            let times = times.collect::<Vec<_>>();
+            (times.len() >= FEWEST)
+                .then(|| statistics::median(&times))
+                .flatten()
+        });
+        History {
+            baseline_us: baseline_us.collect(),
+        }
+    }
+
+    /// Remembers a comparison that was not disturbed.
+    pub fn note(&self, batches: Vec<u32>, us: Vec<f64>, now: SystemTime) {
+        let Some(file) = &self.0 else { return };
+        let mut entries = self.read(now);
+        entries.push(Entry {
+            at: seconds(now),
+            batches,
+            us,
+        });
+        let surplus = entries.len().saturating_sub(MOST);
+        entries.drain(..surplus);
+        let text = serde_json::to_vec(&entries).expect("only numbers");
+        let folder = file.with_file_name("");
+        let written = std::fs::create_dir_all(&folder)
+            .and_then(|()| tempfile::NamedTempFile::new_in(&folder))
+            .and_then(|place| {
+                std::fs::write(place.path(), text)?;
+                place.persist(file).map_err(|error| error.error)
+            });
+        if let Err(error) = written {
+            tracing::warn!("failed to remember the baseline's time: {error}");
+        }
+    }
+
+    /// The entries of the last day; none of a file that is missing or damaged.
+    fn read(&self, now: SystemTime) -> Vec<Entry> {
+        let text = self.0.as_ref().and_then(|file| std::fs::read(file).ok());
+        let entries = text.and_then(|text| serde_json::from_slice::<Vec<Entry>>(&text).ok());
+        let mut entries = entries.unwrap_or_default();
+        let oldest = seconds(now).saturating_sub(DAY.as_secs());
+        entries.retain(|entry| entry.at >= oldest && entry.us.len() == entry.batches.len());
+        entries
+    }
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_usual_needs_three_comparisons_of_the_last_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let book = Book(Some(folder.path().join("history/book.json")));
+        let start = UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let usual = |batches: &[u32], at: SystemTime| book.usual(batches, at).baseline_us;
+        for (number, us) in [10.0, 12.0, 11.0].into_iter().enumerate() {
+            assert_eq!(usual(&[1, 4], start), [None, None], "{number}");
+            book.note(vec![1, 4], vec![us, 2.0], start);
+        }
+        assert_eq!(usual(&[1, 4], start), [Some(11.0), Some(2.0)]);
+        assert_eq!(usual(&[2, 4], start), [None, None], "other batches");
+        let later = start + DAY + Duration::from_secs(1);
+        assert_eq!(usual(&[1, 4], later), [None, None], "a day later");
+        std::fs::write(folder.path().join("history/book.json"), "damaged").unwrap();
+        assert_eq!(usual(&[1, 4], start), [None, None]);
+        assert_eq!(Book(None).usual(&[1], start).baseline_us, [None]);
+    }
+}

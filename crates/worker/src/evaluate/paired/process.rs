@@ -1,0 +1,310 @@
+//! One process that times, from its job to its rounds. It is asked for as many as a decision needs,
+//! and for more only where that is not settled by then.
+
+use std::time::Instant;
+
+use domain::judge::{self, Trouble};
+use domain::role::{Key, MoreRounds, Sample, TimeJob, TimeReply, TimedBlock};
+use domain::statistics::{self, Block, Conditions, Contender, Moment, PlannedBlock, Round};
+
+use super::watch::Watch;
+use super::{DEADLINE, Duel, Lineup, Taken};
+use crate::evaluate::Fault;
+use crate::evaluate::examine::{rests_on_copies, unconfirmed};
+use crate::evaluate::roles::Roles;
+use crate::evaluate::stages::Stop;
+use crate::host::Role;
+use crate::supervise::{self, Answer};
+
+/// How many rounds a process is to make.
+pub struct Wanted<'w> {
+    /// At first.
+    pub first: usize,
+    /// Altogether.
+    pub most: usize,
+    /// How many more, given all so far.
+    pub more: &'w dyn Fn(&[Round]) -> usize,
+}
+
+impl Wanted<'_> {
+    /// So many and no more.
+    pub fn exactly(rounds: usize) -> Self {
+        Self {
+            first: rounds,
+            most: rounds,
+            more: &|_| 0,
+        }
+    }
+}
+
+/// What a process was asked, and what it has said.
+struct Heard {
+    /// The job, with all rounds that were asked for so far.
+    job: TimeJob,
+    /// All its replies as one.
+    reply: Option<TimeReply>,
+    /// Whether it was told that this is all.
+    dismissed: bool,
+}
+
+impl Heard {
+    /// Adds a reply. What an earlier one said stays as it was said.
+    fn add(&mut self, further: TimeReply) {
+        match &mut self.reply {
+            None => self.reply = Some(further),
+            Some(reply) => {
+                reply.rounds.extend(further.rounds);
+                reply.left.extend(further.left);
+                reply.failure = reply.failure.take().or(further.failure);
+            }
+        }
+    }
+}
+
+/// One process while it works.
+struct Session<'s, 'd> {
+    duel: &'s Duel<'d>,
+    lineup: Lineup,
+    /// Its number among those of its lineup.
+    process: usize,
+    wanted: &'s Wanted<'s>,
+    key: Key,
+    /// As many rounds as may be asked for.
+    rounds: Vec<Vec<PlannedBlock>>,
+    /// None where nobody asks what the device was like.
+    watch: Option<Watch>,
+}
+
+/// What came of a session.
+struct Timed {
+    job: TimeJob,
+    reply: TimeReply,
+    ticks: Vec<Instant>,
+}
+
+impl Duel<'_> {
+    /// Runs one process and adds its rounds.
+    pub(super) fn measure(
+        &self,
+        lineup: Lineup,
+        process: usize,
+        wanted: &Wanted<'_>,
+        taken: &mut Taken,
+    ) -> Result<(), Stop> {
+        let name = format!("{} {process} {}", lineup.as_str(), wanted.most);
+        let key = self.key.derive(&["timing", &name]);
+        let mut session = self.session(lineup, process, wanted, key);
+        session.watch = Some(Watch::begin(&self.roles, &name.replace(' ', "-")));
+        let timed = session.ask()?;
+        if let Err(stop) = self.believe(&timed.job, &timed.reply, &timed.ticks, lineup) {
+            return Err(self.doubt(stop, &name, timed.job.rounds.len()));
+        }
+        if let Some(watch) = &mut session.watch {
+            watch.look();
+        }
+        let rounds = session.rounds_of(&timed.job, &timed.reply, &timed.ticks);
+        taken.rounds.extend(rounds);
+        taken.label = timed.reply.model_label;
+        taken.sets = timed.reply.sets;
+        taken.warm_up = timed.reply.warm_up;
+        Ok(())
+    }
+
+    /// Asks a second process where only bytes that were copied from the device speak against the
+    /// candidate: one that meets nobody, so that the candidate is executed as often in half as many
+    /// rounds. Bad news stands if that brings any, too.
+    fn doubt(&self, stop: Stop, name: &str, rounds: usize) -> Stop {
+        let kind = self.roles.host.device().kind;
+        let verdict = match &stop {
+            Stop::Verdict(verdict) if rests_on_copies(verdict, kind) => verdict,
+            _ => return stop,
+        };
+        let key = self.key.derive(&["timing", "doubt", name]);
+        let lineup = Lineup::Alone;
+        let wanted = Wanted::exactly(rounds.div_ceil(2));
+        let again = self.session(lineup, 0, &wanted, key).ask();
+        let again =
+            again.and_then(|timed| self.believe(&timed.job, &timed.reply, &timed.ticks, lineup));
+        match again {
+            Ok(()) => unconfirmed("while timing", verdict, kind),
+            Err(Stop::Verdict(_)) => stop,
+            Err(fault) => fault,
+        }
+    }
+
+    fn session<'s>(
+        &'s self,
+        lineup: Lineup,
+        process: usize,
+        wanted: &'s Wanted<'s>,
+        key: Key,
+    ) -> Session<'s, 's> {
+        Session {
+            duel: self,
+            lineup,
+            process,
+            wanted,
+            key,
+            rounds: statistics::plan(key, wanted.most, self.cases.len()),
+            watch: None,
+        }
+    }
+}
+
+impl Session<'_, '_> {
+    /// Asks the role. One that dies is replaced once: twice on a healthy device is the
+    /// candidate's doing.
+    fn ask(&mut self) -> Result<Timed, Stop> {
+        let Roles {
+            host, cancellation, ..
+        } = self.duel.roles;
+        host.clear_the_device();
+        let (mut heard, mut answer) = self.attempt()?;
+        if matches!(&answer.reply, Err(exit) if exit.is_sudden()) {
+            host.check(cancellation).map_err(Fault::from)?;
+            (heard, answer) = self.attempt()?;
+        }
+        match (answer.reply, heard.reply) {
+            (Ok(()), Some(reply)) if reply.device == *host.device() => Ok(Timed {
+                job: heard.job,
+                reply,
+                ticks: answer.ticks,
+            }),
+            (Ok(()), Some(reply)) => Err(Trouble(format!(
+                "time on {}: the role used {}",
+                host.device(),
+                reply.device
+            ))
+            .into()),
+            (Ok(()), None) => Err(Trouble("time: the role said nothing".to_owned()).into()),
+            (Err(exit), _) => {
+                host.check(cancellation).map_err(Fault::from)?;
+                Err(judge::runner_exit(&exit, "timing", host.device().kind)?.into())
+            }
+        }
+    }
+
+    fn attempt(&mut self) -> Result<(Heard, Answer<()>), Fault> {
+        let Roles {
+            host,
+            scratch,
+            cancellation,
+            ..
+        } = self.duel.roles;
+        if let Some(watch) = &mut self.watch {
+            watch.go_on();
+        }
+        let rounds = self.rounds[..self.wanted.first].to_vec();
+        let job = self.duel.job(self.lineup, rounds, self.key);
+        let mut heard = Heard {
+            job: job.clone(),
+            reply: None,
+            dismissed: false,
+        };
+        let program = host.program(Role::Time, scratch);
+        let bounds = host.bounds(Role::Time, DEADLINE);
+        let answer = supervise::converse(&program, &job, bounds, cancellation, |reply, ticks| {
+            self.hear(&mut heard, reply, ticks)
+        })?;
+        Ok((heard, answer))
+    }
+
+    /// Hears a reply and says what is wanted next; nothing of a process that is about to end.
+    fn hear(
+        &mut self,
+        heard: &mut Heard,
+        reply: TimeReply,
+        ticks: &[Instant],
+    ) -> Option<MoreRounds> {
+        let last = heard.dismissed || reply.failure.is_some();
+        heard.add(reply);
+        if last {
+            return None;
+        }
+        let more = self.more(heard, ticks);
+        heard.dismissed = more == 0;
+        let asked = heard.job.rounds.len();
+        let rounds = self.rounds[asked..asked + more].to_vec();
+        heard.job.rounds.extend_from_slice(&rounds);
+        Some(MoreRounds { rounds })
+    }
+
+    /// How many more rounds are wanted: none where time was up before the last were finished, nor of
+    /// a process that cannot be believed.
+    fn more(&mut self, heard: &Heard, ticks: &[Instant]) -> usize {
+        let asked = heard.job.rounds.len();
+        let room = self.rounds.len() - asked;
+        let Some(reply) = heard.reply.as_ref().filter(|_| room > 0) else {
+            return 0;
+        };
+        let believed = self.duel.believe(&heard.job, reply, ticks, self.lineup);
+        if reply.rounds.len() < asked || believed.is_err() {
+            return 0;
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.look();
+        }
+        let rounds = self.rounds_of(&heard.job, reply, ticks);
+        let more = (self.wanted.more)(&rounds).min(room);
+        if let Some(watch) = self.watch.as_mut().filter(|_| more > 0) {
+            watch.go_on();
+        }
+        more
+    }
+
+    /// The rounds of a reply that is believed, each with what was seen of the device meanwhile.
+    fn rounds_of(&self, job: &TimeJob, reply: &TimeReply, ticks: &[Instant]) -> Vec<Round> {
+        let anchored = job.sides.contains_key(&Contender::Anchor);
+        let mut ticks = ticks.chunks_exact(2);
+        let mut conditions_of = |block: &TimedBlock| {
+            let Some(watch) = &self.watch else {
+                return Conditions::default();
+            };
+            let whose = statistics::turns(block.order, anchored).into_iter();
+            let moments = whose
+                .zip(ticks.by_ref())
+                .map(|(contender, ends)| Moment {
+                    contender,
+                    from_ns: watch.nanoseconds(ends[0]),
+                    until_ns: watch.nanoseconds(ends[1]),
+                })
+                .collect::<Vec<_>>();
+            statistics::conditions(watch.glimpses(), &moments)
+        };
+        let rounds = reply.rounds.iter().map(|blocks| Round {
+            process: self.process,
+            blocks: blocks
+                .iter()
+                .map(|block| as_block(block, anchored, conditions_of(block)))
+                .collect(),
+        });
+        rounds.collect()
+    }
+}
+
+/// How many executions a sample is the time of.
+pub fn executions(sample: &Sample) -> u32 {
+    let counts = sample.left.values().copied();
+    counts.fold(0, u32::saturating_add)
+}
+
+/// A block by who was timed, per execution.
+fn as_block(block: &TimedBlock, anchored: bool, conditions: Conditions) -> Block {
+    let turns = statistics::turns(block.order, anchored);
+    let times = |contender: Contender| {
+        let own = turns.iter().zip(&block.samples);
+        let mut own = own
+            .filter(|(whose, _)| **whose == contender)
+            .map(|(_, sample)| sample.event_us / f64::from(executions(sample)));
+        let mut next = || own.next().unwrap_or(f64::NAN);
+        [next(), next()]
+    };
+    Block {
+        case: block.case,
+        order: block.order,
+        incumbent_us: times(Contender::Incumbent),
+        candidate_us: times(Contender::Candidate),
+        anchor_us: anchored.then(|| times(Contender::Anchor)),
+        conditions,
+    }
+}
