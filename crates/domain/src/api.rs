@@ -12,9 +12,11 @@ use utoipa::ToSchema;
 
 use crate::device::Device;
 use crate::digest::Digest;
+use crate::evaluation::EvaluationStage;
 use crate::health::Condition;
 use crate::id::{CandidateId, PromotionId, WorkerId};
 use crate::problem::Problem;
+use crate::verdict::VerdictKind;
 
 pub use self::brief::{Brief, HistoryEntry};
 pub use self::candidate::{
@@ -27,7 +29,7 @@ pub use self::run::{
 };
 
 /// A promotion.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PromotionView {
     /// Identity.
     pub id: PromotionId,
@@ -39,6 +41,28 @@ pub struct PromotionView {
     pub branch: String,
     /// Where it stands.
     pub state: PromotionState,
+    /// What each device said of the champion last, the newest first.
+    #[serde(default)]
+    pub checks: Vec<ChampionCheck>,
+}
+
+/// What came of confirming a champion, or of asking it again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ChampionCheck {
+    /// When the verdict arrived.
+    pub at: DateTime<Utc>,
+    /// Name of the device.
+    pub device: String,
+    /// Its identity, such as `GPU-2f1b...`.
+    pub device_uuid: String,
+    /// How much was asked.
+    pub stage: EvaluationStage,
+    /// The verdict.
+    pub verdict: VerdictKind,
+    /// Baseline's time over the champion's, if it was accepted.
+    pub speedup: Option<f64>,
+    /// Whether the times are modelled.
+    pub modelled: bool,
 }
 
 /// Where a promotion stands.

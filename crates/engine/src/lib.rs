@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::CandidateDetail;
 use domain::digest::Digest;
 use domain::id::{CandidateId, PromotionId, WorkerId};
@@ -53,6 +53,9 @@ pub struct Settings {
     pub default_repository: PathBuf,
     /// The e-mail address that commits carry.
     pub author_email: String,
+    /// How long after a committed champion was looked at it is looked at again; never if there is
+    /// none.
+    pub recheck_after: Option<TimeDelta>,
 }
 
 /// The engine. Clones share everything.

@@ -67,8 +67,9 @@ impl Engine {
         }
     }
 
-    /// One round: late leases return to the queue, confirmed champions are promoted, and every
-    /// active run takes its next step. One run's trouble does not keep the others waiting.
+    /// One round: late leases return to the queue, confirmed champions are promoted, old
+    /// ones looked at again, and every active run takes its next step. One run's trouble does not
+    /// keep the others waiting.
     ///
     /// # Errors
     /// The first failure, after everything was tried.
@@ -78,6 +79,7 @@ impl Engine {
             warn!(jobs = late, "took back {late} leases of silent workers");
         }
         let mut worked = self.settle_promotions().await;
+        worked = worked.and(self.recheck_champions().await);
         for run in self.store.active_runs().await? {
             let step = self
                 .step(run)

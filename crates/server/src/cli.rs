@@ -30,6 +30,8 @@ pub const DEFAULT_LISTEN: &str = "127.0.0.1:8787";
 
 /// The e-mail address in commits unless `--author-email` says otherwise.
 pub const DEFAULT_AUTHOR: &str = "kernelwright@localhost";
+/// How long a committed champion is left alone, hours.
+pub const DEFAULT_RECHECK_HOURS: u32 = 24;
 
 const EXIT_CODES: &str = "Exit codes:
   0  done; the candidate was accepted

@@ -17,6 +17,7 @@ use crate::error::Doing;
 use crate::faults::{self, Held, Trouble};
 use crate::judgements::{self, Judgement};
 use crate::rows::{Place, micros, stage_word};
+use crate::workers::ALIVE;
 use crate::{Connection, Store, StoreError, events, health, runs};
 
 /// A job lent to a worker, with all that an evaluation needs to know.
@@ -62,6 +63,13 @@ pub struct Rival {
     pub timing: Timing,
 }
 
+/// The device of a worker that asks for a job.
+#[derive(sqlx::FromRow)]
+struct Attending {
+    device_name: String,
+    device_uuid: String,
+}
+
 #[derive(sqlx::FromRow)]
 struct JobRow {
     job: Uuid,
@@ -70,6 +78,7 @@ struct JobRow {
     secret: String,
     candidate: Uuid,
     stage: String,
+    champion: bool,
     round: i64,
     bundle: String,
     file: String,
@@ -83,6 +92,7 @@ struct ReportedRow {
     run: Uuid,
     candidate: Uuid,
     stage: String,
+    champion: bool,
     digest: Option<String>,
     version: String,
 }
@@ -90,7 +100,9 @@ struct ReportedRow {
 impl Store {
     /// Lends the oldest job that the worker's device may take. Only the baseline's is lent
     /// before the baseline is accepted, and nothing of a paused run. A device that is set aside gets
-    /// none, and a candidate that broke too many meets no other: its job is parked.
+    /// none, and a candidate that broke too many meets no other: its job is parked. A champion that
+    /// is asked again is left to another device of the kind, where one attends, than the one that
+    /// judged it last.
     ///
     /// # Errors
     /// The worker is unknown or the database fails.
@@ -100,13 +112,14 @@ impl Store {
         now: DateTime<Utc>,
     ) -> Result<Option<LeasedJob>, StoreError> {
         let mut tx = self.begin().await?;
-        let device: Option<String> =
-            query_scalar("UPDATE workers SET seen_at = $2 WHERE id = $1 RETURNING device_name")
-                .bind(worker.uuid())
-                .bind(micros(now))
-                .fetch_optional(&mut *tx)
-                .await
-                .doing("hear of a worker")?;
+        let device: Option<Attending> = query_as(
+            "UPDATE workers SET seen_at = $2 WHERE id = $1 RETURNING device_name, device_uuid",
+        )
+        .bind(worker.uuid())
+        .bind(micros(now))
+        .fetch_optional(&mut *tx)
+        .await
+        .doing("hear of a worker")?;
         let device = device.ok_or_else(|| StoreError::Unknown {
             subject: "worker",
             id: worker.to_string(),
@@ -202,7 +215,7 @@ impl Store {
         let id = self.draw(|rng| EvaluationId::generate(now, rng));
         let mut tx = self.begin().await?;
         let row: Option<ReportedRow> = query_as(
-            "SELECT j.worker, j.run, j.candidate, j.stage, c.digest, t.version FROM jobs j \
+            "SELECT j.worker, j.run, j.candidate, j.stage, j.champion, c.digest, t.version FROM jobs j \
              JOIN candidates c ON c.id = j.candidate JOIN runs r ON r.id = j.run \
              JOIN tasks t ON t.content = r.task_content \
              WHERE j.id = $1 AND j.attempt = $2 AND j.state = 'leased'",
@@ -219,7 +232,7 @@ impl Store {
             job,
             run: RunId::from(row.run),
             candidate: CandidateId::from(row.candidate),
-            stage: Place::new("jobs", job).word("stage", &row.stage)?,
+            stage: Place::new("jobs", job).stage(&row.stage, row.champion)?,
         };
         let evaluation = match &report.outcome {
             ReportOutcome::Evaluated { evaluation } => evaluation,
@@ -287,15 +300,16 @@ pub(crate) async fn enqueue(
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     query(
-        "INSERT INTO jobs (id, run, candidate, stage, round, not_before, created_at) \
+        "INSERT INTO jobs (id, run, candidate, stage, round, not_before, created_at, champion) \
          VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(round) + 1, 0) FROM jobs \
-         WHERE candidate = $3 AND stage = $4), $5, $5)",
+         WHERE candidate = $3 AND stage = $4), $5, $5, $6)",
     )
     .bind(job.uuid())
     .bind(run.uuid())
     .bind(candidate.uuid())
     .bind(stage_word(stage))
     .bind(micros(now))
+    .bind(stage == EvaluationStage::Champion)
     .execute(tx)
     .await
     .doing("queue a job")?;
@@ -306,7 +320,7 @@ pub(crate) async fn enqueue(
 async fn claim(
     tx: &mut Connection,
     worker: WorkerId,
-    device: &str,
+    device: &Attending,
     now: DateTime<Utc>,
 ) -> Result<Option<JobId>, StoreError> {
     // On Postgres the inner query ends in FOR UPDATE OF j SKIP LOCKED; SQLite has one writer.
@@ -320,12 +334,20 @@ async fn claim(
          AND ((j.stage = 'baseline' AND r.state IN ('created', 'checking_baseline')) \
          OR (j.stage <> 'baseline' AND r.state = 'running') \
          OR (j.stage = 'confirmation' AND r.state = 'completed')) \
+         AND (NOT j.champion OR $5 IS DISTINCT FROM (SELECT w.device_uuid FROM evaluations e \
+         JOIN workers w ON w.id = e.worker WHERE e.candidate = j.candidate \
+         AND e.stage = 'confirmation' ORDER BY e.created_at DESC, e.id DESC LIMIT 1) \
+         OR NOT EXISTS (SELECT 1 FROM workers w WHERE w.device_name = $4 \
+         AND w.device_uuid <> $5 AND w.seen_at >= $6 AND NOT EXISTS (SELECT 1 FROM devices d \
+         WHERE d.worker = w.name AND d.uuid = w.device_uuid AND d.state = 'quarantined'))) \
          ORDER BY j.created_at, r.id, c.ordinal LIMIT 1) RETURNING id",
     )
     .bind(worker.uuid())
     .bind(micros(deadline(now)))
     .bind(micros(now))
-    .bind(device)
+    .bind(&device.device_name)
+    .bind(&device.device_uuid)
+    .bind(micros(now - ALIVE))
     .fetch_optional(tx)
     .await
     .doing("lend a job")?;
@@ -339,8 +361,8 @@ pub(crate) fn deadline(now: DateTime<Utc>) -> DateTime<Utc> {
 
 async fn leased(tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError> {
     let row: JobRow = query_as(
-        "SELECT j.id AS job, j.attempt, j.run, r.secret, j.candidate, j.stage, j.round, \
-         t.bundle, c.file, c.source, c.configuration FROM jobs j \
+        "SELECT j.id AS job, j.attempt, j.run, r.secret, j.candidate, j.stage, j.champion, \
+         j.round, t.bundle, c.file, c.source, c.configuration FROM jobs j \
          JOIN candidates c ON c.id = j.candidate JOIN runs r ON r.id = j.run \
          JOIN tasks t ON t.content = r.task_content WHERE j.id = $1",
     )
@@ -351,7 +373,7 @@ async fn leased(tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError
     let run = RunId::from(row.run);
     let candidate = CandidateId::from(row.candidate);
     let place = Place::new("jobs", job);
-    let stage = place.word("stage", &row.stage)?;
+    let stage = place.stage(&row.stage, row.champion)?;
     let rival = match stage {
         EvaluationStage::Baseline => None,
         EvaluationStage::Search => judgements::best(tx, run).await?,

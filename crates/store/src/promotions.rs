@@ -1,7 +1,9 @@
 //! How far champions are on their way into a repository. What git says is the engine's business.
 
 use chrono::{DateTime, Utc};
-use domain::api::{EventKind, PromotionState, PromotionTarget, PromotionView, RunState};
+use domain::api::{
+    ChampionCheck, EventKind, PromotionState, PromotionTarget, PromotionView, RunState,
+};
 use domain::evaluation::{Evaluation, EvaluationStage};
 use domain::id::{CandidateId, JobId, PromotionId, RunId};
 use sqlx::{query, query_as, query_scalar};
@@ -35,6 +37,8 @@ pub struct Committed {
     pub commit: String,
     /// Baseline's time over the winner's, as confirmed for the commit.
     pub speedup: f64,
+    /// Identity of the device that this was found on; none in records of older programs.
+    pub device_uuid: Option<String>,
 }
 
 /// How a confirmation ended.
@@ -68,25 +72,66 @@ struct PromotionRow {
     commit_id: Option<String>,
     revert_id: Option<String>,
     speedup: Option<f64>,
+    device_uuid: Option<String>,
 }
 
-impl TryFrom<PromotionRow> for PromotionView {
-    type Error = StoreError;
+#[derive(sqlx::FromRow)]
+struct CheckRow {
+    id: Uuid,
+    created_at: i64,
+    device_name: String,
+    device_uuid: String,
+    stage: String,
+    champion: bool,
+    verdict: String,
+    speedup: Option<f64>,
+    modelled: bool,
+}
 
-    fn try_from(row: PromotionRow) -> Result<Self, StoreError> {
-        let id = PromotionId::from(row.id);
+impl PromotionRow {
+    /// The promotion with what each device said of its champion last.
+    async fn view(self, connection: &mut Connection) -> Result<PromotionView, StoreError> {
+        let id = PromotionId::from(self.id);
         let place = Place::new("promotions", id);
-        Ok(Self {
+        let rows: Vec<CheckRow> = query_as(
+            "SELECT e.id, e.created_at, w.device_name, w.device_uuid, e.stage, j.champion, \
+             e.verdict, e.speedup, e.modelled FROM evaluations e JOIN jobs j ON j.id = e.job \
+             JOIN workers w ON w.id = e.worker WHERE e.candidate = $1 \
+             AND e.stage = 'confirmation' ORDER BY e.created_at DESC, e.id DESC",
+        )
+        .bind(self.candidate)
+        .fetch_all(connection)
+        .await
+        .doing("read what devices said of a champion")?;
+        let mut checks: Vec<ChampionCheck> = Vec::new();
+        for row in rows {
+            let told = |check: &ChampionCheck| check.device_uuid == row.device_uuid;
+            if checks.iter().any(told) {
+                continue;
+            }
+            let place = Place::new("evaluations", row.id);
+            checks.push(ChampionCheck {
+                at: place.time("created_at", row.created_at)?,
+                stage: place.stage(&row.stage, row.champion)?,
+                verdict: place.word("verdict", &row.verdict)?,
+                device: row.device_name,
+                device_uuid: row.device_uuid,
+                speedup: row.speedup,
+                modelled: row.modelled,
+            });
+        }
+        Ok(PromotionView {
             id,
-            candidate: CandidateId::from(row.candidate),
-            repository: row.repository,
-            branch: row.branch,
+            candidate: CandidateId::from(self.candidate),
+            repository: self.repository,
+            branch: self.branch,
             state: place.promotion_state(
-                &row.state,
-                &row.state_detail,
-                row.commit_id,
-                row.revert_id,
+                &self.state,
+                &self.state_detail,
+                self.commit_id,
+                self.revert_id,
             )?,
+            checks,
         })
     }
 }
@@ -149,8 +194,8 @@ impl Store {
         Ok(view)
     }
 
-    /// Queues a further confirmation of the run's committed champion. While one is under way,
-    /// asking again changes nothing.
+    /// Queues another look at the run's committed champion, the most thorough there is. While
+    /// one is under way, asking again changes nothing.
     ///
     /// # Errors
     /// The run is unknown or has no committed champion, or the database fails.
@@ -180,7 +225,7 @@ impl Store {
         };
         if underway.is_none() {
             let candidate = CandidateId::from(candidate);
-            let stage = EvaluationStage::Confirmation;
+            let stage = EvaluationStage::Champion;
             jobs::enqueue(&mut tx, job, run, candidate, stage, now).await?;
             query("UPDATE promotions SET job = $2, updated_at = $3 WHERE id = $1")
                 .bind(promotion)
@@ -195,6 +240,28 @@ impl Store {
         Ok(view)
     }
 
+    /// Runs whose committed champion was not looked at since `before`. One that a later run of
+    /// the same task on the same kind of device has replaced is not looked at again.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn due_rechecks(&self, before: DateTime<Utc>) -> Result<Vec<RunId>, StoreError> {
+        let due: Vec<Uuid> = query_scalar(
+            "SELECT p.run FROM promotions p JOIN runs r ON r.id = p.run \
+             JOIN tasks t ON t.content = r.task_content WHERE p.state = 'committed' \
+             AND p.job IS NULL AND p.updated_at <= $1 AND r.state IN ('running', 'completed') \
+             AND NOT EXISTS (SELECT 1 FROM promotions q JOIN runs s ON s.id = q.run \
+             JOIN tasks u ON u.content = s.task_content WHERE q.state = 'committed' \
+             AND q.created_at > p.created_at AND u.name = t.name AND s.device = r.device) \
+             ORDER BY p.updated_at, p.id",
+        )
+        .bind(micros(before))
+        .fetch_all(&self.read)
+        .await
+        .doing("find champions to look at again")?;
+        Ok(due.into_iter().map(RunId::from).collect())
+    }
+
     /// Promotions whose confirmation or re-check has ended and was not acted on yet.
     ///
     /// # Errors
@@ -203,7 +270,7 @@ impl Store {
         let mut view = self.view().await?;
         let rows: Vec<PromotionRow> = query_as(
             "SELECT p.id, p.run, p.candidate, p.repository, p.branch, p.state, p.state_detail, \
-             p.commit_id, p.revert_id, p.speedup FROM promotions p JOIN jobs j ON j.id = p.job \
+             p.commit_id, p.revert_id, p.speedup, p.device_uuid FROM promotions p JOIN jobs j ON j.id = p.job \
              JOIN runs r ON r.id = p.run WHERE j.state IN ('done', 'parked') \
              AND p.state IN ('confirming', 'committed') AND r.state <> 'paused' ORDER BY p.id",
         )
@@ -217,8 +284,12 @@ impl Store {
                 .commit_id
                 .clone()
                 .zip(row.speedup)
-                .map(|(commit, speedup)| Committed { commit, speedup });
-            let promotion = PromotionView::try_from(row)?;
+                .map(|(commit, speedup)| Committed {
+                    commit,
+                    speedup,
+                    device_uuid: row.device_uuid.clone(),
+                });
+            let promotion = row.view(&mut view).await?;
             outstanding.push(OutstandingPromotion {
                 run,
                 target: target(&mut view, run).await?,
@@ -247,9 +318,10 @@ impl Store {
             commit: committed.commit.clone(),
         };
         set_state(&mut tx, promotion, &state, now).await?;
-        query("UPDATE promotions SET job = NULL, speedup = $2 WHERE id = $1")
+        query("UPDATE promotions SET job = NULL, speedup = $2, device_uuid = $3 WHERE id = $1")
             .bind(promotion.uuid())
             .bind(committed.speedup)
+            .bind(&committed.device_uuid)
             .execute(&mut *tx)
             .await
             .doing("record a commit")?;
@@ -359,13 +431,17 @@ pub(crate) async fn newest(
 ) -> Result<Option<PromotionView>, StoreError> {
     let row: Option<PromotionRow> = query_as(
         "SELECT id, run, candidate, repository, branch, state, state_detail, commit_id, revert_id, \
-         speedup FROM promotions WHERE run = $1 ORDER BY created_at DESC, id DESC LIMIT 1",
+         speedup, device_uuid FROM promotions WHERE run = $1 \
+         ORDER BY created_at DESC, id DESC LIMIT 1",
     )
     .bind(run.uuid())
-    .fetch_optional(connection)
+    .fetch_optional(&mut *connection)
     .await
     .doing("read a promotion")?;
-    row.map(PromotionView::try_from).transpose()
+    match row {
+        Some(row) => row.view(connection).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 async fn view(
@@ -374,13 +450,13 @@ async fn view(
 ) -> Result<PromotionView, StoreError> {
     let row: PromotionRow = query_as(
         "SELECT id, run, candidate, repository, branch, state, state_detail, commit_id, revert_id, \
-         speedup FROM promotions WHERE id = $1",
+         speedup, device_uuid FROM promotions WHERE id = $1",
     )
     .bind(promotion.uuid())
-    .fetch_one(connection)
+    .fetch_one(&mut *connection)
     .await
     .doing("read a promotion")?;
-    row.try_into()
+    row.view(connection).await
 }
 
 async fn tell(

@@ -60,6 +60,15 @@ impl Place {
             .map_err(|error| self.wrong(column, error))
     }
 
+    /// A job's stage from its two columns: to ask a champion again is to confirm it, and to ask
+    /// for more.
+    pub(crate) fn stage(&self, word: &str, champion: bool) -> Result<EvaluationStage, StoreError> {
+        match self.word("stage", word)? {
+            EvaluationStage::Confirmation if champion => Ok(EvaluationStage::Champion),
+            stage => Ok(stage),
+        }
+    }
+
     pub(crate) fn number<T: TryFrom<i64>>(
         &self,
         column: &'static str,
@@ -173,11 +182,12 @@ pub(crate) fn micros(time: DateTime<Utc>) -> i64 {
     time.timestamp_micros()
 }
 
+/// The word for a stage, which a champion's shares with a confirmation's: both come of the same
+/// family of inputs, are counted together, and decide about a promotion.
 pub(crate) fn stage_word(stage: EvaluationStage) -> &'static str {
     match stage {
         EvaluationStage::Baseline => "baseline",
         EvaluationStage::Search => "search",
-        EvaluationStage::Confirmation => "confirmation",
-        EvaluationStage::Champion => "champion",
+        EvaluationStage::Confirmation | EvaluationStage::Champion => "confirmation",
     }
 }

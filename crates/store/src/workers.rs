@@ -17,7 +17,7 @@ use crate::{Store, StoreError};
 const LISTED: TimeDelta = TimeDelta::hours(1);
 
 /// A worker asks for work at least this often while its long poll is open.
-const ALIVE: TimeDelta = TimeDelta::seconds(2 * LEASE_SECONDS as i64);
+pub(crate) const ALIVE: TimeDelta = TimeDelta::seconds(2 * LEASE_SECONDS as i64);
 
 /// How busy the service is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

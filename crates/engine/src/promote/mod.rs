@@ -42,13 +42,26 @@ pub(crate) fn branch_name(task: &str, run: RunId, modelled: bool) -> String {
 }
 
 impl Engine {
-    /// Queues a further confirmation, with fresh seeds, of the run's committed champion. If it is
-    /// not accepted any more, or slower by more than 2%, a new commit takes it back.
+    /// Has the run's committed champion looked at again, with fresh seeds, more draws and more
+    /// repeats than before its commit. If it is not accepted any more, or slower by more than 2%
+    /// on the device that its speedup was found on, a new commit takes it back.
     ///
     /// # Errors
     /// The run is unknown or has no committed champion, or the database fails.
     pub async fn recheck(&self, run: RunId) -> Result<PromotionView, EngineError> {
         Ok(self.store.begin_recheck(run, self.now()).await?)
+    }
+
+    /// Has every champion looked at again that is due.
+    pub(crate) async fn recheck_champions(&self) -> Result<(), EngineError> {
+        let Some(after) = self.settings.recheck_after else {
+            return Ok(());
+        };
+        for run in self.store.due_rechecks(self.now() - after).await? {
+            let view = self.recheck(run).await?;
+            info!(run.id = %run, "the champion of {run} on {} is looked at again", view.branch);
+        }
+        Ok(())
     }
 
     /// Acts on every confirmation and re-check that has ended.
@@ -127,7 +140,11 @@ impl Engine {
         };
         match aside(move || repository::commit(&change)).await? {
             Ok(Tip(commit)) => {
-                let committed = Committed { commit, speedup };
+                let committed = Committed {
+                    commit,
+                    speedup,
+                    device_uuid: device_uuid(confirmation).map(str::to_owned),
+                };
                 let view = self
                     .store
                     .commit_promotion(run, id, &committed, self.now())
@@ -167,7 +184,7 @@ impl Engine {
                 evaluation,
                 speedup,
                 ..
-            } => match still_holds(evaluation, *speedup, committed.speedup) {
+            } => match still_holds(evaluation, *speedup, &committed) {
                 Ok(()) => return self.settle(promotion, keep).await,
                 Err(reason) => reason,
             },
@@ -321,16 +338,27 @@ fn holds(confirmation: &Evaluation, speedup: Option<f64>) -> Result<f64, String>
     Ok(speedup)
 }
 
+/// Whether a re-check leaves the commit standing; else why not. Another card must find it right and
+/// faster than the baseline; by how much differs from card to card.
 fn still_holds(
-    confirmation: &Evaluation,
+    recheck: &Evaluation,
     speedup: Option<f64>,
-    recorded: f64,
+    committed: &Committed,
 ) -> Result<(), String> {
-    let speedup = holds(confirmation, speedup)?;
-    if speedup * REGRESSION < recorded {
+    let speedup = holds(recheck, speedup)?;
+    let known = committed.device_uuid.as_deref();
+    let comparable = known.is_none() || known == device_uuid(recheck);
+    if comparable && speedup * REGRESSION < committed.speedup {
+        let recorded = committed.speedup;
         return Err(format!(
             "re-checked at {speedup:.3} times the baseline's speed; {recorded:.3} was recorded"
         ));
     }
     Ok(())
+}
+
+/// Identity of the device that an evaluation was made on.
+fn device_uuid(evaluation: &Evaluation) -> Option<&str> {
+    let device = evaluation.device.as_ref()?;
+    Some(device.uuid.as_str())
 }

@@ -178,20 +178,20 @@ impl Lab {
         let task = Task::load(&bundle).unwrap();
         let store = engine.store();
         store.put_task(&task, &bundle, clock.now()).await.unwrap();
-        let registration = Registration {
-            name: "w".to_owned(),
-            device: device(),
-            toolchain: "NVRTC 13.5".to_owned(),
-            evaluator: EVALUATOR_VERSION,
-        };
-        let registered = store.register(&registration, clock.now()).await.unwrap();
+        let worker = join(&engine, "w", device()).await;
         Self {
             folder,
             clock,
             engine,
-            worker: registered.worker,
+            worker,
             models,
         }
+    }
+
+    /// Another worker, on a device of the same kind.
+    pub async fn another(&self, name: &str, uuid: &str) -> WorkerId {
+        let uuid = uuid.to_owned();
+        join(&self.engine, name, Device { uuid, ..device() }).await
     }
 
     /// Forgets the engine and its connections without an orderly end, and starts another.
@@ -278,6 +278,17 @@ impl Lab {
     }
 }
 
+async fn join(engine: &Engine, name: &str, device: Device) -> WorkerId {
+    let registration = Registration {
+        name: name.to_owned(),
+        device,
+        toolchain: "NVRTC 13.5".to_owned(),
+        evaluator: EVALUATOR_VERSION,
+    };
+    let joined = engine.store().register(&registration, engine.now()).await;
+    joined.unwrap().worker
+}
+
 async fn start_engine(
     folder: &tempfile::TempDir,
     clock: &Arc<ManualClock>,
@@ -287,6 +298,7 @@ async fn start_engine(
     let settings = Settings {
         default_repository: folder.path().join("promotions.git"),
         author_email: "kernelwright@example.com".to_owned(),
+        recheck_after: Some(TimeDelta::days(1)),
     };
     let clock = Arc::clone(clock) as Arc<dyn Clock>;
     Engine::new(store, clock, settings, models.clone())

@@ -12,4 +12,5 @@ mod looping;
 mod models;
 mod playbook;
 mod promotion;
+mod rechecks;
 mod submissions;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{DEFAULT_AUTHOR, DEFAULT_LISTEN, DataFolder};
+use super::{DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder};
 
 /// Arguments of `serve`.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -22,6 +22,10 @@ pub struct ServeArgs {
     /// Address in the commits that winners become.
     #[arg(long, value_name = "EMAIL", default_value = DEFAULT_AUTHOR, env = "KERNELWRIGHT_AUTHOR_EMAIL")]
     pub author_email: String,
+    /// Hours after which a committed champion is looked at again, on another card where one has
+    /// joined; 0 never does.
+    #[arg(long, value_name = "HOURS", default_value_t = DEFAULT_RECHECK_HOURS)]
+    pub recheck_hours: u32,
 }
 
 /// Verbs of a worker.

@@ -79,6 +79,7 @@ async fn service(
         listen: listen_address(args).await,
         data,
         author_email: DEFAULT_AUTHOR,
+        recheck_after: None,
         models: Models::none(),
         local_worker: Some(Log {
             format,

@@ -52,6 +52,7 @@ pub(super) async fn replay(args: ReplayArgs, format: Format) -> Ending {
         listen: args.listen,
         data: &data,
         author_email: DEFAULT_AUTHOR,
+        recheck_after: None,
         models,
         local_worker: Some(Log {
             format,

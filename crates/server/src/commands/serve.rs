@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use chrono::TimeDelta;
 use engine::llm::Models;
 use engine::{Engine, Settings, SystemClock};
 use store::Store;
@@ -32,6 +33,7 @@ pub(super) struct Setup<'a> {
     pub listen: SocketAddr,
     pub data: &'a Data,
     pub author_email: &'a str,
+    pub recheck_after: Option<TimeDelta>,
     pub models: Models,
     pub local_worker: Option<Log>,
 }
@@ -59,6 +61,7 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         listen: args.listen,
         data: &data,
         author_email: &args.author_email,
+        recheck_after: recheck_after(args.recheck_hours),
         models,
         local_worker: args.with_local_worker.then_some(Log {
             format,
@@ -77,6 +80,11 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
     tracing::info!("stopping");
     service.stop().await;
     Ok(Outcome::Accepted)
+}
+
+/// How long a champion is left alone; none for zero hours.
+pub(super) fn recheck_after(hours: u32) -> Option<TimeDelta> {
+    (hours > 0).then(|| TimeDelta::hours(i64::from(hours)))
 }
 
 /// The data folder, or why it cannot be used.
@@ -113,6 +121,7 @@ impl Service {
         let settings = Settings {
             default_repository: setup.data.promotions(),
             author_email: setup.author_email.to_owned(),
+            recheck_after: setup.recheck_after,
         };
         let engine = Engine::new(store, Arc::new(SystemClock), settings, setup.models);
         let closing = CancellationToken::new();

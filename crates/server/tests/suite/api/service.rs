@@ -54,6 +54,7 @@ impl Service {
         let settings = Settings {
             default_repository: folder.path().join("promotions.git"),
             author_email: "kernelwright@localhost".to_owned(),
+            recheck_after: Some(TimeDelta::days(1)),
         };
         let engine = Engine::new(store, clock.clone(), settings, Models::none());
         let closing = CancellationToken::new();
