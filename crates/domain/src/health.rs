@@ -105,6 +105,9 @@ pub struct Vitals {
     pub free_bytes: u64,
     /// Copies to the device and back, gigabytes per second; modelled on the emulated device.
     pub copy_gigabytes_per_second: f64,
+    /// Whether it computed a matrix product, which was the known one to the bit. Not asked of a card
+    /// whose driver compiles no PTX.
+    pub computed: bool,
 }
 
 /// Free memory may be this much less than it was when the device was clean, bytes.
@@ -285,6 +288,7 @@ mod tests {
     const USUAL: Vitals = Vitals {
         free_bytes: 20 << 30,
         copy_gigabytes_per_second: 12.0,
+        computed: true,
     };
 
     fn known() -> Record {
@@ -328,6 +332,7 @@ mod tests {
         let slack = Vitals {
             free_bytes: USUAL.free_bytes - FREE_SLACK,
             copy_gigabytes_per_second: 11.5,
+            ..USUAL
         };
         assert_eq!(record.examine(&slack), Ok(()));
         let held = Vitals {

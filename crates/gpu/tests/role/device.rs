@@ -424,6 +424,7 @@ fn a_probe_describes_the_device_or_says_what_is_missing() {
                 assert_eq!(measured_rates, None, "nobody asked");
                 assert!(vitals.free_bytes > 1 << 30, "{vitals:?}");
                 assert!(vitals.copy_gigabytes_per_second > 1.0, "{vitals:?}");
+                assert!(vitals.computed, "{vitals:?}");
                 assert_eq!(device.kind, DeviceKind::Emulated);
                 assert_eq!(device.architecture(), "sm_89");
                 assert_eq!(device.limits.sm_count, 58);

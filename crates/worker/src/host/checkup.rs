@@ -255,6 +255,12 @@ fn probe_with(
             measured_rates,
             vitals,
         }) => {
+            if !vitals.computed {
+                tracing::warn!(
+                    "the device was not asked for the known matrix product: its driver compiles no PTX; install the \
+                     driver's just-in-time compiler (libnvidia-ptxjitcompiler)"
+                );
+            }
             let prebuilt = settings.prebuilt.as_ref();
             match prebuilt.map(|made| made.toolchain.clone()).or(toolchain) {
                 Some(toolchain) => Ok(Found {

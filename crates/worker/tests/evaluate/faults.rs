@@ -13,7 +13,7 @@ use domain::judge;
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 use worker::cancel::Cancellation;
 use worker::evaluate::{Compared, Evaluator, Fault};
-use worker::host::Role;
+use worker::host::{Doubt, Role};
 
 use crate::duels;
 use crate::lab::{Lab, lab, read};
@@ -21,7 +21,7 @@ use crate::lab::{Lab, lab, read};
 const TASK: &str = "softmax-f32";
 
 /// What the roles call, the emulated driver's own function included.
-const CALLS: [&str; 29] = [
+const CALLS: [&str; 44] = [
     "cuInit",
     "cuDeviceGet",
     "cuDevicePrimaryCtxRetain",
@@ -51,6 +51,21 @@ const CALLS: [&str; 29] = [
     "cuEventSynchronize",
     "cuEventElapsedTime_v2",
     "cuEventDestroy_v2",
+    "cuMemGetAllocationGranularity",
+    "cuMemAddressReserve",
+    "cuMemAddressFree",
+    "cuMemCreate",
+    "cuMemRelease",
+    "cuMemMap",
+    "cuMemUnmap",
+    "cuMemSetAccess",
+    "cuMemAllocHost_v2",
+    "cuMemFreeHost",
+    "cuStreamCreate",
+    "cuStreamSynchronize",
+    "cuStreamDestroy_v2",
+    "cuModuleGetGlobal_v2",
+    "cuMemAllocManaged",
 ];
 /// What a role calls before it is told its job: nobody's candidate has anything to do with it.
 const OPENING: [&str; 4] = [
@@ -67,6 +82,11 @@ const CODES: [u32; 42] = [
 ];
 /// One of each kind: a resource, a kernel's fault, and what says nothing.
 const REPRESENTATIVES: [u32; 3] = [2, 700, 999];
+/// What a runner asks for only where executions prove nothing.
+const DOUBTING: Doubt = Doubt {
+    most: 2,
+    many: 1 << 40,
+};
 /// What a role that hangs is given here.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -99,6 +119,8 @@ impl Found {
 
 struct Sweep {
     lab: Lab,
+    /// Whether the device is taken to prove nothing.
+    doubts: bool,
     usual: Evaluation,
     counts: BTreeMap<String, u32>,
     surprises: Vec<String>,
@@ -106,7 +128,11 @@ struct Sweep {
 
 impl Sweep {
     fn new(lab: Lab) -> Self {
-        let usual = evaluate(lab.evaluator()).unwrap();
+        Self::of(lab, false)
+    }
+
+    fn of(lab: Lab, doubts: bool) -> Self {
+        let usual = evaluate(&doubted(lab.evaluator(), doubts)).unwrap();
         assert_eq!(
             usual.verdict.kind(),
             VerdictKind::Accepted,
@@ -115,6 +141,7 @@ impl Sweep {
         );
         Self {
             lab,
+            doubts,
             usual,
             counts: BTreeMap::new(),
             surprises: Vec::new(),
@@ -125,6 +152,7 @@ impl Sweep {
     fn meet(&self, role: Role, call: &str, nth: &str, deed: &str) -> Found {
         let plan = format!("[[fault]]\ncall = \"{call}\"\nnth = {nth}\ndo = {deed}\n");
         let mut evaluator = self.lab.spoiled(&[(role, &plan)]);
+        evaluator = doubted(&evaluator, self.doubts);
         if deed == "\"hang\"" {
             evaluator = Evaluator::new(evaluator.host().clone().impatient(PATIENCE)).unwrap();
         }
@@ -221,8 +249,15 @@ impl Sweep {
     fn end(self) {
         eprintln!("{:?}", self.counts);
         assert!(self.surprises.is_empty(), "{}", self.surprises.join("\n"));
-        assert_eq!(evaluate(self.lab.evaluator()).unwrap(), self.usual);
+        let evaluator = doubted(self.lab.evaluator(), self.doubts);
+        assert_eq!(evaluate(&evaluator).unwrap(), self.usual);
     }
+}
+
+fn doubted(evaluator: &Evaluator, doubts: bool) -> Evaluator {
+    let host = evaluator.host().clone();
+    let host = if doubts { host.doubted(DOUBTING) } else { host };
+    Evaluator::new(host).unwrap()
 }
 
 fn evaluate(evaluator: &Evaluator) -> Result<Evaluation, Fault> {
@@ -277,9 +312,12 @@ fn blames(role: Role, call: &str, code: u32) -> bool {
 /// One role's calls, each dying, failing and, in full, hanging.
 fn sweep_of(role: Role) {
     let Some(lab) = lab() else { return };
+    sweep_through(Sweep::new(lab), role, &CALLS);
+}
+
+fn sweep_through(mut sweep: Sweep, role: Role, calls: &[&str]) {
     let full = std::env::var_os("KERNELWRIGHT_SWEEP").is_some_and(|value| value == "full");
-    let mut sweep = Sweep::new(lab);
-    for call in CALLS {
+    for call in calls.iter().copied() {
         if !sweep.is_made(role, call) {
             continue;
         }
@@ -312,6 +350,13 @@ fn sweep_of_the_calls_of_a_runner() {
     sweep_of(Role::Run);
 }
 
+/// Mappings with nothing behind them, and the stream of what disturbs.
+#[test]
+fn sweep_of_the_further_calls_of_a_runner_that_proves_nothing() {
+    let Some(lab) = lab() else { return };
+    sweep_through(Sweep::of(lab, true), Role::Run, &CALLS[29..]);
+}
+
 #[test]
 fn sweep_of_the_calls_of_a_verifier() {
     sweep_of(Role::Verify);
@@ -339,6 +384,8 @@ fn sweep_of_calls_that_hang_or_corrupt() {
     ] {
         sweep.try_hang(role, call);
     }
+    // Only a card's driver may be without a compiler.
+    sweep.try_error(Role::Probe, "cuModuleLoadData", "1", 222);
     let deed = "{ corrupt = { bytes = 4 } }";
     for (role, downloads) in [
         (Role::Run, ["1", "2", "\"every\""].as_slice()),
