@@ -14,6 +14,7 @@ use crate::seeds::SeedFamily;
 use crate::statistics::Floor;
 use crate::task::{Bundle, Enforce, GateSubject};
 use crate::timing::Timing;
+use crate::tools::sanitize::Sanitizers;
 use crate::verdict::{Acceptance, Diagnostic, Outcome, Verdict};
 
 /// Version of the evaluation protocol; part of every evaluation's identity.
@@ -126,6 +127,9 @@ pub struct Evaluation {
     /// What the machine code holds; none where nobody looked, as during the search.
     #[serde(default)]
     pub machine_code: Option<MachineCode>,
+    /// What sanitizers said; none where nobody asked them, as during the search.
+    #[serde(default)]
+    pub sanitizers: Option<Sanitizers>,
     /// Digest of the bundle with everything that the verdict rests on, kept where it was made.
     #[serde(default)]
     pub evidence: Option<Digest>,
@@ -174,6 +178,8 @@ pub enum ProtocolPart {
     Repeats,
     /// Further draws of the inputs of score cases.
     Draws,
+    /// Inputs that the hardware itself keeps a candidate from writing to.
+    ReadOnlyInputs,
     /// A tensor of more than 2^31 elements.
     ManyElements,
     /// The same on a second device.
@@ -187,6 +193,7 @@ impl ProtocolPart {
             Self::Disturbance => "disturbance",
             Self::Repeats => "repeats",
             Self::Draws => "further draws",
+            Self::ReadOnlyInputs => "inputs mapped for reading only",
             Self::ManyElements => "more than 2^31 elements",
             Self::SecondDevice => "second device",
         }

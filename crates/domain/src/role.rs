@@ -319,6 +319,10 @@ pub enum Placement {
     Weakest,
     /// The same, with bases that are multiples of 128 bytes and not of 256.
     Shifted,
+    /// Each is an allocation of exactly its size, and what has no content is not written to: for
+    /// tools that know where allocations end and what was never written. Nothing is read back, which
+    /// such a tool would take for a use.
+    Bare,
 }
 
 /// Why an execution happens.
@@ -497,6 +501,10 @@ pub struct ExecutionFacts {
     /// seconds: its own blocks needed all of the device at once.
     #[serde(default)]
     pub outlasted: bool,
+    /// Whether inputs beside guards could be written to, since the driver maps no memory for reading
+    /// alone.
+    #[serde(default)]
+    pub unprotected: bool,
     /// Digest of each output's bytes.
     pub outputs: BTreeMap<String, Digest>,
 }

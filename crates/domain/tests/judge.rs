@@ -108,6 +108,7 @@ fn facts() -> ExecutionFacts {
         unwritten: Vec::new(),
         event_us: None,
         outlasted: false,
+        unprotected: false,
         outputs: BTreeMap::from([("y".to_owned(), Digest::of("bytes"))]),
     }
 }

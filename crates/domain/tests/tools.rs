@@ -3,7 +3,8 @@
 use domain::finding::{Finding, FindingKind};
 use domain::tools::ncu;
 use domain::tools::profile::{Applies, METRICS, RULES, Values, triage};
-use domain::tools::sanitize::{Said, Status, Tool, emulated, read};
+use domain::tools::sanitize::{Said, Status, Tool, emulated, read, verdict};
+use domain::verdict::{Access, Verdict, VerdictKind};
 
 const MEMCHECK: &str = "\
 ========= COMPUTE-SANITIZER
@@ -43,6 +44,117 @@ fn findings_of_the_sanitizer_have_their_line() {
     };
     assert_eq!(findings.len(), 1);
     assert_eq!(findings[0].line, Some(16));
+    assert_eq!(
+        findings[0].message,
+        "Error: Race reported between Write access and Read access"
+    );
+}
+
+/// What every tool prints first of something that it finds, with the verdict that it is.
+#[test]
+fn what_a_sanitizer_finds_is_the_verdict_that_it_means() {
+    let place = "\
+=========     at void scale<(int)4>(float *, int)+0x160 in /a/path/candidate.cu:17
+=========     by thread (31,1,0) in block (2,0,3)
+";
+    for (tool, heading, detail, expected) in [
+        (
+            Tool::Memcheck,
+            "Invalid __global__ read of size 4 bytes",
+            "Address 0x7f2a00000200 is out of bounds",
+            VerdictKind::OutOfBounds,
+        ),
+        (
+            Tool::Memcheck,
+            "Invalid __shared__ atomic of size 4 bytes",
+            "Address 0x4000 is out of bounds",
+            VerdictKind::OutOfBounds,
+        ),
+        (
+            Tool::Memcheck,
+            "Invalid __global__ write of size 16 bytes",
+            "Access to 0x7f2a00000201 is misaligned",
+            VerdictKind::RuntimeFault,
+        ),
+        (
+            Tool::Initcheck,
+            "Uninitialized __global__ memory read of size 4 bytes",
+            "Address 0x7f2a00000200",
+            VerdictKind::UninitDependent,
+        ),
+        (
+            Tool::Synccheck,
+            "Barrier error detected. Divergent thread(s) in block.",
+            "",
+            VerdictKind::BarrierError,
+        ),
+    ] {
+        let log = format!(
+            "========= COMPUTE-SANITIZER\n========= {heading}\n{place}=========     {detail}\n\
+             =========     Saved host backtrace up to driver entry point at kernel launch time\n\
+             ========= Target application returned an error\n========= ERROR SUMMARY: 3 errors\n\
+             ========= ERROR SUMMARY: 2 errors were not printed. Use --print-limit option\n"
+        );
+        let Status::Found { findings } = read(tool, &log) else {
+            panic!("{log}");
+        };
+        let [said] = &findings[..] else {
+            panic!("{findings:?}");
+        };
+        assert!(!said.message.contains("/a/path"), "{said:?}");
+        let found = verdict(tool, said).unwrap();
+        assert_eq!(found.kind(), expected, "{heading}");
+        let finding = found.finding().unwrap();
+        assert_eq!(finding.kernel, "scale");
+        assert_eq!(finding.line, Some(17));
+        assert_eq!((finding.block, finding.thread), ([2, 0, 3], [31, 1, 0]));
+        assert!(finding.message.contains(heading), "{finding}");
+        // No tool's word is taken for another's.
+        for other in Tool::ALL.into_iter().filter(|other| *other != tool) {
+            assert_eq!(verdict(other, said), None, "{heading}");
+        }
+    }
+    let Status::Found { findings } = read(Tool::Racecheck, RACECHECK) else {
+        panic!("found");
+    };
+    let race = verdict(Tool::Racecheck, &findings[0]).unwrap();
+    assert_eq!(race.kind(), VerdictKind::DataRace);
+    assert_eq!(race.finding().unwrap().kernel, "sum");
+    let Status::Found { findings } = read(Tool::Memcheck, MEMCHECK) else {
+        panic!("found");
+    };
+    let read = verdict(Tool::Memcheck, &findings[0]).unwrap();
+    assert!(matches!(
+        read,
+        Verdict::OutOfBounds {
+            access: Access::Read,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn warnings_and_errors_of_calls_are_no_verdict() {
+    for (tool, heading) in [
+        (
+            Tool::Racecheck,
+            "Warning: Race reported between Write access at sum(int *)+0x90 in candidate.cu:16",
+        ),
+        (
+            Tool::Memcheck,
+            "Program hit CUDA_ERROR_INVALID_VALUE (error 1) due to \"invalid argument\" on CUDA API call to cuMemMap.",
+        ),
+        (
+            Tool::Initcheck,
+            "Host API uninitialized memory access on access by cudaMemcpy source.",
+        ),
+    ] {
+        let log = format!("========= {heading}\n========= ERROR SUMMARY: 1 error\n");
+        let Status::Found { findings } = read(tool, &log) else {
+            panic!("{log}");
+        };
+        assert_eq!(verdict(tool, &findings[0]), None, "{heading}");
+    }
 }
 
 #[test]
@@ -100,6 +212,7 @@ fn emulated_checks_answer_for_the_tool_whose_subject_they_are() {
                     findings: vec![Said {
                         line: Some(9),
                         message: "what happened".to_owned(),
+                        ..Said::default()
                     }],
                 }
             } else {

@@ -8,7 +8,9 @@ use kernelwright_driver::handle::{
     ContextHandle, EventHandle, FunctionHandle, ModuleHandle, PoolHandle, StreamHandle,
 };
 use kernelwright_driver::image::Image;
-use kernelwright_driver::state::{ContextFlags, Dimensions, Driver, EventFlags, LaunchRequest};
+use kernelwright_driver::state::{
+    ContextFlags, Dimensions, Driver, EventFlags, GRANULE, LaunchRequest, Rights,
+};
 use ptx::device::Device;
 
 const PTX: &str = include_str!("ptx/basics.ptx");
@@ -651,4 +653,48 @@ fn a_reply_nobody_received_is_not_lost() {
     let unseen = emulator::answer(&mut driver, br#"{"do":"take"}"#);
     let seen = ask(&mut driver, r#"{"do":"take"}"#);
     assert_eq!(unseen.json, seen);
+}
+
+/// Rights of a mapping are what was said of it last, for kernels and for the host alike.
+#[test]
+fn what_is_mapped_for_reading_can_be_read_and_not_written() {
+    let mut driver = ready();
+    let base = driver.reserve_addresses(GRANULE, 0).expect("addresses");
+    let memory = driver.create_memory(GRANULE).expect("memory");
+    driver.map(base, GRANULE, memory).expect("a mapping");
+    driver
+        .grant_access(base, GRANULE, Rights::ReadWrite)
+        .expect("to write");
+    driver.upload(base, &[7; 4], None).expect("writes");
+    driver
+        .grant_access(base, GRANULE, Rights::Read)
+        .expect("to read");
+    let mut back = [0; 4];
+    driver.download(base, &mut back, None).expect("reads");
+    assert_eq!(back, [7; 4]);
+    let other = driver.allocate(4).expect("allocates");
+    driver.copy(other, base, 4, None).expect("copies from it");
+    for refused in [
+        driver.upload(base, &[8; 4], None),
+        driver.fill(base, &[8], 4, None),
+        driver.copy(base, other, 4, None),
+    ] {
+        assert_eq!(refused, Err(Code::INVALID_VALUE));
+    }
+    driver
+        .grant_access(base, GRANULE, Rights::ReadWrite)
+        .expect("to write again");
+    driver.upload(base, &[9; 4], None).expect("writes");
+    driver
+        .grant_access(base, GRANULE, Rights::Read)
+        .expect("to read");
+    let axpy = function(&mut driver, "axpy");
+    let mut parameters = [0; 24];
+    parameters[..8].copy_from_slice(&other.to_le_bytes());
+    parameters[8..16].copy_from_slice(&base.to_le_bytes());
+    parameters[20..].copy_from_slice(&1_u32.to_le_bytes());
+    let ended = driver
+        .launch(&launch_of(axpy, &parameters))
+        .and_then(|()| driver.synchronise_context());
+    assert_eq!(ended, Err(Code(700)));
 }

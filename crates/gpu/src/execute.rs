@@ -5,27 +5,23 @@
 //! device can reach a later one. What the outcome means is decided elsewhere.
 
 mod batch;
+mod layout;
+mod resident;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 use domain::plan::{ResolvedArgument, ResolvedLaunch, ResolvedPlan, ResolvedStep};
 use domain::role::{DeviceFault, Disturbance, KernelResources, Placement};
 
 use crate::disturb::Disturber;
 use crate::driver::emulator::LaunchReport;
-use crate::driver::{self, Allocation, Gpu, Guard, Kernel, Module, Refusal, Shape, Stopwatch};
+use crate::driver::{self, Gpu, Kernel, Module, Refusal, Shape, Stopwatch};
 use crate::fault::Fault;
-use crate::inputs;
+use resident::changed;
 
 pub use batch::{Batch, BufferSet};
+pub use resident::{Buffer, Resident};
 
-/// Bytes of secret pattern on either side of a buffer on a device without bounds of its own.
-const RED_ZONE: u64 = 4096;
-/// No access of the emulated device is wider, so a stricter alignment cannot show there.
-const WIDEST_ACCESS: u64 = 16;
-/// What bases are multiples of under [`Placement::Shifted`].
-const SHIFT: u64 = 128;
 /// Dynamic shared memory that every kernel may have without being allowed more.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
@@ -35,21 +31,6 @@ pub struct Loaded<'a> {
     gpu: &'a Gpu,
     module: Module,
     kernels: BTreeMap<&'a str, &'a KernelResources>,
-}
-
-/// A buffer to make before a pass.
-#[derive(Debug)]
-pub struct Buffer {
-    /// Name in the plan.
-    pub name: String,
-    /// Size.
-    pub bytes: u64,
-    /// The address is a multiple of this.
-    pub align: u64,
-    /// What it holds before the first launch; none is poison.
-    pub content: Option<Vec<u8>>,
-    /// Whether no launch may change it.
-    pub constant: bool,
 }
 
 /// How a pass is carried out.
@@ -90,30 +71,9 @@ pub struct Pass {
     pub event_us: Option<f64>,
     /// Whether it ended only after the blocks beside it had given up waiting for its end.
     pub outlasted: bool,
-}
-
-/// A buffer on the device.
-#[derive(Debug)]
-pub struct Resident {
-    /// What was asked for, without the content.
-    pub name: String,
-    allocation: Allocation,
-    constant: bool,
-    /// Where the buffer lies inside the allocation.
-    inside: Range<usize>,
-    /// The bytes of the whole allocation before the first launch.
-    before: Vec<u8>,
-}
-
-/// A buffer's bytes after a pass, beside what they were.
-#[derive(Debug)]
-pub struct After {
-    all: Vec<u8>,
-    inside: Range<usize>,
-    /// Whether the pattern around the buffer changed.
-    pub overrun: bool,
-    /// Whether the buffer itself changed.
-    pub changed: bool,
+    /// Whether constant buffers beside guards could be written to: the driver maps no memory for
+    /// reading alone.
+    pub unprotected: bool,
 }
 
 impl<'a> Loaded<'a> {
@@ -150,8 +110,11 @@ impl<'a> Loaded<'a> {
     ) -> Result<Pass, Fault> {
         let mut pass = Pass::default();
         for buffer in buffers {
-            match self.place(buffer, manner)? {
-                Ok(resident) => pass.buffers.push(resident),
+            match self.place_for(plan, buffer, manner)? {
+                Ok((resident, may_be_written)) => {
+                    pass.unprotected |= may_be_written;
+                    pass.buffers.push(resident);
+                }
                 Err(refusal) => {
                     pass.buffers.clear();
                     pass.fault = Some(device_fault(refusal, None));
@@ -205,75 +168,6 @@ impl<'a> Loaded<'a> {
             }
         }
         Ok(pass)
-    }
-
-    /// Allocates and fills one buffer.
-    fn place(&self, buffer: Buffer, manner: Manner) -> Result<Result<Resident, Refusal>, Fault> {
-        let emulator = self.gpu.emulator();
-        let Manner {
-            poison, placement, ..
-        } = manner;
-        let Buffer {
-            name,
-            bytes,
-            align,
-            content,
-            constant,
-        } = buffer;
-        if content
-            .as_ref()
-            .is_some_and(|content| content.len() as u64 != bytes)
-        {
-            return Err(Fault::Job(format!(
-                "{name} has {bytes} bytes, its content has others"
-            )));
-        }
-        let guard = guard(placement);
-        let layout = match (emulator, guard) {
-            (_, Some(guard)) => Layout::guarded(bytes, align, guard),
-            (Some(_), None) => Layout::exact(bytes, align, placement),
-            (None, None) => Layout::fenced(bytes, align, placement),
-        };
-        let allocated = usize::try_from(layout.allocated).map_err(|_| {
-            Fault::Job(format!(
-                "{name} has {bytes} bytes, more than can be addressed"
-            ))
-        })?;
-        let made = match guard {
-            Some(guard) => self.gpu.guarded(allocated, guard),
-            None => Allocation::new(allocated),
-        };
-        let mut allocation = match made {
-            Ok(allocation) => allocation,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        let inside = layout.place(allocation.base());
-        let zones = inputs::poison(poison, "red zone", &name, allocated - inside.len());
-        let (front, back) = zones.split_at(inside.start);
-        let held = match &content {
-            Some(content) => content,
-            None => &inputs::poison(poison, "content", &name, inside.len()),
-        };
-        let before = [front, held, back].concat();
-        if let Err(refusal) = allocation.upload(&before) {
-            return Ok(Err(refusal));
-        }
-        if let Some(emulator) = emulator {
-            emulator.label(allocation.base(), &name)?;
-            if content.is_none() {
-                emulator.forget(allocation.base(), layout.allocated)?;
-            } else if inside.start > 0 {
-                // What lies in front of the content is nobody's to read.
-                emulator.forget(allocation.base(), inside.start as u64)?;
-            }
-        }
-        Ok(Ok(Resident {
-            name,
-            allocation,
-            constant,
-            inside,
-            before,
-        }))
     }
 
     fn go_through(
@@ -404,17 +298,6 @@ enum Waiting {
     OwnStream,
 }
 
-/// The constant buffers that are not what they were.
-fn changed(buffers: &[Resident]) -> Result<Vec<String>, Refusal> {
-    let mut changed = Vec::new();
-    for buffer in buffers.iter().filter(|buffer| buffer.constant) {
-        if buffer.after()?.changed {
-            changed.push(buffer.name.clone());
-        }
-    }
-    Ok(changed)
-}
-
 /// A step with everything it names at hand.
 enum Prepared<'s> {
     Fill { buffer: usize, byte: u8 },
@@ -440,139 +323,6 @@ impl Launch<'_> {
         // SAFETY: `Loaded::prepare` is the only maker of this type, and it has compared the
         // arguments with the entry's parameters in number and size.
         unsafe { self.kernel.launch(shape, &self.arguments) }
-    }
-}
-
-impl Resident {
-    /// The buffer's address.
-    pub fn address(&self) -> u64 {
-        self.allocation.base() + self.inside.start as u64
-    }
-
-    /// The buffer's size in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.inside.len() as u64
-    }
-
-    /// How far into the device's allocation the buffer starts, bytes.
-    pub fn start(&self) -> usize {
-        self.allocation.lead() + self.inside.start
-    }
-
-    /// The poison or content that the buffer held before the pass.
-    pub fn before(&self) -> &[u8] {
-        &self.before[self.inside.clone()]
-    }
-
-    /// Reads the buffer and what surrounds it.
-    ///
-    /// # Errors
-    /// The driver's refusal.
-    pub fn after(&self) -> Result<After, Refusal> {
-        let all = self.allocation.download()?;
-        let Range { start, end } = self.inside;
-        Ok(After {
-            overrun: all[..start] != self.before[..start] || all[end..] != self.before[end..],
-            changed: all[start..end] != self.before[start..end],
-            all,
-            inside: start..end,
-        })
-    }
-}
-
-impl After {
-    /// The buffer's bytes.
-    pub fn content(&self) -> &[u8] {
-        &self.all[self.inside.clone()]
-    }
-}
-
-/// Where a buffer goes inside its allocation.
-struct Layout {
-    allocated: u64,
-    bytes: u64,
-    align: u64,
-    front: u64,
-    /// Whether the base is moved back until it has exactly its alignment.
-    exactly: bool,
-}
-
-impl Layout {
-    /// Pattern on both sides, and room to move the base to exactly its alignment.
-    fn fenced(bytes: u64, align: u64, placement: Placement) -> Self {
-        let align = exactly(align, placement);
-        Self {
-            allocated: bytes.saturating_add(2 * RED_ZONE + 2 * align),
-            bytes,
-            align,
-            front: RED_ZONE,
-            exactly: true,
-        }
-    }
-
-    /// Against a guard: nothing between it and the buffer but what the alignment demands, and
-    /// pattern on the other side.
-    fn guarded(bytes: u64, align: u64, guard: Guard) -> Self {
-        let align = align.max(1);
-        let held = bytes.next_multiple_of(align);
-        Self {
-            allocated: held.saturating_add(RED_ZONE),
-            bytes,
-            align,
-            front: match guard {
-                Guard::Before => 0,
-                Guard::Behind => RED_ZONE,
-            },
-            exactly: false,
-        }
-    }
-
-    /// For a device that knows where each allocation ends: no byte behind the buffer, and none
-    /// before it unless its base is to have less than an allocation's alignment.
-    fn exact(bytes: u64, align: u64, placement: Placement) -> Self {
-        let align = exactly(align, placement);
-        let front = match placement {
-            Placement::Weakest | Placement::Shifted => align,
-            _ if align < WIDEST_ACCESS => align,
-            _ => 0,
-        };
-        Self {
-            allocated: bytes.saturating_add(front),
-            bytes,
-            align,
-            front,
-            exactly: true,
-        }
-    }
-
-    /// The part of an allocation at `base` that the buffer takes.
-    fn place(&self, base: u64) -> Range<usize> {
-        let latest = self.allocated - self.bytes;
-        let weak = |start: &u64| {
-            let address = base + start;
-            address.is_multiple_of(self.align) && !address.is_multiple_of(2 * self.align)
-        };
-        let weakest = (self.front..=latest).find(weak);
-        let start = weakest.filter(|_| self.exactly).unwrap_or(self.front);
-        let index = |offset: u64| usize::try_from(offset).expect("the allocation was made");
-        index(start)..index(start + self.bytes)
-    }
-}
-
-/// The guard that a placement asks for.
-fn guard(placement: Placement) -> Option<Guard> {
-    match placement {
-        Placement::GuardBehind => Some(Guard::Behind),
-        Placement::GuardBefore => Some(Guard::Before),
-        Placement::Ending | Placement::Weakest | Placement::Shifted => None,
-    }
-}
-
-/// The alignment that a base has exactly, where a placement asks for one.
-fn exactly(align: u64, placement: Placement) -> u64 {
-    match placement {
-        Placement::Shifted => align.max(SHIFT),
-        _ => align.max(1),
     }
 }
 
@@ -612,80 +362,5 @@ fn device_fault(refusal: Refusal, launch: Option<u32>) -> DeviceFault {
         name: refusal.name,
         call: refusal.call.to_owned(),
         launch,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fenced_buffer_has_exactly_its_alignment_and_pattern_on_both_sides() {
-        for (align, placement) in [1, 2, 4, 16, 128, 256, 1024]
-            .map(|align| (align, Placement::Weakest))
-            .into_iter()
-            .chain([(16, Placement::Shifted), (4, Placement::Ending)])
-        {
-            for base in [0x1000_0000_u64, 0x1000_0100, 0x1000_0200] {
-                let layout = Layout::fenced(1000, align, placement);
-                let align = exactly(align, placement);
-                let inside = layout.place(base);
-                let address = base + inside.start as u64;
-                assert_eq!(address % align, 0);
-                assert_ne!(address % (2 * align), 0);
-                assert!(inside.start as u64 >= RED_ZONE);
-                assert!(layout.allocated - inside.end as u64 >= RED_ZONE);
-                assert_eq!(inside.len(), 1000);
-            }
-        }
-    }
-
-    #[test]
-    fn a_guarded_buffer_touches_its_guard_as_far_as_its_alignment_allows() {
-        const UNIT: u64 = 2 << 20;
-        for (bytes, align) in [(1000, 16), (1000, 1), (1024, 256), (6, 4)] {
-            // The allocation ends, or begins, at a multiple of the unit.
-            let layout = Layout::guarded(bytes, align, Guard::Behind);
-            let base = 8 * UNIT - layout.allocated;
-            let inside = layout.place(base);
-            let end = base + inside.end as u64;
-            assert!((base + inside.start as u64).is_multiple_of(align));
-            assert!(
-                8 * UNIT - end < align,
-                "{bytes} {align}: {}",
-                8 * UNIT - end
-            );
-            assert_eq!(inside.start as u64, RED_ZONE);
-            let layout = Layout::guarded(bytes, align, Guard::Before);
-            let inside = layout.place(8 * UNIT);
-            assert_eq!(inside.start, 0);
-            assert!(layout.allocated - inside.end as u64 >= RED_ZONE);
-        }
-    }
-
-    #[test]
-    fn an_exact_buffer_ends_with_its_allocation() {
-        for align in [1, 4, 8, 16, 256] {
-            let layout = Layout::exact(1000, align, Placement::Ending);
-            let inside = layout.place(0x1000_0000);
-            assert_eq!(inside.end as u64, layout.allocated);
-            assert_eq!(inside.start as u64 % align, 0);
-        }
-    }
-
-    #[test]
-    fn a_base_is_as_weak_as_asked_and_its_buffer_still_ends_with_the_allocation() {
-        for (placement, align, start) in [
-            (Placement::Ending, 16, 0),
-            (Placement::Weakest, 4, 4),
-            (Placement::Weakest, 16, 16),
-            (Placement::Shifted, 16, 128),
-            (Placement::Shifted, 256, 256),
-        ] {
-            let layout = Layout::exact(1000, align, placement);
-            let inside = layout.place(0x1000_0000);
-            assert_eq!(inside.start, start, "{placement:?} {align}");
-            assert_eq!(inside.end as u64, layout.allocated);
-        }
     }
 }

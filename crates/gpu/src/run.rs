@@ -10,8 +10,8 @@ use std::path::Path;
 use cudarc::driver::sys::CUresult;
 use domain::digest::Digest;
 use domain::role::{
-    Execution, ExecutionFacts, ExecutionPurpose, Image, KernelResources, LaunchLines, RunJob,
-    RunReply, TensorData, Unwritten,
+    Execution, ExecutionFacts, ExecutionPurpose, Image, KernelResources, LaunchLines, Placement,
+    RunJob, RunReply, TensorData, Unwritten,
 };
 use domain::task::Role;
 
@@ -186,6 +186,7 @@ fn execute(
     let mut facts = blank(execution.id);
     facts.event_us = pass.event_us;
     facts.outlasted = pass.outlasted;
+    facts.unprotected = pass.unprotected;
     facts.fault.clone_from(&pass.fault);
     facts.unsupported = observe::unsupported(&pass.reports);
     facts.launches = if gpu.emulator().is_some() {
@@ -195,6 +196,7 @@ fn execute(
     };
     if facts.fault.is_none()
         && sample(execution).is_none()
+        && execution.placement != Placement::Bare
         && let Err(refusal) = inspect(gpu, execution, &pass, suspects, &mut facts)?
     {
         facts.fault = Some(device_fault(&refusal));
@@ -360,6 +362,7 @@ fn blank(id: u32) -> ExecutionFacts {
         unwritten: Vec::new(),
         event_us: None,
         outlasted: false,
+        unprotected: false,
         outputs: BTreeMap::new(),
     }
 }

@@ -8,6 +8,7 @@ use domain::measurement::{Discarded, Measurement};
 use domain::role::KernelResources;
 use domain::task::Enforce;
 use domain::timing::Timing;
+use domain::tools::sanitize::{Sanitizers, Status};
 use domain::verdict::{Severity, Verdict};
 
 use crate::terminal::{columns, labelled_time, line, plain, time};
@@ -57,6 +58,7 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     gates(&mut text, &evaluation.gates);
     resources(&mut text, &evaluation.kernels);
     machine_code(&mut text, evaluation.machine_code.as_ref());
+    sanitizers(&mut text, evaluation.sanitizers.as_ref());
     for row in &evaluation.not_run {
         let (part, reason) = (row.part.in_words(), line(&row.reason, 240));
         let _infallible = writeln!(text, "not run    {part}: {reason}");
@@ -316,6 +318,23 @@ pub(crate) fn resources(text: &mut String, kernels: &[KernelResources]) {
         .collect();
     text.push_str("kernels\n");
     text.push_str(&columns(&rows, 11));
+}
+
+/// What each tool said.
+fn sanitizers(text: &mut String, said: Option<&Sanitizers>) {
+    let Some(said) = said else { return };
+    for row in &said.tools {
+        let what = match &row.status {
+            Status::Clean => "clean".to_owned(),
+            Status::Found { findings } => {
+                let first = findings.first().map(|first| line(&first.message, 200));
+                format!("{} found: {}", findings.len(), first.unwrap_or_default())
+            }
+            Status::NotRun { reason } => format!("NOT RUN: {}", line(reason, 240)),
+        };
+        let tool = row.tool.as_str();
+        let _infallible = writeln!(text, "{tool:10} {what} (by {})", plain(&said.by));
+    }
 }
 
 /// The most frequent instructions of each kernel.

@@ -26,6 +26,7 @@ use crate::health::Keeper;
 use crate::spares::Spares;
 use crate::supervise::{self, Program};
 use crate::toolchain;
+use crate::tools::{self, Tool};
 use checkup::probe;
 
 pub use roles::{FILE_BYTES, SCRATCH};
@@ -71,6 +72,8 @@ pub struct Settings {
     pub nvrtc: Option<PathBuf>,
     /// NVIDIA's disassembler.
     pub nvdisasm: Option<PathBuf>,
+    /// NVIDIA's compute-sanitizer.
+    pub sanitizer: Option<PathBuf>,
     /// The emulated driver's library.
     pub driver: Option<PathBuf>,
     /// Whether to emulate even where NVIDIA's driver works.
@@ -96,8 +99,8 @@ pub struct Prebuilt {
 
 impl Settings {
     /// The settings that the environment gives: `KERNELWRIGHT_NVRTC`, `KERNELWRIGHT_NVDISASM`,
-    /// `KERNELWRIGHT_DRIVER`, `KERNELWRIGHT_CACHE`, `KERNELWRIGHT_EMULATE` and
-    /// `KERNELWRIGHT_SPARES`.
+    /// `KERNELWRIGHT_COMPUTE_SANITIZER`, `KERNELWRIGHT_DRIVER`, `KERNELWRIGHT_CACHE`,
+    /// `KERNELWRIGHT_EMULATE` and `KERNELWRIGHT_SPARES`.
     ///
     /// # Errors
     /// [`Fault::Executable`] if the system does not say which program this is.
@@ -116,6 +119,7 @@ impl Settings {
             cache,
             nvrtc: path("KERNELWRIGHT_NVRTC"),
             nvdisasm: path("KERNELWRIGHT_NVDISASM"),
+            sanitizer: tools::named(Tool::Sanitizer),
             driver: path("KERNELWRIGHT_DRIVER"),
             emulate: std::env::var_os("KERNELWRIGHT_EMULATE").is_some_and(|value| value == "1"),
             emulated_device: None,
@@ -433,6 +437,14 @@ impl Host {
     /// It is not installed; the error says how to install it.
     pub fn disassembler(&self) -> Result<PathBuf, toolchain::NoDisassembler> {
         toolchain::disassembler(self.settings.nvdisasm.as_deref(), &self.settings.cache)
+    }
+
+    /// NVIDIA's compute-sanitizer.
+    ///
+    /// # Errors
+    /// One sentence that says where it was looked for and how to name it.
+    pub fn sanitizer(&self) -> Result<PathBuf, String> {
+        tools::find_named(Tool::Sanitizer, self.settings.sanitizer.as_deref())
     }
 
     /// What the device does at best: the emulated one's model, on silicon the best that our own

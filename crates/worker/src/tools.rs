@@ -51,14 +51,23 @@ impl Tool {
 /// # Errors
 /// One sentence that says where it was looked for and how to name it.
 pub fn find(tool: Tool) -> Result<PathBuf, String> {
-    let named = std::env::var_os(tool.variable()).filter(|value| !value.is_empty());
+    find_named(tool, named(tool).as_deref())
+}
+
+/// What the environment names.
+pub fn named(tool: Tool) -> Option<PathBuf> {
+    let named = std::env::var_os(tool.variable());
+    named.filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The same with a name that may have come from elsewhere.
+///
+/// # Errors
+/// As of [`find`].
+pub fn find_named(tool: Tool, named: Option<&Path>) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(tool.folders());
-    look(
-        tool,
-        named.as_deref().map(Path::new),
-        &folders.collect::<Vec<_>>(),
-    )
+    look(tool, named, &folders.collect::<Vec<_>>())
 }
 
 fn look(tool: Tool, named: Option<&Path>, folders: &[PathBuf]) -> Result<PathBuf, String> {

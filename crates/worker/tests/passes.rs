@@ -260,6 +260,8 @@ fn what_only_silicon_needs_is_asked_as_often_as_wanted() {
         assert_eq!(pass.inputs(), largest.inputs());
         assert_eq!(pass.comparison, Against::Itself);
     }
+    let company = again.iter().filter(|pass| pass.company).count();
+    assert_eq!(company, 10, "every other one, whichever process makes it");
     let untimed = search.untimed(64).unwrap();
     let timed = search.score(4).unwrap();
     let inputs = untimed.iter().chain(&timed).map(Pass::inputs);

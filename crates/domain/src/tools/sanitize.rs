@@ -1,9 +1,11 @@
 //! Four sanitizers, each with a result of its own. A tool that did not look has not passed.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::finding::{Finding, FindingKind};
 use crate::plain;
+use crate::verdict::{Access, Verdict};
 
 /// Findings kept of one tool.
 const MAX_FINDINGS: usize = 20;
@@ -11,8 +13,9 @@ const MAX_FINDINGS: usize = 20;
 const MARK: &str = "=========";
 
 /// A sanitizer, named as `compute-sanitizer --tool` names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = SanitizerTool)]
 pub enum Tool {
     /// Accesses outside of buffers, misaligned ones, traps.
     Memcheck,
@@ -63,8 +66,34 @@ impl Tool {
     }
 }
 
+/// What all tools said of a candidate before it could be promoted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Sanitizers {
+    /// Who looked.
+    pub by: String,
+    /// A row for each tool.
+    pub tools: Vec<ToolResult>,
+}
+
+impl Sanitizers {
+    /// Nobody looked, for one reason.
+    pub fn not_run(by: &str, reason: &str) -> Self {
+        let tools = Tool::ALL.map(|tool| ToolResult {
+            tool,
+            status: Status::NotRun {
+                reason: reason.to_owned(),
+            },
+        });
+        Self {
+            by: by.to_owned(),
+            tools: tools.to_vec(),
+        }
+    }
+}
+
 /// What one tool found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = SanitizerResult)]
 pub struct ToolResult {
     /// The tool.
     pub tool: Tool,
@@ -74,8 +103,9 @@ pub struct ToolResult {
 }
 
 /// What became of a tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
+#[schema(as = SanitizerStatus)]
 pub enum Status {
     /// It looked at all that it was to look at and has nothing to say.
     Clean,
@@ -92,12 +122,19 @@ pub enum Status {
 }
 
 /// One finding in a tool's words, capped and stripped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = SanitizerFinding)]
 pub struct Said {
     /// Line in the candidate's file, where known.
     pub line: Option<u32>,
     /// What it says.
     pub message: String,
+    /// The kernel, where it is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// Block and thread, where they are named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<[[u32; 3]; 2]>,
 }
 
 /// The four results of the emulated device's checks. `unfinished` says why not every execution
@@ -112,6 +149,7 @@ pub fn emulated(findings: &[Finding], unfinished: Option<&str>) -> Vec<ToolResul
             let one = Said {
                 line: finding.line,
                 message: plain::line(&finding.message, plain::SENTENCE_CHARACTERS),
+                ..Said::default()
             };
             if said.len() < MAX_FINDINGS && !said.contains(&one) {
                 said.push(one);
@@ -137,21 +175,21 @@ pub fn read(tool: Tool, log: &str) -> Status {
         .filter_map(|line| line.trim_end().strip_prefix(MARK))
         .collect::<Vec<_>>();
     let mut findings: Vec<Said> = Vec::new();
-    let mut errors = None;
+    let (mut errors, mut over) = (None, false);
     for line in lines {
         let heading = line
             .strip_prefix(' ')
             .filter(|text| !text.starts_with(' ') && !text.is_empty());
         let Some(heading) = heading else {
-            // A detail: the first source line below a heading is the finding's.
-            if let Some(last) = findings.last_mut().filter(|said| said.line.is_none()) {
-                last.line = source_line(line);
+            if let Some(last) = findings.last_mut().filter(|_| !over) {
+                last.hear(line.trim());
             }
             continue;
         };
         if let Some((_, count)) = heading.split_once(" SUMMARY: ") {
+            // A second summary only says how many errors were not printed.
             let count = count.split_whitespace().next();
-            errors = count.and_then(|count| count.parse::<u64>().ok());
+            errors = errors.or_else(|| count.and_then(|count| count.parse::<u64>().ok()));
         } else if heading.starts_with("Internal Sanitizer Error")
             || heading.contains("No attachable process found")
             || heading.starts_with("Target application terminated before")
@@ -160,11 +198,11 @@ pub fn read(tool: Tool, log: &str) -> Status {
                 "compute-sanitizer could not look: {}",
                 plain::line(heading, plain::MESSAGE_CHARACTERS)
             ));
-        } else if heading != "COMPUTE-SANITIZER" && findings.len() < MAX_FINDINGS {
-            findings.push(Said {
-                line: source_line(heading),
-                message: plain::line(heading, plain::MESSAGE_CHARACTERS),
-            });
+        } else if heading != "COMPUTE-SANITIZER" && !is_about_the_process(heading) {
+            over = findings.len() == MAX_FINDINGS;
+            if !over {
+                findings.push(Said::headed(heading));
+            }
         }
     }
     match errors {
@@ -176,13 +214,143 @@ pub fn read(tool: Tool, log: &str) -> Status {
         Some(errors) => {
             if findings.is_empty() {
                 findings.push(Said {
-                    line: None,
                     message: format!("{errors} errors without a description"),
+                    ..Said::default()
                 });
             }
             Status::Found { findings }
         }
     }
+}
+
+/// Whether a heading tells how the process fared and nothing of a kernel.
+fn is_about_the_process(heading: &str) -> bool {
+    heading.starts_with("Target application returned an error")
+}
+
+impl Said {
+    /// A finding that begins. Where it is said behind ` at ` may hold paths of this machine.
+    fn headed(heading: &str) -> Self {
+        let (what, place) = match heading.split_once(" at ") {
+            Some((what, place)) => (what, Some(place)),
+            None => (heading, None),
+        };
+        let mut said = Self {
+            message: plain::line(what, plain::MESSAGE_CHARACTERS),
+            ..Self::default()
+        };
+        if let Some(place) = place {
+            said.stand(place);
+        }
+        said
+    }
+
+    /// Takes in one detail below the heading: the first place is the finding's.
+    fn hear(&mut self, detail: &str) {
+        let frame = detail.strip_prefix("Device Frame:").map(str::trim);
+        if let Some(place) = detail.strip_prefix("at ").or(frame) {
+            self.stand(place);
+        } else if let Some(rest) = detail.strip_prefix("in ") {
+            self.line = self.line.or_else(|| source_line(rest));
+        } else if let Some(rest) = detail.strip_prefix("by thread ") {
+            let thread = triple(rest);
+            let block = rest.split_once("in block ").and_then(|(_, at)| triple(at));
+            self.place = self.place.or_else(|| Some([block?, thread?]));
+        } else if let Some(rest) = detail.strip_prefix("and ") {
+            let other = rest.split_once(" access").map(|(kind, _)| kind);
+            if let Some(kind) = other.filter(|kind| matches!(*kind, "Read" | "Write")) {
+                self.message.push_str(&format!(" and {kind} access"));
+            }
+        } else if detail.ends_with(MISALIGNED) && !self.message.ends_with(MISALIGNED) {
+            self.message.push_str(&format!(", which {MISALIGNED}"));
+        }
+        self.message = plain::line(&self.message, plain::MESSAGE_CHARACTERS);
+    }
+
+    /// `kernel(parameters)+0x90 in file.cu:41`, or `0x90 in file.cu:41:kernel(parameters)`.
+    fn stand(&mut self, place: &str) {
+        self.line = self.line.or_else(|| source_line(place));
+        let function = match place.split_once(" in ") {
+            Some((address, file)) if address.starts_with("0x") => file
+                .split_once(".cu:")
+                .and_then(|(_, rest)| rest.split_once(':'))
+                .map(|(_, function)| function),
+            Some((function, _)) => Some(function),
+            None => Some(place).filter(|place| !place.starts_with("0x")),
+        };
+        let name = function
+            .and_then(|function| function.split(['(', '+', '<']).next())
+            .and_then(|name| name.split_whitespace().next_back())
+            .filter(|name| !name.is_empty());
+        self.kernel = self.kernel.take().or_else(|| name.map(plain::name));
+    }
+}
+
+/// What a detail says of an access whose address is no multiple of its width.
+const MISALIGNED: &str = "is misaligned";
+
+/// What a finding of a tool means; none where nobody knows, as of errors of calls to the driver,
+/// which are ours, and of mere warnings.
+pub fn verdict(tool: Tool, said: &Said) -> Option<Verdict> {
+    let message = said.message.as_str();
+    let finding = |kind| Finding {
+        kind,
+        kernel: said.kernel.clone().unwrap_or_default(),
+        line: said.line,
+        block: said.place.map_or([0; 3], |[block, _]| block),
+        thread: said.place.map_or([0; 3], |[_, thread]| thread),
+        buffer: None,
+        offset: None,
+        other: None,
+        occurrences: 1,
+        message: format!("{} of compute-sanitizer: {message}", tool.as_str()),
+    };
+    match tool {
+        Tool::Memcheck if message.starts_with("Invalid __") => {
+            if message.ends_with(MISALIGNED) {
+                return Some(Verdict::RuntimeFault {
+                    code: 716,
+                    name: "CUDA_ERROR_MISALIGNED_ADDRESS".to_owned(),
+                    finding: Some(finding(FindingKind::Misaligned)),
+                });
+            }
+            let (access, kind) = if message.contains(" read of ") {
+                (Access::Read, FindingKind::OutOfBoundsRead)
+            } else {
+                (Access::Write, FindingKind::OutOfBoundsWrite)
+            };
+            let finding = finding(kind);
+            Some(Verdict::OutOfBounds {
+                access,
+                reason: finding.message.clone(),
+                finding: Some(finding),
+            })
+        }
+        Tool::Initcheck if message.starts_with("Uninitialized __") => {
+            let finding = finding(FindingKind::Uninitialised);
+            Some(Verdict::UninitDependent {
+                reason: finding.message.clone(),
+                finding: Some(finding),
+            })
+        }
+        Tool::Racecheck if message.starts_with("Error: ") && message.contains("Race reported") => {
+            Some(Verdict::DataRace {
+                finding: finding(FindingKind::SharedRace),
+            })
+        }
+        Tool::Synccheck if message.starts_with("Barrier error") => Some(Verdict::BarrierError {
+            finding: finding(FindingKind::DivergentBarrier),
+        }),
+        _ => None,
+    }
+}
+
+/// The numbers of `(31,0,0)`.
+fn triple(text: &str) -> Option<[u32; 3]> {
+    let inside = text.strip_prefix('(')?.split_once(')')?.0;
+    let mut numbers = inside.split(',').map(|number| number.trim().parse().ok());
+    let mut next = || numbers.next().flatten();
+    Some([next()?, next()?, next()?])
 }
 
 /// The number after the name of a CUDA source file, as in `candidate.cu:12`.

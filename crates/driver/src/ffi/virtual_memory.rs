@@ -2,14 +2,15 @@
 
 use crate::code::Code;
 use crate::handle::PhysicalHandle;
-use crate::state::{GRANULE, ORDINAL};
+use crate::state::{GRANULE, ORDINAL, Rights};
 
 use super::entries;
 use super::pointer::{In, Out};
 
-/// Numbers of the API: device memory that stays where it is, the device as a place, reading and writing.
+/// Numbers of the API: device memory that stays where it is, the device as a place, reading, reading and writing.
 const PINNED: u32 = 1;
 const DEVICE: u32 = 1;
+const READ: u32 = 1;
 const READ_WRITE: u32 = 3;
 
 /// `CUmemLocation`.
@@ -104,16 +105,18 @@ entries! {
     /// Takes a mapping away.
     fn cuMemUnmap(address: u64, bytes: usize) |driver| { driver.unmap(address, bytes as u64) }
 
-    /// Grants access to a mapping. Read-only and revoked access are not supported.
+    /// Grants access to a mapping, to read or to write as well. Access cannot be revoked.
     fn cuMemSetAccess(address: u64, bytes: usize, access: In<Access>, count: usize) |driver| {
         if count != 1 {
             return Err(Code::INVALID_VALUE);
         }
         let access = access.get()?;
         access.place.check()?;
-        if access.flags != READ_WRITE {
-            return Err(Code::NOT_SUPPORTED);
-        }
-        driver.grant_access(address, bytes as u64)
+        let rights = match access.flags {
+            READ => Rights::Read,
+            READ_WRITE => Rights::ReadWrite,
+            _ => return Err(Code::NOT_SUPPORTED),
+        };
+        driver.grant_access(address, bytes as u64, rights)
     }
 }

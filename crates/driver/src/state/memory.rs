@@ -76,6 +76,7 @@ fn refused(error: &HostAccessError) -> Code {
     match error {
         HostAccessError::NoAllocation { .. }
         | HostAccessError::PastEnd { .. }
+        | HostAccessError::Sealed { .. }
         | HostAccessError::NotABase { .. } => Code::INVALID_VALUE,
     }
 }

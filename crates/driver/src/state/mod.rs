@@ -38,7 +38,7 @@ pub use launch::{Dimensions, LaunchRequest, Settings};
 pub use memory::{MemoryKind, PoolAttribute};
 pub use module::{Image, LinkOptions, ParameterSlot};
 pub use timeline::EventFlags;
-pub use virtual_memory::GRANULE;
+pub use virtual_memory::{GRANULE, Rights};
 
 /// CUDA 13.0, as `cuDriverGetVersion` codes it.
 pub const DRIVER_VERSION: u32 = 13_000;

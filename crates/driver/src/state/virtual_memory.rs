@@ -1,7 +1,8 @@
 //! Addresses and memory apart: ranges that are reserved, memory that is created, and the one mapped into the other.
 //!
 //! What is mapped can be reached only once access was granted, and what is reserved around it never can, which is what
-//! guard pages are made of. Memory is made when access to it is first granted; mapping it a second time, which would
+//! guard pages are made of. Access may be to read alone: then a kernel that writes ends with an illegal address, and a
+//! copy to it is refused. Memory is made when access to it is first granted; mapping it a second time, which would
 //! show the same bytes at two addresses, is not supported.
 
 use std::collections::BTreeMap;
@@ -28,6 +29,15 @@ struct Created {
     bytes: u64,
     mapped: bool,
     released: bool,
+}
+
+/// What may be done with a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    /// Reading alone.
+    Read,
+    /// Reading and writing.
+    ReadWrite,
 }
 
 #[derive(Debug)]
@@ -149,11 +159,11 @@ impl Driver {
         Ok(())
     }
 
-    /// Lets the device reach what is mapped at exactly these addresses.
+    /// Lets the device reach what is mapped at exactly these addresses; the last word on its rights counts.
     ///
     /// # Errors
     /// When nothing is mapped there, or the device is full.
-    pub fn grant_access(&mut self, address: u64, bytes: u64) -> Result<(), Code> {
+    pub fn grant_access(&mut self, address: u64, bytes: u64, rights: Rights) -> Result<(), Code> {
         self.usable()?;
         let mapping = self.virtual_memory.mapped.get_mut(&address);
         let mapping = mapping
@@ -165,6 +175,8 @@ impl Driver {
                 .map_err(|_| Code::OUT_OF_MEMORY)?;
             mapping.accessible = true;
         }
+        let sealed = self.machine.seal(address, rights == Rights::Read);
+        debug_assert!(sealed.is_ok(), "it was allocated when access was granted");
         Ok(())
     }
 

@@ -324,6 +324,7 @@ pub fn evaluation(request: &EvaluationRequest, verdict: Verdict) -> Evaluation {
         stage: request.stage,
         found_on: None,
         not_run: Vec::new(),
+        sanitizers: None,
         task_version: Task::load(&request.task).unwrap().version,
         candidate_digest: Some(source.candidate_digest(&configuration)),
         image_digest: None,

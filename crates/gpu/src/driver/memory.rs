@@ -36,6 +36,7 @@ enum Backing {
 struct Mapping {
     reserved: sys::CUdeviceptr,
     reserved_bytes: usize,
+    place: sys::CUmemLocation,
     memory: Option<sys::CUmemGenericAllocationHandle>,
     mapped: Option<(sys::CUdeviceptr, usize)>,
 }
@@ -83,6 +84,7 @@ impl Allocation {
         let mut mapping = Mapping {
             reserved,
             reserved_bytes,
+            place,
             memory: None,
             mapped: None,
         };
@@ -96,13 +98,7 @@ impl Allocation {
         let asked = unsafe { sys::cuMemMap(start, size, 0, memory, 0) };
         checked("cuMemMap", asked.result())?;
         mapping.mapped = Some((start, size));
-        let access = sys::CUmemAccessDesc {
-            location: place,
-            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        };
-        // SAFETY: the range was mapped above, and one description is there to be read.
-        let asked = unsafe { sys::cuMemSetAccess(start, size, &raw const access, 1) };
-        checked("cuMemSetAccess", asked.result())?;
+        mapping.allow(sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE)?;
         let base = match guard {
             Guard::Before => start,
             Guard::Behind => start + (size - bytes) as u64,
@@ -112,6 +108,26 @@ impl Allocation {
             bytes,
             backing: Backing::Mapping(mapping),
         })
+    }
+
+    /// Takes the right to write to a guarded range away, from the host as well. Says whether the
+    /// driver maps memory for reading alone; of a range without a guard it never does.
+    ///
+    /// # Errors
+    /// The driver's refusal for another reason.
+    pub fn protect(&mut self) -> Result<bool, Refusal> {
+        const UNGRANTED: [u32; 2] = [
+            sys::CUresult::CUDA_ERROR_INVALID_VALUE as u32,
+            sys::CUresult::CUDA_ERROR_NOT_SUPPORTED as u32,
+        ];
+        let Backing::Mapping(mapping) = &mut self.backing else {
+            return Ok(false);
+        };
+        match mapping.allow(sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ) {
+            Ok(()) => Ok(true),
+            Err(refusal) if UNGRANTED.contains(&refusal.code) => Ok(false),
+            Err(refusal) => Err(refusal),
+        }
     }
 
     /// Bytes of the driver's allocation in front of the range.
@@ -209,6 +225,22 @@ impl Allocation {
         // SAFETY: the part lies inside the range, which is alive.
         let filled = unsafe { result::memset_d8_sync(self.base + offset as u64, value, bytes) };
         checked("cuMemsetD8", filled)
+    }
+}
+
+impl Mapping {
+    /// Lets the device use what is mapped in this way; nothing if nothing is.
+    fn allow(&mut self, flags: sys::CUmemAccess_flags) -> Result<(), Refusal> {
+        let Some((start, size)) = self.mapped else {
+            return Ok(());
+        };
+        let access = sys::CUmemAccessDesc {
+            location: self.place,
+            flags,
+        };
+        // SAFETY: the range is mapped, and one description is there to be read.
+        let asked = unsafe { sys::cuMemSetAccess(start, size, &raw const access, 1) };
+        checked("cuMemSetAccess", asked.result())
     }
 }
 

@@ -514,6 +514,29 @@ fn a_guard_stops_whoever_goes_past_it_and_nobody_else() {
         assert_eq!(finding.offset, Some(offset));
         assert!(reply.executions[0].fault.is_some());
     }
+    // Inputs beside a guard are there to be read: whoever writes to one ends as on hardware.
+    let source = HONEST.replace(
+        "if (i < n)",
+        "if (i == 0) const_cast<float*>(in)[0] = 7.0f;\n    if (i < n)",
+    );
+    for placement in guards {
+        let reply = bench.run(&source, vec![at(placement)]);
+        let facts = &reply.executions[0];
+        assert_eq!(facts.fault.as_ref().unwrap().code, 700);
+        assert_eq!(facts.findings[0].kind, FindingKind::IllegalAddress);
+        assert_eq!(facts.findings[0].buffer.as_deref(), Some("in"));
+    }
+    let reply = bench.run(&source, vec![execution(1, None)]);
+    assert_eq!(reply.executions[0].mutated, ["in"]);
+    // A buffer alone in its allocation ends with it, and is not looked at by us.
+    let bare = at(Placement::Bare);
+    let reply = bench.run(HONEST, vec![bare.clone()]);
+    let facts = &reply.executions[0];
+    assert!(facts.fault.is_none() && facts.findings.is_empty());
+    assert!(facts.outputs.is_empty() && facts.unwritten.is_empty());
+    let source = HONEST.replace("3.0f * in[i]", "3.0f * in[i] + in[n]");
+    let reply = bench.run(&source, vec![bare]);
+    assert_eq!(reply.executions[0].findings[0].offset, Some(4000));
     // On the side without a guard the pattern tells.
     let source = HONEST.replace("if (i < n)", "if (i == 0) out[-1] = 1.0f;\n    if (i < n)");
     let reply = bench.run(&source, vec![at(guards[0])]);

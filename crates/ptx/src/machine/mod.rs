@@ -95,6 +95,15 @@ impl Machine {
         self.memory.allocate_at(base, bytes)
     }
 
+    /// Takes the right to write to an allocation away from kernels and host, or gives it back. A kernel that writes
+    /// to it nevertheless ends with a finding.
+    ///
+    /// # Errors
+    /// When no allocation holds the address.
+    pub fn seal(&mut self, pointer: u64, sealed: bool) -> Result<(), HostAccessError> {
+        self.memory.seal(pointer, sealed)
+    }
+
     /// Frees an allocation by its start address.
     ///
     /// # Errors

@@ -33,7 +33,10 @@ enum Store {
 pub(crate) struct Allocation {
     base: u64,
     bytes: u64,
-    read_only: bool,
+    /// Whether it is constant memory, which no kernel may write to.
+    constant: bool,
+    /// Whether the right to write to it was taken away, from kernels and from the host.
+    sealed: AtomicBool,
     words: Store,
     /// One bit per byte, 32 bytes per cell.
     valid: Box<[AtomicU32]>,
@@ -46,12 +49,13 @@ pub(crate) struct Allocation {
 
 impl Allocation {
     /// None if the host has no memory for it.
-    pub(super) fn new(base: u64, bytes: u64, label: Option<&str>, read_only: bool) -> Option<Self> {
+    pub(super) fn new(base: u64, bytes: u64, label: Option<&str>, constant: bool) -> Option<Self> {
         let words = usize::try_from(bytes.div_ceil(4)).ok()?;
         Some(Self {
             base,
             bytes,
-            read_only,
+            constant,
+            sealed: AtomicBool::new(false),
             words: Store::Own(cells(words, FRESH)?),
             valid: cells(words.div_ceil(8), 0)?,
             invalid: AtomicU64::new(bytes),
@@ -66,7 +70,8 @@ impl Allocation {
         Some(Self {
             base,
             bytes,
-            read_only: false,
+            constant: false,
+            sealed: AtomicBool::new(false),
             words: Store::Lent(words),
             valid: cells(words.len().div_ceil(8), u32::MAX)?,
             invalid: AtomicU64::new(0),
@@ -87,8 +92,22 @@ impl Allocation {
         self.bytes
     }
 
+    pub(crate) fn is_constant(&self) -> bool {
+        self.constant
+    }
+
+    pub(super) fn is_sealed(&self) -> bool {
+        self.sealed.load(Relaxed)
+    }
+
+    pub(super) fn set_sealed(&self, sealed: bool) {
+        self.sealed.store(sealed, Relaxed);
+    }
+
+    /// Whether kernels must not write to it.
+    #[inline(always)]
     pub(crate) fn read_only(&self) -> bool {
-        self.read_only
+        self.constant || self.is_sealed()
     }
 
     #[inline(always)]

@@ -49,6 +49,12 @@ pub enum HostAccessError {
         /// Bytes from the address to the allocation's end.
         left: u64,
     },
+    /// The range is mapped for reading only.
+    #[error("write to {pointer:#x}: the range is mapped for reading only")]
+    Sealed {
+        /// The address.
+        pointer: u64,
+    },
     /// A free of an address that is no allocation's start.
     #[error("free {pointer:#x}: it is not the start of a live allocation")]
     NotABase {
@@ -111,7 +117,7 @@ impl Memory {
         &mut self,
         bytes: u64,
         label: Option<&str>,
-        read_only: bool,
+        constant: bool,
     ) -> Result<u64, OutOfMemory> {
         let full = OutOfMemory {
             wanted: bytes,
@@ -123,7 +129,7 @@ impl Memory {
             _ => return Err(full),
         };
         let base = self.next;
-        let allocation = Allocation::new(base, bytes, label, read_only).ok_or(full)?;
+        let allocation = Allocation::new(base, bytes, label, constant).ok_or(full)?;
         self.next = (base + held + GAP).next_multiple_of(GAP);
         self.used += held;
         let index = self.allocations.partition_point(|a| a.base() < base);
@@ -229,6 +235,28 @@ impl Memory {
         Ok(())
     }
 
+    /// Takes the right to write to an allocation away, or gives it back.
+    pub(crate) fn seal(&mut self, pointer: u64, sealed: bool) -> Result<(), HostAccessError> {
+        let found = self
+            .find(pointer)
+            .ok_or(HostAccessError::NoAllocation { pointer })?;
+        found.set_sealed(sealed);
+        Ok(())
+    }
+
+    /// The same as [`Self::range`] of what is to be written.
+    fn range_to_write(
+        &self,
+        pointer: u64,
+        bytes: u64,
+    ) -> Result<(&Allocation, u64), HostAccessError> {
+        let (holder, offset) = self.range(pointer, bytes)?;
+        if holder.is_sealed() {
+            return Err(HostAccessError::Sealed { pointer });
+        }
+        Ok((holder, offset))
+    }
+
     /// The allocation and byte offset of a host range.
     fn range(&self, pointer: u64, bytes: u64) -> Result<(&Allocation, u64), HostAccessError> {
         // A range of no bytes may sit at the very end of its allocation.
@@ -252,7 +280,7 @@ impl Memory {
     }
 
     pub(crate) fn write(&self, pointer: u64, data: &[u8]) -> Result<(), HostAccessError> {
-        let (holder, offset) = self.range(pointer, data.len() as u64)?;
+        let (holder, offset) = self.range_to_write(pointer, data.len() as u64)?;
         holder.write(offset, data);
         holder.set_valid(offset, data.len() as u64);
         holder.set_produced(false);
@@ -273,7 +301,7 @@ impl Memory {
         count: u64,
     ) -> Result<(), HostAccessError> {
         let bytes = count.saturating_mul(pattern.len() as u64);
-        let (holder, offset) = self.range(pointer, bytes)?;
+        let (holder, offset) = self.range_to_write(pointer, bytes)?;
         let chunk: Vec<u8> = pattern.iter().copied().cycle().take(4096).collect();
         let mut at = 0;
         while at < bytes {
@@ -294,7 +322,7 @@ impl Memory {
         bytes: u64,
     ) -> Result<(), HostAccessError> {
         let (from, from_offset) = self.range(source, bytes)?;
-        let (to, to_offset) = self.range(destination, bytes)?;
+        let (to, to_offset) = self.range_to_write(destination, bytes)?;
         let mut data = vec![0; bytes as usize];
         from.read(from_offset, &mut data);
         let valid: Vec<bool> = (0..bytes)

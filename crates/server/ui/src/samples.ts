@@ -153,6 +153,7 @@ export function evaluation(verdict: Verdict, over: Partial<Evaluation> = {}): Ev
     machine_code: null,
     found_on: null,
     not_run: [],
+    sanitizers: null,
     evidence: null,
     diagnostics: [],
     findings: [],

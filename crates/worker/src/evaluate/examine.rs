@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use domain::device::DeviceKind;
-use domain::evaluation::CheckOutcome;
+use domain::evaluation::{CheckOutcome, NotRun, ProtocolPart};
 use domain::judge::{self, Change, Compared, Subject, Trouble};
 use domain::plain;
 use domain::plan::ResolvedPlan;
@@ -20,7 +20,7 @@ use super::Fault;
 use super::effort::Efforts;
 use super::passes::{Against, Pass};
 use super::roles::{Allowance, Numbered, Reference};
-use super::stages::{Course, Stop};
+use super::stages::{Course, Judged, Stop};
 use super::storage;
 
 /// Counters kept of one launch: more than there are kinds of work to count.
@@ -112,13 +112,21 @@ impl Course<'_> {
             })
         });
         if let Err(Stop::Verdict(verdict)) = &ran {
-            self.confirm(verdict, self.judged, &numbered, trial, allowance)?;
+            let judged = self.judged;
+            self.confirm(verdict, judged, &numbered, trial, allowance)?;
+            if let Some(cause) = self.cause(verdict, judged, &numbered, trial, allowance)? {
+                return Err(cause.into());
+            }
         }
         ran?;
         self.timed(&format!("verify {}", allowance.stage), |course| {
             let comparisons = roles.verify(trial.reference, &numbered)?;
             if let Some((verdict, execution)) = course.weigh(&numbered, &comparisons) {
-                course.confirm(&verdict, execution, &numbered, trial, allowance)?;
+                let judged = Judged {
+                    id: execution,
+                    outlasted: false,
+                };
+                course.confirm(&verdict, judged, &numbered, trial, allowance)?;
                 return Err(verdict.into());
             }
             course.probe(&numbered, trial)
@@ -199,7 +207,13 @@ impl Course<'_> {
             }
             let pass = numbered.pass;
             let subject = subject(self.task, stage, numbered);
-            self.judged = numbered.id;
+            self.judged = Judged {
+                id: numbered.id,
+                outlasted: facts.outlasted,
+            };
+            if facts.unprotected {
+                self.note_writable_inputs();
+            }
             self.evidence
                 .findings
                 .extend(facts.findings.iter().cloned());
@@ -268,8 +282,9 @@ impl Course<'_> {
     }
 
     /// Asks a second runner where only bytes that were copied from the device speak against the
-    /// candidate: they may have been damaged on their way, for which nobody honest must pay. Bad
-    /// news stands if it comes twice.
+    /// candidate, which may have been damaged on their way, or only that it outlasted the blocks
+    /// beside it, which a device may have been too busy for. Nobody honest must pay for that: such
+    /// bad news stands if it comes twice.
     ///
     /// # Errors
     /// [`Stop`] with trouble where the second runner has good news on the emulated device, which
@@ -278,14 +293,15 @@ impl Course<'_> {
     fn confirm(
         &mut self,
         verdict: &Verdict,
-        execution: u32,
+        judged: Judged,
         made: &[Numbered<'_>],
         trial: &Trial<'_>,
         allowance: Allowance,
     ) -> Result<(), Stop> {
         let kind = self.evaluator.host().device().kind;
-        let suspect = made.iter().find(|numbered| numbered.id == execution);
-        let Some(suspect) = suspect.filter(|_| rests_on_copies(verdict, kind)) else {
+        let suspect = made.iter().find(|numbered| numbered.id == judged.id);
+        let doubtful = rests_on_copies(verdict, kind) || rests_on_company(verdict, judged);
+        let Some(suspect) = suspect.filter(|_| doubtful) else {
             return Ok(());
         };
         let mut passes = vec![suspect.pass.clone()];
@@ -295,6 +311,7 @@ impl Course<'_> {
                 placement: Placement::Ending,
                 schedule: None,
                 comparison: Against::Reference,
+                company: false,
                 ..suspect.pass.clone()
             };
             passes.insert(0, original);
@@ -309,6 +326,38 @@ impl Course<'_> {
         ))
     }
 
+    /// What an illegal address was, where inputs are mapped for reading only and the device does not
+    /// say: an input that changes when it may be written to. None if it is nothing of the kind.
+    fn cause(
+        &mut self,
+        verdict: &Verdict,
+        judged: Judged,
+        made: &[Numbered<'_>],
+        trial: &Trial<'_>,
+        allowance: Allowance,
+    ) -> Result<Option<Verdict>, Stop> {
+        const ILLEGAL_ADDRESS: u32 = 700;
+        let illegal =
+            matches!(verdict, Verdict::RuntimeFault { code, .. } if *code == ILLEGAL_ADDRESS);
+        let suspect = made.iter().find(|numbered| numbered.id == judged.id);
+        let Some(suspect) = suspect.filter(|suspect| {
+            illegal
+                && self.evaluator.host().is_unproved()
+                && suspect.pass.placement == Placement::Ending
+        }) else {
+            return Ok(None);
+        };
+        let writable = Pass {
+            placement: Placement::Weakest,
+            comparison: Against::Reference,
+            company: false,
+            ..suspect.pass.clone()
+        };
+        let again = self.again(&[writable], trial, allowance)?;
+        let mutated = |verdict: &Verdict| matches!(verdict, Verdict::InputMutated { .. });
+        Ok(again.verdict.filter(mutated))
+    }
+
     /// Whether anything speaks against the candidate when it makes these passes in a process of
     /// their own.
     pub(super) fn fails_again(
@@ -317,10 +366,20 @@ impl Course<'_> {
         trial: &Trial<'_>,
         allowance: Allowance,
     ) -> Result<bool, Stop> {
+        Ok(self.again(passes, trial, allowance)?.failed)
+    }
+
+    fn again(
+        &mut self,
+        passes: &[Pass],
+        trial: &Trial<'_>,
+        allowance: Allowance,
+    ) -> Result<Again, Stop> {
         let again = self.number(passes, trial, allowance)?;
         let line = fragments(Some(trial.compiled));
         let mut known: Vec<ExecutionFacts> = Vec::new();
         let mut failed = false;
+        let mut verdict = None;
         self.roles
             .run(trial.compiled, &again, allowance, |made, reply| {
                 let Ok(reply) = reply else {
@@ -330,7 +389,9 @@ impl Course<'_> {
                 failed |= reply.executions.len() != made.len();
                 for (numbered, facts) in made.iter().zip(reply.executions) {
                     let subject = subject(self.task, allowance.stage, numbered);
-                    failed |= !matches!(judge::execution(&facts, &subject), Ok(None));
+                    let judged = judge::execution(&facts, &subject);
+                    failed |= !matches!(judged, Ok(None));
+                    verdict = verdict.take().or_else(|| judged.ok().flatten());
                     if let Some(original) = known.first() {
                         let change = change(numbered.pass.comparison, line);
                         failed |= judge::repeats(original, &facts, change, &subject).is_some();
@@ -340,12 +401,28 @@ impl Course<'_> {
                 Ok(())
             })?;
         if failed {
-            return Ok(true);
+            return Ok(Again { failed, verdict });
         }
         let comparisons = self.roles.verify(trial.reference, &again)?;
         let tolerance = &self.task.tolerance;
         let mut comparisons = comparisons.iter();
-        Ok(comparisons.any(|facts| !judge::is_close(facts, tolerance)))
+        Ok(Again {
+            failed: comparisons.any(|facts| !judge::is_close(facts, tolerance)),
+            verdict: None,
+        })
+    }
+
+    /// Says once that the driver maps no memory for reading alone.
+    fn note_writable_inputs(&mut self) {
+        let row = NotRun {
+            part: ProtocolPart::ReadOnlyInputs,
+            reason: "the driver maps no memory for reading only; inputs were compared after every \
+                     launch instead"
+                .to_owned(),
+        };
+        if !self.evidence.not_run.contains(&row) {
+            self.evidence.not_run.push(row);
+        }
     }
 
     /// Compares the executions that differ in one element of one input from another of this stage.
@@ -395,6 +472,14 @@ impl Course<'_> {
     }
 }
 
+/// What a second process found.
+struct Again {
+    /// Whether anything spoke against the candidate.
+    failed: bool,
+    /// The first verdict on an execution, where there was one.
+    verdict: Option<Verdict>,
+}
+
 /// What was asked of an execution.
 fn subject<'s>(task: &'s Task, stage: &'s str, numbered: &'s Numbered<'_>) -> Subject<'s> {
     let pass = numbered.pass;
@@ -434,6 +519,11 @@ pub(super) fn rests_on_copies(verdict: &Verdict, device: DeviceKind) -> bool {
     }
 }
 
+/// Whether nothing but the blocks beside an execution speaks against it.
+fn rests_on_company(verdict: &Verdict, judged: Judged) -> bool {
+    judged.outlasted && matches!(verdict, Verdict::Timeout { .. })
+}
+
 /// What becomes of bad news that a second process does not bring.
 pub(super) fn unconfirmed(place: &str, verdict: &Verdict, device: DeviceKind) -> Stop {
     let what =
@@ -456,5 +546,39 @@ fn saved(folder: &Path, tensor: &TensorData) -> Result<Vec<u8>, Stop> {
     } else {
         let what = format!("read the output {}: it has another size", tensor.name);
         Err(Trouble(what).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_rests_on_one_process_is_asked_again() {
+        let timeout = Verdict::Timeout {
+            stage: "repeat, beside other blocks".to_owned(),
+            finding: None,
+        };
+        let fault = Verdict::RuntimeFault {
+            code: 700,
+            name: "CUDA_ERROR_ILLEGAL_ADDRESS".to_owned(),
+            finding: None,
+        };
+        let mutated = Verdict::InputMutated {
+            tensor: "x".to_owned(),
+        };
+        for (verdict, outlasted, company, copies) in [
+            (&timeout, true, true, false),
+            // Its time ran out without anybody beside it: a second process would take as long.
+            (&timeout, false, false, false),
+            (&fault, true, false, false),
+            (&mutated, true, false, true),
+        ] {
+            let judged = Judged { id: 3, outlasted };
+            assert_eq!(rests_on_company(verdict, judged), company, "{verdict}");
+            for device in [DeviceKind::Emulated, DeviceKind::Nvidia] {
+                assert_eq!(rests_on_copies(verdict, device), copies, "{verdict}");
+            }
+        }
     }
 }

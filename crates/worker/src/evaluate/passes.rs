@@ -52,6 +52,8 @@ pub struct Pass {
     pub purpose: ExecutionPurpose,
     /// What its outputs are compared with.
     pub comparison: Against,
+    /// Whether blocks of ours run beside it, where a device proves nothing.
+    pub company: bool,
 }
 
 impl Pass {
@@ -307,6 +309,7 @@ impl<'a> Passes<'a> {
                     placement: Placement::Shifted,
                     poison: self.seed(&["other poison", &original.case]),
                     comparison: Against::Repoisoned,
+                    company: true,
                     ..original
                 };
                 [rescheduled, relaid, repoisoned]
@@ -330,6 +333,7 @@ impl<'a> Passes<'a> {
                 poison: self.seed(&["again", &number.to_string()]),
                 placement,
                 comparison: Against::Itself,
+                company: number.is_multiple_of(2),
                 ..original.clone()
             })
             .collect())
@@ -407,6 +411,7 @@ impl<'a> Passes<'a> {
             schedule: None,
             purpose: ExecutionPurpose::Check,
             comparison: Against::Reference,
+            company: false,
         })
     }
 

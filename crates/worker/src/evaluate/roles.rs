@@ -109,7 +109,7 @@ impl Roles<'_> {
                                 disturbance,
                                 ..execution
                             },
-                            self.host.device().kind,
+                            self.host,
                         )
                     })
                     .collect(),
@@ -126,16 +126,10 @@ impl Roles<'_> {
         Ok(())
     }
 
-    /// Garbage before everything that is not timed; company for the executions that are to show
-    /// what depends on their surroundings, and for every other of those that only repeat.
+    /// Garbage before everything that is not timed, company where the pass asks for it.
     fn disturbance(&self, numbered: &Numbered<'_>) -> Disturbance {
         let pass = numbered.pass;
         let disturbs = self.disturber.is_some() && pass.purpose == ExecutionPurpose::Check;
-        let company = match pass.comparison {
-            Against::Repoisoned => true,
-            Against::Itself => numbered.id.is_multiple_of(2),
-            Against::Reference | Against::Rescheduled | Against::Relaid => false,
-        };
         // A launch that needs all of the device at once says so in its plan and has it.
         let cooperative = numbered
             .plan
@@ -144,7 +138,7 @@ impl Roles<'_> {
             .any(|step| matches!(step, ResolvedStep::Kernel(launch) if launch.cooperative));
         Disturbance {
             garbage: disturbs,
-            company: disturbs && company && !cooperative,
+            company: disturbs && pass.company && !cooperative,
         }
     }
 
@@ -422,17 +416,22 @@ pub fn execution(numbered: &Numbered<'_>) -> Execution {
     }
 }
 
-/// The same where buffers lie as this device needs it: the emulated one knows where allocations
-/// end, on silicon the next page has to, except for what is timed.
-fn placed(execution: Execution, device: DeviceKind) -> Execution {
+/// The same where buffers lie as this device needs it: one that proves where allocations end knows
+/// that already, elsewhere the next page has to, except for what is timed.
+fn placed(execution: Execution, host: &Host) -> Execution {
     let timed = execution.purpose == ExecutionPurpose::Score;
-    let placement = match (execution.placement, device) {
-        (Placement::Ending, DeviceKind::Nvidia) if timed => Placement::Weakest,
-        (Placement::Ending, DeviceKind::Nvidia) if execution.id.is_multiple_of(2) => {
-            Placement::GuardBehind
+    let placement = match execution.placement {
+        Placement::Ending if timed && host.device().kind == DeviceKind::Nvidia => {
+            Placement::Weakest
         }
-        (Placement::Ending, DeviceKind::Nvidia) => Placement::GuardBefore,
-        (other, _) => other,
+        Placement::Ending if !timed && host.is_unproved() => {
+            if execution.id.is_multiple_of(2) {
+                Placement::GuardBehind
+            } else {
+                Placement::GuardBefore
+            }
+        }
+        other => other,
     };
     Execution {
         placement,

@@ -5,6 +5,7 @@ mod conclude;
 mod inspect;
 mod looks;
 mod rivals;
+mod sanitizers;
 mod thorough;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +15,8 @@ use domain::candidate::KernelSource;
 use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::evaluation::{
-    CaseLaunches, CheckOutcome, Evaluation, EvaluationRequest, EvaluationStage, GateOutcome,
-    MachineCode, NotRun, StageTime,
+    CaseLaunches, CheckOutcome, Evaluation, EvaluationRequest, GateOutcome, MachineCode, NotRun,
+    StageTime,
 };
 use domain::finding::Finding;
 use domain::judge::{self, CaseBlocks, Trouble};
@@ -27,7 +28,7 @@ use domain::role::{Compiled, ExecutionFacts, ExecutionPurpose, KernelResources, 
 use domain::seeds::SeedFamily;
 use domain::statistics::Floor;
 use domain::task::Task;
-use domain::timing::Timing;
+use domain::tools::sanitize::Sanitizers;
 use domain::verdict::Verdict;
 
 use super::build::{Recipe, build};
@@ -37,7 +38,6 @@ use super::examine::Trial;
 use super::paired::{Compared, Duel};
 use super::passes::{Against, Extent, Inputs, Pass, Passes, Repetition};
 use super::roles::{Allowance, Reference, Roles};
-use super::timing::{by_case, floors, launch_bound, timing};
 use super::{Evaluator, Fault, storage};
 use crate::cancel::Cancellation;
 
@@ -200,6 +200,7 @@ pub(super) struct Evidence {
     measurement: Option<Measurement>,
     flags: Vec<Problem>,
     machine_code: Option<MachineCode>,
+    sanitizers: Option<Sanitizers>,
     pub(super) findings: Vec<Finding>,
     stages: Vec<StageTime>,
 }
@@ -226,8 +227,16 @@ pub(super) struct Course<'a> {
     /// Executions whose time counts, with their case.
     pub(super) scored: Vec<(String, ExecutionFacts)>,
     pub(super) next_id: u32,
-    /// The number of the execution that was judged last.
-    pub(super) judged: u32,
+    pub(super) judged: Judged,
+}
+
+/// The execution that was judged last.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Judged {
+    /// Its number.
+    pub(super) id: u32,
+    /// Whether it ended only after the blocks beside it had given up.
+    pub(super) outlasted: bool,
 }
 
 impl<'a> Course<'a> {
@@ -249,7 +258,7 @@ impl<'a> Course<'a> {
             originals: BTreeMap::new(),
             scored: Vec::new(),
             next_id: 0,
-            judged: 0,
+            judged: Judged::default(),
         }
     }
 
@@ -296,6 +305,7 @@ impl<'a> Course<'a> {
         self.examine(SCORE, &self.score_passes(&passes)?, &trial)?;
         if self.request.stage.decides_promotion() {
             self.examine_many(&candidate, &compiled, &reference)?;
+            self.sanitize(&candidate, &compiled)?;
         }
         self.decide(&candidate, &compiled)
     }
@@ -521,90 +531,5 @@ impl<'a> Course<'a> {
             })
         });
         Ok(first.iter().cloned().chain(again).collect())
-    }
-
-    /// Every stage is passed: the gates on what really ran, then the times.
-    fn decide(&mut self, candidate: &Candidate, compiled: &Compiled) -> Result<Verdict, Stop> {
-        let scored = by_case(
-            self.scored
-                .iter()
-                .map(|(case, facts)| (case.as_str(), facts)),
-        );
-        let label = self.evidence.label.as_deref();
-        let timing = timing(self.evaluator.host.device(), label, &scored)?;
-        self.observe(candidate)?;
-        let measured = self.evaluator.host.device().kind == DeviceKind::Nvidia;
-        if measured && self.request.stage != EvaluationStage::Baseline {
-            let duel = self.compete(candidate, compiled)?;
-            let compared = self.timed("time", |_| duel.fight())?;
-            self.evidence.measurement = Some(compared.measurement);
-            self.judge_floors(&compared.timing)?;
-            let bound = self.is_launch_bound(&compared.timing);
-            let mut verdict = judge::acceptance(compared.timing, None, bound);
-            if let Verdict::Accepted(acceptance) = &mut verdict {
-                acceptance.comparison = Some(compared.comparison);
-            }
-            return Ok(verdict);
-        }
-        self.judge_floors(&timing)?;
-        let bound = self.is_launch_bound(&timing);
-        let incumbent = self.request.incumbent.as_ref();
-        let times = incumbent.map(|incumbent| &incumbent.timing);
-        Ok(judge::acceptance(timing, times, bound))
-    }
-
-    /// Whether every score case takes little more than launching as many empty kernels.
-    fn is_launch_bound(&self, timing: &Timing) -> bool {
-        let launches = self.evidence.launches.iter();
-        let launches = launches
-            .map(|case| (case.case.clone(), case.launches.len()))
-            .collect();
-        launch_bound(timing, &launches, self.evaluator.host.rates().as_ref())
-    }
-
-    /// Holds every case's time against what no kernel can beat, before times of several cases
-    /// become one number.
-    fn judge_floors(&mut self, timing: &Timing) -> Result<(), Stop> {
-        let host = &self.evaluator.host;
-        let mut found = floors(self.task, timing, host.rates().as_ref())?;
-        if found.iter().any(Floor::is_broken) {
-            // A card that was busy when it was measured gets another chance first.
-            let rates = host.measure_rates(self.roles.cancellation);
-            found = floors(self.task, timing, rates.map_err(Fault::from)?.as_ref())?;
-        }
-        self.evidence.floors = found;
-        let broken = self.evidence.floors.iter().find(|floor| floor.is_broken());
-        broken.map_or(Ok(()), |floor| {
-            Err(Verdict::PhysicallyImpossible {
-                case: floor.case.clone(),
-                floor_us: floor.us,
-                found_us: floor.found_us,
-            }
-            .into())
-        })
-    }
-
-    /// Notes the launches of each score case as they ran, and looks at the gates again with them.
-    fn observe(&mut self, candidate: &Candidate) -> Result<(), Stop> {
-        let scored = by_case(
-            self.scored
-                .iter()
-                .map(|(case, facts)| (case.as_str(), facts)),
-        );
-        let launches = scored
-            .iter()
-            .filter_map(|(case, executions)| {
-                Some(CaseLaunches {
-                    case: case.clone(),
-                    launches: executions.first()?.launches.clone(),
-                })
-            })
-            .collect::<Vec<_>>();
-        let observed = launches
-            .iter()
-            .filter_map(|case| CaseBlocks::executed(&case.case, &case.launches))
-            .collect::<Vec<_>>();
-        self.evidence.launches.clone_from(&launches);
-        self.judge_gates(candidate, &observed)
     }
 }

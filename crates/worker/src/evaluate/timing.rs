@@ -175,6 +175,7 @@ mod tests {
             unwritten: Vec::new(),
             event_us,
             outlasted: false,
+            unprotected: false,
             outputs: BTreeMap::new(),
         }
     }

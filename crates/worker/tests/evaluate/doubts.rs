@@ -148,3 +148,39 @@ fn what_a_champion_is_not_asked_here_is_said() {
     assert_eq!(many.part, ProtocolPart::ManyElements);
     assert!(many.reason.starts_with("memory: "), "{}", many.reason);
 }
+
+/// As hardware does it: the write ends the launch, and what it was is found out in a second process.
+#[test]
+fn whoever_writes_to_an_input_that_is_read_only_has_changed_it() {
+    let Some(lab) = lab() else { return };
+    let doubting = lab.doubting(DOUBT);
+    let from = "= sum;";
+    let writing = honest().replace(
+        from,
+        "= sum; if (N <= 16 && m == 0 && n == 0) const_cast<float*>(a)[0] = 7.0f;",
+    );
+    let wild = honest().replace(from, "= sum; *reinterpret_cast<float*>(64) = 7.0f;");
+    let found = evaluate(&doubting, &request(writing)).unwrap();
+    let Verdict::InputMutated { tensor } = &found.verdict else {
+        panic!("{}", found.verdict);
+    };
+    assert_eq!(tensor, "a");
+    assert!(
+        found.findings[0]
+            .message
+            .contains("mapped for reading only")
+    );
+    let found = evaluate(&doubting, &request(wild)).unwrap();
+    assert_eq!(found.verdict.kind(), VerdictKind::RuntimeFault);
+}
+
+#[test]
+fn a_driver_that_maps_nothing_for_reading_only_is_said_and_changes_nothing() {
+    let Some(lab) = lab() else { return };
+    let plan = "[[fault]]\ncall = \"cuMemSetAccess\"\nnth = 2\ndo = { error = 801 }\n";
+    let host = lab.spoiled(&[(Role::Run, plan)]).host().clone();
+    let evaluator = Evaluator::new(host.doubted(DOUBT)).unwrap();
+    let found = evaluate(&evaluator, &request(honest())).unwrap();
+    assert_eq!(found.verdict.kind(), VerdictKind::Accepted);
+    assert_eq!(parts(&found.not_run), [ProtocolPart::ReadOnlyInputs]);
+}

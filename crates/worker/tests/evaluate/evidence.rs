@@ -1,10 +1,15 @@
 //! What a verdict rests on: whole, unchanged, repeatable, and without the inputs' key.
 
-use domain::evaluation::EvaluationRequest;
-use domain::verdict::VerdictKind;
+use domain::digest::Digest;
+use domain::evaluation::{EvaluationRequest, EvaluationStage};
+use domain::role::Key;
+use domain::seeds::SeedFamily;
+use domain::task::Bundle;
+use domain::verdict::{Verdict, VerdictKind};
 use worker::evaluate::evidence::travel::{TravelError, give, take_file, take_manifest};
 use worker::evaluate::evidence::{Evidence, EvidenceError};
 
+use crate::admission::product;
 use crate::lab::{Lab, lab, read};
 
 const TASK: &str = "softmax-f32";
@@ -43,6 +48,56 @@ fn every_verdict_has_a_bundle_that_gives_it_again() {
         let again = lab.evaluate(&found.request(key));
         assert_eq!(again.verdict, evaluation.verdict);
     }
+}
+
+/// A kernel that is wrong only where a confirmation looks and a search does not. What it failed on is
+/// drawn from the confirmation's own key, which stays where the bundle was made.
+#[test]
+fn a_confirmation_that_fails_can_be_replayed_where_its_key_is_and_nowhere_else() {
+    let Some(lab) = lab() else { return };
+    let data = lab.evaluator().host().data().to_owned();
+    let files = product();
+    let wrong = files["baseline.cu"].replace("= sum;", "= (M == 20 && N == 40) ? 0.0f : sum;");
+    assert_ne!(wrong, files["baseline.cu"]);
+    let request = EvaluationRequest {
+        task: Bundle { files },
+        stage: EvaluationStage::Confirmation,
+        key: Key(Digest::of("the root of one confirmation")),
+        ..Lab::request("gemm-f32", "candidate.cu", wrong)
+    };
+    let failed = lab.evaluate(&request);
+    let Verdict::IncorrectOutput(mismatch) = &failed.verdict else {
+        panic!("{}", failed.verdict);
+    };
+    assert_eq!(failed.found_on, Some(SeedFamily::Promotion));
+    assert!(!failed.may_be_shown(), "of its inputs nobody is told");
+
+    let digest = failed.evidence.unwrap();
+    let found = Evidence::open(&data, digest).unwrap();
+    assert_eq!(found.manifest.stage, EvaluationStage::Confirmation);
+    assert_eq!(found.manifest.verdict, VerdictKind::IncorrectOutput);
+    assert!(found.differences(lab.evaluator().host()).is_empty());
+    let key = found.sealed_key(&data).expect("it was judged here");
+    let again = lab.evaluate(&found.request(key));
+    assert_eq!(again.verdict, failed.verdict);
+    assert_eq!(again.checks, failed.checks);
+
+    // Another key is another confirmation: it meets other shapes and values.
+    let other = lab.evaluate(&found.request(Key(Digest::of("another root"))));
+    let Verdict::IncorrectOutput(elsewhere) = &other.verdict else {
+        panic!("{}", other.verdict);
+    };
+    assert_ne!(elsewhere, mismatch);
+
+    let there = tempfile::tempdir().unwrap();
+    let manifest = give(&data, digest, None).unwrap();
+    for name in take_manifest(there.path(), digest, &manifest).unwrap() {
+        let bytes = give(&data, digest, Some(&name)).unwrap();
+        take_file(there.path(), digest, &name, &bytes).unwrap();
+    }
+    let travelled = Evidence::open(there.path(), digest).unwrap();
+    assert_eq!(travelled.evaluation.verdict, failed.verdict);
+    assert_eq!(travelled.sealed_key(there.path()), None);
 }
 
 #[test]

@@ -85,6 +85,12 @@ impl Lab {
         open_with(|settings| settings.nvdisasm = Some(PathBuf::from("/nonexistent/nvdisasm")))
     }
 
+    /// A lab on a machine with another compute-sanitizer.
+    pub fn with_sanitizer(program: &Path) -> Option<Self> {
+        lab()?;
+        open_with(|settings| settings.sanitizer = Some(program.to_owned()))
+    }
+
     pub fn request(task: &str, file: &str, source: String) -> EvaluationRequest {
         let mut bundle = BTreeMap::new();
         for name in ["task.toml", "reference.cu", "check.cu", "baseline.cu"] {

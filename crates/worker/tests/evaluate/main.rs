@@ -19,6 +19,7 @@ mod looks;
 mod modelling;
 mod protocol;
 mod rivals;
+mod sanitizers;
 
 use std::process::ExitCode;
 

@@ -173,8 +173,13 @@ pub(super) fn read_only(
     let op = &exec.launch.program.memory[request.x];
     let lane = request.mask.trailing_zeros() as usize & 31;
     let access = nearest_access(exec, request.list[lane], op.element * op.count);
+    let what = if access.space == Space::Constant {
+        "a constant"
+    } else {
+        "which is mapped for reading only"
+    };
     let message = format!(
-        "{} writes to {}, a constant",
+        "{} writes to {}, {what}",
         spoken(exec.launch.program, request.pc),
         buffer_name(&access)
     );

@@ -227,7 +227,7 @@ fn store_poison(
 /// A place in a buffer.
 pub(super) fn place(track: &Track, offset: u64, bytes: u32) -> Access {
     Access {
-        space: if track.allocation.read_only() {
+        space: if track.allocation.is_constant() {
             Space::Constant
         } else {
             Space::Global

@@ -292,6 +292,7 @@ pub fn report(lease: &Lease, verdict: Verdict) -> Report {
         stage: lease.request.stage,
         found_on: None,
         not_run: Vec::new(),
+        sanitizers: None,
         task_version: Task::load(&lease.request.task).unwrap().version,
         candidate_digest: Some(source.candidate_digest(&lease.request.configuration)),
         image_digest: None,

@@ -1,14 +1,109 @@
-//! The last of an evaluation: what was found becomes one value, and the bundle that it rests on is
-//! kept.
+//! The last of an evaluation: the times decide where nothing else did, what was found becomes one
+//! value, and the bundle that it rests on is kept.
 
-use domain::evaluation::{EVALUATOR_VERSION, Evaluation};
+use domain::device::DeviceKind;
+use domain::evaluation::{CaseLaunches, EVALUATOR_VERSION, Evaluation, EvaluationStage};
+use domain::judge::{self, CaseBlocks};
+use domain::role::Compiled;
+use domain::statistics::Floor;
+use domain::timing::Timing;
 use domain::verdict::Verdict;
 
-use super::{Course, Evidence, MAX_FINDINGS};
+use super::{Candidate, Course, Evidence, MAX_FINDINGS, Stop};
 use crate::evaluate::Fault;
 use crate::evaluate::evidence::{self, Parts};
+use crate::evaluate::timing::{by_case, floors, launch_bound, timing};
 
 impl Course<'_> {
+    /// Every stage is passed: the gates on what really ran, then the times.
+    pub(super) fn decide(
+        &mut self,
+        candidate: &Candidate,
+        compiled: &Compiled,
+    ) -> Result<Verdict, Stop> {
+        let scored = by_case(
+            self.scored
+                .iter()
+                .map(|(case, facts)| (case.as_str(), facts)),
+        );
+        let label = self.evidence.label.as_deref();
+        let timing = timing(self.evaluator.host.device(), label, &scored)?;
+        self.observe(candidate)?;
+        let measured = self.evaluator.host.device().kind == DeviceKind::Nvidia;
+        if measured && self.request.stage != EvaluationStage::Baseline {
+            let duel = self.compete(candidate, compiled)?;
+            let compared = self.timed("time", |_| duel.fight())?;
+            self.evidence.measurement = Some(compared.measurement);
+            self.judge_floors(&compared.timing)?;
+            let bound = self.is_launch_bound(&compared.timing);
+            let mut verdict = judge::acceptance(compared.timing, None, bound);
+            if let Verdict::Accepted(acceptance) = &mut verdict {
+                acceptance.comparison = Some(compared.comparison);
+            }
+            return Ok(verdict);
+        }
+        self.judge_floors(&timing)?;
+        let bound = self.is_launch_bound(&timing);
+        let incumbent = self.request.incumbent.as_ref();
+        let times = incumbent.map(|incumbent| &incumbent.timing);
+        Ok(judge::acceptance(timing, times, bound))
+    }
+
+    /// Whether every score case takes little more than launching as many empty kernels.
+    pub(super) fn is_launch_bound(&self, timing: &Timing) -> bool {
+        let launches = self.evidence.launches.iter();
+        let launches = launches
+            .map(|case| (case.case.clone(), case.launches.len()))
+            .collect();
+        launch_bound(timing, &launches, self.evaluator.host.rates().as_ref())
+    }
+
+    /// Holds every case's time against what no kernel can beat, before times of several cases
+    /// become one number.
+    fn judge_floors(&mut self, timing: &Timing) -> Result<(), Stop> {
+        let host = &self.evaluator.host;
+        let mut found = floors(self.task, timing, host.rates().as_ref())?;
+        if found.iter().any(Floor::is_broken) {
+            // A card that was busy when it was measured gets another chance first.
+            let rates = host.measure_rates(self.roles.cancellation);
+            found = floors(self.task, timing, rates.map_err(Fault::from)?.as_ref())?;
+        }
+        self.evidence.floors = found;
+        let broken = self.evidence.floors.iter().find(|floor| floor.is_broken());
+        broken.map_or(Ok(()), |floor| {
+            Err(Verdict::PhysicallyImpossible {
+                case: floor.case.clone(),
+                floor_us: floor.us,
+                found_us: floor.found_us,
+            }
+            .into())
+        })
+    }
+
+    /// Notes the launches of each score case as they ran, and looks at the gates again with them.
+    pub(super) fn observe(&mut self, candidate: &Candidate) -> Result<(), Stop> {
+        let scored = by_case(
+            self.scored
+                .iter()
+                .map(|(case, facts)| (case.as_str(), facts)),
+        );
+        let launches = scored
+            .iter()
+            .filter_map(|(case, executions)| {
+                Some(CaseLaunches {
+                    case: case.clone(),
+                    launches: executions.first()?.launches.clone(),
+                })
+            })
+            .collect::<Vec<_>>();
+        let observed = launches
+            .iter()
+            .filter_map(|case| CaseBlocks::executed(&case.case, &case.launches))
+            .collect::<Vec<_>>();
+        self.evidence.launches.clone_from(&launches);
+        self.judge_gates(candidate, &observed)
+    }
+
     /// The evaluation, with the name of its bundle.
     pub(super) fn conclude(mut self, verdict: Verdict) -> Result<Evaluation, Fault> {
         let (host, request, task) = (&self.evaluator.host, self.request, self.task);
@@ -43,6 +138,7 @@ impl Course<'_> {
             measurement,
             flags,
             machine_code,
+            sanitizers,
             mut findings,
             stages,
         } = self.evidence;
@@ -73,6 +169,7 @@ impl Course<'_> {
                 .unwrap_or_default(),
             flags,
             machine_code,
+            sanitizers,
             evidence: None,
             findings,
             stages,

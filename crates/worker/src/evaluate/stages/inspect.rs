@@ -4,29 +4,29 @@
 //! a role without confinement, since a tool cannot look into a confined process. Only the tool's
 //! log is believed, and a tool that fails says nothing about the candidate.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use domain::evaluation::EvaluationRequest;
 use domain::finding::Finding;
 use domain::plain;
+use domain::plan::ResolvedPlan;
 use domain::role::{
     Compiled, Execution, ExecutionPurpose, LaunchFacts, LaunchLines, LineCounters, RunJob, RunReply,
 };
 use domain::tools::ncu::{self, Choice};
 use domain::tools::profile::{METRICS, Suggestion, Values, counted, triage};
-use domain::tools::sanitize::{self, Status, Tool, ToolResult};
+use domain::tools::sanitize::{self, Sanitizers, ToolResult};
 
 use super::around::{Traced, profiler_words, read_log};
 use super::looks::Looked;
-use super::{Candidate, Course, SCORE, SCREEN, SMOKE, Stop};
+use super::{Candidate, Course, SCORE, SCREEN, Stop};
 use crate::cancel::Cancellation;
 use crate::evaluate::passes::{Extent, Pass};
 use crate::evaluate::roles::{Numbered, Roles, execution};
 use crate::evaluate::{Evaluator, Fault};
 
-/// What one sanitizer may take.
-const SANITIZER_DEADLINE: Duration = Duration::from_secs(120);
 /// What profiling one case may take.
 const PROFILER_DEADLINE: Duration = Duration::from_secs(60);
 /// What listing the metrics may take.
@@ -105,15 +105,7 @@ impl Evaluator {
         progress: impl Fn(&str),
         cancellation: &Cancellation,
     ) -> Result<Sanitized, Fault> {
-        let not_run = |reason: &str| {
-            let results = Tool::ALL.map(|tool| ToolResult {
-                tool,
-                status: Status::NotRun {
-                    reason: reason.to_owned(),
-                },
-            });
-            results.to_vec()
-        };
+        let not_run = |reason: &str| Sanitizers::not_run("", reason).tools;
         let (looked, found) = self.with_course(request, &progress, cancellation, |course| {
             let candidate = course.timed("parse", Course::read)?;
             let compiled = course.timed("compile", |course| course.compile(&candidate))?;
@@ -194,7 +186,7 @@ impl Course<'_> {
         let efforts = self.timed("effort", |course| course.efforts(SCORE))?;
         let passes = self.passes();
         let passes = [passes.smoke()?, passes.screen(Extent::All)?].concat();
-        let numbered = numbered(&passes, candidate, |case| {
+        let numbered = numbered(&passes, &candidate.plans, |case| {
             efforts.budget(case, SCREEN.instructions)
         });
         let (mut findings, mut unfinished, mut executions) = (Vec::new(), None, 0);
@@ -214,44 +206,6 @@ impl Course<'_> {
         Ok((results, executions))
     }
 
-    /// NVIDIA's sanitizers, one after the other, on the small cases with ordinary inputs.
-    fn sanitizers(
-        &mut self,
-        candidate: &Candidate,
-        compiled: &Compiled,
-        program: &Path,
-    ) -> Result<(Vec<ToolResult>, usize), Stop> {
-        let passes = self.passes().smoke()?;
-        let numbered = numbered(&passes, candidate, |_| SMOKE.instructions);
-        let job = self.job(compiled, numbered.iter().map(execution).collect());
-        let mut results = Vec::new();
-        for tool in Tool::ALL {
-            (self.progress)(tool.as_str());
-            let log = self.roles.scratch.join(format!("{}.log", tool.as_str()));
-            let words = [
-                "--tool".into(),
-                tool.as_str().into(),
-                "--print-limit".into(),
-                "100".into(),
-                "--log-file".into(),
-                log.clone().into_os_string(),
-            ];
-            let around = self.roles.around(program, &words);
-            let ended = self.roles.trace(&around, &job, SANITIZER_DEADLINE)?;
-            let status = match read_log(&log)? {
-                Some(text) if ended == Traced::InTime => sanitize::read(tool, &text),
-                Some(_) => Status::NotRun {
-                    reason: format!("it did not finish in {} s", SANITIZER_DEADLINE.as_secs()),
-                },
-                None => Status::NotRun {
-                    reason: format!("{} wrote no log", program.display()),
-                },
-            };
-            results.push(ToolResult { tool, status });
-        }
-        Ok((results, numbered.len()))
-    }
-
     /// One execution of each score case with the counters of its lines.
     fn count_lines(
         &mut self,
@@ -269,7 +223,7 @@ impl Course<'_> {
         let mut cases = Vec::new();
         for pass in &passes {
             (self.progress)(&format!("profile {}", pass.case));
-            let one = numbered(std::slice::from_ref(pass), candidate, |case| {
+            let one = numbered(std::slice::from_ref(pass), &candidate.plans, |case| {
                 efforts.budget(case, SCORE.instructions)
             });
             let mut launches = Ok(Vec::new());
@@ -330,7 +284,7 @@ impl Course<'_> {
         let mut cases = Vec::new();
         for pass in self.score_only()? {
             (self.progress)(&format!("profile {}", pass.case));
-            let one = numbered(std::slice::from_ref(&pass), candidate, |_| {
+            let one = numbered(std::slice::from_ref(&pass), &candidate.plans, |_| {
                 SCORE.instructions
             });
             // The first execution warms up, and the profiler skips its launches.
@@ -424,7 +378,7 @@ impl Course<'_> {
         Ok(timed.collect())
     }
 
-    fn job(&self, compiled: &Compiled, executions: Vec<Execution>) -> RunJob {
+    pub(super) fn job(&self, compiled: &Compiled, executions: Vec<Execution>) -> RunJob {
         RunJob {
             image: compiled.image.clone(),
             kernels: compiled.kernels.clone(),
@@ -502,16 +456,16 @@ fn launch(
     }
 }
 
-fn numbered<'p>(
+pub(super) fn numbered<'p>(
     passes: &'p [Pass],
-    candidate: &'p Candidate,
+    plans: &'p BTreeMap<String, ResolvedPlan>,
     budget: impl Fn(&str) -> u64,
 ) -> Vec<Numbered<'p>> {
     let numbers = passes.iter().zip(0..);
     let numbered = numbers.map(|(pass, id)| Numbered {
         id,
         pass,
-        plan: &candidate.plans[&pass.case],
+        plan: &plans[&pass.case],
         save: None,
         budget: budget(&pass.case),
     });

@@ -1,0 +1,204 @@
+//! Buffers on the device: made, filled, taken the right to be written to where they are constant, and
+//! looked at afterwards.
+
+use std::ops::Range;
+
+use domain::plan::{ResolvedPlan, ResolvedStep};
+use domain::role::Placement;
+
+use super::layout::{Layout, guard};
+use super::{Loaded, Manner};
+use crate::driver::{Allocation, Refusal};
+use crate::fault::Fault;
+use crate::inputs;
+
+/// A buffer to make before a pass.
+#[derive(Debug)]
+pub struct Buffer {
+    /// Name in the plan.
+    pub name: String,
+    /// Size.
+    pub bytes: u64,
+    /// The address is a multiple of this.
+    pub align: u64,
+    /// What it holds before the first launch; none is poison.
+    pub content: Option<Vec<u8>>,
+    /// Whether no launch may change it.
+    pub constant: bool,
+}
+
+/// A buffer on the device.
+#[derive(Debug)]
+pub struct Resident {
+    /// What was asked for, without the content.
+    pub name: String,
+    pub(super) allocation: Allocation,
+    pub(super) constant: bool,
+    /// Where the buffer lies inside the allocation.
+    pub(super) inside: Range<usize>,
+    /// The bytes of the whole allocation before the first launch.
+    pub(super) before: Vec<u8>,
+}
+
+/// A buffer's bytes after a pass, beside what they were.
+#[derive(Debug)]
+pub struct After {
+    all: Vec<u8>,
+    inside: Range<usize>,
+    /// Whether the pattern around the buffer changed.
+    pub overrun: bool,
+    /// Whether the buffer itself changed.
+    pub changed: bool,
+}
+
+impl Loaded<'_> {
+    /// The same as [`Self::place`] for a plan. A constant buffer beside a guard cannot be written to
+    /// any more, so that the hardware stops whoever tries, unless a step of the plan itself fills it:
+    /// whoever plans that is told by the bytes. Says also whether the driver let it be writable.
+    pub(super) fn place_for(
+        &self,
+        plan: &ResolvedPlan,
+        buffer: Buffer,
+        manner: Manner,
+    ) -> Result<Result<(Resident, bool), Refusal>, Fault> {
+        let mut resident = match self.place(buffer, manner)? {
+            Ok(resident) => resident,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let fills = |step: &ResolvedStep| match step {
+            ResolvedStep::Memset { buffer, .. } => *buffer == resident.name,
+            ResolvedStep::Kernel(_) => false,
+        };
+        if !resident.constant || guard(manner.placement).is_none() || plan.steps.iter().any(fills) {
+            return Ok(Ok((resident, false)));
+        }
+        let granted = resident.allocation.protect();
+        Ok(granted.map(|granted| (resident, !granted)))
+    }
+
+    /// Allocates and fills one buffer.
+    pub(super) fn place(
+        &self,
+        buffer: Buffer,
+        manner: Manner,
+    ) -> Result<Result<Resident, Refusal>, Fault> {
+        let emulator = self.gpu.emulator();
+        let Manner {
+            poison, placement, ..
+        } = manner;
+        let Buffer {
+            name,
+            bytes,
+            align,
+            content,
+            constant,
+        } = buffer;
+        if content
+            .as_ref()
+            .is_some_and(|content| content.len() as u64 != bytes)
+        {
+            return Err(Fault::Job(format!(
+                "{name} has {bytes} bytes, its content has others"
+            )));
+        }
+        let guard = guard(placement);
+        let layout = Layout::of(placement, emulator.is_some(), bytes, align);
+        let allocated = usize::try_from(layout.allocated).map_err(|_| {
+            Fault::Job(format!(
+                "{name} has {bytes} bytes, more than can be addressed"
+            ))
+        })?;
+        let made = match guard {
+            Some(guard) => self.gpu.guarded(allocated, guard),
+            None => Allocation::new(allocated),
+        };
+        let mut allocation = match made {
+            Ok(allocation) => allocation,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let inside = layout.place(allocation.base());
+        let zones = inputs::poison(poison, "red zone", &name, allocated - inside.len());
+        let (front, back) = zones.split_at(inside.start);
+        let held = match &content {
+            Some(content) => content,
+            None => &inputs::poison(poison, "content", &name, inside.len()),
+        };
+        let before = [front, held, back].concat();
+        // What nobody wrote must stay so for a tool that looks for that.
+        let bare = placement == Placement::Bare && content.is_none();
+        if !bare && let Err(refusal) = allocation.upload(&before) {
+            return Ok(Err(refusal));
+        }
+        if let Some(emulator) = emulator {
+            emulator.label(allocation.base(), &name)?;
+            if content.is_none() {
+                emulator.forget(allocation.base(), layout.allocated)?;
+            } else if inside.start > 0 {
+                // What lies in front of the content is nobody's to read.
+                emulator.forget(allocation.base(), inside.start as u64)?;
+            }
+        }
+        Ok(Ok(Resident {
+            name,
+            allocation,
+            constant,
+            inside,
+            before,
+        }))
+    }
+}
+
+impl Resident {
+    /// The buffer's address.
+    pub fn address(&self) -> u64 {
+        self.allocation.base() + self.inside.start as u64
+    }
+
+    /// The buffer's size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.inside.len() as u64
+    }
+
+    /// How far into the device's allocation the buffer starts, bytes.
+    pub fn start(&self) -> usize {
+        self.allocation.lead() + self.inside.start
+    }
+
+    /// The poison or content that the buffer held before the pass.
+    pub fn before(&self) -> &[u8] {
+        &self.before[self.inside.clone()]
+    }
+
+    /// Reads the buffer and what surrounds it.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn after(&self) -> Result<After, Refusal> {
+        let all = self.allocation.download()?;
+        let Range { start, end } = self.inside;
+        Ok(After {
+            overrun: all[..start] != self.before[..start] || all[end..] != self.before[end..],
+            changed: all[start..end] != self.before[start..end],
+            all,
+            inside: start..end,
+        })
+    }
+}
+
+impl After {
+    /// The buffer's bytes.
+    pub fn content(&self) -> &[u8] {
+        &self.all[self.inside.clone()]
+    }
+}
+
+/// The constant buffers that are not what they were.
+pub(super) fn changed(buffers: &[Resident]) -> Result<Vec<String>, Refusal> {
+    let mut changed = Vec::new();
+    for buffer in buffers.iter().filter(|buffer| buffer.constant) {
+        if buffer.after()?.changed {
+            changed.push(buffer.name.clone());
+        }
+    }
+    Ok(changed)
+}

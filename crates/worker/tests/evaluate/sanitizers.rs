@@ -1,0 +1,232 @@
+//! What a promotion hears from sanitizers on a device that proves nothing. The program is a stand-in
+//! that runs the real role and prints the real tool's form: it finds something on the calls that
+//! its test names.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
+use domain::tools::sanitize::{Status, Tool, ToolResult};
+use domain::verdict::VerdictKind;
+use worker::cancel::Cancellation;
+use worker::evaluate::{Evaluator, Fault};
+use worker::host::Doubt;
+
+use crate::duels::{kernel, request};
+use crate::lab::Lab;
+
+const DOUBT: Doubt = Doubt {
+    most: 1,
+    // No shape of the task has so many.
+    many: 1 << 62,
+};
+
+/// A stand-in whose `tool` says `heading` on its calls of these numbers, from 1.
+fn stand_in(folder: &Path, tool: Tool, heading: &str, calls: &[u32]) -> PathBuf {
+    let (path, tool) = (folder.join("compute-sanitizer"), tool.as_str());
+    let calls = calls
+        .iter()
+        .map(|call| format!(" {tool}:{call} "))
+        .collect::<String>();
+    let script = format!(
+        r#"#!/bin/sh
+echo "$*" >>"$0.words"
+while [ $# -gt 0 ]; do
+    case $1 in
+    --tool) tool=$2; shift 2 ;;
+    --log-file) log=$2; shift 2 ;;
+    --*) shift 2 ;;
+    *) break ;;
+    esac
+done
+"$@" || exit 1
+echo "$tool" >>"$0.calls"
+call=$(grep -c "$tool" "$0.calls")
+echo "========= COMPUTE-SANITIZER" >"$log"
+case "{calls}" in
+*" $tool:$call "*)
+    cat >>"$log" <<'LOG'
+========= {heading}
+=========     at product(const float *, int)+0x160 in /a/path/candidate.cu:9
+=========     by thread (31,0,0) in block (2,0,0)
+========= ERROR SUMMARY: 1 error
+LOG
+    ;;
+*) echo "========= ERROR SUMMARY: 0 errors" >>"$log" ;;
+esac
+"#
+    );
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+fn confirmation() -> EvaluationRequest {
+    EvaluationRequest {
+        stage: EvaluationStage::Confirmation,
+        ..request(&kernel(0))
+    }
+}
+
+fn evaluate(evaluator: &Evaluator) -> Result<Evaluation, Fault> {
+    evaluator.evaluate(&confirmation(), |_| {}, &Cancellation::new().unwrap())
+}
+
+fn rows(evaluation: &Evaluation) -> &[ToolResult] {
+    &evaluation.sanitizers.as_ref().unwrap().tools
+}
+
+const RACE: &str = "Error: Race reported between Write access";
+
+#[test]
+fn a_promotion_asks_all_four_and_each_has_its_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = stand_in(folder.path(), Tool::Memcheck, "", &[]);
+    let Some(lab) = Lab::with_sanitizer(&program) else {
+        return;
+    };
+    let found = evaluate(&lab.doubting(DOUBT)).unwrap();
+    assert_eq!(found.verdict.kind(), VerdictKind::Accepted);
+    let tools = rows(&found).iter().map(|row| row.tool).collect::<Vec<_>>();
+    assert_eq!(tools, Tool::ALL);
+    assert!(rows(&found).iter().all(|row| row.status == Status::Clean));
+    let words = fs::read_to_string(folder.path().join("compute-sanitizer.words")).unwrap();
+    let of_memcheck = words.lines().next().unwrap();
+    assert!(of_memcheck.contains("--padding"), "{of_memcheck}");
+    assert_eq!(words.lines().count(), 4);
+    assert_eq!(words.matches("--padding").count(), 1);
+
+    // A search does not ask, and the emulated device answers for itself.
+    let mut search = confirmation();
+    search.stage = EvaluationStage::Search;
+    let cancellation = Cancellation::new().unwrap();
+    let searched = lab.doubting(DOUBT).evaluate(&search, |_| {}, &cancellation);
+    assert_eq!(searched.unwrap().sanitizers, None);
+    let own = evaluate(lab.evaluator()).unwrap();
+    assert!(rows(&own).iter().all(|row| row.status == Status::Clean));
+    let by = own.sanitizers.unwrap().by;
+    assert!(by.contains("emulated device's own"), "{by}");
+    let words = fs::read_to_string(folder.path().join("compute-sanitizer.words")).unwrap();
+    assert_eq!(words.lines().count(), 4, "nobody else asked it");
+}
+
+/// Of three calls of a tool the second is about the task's baseline.
+#[test]
+fn a_finding_that_comes_twice_is_the_verdict_that_it_means() {
+    for (tool, heading, expected) in [
+        (
+            Tool::Memcheck,
+            "Invalid __global__ read of size 4 bytes",
+            VerdictKind::OutOfBounds,
+        ),
+        (Tool::Racecheck, RACE, VerdictKind::DataRace),
+        (
+            Tool::Initcheck,
+            "Uninitialized __global__ memory read of size 4 bytes",
+            VerdictKind::UninitDependent,
+        ),
+        (
+            Tool::Synccheck,
+            "Barrier error detected. Divergent thread(s) in block.",
+            VerdictKind::BarrierError,
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let program = stand_in(folder.path(), tool, heading, &[1, 3]);
+        let Some(lab) = Lab::with_sanitizer(&program) else {
+            return;
+        };
+        let found = evaluate(&lab.doubting(DOUBT)).unwrap();
+        assert_eq!(found.verdict.kind(), expected, "{}", found.verdict);
+        assert_eq!(found.verdict.line(), Some(9));
+        let last = rows(&found).last().unwrap();
+        assert_eq!(last.tool, tool);
+        assert!(matches!(last.status, Status::Found { .. }), "{last:?}");
+        let text = serde_json::to_string(&found).unwrap();
+        assert!(!text.contains("/a/path"), "a path of this machine");
+    }
+}
+
+#[test]
+fn a_finding_that_does_not_come_again_or_accuses_everybody_is_no_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = stand_in(folder.path(), Tool::Racecheck, RACE, &[1]);
+    let Some(lab) = Lab::with_sanitizer(&program) else {
+        return;
+    };
+    match evaluate(&lab.doubting(DOUBT)) {
+        Err(Fault::Trouble(trouble)) => {
+            assert!(trouble.0.contains("by racecheck"), "{trouble}");
+        }
+        other => panic!("{other:?}"),
+    }
+    for (heading, calls, reason) in [
+        (RACE, &[1, 2, 3][..], "accuses the task's baseline as well"),
+        (
+            "Warning: Race reported between Write access",
+            &[1, 3],
+            "no verdict is known for",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let program = stand_in(folder.path(), Tool::Racecheck, heading, calls);
+        let lab = Lab::with_sanitizer(&program).unwrap();
+        let found = evaluate(&lab.doubting(DOUBT)).unwrap();
+        assert_eq!(found.verdict.kind(), VerdictKind::Accepted);
+        let Status::NotRun { reason: why } = &rows(&found)[1].status else {
+            panic!("{:?}", rows(&found));
+        };
+        assert!(why.contains(reason), "{why}");
+    }
+}
+
+#[test]
+fn a_tool_that_is_missing_or_refuses_has_not_run_and_never_passed() {
+    let folder = tempfile::tempdir().unwrap();
+    let refusing = folder.path().join("refusing");
+    let said = "========= Internal Sanitizer Error: The Sanitizer cannot work here";
+    let script = format!(
+        "#!/bin/sh\nwhile [ \"$1\" != --log-file ]; do shift; done\necho '{said}' >\"$2\"\nexit 1\n"
+    );
+    fs::write(&refusing, script).unwrap();
+    fs::set_permissions(&refusing, fs::Permissions::from_mode(0o755)).unwrap();
+    for (program, expected) in [
+        (
+            folder.path().join("nowhere"),
+            "KERNELWRIGHT_COMPUTE_SANITIZER",
+        ),
+        (refusing, "could not look"),
+    ] {
+        let Some(lab) = Lab::with_sanitizer(&program) else {
+            return;
+        };
+        let found = evaluate(&lab.doubting(DOUBT)).unwrap();
+        assert_eq!(found.verdict.kind(), VerdictKind::Accepted);
+        assert_eq!(rows(&found).len(), 4);
+        for row in rows(&found) {
+            let Status::NotRun { reason } = &row.status else {
+                panic!("{row:?}");
+            };
+            assert!(reason.contains(expected), "{reason}");
+        }
+    }
+}
+
+/// Whatever a tool could say, what the stages before it found comes first.
+#[test]
+fn nobody_asks_a_tool_about_a_wrong_candidate() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = stand_in(folder.path(), Tool::Memcheck, RACE, &[1, 3]);
+    let Some(lab) = Lab::with_sanitizer(&program) else {
+        return;
+    };
+    let mut wrong = confirmation();
+    wrong.source = wrong.source.replace("2.0f * sum", "2.001f * sum");
+    let cancellation = Cancellation::new().unwrap();
+    let evaluator = lab.doubting(DOUBT);
+    let found = evaluator.evaluate(&wrong, |_| {}, &cancellation).unwrap();
+    assert_ne!(found.verdict.kind(), VerdictKind::Accepted);
+    assert_eq!(found.sanitizers, None);
+    assert!(!folder.path().join("compute-sanitizer.words").exists());
+}
