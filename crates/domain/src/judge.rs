@@ -50,6 +50,11 @@ pub enum Exit {
         /// How much it was given, seconds.
         seconds: u64,
     },
+    /// It used more memory than it was given.
+    OverMemory {
+        /// How much it was given, bytes.
+        bytes: u64,
+    },
     /// What it sent is no reply to the job.
     Garbled {
         /// What is wrong with it.
@@ -72,6 +77,9 @@ impl std::fmt::Display for Exit {
             Self::TimedOut => f.write_str("killed at its deadline"),
             Self::OverCpu { seconds } => {
                 write!(f, "used up its {seconds} s of processor time")
+            }
+            Self::OverMemory { bytes } => {
+                write!(f, "used more than its {bytes} bytes of memory")
             }
             Self::Garbled { how } => write!(f, "sent no usable reply: {how}"),
         }

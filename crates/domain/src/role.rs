@@ -4,6 +4,7 @@
 
 pub mod experiment;
 mod time;
+pub mod walls;
 mod watch;
 
 use std::collections::BTreeMap;

@@ -1,9 +1,10 @@
 //! Turns source into an image, and an image into facts, on whatever CUDA driver is loaded: the
 //! bodies of the role processes compile, disassemble, run, trace, verify, time and probe.
 //!
-//! The crate starts no process but NVIDIA's disassembler and knows no run, lease or HTTP. Everything that can abort or
-//! hang (the compiler, the driver) is called here and nowhere else, inside a child process
-//! whose death is a supported outcome.
+//! The crate decides to start no process but NVIDIA's disassembler, and knows no run, lease or HTTP. Everything that can
+//! abort or hang (the compiler, the driver) is called here and nowhere else, inside a child process
+//! whose death is a supported outcome. How such a process is kept apart is here as well: what it gives up itself
+//! ([`confine`]), and what its supervisor has put around it ([`walls`]).
 
 #![deny(unsafe_code)]
 
@@ -29,6 +30,7 @@ pub mod role;
 mod run;
 mod time;
 mod verify;
+pub mod walls;
 mod watch;
 
 pub use compile::compile;

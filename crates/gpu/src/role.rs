@@ -1,4 +1,4 @@
-//! The life of a role process: open the device, give up every right it does not need, say that it
+//! The life of a role process: prove the walls around it, open the device, give up every right it does not need, say that it
 //! is ready, read the job, do it, reply, end.
 //!
 //! What runs candidates confines itself before it is told anything, to the folder it was started
@@ -25,7 +25,7 @@ use crate::driver::Gpu;
 use crate::fault::Fault;
 use crate::line::Line;
 use crate::nvrtc::Toolchain;
-use crate::{compile, disassemble, experiment, probe, run, time, verify, watch};
+use crate::{compile, disassemble, experiment, probe, run, time, verify, walls, watch};
 
 /// A file that the emulated driver reads while it is loaded.
 const FAULT_PLAN_VARIABLE: &str = "KERNELWRIGHT_FAULT_PLAN";
@@ -36,6 +36,9 @@ pub fn main(role: &str) -> ExitCode {
     // A worker that is killed cannot kill its roles any more. Failing is no reason to stop: the
     // limit on processor time ends an orphan, too.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    if std::process::id() == 1 {
+        walls::heed_signals();
+    }
     match serve(role) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
@@ -50,6 +53,9 @@ pub fn main(role: &str) -> ExitCode {
 /// # Errors
 /// A [`Fault`], in which case no reply was sent.
 pub fn serve(role: &str) -> Result<(), Fault> {
+    if let Some(holding) = walls::prove()? {
+        eprintln!("walled ({holding})");
+    }
     match role {
         "compile" => exchange(Toolchain::load, |_, job: &CompileJob| {
             compile::prepare(job)?;

@@ -33,6 +33,7 @@ const ALLOWED: &[&str] = &[
     "KERNELWRIGHT_EMULATED_DEVICE",
     "KERNELWRIGHT_FAULT_PLAN",
     "KERNELWRIGHT_SPARES",
+    "KERNELWRIGHT_WALLS",
     "NVIDIA_VISIBLE_DEVICES",
 ];
 /// How long a worker may take to hand its job back once the service stops.

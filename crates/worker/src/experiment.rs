@@ -127,7 +127,7 @@ fn ask(
             Ok(reply) => Seen::Answer(reply),
             // What the role says of its confinement is no reason to end.
             Err(exit) => Seen::Nothing(match answer.stderr.last_line() {
-                Some(line) if !line.starts_with("confined") => {
+                Some(line) if !line.starts_with("confined") && !line.starts_with("walled") => {
                     format!("the process {exit}: {line}")
                 }
                 _ => format!("the process {exit}"),

@@ -5,6 +5,7 @@
 
 mod checkup;
 mod roles;
+mod settings;
 
 use std::ffi::OsString;
 use std::io;
@@ -17,7 +18,7 @@ use domain::evaluation::{EVALUATOR_VERSION, EvaluationStage};
 use domain::lease::Registration;
 use domain::role::SOCKET_VARIABLE;
 use domain::statistics::Rates;
-use serde::{Deserialize, Serialize};
+use gpu::walls::Walls;
 
 use crate::cancel::Cancellation;
 use crate::evaluate::Repetition;
@@ -30,6 +31,7 @@ use crate::tools::{self, Tool};
 use checkup::probe;
 
 pub use roles::{FILE_BYTES, SCRATCH};
+pub use settings::{Prebuilt, Settings};
 
 /// File name of the emulated driver as the build makes it.
 const DRIVER_LIBRARY: &str = "libkernelwright_driver.so";
@@ -59,76 +61,6 @@ const PASSED_ON: [&str; 6] = [
     "RUST_BACKTRACE",
     "RUST_LOG",
 ];
-/// What an operator may decide.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The program with the hidden command `role`.
-    pub executable: PathBuf,
-    /// Where builds, reference answers and scratch folders go.
-    pub data: PathBuf,
-    /// Where the set-up installs the compiler.
-    pub cache: PathBuf,
-    /// The compiler library or its folder.
-    pub nvrtc: Option<PathBuf>,
-    /// NVIDIA's disassembler.
-    pub nvdisasm: Option<PathBuf>,
-    /// NVIDIA's compute-sanitizer.
-    pub sanitizer: Option<PathBuf>,
-    /// The emulated driver's library.
-    pub driver: Option<PathBuf>,
-    /// Whether to emulate even where NVIDIA's driver works.
-    pub emulate: bool,
-    /// Which device to emulate; none is what the environment says, or the usual one.
-    pub emulated_device: Option<String>,
-    /// Whether processes are started before there is anything for them to do. On a card each holds
-    /// a context's memory while it waits.
-    pub spares: bool,
-    /// The builds that the data folder holds already, where no compiler is to be looked for.
-    pub prebuilt: Option<Prebuilt>,
-}
-
-/// Which compiler made the builds in a data folder. With it a machine without that compiler finds
-/// them, and can make no others.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prebuilt {
-    /// The compiler with its version.
-    pub toolchain: String,
-    /// The name of the folder of its headers.
-    pub headers: String,
-}
-
-impl Settings {
-    /// The settings that the environment gives: `KERNELWRIGHT_NVRTC`, `KERNELWRIGHT_NVDISASM`,
-    /// `KERNELWRIGHT_COMPUTE_SANITIZER`, `KERNELWRIGHT_DRIVER`, `KERNELWRIGHT_CACHE`,
-    /// `KERNELWRIGHT_EMULATE` and `KERNELWRIGHT_SPARES`.
-    ///
-    /// # Errors
-    /// [`Fault::Executable`] if the system does not say which program this is.
-    pub fn from_environment(data: &Path) -> Result<Self, Fault> {
-        let path = |name: &str| {
-            std::env::var_os(name)
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from)
-        };
-        let cache = path("KERNELWRIGHT_CACHE")
-            .or_else(|| path("HOME").map(|home| home.join(".cache/kernelwright")))
-            .unwrap_or_else(|| data.join("cache"));
-        Ok(Self {
-            executable: std::env::current_exe().map_err(Fault::Executable)?,
-            data: data.to_owned(),
-            cache,
-            nvrtc: path("KERNELWRIGHT_NVRTC"),
-            nvdisasm: path("KERNELWRIGHT_NVDISASM"),
-            sanitizer: tools::named(Tool::Sanitizer),
-            driver: path("KERNELWRIGHT_DRIVER"),
-            emulate: std::env::var_os("KERNELWRIGHT_EMULATE").is_some_and(|value| value == "1"),
-            emulated_device: None,
-            spares: std::env::var_os("KERNELWRIGHT_SPARES").is_none_or(|value| value != "0"),
-            prebuilt: None,
-        })
-    }
-}
-
 /// Why this machine cannot evaluate.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
@@ -276,6 +208,8 @@ pub struct Host {
     /// Whether the device is taken to prove nothing although it is the emulated one.
     doubted: Option<Doubt>,
     health: Keeper,
+    /// What is put around roles.
+    walls: Arc<Walls>,
     /// Processes that wait for their one job. Copies of this value share them.
     spares: Arc<Spares>,
 }
@@ -302,9 +236,17 @@ impl Host {
             .data
             .canonicalize()
             .map_err(|source| storage(&settings.data, source))?;
+        let mut walls = Arc::new(if settings.walls {
+            Walls::find()
+        } else {
+            Walls::none(
+                "set aside by KERNELWRIGHT_WALLS",
+                "unset KERNELWRIGHT_WALLS",
+            )
+        });
         let nvidia = match nvidia_driver(&settings) {
             Err(why) => why,
-            Ok(()) => match probe(&settings, &nvrtc, None, cancellation)? {
+            Ok(()) => match probe(&settings, &nvrtc, None, &mut walls, cancellation)? {
                 Ok(found) => {
                     let health = Keeper::new(&settings.data, &found.device.uuid);
                     if let Some(measured) = &found.measured_rates {
@@ -312,6 +254,7 @@ impl Host {
                     }
                     return Ok(Self {
                         health,
+                        walls,
                         rates: None,
                         settings,
                         nvrtc,
@@ -333,9 +276,10 @@ impl Host {
         };
         let library = emulated_driver(&settings, nvidia.clone())?;
         let folder = driver_folder(&settings.data, &library)?;
-        let found = probe(&settings, &nvrtc, Some(&folder), cancellation)?
+        let found = probe(&settings, &nvrtc, Some(&folder), &mut walls, cancellation)?
             .map_err(|reason| Fault::Unusable { reason })?;
         Ok(Self {
+            walls,
             health: Keeper::new(&settings.data, &found.device.uuid),
             settings,
             nvrtc,
@@ -402,6 +346,11 @@ impl Host {
             DeviceKind::Nvidia => Some(BEYOND),
             DeviceKind::Emulated => self.doubted.map(|doubt| doubt.many),
         }
+    }
+
+    /// What is put around role processes here, and what is not.
+    pub fn walls(&self) -> &Walls {
+        &self.walls
     }
 
     /// The device.
@@ -509,6 +458,7 @@ impl Host {
             &self.nvrtc,
             self.driver.as_deref(),
             scratch,
+            &self.walls,
         );
         let plans = self.spoiled.iter().filter(|(spoiled, _)| *spoiled == role);
         for (_, plan) in plans {
@@ -531,6 +481,7 @@ fn program(
     nvrtc: &Path,
     driver: Option<&Path>,
     scratch: &Path,
+    walls: &Arc<Walls>,
 ) -> Program {
     let mut library_path = Vec::new();
     if !matches!(role, Role::Compile | Role::Disassemble) {
@@ -574,6 +525,11 @@ fn program(
         arguments: vec!["role".into(), role.as_str().into()],
         environment,
         directory,
+        walls: match role {
+            // A tool looks into the one, and the other looks at the processes of the whole machine.
+            Role::Trace | Role::Watch => None,
+            _ => Some(Arc::clone(walls)),
+        },
     }
 }
 

@@ -2,17 +2,20 @@
 //!
 //! A check that cannot be made says so; it never counts as passed.
 
+mod isolation;
+
 use std::path::Path;
 use std::time::Duration;
 
 use domain::device::DeviceKind;
-use domain::role::{ProbeJob, ProbeReply};
 use serde::Serialize;
 
 use crate::cancel::Cancellation;
-use crate::host::{Host, Role};
+use crate::host::Host;
 use crate::supervise::{self, Bounds, Limits, Program};
 use crate::tools::{self, Tool};
+
+pub use isolation::Isolation;
 
 const GIB: u64 = 1 << 30;
 /// Builds and reference answers are kept up to 5 GiB.
@@ -67,44 +70,9 @@ impl Status {
     }
 }
 
-/// How far role processes are kept from the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Isolation {
-    /// Less than every supported kernel grants.
-    Open,
-    /// System calls are restricted; files only partly or not.
-    Reduced,
-    /// Files by Landlock, system calls by an allow-list, amounts by limits, each tried at start.
-    Standard,
-}
-
-impl Isolation {
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Reduced => "reduced",
-            Self::Standard => "standard",
-        }
-    }
-
-    /// What a role said of its own confinement.
-    fn read(said: &str) -> Self {
-        let restricted = said.contains("system calls: allow-list");
-        if restricted && said.contains("Landlock, fully enforced") {
-            Self::Standard
-        } else if restricted || said.contains("system calls: deny-list") {
-            Self::Reduced
-        } else {
-            Self::Open
-        }
-    }
-}
-
 /// Every check, and the isolation that roles reach.
 pub fn look(host: &Host, cancellation: &Cancellation) -> (Vec<Check>, Isolation) {
-    let (isolation, said) = isolation(host, cancellation);
+    let (isolation, said) = isolation::isolation(host, DEADLINE, cancellation);
     let mut checks = vec![
         device(host),
         capability(host.device().compute_capability),
@@ -112,7 +80,8 @@ pub fn look(host: &Host, cancellation: &Cancellation) -> (Vec<Check>, Isolation)
             DeviceKind::Nvidia => versions(host.device().driver_version, host.toolchain()),
             DeviceKind::Emulated => pass("driver_and_toolkit", host.toolchain().to_owned()),
         },
-        isolated(isolation, &said, host.device().kind),
+        isolation::isolated(isolation, &said, host.device().kind),
+        isolation::walled(&said, host.walls().gaps()),
         memory(read("/proc/meminfo").as_deref()),
         disk(host.data()),
     ];
@@ -230,47 +199,6 @@ fn versions(driver: u32, toolchain: &str) -> Check {
     }
 }
 
-fn isolated(level: Isolation, said: &str, kind: DeviceKind) -> Check {
-    let found = format!("{}: {said}", level.as_str());
-    match (level, kind) {
-        (Isolation::Standard, _) => pass("isolation", found),
-        (Isolation::Reduced, DeviceKind::Nvidia) => warn(
-            "isolation",
-            found,
-            "GPU drivers open files as they go: run the worker as a user of its own, in a container without secrets",
-        ),
-        (Isolation::Reduced, DeviceKind::Emulated) => warn(
-            "isolation",
-            found,
-            "for standard: a kernel with Landlock (5.13 or newer, `lsm=landlock` among its parameters)",
-        ),
-        (Isolation::Open, _) => fail(
-            "isolation",
-            found,
-            "for reduced: a kernel and a container that allow seccomp filters",
-        ),
-    }
-}
-
-/// What a probe says of its own confinement.
-fn isolation(host: &Host, cancellation: &Cancellation) -> (Isolation, String) {
-    let program = host.program(Role::Probe, host.data());
-    let bounds = host.bounds(Role::Probe, DEADLINE);
-    let job = ProbeJob::default();
-    let answer = supervise::ask::<_, ProbeReply>(&program, &job, bounds, cancellation);
-    let said = answer.ok().and_then(|answer| {
-        let text = answer.stderr.text();
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix("confined ("));
-        line.map(|line| line.trim_end_matches(')').to_owned())
-    });
-    match said {
-        Some(said) => (Isolation::read(&said), said),
-        None => (Isolation::Open, "the probe did not say".to_owned()),
-    }
-}
-
 fn memory(info: Option<&str>) -> Check {
     let available = info.and_then(|text| {
         let line = text
@@ -329,6 +257,7 @@ fn smi(host: &Host, cancellation: &Cancellation, query: &str) -> Result<Vec<Stri
         arguments: vec![query.into(), "--format=csv,noheader,nounits".into()],
         environment: vec![("PATH".into(), std::env::var_os("PATH").unwrap_or_default())],
         directory: host.data().to_owned(),
+        walls: None,
     };
     let bounds = Bounds {
         limits: Limits::default(),
@@ -487,26 +416,5 @@ mod tests {
                 .contains("NVreg_RestrictProfilingToAdminUsers=0")
         );
         assert_eq!(counters(None, true).status, Status::NotRun);
-    }
-
-    #[test]
-    fn isolation_is_read_from_what_a_role_says() {
-        for (said, expected) in [
-            (
-                "files: Landlock, fully enforced; system calls: allow-list",
-                Isolation::Standard,
-            ),
-            (
-                "files: Landlock, partially enforced; system calls: allow-list",
-                Isolation::Reduced,
-            ),
-            (
-                "files: open, as the GPU driver needs; system calls: deny-list",
-                Isolation::Reduced,
-            ),
-            ("", Isolation::Open),
-        ] {
-            assert_eq!(Isolation::read(said), expected, "{said}");
-        }
     }
 }

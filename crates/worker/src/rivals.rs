@@ -148,6 +148,7 @@ pub fn ask(
         arguments: vec![script.into_os_string()],
         environment: environment.collect(),
         directory: folder.to_owned(),
+        walls: None,
     };
     let bounds = Bounds {
         limits: Limits::default(),

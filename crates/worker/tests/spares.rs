@@ -82,6 +82,7 @@ fn recipe(held: Option<&Path>) -> Recipe {
             arguments: arguments.map(Into::into).to_vec(),
             environment,
             directory: home.path().to_owned(),
+            walls: None,
         },
         limits: Limits::default(),
         home,

@@ -213,6 +213,7 @@ fn child() -> Program {
         arguments: arguments.map(Into::into).to_vec(),
         environment: vec![(SOCKET_VARIABLE.into(), "0".into())],
         directory: std::env::temp_dir(),
+        walls: None,
     }
 }
 

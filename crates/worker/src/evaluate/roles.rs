@@ -19,7 +19,7 @@ use domain::verdict::Verdict;
 use super::passes::{Against, Pass};
 use super::{Fault, storage};
 use crate::cancel::Cancellation;
-use crate::host::{Host, Role};
+use crate::host::Host;
 use crate::supervise::Answer;
 
 /// Launches of one run job: the facts of so many stay well below the largest reply, at less than
@@ -240,12 +240,7 @@ impl Roles<'_> {
             checks,
             threads: self.host.threads(),
         };
-        let answer = self.host.ask::<_, VerifyReply>(
-            Role::Verify,
-            &job,
-            VERIFY_DEADLINE,
-            self.cancellation,
-        )?;
+        let answer = self.host.verify(&job, VERIFY_DEADLINE, self.cancellation)?;
         answer.reply.map_err(|exit| {
             let said = answer.stderr.last_line();
             let said = said.map(|line| format!(": {line}")).unwrap_or_default();

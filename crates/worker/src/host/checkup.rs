@@ -1,6 +1,7 @@
 //! Asking the device how it is, and what follows from its answers: work, another question, or quarantine.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::device::{Device, DeviceKind};
@@ -9,6 +10,7 @@ use domain::health::{Condition, Vitals};
 use domain::judge::Exit;
 use domain::role::{ProbeJob, ProbeReply};
 use domain::statistics::Rates;
+use gpu::walls::Walls;
 
 use super::roles::WALL_FACTOR;
 use super::{Fault, Host, Role, Settings, program, threads};
@@ -94,7 +96,10 @@ impl Host {
                 }
             }
         }
-        let Some(Ailment { reason, answered }) = ailment else {
+        let Some(Ailment {
+            reason, answered, ..
+        }) = ailment
+        else {
             return Ok(());
         };
         // A machine under load keeps an emulated device from answering; a card has no such excuse.
@@ -157,6 +162,7 @@ impl Host {
             let wrong = |reason| Ailment {
                 reason,
                 answered: true,
+                late: false,
             };
             if found.device != self.device {
                 return Err(wrong(format!(
@@ -188,6 +194,8 @@ struct Ailment {
     reason: String,
     /// Whether the probe itself says so, and did not merely end.
     answered: bool,
+    /// Whether it ran out of time.
+    late: bool,
 }
 
 /// What bounds a probe. The emulated device computes on the processor: a machine that is busy with other things makes
@@ -210,14 +218,54 @@ fn probe_bounds(device: DeviceKind) -> Bounds {
     }
 }
 
-/// The device and the compiler's name, or what is wrong with them.
+/// The device and the compiler's name, or what is wrong with them. Where a probe works without walls
+/// only, there are to be none.
 pub(super) fn probe(
     settings: &Settings,
     nvrtc: &Path,
     driver: Option<&Path>,
+    walls: &mut Arc<Walls>,
     cancellation: &Cancellation,
 ) -> Result<Result<Found, String>, Fault> {
-    let program = program(settings, Role::Probe, nvrtc, driver, &settings.data);
+    let inside = probe_inside(settings, nvrtc, driver, walls, cancellation);
+    let why = match &inside {
+        Ok(Ok(_)) => return Ok(inside?.map_err(|ailment| ailment.reason)),
+        // It had no time to find out, or walls are no part of it.
+        Ok(Err(ailment)) if ailment.late || !walls.are_there() => None,
+        Ok(Err(ailment)) => Some(ailment.reason.clone()),
+        Err(Fault::Supervise(fault @ supervise::Fault::Start { .. })) if walls.are_there() => {
+            Some(with_cause(fault))
+        }
+        Err(_) => None,
+    };
+    if let Some(why) = why {
+        let none = Arc::new(Walls::none(
+            &format!("a probe inside walls failed: {why}"),
+            "report it: a probe without walls works here",
+        ));
+        if let Ok(found) = probe_inside(settings, nvrtc, driver, &none, cancellation)? {
+            tracing::warn!("roles have no walls around them: a probe inside them failed: {why}");
+            *walls = none;
+            return Ok(Ok(found));
+        }
+    }
+    Ok(inside?.map_err(|ailment| ailment.reason))
+}
+
+fn with_cause(fault: &supervise::Fault) -> String {
+    let cause = std::error::Error::source(fault);
+    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+    format!("{fault}{cause}")
+}
+
+fn probe_inside(
+    settings: &Settings,
+    nvrtc: &Path,
+    driver: Option<&Path>,
+    walls: &Arc<Walls>,
+    cancellation: &Cancellation,
+) -> Result<Result<Found, Ailment>, Fault> {
+    let program = program(settings, Role::Probe, nvrtc, driver, &settings.data, walls);
     let job = ProbeJob {
         // The emulated device knows what it does at best.
         measure_rates: driver.is_none(),
@@ -226,8 +274,7 @@ pub(super) fn probe(
         Some(_) => DeviceKind::Emulated,
         None => DeviceKind::Nvidia,
     });
-    let found = probe_with(settings, &program, nvrtc, &job, bounds, cancellation)?;
-    Ok(found.map_err(|ailment| ailment.reason))
+    probe_with(settings, &program, nvrtc, &job, bounds, cancellation)
 }
 
 fn probe_with(
@@ -238,11 +285,27 @@ fn probe_with(
     bounds: Bounds,
     cancellation: &Cancellation,
 ) -> Result<Result<Found, Ailment>, Fault> {
-    let ailing = |reason, answered| Err(Ailment { reason, answered });
+    let ailing = |reason, answered| {
+        Err(Ailment {
+            reason,
+            answered,
+            late: false,
+        })
+    };
+    let late = |reason| {
+        Err(Ailment {
+            reason,
+            answered: false,
+            late: true,
+        })
+    };
     let answer = match supervise::ask::<_, ProbeReply>(program, job, bounds, cancellation) {
         Ok(answer) => answer,
         Err(supervise::Fault::Surroundings { reason }) => return Ok(ailing(reason, false)),
-        Err(supervise::Fault::Unready { how }) => {
+        Err(supervise::Fault::Unready { how, late: true }) => {
+            return Ok(late(format!("the probe {how}")));
+        }
+        Err(supervise::Fault::Unready { how, late: false }) => {
             return Ok(ailing(format!("the probe {how}"), false));
         }
         Err(fault) => return Err(fault.into()),
@@ -277,6 +340,7 @@ fn probe_with(
             }
         }
         Ok(ProbeReply::Unusable { reason }) => ailing(reason, true),
+        Err(Exit::TimedOut) => late(died(&Exit::TimedOut, answer.stderr.last_line())),
         Err(exit) => ailing(died(&exit, answer.stderr.last_line()), false),
     })
 }

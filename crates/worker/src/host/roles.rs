@@ -6,7 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use domain::device::DeviceKind;
-use domain::role::{ExecutionPurpose, Image, RunJob, RunReply};
+use domain::dtype::Dtype;
+use domain::role::{
+    ExecutionPurpose, Image, RunJob, RunReply, TensorData, TimeJob, VerifyJob, VerifyReply,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -18,6 +21,10 @@ use crate::supervise::{Answer, Bounds, Fault, Limits};
 const GIB: u64 = 1 << 30;
 /// The most a role may write to one file.
 pub const FILE_BYTES: u64 = 8 * GIB;
+/// Memory that a role may use, beside what its job holds.
+const MEMORY_BYTES: u64 = 8 * GIB;
+/// How many times what a job holds: what was, what is, and what is compared.
+const COPIES: u64 = 3;
 /// Processor time of a compilation, seconds.
 const COMPILE_CPU_SECONDS: u64 = 30;
 /// Wall time that a role gets for each second of work it may do, where processor time or
@@ -69,7 +76,16 @@ impl Host {
             address_space,
             cpu_seconds: None,
             file_bytes: Some(FILE_BYTES),
+            memory_bytes: Some(MEMORY_BYTES),
         }
+    }
+
+    /// The same where the job's tensors take so many bytes.
+    fn bounds_with(&self, role: Role, allowed: Duration, bytes: u64) -> Bounds {
+        let mut bounds = self.bounds(role, allowed);
+        let memory = MEMORY_BYTES.saturating_add(bytes.saturating_mul(COPIES));
+        bounds.limits.memory_bytes = Some(memory);
+        bounds
     }
 
     /// Asks a role something in a process of its own, which may have waited for it.
@@ -83,10 +99,42 @@ impl Host {
         allowed: Duration,
         cancellation: &Cancellation,
     ) -> Result<Answer<R>, Fault> {
+        self.ask_within(role, job, self.bounds(role, allowed), cancellation)
+    }
+
+    fn ask_within<J: Serialize, R: DeserializeOwned>(
+        &self,
+        role: Role,
+        job: &J,
+        bounds: Bounds,
+        cancellation: &Cancellation,
+    ) -> Result<Answer<R>, Fault> {
         let process = self.process(role)?;
         self.prepare_next(role);
-        let (answer, _) = process.ask(job, self.bounds(role, allowed), cancellation)?;
+        let (answer, _) = process.ask(job, bounds, cancellation)?;
         Ok(answer)
+    }
+
+    /// Has outputs compared.
+    ///
+    /// # Errors
+    /// As of [`crate::supervise::ask`].
+    pub fn verify(
+        &self,
+        job: &VerifyJob,
+        allowed: Duration,
+        cancellation: &Cancellation,
+    ) -> Result<Answer<VerifyReply>, Fault> {
+        let largest = job.checks.iter().map(|check| bytes(&check.tensors)).max();
+        let bounds = self.bounds_with(Role::Verify, allowed, largest.unwrap_or(0));
+        self.ask_within(Role::Verify, job, bounds, cancellation)
+    }
+
+    /// The limits of a role that times for `allowed`.
+    pub fn bounds_of_timing(&self, job: &TimeJob, allowed: Duration) -> Bounds {
+        let draws = job.cases.iter().flat_map(|case| &case.draws);
+        let all = draws.map(|draw| bytes(draw)).fold(0, u64::saturating_add);
+        self.bounds_with(Role::Time, allowed, all)
     }
 
     /// Runs a candidate in a process of its own. All it can reach is a folder of its own: the image
@@ -111,7 +159,9 @@ impl Host {
         }
         let home = process.home.path();
         let inside = brought_in(job, home).map_err(Fault::Folder)?;
-        let bounds = self.bounds(Role::Run, allowed);
+        let executions = job.executions.iter();
+        let largest = executions.map(|execution| bytes(&execution.tensors)).max();
+        let bounds = self.bounds_with(Role::Run, allowed, largest.unwrap_or(0));
         let (answer, _home) = process.ask(&inside, bounds, cancellation)?;
         if answer.reply.is_ok() {
             let saved = inside.executions.iter().zip(&job.executions);
@@ -169,6 +219,16 @@ impl Host {
             home,
         })
     }
+}
+
+/// What tensors take at the width of the reference's answers.
+fn bytes(tensors: &[TensorData]) -> u64 {
+    let elements = tensors.iter().map(|tensor| {
+        let extents = tensor.extents.iter();
+        extents.fold(1, |all: u64, one| all.saturating_mul(*one))
+    });
+    let elements = elements.fold(0, u64::saturating_add);
+    elements.saturating_mul(Dtype::F64.bytes())
 }
 
 /// The job as a process can do it that reaches only `home`.

@@ -37,6 +37,8 @@ use process::{Pipes, Process};
 
 /// How long a child may take to end once it has answered.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How often the memory of a child is looked at that nobody else limits.
+const BETWEEN_WEIGHINGS: Duration = Duration::from_millis(250);
 /// The most that is read of a stream before the clock is looked at again.
 const AT_A_TIME: usize = 1 << 20;
 
@@ -72,6 +74,8 @@ pub enum Fault {
     Unready {
         /// How it ended, and its last words.
         how: String,
+        /// Whether it was given up for the time it took.
+        late: bool,
     },
     /// The role says that it cannot work here.
     #[error("{reason}")]
@@ -296,6 +300,7 @@ fn open<R: DeserializeOwned>(reply: &[u8], nonce: &str) -> Result<R, Exit> {
 enum End {
     Exited(ExitStatus),
     OutOfTime,
+    OverMemory,
 }
 
 /// What a reply means for the conversation.
@@ -342,9 +347,19 @@ impl Watch {
                 self.process.end().map_err(Fault::Supervise)?;
                 return Ok(End::OutOfTime);
             }
-            let found = self.wait(remaining, cancellation)?;
+            let limit = bounds.limits.memory_bytes;
+            let limit = limit.filter(|_| self.process.is_to_be_weighed());
+            let patience = match limit {
+                Some(_) => remaining.min(BETWEEN_WEIGHINGS),
+                None => remaining,
+            };
+            let found = self.wait(patience, cancellation)?;
             if found.cancelled {
                 return Err(Fault::Cancelled);
+            }
+            if limit.is_some_and(|limit| self.process.resident_bytes() > Some(limit)) {
+                self.process.end().map_err(Fault::Supervise)?;
+                return Ok(End::OverMemory);
             }
             self.serve(&found).map_err(Fault::Supervise)?;
             self.listen(listener)?;
@@ -444,14 +459,20 @@ impl Watch {
 
     /// Whether the child said all that it was to say, or how it ended without that.
     fn reply(&mut self, end: End, bounds: Bounds) -> Result<Result<(), Exit>, Fault> {
-        let died = |signal: i32| match bounds.limits.cpu_seconds {
+        let limits = bounds.limits;
+        let over_memory = || Exit::OverMemory {
+            bytes: limits.memory_bytes.unwrap_or_default(),
+        };
+        let died = |signal: i32| match limits.cpu_seconds {
             Some(seconds) if signal == Signal::XCPU.as_raw() => Exit::OverCpu { seconds },
+            _ if self.process.was_over_memory() => over_memory(),
             _ => Exit::Died { signal },
         };
         let said = self.said.take();
         let reply = match (self.exchange.reply(), said, end) {
+            (_, _, End::OverMemory) => Err(over_memory()),
             (Reply::Broken(how), _, _) => Err(Exit::Garbled { how }),
-            (_, Some(said), End::Exited(status)) => match process::signal(status) {
+            (_, Some(said), End::Exited(status)) => match self.process.signal(status) {
                 // A process that dies after its answer is not believed.
                 Some(signal) => Err(died(signal)),
                 None => said,
@@ -459,7 +480,7 @@ impl Watch {
             (_, Some(said), End::OutOfTime) => said,
             (_, None, End::OutOfTime) => Err(Exit::TimedOut),
             (unfinished, None, End::Exited(status)) => {
-                match (process::signal(status), status.code()) {
+                match (self.process.signal(status), status.code()) {
                     (Some(signal), _) => Err(died(signal)),
                     (None, Some(code)) if code == i32::from(FAULT_STATUS) => {
                         let line = self.stderr.capture.last_line();
@@ -482,12 +503,13 @@ impl Watch {
             Err(exit) if !self.exchange.ready() => {
                 let said = self.stderr.capture.last_line();
                 let said = said.map(|line| format!(": {line}")).unwrap_or_default();
+                let late = exit == Exit::TimedOut;
                 let how = match exit {
                     Exit::TimedOut => "was not ready in time".to_owned(),
                     exit => exit.to_string(),
                 };
                 let how = format!("{how}{said}");
-                Err(Fault::Unready { how })
+                Err(Fault::Unready { how, late })
             }
             reply => Ok(reply),
         }

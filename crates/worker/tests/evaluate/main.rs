@@ -20,6 +20,7 @@ mod modelling;
 mod protocol;
 mod rivals;
 mod sanitizers;
+mod walls;
 
 use std::process::ExitCode;
 

@@ -202,7 +202,7 @@ impl Session<'_, '_> {
             dismissed: false,
         };
         let program = host.program(Role::Time, scratch);
-        let bounds = host.bounds(Role::Time, DEADLINE);
+        let bounds = host.bounds_of_timing(&job, DEADLINE);
         let answer = supervise::converse(&program, &job, bounds, cancellation, |reply, ticks| {
             self.hear(&mut heard, reply, ticks)
         })?;

@@ -1,0 +1,355 @@
+//! Walls around a role process: namespaces and a control group of its own, as far as this machine
+//! grants them.
+//!
+//! What a process gives up itself is in [`crate::confine`]. Walls are put around it by whoever
+//! starts it, before it runs one instruction of its program, and it [proves](prove) them before it
+//! does anything else. Nothing that this machine does not grant keeps the rest from being used. The
+//! module knows no role.
+
+mod group;
+mod proof;
+#[expect(
+    unsafe_code,
+    reason = "the standard library starts no process inside namespaces"
+)]
+mod start;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+
+use domain::role::walls::{Claims, Namespace, WALLS_VARIABLE};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, waitpid};
+
+use group::Base;
+use start::{Image, Order, Refusal, Step};
+
+pub use group::{Group, PREFIX};
+pub use proof::prove;
+pub use start::{by_signal, heed_signals};
+
+/// Processes and threads of one role, beside as many of each kind as the machine has processors:
+/// the emulated device, a compiler and a driver start threads by their number.
+const TASKS: u64 = 64;
+
+/// What this machine does not grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// Which part.
+    pub part: &'static str,
+    /// Why not.
+    pub reason: String,
+    /// What to do about it.
+    pub fix: String,
+}
+
+/// What is put around a process.
+#[derive(Debug, Clone)]
+pub struct Walls {
+    outside: BTreeMap<Namespace, String>,
+    base: Option<Base>,
+    gaps: Vec<Gap>,
+}
+
+/// A program to start inside walls.
+#[derive(Debug, Clone, Copy)]
+pub struct Inside<'a> {
+    /// The executable, by its whole path.
+    pub executable: &'a Path,
+    /// Its arguments.
+    pub arguments: &'a [OsString],
+    /// Its environment, to which the claims are added.
+    pub environment: &'a [(OsString, OsString)],
+    /// Its working directory.
+    pub directory: &'a Path,
+    /// Memory of all its processes together, bytes.
+    pub memory_bytes: Option<u64>,
+}
+
+/// A process inside walls. Whoever has it kills and collects it.
+#[derive(Debug)]
+pub struct Started {
+    /// Its number outside.
+    pub pid: Pid,
+    /// Readable once it has ended.
+    pub ended: OwnedFd,
+    /// Its control group.
+    pub group: Option<Group>,
+}
+
+impl Walls {
+    /// No walls, for a reason that an operator can do something about.
+    pub fn none(reason: &str, fix: &str) -> Self {
+        Self {
+            outside: BTreeMap::new(),
+            base: None,
+            gaps: vec![Gap {
+                part: "walls",
+                reason: reason.to_owned(),
+                fix: fix.to_owned(),
+            }],
+        }
+    }
+
+    /// Tries what this machine grants, part by part where not all of it is.
+    pub fn find() -> Self {
+        let (granted, mut gaps) = namespaces(try_namespaces);
+        let mut outside = BTreeMap::new();
+        for kind in granted {
+            // A system without these links cannot be checked: nothing is claimed of it.
+            if let Ok(own) = fs::read_link(kind.link()) {
+                outside.insert(kind, own.to_string_lossy().into_owned());
+            }
+        }
+        let base = match Base::find() {
+            Ok((base, lacking)) => {
+                gaps.extend(lacking);
+                Some(base)
+            }
+            Err(gap) => {
+                gaps.push(gap);
+                None
+            }
+        };
+        Self {
+            outside,
+            base,
+            gaps,
+        }
+    }
+
+    /// Whether there is any.
+    pub fn are_there(&self) -> bool {
+        !self.outside.is_empty() || self.base.is_some()
+    }
+
+    /// Whether a process inside can see no process outside, and is the first of its own.
+    pub fn hide_processes(&self) -> bool {
+        self.outside.contains_key(&Namespace::Pid)
+    }
+
+    /// Whether all of it is granted.
+    pub fn are_complete(&self) -> bool {
+        let group = self.base.as_ref().is_some_and(Base::is_complete);
+        self.outside.len() == Namespace::ALL.len() && group
+    }
+
+    /// What is not granted.
+    pub fn gaps(&self) -> &[Gap] {
+        &self.gaps
+    }
+
+    /// Starts a program inside.
+    ///
+    /// # Errors
+    /// The system's reason, with the step it refused.
+    pub fn start(&self, inside: Inside<'_>, streams: [OwnedFd; 3]) -> io::Result<Started> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let tasks = TASKS + 4 * processors as u64;
+        let group = match &self.base {
+            Some(base) => Some(base.make(inside.memory_bytes, tasks).map_err(|error| {
+                io::Error::new(error.kind(), format!("make its control group: {error}"))
+            })?),
+            None => None,
+        };
+        let claims = Claims {
+            outside: self.outside.clone(),
+            group: self
+                .base
+                .as_ref()
+                .zip(group.as_ref())
+                .map(|(base, group)| base.claim(group, inside.memory_bytes, tasks)),
+        };
+        let claims = serde_json::to_string(&claims).expect("text and numbers serialise");
+        let mut environment = inside.environment.to_vec();
+        environment.push((WALLS_VARIABLE.into(), claims.into()));
+        let image = Image::new(
+            inside.executable,
+            inside.arguments,
+            &environment,
+            inside.directory,
+        )?;
+        // Moved away from the numbers that they are copied to.
+        let mut high = Vec::new();
+        for stream in streams {
+            high.push(rustix::io::fcntl_dupfd_cloexec(&stream, 3)?);
+        }
+        let order = Order {
+            namespaces: &self.outside.keys().copied().collect::<Vec<_>>(),
+            group: group.as_ref().map(|group| group.as_fd()),
+            streams: Some([high[0].as_fd(), high[1].as_fd(), high[2].as_fd()]),
+            image: Some(&image),
+        };
+        let (pid, ended) = start::start(&order).map_err(|refusal| {
+            io::Error::new(io::Error::from(refusal.errno).kind(), refusal.to_string())
+        })?;
+        Ok(Started { pid, ended, group })
+    }
+}
+
+/// Which kinds are granted together, by `attempt`, and why the others are not.
+fn namespaces(attempt: impl Fn(&[Namespace]) -> Result<(), Refusal>) -> (Vec<Namespace>, Vec<Gap>) {
+    let Err(all) = attempt(&Namespace::ALL) else {
+        return (Namespace::ALL.to_vec(), Vec::new());
+    };
+    let mut granted = Vec::new();
+    let mut refused: Vec<(Namespace, Refusal)> = Vec::new();
+    // The first gives the right to have the others.
+    for kind in Namespace::ALL {
+        let pid = refused.iter().find(|(kind, _)| *kind == Namespace::Pid);
+        if let (Namespace::Mount, Some((_, refusal))) = (kind, pid) {
+            // Its own list of processes would be of the same processes.
+            refused.push((kind, *refusal));
+            continue;
+        }
+        granted.push(kind);
+        if let Err(refusal) = attempt(&granted) {
+            granted.pop();
+            refused.push((kind, refusal));
+        }
+    }
+    if refused.is_empty() {
+        // Each works, and they did not together a moment ago: the machine is short of something.
+        let gap = Gap {
+            part: "namespaces",
+            reason: format!("they were refused at first: {all}"),
+            fix: "start the worker again when the machine is less busy".to_owned(),
+        };
+        return (granted, vec![gap]);
+    }
+    let gaps = refused.into_iter().map(|(kind, refusal)| Gap {
+        part: kind.as_str(),
+        reason: refusal.to_string(),
+        fix: fix(refusal, |path| fs::read_to_string(path).ok()),
+    });
+    (granted, gaps.collect())
+}
+
+fn try_namespaces(kinds: &[Namespace]) -> Result<(), Refusal> {
+    let streams = File::open("/dev/null").ok();
+    let order = Order {
+        namespaces: kinds,
+        group: None,
+        streams: streams.as_ref().map(|null| [null.as_fd(); 3]),
+        image: None,
+    };
+    let (pid, _) = start::start(&order)?;
+    // It has done all it was to do, or would have said so.
+    let _ = waitpid(Some(pid), WaitOptions::empty());
+    Ok(())
+}
+
+/// What an operator can do about a refusal. `setting` reads the kernel's settings.
+fn fix(refusal: Refusal, setting: impl Fn(&str) -> Option<String>) -> String {
+    let is = |path: &str, value: &str| setting(path).is_some_and(|text| text.trim() == value);
+    if is("/proc/sys/kernel/unprivileged_userns_clone", "0") {
+        return "sysctl kernel.unprivileged_userns_clone=1".to_owned();
+    }
+    if is(
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+    ) {
+        return "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile that allows the worker `userns`".to_owned();
+    }
+    if is("/proc/sys/user/max_user_namespaces", "0") {
+        return "sysctl user.max_user_namespaces=10000".to_owned();
+    }
+    match (refusal.step, refusal.errno) {
+        (Step::Clone, Errno::NOSPC) => {
+            "raise the limits in /proc/sys/user, which are used up".to_owned()
+        }
+        (Step::Clone, Errno::INVAL) => "a kernel that has this kind of namespace".to_owned(),
+        (Step::Mounts, _) => {
+            "in a container, let its own /proc be seen whole: `--security-opt systempaths=unconfined`".to_owned()
+        }
+        _ => "in a container, allow namespaces: `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`, or a profile that allows clone3, mount and setns".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(step: Step, errno: Errno) -> Refusal {
+        Refusal { step, errno }
+    }
+
+    #[test]
+    fn what_is_missing_takes_nothing_else_away() {
+        let refusing = |never: &'static [Namespace]| {
+            move |kinds: &[Namespace]| {
+                if kinds.iter().any(|kind| never.contains(kind)) {
+                    Err(refusal(Step::Clone, Errno::PERM))
+                } else {
+                    Ok(())
+                }
+            }
+        };
+        for never in [
+            &[][..],
+            &[Namespace::User],
+            &[Namespace::Mount],
+            &[Namespace::Pid, Namespace::Mount],
+            &[Namespace::Net, Namespace::Ipc],
+            &Namespace::ALL,
+        ] {
+            let (granted, gaps) = namespaces(refusing(never));
+            let expected = Namespace::ALL
+                .into_iter()
+                .filter(|kind| !never.contains(kind));
+            assert_eq!(granted, expected.collect::<Vec<_>>());
+            let missing = gaps.iter().map(|gap| gap.part).collect::<Vec<_>>();
+            let expected = never.iter().map(|kind| kind.as_str());
+            assert_eq!(missing, expected.collect::<Vec<_>>());
+            assert!(gaps.iter().all(|gap| !gap.fix.is_empty()));
+        }
+    }
+
+    #[test]
+    fn a_list_of_processes_is_that_of_a_namespace() {
+        let (granted, gaps) = namespaces(|kinds| {
+            if kinds.contains(&Namespace::Pid) {
+                Err(refusal(Step::Clone, Errno::PERM))
+            } else {
+                Ok(())
+            }
+        });
+        assert!(!granted.contains(&Namespace::Mount), "{granted:?}");
+        assert_eq!(gaps.len(), 2, "{gaps:?}");
+    }
+
+    #[test]
+    fn a_refusal_has_the_fix_of_its_cause() {
+        let denied = refusal(Step::Clone, Errno::PERM);
+        let cases = [
+            (
+                "/proc/sys/kernel/unprivileged_userns_clone",
+                "0",
+                "userns_clone=1",
+            ),
+            (
+                "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+                "1",
+                "apparmor_restrict_unprivileged_userns=0",
+            ),
+            (
+                "/proc/sys/user/max_user_namespaces",
+                "0",
+                "max_user_namespaces=",
+            ),
+        ];
+        for (path, value, expected) in cases {
+            let found = fix(denied, |asked| {
+                (asked == path).then(|| format!("{value}\n"))
+            });
+            assert!(found.contains(expected), "{path}: {found}");
+        }
+        assert!(fix(denied, |_| None).contains("seccomp=unconfined"));
+        let masked = refusal(Step::Mounts, Errno::PERM);
+        assert!(fix(masked, |_| None).contains("systempaths=unconfined"));
+    }
+}

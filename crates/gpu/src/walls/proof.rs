@@ -1,0 +1,149 @@
+//! A process finds out for itself whether it is inside the walls that it was told of, by trying
+//! what they keep out.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::net::UdpSocket;
+
+use domain::role::walls::{Claims, GroupClaim, Namespace, WALLS_VARIABLE};
+
+use crate::fault::Fault;
+
+/// Proves what this process was told. What holds, in words; none where nothing was claimed. Call it
+/// before the process is confined further: afterwards it cannot look any more.
+///
+/// # Errors
+/// A [`Fault`] if a part that was claimed does not hold.
+pub fn prove() -> Result<Option<String>, Fault> {
+    let Ok(text) = env::var(WALLS_VARIABLE) else {
+        return Ok(None);
+    };
+    let claims: Claims = serde_json::from_str(&text)
+        .map_err(|error| broken(&format!("{WALLS_VARIABLE} does not read: {error}")))?;
+    let mut holding = Vec::new();
+    for (kind, outside) in &claims.outside {
+        differs(*kind, outside)?;
+        match kind {
+            Namespace::User => has_no_privilege()?,
+            Namespace::Pid => has_no_parent()?,
+            Namespace::Mount => sees_no_other_process()?,
+            Namespace::Net => reaches_no_network()?,
+            // Nobody can list what is in another one: the identity is what there is to see.
+            Namespace::Ipc => {}
+        }
+    }
+    if !claims.outside.is_empty() {
+        let kinds = claims.outside.keys().map(|kind| kind.as_str());
+        let kinds = kinds.collect::<Vec<_>>().join(", ");
+        holding.push(format!("namespaces: {kinds}"));
+    }
+    if let Some(group) = &claims.group {
+        is_alone_in(group)?;
+        let parts = [
+            (group.memory_bytes.is_some(), "memory"),
+            (group.tasks.is_some(), "tasks"),
+            (group.kill, "kill"),
+        ];
+        let parts = parts.iter().filter(|(has, _)| *has).map(|(_, part)| *part);
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        holding.push(format!("control group: {parts}"));
+    }
+    Ok(Some(holding.join("; ")))
+}
+
+fn broken(what: &str) -> Fault {
+    Fault::Confinement(format!("prove the walls around it: {what}"))
+}
+
+fn read(path: &str) -> Result<String, Fault> {
+    fs::read_to_string(path).map_err(|error| broken(&format!("read {path}: {error}")))
+}
+
+fn differs(kind: Namespace, outside: &str) -> Result<(), Fault> {
+    let own = fs::read_link(kind.link())
+        .map_err(|error| broken(&format!("read {}: {error}", kind.link())))?;
+    if own.as_os_str() == outside {
+        return Err(broken(&format!(
+            "its {kind} namespace is its supervisor's, {outside}"
+        )));
+    }
+    Ok(())
+}
+
+fn has_no_privilege() -> Result<(), Fault> {
+    let status = read("/proc/self/status")?;
+    let privileges = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapPrm:"))
+        .map(str::trim);
+    match privileges {
+        Some(none) if none.bytes().all(|digit| digit == b'0') => Ok(()),
+        other => Err(broken(&format!("its privileges are {other:?}"))),
+    }
+}
+
+fn has_no_parent() -> Result<(), Fault> {
+    match rustix::process::getppid() {
+        None => Ok(()),
+        Some(parent) => Err(broken(&format!(
+            "it sees its parent, process {}",
+            parent.as_raw_nonzero()
+        ))),
+    }
+}
+
+fn sees_no_other_process() -> Result<(), Fault> {
+    let listed = fs::read_dir("/proc").map_err(|error| broken(&format!("list /proc: {error}")))?;
+    let own = std::process::id().to_string();
+    let others = listed.flatten().filter(|entry| {
+        let name = entry.file_name();
+        let name = name.as_encoded_bytes();
+        name.iter().all(u8::is_ascii_digit) && name != own.as_bytes()
+    });
+    match others.count() {
+        0 => Ok(()),
+        count => Err(broken(&format!("it sees {count} other processes"))),
+    }
+}
+
+/// Not even itself: a new namespace has a loopback interface that is down.
+fn reaches_no_network() -> Result<(), Fault> {
+    // No byte is sent: the kernel looks for a way there and finds none.
+    let outcome = UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.connect("127.0.0.1:9"));
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NetworkUnreachable => Ok(()),
+        other => Err(broken(&format!(
+            "a way to the network must be missing, but the outcome was {other:?}"
+        ))),
+    }
+}
+
+fn is_alone_in(group: &GroupClaim) -> Result<(), Fault> {
+    let file = |name: &str| {
+        let path = group.folder.join(name);
+        read(&path.to_string_lossy()).map(|text| text.trim().to_owned())
+    };
+    let inside = file("cgroup.procs")?;
+    let own = std::process::id().to_string();
+    if inside != own {
+        return Err(broken(&format!(
+            "in {} are the processes {inside:?} and not {own} alone",
+            group.folder.display()
+        )));
+    }
+    let limits = [
+        ("memory.max", group.memory_bytes),
+        ("pids.max", group.tasks),
+    ];
+    for (name, limit) in limits {
+        let Some(limit) = limit else { continue };
+        let found = file(name)?;
+        // The kernel counts memory by the page.
+        let holds = found.parse::<u64>().is_ok_and(|found| found <= limit);
+        if !holds {
+            return Err(broken(&format!("{name} is {found} and not {limit}")));
+        }
+    }
+    Ok(())
+}

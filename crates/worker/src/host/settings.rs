@@ -1,0 +1,81 @@
+//! What an operator decides about a machine, and where the environment says so.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Fault;
+use crate::tools::{self, Tool};
+
+/// What an operator may decide.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The program with the hidden command `role`.
+    pub executable: PathBuf,
+    /// Where builds, reference answers and scratch folders go.
+    pub data: PathBuf,
+    /// Where the set-up installs the compiler.
+    pub cache: PathBuf,
+    /// The compiler library or its folder.
+    pub nvrtc: Option<PathBuf>,
+    /// NVIDIA's disassembler.
+    pub nvdisasm: Option<PathBuf>,
+    /// NVIDIA's compute-sanitizer.
+    pub sanitizer: Option<PathBuf>,
+    /// The emulated driver's library.
+    pub driver: Option<PathBuf>,
+    /// Whether to emulate even where NVIDIA's driver works.
+    pub emulate: bool,
+    /// Which device to emulate; none is what the environment says, or the usual one.
+    pub emulated_device: Option<String>,
+    /// Whether processes are started before there is anything for them to do. On a card each holds
+    /// a context's memory while it waits.
+    pub spares: bool,
+    /// Whether walls are put around role processes where the machine grants them.
+    pub walls: bool,
+    /// The builds that the data folder holds already, where no compiler is to be looked for.
+    pub prebuilt: Option<Prebuilt>,
+}
+
+/// Which compiler made the builds in a data folder. With it a machine without that compiler finds
+/// them, and can make no others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prebuilt {
+    /// The compiler with its version.
+    pub toolchain: String,
+    /// The name of the folder of its headers.
+    pub headers: String,
+}
+
+impl Settings {
+    /// The settings that the environment gives: `KERNELWRIGHT_NVRTC`, `KERNELWRIGHT_NVDISASM`,
+    /// `KERNELWRIGHT_COMPUTE_SANITIZER`, `KERNELWRIGHT_DRIVER`, `KERNELWRIGHT_CACHE`,
+    /// `KERNELWRIGHT_EMULATE`, `KERNELWRIGHT_SPARES` and `KERNELWRIGHT_WALLS`.
+    ///
+    /// # Errors
+    /// [`Fault::Executable`] if the system does not say which program this is.
+    pub fn from_environment(data: &Path) -> Result<Self, Fault> {
+        let path = |name: &str| {
+            std::env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        let cache = path("KERNELWRIGHT_CACHE")
+            .or_else(|| path("HOME").map(|home| home.join(".cache/kernelwright")))
+            .unwrap_or_else(|| data.join("cache"));
+        Ok(Self {
+            executable: std::env::current_exe().map_err(Fault::Executable)?,
+            data: data.to_owned(),
+            cache,
+            nvrtc: path("KERNELWRIGHT_NVRTC"),
+            nvdisasm: path("KERNELWRIGHT_NVDISASM"),
+            sanitizer: tools::named(Tool::Sanitizer),
+            driver: path("KERNELWRIGHT_DRIVER"),
+            emulate: std::env::var_os("KERNELWRIGHT_EMULATE").is_some_and(|value| value == "1"),
+            emulated_device: None,
+            spares: std::env::var_os("KERNELWRIGHT_SPARES").is_none_or(|value| value != "0"),
+            walls: std::env::var_os("KERNELWRIGHT_WALLS").is_none_or(|value| value != "0"),
+            prebuilt: None,
+        })
+    }
+}
