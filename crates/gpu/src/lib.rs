@@ -18,6 +18,7 @@ mod driver;
 mod execute;
 mod experiment;
 mod fault;
+pub mod foreign;
 pub mod inputs;
 mod line;
 #[expect(unsafe_code, reason = "the management library is a C library")]

@@ -6,7 +6,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use domain::task::{Bundle, MAX_BUNDLE_BYTES};
+use domain::task::{Bundle, MACHINE_CODE, MAX_BUNDLE_BYTES};
+
+/// Where the one kind of file is that is no text: machine code of rivals, which travels as digits.
+const RIVALS: &str = "baselines/";
 
 /// Why a folder could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +55,11 @@ pub fn read(dir: &Path) -> Result<Bundle, BundleError> {
             if kind.is_dir() {
                 folders.push((path, format!("{prefix}{name}/")));
             } else if kind.is_file() {
-                let text = text_of(&path)?;
+                let text = if prefix == RIVALS && name.ends_with(MACHINE_CODE) {
+                    hex::encode(bytes_of(&path)?)
+                } else {
+                    text_of(&path)?
+                };
                 bytes += text.len();
                 if bytes > MAX_BUNDLE_BYTES {
                     return Err(BundleError::TooLarge(dir.to_owned()));
@@ -86,13 +93,17 @@ fn entries(folder: &Path) -> Result<Vec<Entry>, BundleError> {
 }
 
 fn text_of(path: &Path) -> Result<String, BundleError> {
+    let bytes = bytes_of(path)?;
+    String::from_utf8(bytes).map_err(|_| BundleError::NotText(path.to_owned()))
+}
+
+fn bytes_of(path: &Path) -> Result<Vec<u8>, BundleError> {
     let size = fs::metadata(path).map(|facts| facts.len());
     if size.is_ok_and(|size| size > MAX_BUNDLE_BYTES as u64) {
         return Err(BundleError::TooLarge(path.to_owned()));
     }
-    let bytes = fs::read(path).map_err(|source| BundleError::Read {
+    fs::read(path).map_err(|source| BundleError::Read {
         path: path.to_owned(),
         source,
-    })?;
-    String::from_utf8(bytes).map_err(|_| BundleError::NotText(path.to_owned()))
+    })
 }

@@ -5,6 +5,7 @@
 
 mod depends;
 mod read;
+mod rivals;
 mod tolerance;
 mod work;
 
@@ -22,6 +23,7 @@ use crate::policy::Policy;
 use crate::problem::{Problem, Problems};
 
 pub use depends::{Dependence, Part};
+pub use rivals::MACHINE_CODE;
 pub use tolerance::{Tolerance, ToleranceClass};
 pub use work::Essential;
 
@@ -114,6 +116,19 @@ pub enum Rival {
     Kernel(Box<KernelSource>),
     /// A Python script that times a library, in a process of its own.
     Script(String),
+    /// Machine code without source.
+    Image(Box<ImageRival>),
+}
+
+/// Machine code without source, and how it is launched.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImageRival {
+    /// The plan: front matter with nothing below it.
+    pub plan: KernelSource,
+    /// The machine code, for one architecture.
+    pub machine_code: Vec<u8>,
+    /// The same as PTX, which the emulated device executes.
+    pub ptx: Option<String>,
 }
 
 /// A tensor argument.

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::{
     Bundle, Case, Enforce, Essential, Gate, GateSubject, MAX_BUNDLE_BYTES, Objective, Phase, Range,
-    Rival, Role, Scalar, Task, Tensor, ToleranceClass, Use, Values,
+    Role, Scalar, Task, Tensor, ToleranceClass, Use, Values,
 };
 use crate::candidate::{KernelSource, is_identifier};
 use crate::digest::Digest;
@@ -190,10 +190,10 @@ pub(super) fn task(bundle: &Bundle) -> Result<Task, Problems> {
     }
 }
 
-struct Reader<'a> {
-    bundle: &'a Bundle,
+pub(super) struct Reader<'a> {
+    pub(super) bundle: &'a Bundle,
     text: &'a str,
-    problems: Vec<Problem>,
+    pub(super) problems: Vec<Problem>,
 }
 
 impl Reader<'_> {
@@ -567,29 +567,7 @@ impl Reader<'_> {
         }
     }
 
-    fn rivals(&mut self) -> Vec<(String, Rival)> {
-        let folder = "baselines/";
-        let kernels = self.folder(folder).into_iter();
-        let mut rivals: Vec<_> = kernels
-            .map(|(path, source)| (path, Rival::Kernel(Box::new(source))))
-            .collect();
-        for (path, text) in &self.bundle.files {
-            if !path.starts_with(folder) || path.ends_with(".cu") {
-                continue;
-            }
-            if path.ends_with(".py") {
-                rivals.push((path.clone(), Rival::Script(text.clone())));
-            } else {
-                let fix = "a kernel ends in .cu, a script that times a library in .py";
-                self.problems
-                    .push(Problem::whole(path, "neither a kernel nor a script", fix));
-            }
-        }
-        rivals.sort_by(|(one, _), (other, _)| one.cmp(other));
-        rivals
-    }
-
-    fn folder(&mut self, folder: &str) -> Vec<(String, KernelSource)> {
+    pub(super) fn folder(&mut self, folder: &str) -> Vec<(String, KernelSource)> {
         let paths: Vec<String> = self
             .bundle
             .files

@@ -116,18 +116,10 @@ impl Allocation {
     /// # Errors
     /// The driver's refusal for another reason.
     pub fn protect(&mut self) -> Result<bool, Refusal> {
-        const UNGRANTED: [u32; 2] = [
-            sys::CUresult::CUDA_ERROR_INVALID_VALUE as u32,
-            sys::CUresult::CUDA_ERROR_NOT_SUPPORTED as u32,
-        ];
         let Backing::Mapping(mapping) = &mut self.backing else {
             return Ok(false);
         };
-        match mapping.allow(sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ) {
-            Ok(()) => Ok(true),
-            Err(refusal) if UNGRANTED.contains(&refusal.code) => Ok(false),
-            Err(refusal) => Err(refusal),
-        }
+        granted(mapping.allow(sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ))
     }
 
     /// Bytes of the driver's allocation in front of the range.
@@ -225,6 +217,22 @@ impl Allocation {
         // SAFETY: the part lies inside the range, which is alive.
         let filled = unsafe { result::memset_d8_sync(self.base + offset as u64, value, bytes) };
         checked("cuMemsetD8", filled)
+    }
+}
+
+/// Whether rights were granted; a driver that knows no such rights refuses in one of two ways.
+///
+/// # Errors
+/// The driver's refusal for another reason.
+pub(super) fn granted(asked: Result<(), Refusal>) -> Result<bool, Refusal> {
+    const UNKNOWN: [u32; 2] = [
+        sys::CUresult::CUDA_ERROR_INVALID_VALUE as u32,
+        sys::CUresult::CUDA_ERROR_NOT_SUPPORTED as u32,
+    ];
+    match asked {
+        Ok(()) => Ok(true),
+        Err(refusal) if UNKNOWN.contains(&refusal.code) => Ok(false),
+        Err(refusal) => Err(refusal),
     }
 }
 

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use cudarc::driver::sys;
 
+use super::memory::granted;
 use super::{Gpu, Refusal, accepted, is_exported, missing, note_release};
 
 /// Memory mapped at the start of a range of addresses twice as long, whose second half is not
@@ -70,15 +71,16 @@ impl Mapped {
         Ok(mapped)
     }
 
-    /// Takes the right to write away.
+    /// Takes the right to write away. Says whether the driver grants that.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn forbid_writes(&self, gpu: &Gpu) -> Result<(), Refusal> {
-        self.allow(
+    /// The driver's refusal for another reason.
+    pub fn forbid_writes(&self, gpu: &Gpu) -> Result<bool, Refusal> {
+        let asked = self.allow(
             gpu,
             sys::CUmemAccess_flags_enum::CU_MEM_ACCESS_FLAGS_PROT_READ,
-        )
+        );
+        granted(asked)
     }
 
     /// The first address.

@@ -99,6 +99,28 @@ extern "C" __global__ void idle() {}
         .find(|kernel| kernel.kernel == "idle")
         .unwrap();
     assert_eq!(idle.parameters, [] as [u32; 0]);
+
+    // The machine code alone says the same to whoever has nothing else.
+    let code = fs::read(&image.cubin).unwrap();
+    let foreign = gpu::foreign::read(&code).unwrap();
+    assert_eq!(foreign.architecture, 89);
+    let own = |kernel: &domain::role::KernelResources| {
+        let kernel = kernel.clone();
+        (
+            kernel.kernel,
+            kernel.registers,
+            kernel.static_shared_bytes,
+            kernel.parameters,
+        )
+    };
+    let mut told = kernels.iter().map(own).collect::<Vec<_>>();
+    told.sort();
+    assert_eq!(foreign.kernels.iter().map(own).collect::<Vec<_>>(), told);
+    assert_eq!(gpu::foreign::read(&code[..code.len() / 2]), None);
+    assert_eq!(
+        gpu::foreign::read(&fs::read("/proc/self/exe").unwrap()),
+        None
+    );
 }
 
 #[test]

@@ -222,6 +222,7 @@ impl Asker<'_> {
                 words: how,
                 end: None,
                 arrived: false,
+                is_refused: false,
             },
             Seen::Answer(reply) => Fate {
                 words: match &reply.message {
@@ -229,6 +230,7 @@ impl Asker<'_> {
                     None => reply.end.to_string(),
                 },
                 arrived: first(&reply, "arrived") == Some(1.0),
+                is_refused: first(&reply, "granted") == Some(0.0),
                 end: Some(reply.end),
             },
         })
@@ -241,22 +243,31 @@ impl Asker<'_> {
             format!("granule {} KiB", granule / 1024.0),
             "last element of the buffer: completed".to_owned(),
         ];
-        let mut stopped = Vec::new();
+        let (mut stopped, mut refused) = (Vec::new(), false);
         for (what, words) in [
             (Measure::GuardRead, "read one element behind"),
             (Measure::GuardWrite, "write one element behind"),
             (Measure::GuardReadOnly, "write to memory mapped for reading"),
         ] {
             let fate = self.fate(what)?;
-            measured.push(format!("{words}: {}", fate.words));
+            let said = if fate.is_refused {
+                "the driver does not grant reading alone"
+            } else {
+                &fate.words
+            };
+            measured.push(format!("{words}: {said}"));
             stopped.push(fate.is_stopped());
+            refused = fate.is_refused;
         }
         let conclusion = match stopped.as_slice() {
             [true, true, true] => {
-                "guard windows stop every access outside, and inputs can be mapped for reading only"
+                "guard windows stop every access outside; reading alone was granted, and a write to such a mapping is stopped"
+            }
+            [true, true, false] if refused => {
+                "guard windows stop every access outside; reading alone is not granted, so that inputs need their digest"
             }
             [true, true, false] => {
-                "guard windows stop every access outside; inputs need their digest, since mapping them for reading only is refused or stops no write"
+                "guard windows stop every access outside; reading alone was granted and stops no write, so that inputs need their digest"
             }
             _ => {
                 "guard windows do not stop every access outside: red zones and digests stay the only guard"
@@ -586,6 +597,8 @@ struct Fate {
     words: String,
     end: Option<End>,
     arrived: bool,
+    /// Whether the driver did not give what was to be tried.
+    is_refused: bool,
 }
 
 impl Fate {

@@ -23,6 +23,15 @@ fn a_folder_becomes_its_texts_by_relative_path_without_hidden_files_and_links() 
 }
 
 #[test]
+fn machine_code_of_rivals_travels_as_the_digits_of_its_bytes() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("baselines")).unwrap();
+    fs::write(folder.path().join("baselines/a.cubin"), [0xff, 0xfe, 0x00]).unwrap();
+    let bundle = read(folder.path()).unwrap();
+    assert_eq!(bundle.files["baselines/a.cubin"], "fffe00");
+}
+
+#[test]
 fn a_folder_without_a_task_file_is_named_with_an_example() {
     let folder = tempfile::tempdir().unwrap();
     let error = read(folder.path()).unwrap_err();

@@ -27,19 +27,22 @@ pub struct Entrant {
 
 impl<'a> Course<'a> {
     /// The candidate, what it has to beat, and what scores are relative to, ready to be timed in
-    /// turn. Without an incumbent the task's baseline is both of the latter.
+    /// turn. Without an incumbent the task's baseline is both of the latter; an opponent without
+    /// source takes the incumbent's place.
     pub(super) fn duel(
         &self,
         candidate: Entrant,
         draws: usize,
         instructions: u64,
+        opponent: Option<&Entrant>,
     ) -> Result<Duel<'a>, Stop> {
         let baseline = &self.task.baseline;
         let configuration = baseline.plan().default_configuration();
         let anchor = self.entrant(baseline, &configuration, "the baseline")?;
-        let incumbent = match &self.request.incumbent {
-            Some(incumbent) => self.incumbent(incumbent)?,
-            None => anchor.clone(),
+        let incumbent = match (opponent, &self.request.incumbent) {
+            (Some(opponent), _) => opponent.clone(),
+            (None, Some(incumbent)) => self.incumbent(incumbent)?,
+            (None, None) => anchor.clone(),
         };
         let anchor_digest = anchor.digest;
         let mut entrants = BTreeMap::from([

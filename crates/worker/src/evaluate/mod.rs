@@ -215,11 +215,14 @@ impl Evaluator {
     /// Whether a verdict tells of something that a card may not have got over. Every runner has an emulated device
     /// of its own, which is gone with it.
     fn harms(&self, evaluation: &Evaluation) -> bool {
-        use VerdictKind::{BarrierError, OutOfBounds, RunnerCrash, RuntimeFault, Timeout};
+        // Where inputs are read-only, one that changed is what a stopped launch turned out to be.
+        use VerdictKind::{
+            BarrierError, InputMutated, OutOfBounds, RunnerCrash, RuntimeFault, Timeout,
+        };
         self.host.device().kind == DeviceKind::Nvidia
             && matches!(
                 evaluation.verdict.kind(),
-                RuntimeFault | Timeout | RunnerCrash | OutOfBounds | BarrierError
+                RuntimeFault | Timeout | RunnerCrash | OutOfBounds | BarrierError | InputMutated
             )
     }
 

@@ -2,6 +2,7 @@
 
 mod around;
 mod conclude;
+mod foreign;
 mod inspect;
 mod looks;
 mod rivals;
@@ -272,6 +273,16 @@ impl<'a> Course<'a> {
 
     /// The candidate as one of those who are timed in turn.
     fn compete(&self, candidate: &Candidate, compiled: &Compiled) -> Result<Duel<'a>, Stop> {
+        self.compete_with(candidate, compiled, None)
+    }
+
+    /// The same with an opponent that has no source.
+    fn compete_with(
+        &self,
+        candidate: &Candidate,
+        compiled: &Compiled,
+        opponent: Option<&Entrant>,
+    ) -> Result<Duel<'a>, Stop> {
         let entrant = Entrant {
             digest: candidate.source.candidate_digest(&candidate.configuration),
             side: Side {
@@ -280,7 +291,7 @@ impl<'a> Course<'a> {
             },
             plans: candidate.plans.clone(),
         };
-        self.duel(entrant, DRAWS, LARGE)
+        self.duel(entrant, DRAWS, LARGE, opponent)
     }
 
     fn run(&mut self) -> Result<Verdict, Stop> {

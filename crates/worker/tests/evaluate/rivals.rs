@@ -4,7 +4,7 @@
 use domain::evaluation::EvaluationRequest;
 use domain::verdict::{Comparison, Outcome};
 use worker::cancel::Cancellation;
-use worker::evaluate::{RivalOutcome, Rivalry};
+use worker::evaluate::{Recipe, RivalOutcome, Rivalry};
 
 use crate::duels::{kernel, request};
 use crate::lab::{Lab, lab};
@@ -178,4 +178,116 @@ fn processes_in_turn_decide_by_all_turns_together() {
         panic!("there is one case");
     };
     assert!(reason.contains("2 times for 1 cases"), "{reason}");
+}
+
+/// A kernel as somebody would ship it: what the compiler made of it, and a plan in a file of its own.
+fn shipped(lab: &Lab, source: &str, architecture: &str) -> [String; 3] {
+    let recipe = Recipe {
+        source,
+        configuration: &domain::plan::Configuration::new(),
+        headers: &std::collections::BTreeMap::new(),
+        architecture,
+    };
+    let evaluator = lab.evaluator();
+    let cancellation = Cancellation::new().unwrap();
+    let image = evaluator.build(&recipe, &cancellation).unwrap();
+    let image = image.unwrap().image;
+    let (_, rest) = source.split_once("/*---\n").unwrap();
+    let (plan, _) = rest.split_once("---*/").unwrap();
+    [
+        hex::encode(std::fs::read(image.cubin).unwrap()),
+        std::fs::read_to_string(image.ptx).unwrap(),
+        plan.to_owned(),
+    ]
+}
+
+#[test]
+fn machine_code_with_a_plan_is_held_against_the_reference_and_timed_like_a_kernel() {
+    let Some(lab) = lab() else { return };
+    let here = lab.evaluator().host().device().architecture();
+    let [code, ptx, plan] = shipped(&lab, &kernel(10), &here);
+    let [wrong, wrong_ptx, _] = shipped(
+        &lab,
+        &kernel(10).replace("2.0f * sum", "2.001f * sum"),
+        &here,
+    );
+    let [elsewhere, ..] = shipped(&lab, &kernel(10), "sm_80");
+    let short = plan.replace(", \"N\"]", "]");
+    assert_ne!(short, plan);
+    let fitting = format!("4-both.{here}.cubin");
+    let found = rivals(
+        &lab,
+        &kernel(40),
+        &[
+            ("1-source.cu", &kernel(10)),
+            ("2-right.cubin", &code),
+            ("2-right.ptx", &ptx),
+            ("2-right.toml", &plan),
+            ("3-wrong.cubin", &wrong),
+            ("3-wrong.ptx", &wrong_ptx),
+            ("3-wrong.toml", &plan),
+            ("4-both.sm_80.cubin", &elsewhere),
+            (&fitting, &code),
+            ("4-both.ptx", &ptx),
+            ("4-both.toml", &plan),
+            ("5-bare.cubin", &code),
+            ("5-bare.toml", &plan),
+            ("6-short.cubin", &code),
+            ("6-short.ptx", &ptx),
+            ("6-short.toml", &short),
+            ("7-text.cubin", "20202020"),
+            ("7-text.toml", &plan),
+        ],
+    );
+    let files = found.iter().map(|rival| rival.file.as_str());
+    assert_eq!(files.clone().count(), 8, "{:?}", files.collect::<Vec<_>>());
+    assert_eq!(
+        found[1].what.as_deref(),
+        Some(format!("{here}: twice").as_str())
+    );
+    assert_eq!(
+        timed(&found[1]),
+        timed(&found[0]),
+        "the same with its source"
+    );
+    assert_eq!(
+        timed(&found[4]),
+        timed(&found[0]),
+        "of two the one that fits"
+    );
+    for (rival, reason) in [2, 3, 5, 6, 7].map(|at| &found[at]).into_iter().zip([
+        "the rival: ",
+        "for sm_80, and the device is",
+        "executes PTX",
+        "the rival: ",
+        "not machine code",
+    ]) {
+        let why = not_run(rival);
+        assert!(why.contains(reason), "{}: {why}", rival.file);
+    }
+    assert!(not_run(&found[2]).contains('y'), "{}", not_run(&found[2]));
+}
+
+#[test]
+fn a_plan_that_does_not_read_is_told_by_its_own_line() {
+    let Some(lab) = lab() else { return };
+    let here = lab.evaluator().host().device().architecture();
+    let [code, _, plan] = shipped(&lab, &kernel(10), &here);
+    let broken = plan.replace("block = [32]", "block = ?");
+    let request = with(
+        &kernel(40),
+        &[("a.cubin", &code), ("a.toml", &broken), ("b.cubin", &code)],
+    );
+    let domain::problem::Problems(problems) = domain::task::Task::load(&request.task).unwrap_err();
+    let told = problems
+        .iter()
+        .map(|problem| (problem.file.as_str(), problem.line));
+    let told = told.collect::<Vec<_>>();
+    let line = plan
+        .lines()
+        .position(|line| line.starts_with("block"))
+        .unwrap() as u32
+        + 1;
+    assert!(told.contains(&("baselines/a.toml", line)), "{told:?}");
+    assert!(told.contains(&("baselines/b.cubin", 0)), "{told:?}");
 }

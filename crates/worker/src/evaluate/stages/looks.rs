@@ -17,6 +17,7 @@ use domain::verdict::{Comparison, Diagnostic, Outcome, Verdict};
 
 use super::{Course, DRAWS, Evidence, LARGE, SCORE, Stop};
 use crate::cancel::Cancellation;
+use crate::evaluate::entrants::Entrant;
 use crate::evaluate::examine::Trial;
 use crate::evaluate::passes::Extent;
 use crate::evaluate::roles::{Numbered, Reference, Roles};
@@ -123,7 +124,19 @@ impl Evaluator {
         progress: impl Fn(&str),
         cancellation: &Cancellation,
     ) -> Result<(Looked, Option<Timed>), Fault> {
-        self.with_course(request, &progress, cancellation, |course| {
+        self.measure_beside(request, None, &progress, cancellation)
+    }
+
+    /// The same beside an opponent that has no source, with the times that it was found to take on a
+    /// device that models them.
+    pub(super) fn measure_beside(
+        &self,
+        request: &EvaluationRequest,
+        opponent: Option<&Entrant>,
+        progress: &dyn Fn(&str),
+        cancellation: &Cancellation,
+    ) -> Result<(Looked, Option<Timed>), Fault> {
+        self.with_course(request, progress, cancellation, |course| {
             let candidate = course.timed("parse", Course::read)?;
             let compiled = course.timed("compile", |course| course.compile(&candidate))?;
             let reference = course.timed("reference", Course::reference)?;
@@ -139,7 +152,7 @@ impl Evaluator {
             course.examine(SCORE, &course.passes().score(draws)?, &trial)?;
             course.observe(&candidate)?;
             if silicon {
-                let duel = course.compete(&candidate, &compiled)?;
+                let duel = course.compete_with(&candidate, &compiled, opponent)?;
                 let compared = course.timed("time", |_| duel.fight())?;
                 return Ok(Timed {
                     launch_bound: course.is_launch_bound(&compared.timing),
@@ -196,7 +209,7 @@ impl Evaluator {
 }
 
 impl Course<'_> {
-    fn times<'f>(
+    pub(super) fn times<'f>(
         &self,
         facts: impl Iterator<Item = (&'f str, &'f ExecutionFacts)>,
     ) -> Result<Timing, Stop> {

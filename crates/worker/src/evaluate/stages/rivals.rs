@@ -1,5 +1,5 @@
-//! Whatever else solves the task, timed beside the candidate: kernels with a plan in turn with it,
-//! a script's library in processes that alternate with its own. Only somebody who evaluates by
+//! Whatever else solves the task, timed beside the candidate: kernels with a plan, and machine code
+//! with one, in turn with it, a script's library in processes that alternate with its own. Only somebody who evaluates by
 //! hand asks for this, and nothing is promoted on it.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use domain::timing::Timing;
 use domain::verdict::Comparison;
 use serde::Serialize;
 
-use super::looks::Timed;
+use super::looks::{Looked, Timed};
 use super::{Course, Stop};
 use crate::cancel::Cancellation;
 use crate::evaluate::paired::Apart;
@@ -100,6 +100,7 @@ impl Evaluator {
                 Rival::Script(script) => {
                     self.beside_script(request, script, content, cancellation)?
                 }
+                Rival::Image(image) => self.beside_image(request, file, image, cancellation)?,
             };
             found.push(Rivalry {
                 file: file.clone(),
@@ -140,14 +141,7 @@ impl Evaluator {
             }),
             ..request.clone()
         };
-        Ok(match self.measure(&beside, |_| {}, cancellation)? {
-            (_, Some(timed)) => RivalOutcome::Timed {
-                cases: cases(&timed),
-                speedup: timed.comparison,
-                claimed: false,
-            },
-            (looked, None) => stands_against("the candidate", looked.against),
-        })
+        Ok(compared(self.measure(&beside, |_| {}, cancellation)?))
     }
 
     /// A library is held against the reference first, and has times where the candidate's are
@@ -241,7 +235,22 @@ impl Evaluator {
     }
 }
 
-fn stands_against(whom: &str, verdict: Option<domain::verdict::Verdict>) -> RivalOutcome {
+/// What came of a candidate beside a rival that is right.
+pub(super) fn compared(measured: (Looked, Option<Timed>)) -> RivalOutcome {
+    match measured {
+        (_, Some(timed)) => RivalOutcome::Timed {
+            cases: cases(&timed),
+            speedup: timed.comparison,
+            claimed: false,
+        },
+        (looked, None) => stands_against("the candidate", looked.against),
+    }
+}
+
+pub(super) fn stands_against(
+    whom: &str,
+    verdict: Option<domain::verdict::Verdict>,
+) -> RivalOutcome {
     let reason = match verdict {
         Some(verdict) => format!("{whom}: {verdict}"),
         None => format!("{whom} has no times"),
