@@ -9,17 +9,9 @@ use super::DataFolder;
 /// Arguments of `eval`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct EvalArgs {
-    /// The candidate: one .cu file with its launch plan in the head comment.
-    pub file: PathBuf,
-    /// The task's folder.
-    #[arg(long, value_name = "DIR")]
-    pub task: PathBuf,
-    /// Sets a tunable, such as `KV_SPLITS=16`; may be repeated.
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting)]
-    pub settings: Vec<(String, i64)>,
-    /// Repeat the inputs of an earlier evaluation with this seed; fresh inputs by default.
-    #[arg(long)]
-    pub seed: Option<u64>,
+    /// The candidate.
+    #[command(flatten)]
+    pub kernel: KernelArgs,
     /// Ask all that a promotion asks: held-out cases and a second schedule.
     #[arg(long, group = "asked")]
     pub confirm: bool,
@@ -30,12 +22,6 @@ pub struct EvalArgs {
     /// Ask so many times, each with inputs and shapes of its own, until a verdict is not accepted.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "asked", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Print the whole evaluation as one line of JSON.
-    #[arg(long)]
-    pub json: bool,
-    /// Where builds and reference answers are kept.
-    #[command(flatten)]
-    pub folder: DataFolder,
 }
 
 /// Verbs of the evidence.

@@ -25,12 +25,13 @@ use crate::evidence;
 use crate::outcome::{Ending, Failure, Outcome};
 
 pub(super) async fn eval(args: EvalArgs) -> Ending {
-    let bundle = bundle::read(&args.task).map_err(Failure::input)?;
+    let kernel = args.kernel;
+    let bundle = bundle::read(&kernel.task).map_err(Failure::input)?;
     Task::load(&bundle).map_err(|problems| {
-        let folder = args.task.display();
+        let folder = kernel.task.display();
         Failure::input(anyhow::anyhow!("read the task {folder}:\n{problems}"))
     })?;
-    let source = propose::source(&args.file)?;
+    let source = propose::source(&kernel.file)?;
     let stage = if args.champion {
         EvaluationStage::Champion
     } else if args.confirm {
@@ -38,12 +39,12 @@ pub(super) async fn eval(args: EvalArgs) -> Ending {
     } else {
         EvaluationStage::Search
     };
-    let bench = Bench::open(&args.folder.data, args.seed).await?;
+    let bench = Bench::open(&kernel.folder.data, kernel.seed).await?;
     let request = bench.request(
         &bundle,
-        &args.file.to_string_lossy(),
+        &kernel.file.to_string_lossy(),
         source,
-        args.settings.into_iter().collect(),
+        kernel.settings.into_iter().collect(),
         stage,
     )?;
     let mut evaluation = bench.evaluate(request.clone()).await?;
@@ -58,7 +59,7 @@ pub(super) async fn eval(args: EvalArgs) -> Ending {
         };
         evaluation = bench.evaluate(again).await?;
     }
-    if args.json {
+    if kernel.json {
         print_json(&evaluation)?;
     } else {
         print(&evidence::evaluation(&evaluation))?;

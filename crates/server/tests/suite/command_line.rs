@@ -44,7 +44,7 @@ fn an_evaluation_takes_settings_of_tunables() {
         panic!("eval");
     };
     let expected = [("KV_SPLITS".to_owned(), 16), ("BLOCK".to_owned(), -1)];
-    assert_eq!(args.settings, expected);
+    assert_eq!(args.kernel.settings, expected);
 }
 
 #[test]
