@@ -20,6 +20,12 @@ fn accepted(speedup: f64) -> Standing {
     }
 }
 
+fn abandoned() -> Standing {
+    Standing::Abandoned {
+        reason: "no disk".to_owned(),
+    }
+}
+
 fn id(place: usize) -> CandidateId {
     CandidateId::generate(
         DateTime::UNIX_EPOCH,
@@ -62,7 +68,7 @@ fn readers_are_counted_by_what_became_of_them() {
         (accepted(3.0), &[1]),
         (accepted(0.9), &[1]),
         (WRONG, &[1]),
-        (Standing::Abandoned, &[1]),
+        (abandoned(), &[1]),
         (Standing::Pending, &[1]),
     ]);
     let first = &told[0];

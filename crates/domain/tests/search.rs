@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::DateTime;
+use domain::brief::in_words;
 use domain::id::CandidateId;
 use domain::search::{
     Action, Budget, Entry, Evolution, Method, Operator, PromotionProgress, RunSnapshot, Spend,
@@ -200,6 +201,12 @@ fn accepted(speedup: f64) -> Standing {
     }
 }
 
+fn abandoned() -> Standing {
+    Standing::Abandoned {
+        reason: "no disk".to_owned(),
+    }
+}
+
 fn file(operator: &Operator) -> &str {
     match operator {
         Operator::Step { file } => file,
@@ -315,7 +322,18 @@ fn a_bad_baseline_fails_the_run_at_once() {
     let mut run = Rehearsal::new(&task, Method::Playbook, 45);
     let (_, end) = run.run(|_, _| Standing::Rejected(VerdictKind::IncorrectOutput));
     assert_eq!(run.candidates.len(), 1);
-    assert!(matches!(end, Action::Fail(reason) if reason.contains("baseline")));
+    let wanted = in_words(VerdictKind::IncorrectOutput);
+    assert!(matches!(end, Action::Fail(reason) if reason.contains(wanted)));
+}
+
+#[test]
+fn a_baseline_that_nobody_could_evaluate_fails_the_run_with_the_cause() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Playbook, 45);
+    let (_, end) = run.run(|_, _| abandoned());
+    assert_eq!(run.candidates.len(), 1);
+    let reason = "the baseline could not be evaluated: no disk";
+    assert_eq!(end, Action::Fail(reason.to_owned()));
 }
 
 #[test]
@@ -388,7 +406,7 @@ proptest! {
         method in prop_oneof![Just(Method::Playbook), Just(Method::Sweep)],
         start in prop_oneof![Just(None), Just(Some("playbook/02.cu"))],
         verdicts in proptest::collection::vec(prop_oneof![
-            Just(Standing::Rejected(VerdictKind::IncorrectOutput)), Just(Standing::Abandoned), (0.5_f64..3.0).prop_map(accepted)
+            Just(Standing::Rejected(VerdictKind::IncorrectOutput)), Just(abandoned()), (0.5_f64..3.0).prop_map(accepted)
         ], 16),
     ) {
         let task = task();

@@ -110,7 +110,7 @@ impl Engine {
                 let running = RunState::Running;
                 self.store.advance(run, &running, self.now()).await?;
             }
-            Some(Standing::Rejected(_) | Standing::Abandoned) | None => {}
+            Some(Standing::Rejected(_) | Standing::Abandoned { .. }) | None => {}
         }
         let mut actions = next(&view(&snapshot, &task, None));
         let drafts = drafts(&actions);

@@ -59,6 +59,7 @@ struct EntryRow {
     trial: i64,
     /// State of the candidate, or of the one it duplicates.
     state: String,
+    state_detail: String,
     speedup: Option<f64>,
     promotable: Option<i64>,
     unmet_phases: Option<String>,
@@ -75,7 +76,9 @@ impl TryFrom<EntryRow> for Entry {
         let place = Place::new("candidates", id);
         let standing = match row.state.as_str() {
             "pending" => Standing::Pending,
-            "abandoned" => Standing::Abandoned,
+            "abandoned" => Standing::Abandoned {
+                reason: row.state_detail,
+            },
             "evaluated" => match row.speedup {
                 Some(speedup) => Standing::Accepted {
                     speedup,
@@ -135,7 +138,7 @@ impl Store {
         })?;
         let entries: Vec<EntryRow> = query_as(
             "SELECT c.id, c.parent, c.operator, c.generation, c.configuration, c.trial, \
-             o.state, e.speedup, e.promotable, e.unmet_phases, e.verdict, c.duplicate_of, \
+             o.state, o.state_detail, e.speedup, e.promotable, e.unmet_phases, e.verdict, c.duplicate_of, \
              c.idea FROM candidates c \
              JOIN candidates o ON o.id = COALESCE(c.duplicate_of, c.id) \
              LEFT JOIN evaluations e ON e.candidate = o.id AND e.stage <> 'confirmation' \

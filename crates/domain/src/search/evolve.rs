@@ -452,7 +452,7 @@ impl<'a> Absorbed<'a> {
                 _ if faithful => survivors.contains(&entry.id),
                 Standing::Accepted { .. } => !entry.duplicate,
                 Standing::Rejected(kind) => kind != VerdictKind::ParseRejected && !entry.duplicate,
-                Standing::Pending | Standing::Abandoned => false,
+                Standing::Pending | Standing::Abandoned { .. } => false,
             })
             .filter_map(|entry| Some((entry.id, entry.thought.as_deref()?)))
             .collect::<Vec<_>>();

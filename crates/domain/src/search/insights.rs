@@ -74,7 +74,7 @@ pub fn insights(entries: &[Entry], seen: &HashMap<CandidateId, Seen>) -> Vec<Ins
                 insight.shown += 1;
                 insight.last_shown = Some(position(*at));
                 match reader.standing {
-                    Standing::Pending | Standing::Abandoned => {}
+                    Standing::Pending | Standing::Abandoned { .. } => {}
                     Standing::Rejected(_) => insight.judged += 1,
                     Standing::Accepted { speedup, .. } => {
                         insight.judged += 1;
@@ -109,7 +109,7 @@ impl Insight {
             verdict: match author.standing {
                 Standing::Accepted { .. } => Some(VerdictKind::Accepted),
                 Standing::Rejected(kind) => Some(kind),
-                Standing::Pending | Standing::Abandoned => None,
+                Standing::Pending | Standing::Abandoned { .. } => None,
             },
             speedup: author.speedup(),
             shown: 0,

@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::brief::in_words;
 use crate::id::CandidateId;
 use crate::model::{Ceiling, Dollars, Usage};
 use crate::plan::Configuration;
@@ -298,7 +299,10 @@ pub enum Standing {
     /// Any other verdict.
     Rejected(VerdictKind),
     /// No verdict will come: the infrastructure gave up.
-    Abandoned,
+    Abandoned {
+        /// Over what, in words.
+        reason: String,
+    },
 }
 
 /// How far the promotion of the champion is.
@@ -367,18 +371,18 @@ pub fn next(run: &RunSnapshot<'_>) -> Vec<Action> {
     let Some(baseline) = run.candidates.first() else {
         return vec![Action::Propose(baseline_proposal(run.task))];
     };
-    match baseline.standing {
+    match &baseline.standing {
         Standing::Pending => return Vec::new(),
-        Standing::Rejected(_) => {
-            return vec![Action::Fail(
-                "the baseline was not accepted: fix the task, nothing can be compared with it"
-                    .to_owned(),
-            )];
+        Standing::Rejected(kind) => {
+            return vec![Action::Fail(format!(
+                "the baseline was not accepted ({}): fix the task, nothing can be compared with it",
+                in_words(*kind)
+            ))];
         }
-        Standing::Abandoned => {
-            return vec![Action::Fail(
-                "the baseline could not be evaluated".to_owned(),
-            )];
+        Standing::Abandoned { reason } => {
+            return vec![Action::Fail(format!(
+                "the baseline could not be evaluated: {reason}"
+            ))];
         }
         Standing::Accepted { .. } => {}
     }

@@ -22,7 +22,7 @@ pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
         };
         let speedup = match step.standing {
             Standing::Pending => return Plan::Wait,
-            Standing::Rejected(_) | Standing::Abandoned => continue,
+            Standing::Rejected(_) | Standing::Abandoned { .. } => continue,
             Standing::Accepted { speedup, .. } => speedup,
         };
         if speedup < best.speedup().unwrap_or(1.0) * NEUTRAL_LOSS {

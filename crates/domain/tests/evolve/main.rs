@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use rehearsal::{Rehearsal, UNREAD, WRONG, Written, accepted, first, model, task};
+use rehearsal::{Rehearsal, UNREAD, WRONG, Written, abandoned, accepted, first, model, task};
 
 #[test]
 fn full_is_five_first_ones_and_ten_generations_of_four() {
@@ -452,7 +452,7 @@ fn verdicts() -> impl Strategy<Value = Vec<(Standing, bool)>> {
         Just(WRONG),
         Just(UNREAD),
         Just(Standing::Rejected(VerdictKind::CompileRejected)),
-        Just(Standing::Abandoned),
+        Just(abandoned()),
         (0.5_f64..3.0).prop_map(accepted),
     ];
     proptest::collection::vec((standing, any::<bool>()), 24)

@@ -57,6 +57,12 @@ pub fn accepted(speedup: f64) -> Standing {
     }
 }
 
+pub fn abandoned() -> Standing {
+    Standing::Abandoned {
+        reason: "no disk".to_owned(),
+    }
+}
+
 pub const WRONG: Standing = Standing::Rejected(VerdictKind::IncorrectOutput);
 pub const UNREAD: Standing = Standing::Rejected(VerdictKind::ParseRejected);
 
@@ -176,7 +182,7 @@ impl<'a> Rehearsal<'a> {
                 Action::AbandonDrafts => {
                     for entry in &mut self.candidates {
                         if entry.standing == Standing::Pending {
-                            entry.standing = Standing::Abandoned;
+                            entry.standing = abandoned();
                         }
                     }
                 }

@@ -143,7 +143,8 @@ async fn faults_park_a_job_and_say_why() {
     };
     assert_eq!(summary.state, abandoned);
     let snapshot = lab.store.snapshot(run).await.unwrap();
-    assert_eq!(snapshot.entries[1].standing, Standing::Abandoned);
+    let reason = "no disk".to_owned();
+    assert_eq!(snapshot.entries[1].standing, Standing::Abandoned { reason });
     assert_eq!(lab.store.run(run).await.unwrap().unwrap().pending, 0);
 }
 
