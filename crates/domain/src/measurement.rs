@@ -36,6 +36,9 @@ pub struct Measurement {
     pub split: Option<Split>,
     /// How much of it was done under the eyes of the device's management library.
     pub watched: Watched,
+    /// Whether the device's clocks were locked meanwhile.
+    #[serde(default)]
+    pub locked: bool,
     /// How each case was timed.
     pub cases: Vec<CaseProtocol>,
 }
@@ -46,8 +49,14 @@ pub struct Measurement {
 pub struct Watched {
     /// Blocks in all.
     pub blocks: u32,
-    /// Clock of the multiprocessors.
+    /// Clock of the multiprocessors, as the management library tells it.
     pub clock: u32,
+    /// The same, counted by a kernel of ours.
+    #[serde(default)]
+    pub counted_clock: u32,
+    /// Lowest and highest clock that was counted, MHz.
+    #[serde(default)]
+    pub counted_mhz: Option<[f64; 2]>,
     /// Reasons for a lower clock.
     pub clock_events: u32,
     /// Faults that the driver logged.
@@ -70,6 +79,11 @@ impl Watched {
             let conditions = &block.conditions;
             watched.blocks += 1;
             watched.clock += u32::from(conditions.sm_mhz.is_some());
+            watched.counted_clock += u32::from(block.counted_mhz.is_some());
+            for mhz in block.counted_mhz.iter().flatten().flatten() {
+                let [low, high] = watched.counted_mhz.unwrap_or([*mhz; 2]);
+                watched.counted_mhz = Some([low.min(*mhz), high.max(*mhz)]);
+            }
             watched.clock_events += u32::from(conditions.clock_events.is_some());
             watched.xids += u32::from(conditions.new_xids.is_some());
             watched.ecc_errors += u32::from(conditions.ecc_errors.is_some());

@@ -2,6 +2,7 @@
 //! child claims to have seen. Replies of a process that ran candidate code are claims; the
 //! judge bounds them.
 
+mod clocks;
 pub mod experiment;
 mod time;
 pub mod walls;
@@ -25,6 +26,7 @@ use crate::task::{Role, Tolerance};
 use crate::timing::ModelledLaunch;
 use crate::verdict::{Diagnostic, WorstElement};
 
+pub use clocks::{Clocks, ClocksJob, ClocksReply};
 pub use time::{
     Failure, Left, MoreRounds, Sample, Side, TimeJob, TimeReply, TimedBlock, TimedCase, fingerprint,
 };

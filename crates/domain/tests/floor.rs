@@ -1,6 +1,9 @@
 //! What no kernel can beat.
 
-use domain::statistics::{Arithmetic, Bound, Floor, Rates, Work, floor, is_launch_bound};
+use domain::statistics::{
+    Arithmetic, Bound, Floor, Rates, Work, floor, is_launch_bound, repeats, surprise,
+};
+use domain::verdict::{Comparison, Outcome};
 
 #[test]
 fn the_floor_is_the_worst_of_bytes_operations_and_launching() {
@@ -61,4 +64,46 @@ fn the_floor_is_the_worst_of_bytes_operations_and_launching() {
     assert_eq!(again.best(&rates), best);
     assert!(is_launch_bound(3.0, 1, 2.0) && !is_launch_bound(3.1, 1, 2.0));
     assert!(is_launch_bound(6.0, 2, 2.0), "two launches, little more");
+}
+
+#[test]
+fn what_is_nearly_too_good_is_timed_again_and_has_to_hold() {
+    let comparison = |outcome, interval: [f64; 2]| Comparison {
+        outcome,
+        ratio: (interval[0] * interval[1]).sqrt(),
+        interval,
+    };
+    let floor = |found_us: f64| Floor {
+        case: "large".to_owned(),
+        us: 100.0,
+        bound: Bound::Bytes,
+        found_us,
+    };
+    let usual = comparison(Outcome::Faster, [1.19, 1.21]);
+    assert_eq!(surprise(&usual, &[]), None);
+    assert_eq!(surprise(&usual, &[floor(111.0), floor(500.0)]), None);
+    let close = surprise(&usual, &[floor(500.0), floor(109.0)]).unwrap();
+    assert!(
+        close.contains("109.00 us") && close.contains("large"),
+        "{close}"
+    );
+    assert!(surprise(&usual, &[floor(f64::NAN)]).is_some());
+    let leap = comparison(Outcome::Faster, [3.0, 3.1]);
+    assert!(surprise(&leap, &[]).unwrap().contains("times as fast"));
+    assert!(surprise(&comparison(Outcome::Faster, [f64::NAN; 2]), &[]).is_some());
+
+    assert_eq!(
+        repeats(&leap, &comparison(Outcome::Faster, [3.05, 3.2])),
+        Ok(())
+    );
+    assert_eq!(
+        repeats(&leap, &comparison(Outcome::Faster, [3.11, 3.2])),
+        Ok(())
+    );
+    let gone = repeats(&leap, &comparison(Outcome::Faster, [1.0, 1.1])).unwrap_err();
+    assert!(gone.contains("3.000 to 3.100"), "{gone}");
+    assert!(repeats(&leap, &comparison(Outcome::Unresolved, [0.5, 4.0])).is_err());
+    assert!(repeats(&leap, &comparison(Outcome::Faster, [f64::NAN; 2])).is_err());
+    let slow = comparison(Outcome::NotFaster, [0.8, 0.9]);
+    assert_eq!(repeats(&slow, &slow), Ok(()));
 }

@@ -4,14 +4,13 @@
 use std::collections::BTreeSet;
 
 use domain::digest::Digest;
-use domain::role::{Glimpse, Key};
+use domain::role::Key;
 use domain::statistics::simulate::{bounds_on_share, stated};
 use domain::statistics::{
-    ALPHA, Block, BufferSets, CONFIRMATION, Clocks, Conditions, Contender, Defect, History,
-    Interval, LOOKS, MARGIN, Moment, Order, REGRESSION_LIMIT, RESAMPLES, Reading, Round, Standing,
-    WarmUp, batch, binomial_tail, bootstrap, conditions, confirm, deviation, disagreement, effect,
-    holm, interval, keep, median, normal_tail, plan, quantile, regressions, screen, signed_rank,
-    split, student_quantile, student_tail, turns,
+    ALPHA, BufferSets, CONFIRMATION, Clocks, Contender, Cycles, Interval, LOOKS, MARGIN, Order,
+    REGRESSION_LIMIT, RESAMPLES, Reading, Standing, WarmUp, batch, binomial_tail, bootstrap,
+    confirm, deviation, disagreement, effect, holm, interval, median, normal_tail, plan, quantile,
+    regressions, screen, signed_rank, split, student_quantile, student_tail, turns,
 };
 use domain::verdict::Outcome;
 use proptest::prelude::*;
@@ -137,7 +136,7 @@ fn too_few_rounds_bound_nothing() {
     assert_eq!(interval(&[vec![1.0; 6]], ALPHA), Interval::UNKNOWN);
     assert_ne!(interval(&[vec![1.0; 7]], ALPHA), Interval::UNKNOWN);
     assert_eq!(interval(&[vec![1.0], Vec::new()], ALPHA), Interval::UNKNOWN);
-    let standing = screen(&[0.5; 14], None, key("few"));
+    let standing = screen(&[0.5; 14], &Cycles::Unknown, key("few"));
     assert_eq!(standing, Standing::Open { pairs: LOOKS[0] });
 }
 
@@ -177,15 +176,15 @@ fn a_screening_stops_as_soon_as_its_decision_is_settled() {
     let mut rng = rng(3);
     let mut rounds = |gain, rounds| stated(0.01).process(gain, rounds, &mut rng);
     assert_eq!(
-        settled(screen(&rounds(0.5, 15), None, key("a"))),
+        settled(screen(&rounds(0.5, 15), &Cycles::Unknown, key("a"))),
         Outcome::Faster
     );
     assert_eq!(
-        settled(screen(&rounds(-4.0, 15), None, key("a"))),
+        settled(screen(&rounds(-4.0, 15), &Cycles::Unknown, key("a"))),
         Outcome::NotFaster
     );
     let doubtful = [0.02, -0.02].repeat(60);
-    let look = |rounds: usize| screen(&doubtful[..rounds], None, key("a"));
+    let look = |rounds: usize| screen(&doubtful[..rounds], &Cycles::Unknown, key("a"));
     assert_eq!(look(15), Standing::Open { pairs: 60 });
     assert_eq!(look(30), Standing::Open { pairs: 120 });
     assert_eq!(look(60), Standing::Open { pairs: 240 });
@@ -196,10 +195,11 @@ fn a_screening_stops_as_soon_as_its_decision_is_settled() {
 fn a_gain_in_time_that_is_none_in_cycles_is_not_believed() {
     let gained = [0.05, 0.051, 0.049].repeat(40);
     let lost = gained.iter().map(|value| -value).collect::<Vec<_>>();
-    let outcome = |cycles| settled(screen(&gained, cycles, key("a")));
-    assert_eq!(outcome(None), Outcome::Faster);
-    assert_eq!(outcome(Some(gained.as_slice())), Outcome::Faster);
-    assert_eq!(outcome(Some(lost.as_slice())), Outcome::Unresolved);
+    let outcome = |cycles: Cycles<Vec<f64>>| settled(screen(&gained, &cycles, key("a")));
+    assert_eq!(outcome(Cycles::Unknown), Outcome::Faster);
+    assert_eq!(outcome(Cycles::Deciding(gained.clone())), Outcome::Faster);
+    assert_eq!(outcome(Cycles::Deciding(lost.clone())), Outcome::Unresolved);
+    assert_eq!(outcome(Cycles::Telling(lost)), Outcome::Faster);
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_confirmation_believes_no_single_process_and_no_noisy_control() {
     let spread = |values: [f64; 8]| values.map(|value| vec![value; 15]).to_vec();
     let quiet = spread([0.001, -0.001, 0.0005, -0.0005, 0.0, 0.0, 0.0002, -0.0002]);
     let decide = |rounds: &[Vec<f64>], control: &[Vec<f64>]| {
-        confirm(rounds, None, control, key("a")).map(|settled| settled.outcome)
+        confirm(rounds, &Cycles::Unknown, control, key("a")).map(|settled| settled.outcome)
     };
     let gain = spread([0.02, 0.021, 0.019, 0.02, 0.022, 0.018, 0.02, 0.02]);
     assert_eq!(decide(&gain, &quiet), Ok(Outcome::Faster));
@@ -246,264 +246,6 @@ fn one_slow_case_blocks_whatever_the_others_gain() {
     };
     assert_eq!(one(&[0.0, -REGRESSION_LIMIT]), [false, true]);
     assert!(blocks(&[]).is_empty());
-}
-
-fn block(case: usize, incumbent: f64, candidate: f64) -> Block {
-    Block {
-        case,
-        order: Order::IncumbentOutside,
-        incumbent_us: [incumbent; 2],
-        candidate_us: [candidate; 2],
-        anchor_us: None,
-        conditions: Conditions::default(),
-    }
-}
-
-fn rounds(count: usize) -> Vec<Round> {
-    (0..count)
-        .map(|number| Round {
-            process: number % 2,
-            blocks: vec![block(1, 30.0, 10.0), block(0, 20.0, 20.0)],
-        })
-        .collect()
-}
-
-#[test]
-fn drift_that_is_linear_cancels_within_a_block() {
-    // Every execution is slower than the one before by the same factor.
-    let us = [1.0, 1.1, 1.21, 1.331];
-    let block = Block {
-        incumbent_us: [us[0], us[3]],
-        candidate_us: [us[1], us[2]],
-        ..block(0, 1.0, 1.0)
-    };
-    near(block.log_ratio(), 0.0, 1e-12);
-}
-
-#[test]
-fn every_disturbance_has_its_name_and_takes_its_round_out() {
-    type Spoil = fn(&mut Round);
-    let history = History {
-        baseline_us: vec![None, Some(30.0)],
-    };
-    let table: [(Spoil, &str); 12] = [
-        (|r| r.blocks[0].candidate_us[1] = 0.0, "a time reads 0 us"),
-        (
-            |r| r.blocks[1].incumbent_us[0] = f64::NAN,
-            "a time reads NaN us",
-        ),
-        (|r| r.blocks[1].case = 7, "it has 1 blocks for 2 cases"),
-        (|r| r.blocks.truncate(1), "it has 1 blocks for 2 cases"),
-        (
-            |r| r.blocks[0].conditions.sm_mhz = Some([1000.0, 2000.0]),
-            "the clock was at 1000 MHz",
-        ),
-        (
-            |r| r.blocks[0].conditions.sm_mhz = Some([2000.0, 1940.0]),
-            "the candidate at 1940 MHz",
-        ),
-        (
-            |r| r.blocks[0].conditions.clock_events = Some(0x44),
-            "reasons 0x40",
-        ),
-        (
-            |r| r.blocks[0].conditions.new_xids = Some(1),
-            "logged 1 faults",
-        ),
-        (
-            |r| r.blocks[0].conditions.foreign_processes = Some(2),
-            "2 other processes",
-        ),
-        (
-            |r| r.blocks[0].conditions.ecc_errors = Some(1),
-            "had 1 errors",
-        ),
-        (
-            |r| r.blocks[0].anchor_us = Some([10.0, -1.0]),
-            "a time reads -1 us",
-        ),
-        (
-            |r| r.blocks[0].incumbent_us = [31.5, 31.5],
-            "usually it takes 30.000 us",
-        ),
-    ];
-    for (spoil, wanted) in table {
-        let mut all = rounds(20);
-        for round in &mut all {
-            round.blocks[0].conditions = Conditions {
-                sm_mhz: Some([2000.0, 2010.0]),
-                clock_events: Some(0x1),
-                new_xids: Some(0),
-                ecc_errors: Some(0),
-                celsius: Some(60.0),
-                foreign_processes: Some(0),
-            };
-        }
-        spoil(&mut all[3]);
-        let kept = keep(&all, 2, &history);
-        let [(3, defect)] = kept.discarded.as_slice() else {
-            panic!("{wanted}: {:?}", kept.discarded);
-        };
-        assert!(defect.to_string().contains(wanted), "{defect}");
-        assert_eq!(kept.whole.concat().len(), 19, "{wanted}");
-        assert_eq!(kept.cases[1].concat().len(), 19, "{wanted}");
-        assert_eq!(kept.inconclusive, None, "{wanted}");
-    }
-}
-
-#[test]
-fn a_clock_that_the_power_limit_holds_down_is_no_disturbance() {
-    let mut all = rounds(20);
-    for round in &mut all {
-        round.blocks[0].conditions.sm_mhz = Some([2000.0, 2000.0]);
-    }
-    all[3].blocks[0].conditions.sm_mhz = Some([1900.0, 1500.0]);
-    let discarded = |all: &[Round]| keep(all, 2, &History::default()).discarded.len();
-    assert_eq!(discarded(&all), 1);
-    all[3].blocks[0].conditions.clock_events = Some(0x4);
-    assert_eq!(discarded(&all), 0);
-    all[3].blocks[0].conditions.clock_events = Some(0x24);
-    assert_eq!(discarded(&all), 1, "heat is one");
-}
-
-#[test]
-fn the_baselines_history_is_that_of_the_anchor_where_there_is_one() {
-    let history = History {
-        baseline_us: vec![Some(40.0), None],
-    };
-    let off = |baseline: f64, incumbent: f64, clock_events| {
-        let mut all = rounds(20);
-        for round in &mut all {
-            round.blocks[1].anchor_us = Some([40.0; 2]);
-        }
-        let block = &mut all[3].blocks[1];
-        block.anchor_us = Some([baseline; 2]);
-        block.incumbent_us = [incumbent; 2];
-        block.conditions.clock_events = clock_events;
-        keep(&all, 2, &history).discarded.len()
-    };
-    assert_eq!(off(41.0, 10.0, None), 0, "the incumbent's time is its own");
-    assert_eq!(off(41.5, 20.0, None), 1);
-    assert_eq!(off(38.5, 20.0, Some(0)), 1);
-    assert_eq!(
-        off(41.5, 20.0, Some(0x4)),
-        0,
-        "the power limit is not the candidate"
-    );
-}
-
-#[test]
-fn a_device_that_is_not_warm_yet_decides_nothing() {
-    let heated = |celsius: &dyn Fn(usize) -> Option<f64>| {
-        let mut all = rounds(40);
-        for (number, round) in all.iter_mut().enumerate() {
-            for block in &mut round.blocks {
-                block.conditions.celsius = celsius(number);
-            }
-        }
-        keep(&all, 2, &History::default()).inconclusive
-    };
-    let rising = |by: f64| heated(&|round| Some(50.0 + by * round as f64 / 39.0));
-    assert_eq!(rising(9.0), None);
-    let reason = rising(11.0).unwrap();
-    assert!(reason.contains("changed by 11 degrees"), "{reason}");
-    assert!(
-        rising(-11.0).is_some(),
-        "a device that cools is not at rest either"
-    );
-    assert_eq!(heated(&|_| None), None);
-    assert_eq!(heated(&|round| (round == 7).then_some(90.0)), None);
-    let one_off = |round| Some(if round == 39 { 80.0 } else { 50.0 });
-    assert_eq!(heated(&one_off), None, "one reading is no slope");
-}
-
-#[test]
-fn scores_are_relative_to_the_anchor_where_there_is_one() {
-    let mut all = rounds(12);
-    let same = keep(&all, 2, &History::default());
-    assert_eq!(same.anchored, same.whole);
-    for round in &mut all {
-        for block in &mut round.blocks {
-            block.anchor_us = Some([4.0 * block.candidate_us[0]; 2]);
-        }
-    }
-    let anchored = keep(&all, 2, &History::default());
-    assert_eq!(anchored.whole, same.whole);
-    near(effect(&anchored.anchored).unwrap(), 4_f64.ln(), 1e-12);
-}
-
-#[test]
-fn a_block_knows_what_glimpses_around_it_saw() {
-    let ms = |at: u64| at * 1_000_000;
-    let glimpse = |at: u64| Glimpse {
-        at_ns: ms(at),
-        sm_mhz: Some(1500),
-        clock_events: Some(1),
-        celsius: Some(50),
-        foreign_processes: Some(0),
-        ecc_errors: Some(7),
-        xids: Some(0),
-    };
-    let sample = |contender, from: u64, until: u64| Moment {
-        contender,
-        from_ns: ms(from),
-        until_ns: ms(until),
-    };
-    let block = [
-        sample(Contender::Incumbent, 100, 120),
-        sample(Contender::Candidate, 125, 145),
-        sample(Contender::Candidate, 150, 170),
-        sample(Contender::Incumbent, 175, 195),
-    ];
-    let mut glimpses = (0..20)
-        .map(|number| glimpse(20 * number))
-        .collect::<Vec<_>>();
-    let quiet = Conditions {
-        sm_mhz: Some([1500.0; 2]),
-        clock_events: Some(1),
-        new_xids: Some(0),
-        ecc_errors: Some(0),
-        celsius: Some(50.0),
-        foreign_processes: Some(0),
-    };
-    assert_eq!(conditions(&glimpses, &block), quiet);
-    // What happened before and after is another block's.
-    glimpses[3].clock_events = Some(0x40);
-    glimpses[12].foreign_processes = Some(3);
-    for late in &mut glimpses[12..] {
-        late.xids = Some(1);
-    }
-    assert_eq!(conditions(&glimpses, &block), quiet);
-    glimpses[7].clock_events = Some(0x40);
-    glimpses[10].foreign_processes = Some(2);
-    glimpses[6].sm_mhz = Some(1400);
-    glimpses[7].sm_mhz = Some(1400);
-    glimpses[8].sm_mhz = Some(1400);
-    for late in &mut glimpses[8..] {
-        late.ecc_errors = Some(9);
-        late.xids = Some(2);
-    }
-    let disturbed = conditions(&glimpses, &block);
-    assert_eq!(disturbed.sm_mhz, Some([1500.0, 1400.0]));
-    assert_eq!(disturbed.clock_events, Some(0x41));
-    assert_eq!(disturbed.foreign_processes, Some(2));
-    assert_eq!(
-        (disturbed.new_xids, disturbed.ecc_errors),
-        (Some(2), Some(2))
-    );
-    // Glimpses too far away say nothing, and a card that does not tell is not well.
-    let far = [glimpse(2000), glimpse(2020)];
-    assert_eq!(conditions(&far, &block), Conditions::default());
-    assert_eq!(conditions(&[], &block), Conditions::default());
-    assert_eq!(conditions(&glimpses, &[]), Conditions::default());
-    let mute = glimpses.iter().map(|glimpse| Glimpse {
-        at_ns: glimpse.at_ns,
-        ..Glimpse::default()
-    });
-    assert_eq!(
-        conditions(&mute.collect::<Vec<_>>(), &block),
-        Conditions::default()
-    );
 }
 
 #[test]
@@ -577,33 +319,6 @@ fn a_ratio_must_hold_where_incumbent_and_candidate_share_no_process() {
     assert!(split(&[0.4, 0.41, 0.4, 0.41], shared).is_err());
     assert!(split(&[0.2, 0.2], shared).is_err(), "too few");
     assert!(split(&[0.2, f64::INFINITY, 0.2], shared).is_err());
-}
-
-#[test]
-fn too_many_disturbed_rounds_decide_nothing() {
-    let spoilt = |count: usize, of: usize| {
-        let mut all = rounds(of);
-        for round in &mut all[..count] {
-            round.blocks[0].candidate_us = [f64::INFINITY; 2];
-        }
-        keep(&all, 2, &History::default()).inconclusive
-    };
-    assert_eq!(spoilt(0, 10), None);
-    assert!(spoilt(0, 9).unwrap().contains("9 of 9 rounds are valid"));
-    assert_eq!(spoilt(5, 20), None);
-    assert!(spoilt(6, 20).unwrap().contains("the first, round 1"));
-    assert!(spoilt(0, 0).is_some());
-}
-
-#[test]
-fn a_round_counts_every_case_alike() {
-    let kept = keep(&rounds(10), 2, &History::default());
-    near(effect(&kept.whole).unwrap(), 0.5 * 3_f64.ln(), 1e-12);
-    near(effect(&kept.cases[1]).unwrap(), 3_f64.ln(), 1e-12);
-    assert_eq!(kept.whole.len(), 2);
-    let defect = Defect::NewXid { count: 3 };
-    let json = serde_json::to_string(&defect).unwrap();
-    assert_eq!(serde_json::from_str::<Defect>(&json).unwrap(), defect);
 }
 
 #[test]

@@ -8,9 +8,11 @@
 
 #![deny(unsafe_code)]
 
+mod clocks;
 pub mod compare;
 mod compile;
 pub mod confine;
+mod cycles;
 mod disassemble;
 pub mod disturb;
 #[expect(unsafe_code, reason = "the CUDA driver is a C library")]

@@ -1,4 +1,5 @@
-//! NVIDIA's management library, as far as timing needs it: read only, loaded if it is there.
+//! NVIDIA's management library, as far as timing needs it, loaded if it is there. All it changes is
+//! the lock on a card's clocks.
 //!
 //! It can hang, and its answers are the driver's view of the whole card. It is therefore used in a
 //! process of its own and nowhere else. A question that a card does not answer is `None`.
@@ -11,6 +12,10 @@ use libloading::Library;
 const LIBRARY: &str = "libnvidia-ml.so.1";
 /// `NVML_SUCCESS`.
 const SUCCESS: c_int = 0;
+/// `NVML_ERROR_NO_PERMISSION`.
+const NO_PERMISSION: c_int = 4;
+/// `NVML_CLOCK_LIMIT_ID_TDP`: the clock that a card holds within its power limit, whatever runs.
+const SUSTAINED: c_uint = 0xffff_ff01;
 /// `NVML_ERROR_INSUFFICIENT_SIZE`: more processes than there was room for.
 const TOO_SMALL: c_int = 7;
 /// `NVML_ERROR_TIMEOUT`: no event came.
@@ -59,6 +64,15 @@ pub struct Card {
     device: Device,
     /// Where faults are reported, on cards that report them.
     events: Option<Events>,
+}
+
+/// Why clocks are as they were.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Unset {
+    /// The process lacks the right.
+    Forbidden,
+    /// The card or its library does not do it.
+    Impossible(String),
 }
 
 impl Card {
@@ -121,6 +135,31 @@ impl Card {
     /// Clock of the multiprocessors, MHz.
     pub fn sm_mhz(&self) -> Option<u32> {
         self.ask_two("nvmlDeviceGetClockInfo", SM_CLOCK)
+    }
+
+    /// Keeps the multiprocessors at the clock that the card holds under any load, until somebody gives
+    /// them free, the driver is unloaded or the system restarts.
+    ///
+    /// # Errors
+    /// [`Unset`].
+    pub fn lock_clocks(&self) -> Result<(), Unset> {
+        type Lock = unsafe extern "C" fn(Device, c_uint, c_uint) -> c_int;
+        let name = "nvmlDeviceSetGpuLockedClocks";
+        let lock = self.function::<Lock>(name).map_err(Unset::Impossible)?;
+        // SAFETY: `Lock` is the function's type in nvml.h, and the card is the library's own.
+        unset(name, unsafe { lock(self.device, SUSTAINED, SUSTAINED) })
+    }
+
+    /// Lets the driver choose the clocks.
+    ///
+    /// # Errors
+    /// [`Unset`].
+    pub fn free_clocks(&self) -> Result<(), Unset> {
+        type Free = unsafe extern "C" fn(Device) -> c_int;
+        let name = "nvmlDeviceResetGpuLockedClocks";
+        let free = self.function::<Free>(name).map_err(Unset::Impossible)?;
+        // SAFETY: `Free` is the function's type in nvml.h, and the card is the library's own.
+        unset(name, unsafe { free(self.device) })
     }
 
     /// Degrees Celsius.
@@ -218,5 +257,14 @@ impl Card {
         symbol
             .map(|symbol| *symbol)
             .map_err(|_| format!("{LIBRARY} has no {name}"))
+    }
+}
+
+/// What an answer to a change of clocks means.
+fn unset(name: &str, code: c_int) -> Result<(), Unset> {
+    match code {
+        SUCCESS => Ok(()),
+        NO_PERMISSION => Err(Unset::Forbidden),
+        code => Err(Unset::Impossible(format!("{name} returned {code}"))),
     }
 }

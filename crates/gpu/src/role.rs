@@ -15,7 +15,8 @@ use std::process::ExitCode;
 
 use domain::role::experiment::{Experiment, ExperimentJob};
 use domain::role::{
-    CompileJob, DisassembleJob, FAULT_STATUS, ProbeJob, RunJob, TimeJob, VerifyJob, WatchJob,
+    ClocksJob, CompileJob, DisassembleJob, FAULT_STATUS, ProbeJob, RunJob, TimeJob, VerifyJob,
+    WatchJob,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,7 +26,7 @@ use crate::driver::Gpu;
 use crate::fault::Fault;
 use crate::line::Line;
 use crate::nvrtc::Toolchain;
-use crate::{compile, disassemble, experiment, probe, run, time, verify, walls, watch};
+use crate::{clocks, compile, disassemble, experiment, probe, run, time, verify, walls, watch};
 
 /// A file that the emulated driver reads while it is loaded.
 const FAULT_PLAN_VARIABLE: &str = "KERNELWRIGHT_FAULT_PLAN";
@@ -99,17 +100,13 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             confine(&for_device(gpu, vec![job.image.clone()], write))?;
             experiment::experiment_on(gpu, job)
         }),
-        // NVIDIA's library opens device files at its own discretion; nothing of a candidate is here.
         "watch" => converse(unprepared, |(), job: &WatchJob, line| {
-            confine(&Needs {
-                read: Vec::new(),
-                write: Vec::new(),
-                calls: SystemCalls::Driver,
-                restrict_files: false,
-                memory_bytes: None,
-                cpu_seconds: None,
-            })?;
+            confine(&for_management())?;
             watch::watch(job, line)
+        }),
+        "clocks" => exchange(unprepared, |(), job: &ClocksJob| {
+            confine(&for_management())?;
+            Ok(clocks::set(job))
         }),
         // A device that cannot be opened is what a probe is to find out.
         "probe" => exchange(unprepared, |(), job: &ProbeJob| match Gpu::open() {
@@ -120,7 +117,7 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             Err(fault) => Ok(probe::unusable(&fault)),
         }),
         other => Err(Fault::Job(format!(
-            "{other:?} is no role; the roles are compile, disassemble, run, trace, verify, time, watch, experiment and probe"
+            "{other:?} is no role; the roles are compile, disassemble, run, trace, verify, time, watch, clocks, experiment and probe"
         ))),
     }
 }
@@ -149,6 +146,19 @@ fn for_compile(job: &CompileJob) -> Needs {
         restrict_files: true,
         memory_bytes: Some(confine::COMPILE_MEMORY_BYTES),
         cpu_seconds: Some(confine::COMPILE_CPU_SECONDS),
+    }
+}
+
+/// What the management library needs: it opens device files at its own discretion. Nothing of a
+/// candidate is where it is used.
+fn for_management() -> Needs {
+    Needs {
+        read: Vec::new(),
+        write: Vec::new(),
+        calls: SystemCalls::Driver,
+        restrict_files: false,
+        memory_bytes: None,
+        cpu_seconds: None,
     }
 }
 

@@ -18,6 +18,7 @@ use domain::statistics::{BufferSets, Contender, Order, PlannedBlock, median, tur
 use domain::task::Role;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::cycles::Tachometer;
 use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::driver::{self, Allocation, Gpu, Refusal};
 use crate::execute::{Batch, Buffer, BufferSet, Loaded};
@@ -75,6 +76,8 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, F
             loaded: &loaded,
             cases: Vec::new(),
             flush: None,
+            tachometer: Tachometer::new(gpu)
+                .map_err(|refusal| refusal.into_fault("prepare to count cycles"))?,
             line,
             executions: 0,
             reply,
@@ -100,6 +103,8 @@ struct Bench<'a> {
     /// Memory that is overwritten to push everything else out of the cache, and its size; none
     /// where times are modelled.
     flush: Option<(Allocation, usize)>,
+    /// None where the driver cannot take its kernel.
+    tachometer: Option<Tachometer>,
     line: &'a mut Line,
     /// Executions so far, for the poison.
     executions: u64,
@@ -198,12 +203,29 @@ impl<'a> Bench<'a> {
                     Err(failure) => return Ok(Err(failure)),
                 }
             }
+            self.note_clocks()?;
             let next: MoreRounds = self.line.ask(&self.reply)?;
             rounds = next.rounds;
             self.reply.rounds.clear();
             self.reply.left.clear();
         }
         Ok(Ok(()))
+    }
+
+    /// Writes into the samples of this reply how fast the clock ran before and after each.
+    fn note_clocks(&mut self) -> Result<(), Fault> {
+        let Some(tachometer) = &mut self.tachometer else {
+            return Ok(());
+        };
+        let clocks = tachometer
+            .read()
+            .map_err(|refusal| refusal.into_fault("read how many cycles were counted"))?;
+        let samples = self.reply.rounds.iter_mut().flatten();
+        let samples = samples.flat_map(|block| &mut block.samples);
+        for (sample, ends) in samples.zip(clocks.chunks_exact(2)) {
+            sample.sm_mhz = ends[0].zip(ends[1]).map(|(before, after)| [before, after]);
+        }
+        Ok(())
     }
 
     fn round(
@@ -317,16 +339,24 @@ impl<'a> Bench<'a> {
         let sets = &mut self.cases[case];
         let mut flush = self.flush.as_mut().filter(|_| sets.flush);
         let line = std::cell::RefCell::new(&mut *self.line);
+        let mut tachometer = self.tachometer.as_mut().filter(|_| counts);
         let begin = |gpu: &Gpu| {
-            gpu.synchronize()?;
+            if let Some(tachometer) = &mut tachometer
+                && let Err(refusal) = tachometer.start(gpu)?
+            {
+                return Ok(Err(refusal));
+            }
+            if let Err(refusal) = gpu.synchronize() {
+                return Ok(Err(refusal));
+            }
             if counts {
                 line.borrow_mut().tick(Moment::Begin);
             }
             // Nobody waits for this: while the device is busy with it the launches are queued, so
             // that the time between the events is the device's and not that of queueing.
-            flush
+            Ok(flush
                 .as_mut()
-                .map_or(Ok(()), |(memory, bytes)| memory.fill(0, *bytes, 0x5a))
+                .map_or(Ok(()), |(memory, bytes)| memory.fill(0, *bytes, 0x5a)))
         };
         let end = || {
             if counts {
@@ -339,10 +369,16 @@ impl<'a> Bench<'a> {
         };
         let mut sample = Sample {
             event_us,
+            sm_mhz: None,
             left: BTreeMap::new(),
         };
         if !counts {
             return Ok(Ok(sample));
+        }
+        if let Some(tachometer) = &mut self.tachometer
+            && let Err(refusal) = tachometer.start(self.gpu)?
+        {
+            return Ok(Err(device_fault(&refusal)));
         }
         for set in chosen {
             let draw = set % timed.draws.len();

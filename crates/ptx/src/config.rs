@@ -135,6 +135,8 @@ pub struct LaunchConfig<'a> {
     pub resident_blocks: u32,
     /// Multiprocessors, for `%nsmid` and the placement `%smid` shows.
     pub multiprocessors: u32,
+    /// The multiprocessors' clock in megahertz: by it `%globaltimer` turns cycles into nanoseconds.
+    pub core_mhz: u32,
     /// For the static critical path.
     pub latencies: Latencies,
     /// Run only about this many blocks, spread evenly over the grid, and count them for all. Results are incomplete
@@ -160,6 +162,7 @@ impl<'a> LaunchConfig<'a> {
             threads: 1,
             resident_blocks: 58,
             multiprocessors: 58,
+            core_mhz: 2040,
             latencies: Latencies::default(),
             sample: None,
         }

@@ -228,6 +228,14 @@ fn measurement(text: &mut String, found: &Measurement) {
             split.alternations,
         );
     }
+    if let Some((cycles, [low, high])) = evidence.cycles.zip(found.watched.counted_mhz) {
+        let clocks = if found.locked { "locked" } else { "free" };
+        let _infallible = writeln!(
+            text,
+            "cycles     {} at {low:.0} to {high:.0} MHz, clocks {clocks}",
+            percent(cycles),
+        );
+    }
     if !found.discarded.is_empty() {
         let reasons = Discarded::reasons(&found.discarded);
         let reasons = reasons

@@ -34,6 +34,7 @@ const ALLOWED: &[&str] = &[
     "KERNELWRIGHT_FAULT_PLAN",
     "KERNELWRIGHT_SPARES",
     "KERNELWRIGHT_WALLS",
+    "KERNELWRIGHT_CLOCKS",
     "NVIDIA_VISIBLE_DEVICES",
 ];
 /// How long a worker may take to hand its job back once the service stops.

@@ -4,6 +4,7 @@
 //! the loader's path of the child, and nothing else differs.
 
 mod checkup;
+mod clocks;
 mod roles;
 mod settings;
 
@@ -30,6 +31,7 @@ use crate::toolchain;
 use crate::tools::{self, Tool};
 use checkup::probe;
 
+pub use clocks::{ClockPolicy, LockedClocks};
 pub use roles::{FILE_BYTES, SCRATCH};
 pub use settings::{Prebuilt, Settings};
 
@@ -67,6 +69,14 @@ pub enum Fault {
     /// The system does not know our own program.
     #[error("find the running executable")]
     Executable(#[source] io::Error),
+    /// A variable of the environment has a value that means nothing.
+    #[error("read {name}: {reason}")]
+    Setting {
+        /// The variable.
+        name: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// No compiler.
     #[error(transparent)]
     Toolchain(#[from] toolchain::Missing),
@@ -157,6 +167,8 @@ pub enum Role {
     Experiment,
     /// The device's condition while others time on it.
     Watch,
+    /// The device's clocks, locked or free.
+    Clocks,
     /// The device's facts and health.
     Probe,
 }
@@ -173,6 +185,7 @@ impl Role {
             Self::Time => "time",
             Self::Experiment => "experiment",
             Self::Watch => "watch",
+            Self::Clocks => "clocks",
             Self::Probe => "probe",
         }
     }
@@ -207,6 +220,8 @@ pub struct Host {
     backstop: Option<Duration>,
     /// Whether the device is taken to prove nothing although it is the emulated one.
     doubted: Option<Doubt>,
+    /// Whether candidates are timed in turn with others although times are modelled.
+    in_turn: bool,
     health: Keeper,
     /// What is put around roles.
     walls: Arc<Walls>,
@@ -252,7 +267,7 @@ impl Host {
                     if let Some(measured) = &found.measured_rates {
                         health.change(|record| record.note_rates(measured));
                     }
-                    return Ok(Self {
+                    let host = Self {
                         health,
                         walls,
                         rates: None,
@@ -266,7 +281,10 @@ impl Host {
                         backstop: None,
                         spares: Arc::new(Spares::start()),
                         doubted: None,
-                    });
+                        in_turn: false,
+                    };
+                    host.restore_clocks();
+                    return Ok(host);
                 }
                 Err(why) => {
                     tracing::warn!("NVIDIA's driver is installed but cannot be used: {why}");
@@ -278,7 +296,7 @@ impl Host {
         let folder = driver_folder(&settings.data, &library)?;
         let found = probe(&settings, &nvrtc, Some(&folder), &mut walls, cancellation)?
             .map_err(|reason| Fault::Unusable { reason })?;
-        Ok(Self {
+        let host = Self {
             walls,
             health: Keeper::new(&settings.data, &found.device.uuid),
             settings,
@@ -292,7 +310,10 @@ impl Host {
             backstop: None,
             spares: Arc::new(Spares::start()),
             doubted: None,
-        })
+            in_turn: false,
+        };
+        host.restore_clocks();
+        Ok(host)
     }
 
     /// The same machine, except that the emulated driver follows a fault plan wherever one role
@@ -318,6 +339,19 @@ impl Host {
     pub fn doubted(mut self, doubt: Doubt) -> Self {
         self.doubted = Some(doubt);
         self
+    }
+
+    /// The same machine, except that a candidate is timed in turn with what it has to beat, as on
+    /// silicon: a modelled time needs no company, but what is made of times can be seen here as well.
+    #[must_use]
+    pub fn timed_in_turn(mut self) -> Self {
+        self.in_turn = true;
+        self
+    }
+
+    /// Whether candidates are timed in turn with others.
+    pub fn times_in_turn(&self) -> bool {
+        self.in_turn || self.device.kind == DeviceKind::Nvidia
     }
 
     /// How often a stage asks the same of a device that proves nothing, and how many further draws
@@ -526,8 +560,9 @@ fn program(
         environment,
         directory,
         walls: match role {
-            // A tool looks into the one, and the other looks at the processes of the whole machine.
-            Role::Trace | Role::Watch => None,
+            // A tool looks into the first, the second looks at the processes of the whole machine, and
+            // the third needs its user's rights.
+            Role::Trace | Role::Watch | Role::Clocks => None,
             _ => Some(Arc::clone(walls)),
         },
     }

@@ -97,6 +97,10 @@ pub struct TimedBlock {
 pub struct Sample {
     /// Time between events around the whole batch, microseconds.
     pub event_us: f64,
+    /// The clock of the multiprocessors just before and just after, as a kernel of ours counts it,
+    /// MHz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_mhz: Option<[f64; 2]>,
     /// How many of its executions left what, by the number in [`TimeReply::left`]: of a thousand
     /// batches most leave the same, and replies have to be short.
     pub left: BTreeMap<usize, u32>,

@@ -67,6 +67,29 @@ pub struct Settled {
     pub evidence: Evidence,
 }
 
+/// Log-ratios in clock cycles instead of time.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cycles<R> {
+    /// Nobody counted them, or not in all rounds.
+    Unknown,
+    /// They are told and decide nothing: where the power limit holds the clock down, a candidate that
+    /// draws more power takes fewer cycles for the same time, and one that draws less takes more.
+    Telling(R),
+    /// Nothing is faster that takes no fewer of them.
+    Deciding(R),
+}
+
+impl<R> Cycles<R> {
+    /// The same of something made of the log-ratios; unknown where that is none.
+    pub fn map<'a, S>(&'a self, part: impl FnOnce(&'a R) -> Option<S>) -> Cycles<S> {
+        match self {
+            Self::Unknown => Cycles::Unknown,
+            Self::Telling(ratios) => part(ratios).map_or(Cycles::Unknown, Cycles::Telling),
+            Self::Deciding(ratios) => part(ratios).map_or(Cycles::Unknown, Cycles::Deciding),
+        }
+    }
+}
+
 /// How far a screening has come.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Standing {
@@ -80,8 +103,8 @@ pub enum Standing {
 }
 
 /// Looks at a screening's rounds, all of one process, as often as they suffice for. `cycles` are
-/// the same rounds' log-ratios in clock cycles, where clocks are known.
-pub fn screen(rounds: &[f64], cycles: Option<&[f64]>, key: Key) -> Standing {
+/// the same rounds' log-ratios in clock cycles.
+pub fn screen(rounds: &[f64], cycles: &Cycles<Vec<f64>>, key: Key) -> Standing {
     let next = next_look(2 * rounds.len());
     match screen_all(rounds, cycles, key) {
         Some(settled) if next.is_none() || settled.outcome != Outcome::Unresolved => {
@@ -101,13 +124,13 @@ pub fn next_look(pairs: usize) -> Option<usize> {
 
 /// The decision of a screening whose rounds are all there: that of the first look that settles
 /// it, or of the last that they suffice for. None if they are too few for any.
-pub fn screen_all(rounds: &[f64], cycles: Option<&[f64]>, key: Key) -> Option<Settled> {
+pub fn screen_all(rounds: &[f64], cycles: &Cycles<Vec<f64>>, key: Key) -> Option<Settled> {
     let mut last = None;
     for pairs in LOOKS {
         let Some(seen) = rounds.get(..pairs / 2) else {
             break;
         };
-        let cycles = cycles.and_then(|cycles| cycles.get(..pairs / 2));
+        let cycles = cycles.map(|cycles| Some(vec![cycles.get(..pairs / 2)?.to_vec()]));
         let settled = look_at(seen, cycles, key);
         let over = settled.outcome != Outcome::Unresolved;
         last = Some(settled);
@@ -119,12 +142,12 @@ pub fn screen_all(rounds: &[f64], cycles: Option<&[f64]>, key: Key) -> Option<Se
 }
 
 /// One look of a screening, with its share of the probability to be wrong.
-fn look_at(rounds: &[f64], cycles: Option<&[f64]>, key: Key) -> Settled {
+fn look_at(rounds: &[f64], cycles: Cycles<Vec<Vec<f64>>>, key: Key) -> Settled {
     #[expect(clippy::cast_precision_loss, reason = "there are four looks")]
     let alpha = ALPHA / LOOKS.len() as f64;
     let data = Data {
         rounds: &[rounds.to_vec()],
-        cycles: cycles.map(|cycles| vec![cycles.to_vec()]),
+        cycles,
         margin: MARGIN,
     };
     data.decide(alpha, key)
@@ -139,7 +162,7 @@ fn look_at(rounds: &[f64], cycles: Option<&[f64]>, key: Key) -> Settled {
 /// Says how the control shows a difference where none can be; nothing measured beside it counts.
 pub fn confirm(
     rounds: &[Vec<f64>],
-    cycles: Option<&[Vec<f64>]>,
+    cycles: &Cycles<Vec<Vec<f64>>>,
     control: &[Vec<f64>],
     key: Key,
 ) -> Result<Settled, String> {
@@ -155,7 +178,7 @@ pub fn confirm(
     }
     let data = Data {
         rounds,
-        cycles: cycles.map(<[_]>::to_vec),
+        cycles: cycles.clone(),
         margin: MARGIN.max(noise.half_width()),
     };
     Ok(data.decide(ALPHA, key))
@@ -163,12 +186,21 @@ pub fn confirm(
 
 struct Data<'a> {
     rounds: &'a [Vec<f64>],
-    cycles: Option<Vec<Vec<f64>>>,
+    cycles: Cycles<Vec<Vec<f64>>>,
     margin: f64,
 }
 
 impl Data<'_> {
     fn decide(&self, alpha: f64, key: Key) -> Settled {
+        let (cycles, veto) = match self.cycles.map(|cycles| effect(cycles)) {
+            Cycles::Unknown => (None, false),
+            Cycles::Telling(effect) => (Some(effect), false),
+            Cycles::Deciding(effect) => {
+                // Written so that an effect that is no number fails.
+                let fewer = effect > 0.0;
+                (Some(effect), !fewer)
+            }
+        };
         let interval = interval(self.rounds, alpha);
         let all = self.rounds.concat();
         let mut evidence = Evidence {
@@ -176,7 +208,7 @@ impl Data<'_> {
             interval,
             bootstrap: None,
             signed_rank: signed_rank(&all),
-            cycles: self.cycles.as_deref().and_then(effect),
+            cycles,
             margin: self.margin,
             processes: self.rounds.iter().filter(|one| !one.is_empty()).count(),
             pairs: 2 * all.len(),
@@ -186,9 +218,7 @@ impl Data<'_> {
             let mut rng = ChaCha8Rng::from_seed(*seed.bytes());
             let drawn = bootstrap(self.rounds, alpha, RESAMPLES, &mut rng);
             evidence.bootstrap = Some(drawn);
-            let confirmed = drawn.lower > self.margin
-                && evidence.signed_rank < ALPHA
-                && evidence.cycles.is_none_or(|cycles| cycles > 0.0);
+            let confirmed = drawn.lower > self.margin && evidence.signed_rank < ALPHA && !veto;
             if confirmed {
                 Outcome::Faster
             } else {

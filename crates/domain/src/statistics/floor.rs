@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// A time below this many times its floor is nearly too good.
+const CLOSE: f64 = 1.10;
 /// Below this share of the floor a time is impossible; the rest allows for the error of rates.
 const SLACK: f64 = 0.95;
 /// Within this factor of an empty launch, launching is most of the time.
@@ -90,6 +92,13 @@ pub struct Floor {
 }
 
 impl Floor {
+    /// Whether the time found is so close to what is possible that it is looked at again before
+    /// anything rests on it. Also for a time that is none.
+    pub fn is_close(&self) -> bool {
+        let usual = self.found_us >= CLOSE * self.us;
+        !usual
+    }
+
     /// Whether the time found is too short to be true. Also for a time that is none.
     pub fn is_broken(&self) -> bool {
         let possible = self.found_us >= SLACK * self.us;

@@ -28,6 +28,7 @@ mod regression;
 pub mod simulate;
 mod split;
 mod summary;
+mod surprise;
 mod validity;
 mod warm;
 
@@ -37,8 +38,8 @@ pub use bootstrap::{RESAMPLES, bootstrap};
 pub use clock::{Clocks, Reading, disagreement};
 pub use conditions::{Moment, conditions};
 pub use decide::{
-    ALPHA, CONFIRMATION, Design, Evidence, LOOKS, MARGIN, Settled, Standing, confirm, next_look,
-    screen, screen_all,
+    ALPHA, CONFIRMATION, Cycles, Design, Evidence, LOOKS, MARGIN, Settled, Standing, confirm,
+    next_look, screen, screen_all,
 };
 pub use distribution::{binomial_tail, normal_tail, student_quantile, student_tail};
 pub use floor::{Arithmetic, Bound, Floor, Rates, Work, floor, is_launch_bound};
@@ -48,5 +49,6 @@ pub use rank::{holm, signed_rank};
 pub use regression::{REGRESSION_LIMIT, Regression, regressions};
 pub use split::{ALTERNATIONS, Split, split};
 pub use summary::{deviation, mean, median, quantile};
+pub use surprise::{repeats, surprise};
 pub use validity::{Block, Conditions, Defect, History, Kept, Round, keep};
 pub use warm::WarmUp;

@@ -5,9 +5,11 @@
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
-use super::decide::{ALPHA, CONFIRMATION, LOOKS, MARGIN, Standing, confirm, screen};
+use super::decide::{ALPHA, CONFIRMATION, Cycles, LOOKS, MARGIN, Standing, confirm, screen};
 use super::interval::interval;
 use super::plan::Order;
+use super::split::{ALTERNATIONS, split};
+use super::summary::median;
 use super::validity::{Block, Conditions};
 use crate::digest::Digest;
 use crate::role::Key;
@@ -95,6 +97,7 @@ impl Noise {
                     incumbent_us,
                     candidate_us,
                     anchor_us: None,
+                    counted_mhz: None,
                     conditions: Conditions::default(),
                 }
                 .log_ratio()
@@ -108,7 +111,7 @@ impl Noise {
         let key = key(rng);
         let mut pairs = LOOKS[0];
         loop {
-            match screen(&rounds[..pairs / 2], None, key) {
+            match screen(&rounds[..pairs / 2], &Cycles::Unknown, key) {
                 Standing::Open { pairs: more } => pairs = more,
                 Standing::Settled(settled) => {
                     return Fate {
@@ -120,7 +123,8 @@ impl Noise {
         }
     }
 
-    /// Whether a confirmation calls the candidate faster.
+    /// Whether a confirmation calls the candidate faster, and processes that the two do not share say
+    /// nothing else.
     pub fn confirmed(&self, gain: f64, rng: &mut ChaCha8Rng) -> bool {
         let rounds = self.processes(gain, rng);
         if interval(&rounds, ALPHA).lower <= MARGIN {
@@ -128,8 +132,37 @@ impl Noise {
             return false;
         }
         let control = self.processes(0.0, rng);
-        confirm(&rounds, None, &control, key(rng))
-            .is_ok_and(|settled| settled.outcome == Outcome::Faster)
+        let shared = match confirm(&rounds, &Cycles::Unknown, &control, key(rng)) {
+            Ok(settled) if settled.outcome == Outcome::Faster => settled.evidence.interval,
+            _ => return false,
+        };
+        let apart = (0..ALTERNATIONS)
+            .map(|_| self.alone(0.0, rng) - self.alone(gain, rng))
+            .collect::<Vec<_>>();
+        split(&apart, shared).is_ok()
+    }
+
+    /// The logarithm of the median time of a process that runs one of the two in all places. What a
+    /// process adds to a ratio is the work of both of its sides alike.
+    fn alone(&self, gain: f64, rng: &mut ChaCha8Rng) -> f64 {
+        let half = std::f64::consts::FRAC_1_SQRT_2;
+        let own = (1.0 - gain).ln() + self.process * half * normal(rng);
+        let period: f64 = rng.random_range(20.0..400.0);
+        let phase: f64 = rng.random_range(0.0..std::f64::consts::TAU);
+        let executions = f64::from(2 * u32::try_from(CONFIRMATION.pairs).unwrap_or(u32::MAX));
+        let mut clock = 0.0;
+        let mut times = Vec::with_capacity(2 * CONFIRMATION.pairs);
+        while clock < executions {
+            clock += 1.0;
+            let drift = self.drift * (std::f64::consts::TAU * clock / period + phase).sin();
+            let delay = if rng.random::<f64>() < self.outliers {
+                0.1
+            } else {
+                0.0
+            };
+            times.push(own + drift + delay + self.pair * half * normal(rng));
+        }
+        median(&times).unwrap_or(f64::NAN)
     }
 
     fn processes(&self, gain: f64, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::decide::Cycles;
 use super::plan::Order;
 use super::summary::{mean, median};
 
@@ -42,6 +43,9 @@ pub struct Block {
     pub candidate_us: [f64; 2],
     /// The anchor's at both ends, where it is not the incumbent.
     pub anchor_us: Option<[f64; 2]>,
+    /// The clock of the multiprocessors during the incumbent's times and the candidate's, as a kernel
+    /// of ours counted it beside them, MHz.
+    pub counted_mhz: Option<[[f64; 2]; 2]>,
     /// What the device was like.
     pub conditions: Conditions,
 }
@@ -178,6 +182,9 @@ pub struct Kept {
     pub cases: Vec<Vec<Vec<f64>>>,
     /// The mean over the cases, by process.
     pub whole: Vec<Vec<f64>>,
+    /// The mean over the cases of the log-ratios in clock cycles. They decide unless the power limit
+    /// held a clock down.
+    pub cycles: Cycles<Vec<Vec<f64>>>,
     /// The same against the anchor; equal where the incumbent is the anchor.
     pub anchored: Vec<Vec<f64>>,
     /// The rounds that were left out: number and first reason.
@@ -191,7 +198,7 @@ pub fn keep(rounds: &[Round], cases: usize, history: &History) -> Kept {
     let clocks = rounds
         .iter()
         .flat_map(|round| &round.blocks)
-        .filter_map(|block| block.conditions.sm_mhz)
+        .filter_map(Block::clocks)
         .flatten()
         .filter(|mhz| mhz.is_finite())
         .collect::<Vec<_>>();
@@ -200,10 +207,13 @@ pub fn keep(rounds: &[Round], cases: usize, history: &History) -> Kept {
     let mut kept = Kept {
         cases: vec![vec![Vec::new(); processes.unwrap_or(0)]; cases],
         whole: vec![Vec::new(); processes.unwrap_or(0)],
+        cycles: Cycles::Unknown,
         anchored: vec![Vec::new(); processes.unwrap_or(0)],
         discarded: Vec::new(),
         inconclusive: None,
     };
+    let mut cycles = Some(kept.whole.clone());
+    let mut power_capped = false;
     for (number, round) in rounds.iter().enumerate() {
         if let Some(defect) = defect(round, cases, usual_clock, history) {
             kept.discarded.push((number, defect));
@@ -220,7 +230,20 @@ pub fn keep(rounds: &[Round], cases: usize, history: &History) -> Kept {
         let count = cases as f64;
         kept.whole[round.process].push(sum / count);
         kept.anchored[round.process].push(anchored / count);
+        let in_cycles = round.blocks.iter().map(Block::log_ratio_in_cycles);
+        let in_cycles = in_cycles.sum::<Option<f64>>();
+        cycles = cycles.zip(in_cycles).map(|(mut cycles, sum)| {
+            cycles[round.process].push(sum / count);
+            cycles
+        });
+        let mut conditions = round.blocks.iter().map(|block| &block.conditions);
+        power_capped |= conditions.any(Conditions::is_power_capped);
     }
+    kept.cycles = match cycles {
+        None => Cycles::Unknown,
+        Some(cycles) if power_capped => Cycles::Telling(cycles),
+        Some(cycles) => Cycles::Deciding(cycles),
+    };
     let left = rounds.len() - kept.discarded.len();
     #[expect(clippy::cast_precision_loss, reason = "a few hundred rounds")]
     let discarded = kept.discarded.len() as f64 / rounds.len().max(1) as f64;
@@ -283,6 +306,27 @@ impl Block {
         log_ratio(self.incumbent_us, self.candidate_us)
     }
 
+    /// The same in clock cycles, where the clock was counted.
+    pub fn log_ratio_in_cycles(&self) -> Option<f64> {
+        let [incumbent, candidate] = self.counted_mhz?;
+        let cycles = |us: [f64; 2], mhz: [f64; 2]| [us[0] * mhz[0], us[1] * mhz[1]];
+        let ratio = log_ratio(
+            cycles(self.incumbent_us, incumbent),
+            cycles(self.candidate_us, candidate),
+        );
+        Some(ratio).filter(|ratio| ratio.is_finite())
+    }
+
+    /// The incumbent's clock and the candidate's: as the management library told it, or as it was
+    /// counted.
+    pub fn clocks(&self) -> Option<[f64; 2]> {
+        let counted = || {
+            self.counted_mhz
+                .map(|both| both.map(|mhz| mhz.iter().sum::<f64>() / 2.0))
+        };
+        self.conditions.sm_mhz.or_else(counted)
+    }
+
     /// The times of what scores are relative to: the anchor's, which is the incumbent where there is
     /// none beside it.
     pub fn baseline_us(&self) -> [f64; 2] {
@@ -318,7 +362,7 @@ fn defect(
     round.blocks.iter().find_map(|block| {
         times(block)
             .or_else(|| disturbance(&block.conditions))
-            .or_else(|| clock(&block.conditions, usual_clock?))
+            .or_else(|| clock(block, usual_clock?))
             .or_else(|| own_history(block, history))
     })
 }
@@ -356,9 +400,9 @@ fn disturbance(conditions: &Conditions) -> Option<Defect> {
     slowed.or_else(xid).or_else(ecc).or_else(shared)
 }
 
-fn clock(conditions: &Conditions, median_mhz: f64) -> Option<Defect> {
-    let mhz = conditions.sm_mhz?;
-    if conditions.is_power_capped() {
+fn clock(block: &Block, median_mhz: f64) -> Option<Defect> {
+    let mhz = block.clocks()?;
+    if block.conditions.is_power_capped() {
         return None;
     }
     // Written so that a clock that is no number fails.

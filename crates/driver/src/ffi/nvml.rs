@@ -1,5 +1,5 @@
-//! The functions of NVIDIA's management library that a watcher asks, over the emulated GPU: it is always cool, alone
-//! and at its clock, unless the fault plan says otherwise.
+//! The functions of NVIDIA's management library that a watcher asks, and those that lock clocks, over the emulated GPU:
+//! it is always cool, alone and at its clock, unless the fault plan says otherwise.
 //!
 //! Their answers are numbers of `nvml.h`, not of CUDA, and they come before CUDA is initialised, too.
 
@@ -8,6 +8,8 @@ use crate::code::Code;
 use super::entries;
 use super::pointer::{Host, Out, Text};
 
+/// `NVML_ERROR_INVALID_ARGUMENT`.
+const INVALID_ARGUMENT: Code = Code(2);
 /// `NVML_ERROR_NOT_FOUND`.
 const NOT_FOUND: Code = Code(6);
 /// `NVML_ERROR_TIMEOUT`.
@@ -51,6 +53,14 @@ entries! {
         let clock = u64::from(driver.device().clocks.core_mhz);
         megahertz.set(narrow(driver.told(clock)))
     }
+
+    /// Keeps the clock where it is in any case.
+    fn nvmlDeviceSetGpuLockedClocks(_card: usize, least: u32, most: u32) |_driver| {
+        if least > most { Err(INVALID_ARGUMENT) } else { Ok(()) }
+    }
+
+    /// Lets the driver choose the clock.
+    fn nvmlDeviceResetGpuLockedClocks(_card: usize) |_driver| { Ok(()) }
 
     /// Why the clock is lower than it could be: it is not.
     fn nvmlDeviceGetCurrentClocksEventReasons(_card: usize, reasons: Out<u64>) |driver| {

@@ -133,6 +133,7 @@ impl Driver {
             threads: self.settings.threads,
             resident_blocks,
             multiprocessors: self.device.multiprocessors,
+            core_mhz: self.device.clocks.core_mhz,
             latencies: self.device.latencies,
             sample: self.settings.sample,
         };

@@ -151,7 +151,7 @@ impl Loaded<'_> {
         batch: &Batch<'_>,
         sets: &mut [BufferSet],
         chosen: &[usize],
-        begin: impl FnOnce(&Gpu) -> Result<(), Refusal>,
+        begin: impl FnOnce(&Gpu) -> Result<Result<(), Refusal>, Fault>,
         end: impl FnOnce(),
     ) -> Result<Result<f64, DeviceFault>, Fault> {
         let refused = |refusal: Refusal| Ok(Err(device_fault(refusal, None)));
@@ -172,7 +172,7 @@ impl Loaded<'_> {
                 }
             }
         }
-        let watch = match begin(self.gpu).and_then(|()| Stopwatch::start()) {
+        let watch = match begin(self.gpu)?.and_then(|()| Stopwatch::start()) {
             Ok(watch) => watch,
             Err(refusal) => return refused(refusal),
         };

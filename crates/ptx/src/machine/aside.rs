@@ -125,6 +125,11 @@ pub(super) fn step<F: Forms>(
             let now = exec.clock + (aside.slice - *left - warp.unused);
             match inst.x {
                 0 => put32(&mut warp.r32[inst.d as usize], mask, &[now as u32; 32]),
+                2 => {
+                    let megahertz = u64::from(exec.launch.core_mhz.max(1));
+                    let nanoseconds = now.saturating_mul(1000) / megahertz;
+                    put64(&mut warp.r64[inst.d as usize], mask, &[nanoseconds; 32]);
+                }
                 _ => put64(&mut warp.r64[inst.d as usize], mask, &[now; 32]),
             }
             clear_poison(warp, program.flow[pc as usize].d, mask);

@@ -109,6 +109,7 @@ pub(crate) struct Launch<'a> {
     /// Addresses of the module's variables.
     pub(crate) variables: &'a [u64],
     pub(crate) multiprocessors: u32,
+    pub(crate) core_mhz: u32,
     /// Whether `wmma` fragments use the other layout.
     pub(crate) turned_fragments: bool,
     /// Whether blocks run on several host threads.

@@ -464,6 +464,7 @@ impl Machine {
                 .collect(),
             variables: &loaded.addresses,
             multiprocessors: config.multiprocessors,
+            core_mhz: config.core_mhz,
             parallel: launch::in_parallel(program, config, blocks),
             turned_fragments: config.fragments == Fragments::Turned,
             workspace,

@@ -19,8 +19,8 @@ use domain::evaluation::EvaluationStage;
 use domain::measurement::{Anchored, CaseProtocol, Discarded, Measurement, Noise, Watched};
 use domain::role::{Key, Side, TimeJob, TimedCase};
 use domain::statistics::{
-    self, ALPHA, ALTERNATIONS, Block, CONFIRMATION, Contender, History, Interval, Kept, LOOKS,
-    PlannedBlock, Round, Settled, Split, Standing, WarmUp, next_look, regressions,
+    self, ALPHA, ALTERNATIONS, Block, CONFIRMATION, Contender, Cycles, History, Interval, Kept,
+    LOOKS, PlannedBlock, Round, Settled, Split, Standing, WarmUp, next_look, regressions,
 };
 use domain::timing::{MeasuredTime, ModelledTime, Timing};
 use domain::verdict::{Comparison, Outcome, Verdict};
@@ -116,6 +116,7 @@ struct Taken {
 impl Duel<'_> {
     /// Measures and decides.
     pub(super) fn fight(mut self) -> Result<Compared, Stop> {
+        let locked = self.roles.host.lock_clocks();
         self.measure_batches()?;
         let confirming = self.stage.decides_promotion();
         let batches = self.cases.iter().map(|(_, case)| case.batch);
@@ -195,6 +196,7 @@ impl Duel<'_> {
                 noise,
                 split,
                 watched: Watched::of(&taken.rounds),
+                locked: locked.is_some(),
                 cases: self.protocol(&taken),
             },
         })
@@ -212,7 +214,7 @@ impl Duel<'_> {
             Some(_) => 2 * rounds.len(),
         };
         let standing = match kept.inconclusive {
-            None => Some(statistics::screen(&ratios, None, self.key)),
+            None => Some(statistics::screen(&ratios, &joined(&kept.cycles), self.key)),
             Some(_) => None,
         };
         let over = match standing {
@@ -256,7 +258,7 @@ impl Duel<'_> {
 
     fn screen(&self, kept: &Kept) -> Result<Settled, Stop> {
         let rounds = kept.whole.concat();
-        statistics::screen_all(&rounds, None, self.key).ok_or_else(|| {
+        statistics::screen_all(&rounds, &joined(&kept.cycles), self.key).ok_or_else(|| {
             let reason = format!(
                 "{} pairs were timed in {SECONDS} s, {} are needed",
                 2 * rounds.len(),
@@ -269,7 +271,7 @@ impl Duel<'_> {
     fn confirm(&self, kept: &Kept, control: &Taken) -> Result<(Settled, Option<Noise>), Stop> {
         // Nobody in it is the baseline, unless by chance.
         let control = self.keep(control, &History::default())?;
-        let settled = statistics::confirm(&kept.whole, None, &control.whole, self.key)
+        let settled = statistics::confirm(&kept.whole, &kept.cycles, &control.whole, self.key)
             .map_err(|reason| Verdict::InvalidRun { reason })?;
         let noise = Noise {
             interval: statistics::interval(&control.whole, ALPHA / 2.0),
@@ -431,6 +433,11 @@ fn looks(settled: &Settled, confirming: bool) -> u32 {
         .filter(|look| **look <= settled.evidence.pairs)
         .count();
     count(seen)
+}
+
+/// The rounds of a screening, which has one process.
+fn joined(cycles: &Cycles<Vec<Vec<f64>>>) -> Cycles<Vec<f64>> {
+    cycles.map(|cycles| Some(cycles.concat()))
 }
 
 fn exponential(interval: Interval) -> [f64; 2] {

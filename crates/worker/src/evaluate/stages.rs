@@ -7,6 +7,7 @@ mod inspect;
 mod looks;
 mod rivals;
 mod sanitizers;
+mod surprise;
 mod thorough;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -318,7 +319,7 @@ impl<'a> Course<'a> {
             self.examine_many(&candidate, &compiled, &reference)?;
             self.sanitize(&candidate, &compiled)?;
         }
-        self.decide(&candidate, &compiled)
+        self.decide(&candidate, &trial)
     }
 
     /// The stages on small cases, which are all that correctness asks except for the score cases.

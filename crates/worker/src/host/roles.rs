@@ -50,7 +50,12 @@ impl Host {
         };
         let deadline = match (role, self.device.kind) {
             (
-                Role::Run | Role::Trace | Role::Time | Role::Watch | Role::Experiment,
+                Role::Run
+                | Role::Trace
+                | Role::Time
+                | Role::Watch
+                | Role::Clocks
+                | Role::Experiment,
                 DeviceKind::Nvidia,
             ) => allowed,
             _ => self.backstop.unwrap_or(allowed * WALL_FACTOR),

@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Fault;
+use super::{ClockPolicy, Fault};
 use crate::tools::{self, Tool};
+
+/// The variable with the operator's choice about clocks.
+const CLOCKS: &str = "KERNELWRIGHT_CLOCKS";
 
 /// What an operator may decide.
 #[derive(Debug, Clone)]
@@ -33,6 +36,8 @@ pub struct Settings {
     pub spares: bool,
     /// Whether walls are put around role processes where the machine grants them.
     pub walls: bool,
+    /// What is done about the device's clocks while times are taken.
+    pub clocks: ClockPolicy,
     /// The builds that the data folder holds already, where no compiler is to be looked for.
     pub prebuilt: Option<Prebuilt>,
 }
@@ -50,10 +55,12 @@ pub struct Prebuilt {
 impl Settings {
     /// The settings that the environment gives: `KERNELWRIGHT_NVRTC`, `KERNELWRIGHT_NVDISASM`,
     /// `KERNELWRIGHT_COMPUTE_SANITIZER`, `KERNELWRIGHT_DRIVER`, `KERNELWRIGHT_CACHE`,
-    /// `KERNELWRIGHT_EMULATE`, `KERNELWRIGHT_SPARES` and `KERNELWRIGHT_WALLS`.
+    /// `KERNELWRIGHT_EMULATE`, `KERNELWRIGHT_SPARES`, `KERNELWRIGHT_WALLS` and
+    /// `KERNELWRIGHT_CLOCKS`.
     ///
     /// # Errors
-    /// [`Fault::Executable`] if the system does not say which program this is.
+    /// [`Fault::Executable`] if the system does not say which program this is; [`Fault::Setting`] for
+    /// a value that means nothing.
     pub fn from_environment(data: &Path) -> Result<Self, Fault> {
         let path = |name: &str| {
             std::env::var_os(name)
@@ -75,6 +82,12 @@ impl Settings {
             emulated_device: None,
             spares: std::env::var_os("KERNELWRIGHT_SPARES").is_none_or(|value| value != "0"),
             walls: std::env::var_os("KERNELWRIGHT_WALLS").is_none_or(|value| value != "0"),
+            clocks: std::env::var(CLOCKS)
+                .map_or(Ok(ClockPolicy::Observe), |name| ClockPolicy::parse(&name))
+                .map_err(|reason| Fault::Setting {
+                    name: CLOCKS,
+                    reason,
+                })?,
             prebuilt: None,
         })
     }

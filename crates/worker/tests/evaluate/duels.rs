@@ -8,7 +8,7 @@ use domain::task::Bundle;
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 use worker::cancel::Cancellation;
 use worker::evaluate::{Compared, Evaluator};
-use worker::host::Doubt;
+use worker::host::{ClockPolicy, Doubt, Role};
 
 use crate::lab::{Lab, lab};
 
@@ -252,8 +252,9 @@ fn noise_that_hides_a_gain_leaves_the_comparison_unresolved() {
 #[test]
 fn a_process_that_dies_between_two_looks_is_replaced_once_and_then_believed_no_more() {
     let Some(lab) = lab() else { return };
-    // Warming up takes at most five blocks; a block has four batches of two.
-    let within_the_second_look = 8 * (5 + LOOKS[0] / 2 + 2);
+    // Warming up takes at most five blocks; a block has four batches of two, and where it counts
+    // each stands between two launches that count cycles.
+    let within_the_second_look = 8 * 5 + 16 * (LOOKS[0] / 2 + 2);
     let death = format!(
         "[[fault]]\ncall = \"cuLaunchKernel\"\nnth = {within_the_second_look}\ndo = \"abort\"\n"
     );
@@ -276,6 +277,16 @@ fn a_device_that_is_disturbed_decides_nothing_and_one_that_is_not_watched_does()
         "{watched:?}"
     );
     assert_eq!(watched.clock_events, watched.clock);
+    // Cycles are counted in the process that times, whoever watches.
+    assert_eq!(watched.counted_clock, watched.blocks);
+    let [lowest, highest] = watched.counted_mhz.unwrap();
+    assert!(
+        lowest > 2000.0 && highest < 2080.0,
+        "an L4's clock in its data sheet is 2040 MHz, counted were {lowest} to {highest}"
+    );
+    let evidence = &usual.measurement.settled.evidence;
+    let cycles = evidence.cycles.unwrap();
+    assert!((cycles - evidence.effect).abs() < 1e-3, "{evidence:?}");
     assert_eq!(watched.other_processes, watched.clock);
     assert_eq!(watched.celsius, Some([40.0, 40.0]));
     let reasons = "nvmlDeviceGetCurrentClocksEventReasons";
@@ -424,4 +435,100 @@ fn trouble_while_timing_is_never_a_win() {
         Outcome::Faster,
         "nothing is left behind"
     );
+}
+
+#[test]
+fn clocks_are_locked_for_a_comparison_and_free_after_it_whatever_happens() {
+    let Some(lab) = lab() else { return };
+    let rule = |call: &str, action: &str| {
+        format!("[[fault]]\ncall = \"{call}\"\nnth = \"every\"\ndo = {action}\n")
+    };
+    let (lock, free) = (
+        "nvmlDeviceSetGpuLockedClocks",
+        "nvmlDeviceResetGpuLockedClocks",
+    );
+    let locking = |plans: &[(Role, &str)]| {
+        let host = lab.spoiled(plans).host().clone();
+        Evaluator::new(host.with_clocks(ClockPolicy::Lock)).unwrap()
+    };
+    let record = lab.evaluator().host().clocks_record();
+    let says = || std::fs::read_to_string(&record).unwrap_or_default();
+
+    let observed = duel(lab.evaluator(), &kernel(40)).unwrap();
+    assert!(!observed.measurement.locked && !record.exists());
+    let locked = duel(&locking(&[]), &kernel(40)).unwrap();
+    assert!(locked.measurement.locked);
+    assert_eq!((record.exists(), says().as_str()), (true, ""));
+
+    // Whoever may not lock them compares as before.
+    for action in ["{ error = 4 }", "{ error = 3 }"] {
+        let plan = rule(lock, action);
+        let refused = duel(&locking(&[(Role::Clocks, &plan)]), &kernel(40)).unwrap();
+        assert_eq!(refused.comparison.outcome, Outcome::Faster, "{action}");
+        assert!(!refused.measurement.locked && says().is_empty(), "{action}");
+    }
+    // A process that dies while it times does not keep them locked.
+    let plan = rule("cuLaunchKernel", "\"abort\"");
+    let died = duel(&locking(&[(Role::Time, &plan)]), &kernel(40)).unwrap_err();
+    assert_eq!(died.kind(), VerdictKind::RunnerCrash, "{died}");
+    assert!(says().is_empty(), "{}", says());
+
+    // Clocks that could not be given free are still said to be locked, and the next start sees to it.
+    for action in ["\"abort\"", "{ error = 999 }"] {
+        let plan = rule(free, action);
+        duel(&locking(&[(Role::Clocks, &plan)]), &kernel(40)).unwrap();
+        assert_eq!(says(), "locked\n", "{action}");
+        // Not that of a worker that holds the file: its clocks are its own.
+        let held = std::fs::File::open(&record).unwrap();
+        held.lock().unwrap();
+        let _beside = lab.started_anew();
+        assert_eq!(says(), "locked\n", "{action}");
+        drop(held);
+        let _next = lab.started_anew();
+        assert!(says().is_empty(), "{action}");
+    }
+}
+
+/// The same answer for every input, after so many dependent steps that the compiler cannot leave out.
+fn patient_kernel(rounds: u32) -> String {
+    let usual = kernel(0);
+    let (front, _) = usual.split_once("    float sum").unwrap();
+    format!(
+        r#"{front}    unsigned bits = __float_as_uint(x[i]);
+    for (int step = 0; step < {rounds}; ++step) bits = __funnelshift_l(bits, bits, blockDim.y - 1);
+    y[i] = 2.0f * __uint_as_float(bits);
+}}
+"#
+    )
+}
+
+#[test]
+fn a_search_takes_a_time_twice_that_is_nearly_too_good() {
+    let Some(lab) = lab() else { return };
+    let host = lab.evaluator().host().clone().timed_in_turn();
+    let evaluator = Evaluator::new(host).unwrap();
+    let evaluate = |rounds: u32, stage| {
+        let mut request = request(&patient_kernel(rounds));
+        let baseline = request.task.files.get_mut("baseline.cu").unwrap();
+        *baseline = patient_kernel(4000);
+        request.stage = stage;
+        let cancellation = Cancellation::new().unwrap();
+        let found = evaluator.evaluate(&request, |_| {}, &cancellation).unwrap();
+        let Verdict::Accepted(accepted) = &found.verdict else {
+            panic!("{}", found.verdict);
+        };
+        let ratio = accepted.comparison.as_ref().unwrap().ratio;
+        let stages = found.stages.iter();
+        let count = |name: &str| {
+            let named = stages.clone().filter(|stage| stage.stage == name);
+            named.count()
+        };
+        (ratio, count("smoke"), count("time"), count("time again"))
+    };
+    let (ratio, smoke, time, again) = evaluate(2000, EvaluationStage::Search);
+    assert!(ratio > 1.2 && ratio < 3.0, "{ratio}");
+    assert_eq!((smoke, time, again), (1, 1, 0));
+    let (ratio, smoke, time, again) = evaluate(10, EvaluationStage::Search);
+    assert!(ratio > 3.0, "{ratio}");
+    assert_eq!((smoke, time, again), (2, 1, 1));
 }

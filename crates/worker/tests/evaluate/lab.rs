@@ -132,6 +132,14 @@ impl Lab {
         Evaluator::new(host).unwrap()
     }
 
+    /// An evaluator as a worker that starts on this lab's data folder has it.
+    pub fn started_anew(&self) -> Evaluator {
+        let mut settings = Settings::from_environment(self.data.path()).unwrap();
+        settings.emulate = true;
+        let host = Host::discover(settings, &Cancellation::new().unwrap()).unwrap();
+        Evaluator::new(host).unwrap()
+    }
+
     /// This lab's evaluator, except that the device is taken to prove nothing.
     pub fn doubting(&self, doubt: Doubt) -> Evaluator {
         Evaluator::new(self.evaluator.host().clone().doubted(doubt)).unwrap()

@@ -24,6 +24,7 @@ impl Duel<'_> {
         mut self,
         turn: &mut dyn FnMut(usize) -> Result<Turn, Fault>,
     ) -> Result<Result<Apart, String>, Stop> {
+        let _locked = self.roles.host.lock_clocks();
         self.measure_batches()?;
         let wanted = Wanted::exactly(LOOKS[0] / 2);
         let mut taken = Taken::default();

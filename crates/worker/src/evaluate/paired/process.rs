@@ -299,12 +299,29 @@ fn as_block(block: &TimedBlock, anchored: bool, conditions: Conditions) -> Block
         let mut next = || own.next().unwrap_or(f64::NAN);
         [next(), next()]
     };
+    let clocks = |contender: Contender| {
+        let own = turns.iter().zip(&block.samples);
+        let mut own = own
+            .filter(|(whose, _)| **whose == contender)
+            .map(|(_, sample)| clock(sample));
+        let (first, second) = own.next().zip(own.next())?;
+        Some([first?, second?])
+    };
+    let counted = clocks(Contender::Incumbent).zip(clocks(Contender::Candidate));
     Block {
         case: block.case,
         order: block.order,
         incumbent_us: times(Contender::Incumbent),
         candidate_us: times(Contender::Candidate),
         anchor_us: anchored.then(|| times(Contender::Anchor)),
+        counted_mhz: counted.map(|(incumbent, candidate)| [incumbent, candidate]),
         conditions,
     }
+}
+
+/// The clock during a sample, MHz: between those before and after it. A claim that is no clock is
+/// none.
+fn clock(sample: &Sample) -> Option<f64> {
+    let [before, after] = sample.sm_mhz?;
+    Some(before.midpoint(after)).filter(|mhz| mhz.is_finite() && *mhz > 0.0)
 }

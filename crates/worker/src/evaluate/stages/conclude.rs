@@ -1,10 +1,8 @@
 //! The last of an evaluation: the times decide where nothing else did, what was found becomes one
 //! value, and the bundle that it rests on is kept.
 
-use domain::device::DeviceKind;
 use domain::evaluation::{CaseLaunches, EVALUATOR_VERSION, Evaluation, EvaluationStage};
 use domain::judge::{self, CaseBlocks};
-use domain::role::Compiled;
 use domain::statistics::Floor;
 use domain::timing::Timing;
 use domain::verdict::Verdict;
@@ -12,6 +10,7 @@ use domain::verdict::Verdict;
 use super::{Candidate, Course, Evidence, MAX_FINDINGS, Stop};
 use crate::evaluate::Fault;
 use crate::evaluate::evidence::{self, Parts};
+use crate::evaluate::examine::Trial;
 use crate::evaluate::timing::{by_case, floors, launch_bound, timing};
 
 impl Course<'_> {
@@ -19,7 +18,7 @@ impl Course<'_> {
     pub(super) fn decide(
         &mut self,
         candidate: &Candidate,
-        compiled: &Compiled,
+        trial: &Trial<'_>,
     ) -> Result<Verdict, Stop> {
         let scored = by_case(
             self.scored
@@ -29,12 +28,13 @@ impl Course<'_> {
         let label = self.evidence.label.as_deref();
         let timing = timing(self.evaluator.host.device(), label, &scored)?;
         self.observe(candidate)?;
-        let measured = self.evaluator.host.device().kind == DeviceKind::Nvidia;
-        if measured && self.request.stage != EvaluationStage::Baseline {
-            let duel = self.compete(candidate, compiled)?;
+        let in_turn = self.evaluator.host.times_in_turn();
+        if in_turn && self.request.stage != EvaluationStage::Baseline {
+            let duel = self.compete(candidate, trial.compiled)?;
             let compared = self.timed("time", |_| duel.fight())?;
-            self.evidence.measurement = Some(compared.measurement);
+            self.evidence.measurement = Some(compared.measurement.clone());
             self.judge_floors(&compared.timing)?;
+            self.look_twice(candidate, trial, &compared)?;
             let bound = self.is_launch_bound(&compared.timing);
             let mut verdict = judge::acceptance(compared.timing, None, bound);
             if let Verdict::Accepted(acceptance) = &mut verdict {

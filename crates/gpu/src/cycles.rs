@@ -1,0 +1,140 @@
+//! How fast the multiprocessors' clock runs at a moment. A kernel of ours counts cycles while the
+//! device's own nanoseconds pass; times become cycles by that, also where nobody else tells a clock.
+//!
+//! The module does not know what is timed. Its numbers come from a process that ran a candidate, so
+//! that they are a claim like its times.
+
+use crate::driver::{Allocation, Gpu, Module, Refusal, Shape};
+use crate::fault::Fault;
+
+/// How long cycles are counted, nanoseconds. The device's nanoseconds may come in steps of a
+/// microsecond; counting begins with such a step and ends with one.
+const SPAN_NS: u64 = 50_000;
+/// On the emulated device each is exact.
+const EMULATED_SPAN_NS: u64 = 1_000;
+/// Turns after which it gives up waiting for a clock that stands still.
+const TURNS: u32 = 1 << 22;
+/// Bytes of a reading: nanoseconds, then cycles.
+const BYTES: usize = 16;
+/// Readings that are kept until they are asked for.
+const ROOM: usize = 1 << 14;
+/// Answers of a driver that cannot take this PTX at all. They say nothing of the device.
+const CANNOT_COMPILE: [u32; 5] = [209, 218, 221, 222, 223];
+
+const KERNEL: &str = "
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry count_cycles(.param .u64 out, .param .u64 span, .param .u32 turns) {
+.reg .pred %p<4>; .reg .b32 %r<3>; .reg .b64 %rd<10>;
+ld.param.u64 %rd1, [out]; ld.param.u64 %rd2, [span]; ld.param.u32 %r1, [turns];
+mov.u64 %rd3, %globaltimer;
+STEP:
+mov.u64 %rd4, %globaltimer; mov.u64 %rd5, %clock64;
+sub.u32 %r1, %r1, 1; setp.ne.u32 %p1, %r1, 0;
+setp.eq.and.u64 %p2, %rd4, %rd3, %p1;
+@%p2 bra STEP;
+SPAN:
+mov.u64 %rd6, %globaltimer; mov.u64 %rd7, %clock64;
+sub.u64 %rd8, %rd6, %rd4;
+sub.u32 %r1, %r1, 1; setp.gt.s32 %p1, %r1, 0;
+setp.lt.and.u64 %p2, %rd8, %rd2, %p1;
+@%p2 bra SPAN;
+sub.u64 %rd9, %rd7, %rd5;
+st.global.u64 [%rd1], %rd8; st.global.u64 [%rd1+8], %rd9;
+ret;
+}
+";
+
+/// Counts cycles on one device.
+#[derive(Debug)]
+pub struct Tachometer {
+    module: Module,
+    readings: Allocation,
+    /// Readings since they were last asked for.
+    taken: usize,
+    span_ns: u64,
+}
+
+impl Tachometer {
+    /// None where the driver cannot compile the kernel.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn new(gpu: &Gpu) -> Result<Option<Self>, Refusal> {
+        let module = match Module::load(KERNEL.as_bytes()) {
+            Err(refusal) if CANNOT_COMPILE.contains(&refusal.code) => return Ok(None),
+            loaded => loaded?,
+        };
+        Ok(Some(Self {
+            module,
+            readings: Allocation::new(ROOM * BYTES)?,
+            taken: 0,
+            span_ns: if gpu.emulator().is_some() {
+                EMULATED_SPAN_NS
+            } else {
+                SPAN_NS
+            },
+        }))
+    }
+
+    /// Starts a reading behind everything launched so far. One for which there is no room is
+    /// unknown.
+    ///
+    /// # Errors
+    /// The driver's refusal, which may be the error of what was launched before; a [`Fault`] where
+    /// the emulated device does not forget the launch, which is nobody's but ours.
+    pub fn start(&mut self, gpu: &Gpu) -> Result<Result<(), Refusal>, Fault> {
+        let place = self.taken;
+        self.taken += 1;
+        if place >= ROOM {
+            return Ok(Ok(()));
+        }
+        if let Err(refusal) = self.launch(place) {
+            return Ok(Err(refusal));
+        }
+        if let Some(emulator) = gpu.emulator() {
+            emulator.take()?;
+        }
+        Ok(Ok(()))
+    }
+
+    #[expect(unsafe_code, reason = "a launch trusts its arguments")]
+    fn launch(&self, place: usize) -> Result<(), Refusal> {
+        let kernel = self.module.kernel("count_cycles")?;
+        let arguments = [
+            (self.readings.base() + (place * BYTES) as u64)
+                .to_le_bytes()
+                .to_vec(),
+            self.span_ns.to_le_bytes().to_vec(),
+            TURNS.to_le_bytes().to_vec(),
+        ];
+        let shape = Shape {
+            grid: [1; 3],
+            block: [1; 3],
+            shared_bytes: 0,
+            cooperative: false,
+        };
+        // SAFETY: the entry takes an address with room for a reading, eight bytes and four.
+        unsafe { kernel.launch(shape, &arguments) }
+    }
+
+    /// The clock of every reading since this was last asked, megahertz; none of one that failed.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn read(&mut self) -> Result<Vec<Option<f64>>, Refusal> {
+        let taken = std::mem::take(&mut self.taken);
+        let mut bytes = vec![0; taken.min(ROOM) * BYTES];
+        self.readings.read(0, &mut bytes)?;
+        let (readings, _) = bytes.as_chunks::<8>();
+        let clocks = readings.chunks_exact(2).map(|reading| {
+            let [nanoseconds, cycles] = [reading[0], reading[1]].map(u64::from_le_bytes);
+            // A count that was given up is none.
+            (nanoseconds >= self.span_ns).then(|| cycles as f64 * 1e3 / nanoseconds as f64)
+        });
+        let mut clocks = clocks.collect::<Vec<_>>();
+        clocks.resize(taken, None);
+        Ok(clocks)
+    }
+}
