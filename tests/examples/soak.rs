@@ -39,6 +39,7 @@ struct Holding {
     descriptors: usize,
     children: usize,
     scratch_files: usize,
+    groups: usize,
 }
 
 fn main() -> Result<ExitCode> {
@@ -48,6 +49,19 @@ fn main() -> Result<ExitCode> {
     let jobs: usize = jobs.context("read the number of jobs")?;
     let data = tempfile::tempdir()?;
     let evaluator = evaluator(data.path())?;
+    let walls = evaluator.host().walls();
+    println!(
+        "Walls around every process: {}.\n",
+        if walls.are_complete() {
+            "all"
+        } else {
+            "what this machine grants"
+        }
+    );
+    for gap in walls.gaps() {
+        println!("- not granted: {}, {}", gap.part, gap.reason);
+    }
+    println!();
     let task = lab::task_in(&lab::repository().join("tests/adversaries/task"))?;
     let hostile = adversaries()?;
 
@@ -175,7 +189,21 @@ fn look(jobs: usize, began: Instant, data: &Path) -> Result<Holding> {
         descriptors: std::fs::read_dir("/proc/self/fd")?.count(),
         children,
         scratch_files: std::fs::read_dir(data.join("scratch"))?.count(),
+        groups: groups(Path::new("/sys/fs/cgroup")),
     })
+}
+
+/// Control groups that this worker has made and not removed. Namespaces need no count: they go with
+/// the last process in them, and every process is a child.
+fn groups(below: &Path) -> usize {
+    let ours = format!("{}{}-", gpu::walls::PREFIX, std::process::id());
+    let entries = std::fs::read_dir(below).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let counts = folders.map(|folder| {
+        let is_ours = folder.file_name().to_string_lossy().starts_with(&ours);
+        usize::from(is_ours) + groups(&folder.path())
+    });
+    counts.sum()
 }
 
 /// Whether the worker holds more at the end than at the first look after its start, or leaves
@@ -184,31 +212,35 @@ fn leaked(looks: &[Holding], after: &Holding) -> bool {
     let (Some(first), Some(last)) = (looks.get(1), looks.last()) else {
         return false;
     };
-    let beyond = |look: &Holding| look.children > SPARES || look.scratch_files > SPARES;
+    let beyond = |look: &Holding| look.children.max(look.scratch_files).max(look.groups) > SPARES;
     looks.iter().any(beyond)
         || last.descriptors > looks[0].descriptors
         || last.resident_kib > first.resident_kib + PLAY_KIB
         || after.children > 0
         || after.scratch_files > 0
+        || after.groups > 0
 }
 
 fn report(looks: &[Holding], after: &Holding, verdicts: &BTreeMap<&str, usize>, hostile: usize) {
-    println!("| jobs | seconds | resident, KiB | descriptors | children | scratch folders |");
-    println!("|---|---|---|---|---|---|");
+    println!(
+        "| jobs | seconds | resident, KiB | descriptors | children | scratch folders | control groups |"
+    );
+    println!("|---|---|---|---|---|---|---|");
     for look in looks {
         println!(
-            "| {} | {:.0} | {} | {} | {} | {} |",
+            "| {} | {:.0} | {} | {} | {} | {} | {} |",
             look.jobs,
             look.seconds,
             look.resident_kib,
             look.descriptors,
             look.children,
-            look.scratch_files
+            look.scratch_files,
+            look.groups
         );
     }
     println!(
-        "\nOnce the worker is gone: {} children, {} scratch folders.",
-        after.children, after.scratch_files
+        "\nOnce the worker is gone: {} children, {} scratch folders, {} control groups.",
+        after.children, after.scratch_files, after.groups
     );
     println!("\n{hostile} jobs were hostile. Every job got the verdict it had to get:\n");
     for (verdict, count) in verdicts {
