@@ -244,6 +244,13 @@ describe("the lineage", () => {
     await page.getByRole("heading", { name: "#12 one warp a row, no shared memory" }).waitFor();
   });
 
+  it("tells what sanitizers said before a promotion, and what was left out", async () => {
+    await open(`/candidates/${candidateId(BEST)}`);
+    const box = page.locator(".confirmation");
+    await box.waitFor();
+    assert.match(await box.innerText(), /memcheck\s+clean[\s\S]*racecheck\s+not run: it did not end in 120 s[\s\S]*many elements\s+not run: memory/);
+  });
+
   it("can dim all but the path to the best, and zoom", async () => {
     await open(run());
     await page.getByRole("button", { name: "Path to the best" }).click();

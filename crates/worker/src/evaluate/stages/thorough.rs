@@ -51,8 +51,8 @@ impl Course<'_> {
                 "on the emulated device each draw of a score case takes as long as all small cases",
             );
         }
-        let reason = "one device is evaluated on at a time; name another in CUDA_VISIBLE_DEVICES \
-                      and evaluate again";
+        let reason = "an evaluation is one device's word; a service asks another that has joined it, \
+                      and by hand CUDA_VISIBLE_DEVICES names another";
         omit(ProtocolPart::SecondDevice, reason);
     }
 
