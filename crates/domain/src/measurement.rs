@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::digest::Digest;
-use crate::statistics::{Defect, Interval, Regression, Round, Settled, Split};
+use crate::statistics::{Defect, Interval, Regression, Round, Scatter, Settled, Split};
 use crate::timing::Timing;
 
 /// A comparison beside the incumbent.
@@ -139,6 +139,10 @@ pub struct CaseProtocol {
     pub sets: u32,
     /// Blocks before the first that counted, in the last process.
     pub warm_up: u32,
+    /// How the log-ratios of all its blocks lie about their median, incumbent over candidate; none
+    /// where nothing was timed.
+    #[serde(default)]
+    pub scatter: Option<Scatter>,
 }
 
 impl Discarded {

@@ -236,6 +236,28 @@ fn measurement(text: &mut String, found: &Measurement) {
             percent(cycles),
         );
     }
+    for case in &found.cases {
+        let Some(scatter) = &case.scatter else {
+            continue;
+        };
+        let name = plain(&case.case);
+        if let Some([lower, upper]) = scatter.modes {
+            let _infallible = writeln!(
+                text,
+                "two modes  {name}: pairs gather at {} and at {}",
+                percent(lower),
+                percent(upper)
+            );
+        }
+        if scatter.outliers > 0 {
+            let _infallible = writeln!(
+                text,
+                "far out    {name}: {}, the farthest by {}",
+                scatter.outliers,
+                percent(scatter.farthest)
+            );
+        }
+    }
     if !found.discarded.is_empty() {
         let reasons = Discarded::reasons(&found.discarded);
         let reasons = reasons

@@ -20,7 +20,7 @@ use domain::measurement::{Anchored, CaseProtocol, Discarded, Measurement, Noise,
 use domain::role::{Key, Side, TimeJob, TimedCase};
 use domain::statistics::{
     self, ALPHA, ALTERNATIONS, Block, CONFIRMATION, Contender, Cycles, History, Interval, Kept,
-    LOOKS, PlannedBlock, Round, Settled, Split, Standing, WarmUp, next_look, regressions,
+    LOOKS, PlannedBlock, Round, Settled, Split, Standing, WarmUp, next_look, regressions, scatter,
 };
 use domain::timing::{MeasuredTime, ModelledTime, Timing};
 use domain::verdict::{Comparison, Outcome, Verdict};
@@ -377,6 +377,7 @@ impl Duel<'_> {
                 batch: case.batch,
                 sets: taken.sets.get(number).copied().unwrap_or_default(),
                 warm_up: taken.warm_up.get(number).copied().unwrap_or_default(),
+                scatter: scatter(&ratios(&taken.rounds, number)),
             })
             .collect()
     }
@@ -442,6 +443,15 @@ fn joined(cycles: &Cycles<Vec<Vec<f64>>>) -> Cycles<Vec<f64>> {
 
 fn exponential(interval: Interval) -> [f64; 2] {
     [interval.lower.exp(), interval.upper.exp()]
+}
+
+/// The log-ratios of all blocks of a case, those that do not count among them.
+fn ratios(rounds: &[Round], case: usize) -> Vec<f64> {
+    let blocks = rounds.iter().flat_map(|round| &round.blocks);
+    let own = blocks.filter(|block| block.case == case);
+    own.map(Block::log_ratio)
+        .filter(|ratio| ratio.is_finite())
+        .collect()
 }
 
 fn count(number: usize) -> u32 {
