@@ -23,6 +23,15 @@ fn is_committed(promotion: &PromotionView) -> bool {
     matches!(promotion.state, PromotionState::Committed { .. })
 }
 
+/// Why the run's champion was taken back.
+async fn taken_back(lab: &Lab, run: RunId) -> String {
+    let promotion = lab.view(run).await.promotion.unwrap();
+    let PromotionState::Reverted { reason, .. } = promotion.state else {
+        panic!("reverted, but it is {:?}", promotion.state)
+    };
+    reason
+}
+
 async fn wait(lab: &Lab, time: TimeDelta) {
     lab.clock.advance(time);
     lab.engine.tick().await.unwrap();
@@ -108,10 +117,7 @@ async fn another_card_is_asked_where_one_attends_and_need_not_be_as_fast() {
     assert!(lease(&lab, other).await.is_none(), "the first card attends");
     let asked = lease(&lab, back).await.unwrap();
     report_from(&lab, &first, &asked, accepted(60.0)).await;
-    let promotion = lab.view(run).await.promotion.unwrap();
-    let PromotionState::Reverted { reason, .. } = promotion.state else {
-        panic!("reverted, but it is {:?}", promotion.state)
-    };
+    let reason = taken_back(&lab, run).await;
     assert!(reason.contains("2.000 was recorded"), "{reason}");
 }
 
@@ -130,10 +136,7 @@ async fn a_champion_that_another_card_finds_wrong_is_taken_back() {
     let other = lab.another("v", "another card").await;
     let asked = lease(&lab, other).await.unwrap();
     report_from(&lab, "another card", &asked, rejected("a race")).await;
-    let promotion = lab.view(run).await.promotion.unwrap();
-    let PromotionState::Reverted { reason, .. } = promotion.state else {
-        panic!("reverted, but it is {:?}", promotion.state)
-    };
+    let reason = taken_back(&lab, run).await;
     assert!(reason.contains("a race"), "{reason}");
 }
 
