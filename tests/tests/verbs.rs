@@ -84,26 +84,6 @@ fn every_verb_answers_in_the_documented_form() -> Result<()> {
 }
 
 #[test]
-fn preflight_says_what_a_role_proved_of_its_walls_and_what_is_missing() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let walls = gpu::walls::Walls::find();
-    let (_, report) = call(folder.path(), &["preflight"])?;
-    let checks = report["result"]["checks"].as_array().context("checks")?;
-    let check = checks.iter().find(|check| check["name"] == "walls");
-    let check = check.context("a check of the walls")?;
-    let found = text(check, "/found");
-    assert_eq!(found.starts_with("none"), !walls.are_there(), "{found}");
-    for gap in walls.gaps() {
-        assert!(found.contains(&gap.reason), "{gap:?}: {found}");
-        assert!(text(check, "/fix").contains(&gap.fix), "{gap:?}: {check}");
-    }
-    if !walls.are_complete() {
-        assert_ne!(report["result"]["isolation"], "strict");
-    }
-    Ok(())
-}
-
-#[test]
 fn a_dead_knob_is_named_and_a_live_one_is_not() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = std::fs::read_to_string(lab::repository().join(BASELINE))?;

@@ -40,6 +40,11 @@ pub const MAX_REPLY_BYTES: usize = 1 << 20;
 /// after a reply, with a nonce of its own, and reply again. Some have opened
 /// the device by then: what a role may reach is in its working directory or named by its job.
 pub const SOCKET_VARIABLE: &str = "KERNELWRIGHT_ROLE_FD";
+/// The environment variable by which a role that opens a device is told to leave files open to itself
+/// and its driver: it has the value [`OPEN_FILES`], or is not there.
+pub const FILES_VARIABLE: &str = "KERNELWRIGHT_ROLE_FILES";
+/// The value of [`FILES_VARIABLE`].
+pub const OPEN_FILES: &str = "open";
 /// The exit status of a role that could not do its job for a reason of its surroundings (no
 /// toolchain, no driver, a full disk). It sends no reply, and the last line of its standard
 /// error says what is wrong and how to fix it. Never used for what a candidate did.

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 
 use domain::role::experiment::{Experiment, ExperimentJob};
 use domain::role::{
-    ClocksJob, CompileJob, DisassembleJob, FAULT_STATUS, ProbeJob, RunJob, TimeJob, VerifyJob,
-    WatchJob,
+    ClocksJob, CompileJob, DisassembleJob, FAULT_STATUS, FILES_VARIABLE, OPEN_FILES, ProbeJob,
+    RunJob, TimeJob, VerifyJob, WatchJob,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -142,6 +142,7 @@ fn for_compile(job: &CompileJob) -> Needs {
     Needs {
         read,
         write: vec![job.output.clone()],
+        operate: Vec::new(),
         calls: SystemCalls::Computing,
         restrict_files: true,
         memory_bytes: Some(confine::COMPILE_MEMORY_BYTES),
@@ -155,6 +156,7 @@ fn for_management() -> Needs {
     Needs {
         read: Vec::new(),
         write: Vec::new(),
+        operate: Vec::new(),
         calls: SystemCalls::Driver,
         restrict_files: false,
         memory_bytes: None,
@@ -167,6 +169,7 @@ fn for_disassembly(job: &DisassembleJob) -> Needs {
     Needs {
         read: vec![job.program.clone(), job.cubin.clone()],
         write: Vec::new(),
+        operate: Vec::new(),
         calls: SystemCalls::Tool,
         restrict_files: true,
         memory_bytes: Some(confine::COMPILE_MEMORY_BYTES),
@@ -174,20 +177,22 @@ fn for_disassembly(job: &DisassembleJob) -> Needs {
     }
 }
 
-/// What launching needs. A driver of real hardware keeps the files it opens as it goes; memory
-/// and time are the supervisor's to limit, who knows which driver it is.
+/// What launching needs. Memory and time are the supervisor's to limit, who knows which driver it is;
+/// so is whether files are, who has found out whether the driver works without them.
 fn for_device(gpu: &Gpu, mut read: Vec<PathBuf>, write: Vec<PathBuf>) -> Needs {
-    let emulated = gpu.emulator().is_some();
     read.extend(env::var_os(FAULT_PLAN_VARIABLE).map(PathBuf::from));
+    let (calls, operate) = if gpu.emulator().is_some() {
+        (SystemCalls::Computing, Vec::new())
+    } else {
+        read.extend(confine::card::read());
+        (SystemCalls::Driver, confine::card::operate())
+    };
     Needs {
         read,
         write,
-        calls: if emulated {
-            SystemCalls::Computing
-        } else {
-            SystemCalls::Driver
-        },
-        restrict_files: emulated,
+        operate,
+        calls,
+        restrict_files: env::var_os(FILES_VARIABLE).is_none_or(|how| how != OPEN_FILES),
         memory_bytes: None,
         cpu_seconds: None,
     }

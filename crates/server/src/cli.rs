@@ -19,8 +19,8 @@ pub use self::run::{
     SubmitArgs,
 };
 pub use self::service::{
-    CheckArgs, DemoArgs, JoinArgs, ModelCheckArgs, ModelCommand, ModelListArgs, ModelsFile,
-    ServeArgs, TaskCommand, WorkerCommand,
+    CheckArgs, DemoArgs, JoinArgs, LEAST_ISOLATION, ModelCheckArgs, ModelCommand, ModelListArgs,
+    ModelsFile, ServeArgs, TaskCommand, WorkerCommand,
 };
 
 /// Where state lives unless `--data` says otherwise.

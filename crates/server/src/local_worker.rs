@@ -11,6 +11,9 @@ use std::time::Duration;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio_util::sync::CancellationToken;
 
+use worker::host::Isolation;
+
+use crate::cli::LEAST_ISOLATION;
 use crate::logging::Format;
 
 /// Environment variables that a worker needs and may see. Anything else, a model's key above
@@ -34,6 +37,8 @@ const ALLOWED: &[&str] = &[
     "KERNELWRIGHT_FAULT_PLAN",
     "KERNELWRIGHT_SPARES",
     "KERNELWRIGHT_WALLS",
+    "KERNELWRIGHT_DEVICE_FILES",
+    LEAST_ISOLATION,
     "KERNELWRIGHT_CLOCKS",
     "NVIDIA_VISIBLE_DEVICES",
 ];
@@ -45,13 +50,16 @@ const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// A worker that lived this long did not die of how it was started.
 const HEALTHY: Duration = Duration::from_secs(60);
 
-/// What the worker writes to the log that it shares with the service.
+/// How a worker is started.
 #[derive(Debug, Clone, Copy)]
-pub struct Log {
-    /// How.
+pub struct Manner {
+    /// How it writes to the log that it shares with the service.
     pub format: Format,
-    /// What, unless `RUST_LOG` says otherwise.
+    /// What it writes there, unless `RUST_LOG` says otherwise.
     pub filter: Filter,
+    /// With less isolation than this it does not work; what is usual, or the environment says, if
+    /// none.
+    pub least_isolation: Option<Isolation>,
 }
 
 /// How much a worker has to say.
@@ -64,11 +72,11 @@ pub enum Filter {
 }
 
 /// Keeps one local worker alive until `closing` is cancelled.
-pub async fn keep(url: String, data: PathBuf, log: Log, closing: CancellationToken) {
+pub async fn keep(url: String, data: PathBuf, manner: Manner, closing: CancellationToken) {
     let mut pause = FIRST_PAUSE;
     while !closing.is_cancelled() {
         let started = tokio::time::Instant::now();
-        match start(&url, &data, log) {
+        match start(&url, &data, manner) {
             Ok(mut child) => {
                 // Waiting for a child closes its standard input unless someone else holds it.
                 let stdin = child.stdin.take();
@@ -90,7 +98,7 @@ pub async fn keep(url: String, data: PathBuf, log: Log, closing: CancellationTok
     }
 }
 
-fn start(url: &str, data: &Path, log: Log) -> std::io::Result<Child> {
+fn start(url: &str, data: &Path, manner: Manner) -> std::io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command
         .args([
@@ -113,11 +121,16 @@ fn start(url: &str, data: &Path, log: Log) -> std::io::Result<Child> {
         // A Ctrl-C on the terminal is for the service, which then lets its worker finish.
         .process_group(0)
         .kill_on_drop(true);
-    if log.filter == Filter::TroubleOnly && std::env::var_os("RUST_LOG").is_none() {
+    if manner.filter == Filter::TroubleOnly && std::env::var_os("RUST_LOG").is_none() {
         command.env("RUST_LOG", "warn");
     }
-    if log.format == Format::Json {
+    if manner.format == Format::Json {
         command.arg("--log-json");
+    }
+    if let Some(least) = manner.least_isolation
+        && std::env::var_os(LEAST_ISOLATION).is_none()
+    {
+        command.args(["--least-isolation", least.as_str()]);
     }
     command.spawn()
 }

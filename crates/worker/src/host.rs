@@ -5,10 +5,12 @@
 
 mod checkup;
 mod clocks;
+mod fault;
+mod isolation;
+mod program;
 mod roles;
 mod settings;
 
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,136 +19,26 @@ use std::time::Duration;
 use domain::device::{Device, DeviceKind};
 use domain::evaluation::{EVALUATOR_VERSION, EvaluationStage};
 use domain::lease::Registration;
-use domain::role::SOCKET_VARIABLE;
 use domain::statistics::Rates;
-use gpu::walls::Walls;
 
 use crate::cancel::Cancellation;
 use crate::evaluate::Repetition;
 use crate::evaluate::vast::BEYOND;
 use crate::health::Keeper;
 use crate::spares::Spares;
-use crate::supervise::{self, Program};
+use crate::supervise::Program;
 use crate::toolchain;
 use crate::tools::{self, Tool};
 use checkup::probe;
+use program::{
+    CUDA_NAMES, FAULT_PLAN, driver_folder, emulated_driver, loader_path, nvidia_driver, program,
+};
 
 pub use clocks::{ClockPolicy, LockedClocks};
+pub use fault::Fault;
+pub use isolation::{Barriers, Isolation, Said};
 pub use roles::{FILE_BYTES, SCRATCH};
 pub use settings::{Prebuilt, Settings};
-
-/// File name of the emulated driver as the build makes it.
-const DRIVER_LIBRARY: &str = "libkernelwright_driver.so";
-/// Names under which programs look for a CUDA driver.
-const CUDA_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
-/// The name of the library that manages the cards: the emulated driver answers for its own.
-const MANAGEMENT_NAME: &str = "libnvidia-ml.so.1";
-/// Where NVIDIA's driver is installed, beside the loader's own path.
-const NVIDIA_FOLDERS: [&str; 6] = [
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib/wsl/lib",
-    "/usr/local/nvidia/lib64",
-    "/run/opengl-driver/lib",
-];
-/// The file that tells the emulated driver which calls to spoil.
-const FAULT_PLAN: &str = "KERNELWRIGHT_FAULT_PLAN";
-/// The variable that tells the emulated driver which device to be.
-const EMULATED_DEVICE: &str = "KERNELWRIGHT_EMULATED_DEVICE";
-/// Variables a role sees as this process has them, where it has them.
-const PASSED_ON: [&str; 6] = [
-    "CUDA_VISIBLE_DEVICES",
-    EMULATED_DEVICE,
-    FAULT_PLAN,
-    "NVIDIA_VISIBLE_DEVICES",
-    "RUST_BACKTRACE",
-    "RUST_LOG",
-];
-/// Why this machine cannot evaluate.
-#[derive(Debug, thiserror::Error)]
-pub enum Fault {
-    /// The system does not know our own program.
-    #[error("find the running executable")]
-    Executable(#[source] io::Error),
-    /// A variable of the environment has a value that means nothing.
-    #[error("read {name}: {reason}")]
-    Setting {
-        /// The variable.
-        name: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// No compiler.
-    #[error(transparent)]
-    Toolchain(#[from] toolchain::Missing),
-    /// No emulated driver, and none of NVIDIA's that works.
-    #[error(
-        "find a CUDA driver: {nvidia}, and the emulated driver {DRIVER_LIBRARY} is not in {searched}; build it with `cargo build -p driver` or name it in KERNELWRIGHT_DRIVER"
-    )]
-    Driver {
-        /// What is wrong with NVIDIA's.
-        nvidia: String,
-        /// Where the emulated one was looked for.
-        searched: String,
-    },
-    /// A folder could not be prepared.
-    #[error("prepare {path}")]
-    Storage {
-        /// Which.
-        path: String,
-        /// The system's reason.
-        #[source]
-        source: io::Error,
-    },
-    /// A child could not be supervised.
-    #[error(transparent)]
-    Supervise(#[from] supervise::Fault),
-    /// The probe found no usable device.
-    #[error("use the device: {reason}")]
-    Unusable {
-        /// What is wrong.
-        reason: String,
-    },
-    /// The device was unwell whenever it was asked, and takes no work until somebody has looked at it.
-    #[error("use the device, which is quarantined: {reason}; when it is mended, remove {record}")]
-    Quarantined {
-        /// What was found.
-        reason: String,
-        /// The file that says so.
-        record: String,
-    },
-    /// The candidate left devices behind that were unwell, and meets no other.
-    #[error(
-        "run candidate {candidate}: it is quarantined, as devices that ran it were unwell afterwards"
-    )]
-    Poison {
-        /// The digest of its text and configuration.
-        candidate: String,
-    },
-}
-
-impl Fault {
-    /// Whether the device is to take no more work.
-    pub fn is_quarantine(&self) -> bool {
-        matches!(self, Self::Quarantined { .. })
-    }
-
-    /// Whether trying again may help although nobody has done anything about it: a device that does
-    /// not answer yet, a machine without a process to spare.
-    pub fn may_pass(&self) -> bool {
-        matches!(
-            self,
-            Self::Unusable { .. }
-                | Self::Supervise(supervise::Fault::Start { .. } | supervise::Fault::Supervise(_))
-        )
-    }
-
-    /// Whether the device was found unwell just now.
-    pub fn is_unwell(&self) -> bool {
-        matches!(self, Self::Unusable { .. } | Self::Quarantined { .. })
-    }
-}
 
 /// The roles of child processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,8 +115,10 @@ pub struct Host {
     /// Whether candidates are timed in turn with others although times are modelled.
     in_turn: bool,
     health: Keeper,
-    /// What is put around roles.
-    walls: Arc<Walls>,
+    /// What keeps roles from the rest of the machine.
+    barriers: Barriers,
+    /// What a role said of it.
+    said: Said,
     /// Processes that wait for their one job. Copies of this value share them.
     spares: Arc<Spares>,
 }
@@ -251,17 +145,10 @@ impl Host {
             .data
             .canonicalize()
             .map_err(|source| storage(&settings.data, source))?;
-        let mut walls = Arc::new(if settings.walls {
-            Walls::find()
-        } else {
-            Walls::none(
-                "set aside by KERNELWRIGHT_WALLS",
-                "unset KERNELWRIGHT_WALLS",
-            )
-        });
+        let mut barriers = Barriers::find(&settings);
         let nvidia = match nvidia_driver(&settings) {
             Err(why) => why,
-            Ok(()) => match probe(&settings, &nvrtc, None, &mut walls, cancellation)? {
+            Ok(()) => match probe(&settings, &nvrtc, None, &mut barriers, cancellation)? {
                 Ok(found) => {
                     let health = Keeper::new(&settings.data, &found.device.uuid);
                     if let Some(measured) = &found.measured_rates {
@@ -269,7 +156,8 @@ impl Host {
                     }
                     let host = Self {
                         health,
-                        walls,
+                        barriers,
+                        said: found.said,
                         rates: None,
                         settings,
                         nvrtc,
@@ -294,10 +182,17 @@ impl Host {
         };
         let library = emulated_driver(&settings, nvidia.clone())?;
         let folder = driver_folder(&settings.data, &library)?;
-        let found = probe(&settings, &nvrtc, Some(&folder), &mut walls, cancellation)?
-            .map_err(|reason| Fault::Unusable { reason })?;
+        let found = probe(
+            &settings,
+            &nvrtc,
+            Some(&folder),
+            &mut barriers,
+            cancellation,
+        )?
+        .map_err(|reason| Fault::Unusable { reason })?;
         let host = Self {
-            walls,
+            barriers,
+            said: found.said,
             health: Keeper::new(&settings.data, &found.device.uuid),
             settings,
             nvrtc,
@@ -382,9 +277,14 @@ impl Host {
         }
     }
 
-    /// What is put around role processes here, and what is not.
-    pub fn walls(&self) -> &Walls {
-        &self.walls
+    /// What keeps role processes from the rest of the machine here, and what does not.
+    pub fn barriers(&self) -> &Barriers {
+        &self.barriers
+    }
+
+    /// What a role of this machine said that it reached.
+    pub fn said(&self) -> &Said {
+        &self.said
     }
 
     /// The device.
@@ -492,7 +392,7 @@ impl Host {
             &self.nvrtc,
             self.driver.as_deref(),
             scratch,
-            &self.walls,
+            &self.barriers,
         );
         let plans = self.spoiled.iter().filter(|(spoiled, _)| *spoiled == role);
         for (_, plan) in plans {
@@ -507,132 +407,6 @@ fn threads() -> u32 {
         .ok()
         .and_then(|threads| u32::try_from(threads.get()).ok())
         .unwrap_or(1)
-}
-
-fn program(
-    settings: &Settings,
-    role: Role,
-    nvrtc: &Path,
-    driver: Option<&Path>,
-    scratch: &Path,
-    walls: &Arc<Walls>,
-) -> Program {
-    let mut library_path = Vec::new();
-    if !matches!(role, Role::Compile | Role::Disassemble) {
-        match driver {
-            Some(driver) => library_path.push(driver.to_owned()),
-            None => library_path.extend(loader_path()),
-        }
-    }
-    if matches!(role, Role::Compile | Role::Probe) {
-        library_path.push(nvrtc.to_owned());
-    }
-    let library_path = std::env::join_paths(library_path)
-        .expect("the folders exist under these names or came from such a list");
-    let mut environment: Vec<(OsString, OsString)> = vec![
-        ("LD_LIBRARY_PATH".into(), library_path),
-        (SOCKET_VARIABLE.into(), "0".into()),
-        ("CUDA_CACHE_DISABLE".into(), "1".into()),
-        // Code that is loaded when it is first launched would wait for what runs beside it.
-        ("CUDA_MODULE_LOADING".into(), "EAGER".into()),
-        ("HOME".into(), scratch.into()),
-        ("TMPDIR".into(), scratch.into()),
-        ("LANG".into(), "C.UTF-8".into()),
-    ];
-    for name in PASSED_ON {
-        if let Some(value) = std::env::var_os(name) {
-            environment.push((name.into(), value));
-        }
-    }
-    if let Some(device) = &settings.emulated_device {
-        environment.retain(|(name, _)| name != EMULATED_DEVICE);
-        environment.push((EMULATED_DEVICE.into(), device.into()));
-    }
-    // The compiler writes its working directory into the image's line table. In one that is always
-    // the same, equal sources give equal bytes.
-    let directory = match role {
-        Role::Compile => PathBuf::from("/"),
-        _ => scratch.to_owned(),
-    };
-    Program {
-        executable: settings.executable.clone(),
-        arguments: vec!["role".into(), role.as_str().into()],
-        environment,
-        directory,
-        walls: match role {
-            // A tool looks into the first, the second looks at the processes of the whole machine, and
-            // the third needs its user's rights.
-            Role::Trace | Role::Watch | Role::Clocks => None,
-            _ => Some(Arc::clone(walls)),
-        },
-    }
-}
-
-/// Whether a driver of NVIDIA's is worth a probe; otherwise why not.
-fn nvidia_driver(settings: &Settings) -> Result<(), String> {
-    if settings.emulate {
-        return Err("NVIDIA's is set aside by KERNELWRIGHT_EMULATE".to_owned());
-    }
-    let folders = loader_path()
-        .into_iter()
-        .chain(NVIDIA_FOLDERS.map(PathBuf::from));
-    let installed = folders
-        .into_iter()
-        .any(|folder| CUDA_NAMES.iter().any(|name| folder.join(name).exists()));
-    if installed {
-        Ok(())
-    } else {
-        Err("NVIDIA's is not installed".to_owned())
-    }
-}
-
-/// The emulated driver's library: as set, beside the executable, or where an installation has it.
-fn emulated_driver(settings: &Settings, nvidia: String) -> Result<PathBuf, Fault> {
-    let beside = settings.executable.parent().unwrap_or(Path::new("/"));
-    let candidates = match &settings.driver {
-        Some(driver) => vec![driver.clone()],
-        None => [".", "deps", "../lib/kernelwright"]
-            .map(|folder| beside.join(folder).join(DRIVER_LIBRARY))
-            .to_vec(),
-    };
-    let found = candidates
-        .iter()
-        .find_map(|library| library.canonicalize().ok().filter(|path| path.is_file()));
-    found.ok_or_else(|| Fault::Driver {
-        nvidia,
-        searched: candidates
-            .iter()
-            .map(|library| library.display().to_string())
-            .collect::<Vec<_>>()
-            .join(", "),
-    })
-}
-
-/// A folder in which the library has the names that programs look for.
-fn driver_folder(data: &Path, library: &Path) -> Result<PathBuf, Fault> {
-    let data = data
-        .canonicalize()
-        .map_err(|source| storage(data, source))?;
-    let identity = domain::digest::Digest::of(library.as_os_str().as_encoded_bytes());
-    let folder = data.join("driver").join(identity.short());
-    create(&folder)?;
-    for name in CUDA_NAMES.into_iter().chain([MANAGEMENT_NAME]) {
-        let link = folder.join(name);
-        match std::os::unix::fs::symlink(library, &link) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(storage(&link, error));
-            }
-            _ => {}
-        }
-    }
-    Ok(folder)
-}
-
-fn loader_path() -> Vec<PathBuf> {
-    let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .filter(|folder| folder.is_absolute())
-        .collect()
 }
 
 fn create(folder: &Path) -> Result<(), Fault> {

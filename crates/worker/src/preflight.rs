@@ -15,8 +15,6 @@ use crate::host::Host;
 use crate::supervise::{self, Bounds, Limits, Program};
 use crate::tools::{self, Tool};
 
-pub use isolation::Isolation;
-
 const GIB: u64 = 1 << 30;
 /// Builds and reference answers are kept up to 5 GiB.
 const DISK_WANTED: u64 = 8 * GIB;
@@ -70,9 +68,9 @@ impl Status {
     }
 }
 
-/// Every check, and the isolation that roles reach.
-pub fn look(host: &Host, cancellation: &Cancellation) -> (Vec<Check>, Isolation) {
-    let (isolation, said) = isolation::isolation(host, DEADLINE, cancellation);
+/// Every check.
+pub fn look(host: &Host, cancellation: &Cancellation) -> Vec<Check> {
+    let (said, barriers) = (host.said(), host.barriers());
     let mut checks = vec![
         device(host),
         capability(host.device().compute_capability),
@@ -80,8 +78,8 @@ pub fn look(host: &Host, cancellation: &Cancellation) -> (Vec<Check>, Isolation)
             DeviceKind::Nvidia => versions(host.device().driver_version, host.toolchain()),
             DeviceKind::Emulated => pass("driver_and_toolkit", host.toolchain().to_owned()),
         },
-        isolation::isolated(isolation, &said, host.device().kind),
-        isolation::walled(&said, host.walls().gaps()),
+        isolation::isolated(said, barriers.open_files.as_ref()),
+        isolation::walled(said, barriers.walls.gaps()),
         memory(read("/proc/meminfo").as_deref()),
         disk(host.data()),
     ];
@@ -108,7 +106,7 @@ pub fn look(host: &Host, cancellation: &Cancellation) -> (Vec<Check>, Isolation)
             checks.push(not_run(name, "the device is emulated".to_owned()));
         }
     }
-    (checks, isolation)
+    checks
 }
 
 fn pass(name: &'static str, found: String) -> Check {

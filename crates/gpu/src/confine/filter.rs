@@ -27,32 +27,27 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 /// Installs the filter on this thread and all that it starts. A refused call fails with
 /// `EPERM`, so that library code which merely probes goes on.
 pub(super) fn install(calls: SystemCalls) -> Result<(), Fault> {
+    let (allow, refuse) = (
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno(libc::EPERM)),
+    );
     match calls {
-        SystemCalls::Computing | SystemCalls::Tool => {
+        SystemCalls::Computing => apply(computing()?, refuse, allow)?,
+        SystemCalls::Tool => {
             let mut allowed = computing()?;
-            if calls == SystemCalls::Tool {
-                allowed.extend(starting_programs()?);
-            }
-            apply(
-                allowed,
-                SeccompAction::Errno(errno(libc::EPERM)),
-                SeccompAction::Allow,
-            )?;
-            // The arguments of clone3 lie in memory, where a filter cannot see them. Without
-            // it the C library starts threads through clone, whose arguments are checked.
-            let clone3 = Rules::from([(libc::SYS_clone3, vec![])]);
-            apply(
-                clone3,
-                SeccompAction::Allow,
-                SeccompAction::Errno(errno(libc::ENOSYS)),
-            )
+            allowed.extend(starting_programs()?);
+            apply(allowed, refuse, allow)?;
         }
-        SystemCalls::Driver => apply(
-            beyond_a_driver()?,
-            SeccompAction::Allow,
-            SeccompAction::Errno(errno(libc::EPERM)),
-        ),
+        SystemCalls::Driver => apply(beyond_a_driver()?, allow, refuse)?,
     }
+    // The arguments of clone3 lie in memory, where a filter cannot see them. Without it the C library
+    // starts threads through clone, whose arguments are checked.
+    let clone3 = Rules::from([(libc::SYS_clone3, vec![])]);
+    apply(
+        clone3,
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno(libc::ENOSYS)),
+    )
 }
 
 fn apply(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Result<(), Fault> {
@@ -261,11 +256,21 @@ fn beyond_a_driver() -> Result<Rules, Fault> {
         libc::SYS_kexec_load,
         libc::SYS_reboot,
         libc::SYS_swapon,
+        // An older Landlock does not hold this back.
+        libc::SYS_truncate,
     ];
     let mut rules: Rules = never.into_iter().map(|call| (call, vec![])).collect();
     // The driver speaks to its daemons over local sockets, and to nothing else.
     let local = unsigned(libc::AF_UNIX);
     rules.insert(libc::SYS_socket, vec![rule(0, SeccompCmpOp::Ne, local)?]);
+    // It starts threads, and no processes.
+    let threads = unsigned(libc::CLONE_THREAD);
+    rules.insert(
+        libc::SYS_clone,
+        vec![rule(0, SeccompCmpOp::MaskedEq(threads), 0)?],
+    );
+    #[cfg(target_arch = "x86_64")]
+    rules.extend([libc::SYS_fork, libc::SYS_vfork].map(|call| (call, vec![])));
     Ok(rules)
 }
 

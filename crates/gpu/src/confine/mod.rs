@@ -6,6 +6,7 @@
 //! without Landlock is accepted and reported; a restriction that was granted and does not
 //! hold is a fault. The module knows no role: callers say what theirs needs.
 
+pub mod card;
 mod filter;
 
 use std::fmt;
@@ -55,10 +56,11 @@ pub struct Needs {
     pub read: Vec<PathBuf>,
     /// Existing folders in which files may be created, changed and removed.
     pub write: Vec<PathBuf>,
+    /// Existing files and folders whose files may be read, written and controlled, and none made.
+    pub operate: Vec<PathBuf>,
     /// Which system calls.
     pub calls: SystemCalls,
-    /// Whether to restrict files. A driver of real hardware opens device files at its own
-    /// discretion, long after its context exists.
+    /// Whether to restrict files.
     pub restrict_files: bool,
     /// Address space in bytes.
     pub memory_bytes: Option<u64>,
@@ -94,7 +96,7 @@ impl fmt::Display for Level {
             Files::Full => "files: Landlock, fully enforced",
             Files::Partial => "files: Landlock, partially enforced",
             Files::Unavailable => "files: open, since this kernel has no Landlock",
-            Files::Unrestricted => "files: open, as the GPU driver needs",
+            Files::Unrestricted => "files: open, as the worker wants it",
         };
         let calls = match self.calls {
             SystemCalls::Computing => "system calls: allow-list",
@@ -172,6 +174,7 @@ fn restrict_files(needs: &Needs) -> Result<Files, Fault> {
             let write = needs.write.iter().chain(&null);
             rules.add_rules(path_beneath_rules(write, writing()))
         })
+        .and_then(|rules| rules.add_rules(path_beneath_rules(&needs.operate, operating())))
         .and_then(landlock::RulesetCreated::restrict_self)
         .map_err(fault)?;
     Ok(match status.ruleset {
@@ -193,6 +196,15 @@ fn writing() -> BitFlags<AccessFs> {
         | AccessFs::RemoveFile
         | AccessFs::RemoveDir
         | AccessFs::Refer
+}
+
+/// What may be done with a device file: what a driver is told to do, it is told by `ioctl`.
+fn operating() -> BitFlags<AccessFs> {
+    AccessFs::ReadFile
+        | AccessFs::ReadDir
+        | AccessFs::WriteFile
+        | AccessFs::Truncate
+        | AccessFs::IoctlDev
 }
 
 /// Where the loader looks for libraries of ours: NVRTC, the emulated driver.

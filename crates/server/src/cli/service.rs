@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use worker::host::Isolation;
 
 use super::{DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder};
 
@@ -28,6 +29,17 @@ pub struct ServeArgs {
     pub recheck_hours: u32,
 }
 
+/// The variable with the least isolation that a worker accepts.
+pub const LEAST_ISOLATION: &str = "KERNELWRIGHT_LEAST_ISOLATION";
+
+fn isolation(name: &str) -> Result<Isolation, String> {
+    let mut levels = Isolation::ALL.into_iter();
+    let known = || Isolation::ALL.map(Isolation::as_str).join(", ");
+    levels
+        .find(|level| level.as_str() == name)
+        .ok_or_else(|| format!("the levels are {}", known()))
+}
+
 /// Verbs of a worker.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum WorkerCommand {
@@ -43,6 +55,16 @@ pub struct JoinArgs {
     /// Name shown on the fleet page; the host's name by default.
     #[arg(long)]
     pub name: Option<String>,
+    /// Do not work with less isolation than this; `preflight` says what this machine has, and what
+    /// it takes for more.
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = Isolation::Standard.as_str(),
+        env = LEAST_ISOLATION,
+        value_parser = isolation
+    )]
+    pub least_isolation: Isolation,
     /// Stop when standard input closes: how a service's own worker ends with it.
     #[arg(long, hide = true)]
     pub while_stdin_open: bool,

@@ -8,6 +8,7 @@ use domain::api::{RunRequest, RunState, RunView, TaskView};
 use domain::search::{Budget, Method};
 use engine::llm::Models;
 use uuid::Uuid;
+use worker::host::Isolation;
 
 use super::follow::{Style, Until, follow, hint_without_workers, print};
 use super::serve::{self, Service, Setup};
@@ -16,7 +17,7 @@ use crate::bundle;
 use crate::cli::{DEFAULT_AUTHOR, DEFAULT_LISTEN, DemoArgs};
 use crate::client::Client;
 use crate::data::Data;
-use crate::local_worker::{Filter, Log};
+use crate::local_worker::{Filter, Manner};
 use crate::logging::Format;
 use crate::outcome::{Ending, Failure};
 
@@ -81,9 +82,11 @@ async fn service(
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,
         models: Models::none(),
-        local_worker: Some(Log {
+        local_worker: Some(Manner {
             format,
             filter: Filter::TroubleOnly,
+            // Its kernels are this project's own.
+            least_isolation: Some(Isolation::Reduced),
         }),
     })
     .await?;

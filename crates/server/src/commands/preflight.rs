@@ -3,7 +3,8 @@
 use domain::device::{Device, DeviceKind};
 use domain::evaluation::EVALUATOR_VERSION;
 use serde::Serialize;
-use worker::preflight::{Check, Isolation, Status};
+use worker::host::Isolation;
+use worker::preflight::{Check, Status};
 
 use super::eval;
 use super::follow::{print, print_json};
@@ -31,14 +32,14 @@ pub(super) async fn preflight(args: PreflightArgs) -> Ending {
     let host = eval::host(&data, &cancellation).await?;
     let device = host.device().clone();
     let machine = eval::blocking(move || {
-        let (checks, isolation) = worker::preflight::look(&host, &cancellation);
+        let checks = worker::preflight::look(&host, &cancellation);
         Machine {
             version: env!("CARGO_PKG_VERSION"),
             times: host.device().kind,
             toolchain: host.toolchain().to_owned(),
             threads: host.threads(),
             data: host.data().display().to_string(),
-            isolation,
+            isolation: host.said().level(),
             checks,
         }
     })

@@ -16,7 +16,7 @@ use super::{address, show};
 use crate::bundle;
 use crate::cli::{DEFAULT_AUTHOR, RecordingArgs, ReplayArgs};
 use crate::client::Client;
-use crate::local_worker::{Filter, Log};
+use crate::local_worker::{Filter, Manner};
 use crate::logging::Format;
 use crate::outcome::{Ending, Failure, Outcome};
 
@@ -54,9 +54,10 @@ pub(super) async fn replay(args: ReplayArgs, format: Format) -> Ending {
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,
         models,
-        local_worker: Some(Log {
+        local_worker: Some(Manner {
             format,
             filter: Filter::TroubleOnly,
+            least_isolation: None,
         }),
     })
     .await?;

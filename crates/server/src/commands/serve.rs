@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::ServeArgs;
 use crate::data::{Data, Lock};
 use crate::http::{self, App, guard};
-use crate::local_worker::{self, Filter, Log};
+use crate::local_worker::{self, Filter, Manner};
 use crate::logging::Format;
 use crate::models;
 use crate::outcome::{Ending, Failure, Outcome};
@@ -35,7 +35,7 @@ pub(super) struct Setup<'a> {
     pub author_email: &'a str,
     pub recheck_after: Option<TimeDelta>,
     pub models: Models,
-    pub local_worker: Option<Log>,
+    pub local_worker: Option<Manner>,
 }
 
 /// A service that runs.
@@ -63,9 +63,10 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         author_email: &args.author_email,
         recheck_after: recheck_after(args.recheck_hours),
         models,
-        local_worker: args.with_local_worker.then_some(Log {
+        local_worker: args.with_local_worker.then_some(Manner {
             format,
             filter: Filter::Everything,
+            least_isolation: None,
         }),
     })
     .await?;
@@ -149,9 +150,9 @@ impl Service {
             tokio::spawn(async move { engine.run_forever(token).await }),
         ));
         let worker_closing = CancellationToken::new();
-        let worker = setup.local_worker.map(|log| {
+        let worker = setup.local_worker.map(|manner| {
             let data = setup.data.root().to_owned();
-            let kept = local_worker::keep(url.clone(), data, log, worker_closing.clone());
+            let kept = local_worker::keep(url.clone(), data, manner, worker_closing.clone());
             tokio::spawn(kept)
         });
         Ok(Self {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use worker::evaluate::{Evaluator, Fault};
 use worker::fleet::{self, Join, Pace};
-use worker::host::{Host, Settings};
+use worker::host::{Host, Isolation, Settings};
 
 use super::{eval, serve};
 use crate::cli::JoinArgs;
@@ -41,6 +41,7 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
         return Ok(Outcome::Accepted);
     };
     host.is_fit().map_err(Failure::infrastructure)?;
+    isolated_enough(&host, args.least_isolation)?;
     tracing::info!("evaluating on {} with {}", host.device(), host.toolchain());
     let health = host.health().clone();
     let registration = host.registration(&args.name.unwrap_or_else(host_name));
@@ -72,6 +73,19 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
         .await
         .map_err(Failure::infrastructure)?;
     Ok(Outcome::Accepted)
+}
+
+/// Refuses to run strangers' kernels with less isolation than the operator wants.
+fn isolated_enough(host: &Host, least: Isolation) -> Result<(), Failure> {
+    let reached = host.said().level();
+    if reached >= least {
+        return Ok(());
+    }
+    let (least, reached) = (least.as_str(), reached.as_str());
+    Err(Failure::infrastructure(anyhow::anyhow!(
+        "evaluate for a service: role processes here have {reached} isolation, and {least} is wanted; `kernelwright \
+         preflight` says what is missing and how to get it, and `--least-isolation {reached}` goes without"
+    )))
 }
 
 /// What this machine can evaluate with; none if the worker is to stop. A device that does not answer

@@ -1,7 +1,6 @@
 //! Asking the device how it is, and what follows from its answers: work, another question, or quarantine.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use domain::device::{Device, DeviceKind};
@@ -10,10 +9,11 @@ use domain::health::{Condition, Vitals};
 use domain::judge::Exit;
 use domain::role::{ProbeJob, ProbeReply};
 use domain::statistics::Rates;
-use gpu::walls::Walls;
 
+use super::isolation::{Barriers, Said};
+use super::program::program;
 use super::roles::WALL_FACTOR;
-use super::{Fault, Host, Role, Settings, program, threads};
+use super::{Fault, Host, Role, Settings, threads};
 use crate::cancel::Cancellation;
 use crate::supervise::{self, Bounds, Limits, Program};
 
@@ -186,6 +186,8 @@ pub(super) struct Found {
     pub(super) toolchain: String,
     pub(super) rates: Option<Rates>,
     pub(super) measured_rates: Option<Rates>,
+    /// What the probe said of its isolation.
+    pub(super) said: Said,
     vitals: Vitals,
 }
 
@@ -218,34 +220,30 @@ fn probe_bounds(device: DeviceKind) -> Bounds {
     }
 }
 
-/// The device and the compiler's name, or what is wrong with them. Where a probe works without walls
-/// only, there are to be none.
+/// The device and the compiler's name, or what is wrong with them. Where a probe works with fewer
+/// barriers only, there are to be no more.
 pub(super) fn probe(
     settings: &Settings,
     nvrtc: &Path,
     driver: Option<&Path>,
-    walls: &mut Arc<Walls>,
+    barriers: &mut Barriers,
     cancellation: &Cancellation,
 ) -> Result<Result<Found, String>, Fault> {
-    let inside = probe_inside(settings, nvrtc, driver, walls, cancellation);
+    let inside = probe_inside(settings, nvrtc, driver, barriers, cancellation);
     let why = match &inside {
-        Ok(Ok(_)) => return Ok(inside?.map_err(|ailment| ailment.reason)),
-        // It had no time to find out, or walls are no part of it.
-        Ok(Err(ailment)) if ailment.late || !walls.are_there() => None,
+        Ok(Ok(_)) => None,
+        // It had no time to find out.
+        Ok(Err(ailment)) if ailment.late => None,
         Ok(Err(ailment)) => Some(ailment.reason.clone()),
-        Err(Fault::Supervise(fault @ supervise::Fault::Start { .. })) if walls.are_there() => {
-            Some(with_cause(fault))
-        }
+        Err(Fault::Supervise(fault @ supervise::Fault::Start { .. })) => Some(with_cause(fault)),
         Err(_) => None,
     };
-    if let Some(why) = why {
-        let none = Arc::new(Walls::none(
-            &format!("a probe inside walls failed: {why}"),
-            "report it: a probe without walls works here",
-        ));
-        if let Ok(found) = probe_inside(settings, nvrtc, driver, &none, cancellation)? {
-            tracing::warn!("roles have no walls around them: a probe inside them failed: {why}");
-            *walls = none;
+    for fewer in why.iter().flat_map(|why| barriers.fewer(why)) {
+        let without = probe_inside(settings, nvrtc, driver, &fewer, cancellation);
+        if let Ok(Ok(found)) = without {
+            let (lacking, why) = (fewer.lacks(barriers), why.unwrap_or_default());
+            tracing::warn!("roles have {lacking}, since a probe that had them failed: {why}");
+            *barriers = fewer;
             return Ok(Ok(found));
         }
     }
@@ -262,10 +260,17 @@ fn probe_inside(
     settings: &Settings,
     nvrtc: &Path,
     driver: Option<&Path>,
-    walls: &Arc<Walls>,
+    barriers: &Barriers,
     cancellation: &Cancellation,
 ) -> Result<Result<Found, Ailment>, Fault> {
-    let program = program(settings, Role::Probe, nvrtc, driver, &settings.data, walls);
+    let program = program(
+        settings,
+        Role::Probe,
+        nvrtc,
+        driver,
+        &settings.data,
+        barriers,
+    );
     let job = ProbeJob {
         // The emulated device knows what it does at best.
         measure_rates: driver.is_none(),
@@ -331,6 +336,7 @@ fn probe_with(
                     toolchain,
                     rates,
                     measured_rates,
+                    said: Said::read(&answer.stderr.text()),
                     vitals,
                 }),
                 None => ailing(

@@ -1,5 +1,6 @@
 //! What an operator decides about a machine, and where the environment says so.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,9 @@ use crate::tools::{self, Tool};
 
 /// The variable with the operator's choice about clocks.
 const CLOCKS: &str = "KERNELWRIGHT_CLOCKS";
+
+/// The variable with the operator's choice about files.
+const DEVICE_FILES: &str = "KERNELWRIGHT_DEVICE_FILES";
 
 /// What an operator may decide.
 #[derive(Debug, Clone)]
@@ -36,6 +40,8 @@ pub struct Settings {
     pub spares: bool,
     /// Whether walls are put around role processes where the machine grants them.
     pub walls: bool,
+    /// Whether roles that open a device may reach any file.
+    pub open_files: bool,
     /// What is done about the device's clocks while times are taken.
     pub clocks: ClockPolicy,
     /// The builds that the data folder holds already, where no compiler is to be looked for.
@@ -55,8 +61,8 @@ pub struct Prebuilt {
 impl Settings {
     /// The settings that the environment gives: `KERNELWRIGHT_NVRTC`, `KERNELWRIGHT_NVDISASM`,
     /// `KERNELWRIGHT_COMPUTE_SANITIZER`, `KERNELWRIGHT_DRIVER`, `KERNELWRIGHT_CACHE`,
-    /// `KERNELWRIGHT_EMULATE`, `KERNELWRIGHT_SPARES`, `KERNELWRIGHT_WALLS` and
-    /// `KERNELWRIGHT_CLOCKS`.
+    /// `KERNELWRIGHT_EMULATE`, `KERNELWRIGHT_SPARES`, `KERNELWRIGHT_WALLS`,
+    /// `KERNELWRIGHT_DEVICE_FILES` and `KERNELWRIGHT_CLOCKS`.
     ///
     /// # Errors
     /// [`Fault::Executable`] if the system does not say which program this is; [`Fault::Setting`] for
@@ -82,6 +88,7 @@ impl Settings {
             emulated_device: None,
             spares: std::env::var_os("KERNELWRIGHT_SPARES").is_none_or(|value| value != "0"),
             walls: std::env::var_os("KERNELWRIGHT_WALLS").is_none_or(|value| value != "0"),
+            open_files: open_files(std::env::var_os(DEVICE_FILES))?,
             clocks: std::env::var(CLOCKS)
                 .map_or(Ok(ClockPolicy::Observe), |name| ClockPolicy::parse(&name))
                 .map_err(|reason| Fault::Setting {
@@ -90,5 +97,20 @@ impl Settings {
                 })?,
             prebuilt: None,
         })
+    }
+}
+
+fn open_files(value: Option<OsString>) -> Result<bool, Fault> {
+    match value.as_ref().and_then(|value| value.to_str()) {
+        None if value.is_none() => Ok(false),
+        Some("" | "restricted") => Ok(false),
+        Some("open") => Ok(true),
+        _ => Err(Fault::Setting {
+            name: DEVICE_FILES,
+            reason: format!(
+                "{:?} is not known: say \"restricted\" or \"open\"",
+                value.unwrap_or_default()
+            ),
+        }),
     }
 }

@@ -1,40 +1,56 @@
 //! Evaluations inside the walls of this machine, and without them where its driver bears none.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use domain::role::walls::WALLS_VARIABLE;
+use domain::role::{FILES_VARIABLE, OPEN_FILES};
 use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
-use worker::host::{Host, Settings};
+use worker::host::{Host, Isolation, Settings};
 
 use crate::lab::{Lab, lab, read};
 
 const TASK: &str = "softmax-f32";
 
-#[test]
-fn a_program_that_bears_no_walls_works_without_and_says_so() {
-    let Some(lab) = lab() else { return };
-    if !lab.evaluator().host().walls().are_there() {
-        eprintln!("NOT RUN: this machine grants no walls");
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("kernelwright");
+/// A machine whose roles end at once where a condition of the shell does not hold.
+fn intolerant(lab: &Lab, folder: &Path, condition: &str) -> Host {
+    let program = folder.join("kernelwright");
     let own = std::env::current_exe().unwrap();
+    // What a role says of itself must not stay with the test runner.
     let script = format!(
-        "#!/bin/sh\n[ -z \"${WALLS_VARIABLE}\" ] || {{ echo 'failed to bear it' >&2; exit 3; }}\nexec '{}' \"$@\"\n",
+        "#!/bin/sh\n{condition} || {{ echo 'failed to bear it' >&2; exit 3; }}\nRUST_TEST_NOCAPTURE=1 exec '{}' \"$@\"\n",
         own.display()
     );
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
 
-    let mut settings = Settings::from_environment(&folder.path().join("data")).unwrap();
+    let mut settings = Settings::from_environment(&folder.join("data")).unwrap();
     settings.emulate = true;
     settings.driver = lab.evaluator().host().emulated_driver();
     settings.executable = program;
-    let host = Host::discover(settings, &Cancellation::new().unwrap()).unwrap();
-    assert!(!host.walls().are_there());
-    let reasons = host.walls().gaps().iter().map(|gap| gap.reason.as_str());
+    Host::discover(settings, &Cancellation::new().unwrap()).unwrap()
+}
+
+#[test]
+fn a_program_that_bears_no_walls_works_without_and_says_so() {
+    let Some(lab) = lab() else { return };
+    if !lab.evaluator().host().barriers().walls.are_there() {
+        eprintln!("NOT RUN: this machine grants no walls");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let host = intolerant(
+        &lab,
+        folder.path(),
+        &format!("[ -z \"${WALLS_VARIABLE}\" ]"),
+    );
+    let (level, barriers) = (host.said().level(), host.barriers());
+    assert!(!barriers.walls.are_there());
+    assert!(barriers.open_files.is_none());
+    let without_walls = Isolation::Reduced..=Isolation::Standard;
+    assert!(without_walls.contains(&level), "{:?}", host.said());
+    let reasons = barriers.walls.gaps().iter().map(|gap| gap.reason.as_str());
     let reasons = reasons.collect::<Vec<_>>().join("; ");
     assert!(reasons.contains("bear it"), "{reasons}");
 
@@ -45,4 +61,36 @@ fn a_program_that_bears_no_walls_works_without_and_says_so() {
     let outside = outside.evaluate(&request, |_| {}, &cancellation).unwrap();
     assert_eq!(inside.verdict, outside.verdict);
     assert!(inside.verdict.acceptance().is_some(), "{}", inside.verdict);
+}
+
+#[test]
+fn a_driver_that_needs_its_files_keeps_them_and_its_machine_says_so() {
+    let Some(lab) = lab() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let host = intolerant(
+        &lab,
+        folder.path(),
+        &format!("[ \"${FILES_VARIABLE}\" = {OPEN_FILES} ]"),
+    );
+    let barriers = host.barriers();
+    let usual = &lab.evaluator().host().barriers().walls;
+    assert_eq!(barriers.walls.are_there(), usual.are_there());
+    let reason = &barriers.open_files.as_ref().unwrap().reason;
+    assert!(reason.contains("bear it"), "{reason}");
+    assert_eq!(host.said().level(), Isolation::Reduced, "{:?}", host.said());
+    let checks = worker::preflight::look(&host, &Cancellation::new().unwrap());
+    let check = checks.iter().find(|check| check.name == "isolation");
+    let check = check.unwrap();
+    assert_eq!(check.status, worker::preflight::Status::Warn);
+    assert!(check.found.contains("bear it"), "{check:?}");
+
+    let request = Lab::request(TASK, "baseline.cu", read(TASK, "baseline.cu"));
+    let open = Evaluator::new(host).unwrap();
+    let cancellation = Cancellation::new().unwrap();
+    let evaluation = open.evaluate(&request, |_| {}, &cancellation).unwrap();
+    assert!(
+        evaluation.verdict.acceptance().is_some(),
+        "{}",
+        evaluation.verdict
+    );
 }

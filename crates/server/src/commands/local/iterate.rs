@@ -17,7 +17,7 @@ pub(crate) async fn iterate(args: IterateArgs) -> Ending {
     let preflight = work
         .subject
         .ask(|evaluator, _, _, cancellation| {
-            Ok(worker::preflight::look(evaluator.host(), cancellation).0)
+            Ok(worker::preflight::look(evaluator.host(), cancellation))
         })
         .await?;
     let looked = work

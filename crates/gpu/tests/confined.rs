@@ -1,0 +1,60 @@
+//! What is left to a process around NVIDIA's driver once it has a context. The only test of its
+//! program: what a thread gave up it does not get back.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use gpu::confine::{self, Needs, SystemCalls, card};
+
+fn refused<T>(what: io::Result<T>) -> bool {
+    what.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
+
+#[test]
+fn around_a_cards_driver_little_is_left_and_all_that_it_is_seen_to_need() {
+    let folder = tempfile::tempdir().unwrap();
+    let outside = tempfile::NamedTempFile::new().unwrap();
+    fs::write(outside.path(), "kept").unwrap();
+    let needs = Needs {
+        read: card::read().collect(),
+        write: vec![folder.path().to_owned()],
+        operate: card::operate(),
+        calls: SystemCalls::Driver,
+        restrict_files: true,
+        memory_bytes: None,
+        cpu_seconds: None,
+    };
+    let level = confine::apply(&needs).unwrap();
+    if level.files == confine::Files::Unavailable {
+        eprintln!("NOT RUN: this kernel has no Landlock");
+        return;
+    }
+
+    // As the driver does: it looks at its own process, and starts threads that name themselves.
+    fs::read_to_string("/proc/self/maps").unwrap();
+    fs::read_to_string("/proc/self/status").unwrap();
+    let named = std::thread::spawn(|| {
+        let own = PathBuf::from("/proc/thread-self").read_link()?;
+        fs::write(Path::new("/proc").join(own).join("comm"), "cuda-worker")
+    });
+    named.join().unwrap().unwrap();
+    UnixStream::pair().unwrap();
+    fs::write(folder.path().join("saved"), "outputs").unwrap();
+
+    assert!(refused(File::open("/etc/passwd")));
+    assert!(refused(File::open("/proc/self/environ")));
+    assert!(refused(OpenOptions::new().write(true).open("/dev/zero")));
+    assert!(refused(File::open(outside.path())));
+    assert!(refused(
+        OpenOptions::new()
+            .write(true)
+            .truncate(true)
+            .open(outside.path())
+    ));
+    #[expect(clippy::disallowed_methods, reason = "what must not be possible")]
+    let started = std::process::Command::new("/bin/true").status();
+    assert!(started.is_err(), "{started:?}");
+    assert_eq!(outside.as_file().metadata().unwrap().len(), 4);
+}

@@ -1,0 +1,171 @@
+//! How a role process is started: with which driver and compiler on its path, which variables, and
+//! what around it.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use domain::role::{FILES_VARIABLE, OPEN_FILES, SOCKET_VARIABLE};
+
+use super::isolation::Barriers;
+use super::{Fault, Role, Settings, create, storage};
+use crate::supervise::Program;
+
+/// File name of the emulated driver as the build makes it.
+pub(super) const DRIVER_LIBRARY: &str = "libkernelwright_driver.so";
+/// Names under which programs look for a CUDA driver.
+pub(super) const CUDA_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+/// The name of the library that manages the cards: the emulated driver answers for its own.
+const MANAGEMENT_NAME: &str = "libnvidia-ml.so.1";
+/// Where NVIDIA's driver is installed, beside the loader's own path.
+const NVIDIA_FOLDERS: [&str; 6] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib/wsl/lib",
+    "/usr/local/nvidia/lib64",
+    "/run/opengl-driver/lib",
+];
+/// The file that tells the emulated driver which calls to spoil.
+pub(super) const FAULT_PLAN: &str = "KERNELWRIGHT_FAULT_PLAN";
+/// The variable that tells the emulated driver which device to be.
+const EMULATED_DEVICE: &str = "KERNELWRIGHT_EMULATED_DEVICE";
+/// Variables a role sees as this process has them, where it has them.
+const PASSED_ON: [&str; 6] = [
+    "CUDA_VISIBLE_DEVICES",
+    EMULATED_DEVICE,
+    FAULT_PLAN,
+    "NVIDIA_VISIBLE_DEVICES",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+];
+
+pub(super) fn program(
+    settings: &Settings,
+    role: Role,
+    nvrtc: &Path,
+    driver: Option<&Path>,
+    scratch: &Path,
+    barriers: &Barriers,
+) -> Program {
+    let mut library_path = Vec::new();
+    if !matches!(role, Role::Compile | Role::Disassemble) {
+        match driver {
+            Some(driver) => library_path.push(driver.to_owned()),
+            None => library_path.extend(loader_path()),
+        }
+    }
+    if matches!(role, Role::Compile | Role::Probe) {
+        library_path.push(nvrtc.to_owned());
+    }
+    let library_path = std::env::join_paths(library_path)
+        .expect("the folders exist under these names or came from such a list");
+    let mut environment: Vec<(OsString, OsString)> = vec![
+        ("LD_LIBRARY_PATH".into(), library_path),
+        (SOCKET_VARIABLE.into(), "0".into()),
+        ("CUDA_CACHE_DISABLE".into(), "1".into()),
+        // Code that is loaded when it is first launched would wait for what runs beside it.
+        ("CUDA_MODULE_LOADING".into(), "EAGER".into()),
+        ("HOME".into(), scratch.into()),
+        ("TMPDIR".into(), scratch.into()),
+        ("LANG".into(), "C.UTF-8".into()),
+    ];
+    for name in PASSED_ON {
+        if let Some(value) = std::env::var_os(name) {
+            environment.push((name.into(), value));
+        }
+    }
+    if barriers.open_files.is_some() {
+        environment.push((FILES_VARIABLE.into(), OPEN_FILES.into()));
+    }
+    if let Some(device) = &settings.emulated_device {
+        environment.retain(|(name, _)| name != EMULATED_DEVICE);
+        environment.push((EMULATED_DEVICE.into(), device.into()));
+    }
+    // The compiler writes its working directory into the image's line table. In one that is always
+    // the same, equal sources give equal bytes.
+    let directory = match role {
+        Role::Compile => PathBuf::from("/"),
+        _ => scratch.to_owned(),
+    };
+    Program {
+        executable: settings.executable.clone(),
+        arguments: vec!["role".into(), role.as_str().into()],
+        environment,
+        directory,
+        walls: match role {
+            // A tool looks into the first, the second looks at the processes of the whole machine, and
+            // the third needs its user's rights.
+            Role::Trace | Role::Watch | Role::Clocks => None,
+            _ => Some(Arc::clone(&barriers.walls)),
+        },
+    }
+}
+
+/// Whether a driver of NVIDIA's is worth a probe; otherwise why not.
+pub(super) fn nvidia_driver(settings: &Settings) -> Result<(), String> {
+    if settings.emulate {
+        return Err("NVIDIA's is set aside by KERNELWRIGHT_EMULATE".to_owned());
+    }
+    let folders = loader_path()
+        .into_iter()
+        .chain(NVIDIA_FOLDERS.map(PathBuf::from));
+    let installed = folders
+        .into_iter()
+        .any(|folder| CUDA_NAMES.iter().any(|name| folder.join(name).exists()));
+    if installed {
+        Ok(())
+    } else {
+        Err("NVIDIA's is not installed".to_owned())
+    }
+}
+
+/// The emulated driver's library: as set, beside the executable, or where an installation has it.
+pub(super) fn emulated_driver(settings: &Settings, nvidia: String) -> Result<PathBuf, Fault> {
+    let beside = settings.executable.parent().unwrap_or(Path::new("/"));
+    let candidates = match &settings.driver {
+        Some(driver) => vec![driver.clone()],
+        None => [".", "deps", "../lib/kernelwright"]
+            .map(|folder| beside.join(folder).join(DRIVER_LIBRARY))
+            .to_vec(),
+    };
+    let found = candidates
+        .iter()
+        .find_map(|library| library.canonicalize().ok().filter(|path| path.is_file()));
+    found.ok_or_else(|| Fault::Driver {
+        nvidia,
+        searched: candidates
+            .iter()
+            .map(|library| library.display().to_string())
+            .collect::<Vec<_>>()
+            .join(", "),
+    })
+}
+
+/// A folder in which the library has the names that programs look for.
+pub(super) fn driver_folder(data: &Path, library: &Path) -> Result<PathBuf, Fault> {
+    let data = data
+        .canonicalize()
+        .map_err(|source| storage(data, source))?;
+    let identity = domain::digest::Digest::of(library.as_os_str().as_encoded_bytes());
+    let folder = data.join("driver").join(identity.short());
+    create(&folder)?;
+    for name in CUDA_NAMES.into_iter().chain([MANAGEMENT_NAME]) {
+        let link = folder.join(name);
+        match std::os::unix::fs::symlink(library, &link) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(storage(&link, error));
+            }
+            _ => {}
+        }
+    }
+    Ok(folder)
+}
+
+pub(super) fn loader_path() -> Vec<PathBuf> {
+    let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .collect()
+}
