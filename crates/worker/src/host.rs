@@ -31,7 +31,8 @@ use crate::toolchain;
 use crate::tools::{self, Tool};
 use checkup::probe;
 use program::{
-    CUDA_NAMES, FAULT_PLAN, driver_folder, emulated_driver, loader_path, nvidia_driver, program,
+    CUDA_NAMES, FAULT_PLAN, card, driver_folder, emulated_driver, loader_path, nvidia_driver,
+    program,
 };
 
 pub use clocks::{ClockPolicy, LockedClocks};
@@ -174,10 +175,7 @@ impl Host {
                     host.restore_clocks();
                     return Ok(host);
                 }
-                Err(why) => {
-                    tracing::warn!("NVIDIA's driver is installed but cannot be used: {why}");
-                    why
-                }
+                Err(why) => without_card(Path::new("/dev"), why)?,
             },
         };
         let library = emulated_driver(&settings, nvidia.clone())?;
@@ -402,6 +400,24 @@ impl Host {
     }
 }
 
+/// Why NVIDIA's driver is not used although it is installed: many machines have the driver and no
+/// card. Where there is a card nobody is given modelled times unasked. Device files are in `devices`.
+fn without_card(devices: &Path, why: String) -> Result<String, Fault> {
+    match card(devices) {
+        None => {
+            tracing::warn!("NVIDIA's driver is installed but cannot be used: {why}");
+            Ok(why)
+        }
+        Some(file) => Err(Fault::Unusable {
+            reason: format!(
+                "there is a card, {}, and NVIDIA's driver cannot use it: {why}; mend that, or emulate a device with \
+                 KERNELWRIGHT_EMULATE=1",
+                file.display()
+            ),
+        }),
+    }
+}
+
 fn threads() -> u32 {
     std::thread::available_parallelism()
         .ok()
@@ -417,5 +433,34 @@ fn storage(path: &Path, source: io::Error) -> Fault {
     Fault::Storage {
         path: path.display().to_string(),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_machine_without_a_card_emulates_unasked() {
+        let folder = tempfile::tempdir().unwrap();
+        let why = || "cuInit returned CUDA_ERROR_NO_DEVICE".to_owned();
+        // What a driver that is installed makes whether there is a card or not.
+        for name in ["nvidiactl", "nvidia-uvm", "nvidia-modeset", "null"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        assert_eq!(without_card(folder.path(), why()).unwrap(), why());
+        for card in ["nvidia0", "nvidia11", "dxg"] {
+            let file = folder.path().join(card);
+            std::fs::write(&file, "").unwrap();
+            let fault = without_card(folder.path(), why()).unwrap_err().to_string();
+            for words in [
+                file.to_str().unwrap(),
+                "NO_DEVICE",
+                "KERNELWRIGHT_EMULATE=1",
+            ] {
+                assert!(fault.contains(words), "{words}: {fault}");
+            }
+            std::fs::remove_file(&file).unwrap();
+        }
     }
 }

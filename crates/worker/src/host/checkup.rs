@@ -238,13 +238,16 @@ pub(super) fn probe(
         Err(Fault::Supervise(fault @ supervise::Fault::Start { .. })) => Some(with_cause(fault)),
         Err(_) => None,
     };
-    for fewer in why.iter().flat_map(|why| barriers.fewer(why)) {
-        let without = probe_inside(settings, nvrtc, driver, &fewer, cancellation);
-        if let Ok(Ok(found)) = without {
-            let (lacking, why) = (fewer.lacks(barriers), why.unwrap_or_default());
-            tracing::warn!("roles have {lacking}, since a probe that had them failed: {why}");
-            *barriers = fewer;
-            return Ok(Ok(found));
+    if let Some(why) = why {
+        for (given_up, fewer) in barriers.fewer(&why) {
+            let outside = probe_inside(settings, nvrtc, driver, &fewer, cancellation);
+            if let Ok(Ok(found)) = outside {
+                tracing::warn!(
+                    "roles go without {given_up}: a probe with all barriers failed: {why}"
+                );
+                *barriers = fewer;
+                return Ok(Ok(found));
+            }
         }
     }
     Ok(inside?.map_err(|ailment| ailment.reason))

@@ -84,49 +84,34 @@ impl Barriers {
         }
     }
 
-    /// What to try where a probe inside all of it failed: the least that is given up first.
-    pub(super) fn fewer(&self, why: &str) -> Vec<Self> {
-        let reason = format!("a probe with restricted files failed: {why}");
-        let fix = "report it with the driver's version: a probe with open files works here";
-        let open_files = self
-            .open_files
-            .clone()
-            .or_else(|| Some(files_open(&reason, fix)));
-        let no_walls = Arc::new(Walls::none(
+    /// What to try where a probe inside all of it failed, with the word for what is given up: the
+    /// least first.
+    pub(super) fn fewer(&self, why: &str) -> Vec<(&'static str, Self)> {
+        let open_files = files_open(
+            &format!("a probe with restricted files failed: {why}"),
+            "report it with the driver's version: a probe with open files works here",
+        );
+        let no_walls = Walls::none(
             &format!("a probe inside walls failed: {why}"),
             "report it: a probe without walls works here",
-        ));
-        let mut fewer = Vec::new();
-        if self.open_files.is_none() {
-            fewer.push(Self {
-                open_files: open_files.clone(),
-                ..self.clone()
-            });
-        }
-        if self.walls.are_there() {
-            fewer.push(Self {
-                walls: Arc::clone(&no_walls),
-                ..self.clone()
-            });
-        }
-        if fewer.len() == 2 {
-            fewer.push(Self {
-                walls: no_walls,
-                open_files,
-            });
-        }
-        fewer
-    }
-
-    /// What of `other` is not here, in words.
-    pub(super) fn lacks(&self, other: &Self) -> &'static str {
-        let walls = other.walls.are_there() && !self.walls.are_there();
-        let files = other.open_files.is_none() && self.open_files.is_some();
-        match (walls, files) {
-            (true, true) => "no walls around them and may reach any file",
-            (true, false) => "no walls around them",
-            (false, true) => "no files that they may not reach",
-            (false, false) => "all that was tried",
+        );
+        let open = |from: &Self| Self {
+            open_files: Some(open_files.clone()),
+            ..from.clone()
+        };
+        let bare = Self {
+            walls: Arc::new(no_walls),
+            ..self.clone()
+        };
+        match (self.open_files.is_none(), self.walls.are_there()) {
+            (true, true) => vec![
+                ("restricted files", open(self)),
+                ("walls", bare.clone()),
+                ("walls and restricted files", open(&bare)),
+            ],
+            (true, false) => vec![("restricted files", open(self))],
+            (false, true) => vec![("walls", bare)],
+            (false, false) => Vec::new(),
         }
     }
 }

@@ -121,6 +121,19 @@ pub(super) fn nvidia_driver(settings: &Settings) -> Result<(), String> {
     }
 }
 
+/// The device file of a card, if there is one in `devices`: `nvidia` and its number, or that of the
+/// card of a machine around this one.
+pub(super) fn card(devices: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(devices).ok()?.flatten();
+    let is_card = |name: &str| {
+        let number = name.strip_prefix("nvidia");
+        let numbered = number.is_some_and(|number| number.parse::<u32>().is_ok());
+        numbered || name == "dxg"
+    };
+    let cards = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_card));
+    cards.map(|entry| entry.path()).min()
+}
+
 /// The emulated driver's library: as set, beside the executable, or where an installation has it.
 pub(super) fn emulated_driver(settings: &Settings, nvidia: String) -> Result<PathBuf, Fault> {
     let beside = settings.executable.parent().unwrap_or(Path::new("/"));
