@@ -83,6 +83,8 @@ fn the_emulated_driver_agrees_with_itself_from_a_pack_without_a_compiler() -> Re
         "precision",
         "--only",
         "tools",
+        "--only",
+        "isolation",
     ];
     let finished = program(&copy, &[NO_COMPILER], &arguments)?;
     let report = report(&finished)?;
@@ -126,7 +128,13 @@ fn the_emulated_driver_agrees_with_itself_from_a_pack_without_a_compiler() -> Re
     }
 
     let answers = rows(&report, "questions")?;
-    ensure!(answers.len() == 4, "{answers:?}");
+    ensure!(answers.len() == 5, "{answers:?}");
+    let isolation = answers.iter().find(|answer| answer["name"] == "isolation");
+    let concluded = isolation.and_then(|answer| answer["conclusion"].as_str());
+    ensure!(
+        concluded.is_some_and(|words| words.contains("isolation") && words.contains("emulated")),
+        "{isolation:?}"
+    );
     for answer in answers {
         let is_answered = !answer["conclusion"].is_null() && answer["n"].as_u64() > Some(0);
         let is_excused = answer["not_run"]

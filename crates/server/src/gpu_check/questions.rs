@@ -1,6 +1,7 @@
 //! The questions that the design left to silicon, each with a small experiment and what its
 //! answer means for the evaluator.
 
+mod isolation;
 mod tools;
 
 use std::path::PathBuf;
@@ -76,7 +77,7 @@ impl From<worker::supervise::Fault> for Unanswered {
 type Asked = Result<Found, Unanswered>;
 type Question = (&'static str, &'static str, fn(&Asker<'_>) -> Asked);
 
-const QUESTIONS: [Question; 10] = [
+const QUESTIONS: [Question; 11] = [
     (
         "guard_pages",
         "Does an access one element behind a buffer that ends at an unmapped page stop the kernel, and a write to memory mapped for reading?",
@@ -121,6 +122,11 @@ const QUESTIONS: [Question; 10] = [
         "precision",
         "Do the limits of the relative error separate honest single precision from TF32, f16 and bf16 inputs?",
         |asker| asker.precision(),
+    ),
+    (
+        "isolation",
+        "How far can processes be kept from the machine without its driver failing?",
+        |asker| asker.isolation(),
     ),
     (
         "rates",
@@ -557,7 +563,16 @@ impl Asker<'_> {
         })
     }
 
-    /// Says of an emulated device's answer that it is one.
+    fn isolation(&self) -> Asked {
+        let host = self.side.host();
+        let measured = isolation::measured(host.said(), host.barriers());
+        Ok(Found {
+            n: measured.len(),
+            measured,
+            conclusion: self.labelled(isolation::conclusion(host.said(), host.barriers())),
+        })
+    }
+
     fn rates(&self) -> Asked {
         let rates = self.side.host().rates().ok_or_else(|| {
             Unanswered::NotRun("its driver could not compile the kernels".to_owned())
@@ -583,6 +598,7 @@ impl Asker<'_> {
         })
     }
 
+    /// Says of an emulated device's answer that it is one.
     fn labelled(&self, conclusion: String) -> String {
         if self.is_emulated() {
             format!("{conclusion} (emulated: this says nothing about silicon)")
