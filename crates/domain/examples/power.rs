@@ -1,11 +1,13 @@
 //! Prints what the rules of a comparison promise under simulated noise: how often an equal
-//! candidate is promoted, and how often a faster one is found.
+//! candidate is promoted, what controls would publish of that, and how often a faster one is found.
 //!
 //! `cargo run --release -p domain --example power [RUNS]`; 200 runs take a few minutes.
 
 use std::error::Error;
 
-use domain::statistics::simulate::{Noise, STATED, bounds_on_share, stated};
+use domain::control::ControlTally;
+use domain::statistics::simulate::{Noise, STATED, stated};
+use domain::statistics::{bounds_on_share, mean};
 use domain::verdict::Outcome;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
@@ -38,8 +40,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         "| noise | called faster by a screening | promoted | runs with a false promotion, 95% bounds |"
     );
     println!("|---|---|---|---|");
-    for (row, noise) in STATED.iter().chain(&harder).enumerate() {
-        false_promotions(row, noise, runs);
+    let rows = STATED.iter().chain(&harder).enumerate();
+    let tallies = rows.map(|(row, noise)| (noise, false_promotions(row, noise, runs)));
+    let tallies = tallies.collect::<Vec<_>>();
+    println!(
+        "\nControls: what {CANDIDATES} of them publish, {runs} times; the rate is that of all together.\n"
+    );
+    println!(
+        "| noise | rate of a screening | published: at most, mean | holds | published of promotions: at most, mean |"
+    );
+    println!("|---|---|---|---|---|");
+    for (noise, tallies) in &tallies {
+        controls(noise, tallies);
     }
     println!(
         "\nPower: share of {TRIALS} candidates that are promoted, by their true gain; in brackets the mean number of pairs of its screening.\n"
@@ -69,27 +81,52 @@ fn name(noise: &Noise) -> String {
     name
 }
 
-fn false_promotions(row: usize, noise: &Noise, runs: u32) {
-    let (mut called, mut promoted, mut spoilt) = (0_u32, 0_u32, 0_u32);
-    for run in 0..runs {
+/// An equal candidate is what a control looks at, so that a run of them is a tally of controls.
+fn false_promotions(row: usize, noise: &Noise, runs: u32) -> Vec<ControlTally> {
+    let tallies = (0..runs).map(|run| {
         let mut rng = rng(1, row, u64::from(run));
-        let before = promoted;
-        for _ in 0..CANDIDATES {
-            if noise.screened(0.0, &mut rng).screening == Outcome::Faster {
-                called += 1;
-                promoted += u32::from(noise.confirmed(0.0, &mut rng));
-            }
-        }
-        spoilt += u32::from(promoted > before);
-    }
-    let all = f64::from(runs * CANDIDATES);
-    let [lower, upper] = bounds_on_share(spoilt, runs, 0.025);
+        ControlTally::of((0..CANDIDATES).map(|_| (noise.control(&mut rng), 1)))
+    });
+    let tallies = tallies.collect::<Vec<_>>();
+    let promoted: u32 = tallies.iter().map(|tally| tally.promoted).sum();
+    let spoilt = tallies.iter().filter(|tally| tally.promoted > 0).count();
+    let [lower, upper] = bounds_on_share(spoilt as u32, runs, 0.025);
     println!(
         "| {} | {:.3}% | {promoted} | {spoilt} of {runs}: {:.2}% to {:.2}% |",
         name(noise),
-        100.0 * f64::from(called) / all,
+        rate(&tallies),
         100.0 * lower,
         100.0 * upper
+    );
+    tallies
+}
+
+/// The share that a screening called faster, in percent.
+fn rate(tallies: &[ControlTally]) -> f64 {
+    let screened: u32 = tallies.iter().map(|tally| tally.screened).sum();
+    let made: u32 = tallies.iter().map(|tally| tally.made).sum();
+    100.0 * f64::from(screened) / f64::from(made)
+}
+
+fn controls(noise: &Noise, tallies: &[ControlTally]) {
+    let rate = rate(tallies);
+    let bounds = |bound: fn(&ControlTally) -> Option<f64>| {
+        tallies.iter().filter_map(bound).collect::<Vec<_>>()
+    };
+    let screened = bounds(|tally| tally.screened_at_most);
+    let promoted = bounds(|tally| tally.promoted_at_most);
+    let percent = |bounds: &[f64]| 100.0 * mean(bounds).unwrap_or(f64::NAN);
+    let holds = screened
+        .iter()
+        .filter(|bound| 100.0 * **bound >= rate)
+        .count();
+    println!(
+        "| {} | {:.3}% | {:.2}% | {holds} of {} | {:.2}% |",
+        name(noise),
+        rate,
+        percent(&screened),
+        screened.len(),
+        percent(&promoted)
     );
 }
 

@@ -7,6 +7,7 @@ pub mod admission;
 pub mod api;
 pub mod brief;
 pub mod candidate;
+pub mod control;
 pub mod device;
 pub mod digest;
 pub mod dtype;

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use domain::digest::Digest;
 use domain::role::Key;
-use domain::statistics::simulate::{bounds_on_share, stated};
+use domain::statistics::simulate::stated;
 use domain::statistics::{
     ALPHA, BufferSets, CONFIRMATION, Clocks, Contender, Cycles, Interval, LOOKS, MARGIN, Order,
     REGRESSION_LIMIT, RESAMPLES, Reading, Standing, WarmUp, batch, binomial_tail, bootstrap,
-    confirm, deviation, disagreement, effect, holm, interval, median, normal_tail, plan, quantile,
-    regressions, screen, signed_rank, split, student_quantile, student_tail, turns,
+    bounds_on_share, confirm, deviation, disagreement, effect, holm, interval, median, normal_tail,
+    plan, quantile, regressions, screen, signed_rank, split, student_quantile, student_tail, turns,
 };
 use domain::verdict::Outcome;
 use proptest::prelude::*;

@@ -11,6 +11,7 @@ use super::plan::Order;
 use super::split::{ALTERNATIONS, split};
 use super::summary::median;
 use super::validity::{Block, Conditions};
+use crate::control::ControlResult;
 use crate::digest::Digest;
 use crate::role::Key;
 use crate::verdict::Outcome;
@@ -165,56 +166,22 @@ impl Noise {
         median(&times).unwrap_or(f64::NAN)
     }
 
+    /// A control: what becomes of a candidate that is the incumbent.
+    pub fn control(&self, rng: &mut ChaCha8Rng) -> ControlResult {
+        if self.screened(0.0, rng).screening != Outcome::Faster {
+            ControlResult::Level
+        } else if self.confirmed(0.0, rng) {
+            ControlResult::Promoted
+        } else {
+            ControlResult::Caught
+        }
+    }
+
     fn processes(&self, gain: f64, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
         (0..CONFIRMATION.processes)
             .map(|_| self.process(gain, CONFIRMATION.pairs / 2, rng))
             .collect()
     }
-}
-
-/// Bounds on a probability of which `hits` of `trials` were seen, each wrong with probability
-/// `alpha` (Clopper and Pearson, 1934).
-pub fn bounds_on_share(hits: u32, trials: u32, alpha: f64) -> [f64; 2] {
-    let lower = if hits == 0 {
-        0.0
-    } else {
-        solve(|p| 1.0 - at_most(hits - 1, trials, p) - alpha)
-    };
-    let upper = if hits >= trials {
-        1.0
-    } else {
-        solve(|p| alpha - at_most(hits, trials, p))
-    };
-    [lower, upper]
-}
-
-/// The zero of a function that rises from 0 to 1.
-fn solve(rising: impl Fn(f64) -> f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..100 {
-        let middle = 0.5 * (low + high);
-        if rising(middle) < 0.0 {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    0.5 * (low + high)
-}
-
-/// P(X <= hits) of a binomial distribution.
-fn at_most(hits: u32, trials: u32, share: f64) -> f64 {
-    if share <= 0.0 {
-        return 1.0;
-    }
-    let odds = (share / (1.0 - share)).ln();
-    let mut logarithm = f64::from(trials) * (1.0 - share).ln();
-    let mut sum = logarithm.exp();
-    for k in 0..hits {
-        logarithm += (f64::from(trials - k) / f64::from(k + 1)).ln() + odds;
-        sum += logarithm.exp();
-    }
-    sum.min(1.0)
 }
 
 fn key(rng: &mut ChaCha8Rng) -> Key {

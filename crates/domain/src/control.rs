@@ -1,0 +1,145 @@
+//! Controls: the incumbent compared with itself as if it were a candidate. Whatever such a
+//! comparison calls faster is a mistake, so that a device tells by itself how often its comparisons
+//! are wrong, whatever a model of its noise promises.
+//!
+//! A control decides nothing about any candidate.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::digest::Digest;
+use crate::role::Key;
+use crate::statistics::{Settled, bounds_on_share};
+
+/// One comparison of a search in so many is followed by a control.
+pub const ONE_IN: u64 = 50;
+/// How often a published bound may be wrong.
+pub const BOUND_ALPHA: f64 = 0.05;
+
+/// Whether a candidate's comparison is followed by a control. Drawn below the root of the search,
+/// which no author knows, and for each candidate anew, so that a replay draws the same.
+pub fn is_due(root: Key, candidate: Digest) -> bool {
+    let Key(drawn) = root.derive(&["control", &candidate.to_string()]);
+    let (word, _) = drawn
+        .bytes()
+        .split_first_chunk::<8>()
+        .expect("a digest has 32 bytes");
+    u64::from_le_bytes(*word).is_multiple_of(ONE_IN)
+}
+
+/// What came of a control.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Control {
+    /// Its screening gave no answer, so that it shows nothing.
+    Unfinished {
+        /// Why.
+        reason: String,
+    },
+    /// Its screening called nothing faster, as is right.
+    Level {
+        /// What the screening rests on.
+        screening: Settled,
+    },
+    /// Its screening called the incumbent faster than itself, and the confirmation did not.
+    Caught {
+        /// What the screening rests on.
+        screening: Settled,
+        /// What the confirmation said instead.
+        reason: String,
+    },
+    /// Its screening called the incumbent faster than itself, and the confirmation gave no answer.
+    Undecided {
+        /// What the screening rests on.
+        screening: Settled,
+        /// Why.
+        reason: String,
+    },
+    /// Both called the incumbent faster than itself: a candidate would have been promoted.
+    Promoted {
+        /// What the screening rests on.
+        screening: Settled,
+        /// What the confirmation rests on.
+        confirmation: Settled,
+    },
+}
+
+/// The same in a word, for who counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ControlResult {
+    /// [`Control::Unfinished`].
+    Unfinished,
+    /// [`Control::Level`].
+    Level,
+    /// [`Control::Caught`].
+    Caught,
+    /// [`Control::Undecided`].
+    Undecided,
+    /// [`Control::Promoted`].
+    Promoted,
+}
+
+impl Control {
+    /// What came of it in a word.
+    pub fn result(&self) -> ControlResult {
+        match self {
+            Self::Unfinished { .. } => ControlResult::Unfinished,
+            Self::Level { .. } => ControlResult::Level,
+            Self::Caught { .. } => ControlResult::Caught,
+            Self::Undecided { .. } => ControlResult::Undecided,
+            Self::Promoted { .. } => ControlResult::Promoted,
+        }
+    }
+}
+
+/// What all controls of a device came to, as it is published. A bound is Clopper's and Pearson's, is
+/// wrong once in twenty times, and is about one comparison: a run makes as many as it has candidates.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ControlTally {
+    /// Controls whose screening gave an answer.
+    pub made: u32,
+    /// Of these, those that the screening called faster.
+    pub screened: u32,
+    /// Of these, those that the confirmation called faster, too: false promotions.
+    pub promoted: u32,
+    /// Of those that the screening called faster, those without an answer of the confirmation.
+    pub undecided: u32,
+    /// Controls whose screening gave no answer. They count nowhere else.
+    pub unfinished: u32,
+    /// The share that a screening calls faster is at most this; none where there are no controls
+    /// yet.
+    pub screened_at_most: Option<f64>,
+    /// The share that would be promoted is at most this, where all of the undecided would be; none
+    /// where there are no controls yet.
+    pub promoted_at_most: Option<f64>,
+}
+
+impl ControlTally {
+    /// Counts controls: how many came to what.
+    pub fn of(counts: impl IntoIterator<Item = (ControlResult, u32)>) -> Self {
+        let counts = counts.into_iter().collect::<Vec<_>>();
+        let number_of = |wanted: ControlResult| {
+            let own = counts.iter().filter(|(result, _)| *result == wanted);
+            own.fold(0_u32, |sum, (_, count)| sum.saturating_add(*count))
+        };
+        let promoted = number_of(ControlResult::Promoted);
+        let undecided = number_of(ControlResult::Undecided);
+        let doubtful = promoted.saturating_add(undecided);
+        let screened = doubtful.saturating_add(number_of(ControlResult::Caught));
+        let made = screened.saturating_add(number_of(ControlResult::Level));
+        let at_most = |hits: u32| {
+            let [_, upper] = bounds_on_share(hits, made, BOUND_ALPHA);
+            (made > 0).then_some(upper)
+        };
+        Self {
+            made,
+            screened,
+            promoted,
+            undecided,
+            unfinished: number_of(ControlResult::Unfinished),
+            screened_at_most: at_most(screened),
+            promoted_at_most: at_most(doubtful),
+        }
+    }
+}
