@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::control::Control;
 use crate::digest::Digest;
 use crate::statistics::{Defect, Interval, Regression, Round, Scatter, Settled, Split};
 use crate::timing::Timing;
@@ -39,6 +40,10 @@ pub struct Measurement {
     /// Whether the device's clocks were locked meanwhile.
     #[serde(default)]
     pub locked: bool,
+    /// The incumbent compared with itself after this comparison; none where it was not drawn, which
+    /// is 49 times in 50, and in a confirmation.
+    #[serde(default)]
+    pub control: Option<Control>,
     /// How each case was timed.
     pub cases: Vec<CaseProtocol>,
 }

@@ -89,6 +89,7 @@ impl<'a> Course<'a> {
             key: self.passes().secret(),
             stage: self.request.stage,
             instructions,
+            until: None,
             roles: self.roles,
         })
     }

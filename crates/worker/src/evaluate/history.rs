@@ -25,7 +25,7 @@ const FEWEST: usize = 3;
 const MOST: usize = 256;
 
 /// The baseline's times of earlier comparisons; none where times are no measurements.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Book(Option<PathBuf>);
 
 /// One comparison.

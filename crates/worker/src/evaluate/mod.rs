@@ -121,6 +121,11 @@ impl Fault {
                 | Self::Host(host::Fault::Supervise(supervise::Fault::Cancelled))
         )
     }
+
+    /// Whether the device failed its check, or may take no work.
+    pub fn is_unwell(&self) -> bool {
+        matches!(self, Self::Host(fault) if fault.is_unwell())
+    }
 }
 
 impl From<Problem> for Fault {
@@ -204,9 +209,7 @@ impl Evaluator {
             // Not even a process that was told nothing could work here.
             outcome = Err(fault.into());
         }
-        if let Err(Fault::Host(fault)) = &outcome
-            && fault.is_unwell()
-        {
+        if outcome.as_ref().is_err_and(Fault::is_unwell) {
             self.host.blame(candidate);
         }
         outcome

@@ -7,11 +7,12 @@
 
 mod apart;
 mod believe;
+mod control;
 mod process;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use domain::device::DeviceKind;
 use domain::digest::Digest;
@@ -40,7 +41,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const EMULATED_BATCH: u32 = 2;
 
 /// Images to be timed in turn.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Duel<'a> {
     /// Identity of what the candidate must beat.
     pub incumbent: Digest,
@@ -59,6 +60,8 @@ pub struct Duel<'a> {
     pub stage: EvaluationStage,
     /// Thread instructions of one launch, on the emulated device.
     pub instructions: u64,
+    /// After this no further process is begun; none where only rounds are bounded.
+    pub until: Option<Instant>,
     /// The roles.
     pub roles: Roles<'a>,
 }
@@ -197,6 +200,7 @@ impl Duel<'_> {
                 split,
                 watched: Watched::of(&taken.rounds),
                 locked: locked.is_some(),
+                control: None,
                 cases: self.protocol(&taken),
             },
         })

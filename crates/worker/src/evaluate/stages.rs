@@ -2,6 +2,7 @@
 
 mod around;
 mod conclude;
+mod controls;
 mod foreign;
 mod inspect;
 mod looks;

@@ -144,7 +144,7 @@ fn a_duel_tells_the_faster_from_the_equal() {
     assert!(slower.measurement.regressions[0].blocks);
 }
 
-fn identity(source: &str) -> domain::digest::Digest {
+pub(super) fn identity(source: &str) -> domain::digest::Digest {
     let source = KernelSource::parse("a.cu", source).unwrap();
     source.candidate_digest(&source.plan().default_configuration())
 }
@@ -207,7 +207,7 @@ fn a_confirmation_has_a_control_and_meets_nobody() {
 }
 
 /// The rules of a fault plan: what the driver answers when asked how long something took.
-fn elapsed(answers: impl Iterator<Item = f64>) -> String {
+pub(super) fn elapsed(answers: impl Iterator<Item = f64>) -> String {
     answers
         .enumerate()
         .map(|(call, ms)| {
@@ -490,7 +490,7 @@ fn clocks_are_locked_for_a_comparison_and_free_after_it_whatever_happens() {
 }
 
 /// The same answer for every input, after so many dependent steps that the compiler cannot leave out.
-fn patient_kernel(rounds: u32) -> String {
+pub(super) fn patient_kernel(rounds: u32) -> String {
     let usual = kernel(0);
     let (front, _) = usual.split_once("    float sum").unwrap();
     format!(

@@ -9,6 +9,7 @@
 )]
 
 mod admission;
+mod controls;
 mod doubts;
 mod duels;
 mod evidence;

@@ -91,6 +91,9 @@ impl Duel<'_> {
         wanted: &Wanted<'_>,
         taken: &mut Taken,
     ) -> Result<(), Stop> {
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            return Err(Trouble("compare in the time that there is".to_owned()).into());
+        }
         let name = format!("{} {process} {}", lineup.as_str(), wanted.most);
         let key = self.key.derive(&["timing", &name]);
         let mut session = self.session(lineup, process, wanted, key);

@@ -31,7 +31,8 @@ impl Course<'_> {
         let in_turn = self.evaluator.host.times_in_turn();
         if in_turn && self.request.stage != EvaluationStage::Baseline {
             let duel = self.compete(candidate, trial.compiled)?;
-            let compared = self.timed("time", |_| duel.fight())?;
+            let mut compared = self.timed("time", |_| duel.fight())?;
+            compared.measurement.control = self.control(candidate, trial.compiled)?;
             self.evidence.measurement = Some(compared.measurement.clone());
             self.judge_floors(&compared.timing)?;
             self.look_twice(candidate, trial, &compared)?;

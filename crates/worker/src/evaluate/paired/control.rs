@@ -1,0 +1,143 @@
+//! Compares the incumbent with itself as if it were a candidate: the same processes, the same looks,
+//! the same rules. Nothing that is called faster there is.
+
+use std::time::{Duration, Instant};
+
+use domain::control::Control;
+use domain::evaluation::EvaluationStage;
+use domain::statistics::{Contender, Settled};
+use domain::verdict::Outcome;
+
+use super::super::Fault;
+use super::super::roles::Roles;
+use super::super::stages::Stop;
+use super::Duel;
+
+/// After so long no further process of a control is begun, so that a verdict which waits for one is
+/// late by this and the deadline of one process at most, or of two where one dies. A screening takes
+/// two processes; it is enough for the 21 of a confirmation as well, should each need all of the
+/// [`super::SECONDS`] that it has for its rounds.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What a comparison decided, or why it decided nothing.
+enum Attempt {
+    Answered(Settled),
+    /// A verdict: whoever gets it is not promoted.
+    Refused(String),
+    /// Trouble of the infrastructure: it may have become anything.
+    Faulted(String),
+}
+
+impl Duel<'_> {
+    /// Screens the incumbent in the candidate's place, and confirms it there if that calls it
+    /// faster. What does not come to its end says so.
+    ///
+    /// # Errors
+    /// The work was called off, or the device is unwell: then what it said of the candidate just
+    /// before counts for nothing either.
+    pub(in crate::evaluate) fn control(self) -> Result<Control, Fault> {
+        let twin = self.of_the_incumbent_with_itself(Instant::now() + PATIENCE);
+        let confirmation = Duel {
+            stage: EvaluationStage::Confirmation,
+            key: twin.key.derive(&["confirmation"]),
+            ..twin.clone()
+        };
+        match twin.attempt()? {
+            Attempt::Answered(screening) if screening.outcome == Outcome::Faster => {
+                Ok(called_faster(screening, confirmation.attempt()?))
+            }
+            Attempt::Answered(screening) => Ok(Control::Level { screening }),
+            Attempt::Refused(reason) | Attempt::Faulted(reason) => {
+                Ok(Control::Unfinished { reason })
+            }
+        }
+    }
+
+    /// The anchor stays where it is: it stands beside candidates, too.
+    fn of_the_incumbent_with_itself(mut self, until: Instant) -> Self {
+        let side = self.sides[&Contender::Incumbent].clone();
+        self.sides.insert(Contender::Candidate, side);
+        for (_, case) in &mut self.cases {
+            let plan = case.plans[&Contender::Incumbent].clone();
+            case.plans.insert(Contender::Candidate, plan);
+        }
+        // They are those of the candidate.
+        self.verified.clear();
+        self.key = self.key.derive(&["control"]);
+        self.until = Some(until);
+        self
+    }
+
+    fn attempt(self) -> Result<Attempt, Fault> {
+        let Roles {
+            host, cancellation, ..
+        } = self.roles;
+        let unanswered = match self.fight() {
+            Ok(compared) => {
+                // With the gate against regressions.
+                let outcome = compared.comparison.outcome;
+                let settled = compared.measurement.settled;
+                return Ok(Attempt::Answered(Settled { outcome, ..settled }));
+            }
+            Err(Stop::Verdict(verdict)) => Attempt::Refused(verdict.to_string()),
+            Err(Stop::Fault(fault)) if fault.is_cancelled() || fault.is_unwell() => {
+                return Err(fault);
+            }
+            Err(Stop::Fault(fault)) => Attempt::Faulted(format!("failed to {fault}")),
+        };
+        host.check(cancellation)?;
+        Ok(unanswered)
+    }
+}
+
+/// What a control is whose screening was wrong.
+fn called_faster(screening: Settled, confirmation: Attempt) -> Control {
+    match confirmation {
+        Attempt::Answered(confirmation) if confirmation.outcome == Outcome::Faster => {
+            Control::Promoted {
+                screening,
+                confirmation,
+            }
+        }
+        Attempt::Answered(Settled { evidence, .. }) => Control::Caught {
+            screening,
+            reason: format!(
+                "a gain of {:+.2}% to {:+.2}%",
+                100.0 * evidence.interval.lower.exp_m1(),
+                100.0 * evidence.interval.upper.exp_m1()
+            ),
+        },
+        Attempt::Refused(reason) => Control::Caught { screening, reason },
+        Attempt::Faulted(reason) => Control::Undecided { screening, reason },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::control::ControlResult;
+    use domain::digest::Digest;
+    use domain::role::Key;
+    use domain::statistics::{Cycles, LOOKS, screen_all};
+
+    use super::*;
+
+    /// What a screening says whose rounds all show the same log-ratio.
+    fn settled(ratio: f64) -> Settled {
+        let rounds = vec![ratio; LOOKS[0] / 2];
+        screen_all(&rounds, &Cycles::Unknown, Key(Digest::of("key"))).unwrap()
+    }
+
+    #[test]
+    fn only_what_both_call_faster_is_a_false_promotion() {
+        let reason = || "the driver logged a fault".to_owned();
+        for (confirmation, result) in [
+            (Attempt::Answered(settled(0.02)), ControlResult::Promoted),
+            (Attempt::Answered(settled(0.0)), ControlResult::Caught),
+            (Attempt::Refused(reason()), ControlResult::Caught),
+            (Attempt::Faulted(reason()), ControlResult::Undecided),
+        ] {
+            let control = called_faster(settled(0.03), confirmation);
+            assert_eq!(control.result(), result, "{control:?}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The incumbent compared with itself after one comparison in fifty: when it is, what comes of it,
+//! and that the candidate's verdict does not depend on it.
+
+use domain::control::{Control, ControlResult, is_due};
+use domain::digest::Digest;
+use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage, Incumbent};
+use domain::role::Key;
+use domain::seeds::SeedFamily;
+use domain::statistics::{Contender, LOOKS, plan, turns};
+use domain::timing::Timing;
+use domain::verdict::{Outcome, VerdictKind};
+use worker::cancel::Cancellation;
+use worker::evaluate::{Evaluator, Fault};
+use worker::host::Role;
+
+use crate::duels::{elapsed, identity, patient_kernel as kernel, request};
+use crate::lab::lab;
+
+/// A root under which a candidate's comparison is followed by a control, or is not.
+fn root(candidate: Digest, due: bool) -> Key {
+    let mut roots = (0_u32..).map(|number| Key(Digest::of(number.to_le_bytes())));
+    roots
+        .find(|root| is_due(*root, candidate) == due)
+        .expect("one in fifty is")
+}
+
+/// The request for a candidate in a search, drawn for a control or not.
+fn asked(candidate: &str, due: bool) -> EvaluationRequest {
+    let mut request = request(candidate);
+    let baseline = request.task.files.get_mut("baseline.cu").unwrap();
+    *baseline = kernel(4000);
+    request.key = root(identity(candidate), due);
+    request
+}
+
+fn with_incumbent(mut request: EvaluationRequest, source: String) -> EvaluationRequest {
+    request.incumbent = Some(Incumbent {
+        file: "incumbent.cu".to_owned(),
+        source,
+        configuration: domain::plan::Configuration::new(),
+        timing: Timing::Measured { cases: Vec::new() },
+    });
+    request
+}
+
+fn in_turn(evaluator: &Evaluator) -> Evaluator {
+    Evaluator::new(evaluator.host().clone().timed_in_turn()).unwrap()
+}
+
+fn evaluate(evaluator: &Evaluator, request: &EvaluationRequest) -> Result<Evaluation, Fault> {
+    evaluator.evaluate(request, |_| {}, &Cancellation::new().unwrap())
+}
+
+fn control(evaluation: &Evaluation) -> Option<&Control> {
+    let measurement = evaluation.measurement.as_ref();
+    measurement
+        .unwrap_or_else(|| panic!("{}", evaluation.verdict))
+        .control
+        .as_ref()
+}
+
+#[test]
+fn a_comparison_that_is_drawn_is_followed_by_one_of_the_incumbent_with_itself() {
+    let Some(lab) = lab() else { return };
+    let evaluator = in_turn(lab.evaluator());
+    let candidate = kernel(2000);
+    let drawn = asked(&candidate, true);
+    let anchored = with_incumbent(drawn.clone(), kernel(3000));
+    let [found, _] = [&drawn, &anchored].map(|request| {
+        let found = evaluate(&evaluator, request).unwrap();
+        let Some(Control::Level { screening }) = control(&found) else {
+            panic!("{:?}", control(&found));
+        };
+        assert_eq!(screening.outcome, Outcome::NotFaster);
+        assert!(screening.evidence.effect.abs() < 1e-9, "{screening:?}");
+        assert_eq!(screening.evidence.pairs, LOOKS[0], "one look settles it");
+        let comparison = found.verdict.acceptance().unwrap().comparison.clone();
+        assert_eq!(comparison.unwrap().outcome, Outcome::Faster);
+        // What is kept survives its way to the service.
+        let json = serde_json::to_string(&found).unwrap();
+        let read: Evaluation = serde_json::from_str(&json).unwrap();
+        let result = control(&read).map(Control::result);
+        assert_eq!(result, Some(ControlResult::Level));
+        found
+    });
+    let replayed = evaluate(&evaluator, &drawn).unwrap();
+    assert_eq!(control(&replayed), control(&found));
+    let not_drawn = evaluate(&evaluator, &asked(&candidate, false)).unwrap();
+    assert_eq!(control(&not_drawn), None);
+    let stages = not_drawn.stages.iter();
+    assert!(
+        stages
+            .map(|stage| &stage.stage)
+            .all(|name| name != "control")
+    );
+    let confirmation = EvaluationRequest {
+        stage: EvaluationStage::Confirmation,
+        ..drawn
+    };
+    let confirmed = evaluate(&evaluator, &confirmation).unwrap();
+    assert_eq!(control(&confirmed), None, "it has a control of its own");
+}
+
+#[test]
+fn a_screening_that_errs_is_caught_by_the_confirmation() {
+    let Some(lab) = lab() else { return };
+    let request = asked(&kernel(3900), true);
+    // The orders of the one process that screens the incumbent in the candidate's place.
+    let key = SeedFamily::Feedback.key(request.key).derive(&["control"]);
+    let most = LOOKS[LOOKS.len() - 1] / 2;
+    let key = key.derive(&["timing", &format!("duel 0 {most}")]);
+    // Whoever stands in that place takes 3% less there; in every other process that is noise.
+    let rounds = plan(key, most, 1).concat().into_iter();
+    let samples = rounds.flat_map(|block| turns(block.order, false));
+    let samples = samples.map(|whose| match whose {
+        Contender::Candidate => 0.0194,
+        Contender::Incumbent | Contender::Anchor => 0.02,
+    });
+    // Three blocks that are alike, and the device is warm.
+    let warm_up = std::iter::repeat_n(0.02, 3 * 4);
+    let spoiled = lab.with_spoiled_timing(&elapsed(warm_up.chain(samples)));
+    let found = evaluate(&in_turn(&spoiled), &request).unwrap();
+    let Some(Control::Caught { screening, reason }) = control(&found) else {
+        panic!("{:?}", control(&found));
+    };
+    assert_eq!(screening.outcome, Outcome::Faster);
+    let gain = screening.evidence.effect.exp_m1();
+    assert!((gain - 0.0309).abs() < 1e-3, "{gain}");
+    assert!(reason.contains("a gain of -"), "{reason}");
+    let accepted = found.verdict.acceptance().unwrap();
+    let outcome = accepted.comparison.as_ref().unwrap().outcome;
+    assert_ne!(outcome, Outcome::Faster, "the candidate's own process");
+}
+
+/// The same as [`kernel`], and an execution has two launches.
+fn launched_again(rounds: u32) -> String {
+    let source = kernel(rounds);
+    let (launch, _) = source.split_once("---*/").unwrap();
+    let (_, launch) = launch.split_once("/*---\n").unwrap();
+    source.replacen("---*/", &format!("{launch}---*/"), 1)
+}
+
+/// A fault plan under which a comparison with the incumbent that [`launched_again`] makes comes to
+/// its end, and one of that incumbent with itself does not: two of its four samples have twice the
+/// launches.
+fn death_in_the_control() -> String {
+    let batch = 2;
+    let launches = |of_one_block: usize| {
+        let warming_up = 3 * batch * of_one_block;
+        // Cycles are counted before and after each of six samples.
+        let counting = LOOKS[0] / 2 * (batch * of_one_block + 12);
+        warming_up + counting
+    };
+    // Anchor, incumbent, candidate.
+    let (duel, control) = (launches(2 + 4 + 2), launches(2 + 4 + 4));
+    let nth = duel.midpoint(control);
+    format!("[[fault]]\ncall = \"cuLaunchKernel\"\nnth = {nth}\ndo = \"abort\"\n")
+}
+
+#[test]
+fn a_control_that_dies_costs_the_candidate_nothing() {
+    let Some(lab) = lab() else { return };
+    let request = with_incumbent(asked(&kernel(2000), true), launched_again(3000));
+    let spoiled = lab.with_spoiled_timing(&death_in_the_control());
+    let found = evaluate(&in_turn(&spoiled), &request).unwrap();
+    assert_eq!(found.verdict.kind(), VerdictKind::Accepted);
+    let control = control(&found).unwrap();
+    assert_eq!(control.result(), ControlResult::Unfinished);
+    let Control::Unfinished { reason } = control else {
+        panic!("{control:?}");
+    };
+    assert!(reason.contains("crash"), "{reason}");
+    let usual = evaluate(&in_turn(lab.evaluator()), &request).unwrap();
+    assert_eq!(usual.verdict, found.verdict);
+    let protocol = usual.measurement.unwrap().cases;
+    assert_eq!(
+        (protocol[0].batch, protocol[0].warm_up),
+        (2, 3),
+        "as planned"
+    );
+}
+
+#[test]
+fn a_device_that_turns_out_unwell_in_a_control_is_not_believed_about_the_candidate() {
+    let Some(lab) = lab() else { return };
+    let request = with_incumbent(asked(&kernel(2000), true), launched_again(3000));
+    let sick = "[[fault]]\ncall = \"cuInit\"\nnth = \"every\"\ndo = { error = 999 }\n";
+    let death = death_in_the_control();
+    let spoiled = lab.spoiled(&[(Role::Time, &death), (Role::Probe, sick)]);
+    let found = evaluate(&in_turn(&spoiled), &request);
+    assert!(
+        matches!(&found, Err(fault) if fault.is_unwell()),
+        "{found:?}"
+    );
+    lab.forget_health();
+}
+
+#[test]
+fn work_that_is_called_off_ends_in_a_control_too() {
+    let Some(lab) = lab() else { return };
+    let evaluator = in_turn(lab.evaluator());
+    let cancellation = Cancellation::new().unwrap();
+    let progress = |stage: &str| {
+        if stage == "control" {
+            cancellation.cancel();
+        }
+    };
+    let request: EvaluationRequest = asked(&kernel(2000), true);
+    let found = evaluator.evaluate(&request, progress, &cancellation);
+    assert!(
+        matches!(&found, Err(fault) if fault.is_cancelled()),
+        "{found:?}"
+    );
+}
