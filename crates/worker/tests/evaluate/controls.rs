@@ -13,7 +13,7 @@ use worker::cancel::Cancellation;
 use worker::evaluate::{Evaluator, Fault};
 use worker::host::Role;
 
-use crate::duels::{elapsed, identity, patient_kernel as kernel, request};
+use crate::duels::{elapsed, identity, noise, patient_kernel as kernel, request};
 use crate::lab::lab;
 
 /// A root under which a candidate's comparison is followed by a control, or is not.
@@ -193,6 +193,36 @@ fn a_device_that_turns_out_unwell_in_a_control_is_not_believed_about_the_candida
         "{found:?}"
     );
     lab.forget_health();
+}
+
+#[test]
+fn the_device_is_watched_in_a_second_comparison_as_it_is_in_the_first() {
+    let Some(lab) = lab() else { return };
+    let reasons = |nth: &str, mask: u32| {
+        let call = "nvmlDeviceGetCurrentClocksEventReasons";
+        format!("[[fault]]\ncall = \"{call}\"\nnth = {nth}\ndo = {{ answer = {mask} }}\n")
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let watch = folder.path().join("watch.toml");
+    std::fs::write(&watch, reasons("\"every\"", 0)).unwrap();
+    // So much noise that each takes all rounds there are, whenever the watcher is ready.
+    let host = lab.with_spoiled_timing(&noise()).host().clone();
+    let evaluator = Evaluator::new(host.spoiled(Role::Watch, &watch).timed_in_turn()).unwrap();
+    let progress = |stage: &str| {
+        if stage == "control" {
+            // The device slows itself down as soon as it has been glimpsed at a few times.
+            let first = (1..=8).map(|nth: u32| reasons(&nth.to_string(), 0));
+            let plan = first.chain([reasons("\"every\"", 0x48)]);
+            std::fs::write(&watch, plan.collect::<String>()).unwrap();
+        }
+    };
+    let request = asked(&kernel(2000), true);
+    let found = evaluator.evaluate(&request, progress, &Cancellation::new().unwrap());
+    let found = found.unwrap();
+    let Some(Control::Unfinished { reason }) = control(&found) else {
+        panic!("{:?}", control(&found));
+    };
+    assert!(reason.contains("slowed down"), "{reason}");
 }
 
 #[test]

@@ -220,7 +220,7 @@ pub(super) fn elapsed(answers: impl Iterator<Item = f64>) -> String {
 }
 
 /// The rules of a fault plan: every time has so much noise that no gain shows.
-fn noise() -> String {
+pub(super) fn noise() -> String {
     let mut state = 1_u32;
     // As many as the rounds need, and more than warming up can take before them.
     let times = (0..2000).map(move |_| {

@@ -40,9 +40,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch; `name` is this watch's own in the scratch folder.
+    /// Begins to watch; `name` says what.
     pub fn begin(roles: &Roles<'_>, name: &str) -> Self {
-        let name = roles.scratch.join(name);
+        let (began, began_ns) = (Instant::now(), now());
+        // An evaluation compares more than once, and a file of the last time would end this one.
+        let name = roles.scratch.join(format!("{name}-{began_ns}"));
         let program = roles.host.program(Role::Watch, roles.scratch);
         let bounds = roles.host.bounds(Role::Watch, DEADLINE);
         let cancellation = roles.cancellation.clone();
@@ -78,8 +80,8 @@ impl Watch {
             watching: true,
             lost: false,
             glimpses: Vec::new(),
-            began: Instant::now(),
-            began_ns: now(),
+            began,
+            began_ns,
         }
     }
 
