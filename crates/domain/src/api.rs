@@ -10,6 +10,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::control::ControlTally;
 use crate::device::Device;
 use crate::digest::Digest;
 use crate::evaluation::EvaluationStage;
@@ -132,7 +133,7 @@ pub struct WorkerView {
 }
 
 /// How the fleet's devices fare.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FleetHealth {
     /// Every device that a worker has told of.
     pub devices: Vec<DeviceView>,
@@ -141,7 +142,7 @@ pub struct FleetHealth {
 }
 
 /// A device in the words of the worker that uses it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceView {
     /// The worker's name.
     pub worker: String,
@@ -155,6 +156,10 @@ pub struct DeviceView {
     pub since: DateTime<Utc>,
     /// When the worker last said so.
     pub told_at: DateTime<Utc>,
+    /// How often its comparisons called the incumbent faster than itself, under this version of the
+    /// protocol.
+    #[serde(default)]
+    pub controls: ControlTally,
 }
 
 /// A candidate that no device may meet again.

@@ -19,8 +19,8 @@ pub use self::run::{
     SubmitArgs,
 };
 pub use self::service::{
-    CheckArgs, DemoArgs, JoinArgs, LEAST_ISOLATION, ModelCheckArgs, ModelCommand, ModelListArgs,
-    ModelsFile, ServeArgs, TaskCommand, WorkerCommand,
+    CheckArgs, DemoArgs, DevicesArgs, JoinArgs, LEAST_ISOLATION, ModelCheckArgs, ModelCommand,
+    ModelListArgs, ModelsFile, ServeArgs, TaskCommand, WorkerCommand,
 };
 
 /// Where state lives unless `--data` says otherwise.
@@ -59,6 +59,8 @@ pub enum Command {
     /// Evaluate for a service.
     #[command(subcommand)]
     Worker(WorkerCommand),
+    /// Show how a service's devices fare, and how often their comparisons are wrong.
+    Devices(DevicesArgs),
     /// Launch a run on a service.
     Run(Box<RunArgs>),
     /// Show a run: its lineage, its winner and where that went.

@@ -11,6 +11,7 @@ use domain::timing::Timing;
 use domain::tools::sanitize::{Sanitizers, Status};
 use domain::verdict::{Severity, Verdict};
 
+use crate::controls::control;
 use crate::terminal::{columns, labelled_time, line, plain, time};
 
 /// The most findings and diagnostics shown.
@@ -234,6 +235,13 @@ fn measurement(text: &mut String, found: &Measurement) {
             text,
             "cycles     {} at {low:.0} to {high:.0} MHz, clocks {clocks}",
             percent(cycles),
+        );
+    }
+    if let Some(found) = &found.control {
+        let _infallible = writeln!(
+            text,
+            "control    the incumbent against itself: {}",
+            control(found)
         );
     }
     for case in &found.cases {

@@ -9,6 +9,7 @@ pub mod bundle;
 pub mod cli;
 pub mod client;
 pub mod commands;
+mod controls;
 pub mod data;
 pub mod evidence;
 pub mod gpu_check;

@@ -1,8 +1,13 @@
-//! How the fleet's devices fare: which are set aside, and which candidates no device may meet again.
+//! How the fleet's devices fare: which are set aside, what their controls came to, and which candidates no device may
+//! meet again.
+
+use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 use domain::api::{DeviceView, FleetHealth, PoisonView};
+use domain::control::{ControlResult, ControlTally};
 use domain::digest::Digest;
+use domain::evaluation::EVALUATOR_VERSION;
 use domain::health::{BREAKS_OF_POISON, Condition, HealthReport};
 use domain::id::WorkerId;
 use sqlx::{query, query_as, query_scalar};
@@ -23,6 +28,15 @@ struct DeviceRow {
     reason: String,
     since: i64,
     told_at: i64,
+}
+
+/// A word with the number of a device's controls that it is said of.
+#[derive(sqlx::FromRow)]
+struct ControlRow {
+    worker: String,
+    uuid: String,
+    control: String,
+    count: i64,
 }
 
 impl Store {
@@ -102,11 +116,14 @@ impl Store {
         .fetch_all(&mut *view)
         .await
         .doing("list the devices")?;
+        let mut controls = controls(&mut view).await?;
         let devices = rows
             .into_iter()
             .map(|row| {
                 let place = Place::new("devices", &row.uuid);
+                let own = (row.worker.clone(), row.uuid.clone());
                 Ok(DeviceView {
+                    controls: ControlTally::of(controls.remove(&own).unwrap_or_default()),
                     condition: match row.state.as_str() {
                         "well" => Condition::Well,
                         _ => Condition::Quarantined { reason: row.reason },
@@ -141,6 +158,35 @@ impl Store {
             .collect::<Result<_, StoreError>>()?;
         Ok(FleetHealth { devices, poison })
     }
+}
+
+/// A worker's name and its device's identity.
+type Identity = (String, String);
+
+/// How many controls of each device came to what. Those of another version of the protocol were made
+/// by other rules and say nothing of these.
+async fn controls(
+    view: &mut Connection,
+) -> Result<BTreeMap<Identity, Vec<(ControlResult, u32)>>, StoreError> {
+    let rows: Vec<ControlRow> = query_as(
+        "SELECT w.name AS worker, w.device_uuid AS uuid, e.control, COUNT(*) AS count \
+         FROM evaluations e JOIN workers w ON w.id = e.worker \
+         WHERE e.control IS NOT NULL AND w.evaluator = $1 \
+         GROUP BY w.name, w.device_uuid, e.control",
+    )
+    .bind(i64::from(EVALUATOR_VERSION))
+    .fetch_all(view)
+    .await
+    .doing("count the controls")?;
+    let mut controls = BTreeMap::<Identity, Vec<_>>::new();
+    for row in rows {
+        let place = Place::new("evaluations", &row.uuid);
+        let result = place.word("control", &row.control)?;
+        let count = place.number("count", row.count)?;
+        let own = controls.entry((row.worker, row.uuid)).or_default();
+        own.push((result, count));
+    }
+    Ok(controls)
 }
 
 /// Whether a worker's device is set aside.

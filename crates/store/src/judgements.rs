@@ -15,7 +15,7 @@ use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::Doing;
-use crate::rows::{Place, json, micros, stage_word};
+use crate::rows::{Place, json, micros, stage_word, word};
 use crate::{Connection, Store, StoreError, events};
 
 /// An evaluation on its way into the records.
@@ -60,8 +60,8 @@ pub(crate) async fn record(
     query(
         "INSERT INTO evaluations (id, run, candidate, job, stage, worker, attempt, evidence, \
          verdict, summary, line, speedup, time_us, modelled, promotable, unmet_gates, \
-         unmet_phases, created_at, device_us) VALUES \
-         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
+         unmet_phases, created_at, device_us, control) VALUES \
+         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
     )
     .bind(judgement.id.uuid())
     .bind(judgement.run.uuid())
@@ -82,6 +82,7 @@ pub(crate) async fn record(
     .bind(json(&unmet_phases))
     .bind(micros(now))
     .bind(device_us(evaluation))
+    .bind(control(evaluation))
     .execute(&mut *tx)
     .await
     .doing("record an evaluation")?;
@@ -94,6 +95,12 @@ pub(crate) async fn record(
         .await
         .doing("mark a candidate evaluated")?;
     announce(tx, judgement.run, judgement.candidate, now).await
+}
+
+/// What came of the control after the comparison, in a word.
+fn control(evaluation: &Evaluation) -> Option<String> {
+    let control = evaluation.measurement.as_ref()?.control.as_ref()?;
+    Some(word(&control.result()))
 }
 
 /// How long the device was occupied: every stage but compilation, which needs none.

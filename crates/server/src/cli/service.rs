@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use worker::host::Isolation;
 
-use super::{DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder};
+use super::{DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder, ServiceAddress};
 
 /// Arguments of `serve`.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -71,6 +71,17 @@ pub struct JoinArgs {
     /// Where builds and reference answers are kept.
     #[command(flatten)]
     pub folder: DataFolder,
+}
+
+/// Arguments of `devices`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct DevicesArgs {
+    /// Print JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Which service.
+    #[command(flatten)]
+    pub service: ServiceAddress,
 }
 
 /// Verbs of a task folder.

@@ -8,8 +8,8 @@ pub mod stream;
 use std::time::Duration;
 
 use domain::api::{
-    Brief, CandidateDetail, CandidateSummary, Health, Lineage, ProblemDocument, RunPage,
-    RunPreview, RunRequest, RunView, Submission, TaskView,
+    Brief, CandidateDetail, CandidateSummary, FleetHealth, Health, Lineage, ProblemDocument,
+    RunPage, RunPreview, RunRequest, RunView, Submission, TaskView,
 };
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
@@ -116,6 +116,14 @@ impl Client {
     /// [`ClientError`].
     pub async fn health(&self) -> Result<Health, ClientError> {
         self.get("health", "ask for the service's health").await
+    }
+
+    /// How the service's devices fare.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn devices(&self) -> Result<FleetHealth, ClientError> {
+        self.get("devices", "list the devices").await
     }
 
     /// Uploads a task.

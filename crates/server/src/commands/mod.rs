@@ -3,6 +3,7 @@
 mod address;
 mod check;
 mod demo;
+mod devices;
 mod eval;
 mod evidence;
 mod follow;
@@ -64,6 +65,7 @@ fn perform(command: Command, format: Format) -> Ending {
         match command {
             Command::Serve(args) => serve::serve(args, format).await,
             Command::Worker(WorkerCommand::Join(args)) => worker::join(args).await,
+            Command::Devices(args) => devices::devices(args).await,
             Command::Run(args) => run::run(*args).await,
             Command::Show(args) => show::show(args).await,
             Command::Eval(args) => eval::eval(args).await,

@@ -66,6 +66,10 @@ fn the_other_verbs_parse() {
     assert!(
         matches!(join, Ok(Command::Worker(WorkerCommand::Join(args))) if args.name.as_deref() == Some("bench"))
     );
+    let devices = parse("kernelwright devices --server http://127.0.0.1:8787 --json");
+    assert!(
+        matches!(devices, Ok(Command::Devices(args)) if args.json && args.service.server.is_some())
+    );
     let check = parse("kernelwright task check kernels/t --evaluate");
     assert!(matches!(check, Ok(Command::Task(TaskCommand::Check(args))) if args.evaluate));
     let nightly = parse("kernelwright eval k.cu --task t --champion --rounds 8");

@@ -5,11 +5,16 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::{PromotionTarget, RunRequest, RunState};
 use domain::candidate::{Idea, KernelSource};
+use domain::control::Control;
 use domain::device::{Device, DeviceKind, Limits};
+use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
 use domain::id::{CandidateId, RunId, WorkerId};
 use domain::lease::{Receipt, Registration, Report, ReportOutcome};
+use domain::measurement::{Anchored, Measurement, Watched};
+use domain::role::Key;
 use domain::search::{Budget, Method, Operator};
+use domain::statistics::{Cycles, LOOKS, Settled, screen_all};
 use domain::task::{Bundle, Task};
 use domain::timing::{ModelledTime, Timing};
 use domain::verdict::{Acceptance, Verdict};
@@ -207,6 +212,38 @@ pub fn unread() -> Evaluation {
         evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),
+    }
+}
+
+/// What a screening decides whose rounds all show this log-ratio.
+pub fn settled(ratio: f64) -> Settled {
+    let rounds = vec![ratio; LOOKS[0] / 2];
+    let key = Key(Digest::of("the key of these tests"));
+    screen_all(&rounds, &Cycles::Unknown, key).unwrap()
+}
+
+/// A comparison with what came of the control after it.
+pub fn measurement(control: Option<Control>) -> Measurement {
+    let settled = settled(0.02);
+    Measurement {
+        incumbent: Digest::of("incumbent"),
+        incumbent_timing: timing(100.0),
+        looks: 1,
+        rounds: Vec::new(),
+        timed: 15,
+        discarded: Vec::new(),
+        regressions: Vec::new(),
+        anchor: Anchored {
+            ratio: 1.02,
+            interval: [1.02, 1.02],
+        },
+        settled,
+        noise: None,
+        split: None,
+        watched: Watched::default(),
+        locked: false,
+        control,
+        cases: Vec::new(),
     }
 }
 

@@ -2,11 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::control::{Control, ControlTally};
 use domain::digest::Digest;
 use domain::health::{Condition, HealthReport, content};
+use domain::id::{RunId, WorkerId};
+use domain::lease::{Receipt, Report, ReportOutcome};
 use domain::search::Operator;
+use store::Store;
 
-use crate::fixture::{DEVICE, Lab, at, candidate};
+use crate::fixture::{DEVICE, Lab, accepted, at, candidate, evaluation, measurement, settled};
 
 fn sick(reason: &str) -> HealthReport {
     HealthReport {
@@ -93,4 +97,93 @@ async fn what_broke_devices_of_two_workers_is_lent_to_no_third() {
     let record = lab.store.candidate(id).await.unwrap().unwrap();
     let told = format!("{:?}", record.summary);
     assert!(told.contains("quarantined"), "{told}");
+}
+
+/// Evaluates a candidate whose comparison was followed by a control, or by none.
+async fn judge_with(lab: &Lab, run: RunId, worker: WorkerId, name: &str, control: Option<Control>) {
+    lab.propose(run, &candidate(Operator::Submit, None, name))
+        .await;
+    let leased = lab.lease(worker, at(9)).await.unwrap();
+    let mut found = evaluation(&leased, accepted(90.0));
+    found.measurement = Some(measurement(control));
+    let report = Report {
+        attempt: leased.attempt,
+        outcome: ReportOutcome::Evaluated {
+            evaluation: Box::new(found),
+        },
+    };
+    let receipt = lab.store.report(leased.job, &report, at(9)).await.unwrap();
+    assert_eq!(receipt, Receipt::Accepted);
+}
+
+#[tokio::test]
+async fn controls_are_counted_by_device_whoever_asks_and_after_a_restart() {
+    let lab = Lab::new().await;
+    let (run, worker, _) = lab.running(90).await;
+    let other = lab.worker("other", DEVICE).await;
+    let well = HealthReport::default();
+    for worker in [worker, other] {
+        lab.store.note_health(worker, &well, at(5)).await.unwrap();
+    }
+    let tally = async |store: &Store, name: &str| {
+        let health = store.fleet_health().await.unwrap();
+        let mut devices = health.devices.into_iter();
+        devices
+            .find(|device| device.worker == name)
+            .unwrap()
+            .controls
+    };
+    judge_with(&lab, run, worker, "undrawn", None).await;
+    assert_eq!(tally(&lab.store, "w").await, ControlTally::default());
+
+    let screening = || settled(0.03);
+    let reason = || "the driver logged a fault".to_owned();
+    let level = || Control::Level {
+        screening: settled(0.0),
+    };
+    let controls = [
+        level(),
+        level(),
+        Control::Unfinished { reason: reason() },
+        Control::Caught {
+            screening: screening(),
+            reason: reason(),
+        },
+        Control::Undecided {
+            screening: screening(),
+            reason: reason(),
+        },
+        Control::Promoted {
+            screening: screening(),
+            confirmation: screening(),
+        },
+    ];
+    for (number, control) in controls.into_iter().enumerate() {
+        judge_with(&lab, run, worker, &number.to_string(), Some(control)).await;
+    }
+    judge_with(&lab, run, other, "elsewhere", Some(level())).await;
+    let found = tally(&lab.store, "w").await;
+    assert_eq!(
+        (found.made, found.screened, found.promoted),
+        (5, 3, 1),
+        "{found:?}"
+    );
+    assert_eq!((found.undecided, found.unfinished), (1, 1));
+    // Two of five may have been promoted.
+    let bound = found.promoted_at_most.unwrap();
+    assert!((bound - 0.810_745).abs() < 1e-6, "{bound}");
+    assert_eq!(tally(&lab.store, "other").await.made, 1);
+    assert_eq!(tally(&lab.reopen().await, "w").await, found);
+    // A worker that registers anew is on the same device.
+    let again = lab.worker("w", DEVICE).await;
+    judge_with(&lab, run, again, "later", Some(level())).await;
+    assert_eq!(tally(&lab.store, "w").await.made, 6);
+    // What other rules brought says nothing of these.
+    let options =
+        sqlx::sqlite::SqliteConnectOptions::new().filename(lab.folder.path().join("test.db"));
+    let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
+    let older = sqlx::query("UPDATE workers SET evaluator = evaluator - 1 WHERE id <> $1");
+    older.bind(again.uuid()).execute(&pool).await.unwrap();
+    assert_eq!(tally(&lab.store, "w").await.made, 1);
+    assert_eq!(tally(&lab.store, "other").await, ControlTally::default());
 }

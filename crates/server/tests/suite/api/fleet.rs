@@ -1,10 +1,13 @@
 use axum::http::StatusCode;
 use chrono::TimeDelta;
 use domain::api::{FleetHealth, Health, WorkerView};
+use domain::control::ControlTally;
+use domain::digest::Digest;
 use domain::health::Condition;
 use domain::lease::{LEASE_SECONDS, Receipt};
+use domain::measurement::Watched;
 use insta::assert_snapshot;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::service::{Service, accepted, registration, report};
 
@@ -45,6 +48,49 @@ async fn a_worker_says_how_its_device_fares() {
     let nobody = "/api/v1/workers/01938e5a-0000-7000-8000-000000000001/health";
     let unknown = service.post(nobody, &report).await;
     assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_device_says_how_often_its_comparisons_are_wrong() {
+    let (service, run, worker) = Service::running().await;
+    let path = format!("/api/v1/workers/{}/health", worker.uuid());
+    let well = json!({ "condition": { "state": "well" }, "breaks": {} });
+    service.post(&path, &well).await;
+    let controls = async || {
+        let fleet: Value = service.get("/api/v1/devices").await.read();
+        fleet["devices"][0]["controls"].to_string()
+    };
+    assert_snapshot!(controls().await, @r#"{"made":0,"promoted":0,"promoted_at_most":null,"screened":0,"screened_at_most":null,"undecided":0,"unfinished":0}"#);
+
+    service.submit(run, "wider", 64).await;
+    let lease = service.lease(worker).await;
+    let mut report = serde_json::to_value(report(&lease, accepted(90.0))).unwrap();
+    let interval = json!({ "lower": 0.0, "upper": 0.0 });
+    let settled = json!({ "outcome": "not_faster", "evidence": {
+        "effect": 0.0, "interval": interval, "bootstrap": null, "signed_rank": 1.0, "cycles": null,
+        "margin": 0.005, "processes": 1, "pairs": 30
+    } });
+    report["outcome"]["evaluation"]["measurement"] = json!({
+        "incumbent": Digest::of("incumbent"), "incumbent_timing": accepted(100.0).acceptance().unwrap().timing,
+        "settled": settled, "looks": 1, "rounds": [], "timed": 15, "discarded": [], "regressions": [],
+        "anchor": { "ratio": 1.1, "interval": [1.1, 1.1] }, "noise": null, "split": null,
+        "watched": Watched::default(), "control": { "kind": "level", "screening": settled }, "cases": []
+    });
+    let path = format!("/api/v1/leases/{}/report", lease.job.uuid());
+    let receipt: Receipt = service.post(&path, &report).await.read();
+    assert_eq!(receipt, Receipt::Accepted);
+    let tally: ControlTally = serde_json::from_str(&controls().await).unwrap();
+    assert_eq!((tally.made, tally.screened, tally.promoted), (1, 0, 0));
+    // One in twenty would look like this if 95% of comparisons were wrong.
+    assert!((tally.promoted_at_most.unwrap() - 0.95).abs() < 1e-9);
+    // The candidate's page shows the control itself.
+    let path = format!("/api/v1/candidates/{}", lease.candidate.uuid());
+    let detail: Value = service.get(&path).await.read();
+    let control = &detail["evaluation"]["measurement"]["control"];
+    assert_eq!(
+        (&control["kind"], &control["screening"]),
+        (&json!("level"), &settled)
+    );
 }
 
 #[tokio::test]
