@@ -6,7 +6,7 @@ import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 
 import { assertFits, launchBrowser, newPage, SCHEMES, SIZES } from "./browser.js";
 import { Service } from "./service.js";
-import { accept, answer, BEST, candidateId, draft, NOW, promote, propose, RACY, runId, world } from "./world.js";
+import { accept, answer, BEST, candidateId, draft, NOW, promote, propose, RACY, runId, settled, timedInTurn, world } from "./world.js";
 
 let browser;
 let service;
@@ -52,13 +52,16 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
   const pages = {
     runs: {
       path: () => "/",
-      ready: () => page.getByRole("link", { name: "row-softmax playbook" }).waitFor(),
+      ready: () => panel("Devices").waitFor(),
       async check() {
         assert.equal(await page.locator("tbody tr").count(), 5);
         const live = await page.locator("tbody tr", { hasText: "row-softmax playbook" }).innerText();
         for (const text of ["running", "4.06×", "modelled", "10.2 µs", "18 / 45 trials"]) assert.ok(live.includes(text), `${text} in ${live}`);
         const measured = await page.locator("tbody tr", { hasText: "on the card" }).innerText();
         assert.ok(measured.includes("1.31×") && !measured.includes("modelled"), measured);
+        const devices = await panel("Devices").innerText();
+        assert.match(devices, /of ada\s+well\s+controls: 300, 3 screened as faster \(at most 2\.57 %\), 0 promoted \(at most 1\.00 %\), 1 unfinished/);
+        assert.match(devices, /of bob\s+set aside: it does not keep what was written\s+controls: none yet/);
       },
     },
     run: {
@@ -249,6 +252,19 @@ describe("the lineage", () => {
     const box = page.locator(".confirmation");
     await box.waitFor();
     assert.match(await box.innerText(), /memcheck\s+clean[\s\S]*racecheck\s+not run: it did not end in 120 s[\s\S]*many elements\s+not run: memory/);
+  });
+
+  it("tells what came of comparing the incumbent with itself", async () => {
+    const wrong = { kind: "caught", screening: settled(0.012, "faster"), reason: "a gain of -0.31% to +0.22%" };
+    await open("/");
+    await page.route("**/api/v1/candidates/*", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: timedInTurn(await response.json(), wrong) });
+    });
+    await page.goto(`${service.origin}/candidates/${candidateId(BEST)}`);
+    await panel("Comparison").waitFor();
+    assert.match(await panel("Comparison").innerText(), /Control\s+the incumbent against itself: called faster by its screening, not by its confirmation: a gain of -0\.31% to \+0\.22%/);
+    assert.deepEqual(complaints, []);
   });
 
   it("can dim all but the path to the best, and zoom", async () => {

@@ -77,6 +77,7 @@ export class Service {
     const [, , , collection, id, part] = url.pathname.split("/");
     if (collection === "health") return send(response, 200, { version: "0.1.0", workers: 1, queued: 1 });
     if (["tasks", "models", "workers"].includes(collection)) return send(response, 200, world[collection]);
+    if (collection === "devices") return send(response, 200, world.devices);
     if (collection === "runs" && id === undefined) return send(response, 200, { runs: world.runs, next: null });
     if (collection === "candidates") {
       const node = world.nodes.find((other) => other.id === id);

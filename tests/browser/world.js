@@ -291,6 +291,36 @@ function confirmation(node) {
   };
 }
 
+/** A candidate that was timed in turn, with what came of the control after it. */
+export function timedInTurn(detail, control) {
+  const comparison = settled(0.0304, "faster");
+  const measurement = {
+    incumbent: detail.digest,
+    incumbent_timing: timing({ modelled: false, time_us: 10.6 }),
+    settled: comparison,
+    looks: 1,
+    rounds: [],
+    timed: 15,
+    discarded: [],
+    regressions: [],
+    anchor: { ratio: 4.06, interval: [4.02, 4.1] },
+    noise: null,
+    split: null,
+    watched: { blocks: 30, clock: 30, counted_clock: 0, counted_mhz: null, clock_events: 30, xids: 30, ecc_errors: 30, other_processes: 30, power_capped: 0, celsius: [51, 53] },
+    locked: false,
+    control,
+    cases: [{ case: "narrow", batch: 24, sets: 24, warm_up: 6, scatter: null }],
+  };
+  const verdict = { ...detail.evaluation.verdict, timing: timing({ modelled: false, time_us: detail.time_us }) };
+  return { ...detail, modelled: false, evaluation: { ...detail.evaluation, verdict, measurement } };
+}
+
+/** What a comparison decided, and the bounds that it rests on. */
+export function settled(effect, outcome) {
+  const interval = { lower: effect - 0.002, upper: effect + 0.002 };
+  return { outcome, evidence: { effect, interval, bootstrap: null, signed_rank: 0.5, cycles: null, margin: 0.005, processes: 1, pairs: 30 } };
+}
+
 function tally(nodes) {
   const verdicts = {};
   for (const { verdict } of nodes) if (verdict) verdicts[verdict] = (verdicts[verdict] ?? 0) + 1;
@@ -320,6 +350,14 @@ function view(number, over) {
     updated_at: at(770),
     ...over,
   };
+}
+
+/** Two devices: one that says how often it errs, one that is set aside and never compared anything in turn. */
+function fleet() {
+  const none = { made: 0, screened: 0, promoted: 0, undecided: 0, unfinished: 0, screened_at_most: null, promoted_at_most: null };
+  const controls = { ...none, made: 300, screened: 3, unfinished: 1, screened_at_most: 0.02561, promoted_at_most: 0.00994 };
+  const device = (worker, over) => ({ worker, uuid: `GPU-${worker}`, name: "NVIDIA L4", condition: { state: "well" }, since: at(0), told_at: at(600), controls: none, ...over });
+  return { devices: [device("ada", { controls }), device("bob", { condition: { state: "quarantined", reason: "it does not keep what was written" } })], poison: [] };
 }
 
 /** The world as a fresh copy that a test may change. */
@@ -367,7 +405,7 @@ export function world() {
     if (node.ordinal === 0) log(31, { kind: "run_changed", state: { state: "running" } });
   }
   const tasks = [{ name: "row-softmax", title: "Softmax over rows", version: TASK_VERSION, cases: ["narrow", "wide"], playbook: [KEPT], created_at: at(-9000) }];
-  return { live: live.id, runs, nodes, events, tasks, models: [], workers: [] };
+  return { live: live.id, runs, nodes, events, tasks, models: [], workers: [], devices: fleet() };
 }
 
 /** What becomes of a candidate that is being evaluated, applied to the world; the event that tells it. */

@@ -7,7 +7,7 @@ import { it } from "node:test";
 
 import { Ajv2020 } from "ajv/dist/2020.js";
 
-import { accept, answer, detail, draft, promote, propose, world } from "./world.js";
+import { accept, answer, BEST, detail, draft, promote, propose, settled, timedInTurn, world } from "./world.js";
 
 const api = JSON.parse(readFileSync(new URL("../../crates/server/openapi.json", import.meta.url), "utf8"));
 const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
@@ -39,6 +39,9 @@ it("the world's values are the API's", () => {
   assertSpeaks("CandidateSummary", made.nodes);
   assertSpeaks("Event", made.events);
   assertSpeaks("TaskView", made.tasks);
+  assertSpeaks("FleetHealth", [made.devices]);
+  assertSpeaks("DeviceView", made.devices.devices);
+  assertSpeaks("ControlTally", made.devices.devices.map((device) => device.controls));
   assertSpeaks("CandidateDetail", made.nodes.map((node) => detail(made.nodes, node, made.live)));
 });
 
@@ -48,6 +51,14 @@ it("and so is what becomes of them", () => {
   assertSpeaks("Event", what.map((kind, index) => ({ id: 1000 + index, run: made.live, at: "2026-11-21T14:05:00Z", what: kind })));
   assertSpeaks("RunView", made.runs);
   assertSpeaks("CandidateSummary", made.nodes);
+});
+
+it("and so is a candidate that was timed in turn", () => {
+  const made = world();
+  const level = { kind: "level", screening: settled(0.0001, "not_faster") };
+  const timed = timedInTurn(detail(made.nodes, made.nodes[BEST], made.live), level);
+  assertSpeaks("CandidateDetail", [timed]);
+  assertSpeaks("Measurement", [timed.evaluation.measurement]);
 });
 
 it("a value that is not the API's is noticed", () => {

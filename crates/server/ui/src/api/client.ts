@@ -4,6 +4,7 @@
 import type {
   CandidateDetail,
   CandidatePage,
+  FleetHealth,
   Health,
   Insight,
   Lineage,
@@ -105,6 +106,10 @@ export function tasks(): Promise<TaskView[]> {
 
 export function workers(): Promise<WorkerView[]> {
   return request("/workers");
+}
+
+export function devices(): Promise<FleetHealth> {
+  return request("/devices");
 }
 
 export function models(): Promise<ModelView[]> {

@@ -1,0 +1,43 @@
+// Controls, the incumbent compared with itself, in words: what came of one, and what all of a
+// device's say of its comparisons.
+
+import type { Control, ControlTally } from "../api/types";
+import { count } from "./format";
+
+const WORDS: Record<Control["kind"], string> = {
+  unfinished: "not finished",
+  level: "not called faster, as is right",
+  caught: "called faster by its screening, not by its confirmation",
+  undecided: "called faster by its screening; its confirmation was not finished",
+  promoted: "called faster by its screening and by its confirmation",
+};
+
+/** What came of a control, with the reason where there is one. */
+export function outcome(control: Control): string {
+  const reason = "reason" in control ? `: ${control.reason}` : "";
+  return WORDS[control.kind] + reason;
+}
+
+/** Whether a control says that its comparison was wrong. */
+export function isWrong({ kind }: Control): boolean {
+  return kind === "caught" || kind === "undecided" || kind === "promoted";
+}
+
+/** An upper bound on a share: rounded down it would be none. */
+export function atMost(share: number): string {
+  return `at most ${Math.min(100, Math.ceil(1e4 * share) / 100).toFixed(2)} %`;
+}
+
+/** What a device's controls say. Before the first they say nothing, which is not that nothing goes wrong. */
+export function tally(controls: ControlTally): string {
+  const parts = [];
+  if (controls.screened_at_most === null || controls.promoted_at_most === null) parts.push("none yet");
+  else {
+    parts.push(count(controls.made));
+    parts.push(`${count(controls.screened)} screened as faster (${atMost(controls.screened_at_most)})`);
+    parts.push(`${count(controls.promoted)} promoted (${atMost(controls.promoted_at_most)})`);
+  }
+  if (controls.undecided > 0) parts.push(`${count(controls.undecided)} undecided`);
+  if (controls.unfinished > 0) parts.push(`${count(controls.unfinished)} unfinished`);
+  return parts.join(", ");
+}
