@@ -29,7 +29,7 @@ extern "C" __global__ void all_atomics(int* i, unsigned* u, unsigned long long* 
         if (__uint_as_float(assumed) >= (float)value) break;
         old = atomicCAS((unsigned*)&f[1], assumed, __float_as_uint((float)value));
     } while (old != assumed);
-    atomicAdd_block(&i[7], 1);
+    if (blockIdx.x == 0) atomicAdd_block(&i[7], 1);
     atomicAdd_system(&i[8], 2);
 }
 

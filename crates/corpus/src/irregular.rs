@@ -443,7 +443,7 @@ pub(crate) fn every_atomic(device: &Session<'_>) -> Result<(), Failure> {
             fold(-1, |a, b| a & b),
             fold(0, |a, b| a | b),
             fold(0, |a, b| a ^ b),
-            128,
+            64,
             256
         ]
     );

@@ -347,10 +347,14 @@ pub(crate) struct MemoryOp {
     pub(crate) signed: bool,
     /// Bits of the destination register.
     pub(crate) keep: u32,
-    /// Volatile, relaxed, acquire, release: ordered on purpose, so no race.
+    /// Volatile, relaxed, acquire, release: ordered on purpose, so no race for those in its reach.
     pub(crate) ordered: bool,
     /// Release or stronger: makes earlier writes visible without a fence of its own.
     pub(crate) release: bool,
+    /// Whom an ordered access or an atomic is ordered with: a block's own threads only, or all of the device's.
+    pub(crate) reach: Reach,
+    /// Through the cache for what nobody writes while the kernel runs (`ld.global.nc`, `ldu`).
+    pub(crate) read_only_path: bool,
     /// For atomics.
     pub(crate) atomic: Option<AtomicOp>,
     /// A parameter of a call: the stack in PTX, registers on a device.
@@ -671,6 +675,8 @@ pub(crate) struct Program {
     pub(crate) blocks_communicate: bool,
     /// Whether one block can order its accesses before another one's (fences, releases).
     pub(crate) blocks_synchronise: bool,
+    /// Whether it reads through the cache for what nobody writes meanwhile.
+    pub(crate) reads_read_only: bool,
     /// What it may write in device memory.
     pub(crate) writes: Writes,
     /// Source files by number.

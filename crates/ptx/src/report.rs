@@ -99,7 +99,8 @@ pub enum FindingKind {
     WarpRace,
     /// A thread read shared bytes that an asynchronous copy had not brought yet, as far as it could know.
     UnawaitedCopy,
-    /// Two blocks touched the same global bytes, one of them writing, without atomics.
+    /// Two blocks touched the same global bytes, one of them writing, without atomics that both have in reach; or a
+    /// thread read, through the cache for what nobody writes meanwhile, bytes that the launch had written.
     GlobalRace,
     /// Threads of one block met in one barrier from different places, or some left a loop whose barrier others still wait at.
     DivergentBarrier,

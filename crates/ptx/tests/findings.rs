@@ -366,6 +366,20 @@ fn honest_code_gets_no_finding() {
             1,
         ),
         (
+            "what was there before, through the cache for what nobody writes, beside what is written",
+            "add.u64 %rd8, %rd1, 128;\nadd.u64 %rd8, %rd8, %rd7;\nst.global.u32 [%rd8], 7;\nbar.sync 0;\n\
+             ld.global.nc.u32 %r3, [%rd4];\nst.global.u32 [%rd6], %r3;",
+            1,
+            32,
+        ),
+        (
+            "blocks that count for themselves alone, each in a word of its own",
+            "mov.u32 %r3, %ctaid.x;\nshl.b32 %r3, %r3, 2;\ncvt.u64.u32 %rd8, %r3;\nadd.u64 %rd8, %rd1, %rd8;\n\
+             red.relaxed.cta.global.add.u32 [%rd8], 1;",
+            8,
+            32,
+        ),
+        (
             "a copy that was waited for",
             "cp.async.ca.shared.global [%r2], [%rd4], 4;\ncp.async.commit_group;\ncp.async.wait_group 0;\n\
              ld.shared.u32 %r3, [%r2];\nst.global.u32 [%rd6], %r3;",
@@ -482,6 +496,8 @@ fn unknown_instructions_are_refused_by_name_when_launched() {
         "add.purple.u32 %r3, %r1, 1;",
         "ld.global.v3.u32 %r3, [%rd1];",
         "shfl.idx.b32 %r3, %r1, 1, 31;",
+        // It may destroy what is there, and nothing here does.
+        "discard.global.L2 [%rd1], 128;",
     ] {
         let mut device = Device::new(&kernel(line));
         let args = [Arg::Pointer(0), Arg::Pointer(0), Arg::Pointer(0)];

@@ -4,7 +4,12 @@ use crate::bench::bench;
 
 #[test]
 fn b18_races() {
-    bench().meet_all(&["b18-missing-barrier.cu", "b18-blocks-without-order.cu"]);
+    bench().meet_all(&[
+        "b18-missing-barrier.cu",
+        "b18-blocks-without-order.cu",
+        "b18-read-only-cache.cu",
+        "b18-atomic-for-one-block.cu",
+    ]);
 }
 
 #[test]
@@ -15,6 +20,11 @@ fn b19_sums_in_any_order() {
 #[test]
 fn b20_blocks_that_wait_for_blocks() {
     bench().meet("b20-barrier-of-the-grid.cu");
+}
+
+#[test]
+fn b20_work_by_the_place_it_runs_at() {
+    bench().meet_all(&["b20-share-of-a-multiprocessor.cu", "b20-numbered-warp.cu"]);
 }
 
 #[test]

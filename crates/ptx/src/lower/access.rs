@@ -3,7 +3,7 @@
 use super::arithmetic::{definition, integer};
 use super::operands::{Words, file_of};
 use super::{Detail, Lowering, MemoryDetail, Unknown, V};
-use crate::code::{Class, File, LaneFn, MemSpace, Op};
+use crate::code::{Class, File, LaneFn, MemSpace, Op, Reach};
 use crate::ir::{Base, Instruction, Operand, Ty};
 use crate::numeric::{Mode, int};
 
@@ -22,9 +22,18 @@ fn space_word(word: &str) -> Option<MemSpace> {
 fn is_hint(word: &str) -> bool {
     matches!(
         word,
-        "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt" | "nc" | "level::eviction_priority"
+        "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt" | "level::eviction_priority"
     ) || word.starts_with("L1::")
         || word.starts_with("L2::")
+}
+
+/// How an access stands to others of the same bytes.
+struct Ordering {
+    /// Volatile, relaxed or stronger.
+    ordered: bool,
+    release: bool,
+    /// Who is ordered with it.
+    reach: Reach,
 }
 
 fn load_class(space: MemSpace) -> Class {
@@ -60,14 +69,23 @@ impl Lowering<'_> {
         }
     }
 
-    /// Ordering and scope words: whether the access is ordered on purpose, and whether it releases.
-    fn ordering(words: &mut Words<'_>) -> (bool, bool) {
+    /// Ordering and scope words. An access without a scope that is ordered at all is so for the whole device.
+    fn ordering(words: &mut Words<'_>) -> Ordering {
         let release = words.take("release") | words.take("acq_rel");
         let ordered =
             words.take("volatile") | words.take("relaxed") | words.take("acquire") | release;
         let _ = words.take("weak");
-        let _ = words.take("gpu") | words.take("cta") | words.take("sys") | words.take("cluster");
-        (ordered, release)
+        let reach = if words.take("cta") {
+            Reach::Block
+        } else {
+            let _ = words.take("gpu") | words.take("sys") | words.take("cluster");
+            Reach::Device
+        };
+        Ordering {
+            ordered,
+            release,
+            reach,
+        }
     }
 
     fn space(words: &mut Words<'_>) -> MemSpace {
@@ -124,9 +142,14 @@ impl Lowering<'_> {
 
     fn load(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
         let ty = words.ty()?;
-        let (ordered, release) = Self::ordering(&mut words);
+        let Ordering {
+            ordered,
+            release,
+            reach,
+        } = Self::ordering(&mut words);
         let vector = Self::vector(&mut words);
         let space = Self::space(&mut words);
+        let read_only_path = words.take("nc") | (i.base == "ldu");
         while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
         words.done()?;
         let [d, address] = &i.operands[..] else {
@@ -177,6 +200,8 @@ impl Lowering<'_> {
             keep,
             ordered,
             release,
+            reach,
+            read_only_path,
         };
         self.draft(Op::Load, &d_v, &[v], class, 0, Detail::Memory(detail));
         Ok(())
@@ -184,7 +209,11 @@ impl Lowering<'_> {
 
     fn store(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
         let ty = words.ty()?;
-        let (ordered, release) = Self::ordering(&mut words);
+        let Ordering {
+            ordered,
+            release,
+            reach,
+        } = Self::ordering(&mut words);
         let vector = Self::vector(&mut words);
         let space = Self::space(&mut words);
         while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
@@ -221,6 +250,8 @@ impl Lowering<'_> {
             keep: 64,
             ordered,
             release,
+            reach,
+            read_only_path: false,
         };
         self.draft(Op::Store, &[], &s, class, 0, Detail::Memory(detail));
         Ok(())
@@ -229,7 +260,7 @@ impl Lowering<'_> {
     /// `atom.sem.scope.space.op.type d, [a], b[, c]` and `red` without d.
     fn atomic(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
         let ty = words.ty()?;
-        let (_, release) = Self::ordering(&mut words);
+        let Ordering { release, reach, .. } = Self::ordering(&mut words);
         let space = Self::space(&mut words);
         let _ = words.take("noftz");
         while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
@@ -301,6 +332,8 @@ impl Lowering<'_> {
             keep: ty.bits(),
             ordered: true,
             release,
+            reach,
+            read_only_path: false,
         };
         self.draft(
             Op::Atomic,

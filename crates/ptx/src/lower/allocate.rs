@@ -429,8 +429,9 @@ fn note_memory(program: &mut Program, draft: &Draft) {
     }
     if matches!(detail.space, MemSpace::Global | MemSpace::Generic) && (atomic || detail.ordered) {
         program.blocks_communicate = true;
-        program.blocks_synchronise |= detail.release;
+        program.blocks_synchronise |= detail.release && detail.reach == Reach::Device;
     }
+    program.reads_read_only |= detail.read_only_path;
 }
 
 /// Puts an instruction's detail into its table and says what its `x` is.
@@ -462,6 +463,8 @@ fn table_entry(
             keep: detail.keep,
             ordered: detail.ordered,
             release: detail.release,
+            reach: detail.reach,
+            read_only_path: detail.read_only_path,
             atomic,
             stack_of_call: draft.class == Class::Move,
             plain: plain(detail, &regs[..list.len()]),
@@ -660,6 +663,8 @@ fn matrix_accesses(
         keep: 64,
         ordered: false,
         release: false,
+        reach: Reach::Device,
+        read_only_path: false,
         atomic: None,
         stack_of_call: false,
         plain: regs[..words]

@@ -119,6 +119,8 @@ pub(crate) struct MemoryDetail {
     pub(crate) keep: u32,
     pub(crate) ordered: bool,
     pub(crate) release: bool,
+    pub(crate) reach: crate::code::Reach,
+    pub(crate) read_only_path: bool,
 }
 
 /// An instruction over virtual registers. For branches `x` is a label until allocation.
@@ -512,7 +514,7 @@ const FAMILIES: &[(Family, &str)] = &[
     (Family::Convert, "mov cvt cvta isspacep"),
     (
         Family::Access,
-        "ld ldu st atom red cp prefetch prefetchu discard applypriority",
+        "ld ldu st atom red cp prefetch prefetchu applypriority",
     ),
     (
         Family::Control,

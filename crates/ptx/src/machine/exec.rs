@@ -110,6 +110,10 @@ pub(crate) struct Launch<'a> {
     pub(crate) variables: &'a [u64],
     pub(crate) multiprocessors: u32,
     pub(crate) core_mhz: u32,
+    /// What decides where blocks and warps are placed; 0 in the usual order.
+    pub(crate) placement: u64,
+    /// The launch's number on this machine.
+    pub(crate) number: u64,
     /// Whether `wmma` fragments use the other layout.
     pub(crate) turned_fragments: bool,
     /// Whether blocks run on several host threads.
@@ -130,6 +134,8 @@ pub(crate) struct Track {
     pub(crate) writers: OnceLock<Box<[AtomicU64]>>,
     /// The last reader of each word and the last one of another block; made when the launch first reads here.
     pub(crate) readers: OnceLock<Box<[AtomicU64]>>,
+    /// A bit per word that the launch changed by atomics or in order; made when it matters to a later read.
+    pub(crate) changed: OnceLock<Box<[AtomicU32]>>,
     /// Whether the launch may write here at all.
     pub(crate) reads_matter: bool,
 }
@@ -166,6 +172,7 @@ impl Track {
             written: bits(),
             writers: OnceLock::new(),
             readers: OnceLock::new(),
+            changed: OnceLock::new(),
             reads_matter,
         }
     }
@@ -187,6 +194,14 @@ impl Track {
     pub(crate) fn readers(&self) -> &[AtomicU64] {
         self.readers
             .get_or_init(|| marks(2 * self.allocation.words().len()))
+    }
+
+    pub(crate) fn changed(&self) -> &[AtomicU32] {
+        self.changed.get_or_init(|| {
+            (0..self.allocation.words().len().div_ceil(32))
+                .map(|_| AtomicU32::new(0))
+                .collect()
+        })
     }
 
     /// Marks the sectors of a byte range.
@@ -223,6 +238,15 @@ fn broadcast(warp: &mut Warp, slot: SlotRef, bits: u64) {
 
 fn axis(values: [u32; 3], axis: u8) -> u32 {
     values.get(axis as usize).copied().unwrap_or(0)
+}
+
+/// Warps that a multiprocessor has numbers for: those of the largest block, and real ones have more.
+const WARPS: u32 = 32;
+
+/// Another number for each, in no order that shows; 0 for 0.
+fn scattered(number: u64) -> u64 {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
 }
 
 /// The launch cannot go on in this block.
@@ -279,9 +303,10 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// Whether accesses of different blocks are compared.
+    /// Whether accesses to device memory are compared: those of different blocks, and reads past writes.
     pub(crate) fn compares_blocks(&self) -> bool {
-        self.launch.checks == Checks::Full && self.launch.grid != [1, 1, 1]
+        self.launch.checks == Checks::Full
+            && (self.launch.grid != [1, 1, 1] || self.launch.program.reads_read_only)
     }
 
     pub(crate) fn thread_of(&self, warp: &Warp, lane: usize) -> [u32; 3] {
@@ -463,8 +488,13 @@ impl<'a> Exec<'a> {
     fn of_block(&self, special: Special, block: &Shared) -> Option<u32> {
         match special {
             Special::Ctaid(a) => Some(axis(block.coordinates, a)),
+            // In another schedule blocks meet on some multiprocessors and others stay empty.
             Special::SmId => {
-                Some((block.index % u64::from(self.launch.multiprocessors.max(1))) as u32)
+                let placed = match self.launch.placement {
+                    0 => block.index,
+                    seed => scattered(seed ^ block.index),
+                };
+                Some((placed % u64::from(self.launch.multiprocessors.max(1))) as u32)
             }
             _ => None,
         }
@@ -473,6 +503,9 @@ impl<'a> Exec<'a> {
     /// A special register that is the same in every block.
     fn of_thread(&self, special: Special, thread: u32) -> u64 {
         let lane = thread % 32;
+        if special == Special::GridId {
+            return self.launch.number;
+        }
         u64::from(match special {
             Special::Tid(a) => axis(self.thread_at(thread), a),
             Special::Ntid(a) => axis(self.launch.block, a),
@@ -480,8 +513,12 @@ impl<'a> Exec<'a> {
             Special::Ctaid(_) | Special::SmId => 0,
             Special::Nctaid(a) => axis(self.launch.grid, a),
             Special::LaneId => lane,
-            Special::WarpId => thread / 32,
-            Special::NWarpId => self.launch.block.iter().product::<u32>().div_ceil(32),
+            // A multiprocessor numbers the warps of all its blocks, so that a block's first need not be 0.
+            Special::WarpId => {
+                let before = scattered(self.launch.placement) % u64::from(WARPS);
+                (thread / 32 + before as u32) % WARPS
+            }
+            Special::NWarpId => WARPS,
             Special::NSmId => self.launch.multiprocessors,
             Special::Env(1) => (self.launch.workspace >> 32) as u32,
             Special::Env(2) => self.launch.workspace as u32,

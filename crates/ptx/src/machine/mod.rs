@@ -24,7 +24,7 @@ mod warpwide;
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::config::{Fragments, LaunchConfig, LaunchError, Limits};
+use crate::config::{Fragments, LaunchConfig, LaunchError, Limits, Schedule};
 use crate::lower::schedule;
 use crate::memory::{HostAccessError, LendError, Memory, OutOfMemory, Unwritten};
 use crate::module::{KernelId, Module};
@@ -42,6 +42,7 @@ pub struct Machine {
     limits: Limits,
     modules: Vec<Loaded>,
     next_handle: u64,
+    launches: u64,
     isa: Isa,
 }
 
@@ -70,6 +71,7 @@ impl Machine {
             limits,
             modules: Vec::new(),
             next_handle: 1,
+            launches: 0,
             isa: Isa::detect(),
         }
     }
@@ -330,6 +332,7 @@ impl Machine {
         kernel: KernelId,
         config: &LaunchConfig<'_>,
     ) -> Result<LaunchReport, LaunchError> {
+        self.launches += 1;
         if !config.cooperative {
             return self.launch_with(handle, kernel, config, 0);
         }
@@ -466,6 +469,11 @@ impl Machine {
             multiprocessors: config.multiprocessors,
             core_mhz: config.core_mhz,
             parallel: launch::in_parallel(program, config, blocks),
+            placement: match config.schedule {
+                Schedule::Serial => 0,
+                Schedule::Seeded(seed) => seed | 1,
+            },
+            number: self.launches,
             turned_fragments: config.fragments == Fragments::Turned,
             workspace,
             printed_limit: self.limits.printed_bytes,

@@ -226,7 +226,7 @@ const HELD_BY: &[(&str, &str)] = &[
     ("findings.rs", "bar bra exit trap"),
     (
         "corpus",
-        "activemask applypriority atom barrier brkpt brx call cvta discard elect fence isspacep ldu match \
+        "activemask applypriority atom barrier brkpt brx call cvta elect fence isspacep ldu match \
                 mbarrier membar nanosleep prefetch prefetchu red redux ret shfl vote",
     ),
 ];

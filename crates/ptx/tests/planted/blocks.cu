@@ -81,3 +81,84 @@ extern "C" __global__ void sums_in_any_order(const int* a, int* b, int* out, int
     // Small numbers are lost once the large one is there.
     atomicAdd(total, blockIdx.x == 0 && threadIdx.x == 0 ? 1.0e9f : 17.0f);
 }
+
+// grid 1, block 64
+extern "C" __global__ void reads_its_own_result_as_if_nobody_wrote(const int* a, int* b, int* out, int n) {
+    b[threadIdx.x] = a[threadIdx.x];  // OTHER
+    __syncthreads();
+    out[threadIdx.x] = __ldg(b + 63 - threadIdx.x);  // BUG global_race
+}
+
+__device__ int arrived;
+
+// grid 2, block 32
+extern "C" __global__ void reads_a_message_as_if_nobody_wrote(const int* a, int* b, int* out, int n) {
+    if (blockIdx.x == 0) {
+        b[threadIdx.x] = a[threadIdx.x];  // OTHER
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) atomicExch(&arrived, 1);
+    } else {
+        while (atomicAdd(&arrived, 0) == 0) {
+        }
+        __threadfence();
+        __syncwarp();
+        out[threadIdx.x] = __ldg(b + threadIdx.x);  // BUG global_race
+    }
+}
+
+// grid 1, block 32
+extern "C" __global__ void reads_a_sum_as_if_nobody_added(const int* a, int* b, int* out, int n) {
+    int* total = const_cast<int*>(a);
+    atomicAdd(total, 1);
+    __threadfence();
+    __syncwarp();
+    out[threadIdx.x] = __ldg(total);  // BUG global_race
+}
+
+// grid 2, block 32
+extern "C" __global__ void message_for_its_own_block(const int* a, int* b, int* out, int n) {
+    int* flag = const_cast<int*>(a) + 100;
+    if (blockIdx.x == 0) {
+        b[threadIdx.x] = a[threadIdx.x];  // OTHER
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            __threadfence();
+            asm volatile("atom.relaxed.cta.global.exch.b32 %0, [%1], %2;" : "=r"(b[200]) : "l"(flag), "r"(1) : "memory");
+        }
+    } else {
+        while (atomicAdd(flag, 0) == 100) {
+        }
+        __threadfence();
+        __syncwarp();
+        out[threadIdx.x] = b[threadIdx.x];  // BUG global_race
+    }
+}
+
+// grid 4, block 32
+extern "C" __global__ void counts_for_its_own_block(const int* a, int* b, int* out, int n) {
+    if (threadIdx.x == 0) atomicAdd_block(const_cast<int*>(a), 1);  // BUG global_race
+}
+
+__device__ unsigned multiprocessor() {
+    unsigned number;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(number));
+    return number;
+}
+
+// grid 58, block 1, schedules
+extern "C" __global__ void one_share_for_each_multiprocessor(const int* a, int* b, int* out, int n) {  // BUG schedule_dependent
+    atomicExch(const_cast<int*>(a) + multiprocessor(), 7);
+    out[blockIdx.x] = 0;
+}
+
+__device__ unsigned warp_of_multiprocessor() {
+    unsigned number;
+    asm volatile("mov.u32 %0, %%warpid;" : "=r"(number));
+    return number;
+}
+
+// grid 1, block 64, schedules
+extern "C" __global__ void one_share_for_each_numbered_warp(const int* a, int* b, int* out, int n) {  // BUG schedule_dependent
+    out[warp_of_multiprocessor() * 4] = 7;
+}

@@ -193,6 +193,9 @@ fn changes(
     lane: usize,
 ) -> bool {
     let op = &exec.launch.program.memory[request.x];
+    if op.atomic.is_some() {
+        return true;
+    }
     let keep = if op.element == 8 {
         u64::MAX
     } else {
@@ -203,6 +206,109 @@ fn changes(
         let there = read_element(track.allocation.words(), at, op.element);
         there != warp.lane(op.regs[part as usize], lane) & keep
     })
+}
+
+/// Words change by an atomic or in order: a later read through the read-only cache must know.
+#[inline(always)]
+pub(super) fn changes_in_order(
+    exec: &Exec<'_>,
+    request: &Request<'_>,
+    track: &Track,
+    offsets: &Offsets,
+) {
+    if !exec.launch.program.reads_read_only || !exec.compares_blocks() {
+        return;
+    }
+    let bytes = exec.launch.program.memory[request.x].bytes();
+    for lane in lanes(request.mask) {
+        for (word, _) in words(offsets[lane], bytes) {
+            track.changed()[word / 32].fetch_or(1 << (word % 32), Relaxed);
+        }
+    }
+}
+
+/// A read through the cache for what nobody writes while the kernel runs: it may have what was there before, whatever
+/// orders the two.
+#[inline(never)]
+pub(super) fn reads_apart(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    request: &Request<'_>,
+    track: &Track,
+    offsets: &Offsets,
+) {
+    let (writers, changed) = (track.writers.get(), track.changed.get());
+    if writers.is_none() && changed.is_none() {
+        return;
+    }
+    let program = exec.launch.program;
+    let bytes = program.memory[request.x].bytes();
+    // Blocks that run side by side are not ordered, so that what another one wrote is a race anyway, and whether it
+    // is there yet is luck.
+    let comes_before = |mark: Mark, here: u32| {
+        mark.bytes() & here != 0 && (!exec.launch.parallel || mark.is_of(block.index))
+    };
+    let found = lanes(request.mask).find_map(|lane| {
+        words(offsets[lane], bytes).find_map(|(word, here)| {
+            let mark = writers.map_or(Mark::NONE, |writers| {
+                Mark::from_bits(writers[word].load(Relaxed))
+            });
+            let plain = mark != Mark::NONE && comes_before(mark, here);
+            let in_order = changed
+                .is_some_and(|changed| changed[word / 32].load(Relaxed) >> (word % 32) & 1 == 1);
+            (plain || in_order).then_some((lane, plain.then_some(mark)))
+        })
+    });
+    let Some((lane, mark)) = found else { return };
+    if exec
+        .findings
+        .repeat(program, FindingKind::GlobalRace, request.pc)
+    {
+        return;
+    }
+    let access = place(track, offsets[lane], bytes);
+    let message = format!(
+        "thread {:?} of block {:?} reads byte {} of {} at {} through the cache for what nobody writes meanwhile \
+         (ld.global.nc), though the same launch has written it{}: that cache need not notice; read without __ldg() and \
+         const __restrict__, or in a second launch",
+        exec.thread_of(warp, lane),
+        block.coordinates,
+        access.offset,
+        buffer_name(&access),
+        spoken(program, request.pc),
+        mark.map_or_else(String::new, |mark| format!(
+            " at {}",
+            spoken(program, mark.pc())
+        )),
+    );
+    let mut seen = exec.plain(
+        FindingKind::GlobalRace,
+        request.pc,
+        block,
+        warp,
+        lane,
+        message,
+    );
+    seen.access = Some(access);
+    seen.other = mark.map(|mark| Party {
+        block: coordinates(exec, mark.block().unwrap_or(0)),
+        thread: None,
+        location: Some(crate::check::location(program, mark.pc())),
+        wrote: true,
+    });
+    // It does not end the launch.
+    let _ = exec.find(block, seen);
+}
+
+/// Where a block stands in its grid.
+fn coordinates(exec: &Exec<'_>, linear: u64) -> [u32; 3] {
+    let [x, y, _] = exec.launch.grid.map(u64::from);
+    [
+        (linear % x) as u32,
+        (linear / x % y) as u32,
+        (linear / (x * y)) as u32,
+    ]
 }
 
 #[cold]
@@ -224,13 +330,7 @@ fn race(
         return;
     }
     let access = place(track, offset, bytes);
-    let [x, y, _] = exec.launch.grid.map(u64::from);
-    let linear = mark.block().unwrap_or(0);
-    let other = [
-        (linear % x) as u32,
-        (linear / x % y) as u32,
-        (linear / (x * y)) as u32,
-    ];
+    let other = coordinates(exec, mark.block().unwrap_or(0));
     let message = format!(
         "block {:?} {} byte {} of {} at {}, which block {other:?} {} at {} in the same launch; blocks are not ordered: \
          use an atomic, a fence with an atomic flag, or a second launch",

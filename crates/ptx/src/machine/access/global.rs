@@ -9,7 +9,7 @@ use super::{
     Offsets, Request, Want, Words, atomic, atomic_poison, between, collect, fault, lanes,
     load_part, offsets_at, write_element,
 };
-use crate::code::MemoryOp;
+use crate::code::{MemoryOp, Reach};
 use crate::report::{Access, FindingKind, Space};
 
 #[inline(always)]
@@ -56,8 +56,12 @@ pub(super) fn access(
     if request.want == Want::Load || !allocation.read_only() {
         pattern.mark_sectors(touched, from, bytes);
     }
+    let ordered = op.ordered && op.reach == Reach::Device;
     if request.want == Want::Load {
-        if op.ordered {
+        if op.read_only_path {
+            between::reads_apart(exec, block, warp, request, track, &offsets);
+        }
+        if ordered {
             hear(exec, block, request);
         } else if (track.reads_matter || track.writers.get().is_some()) && exec.compares_blocks() {
             between::reads(exec, block, warp, request, track, &offsets);
@@ -74,8 +78,9 @@ pub(super) fn access(
         return fault::read_only(exec, block, warp, request);
     }
     if request.want == Want::Store {
-        if op.ordered {
+        if ordered {
             signal(exec, block, request);
+            between::changes_in_order(exec, request, track, &offsets);
         } else if exec.compares_blocks() {
             between::writes(exec, block, warp, request, track, &offsets);
         }
@@ -85,8 +90,15 @@ pub(super) fn access(
         }
         return Ok(());
     }
-    signal(exec, block, request);
-    hear(exec, block, request);
+    if ordered {
+        signal(exec, block, request);
+        hear(exec, block, request);
+        between::changes_in_order(exec, request, track, &offsets);
+    } else if exec.compares_blocks() {
+        // Other blocks need not notice what is atomic in this one.
+        between::reads(exec, block, warp, request, track, &offsets);
+        between::writes(exec, block, warp, request, track, &offsets);
+    }
     let bad = lanes(mask)
         .filter(|lane| !allocation.is_valid(offsets[*lane], op.element))
         .fold(0, |bad, lane| bad | 1 << lane);

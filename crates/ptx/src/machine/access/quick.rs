@@ -125,7 +125,10 @@ fn load_global<F: Forms>(exec: &mut Exec<'_>, warp: &mut Warp, at: Place) -> boo
     let Some(from) = in_buffer(track, pattern, first, op.bytes()) else {
         return false;
     };
-    if compares && (track.reads_matter || track.writers.get().is_some()) {
+    let noticed = track.reads_matter
+        || track.writers.get().is_some()
+        || (op.read_only_path && track.changed.get().is_some());
+    if compares && noticed {
         return false;
     }
     pattern.price(first, op.bytes(), Way::Global);
