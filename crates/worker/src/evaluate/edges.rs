@@ -1,5 +1,5 @@
 //! Shapes that no task file lists: at the edges of warps and tiles, where loops have their tails,
-//! and, before a promotion, anywhere.
+//! and, before a promotion, anywhere, and beyond what the task lists.
 //!
 //! A search meets a few of them, which its key chooses, so that the reference's answers are
 //! computed once per run; a confirmation meets all. What a dim may be is the task's word.
@@ -27,6 +27,9 @@ const LARGEST_DRAWN: u64 = 160;
 const LARGEST_TILE: i64 = 256;
 /// Elements of all tensors together, at most.
 const MOST_ELEMENTS: u64 = 1 << 15;
+/// How many times the elements of the largest case that a search shows a shape beyond it may have,
+/// since a promotion has to pay for it.
+const ROOM_BEYOND: u64 = 8;
 
 /// The cases of one evaluation beyond those of its task.
 ///
@@ -51,6 +54,7 @@ pub fn cases(task: &Task, request: &EvaluationRequest) -> Result<Vec<Case>, Prob
         }
     }
     edges.anywhere(key)?;
+    edges.beyond()?;
     Ok(edges.found)
 }
 
@@ -70,8 +74,7 @@ impl Edges<'_> {
             let mut bases = Vec::new();
             // What is held out shows in nothing that a search meets. Large cases are no bases: what
             // is left of one with an extent of 1 is a large grid with nothing to do.
-            let shown = |case: &&Case| case.is_for(Use::Check) || case.is_for(Use::Score);
-            for case in task.cases.iter().filter(shown) {
+            for case in shown(task) {
                 let elements = elements(task, case)?;
                 if elements <= SMALL_ELEMENTS {
                     bases.push((elements, case));
@@ -81,12 +84,72 @@ impl Edges<'_> {
             for (_, base) in bases {
                 let mut dims = base.dims.clone();
                 dims.insert(dim.clone(), value);
-                if self.add(dims)? {
+                if self.add(dims, MOST_ELEMENTS, &[])? {
                     break;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Grows each free dim to more than twice what a search shows of it, and all of them together to
+    /// more than half as much again: a buffer, a table or a grid of a fixed size that is enough for
+    /// the listed shapes need not be for others. Each is met once, held out.
+    fn beyond(&mut self) -> Result<(), Problem> {
+        let task = self.task;
+        let mut sized = Vec::new();
+        for case in shown(task) {
+            sized.push((elements(task, case)?, case));
+        }
+        let Some((most, largest)) = sized.iter().max_by_key(|(elements, _)| *elements) else {
+            return Ok(());
+        };
+        let most = most.saturating_mul(ROOM_BEYOND);
+        let grown = |dim: &str, from: i64, by: i64| {
+            let range = &task.free_dims[dim];
+            let wanted = from.saturating_add(by).saturating_add(1);
+            let steps = wanted.saturating_add(range.multiple - 1) / range.multiple;
+            steps
+                .saturating_mul(range.multiple)
+                .min(range.most - range.most % range.multiple)
+        };
+        for dim in task.free_dims.keys() {
+            let shown = sized.iter().map(|(_, case)| case.dims[dim]).max();
+            let shown = shown.expect("there is a case");
+            let value = grown(dim, shown, shown);
+            if value <= shown {
+                continue;
+            }
+            let others = |case: &Case| {
+                let mut others = task.free_dims.keys().filter(|other| *other != dim);
+                task.free_dims.len() == 1 || others.any(|other| case.dims[other] > 1)
+            };
+            let mut bases = Vec::new();
+            for (_, case) in sized.iter().filter(|(_, case)| others(case)) {
+                let mut dims = case.dims.clone();
+                dims.insert(dim.clone(), value);
+                bases.push((self.size(&dims)?, dims));
+            }
+            if let Some((_, dims)) = bases.into_iter().min_by_key(|(elements, _)| *elements) {
+                self.add(dims, most, &[Use::Holdout])?;
+            }
+        }
+        let mut dims = largest.dims.clone();
+        for dim in task.free_dims.keys() {
+            dims.insert(dim.clone(), grown(dim, dims[dim], dims[dim] / 2));
+        }
+        self.add(dims, most, &[Use::Holdout])?;
+        Ok(())
+    }
+
+    /// Elements of all tensors together in a shape.
+    fn size(&self, dims: &BTreeMap<String, i64>) -> Result<u64, Problem> {
+        let case = Case {
+            name: String::new(),
+            dims: dims.clone(),
+            uses: Vec::new(),
+        };
+        elements(self.task, &case)
     }
 
     /// Draws shapes that nobody can have foreseen.
@@ -113,13 +176,19 @@ impl Edges<'_> {
                     value.min(range.most - range.most % range.multiple),
                 );
             }
-            self.add(dims)?;
+            self.add(dims, MOST_ELEMENTS, &[])?;
         }
         Ok(())
     }
 
-    /// Adds a shape if it is small and new. Whether nothing better need be looked for.
-    fn add(&mut self, dims: BTreeMap<String, i64>) -> Result<bool, Problem> {
+    /// Adds a shape if it has no more elements than `most` and is new. Whether nothing better need
+    /// be looked for.
+    fn add(
+        &mut self,
+        dims: BTreeMap<String, i64>,
+        most: u64,
+        uses: &[Use],
+    ) -> Result<bool, Problem> {
         let known = self.task.cases.iter().chain(&self.found);
         if known.into_iter().any(|case| case.dims == dims) {
             return Ok(true);
@@ -131,19 +200,25 @@ impl Edges<'_> {
         let case = Case {
             name: words.collect::<Vec<_>>().join(" "),
             dims,
-            uses: Vec::new(),
+            uses: uses.to_vec(),
         };
         let allowed = self
             .task
             .free_dims
             .iter()
             .all(|(dim, range)| range.contains(case.dims[dim]));
-        if !allowed || elements(self.task, &case)? > MOST_ELEMENTS {
+        if !allowed || elements(self.task, &case)? > most {
             return Ok(false);
         }
         self.found.push(case);
         Ok(true)
     }
+}
+
+/// The cases that a search meets.
+fn shown(task: &Task) -> impl Iterator<Item = &Case> {
+    let shown = |case: &&Case| case.is_for(Use::Check) || case.is_for(Use::Score);
+    task.cases.iter().filter(shown)
 }
 
 /// As many of the cases as asked for, which ones the key decides.

@@ -61,6 +61,23 @@ fn shapes_that_no_task_lists_are_met() {
 }
 
 #[test]
+fn a_promotion_goes_beyond_what_the_task_lists() {
+    let Some(lab) = lab() else { return };
+    // As if it kept the terms of a sum in a table of a fixed size: enough for every listed shape,
+    // and for every extent around warps and tiles.
+    let files = task("K = 33 }", "K = 1500 }");
+    let mut request = with_task(files, candidate("k < K", "k < K && k < 2500"));
+    assert_eq!(lab.evaluate(&request).verdict.kind(), VerdictKind::Accepted);
+    request.stage = EvaluationStage::Confirmation;
+    match lab.evaluate(&request).verdict {
+        Verdict::IncorrectOutput(mismatch) => {
+            assert!(mismatch.case.contains("K=3001"), "{mismatch:?}");
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
 fn the_edges_of_a_search_are_the_keys_choice() {
     let Some(lab) = lab() else { return };
     let edges = |key: &str| {
