@@ -135,7 +135,12 @@ fn bad_input_is_exit_code_2_and_says_what_to_mend() -> Result<()> {
     let data = folder.path().to_str().context("UTF-8")?;
     let missing = ["bench", "no-such.cu", "--task", TASK, "--data", data];
     let elsewhere = ["build", BASELINE, "--task", "kernels/none", "--data", data];
-    for (words, expected) in [(missing, "no-such.cu"), (elsewhere, "task.toml")] {
+    let endless = ["build", "/dev/zero", "--task", TASK, "--data", data];
+    for (words, expected) in [
+        (missing, "no-such.cu"),
+        (elsewhere, "task.toml"),
+        (endless, "at most 262144 bytes"),
+    ] {
         let finished = lab::kernelwright(&words)?;
         assert_eq!(finished.status.code(), Some(2), "{words:?}");
         assert!(finished.stderr.contains(expected), "{}", finished.stderr);

@@ -14,6 +14,8 @@ use crate::dtype::Dtype;
 use crate::expr::{Expr, ExprError, Scope};
 use crate::task::Task;
 
+/// The device's multiprocessors, in expressions.
+const SM_COUNT: &str = "SM_COUNT";
 /// The most steps one plan may have.
 pub const MAX_STEPS: usize = 16;
 /// The most bytes one workspace may have: 8 GiB.
@@ -225,8 +227,8 @@ pub enum PlanError {
         /// The names that exist.
         known: String,
     },
-    /// A workspace or tunable with a name that the task already uses.
-    #[error("{place}: the task already uses the name {name:?}; choose another")]
+    /// A workspace or tunable with a name that the task or the device's facts already use.
+    #[error("{place}: the name {name:?} is in use already; choose another")]
     NameTaken {
         /// Which entry of the plan.
         place: String,
@@ -263,7 +265,7 @@ impl LaunchPlan {
                 .iter()
                 .map(|(name, value)| (name.clone(), *value)),
         );
-        scope.insert("SM_COUNT".to_owned(), i64::from(limits.sm_count));
+        scope.insert(SM_COUNT.to_owned(), i64::from(limits.sm_count));
         let resolver = Resolver {
             plan: self,
             task,
@@ -297,7 +299,8 @@ impl LaunchPlan {
     /// An argument names one thing: a workspace must not hide a tensor, nor a tunable a dim.
     fn distinct_names(&self, task: &Task, dims: &BTreeMap<String, i64>) -> Result<(), PlanError> {
         let taken = |name: &String| {
-            dims.contains_key(name)
+            name == SM_COUNT
+                || dims.contains_key(name)
                 || task.tensors.iter().any(|tensor| tensor.name == *name)
                 || task.scalars.iter().any(|scalar| scalar.name == *name)
         };

@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::plain;
+
 /// One defect of an input text. Lines and columns count from 1; columns count characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
@@ -34,7 +36,7 @@ impl Problem {
             file: file.to_owned(),
             line,
             column,
-            message: message.into(),
+            message: said(message),
             fix: fix.into(),
         }
     }
@@ -45,10 +47,15 @@ impl Problem {
             file: file.to_owned(),
             line: 0,
             column: 0,
-            message: message.into(),
+            message: said(message),
             fix: fix.into(),
         }
     }
+}
+
+/// A message may quote what it is about, which its author chose.
+fn said(message: impl Into<String>) -> String {
+    plain::line(&message.into(), plain::SENTENCE_CHARACTERS)
 }
 
 impl fmt::Display for Problem {

@@ -199,6 +199,19 @@ fn every_defect_is_reported_with_its_place() {
 }
 
 #[test]
+fn a_problem_quotes_no_more_than_a_reader_wants_to_see() {
+    let names = [
+        format!("kernel = \"{}\"", "p".repeat(60_000)),
+        format!("\"\\u001b[2J{}\" = 1", "q".repeat(60_000)),
+    ];
+    for name in names {
+        let found = problems(&SPLIT.replacen("kernel = \"partial\"", &name, 1));
+        assert!(found[0].len() < 1000, "{} characters", found[0].len());
+        assert!(!found[0].contains('\u{1b}'), "{found:?}");
+    }
+}
+
+#[test]
 fn several_defects_are_reported_together() {
     let text = SPLIT
         .replace("block = [128]", "block = []")

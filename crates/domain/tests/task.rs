@@ -249,12 +249,17 @@ fn a_plan_beyond_the_device_is_refused_before_anything_runs() {
         (
             "[workspace.tmp]",
             "[workspace.x]",
-            "workspace x: the task already uses the name \"x\"",
+            "workspace x: the name \"x\" is in use already",
         ),
         (
             "[tunables.ROWS]",
             "[tunables.W]\nvalue = 1\nchoices = [1]\n[tunables.ROWS]",
-            "tunable W: the task already uses the name \"W\"",
+            "tunable W: the name \"W\" is in use already",
+        ),
+        (
+            "[tunables.ROWS]",
+            "[tunables.SM_COUNT]\nvalue = 1\nchoices = [1]\n[tunables.ROWS]",
+            "tunable SM_COUNT: the name \"SM_COUNT\" is in use already",
         ),
     ];
     for (honest, changed, expected) in table {

@@ -1,12 +1,14 @@
 //! `context` and `submit`: the two halves of proposing a kernel from outside.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
 use domain::api::{Brief, CandidateDetail, CandidateState, Event, EventKind, Submission};
+use domain::candidate::MAX_SOURCE_BYTES;
 use domain::id::CandidateId;
 use domain::verdict::VerdictKind;
 
@@ -18,6 +20,10 @@ use crate::client::stream::Events;
 use crate::evidence;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::terminal::line;
+
+/// Where reading a kernel's file ends: somebody may name a device, which has no end. What is a little too long gets a
+/// verdict that says so.
+const MOST_READ: u64 = 4 * MAX_SOURCE_BYTES as u64;
 
 /// How long to rely on events alone before looking at the candidate itself.
 const RELOOK: Duration = Duration::from_secs(10);
@@ -75,13 +81,19 @@ pub(super) async fn submit(args: SubmitArgs) -> Ending {
 
 /// A kernel's text.
 pub(super) fn source(file: &Path) -> Result<String, Failure> {
-    let bytes = fs::read(file)
-        .with_context(|| format!("read {}", file.display()))
+    let name = file.display();
+    let mut bytes = Vec::new();
+    File::open(file)
+        .and_then(|file| file.take(MOST_READ).read_to_end(&mut bytes))
+        .with_context(|| format!("read {name}"))
         .map_err(Failure::input)?;
-    String::from_utf8(bytes).map_err(|_| {
-        let file = file.display();
-        Failure::input(anyhow::anyhow!("read {file}: a kernel must be UTF-8 text"))
-    })
+    if bytes.len() as u64 == MOST_READ {
+        return Err(Failure::input(anyhow::anyhow!(
+            "read {name}: it is longer than any kernel, which has at most {MAX_SOURCE_BYTES} bytes"
+        )));
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| Failure::input(anyhow::anyhow!("read {name}: a kernel must be UTF-8 text")))
 }
 
 /// The candidate once nothing more will happen to it.
