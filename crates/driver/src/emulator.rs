@@ -147,6 +147,7 @@ enum Request {
         #[serde(default, deserialize_with = "given")]
         sample: Option<Option<u64>>,
         registers: Option<BTreeMap<String, u32>>,
+        spills: Option<BTreeMap<String, u32>>,
     },
     Take {},
 }
@@ -278,6 +279,7 @@ fn carry_out(driver: &mut Driver, request: Request) -> Result<String, HostAccess
             counters,
             sample,
             registers,
+            spills,
         } => {
             let defaults = crate::state::Settings::default();
             let settings = driver.settings_mut();
@@ -308,6 +310,9 @@ fn carry_out(driver: &mut Driver, request: Request) -> Result<String, HostAccess
             }
             if let Some(registers) = registers {
                 settings.registers = registers;
+            }
+            if let Some(spills) = spills {
+                settings.spills = spills;
             }
             done
         }

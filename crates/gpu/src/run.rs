@@ -141,6 +141,14 @@ pub(crate) fn registers(kernels: &[KernelResources]) -> BTreeMap<String, u32> {
         .collect()
 }
 
+/// What each kernel spills, which PTX does not show.
+pub(crate) fn spills(kernels: &[KernelResources]) -> BTreeMap<String, u32> {
+    kernels
+        .iter()
+        .map(|kernel| (kernel.kernel.clone(), kernel.spill_bytes))
+        .collect()
+}
+
 fn execute(
     gpu: &Gpu,
     loaded: &Loaded<'_>,
@@ -168,6 +176,7 @@ fn execute(
             counters: true,
             sample: sample(execution),
             registers: registers(&job.kernels),
+            spills: spills(&job.kernels),
         })?;
     }
     let pass = loaded.pass(

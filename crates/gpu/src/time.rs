@@ -25,7 +25,7 @@ use crate::execute::{Batch, Buffer, BufferSet, Loaded};
 use crate::fault::Fault;
 use crate::inputs;
 use crate::line::{Line, Moment};
-use crate::run::{device_fault, read_image, registers, workspaces};
+use crate::run::{device_fault, read_image, registers, spills, workspaces};
 
 /// How often the second level cache is overwritten before a batch.
 const FLUSHES: u64 = 2;
@@ -439,6 +439,7 @@ fn configure(gpu: &Gpu, job: &TimeJob, side: &Side) -> Result<(), Fault> {
         counters: true,
         sample: None,
         registers: registers(&side.kernels),
+        spills: spills(&side.kernels),
     })
 }
 

@@ -48,6 +48,7 @@ pub(crate) fn verify_on(gpu: &Gpu, job: &VerifyJob) -> Result<VerifyReply, Fault
             counters: false,
             sample: None,
             registers: run::registers(&job.kernels),
+            spills: run::spills(&job.kernels),
         })?;
     }
     let mut comparisons = Vec::new();

@@ -201,12 +201,19 @@ pub struct Counters {
     pub threads: u64,
     /// The sum over all lines.
     pub total: Tally,
+    /// Distinct instructions that were issued at least once.
+    #[serde(default)]
+    pub places: u64,
     /// Distinct global sectors (32 bytes) read: what must come from DRAM at least once.
     pub unique_sectors_read: u64,
     /// Distinct global sectors (32 bytes) written.
     pub unique_sectors_written: u64,
-    /// Of the distinct sectors read, those in buffers that an earlier launch wrote last: a cache may still hold them.
+    /// Of the distinct sectors read, those that an earlier launch wrote and nobody else since: a cache may still hold
+    /// them.
     pub produced_sectors_read: u64,
+    /// The most that one block executed of each kind. Each count may be that of another block.
+    #[serde(default)]
+    pub heaviest_block: BlockWork,
     /// Longest block: cycles its slowest warp needs when nothing competes with it, from static in-order issue with
     /// the latencies of [`crate::Latencies`]; barriers wait for the slowest warp.
     pub critical_path_max: u64,
@@ -216,6 +223,21 @@ pub struct Counters {
     pub registers_estimate: u32,
     /// Per source line, by file and line.
     pub lines: Vec<LineTally>,
+}
+
+/// What one block took of the units that a multiprocessor's blocks share.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockWork {
+    /// Warp instructions by unit.
+    pub classes: Classes,
+    /// Sectors of global memory (32 bytes) asked for and written, what atomics do to them once.
+    pub sectors: u64,
+    /// Passes through shared memory's banks.
+    pub wavefronts: u64,
+    /// Bytes of the threads' stacks.
+    pub local_bytes: u64,
+    /// Multiply-adds on tensor cores.
+    pub tensor_macs: u64,
 }
 
 /// The share of one source line.
@@ -336,20 +358,20 @@ macro_rules! sums {
         impl $type {
             /// Adds another share.
             pub fn add(&mut self, other: &Self) {
-                $(self.$field += other.$field;)*
-                $(self.$nested.add(&other.$nested);)*
+                self.combine(other, |own, other| own + other);
             }
 
-            /// Changes every count.
-            pub(crate) fn scale(&mut self, change: impl Fn(u64) -> u64 + Copy) {
-                $(self.$field = change(self.$field);)*
-                $(self.$nested.scale(change);)*
+            /// Combines each count with that of another share.
+            pub(crate) fn combine(&mut self, other: &Self, how: impl Fn(u64, u64) -> u64 + Copy) {
+                $(self.$field = how(self.$field, other.$field);)*
+                $(self.$nested.combine(&other.$nested, how);)*
             }
         }
     )*};
 }
 
 sums! {
+    BlockWork: sectors, wavefronts, local_bytes, tensor_macs; classes.
     Tally: warp_instructions, thread_instructions, local_bytes, tensor_macs, divergent_branches; classes, global, shared.
     Classes: fp32, fp16, fp64, integer, special, conversion, wide_conversion, moves, load_global, store_global, load_shared, store_shared,
         local, constant, atomic_global, atomic_shared, async_copy, tensor, warp, branch, barrier, other;.

@@ -475,3 +475,55 @@ fn blocks_that_wait_for_each_other_are_not_sampled() {
         .to_string();
     assert!(reason.contains("wait for each other"), "{reason}");
 }
+
+#[test]
+fn the_heaviest_block_is_known_among_many_that_only_end() {
+    // Block 3 of 40 adds, loads and multiplies; the others look at their number and go.
+    let text = kernel(
+        "mov.u32 %r3, %ctaid.x;\nsetp.ne.u32 %p1, %r3, 3;\n@%p1 bra END;\nmov.u32 %r4, 0;\n\
+         L: add.u32 %r4, %r4, 1;\nld.global.u32 %r5, [%rd1];\nsetp.lt.u32 %p2, %r4, 100;\n@%p2 bra L;\n\
+         st.global.u32 [%rd3], %r5;\nEND:",
+    );
+    for threads in [1, 4] {
+        let mut device = Device::new(&text);
+        let (a, out) = (device.buffer("a", &[7u32; 64]), device.fresh("out", 256));
+        let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(out)];
+        let report = device
+            .try_launch("k", [40, 1, 1], [32, 1, 1], &args, |config| {
+                config.threads = threads;
+            })
+            .expect("the kernel runs");
+        let (total, heaviest) = (&report.counters.total, &report.counters.heaviest_block);
+        assert_eq!(heaviest.classes.load_global, 100, "{threads}");
+        assert_eq!(heaviest.classes.load_global, total.classes.load_global);
+        assert_eq!(heaviest.classes.store_global, 1);
+        assert_eq!(heaviest.sectors, 101);
+        // Each of the others asks once where it is.
+        assert_eq!(heaviest.classes.integer + 39, total.classes.integer);
+        assert_eq!(heaviest.classes.branch + 39 * 2, total.classes.branch);
+    }
+}
+
+#[test]
+fn one_sector_written_again_is_no_buffer_produced() {
+    let text = kernel(
+        "setp.ne.u32 %p1, %r1, 0;\n@%p1 bra END;\nld.global.u32 %r3, [%rd1];\nst.global.u32 [%rd1], %r3;\nEND:",
+    );
+    let touch = text.replace(".entry k(", ".entry touch(");
+    let whole = kernel(
+        "shl.b32 %r2, %r1, 2;\ncvt.u64.u32 %rd7, %r2;\nadd.s64 %rd4, %rd1, %rd7;\nld.global.u32 %r3, [%rd4];\n\
+         add.s64 %rd6, %rd3, %rd7;\nst.global.u32 [%rd6], %r3;",
+    );
+    let (_, entry) = touch.split_once(".visible").expect("it has an entry");
+    let mut device = Device::new(&format!("{whole}\n.visible{entry}"));
+    let (a, out) = (device.buffer("a", &[7u32; 256]), device.fresh("out", 1024));
+    let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(out)];
+    let produced = |device: &mut Device, name: &str| {
+        let report = device.launch(name, 1, 256, &args);
+        assert_eq!(report.outcome, Outcome::Completed, "{:#?}", report.findings);
+        report.counters.produced_sectors_read
+    };
+    assert_eq!(produced(&mut device, "touch"), 0);
+    // 256 words are 32 sectors, of which the first was written since the host did.
+    assert_eq!(produced(&mut device, "k"), 1);
+}

@@ -74,6 +74,8 @@ pub struct Settings {
     pub sample: Option<u64>,
     /// Registers per thread of kernels, by name, as the real compiler reported them.
     pub registers: BTreeMap<String, u32>,
+    /// Bytes that each thread's spills store and load, by kernel, as the real compiler reported them.
+    pub spills: BTreeMap<String, u32>,
 }
 
 impl Default for Settings {
@@ -87,6 +89,7 @@ impl Default for Settings {
             counters: true,
             sample: None,
             registers: BTreeMap::new(),
+            spills: BTreeMap::new(),
         }
     }
 }
@@ -142,6 +145,12 @@ impl Driver {
                 let shape = Shape {
                     grid: request.dimensions.grid,
                     footprint,
+                    spilled_bytes: self
+                        .settings
+                        .spills
+                        .get(&report.kernel)
+                        .copied()
+                        .unwrap_or(0),
                 };
                 let modelled = model::modelled(&report.counters, shape, &self.device);
                 self.spend(request.stream, modelled.microseconds);

@@ -61,6 +61,8 @@ pub struct Configuration {
     pub sample: Option<u64>,
     /// Registers of a thread by kernel, for the time model.
     pub registers: std::collections::BTreeMap<String, u32>,
+    /// Bytes that a thread's spills store and load, by kernel, for the same.
+    pub spills: std::collections::BTreeMap<String, u32>,
 }
 
 /// The layout of `wmma` fragments, which CUDA leaves open.

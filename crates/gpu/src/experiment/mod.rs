@@ -33,6 +33,7 @@ pub(crate) fn experiment_on(gpu: &Gpu, job: &ExperimentJob) -> Result<Experiment
             threads: Some(job.threads),
             counters: true,
             registers: BTreeMap::new(),
+            spills: BTreeMap::new(),
             sample: None,
         })?;
     }

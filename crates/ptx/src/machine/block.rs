@@ -1,6 +1,7 @@
 //! The state of one block: its warps, its shared memory, its barriers, and how its warps take turns.
 
 use super::pattern::Shape;
+use crate::report::BlockWork;
 use crate::sync::{Clock, Shadow, Standing};
 
 /// Cells of valid bits that are looked through before an access is looked at lane by lane.
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     /// Where a thread that exited had last met a barrier, and the thread.
     pub(crate) exited_after: Vec<(u32, u32)>,
     pub(crate) printed: String,
+    /// What it has executed so far.
+    pub(crate) work: BlockWork,
     /// Among the other blocks of the launch.
     pub(crate) standing: Standing,
 }

@@ -50,6 +50,16 @@ impl Counts {
         step.lanes = step.lanes.wrapping_add(lanes);
     }
 
+    /// How often warps were issued each instruction, in order.
+    pub(crate) fn warps(&self) -> impl Iterator<Item = u64> {
+        let mut total = 0u64;
+        let steps = &self.steps[..self.steps.len() - 1];
+        steps.iter().map(move |step| {
+            total = total.wrapping_add(step.warps);
+            total
+        })
+    }
+
     /// The counts themselves.
     pub(crate) fn totals(&self) -> Vec<Issued> {
         let mut total = Issued::default();

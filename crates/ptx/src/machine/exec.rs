@@ -14,7 +14,7 @@ use crate::check::{Findings, Observation, buffer_name, outcome_of, spoken};
 use crate::code::{File, LaneMask, Program, SlotRef, Special};
 use crate::config::Checks;
 use crate::memory::{Allocation, Memory};
-use crate::report::{Access, FindingKind, Outcome, Party, Space};
+use crate::report::{Access, BlockWork, FindingKind, Outcome, Party, Space};
 use crate::sync::Messages;
 
 /// Memory costs of one instruction.
@@ -271,6 +271,9 @@ pub(crate) struct Exec<'a> {
     pub(crate) printed_bytes: usize,
     pub(crate) cycles_max: u64,
     pub(crate) cycles_sum: u64,
+    /// What was on blocks' accounts when one was last charged, and the most that any block had on its own.
+    pub(crate) accounted: BlockWork,
+    pub(crate) heaviest: BlockWork,
     /// A clock for `%clock`: instructions issued so far in the block.
     pub(crate) clock: u64,
     /// What blocks told each other.
@@ -298,6 +301,8 @@ impl<'a> Exec<'a> {
             printed_bytes: 0,
             cycles_max: 0,
             cycles_sum: 0,
+            accounted: BlockWork::default(),
+            heaviest: BlockWork::default(),
             clock: 0,
             messages: Messages::default(),
         }

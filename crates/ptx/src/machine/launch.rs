@@ -6,13 +6,14 @@ use super::access::led;
 use super::block::{Barrier, Shared};
 use super::control;
 use super::exec::{Exec, Launch};
+use super::heaviest;
 use super::interpret::Stop;
 use super::tally;
 use super::warp::{Wait, Warp};
 use crate::check::{Findings, Observation, spoken};
 use crate::code::Program;
 use crate::config::{Checks, LaunchConfig, Schedule};
-use crate::report::{FindingKind, LaunchReport, Outcome};
+use crate::report::{BlockWork, FindingKind, LaunchReport, Outcome};
 use crate::simd::{self, Isa};
 use crate::sync::{Shadow, Standing};
 
@@ -73,6 +74,7 @@ fn new_block(exec: &Exec<'_>) -> Block {
         progress: 0,
         exited_after: Vec::new(),
         printed: String::new(),
+        work: BlockWork::default(),
         standing: Standing::default(),
     };
     let warps = launch.block.iter().product::<u32>().div_ceil(32);
@@ -477,8 +479,16 @@ fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, chosen: Chosen, 
     loop {
         let mut index = 0;
         while index < running.len() {
-            match turn(exec, &mut running[index], isa, turns, &mut dice) {
-                Turn::Done => idle.push(running.swap_remove(index)),
+            let ended = turn(exec, &mut running[index], isa, turns, &mut dice);
+            // No time is modelled for another schedule.
+            if dice.is_none() {
+                heaviest::account(exec, &mut running[index].shared);
+            }
+            match ended {
+                Turn::Done => {
+                    heaviest::close(exec, &mut running[index].shared);
+                    idle.push(running.swap_remove(index));
+                }
                 Turn::Yield => index += 1,
                 Turn::Fatal => return,
             }
@@ -528,6 +538,8 @@ fn run_in_parallel<'a>(
                         }
                         start(&exec, &mut block, index);
                         turn(&mut exec, &mut block, isa, u32::MAX, &mut None);
+                        heaviest::account(&mut exec, &mut block.shared);
+                        heaviest::close(&mut exec, &mut block.shared);
                     }
                 })
             })

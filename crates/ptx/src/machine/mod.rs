@@ -8,6 +8,7 @@ mod control;
 mod copy;
 mod counts;
 pub(crate) mod exec;
+mod heaviest;
 pub(crate) mod interpret;
 mod launch;
 mod matrix;

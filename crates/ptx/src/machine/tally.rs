@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use super::counts::Issued;
 use super::exec::{Exec, Launch};
 use crate::code::{Class, Op};
-use crate::report::{Classes, Counters, LineTally, Tally};
+use crate::report::{BlockWork, Classes, Counters, LineTally, Tally};
 use crate::tensor::TensorKind;
 
-fn slot_of(classes: &mut Classes, class: Class) -> &mut u64 {
+pub(super) fn slot_of(classes: &mut Classes, class: Class) -> &mut u64 {
     match class {
         Class::Fp32 => &mut classes.fp32,
         Class::Fp16 => &mut classes.fp16,
@@ -106,7 +106,7 @@ impl Scale {
     }
 }
 
-/// All counters of a launch. The buffers it wrote count as produced by the device from now on.
+/// All counters of a launch. The sectors it wrote count as produced by the device from now on.
 ///
 /// Where only `executed` of the `blocks` ran, everything is scaled up to the whole grid; distinct sectors not beyond
 /// what the buffers have.
@@ -120,12 +120,14 @@ pub(crate) fn counters(
     let mut total = Tally::default();
     let mut lines: BTreeMap<(Option<u32>, u32), Tally> = BTreeMap::new();
     let issued: Vec<Vec<Issued>> = parts.iter().map(|part| part.counts.totals()).collect();
+    let mut places = 0;
     for pc in 0..launch.program.code.len() {
         if issued.iter().all(|part| part[pc].warps == 0) {
             continue;
         }
+        places += 1;
         let mut tally = instruction(launch, parts, &issued, pc);
-        tally.scale(|count| scale.up(count));
+        tally.combine(&Tally::default(), |count, _| scale.up(count));
         total.add(&tally);
         let origin = launch.program.origin[pc];
         let key = origin.place.map_or((None, origin.ptx_line), |place| {
@@ -147,11 +149,9 @@ pub(crate) fn counters(
         let (read, written) = (distinct(&track.read), distinct(&track.written));
         unique_sectors_read += read;
         unique_sectors_written += written;
-        if track.allocation.produced() {
-            produced_sectors_read += read;
-        }
+        produced_sectors_read += scale.up(track.allocation.produced(&track.read)).min(read);
         if written > 0 {
-            track.allocation.set_produced(true);
+            track.allocation.produce(&track.written);
         }
     }
     let threads = launch.block.iter().map(|n| u64::from(*n)).product::<u64>();
@@ -161,9 +161,16 @@ pub(crate) fn counters(
         warps: blocks * threads.div_ceil(32),
         threads: blocks * threads,
         total,
+        places,
         unique_sectors_read,
         unique_sectors_written,
         produced_sectors_read,
+        heaviest_block: parts
+            .iter()
+            .fold(BlockWork::default(), |mut heaviest, part| {
+                heaviest.combine(&part.heaviest, u64::max);
+                heaviest
+            }),
         critical_path_max: parts.iter().map(|part| part.cycles_max).max().unwrap_or(0),
         critical_path_mean: parts.iter().map(|part| part.cycles_sum).sum::<u64>() as f64
             / executed.max(1) as f64,

@@ -43,8 +43,9 @@ pub(crate) struct Allocation {
     /// Bytes whose valid bit is clear; zero lets loads skip the look-up.
     invalid: AtomicU64,
     label: RwLock<Option<Arc<str>>>,
-    /// Whether the device wrote here after the host did: such bytes may still be in a cache.
-    produced: AtomicBool,
+    /// A bit per sector of 32 bytes that the device wrote after the host did, so that a cache may still hold it; made
+    /// when that first happens.
+    produced: RwLock<Vec<u32>>,
 }
 
 impl Allocation {
@@ -60,7 +61,7 @@ impl Allocation {
             valid: cells(words.div_ceil(8), 0)?,
             invalid: AtomicU64::new(bytes),
             label: RwLock::new(label.map(Arc::from)),
-            produced: AtomicBool::new(false),
+            produced: RwLock::default(),
         })
     }
 
@@ -76,7 +77,7 @@ impl Allocation {
             valid: cells(words.len().div_ceil(8), u32::MAX)?,
             invalid: AtomicU64::new(0),
             label: RwLock::new(None),
-            produced: AtomicBool::new(false),
+            produced: RwLock::default(),
         })
     }
 
@@ -132,12 +133,51 @@ impl Allocation {
             .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Arc::from(name));
     }
 
-    pub(crate) fn produced(&self) -> bool {
-        self.produced.load(Relaxed)
+    /// How many of some sectors, a bit each, the device wrote last.
+    pub(crate) fn produced(&self, sectors: &[AtomicU32]) -> u64 {
+        let produced = self
+            .produced
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let both = sectors.iter().zip(produced.iter());
+        both.map(|(asked, produced)| u64::from((asked.load(Relaxed) & produced).count_ones()))
+            .sum()
     }
 
-    pub(crate) fn set_produced(&self, produced: bool) {
-        self.produced.store(produced, Relaxed);
+    /// The device wrote to some sectors.
+    pub(crate) fn produce(&self, sectors: &[AtomicU32]) {
+        let mut produced = self
+            .produced
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if produced.len() < sectors.len() {
+            produced.resize(sectors.len(), 0);
+        }
+        for (produced, written) in produced.iter_mut().zip(sectors) {
+            *produced |= written.load(Relaxed);
+        }
+    }
+
+    /// The device copied something to a range.
+    pub(super) fn produce_between(&self, offset: u64, bytes: u64) {
+        let sectors: Vec<AtomicU32> = (0..self.bytes.div_ceil(32 * 32))
+            .map(|cell| {
+                let bit = |sector: u64| {
+                    let (from, to) = (sector * 32, sector * 32 + 32);
+                    u32::from(from < offset + bytes && offset < to)
+                };
+                AtomicU32::new((0..32).fold(0, |bits, n| bits | bit(cell * 32 + n) << n))
+            })
+            .collect();
+        self.produce(&sectors);
+    }
+
+    /// The host wrote somewhere, and no sector counts any more.
+    pub(super) fn forget_produced(&self) {
+        self.produced
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clear();
     }
 
     /// Whether every byte is initialised.

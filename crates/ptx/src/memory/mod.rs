@@ -283,7 +283,7 @@ impl Memory {
         let (holder, offset) = self.range_to_write(pointer, data.len() as u64)?;
         holder.write(offset, data);
         holder.set_valid(offset, data.len() as u64);
-        holder.set_produced(false);
+        holder.forget_produced();
         Ok(())
     }
 
@@ -310,7 +310,7 @@ impl Memory {
             at += step;
         }
         holder.set_valid(offset, bytes);
-        holder.set_produced(false);
+        holder.forget_produced();
         Ok(())
     }
 
@@ -330,7 +330,7 @@ impl Memory {
             .collect();
         to.write(to_offset, &data);
         to.set_valid(to_offset, bytes);
-        to.set_produced(true);
+        to.produce_between(to_offset, bytes);
         for (i, _) in valid.iter().enumerate().filter(|(_, valid)| !**valid) {
             to.clear_valid(to_offset + i as u64, 1);
         }

@@ -30,6 +30,8 @@ pub struct Shape {
     pub grid: [u32; 3],
     /// What one block takes from its multiprocessor.
     pub footprint: Footprint,
+    /// Bytes that the compiler's spills store and load, each instruction counted once: PTX does not hold them.
+    pub spilled_bytes: u32,
 }
 
 impl Shape {
@@ -91,7 +93,8 @@ pub fn modelled(counters: &Counters, shape: Shape, device: &Device) -> Modelled 
     };
 
     let launch_microseconds = device.launch.microseconds;
-    let mut terms: BTreeMap<Term, f64> = terms::bounds(counters, placement, device)
+    let spilled = terms::spilled(counters, shape.spilled_bytes);
+    let mut terms: BTreeMap<Term, f64> = terms::bounds(counters, spilled, placement, device)
         .into_iter()
         .map(|(term, cycles)| (term, cycles / device.cycles_per_microsecond()))
         .collect();
@@ -112,7 +115,7 @@ pub fn modelled(counters: &Counters, shape: Shape, device: &Device) -> Modelled 
         bottleneck,
         share: bound / microseconds,
         terms,
-        traffic: terms::traffic(counters, device),
+        traffic: terms::traffic(counters, spilled, device),
         achieved_occupancy: blocks / (placement.active * placement.rounds) * warps
             / f64::from(device.limits.warps_per_multiprocessor),
         occupancy,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
-use crate::report::{Counters, Tally};
+use crate::report::{Classes, Counters, Tally};
 
 /// Lanes of a warp.
 const LANES: f64 = 32.0;
@@ -12,6 +12,8 @@ const SECTOR: f64 = 32.0;
 /// Share of PTX moves and of constant or parameter loads that survive in machine code; ptxas folds the others into
 /// the instructions that use them. An estimate that nobody has measured.
 const SURVIVING_MOVES: f64 = 0.25;
+/// Bytes of a register, which is what a spill stores or loads.
+const SPILLED_WORD: f64 = 4.0;
 /// Passes an atomic makes through the second level cache: it reads and writes there.
 const ATOMIC_PASSES: f64 = 2.0;
 
@@ -64,9 +66,17 @@ pub(super) struct Placement {
     pub rounds: f64,
 }
 
+/// Warp accesses to the threads' stacks that the compiler's spills make. Which instructions it put them between is not
+/// known, so they are taken to be executed as often as an instruction of the kernel is on average.
+pub(super) fn spilled(counters: &Counters, bytes: u32) -> f64 {
+    let rounds = counters.total.warp_instructions as f64 / counters.places.max(1) as f64;
+    f64::from(bytes) / SPILLED_WORD * rounds
+}
+
 /// Every resource's bound in core cycles.
 pub(super) fn bounds(
     counters: &Counters,
+    spilled: f64,
     placement: Placement,
     device: &Device,
 ) -> Vec<(Term, f64)> {
@@ -75,64 +85,89 @@ pub(super) fn bounds(
     let rates = &device.rates;
     let memory = &device.memory;
 
-    // Work of the busiest multiprocessor: warp instructions over a rate in lanes per clock. A warp stays with one
-    // scheduler and that scheduler's units, so fewer warps than schedulers leave units idle.
-    let lanes =
-        |instructions: f64, rate: f64| instructions * LANES / rate * placement.busiest_share;
+    // Work of the busiest multiprocessor: an even share, and no less than what one block does by itself.
+    let heaviest = &counters.heaviest_block;
+    let busiest = |all: f64, one_block: f64| (all * placement.busiest_share).max(one_block);
+    // Warp instructions over a rate in lanes per clock. A warp stays with one scheduler and that scheduler's units, so
+    // fewer warps than schedulers leave units idle.
+    let lanes = |instructions: fn(&Classes) -> u64, rate: f64| {
+        let work = busiest(
+            instructions(classes) as f64,
+            instructions(&heaviest.classes) as f64,
+        );
+        work * LANES / rate
+    };
     let used = (placement.busiest_warps / rates.warp_instructions).min(1.0);
-    let count = |instructions: u64| instructions as f64;
 
-    let accesses = classes.load_global
-        + classes.store_global
-        + classes.load_shared
-        + classes.store_shared
-        + classes.local
-        + classes.atomic_global
-        + classes.atomic_shared
-        + classes.async_copy;
-    let traffic = traffic(counters, device);
+    let accesses = |classes: &Classes| {
+        classes.load_global
+            + classes.store_global
+            + classes.load_shared
+            + classes.store_shared
+            + classes.local
+            + classes.atomic_global
+            + classes.atomic_shared
+            + classes.async_copy
+    };
+    let traffic = traffic(counters, spilled, device);
+    let spilled_on_busiest = spilled * placement.busiest_share;
+    let sectors = global_sectors(tally).max(1.0);
+    let second_level_of_heaviest = traffic.l2_bytes * heaviest.sectors as f64 / sectors;
 
     vec![
         (
             Term::Issue,
-            issued(tally) / (rates.warp_instructions * used) * placement.busiest_share,
+            (busiest(issued(classes), issued(&heaviest.classes)) + spilled_on_busiest)
+                / (rates.warp_instructions * used),
         ),
-        (Term::Fp32, lanes(count(classes.fp32), rates.fp32 * used)),
-        (Term::Fp16, lanes(count(classes.fp16), rates.fp16 * used)),
-        (Term::Fp64, lanes(count(classes.fp64), rates.fp64 * used)),
+        (Term::Fp32, lanes(|classes| classes.fp32, rates.fp32 * used)),
+        (Term::Fp16, lanes(|classes| classes.fp16, rates.fp16 * used)),
+        (Term::Fp64, lanes(|classes| classes.fp64, rates.fp64 * used)),
         (
             Term::Integer,
-            lanes(count(classes.integer), rates.integer * used),
+            lanes(|classes| classes.integer, rates.integer * used),
         ),
         (
             Term::Special,
-            lanes(count(classes.special), rates.special * used),
+            lanes(|classes| classes.special, rates.special * used),
         ),
         (
             Term::Conversion,
-            lanes(count(classes.conversion), rates.conversion * used)
-                + lanes(count(classes.wide_conversion), rates.wide_conversion * used),
+            lanes(|classes| classes.conversion, rates.conversion * used)
+                + lanes(
+                    |classes| classes.wide_conversion,
+                    rates.wide_conversion * used,
+                ),
         ),
-        (Term::LoadStore, lanes(count(accesses), rates.load_store)),
+        (
+            Term::LoadStore,
+            lanes(accesses, rates.load_store) + spilled_on_busiest * LANES / rates.load_store,
+        ),
         (
             Term::Tensor,
-            count(tally.tensor_macs) / (rates.tensor_macs * used) * placement.busiest_share,
+            busiest(tally.tensor_macs as f64, heaviest.tensor_macs as f64)
+                / (rates.tensor_macs * used),
         ),
         (
             Term::SharedWavefronts,
-            count(tally.shared.wavefronts) / rates.shared_wavefronts * placement.busiest_share
-                + lanes(count(classes.warp), rates.shuffle),
+            busiest(tally.shared.wavefronts as f64, heaviest.wavefronts as f64)
+                / rates.shared_wavefronts
+                + lanes(|classes| classes.warp, rates.shuffle),
         ),
         (
             Term::L1Sectors,
-            traffic.l1_bytes / memory.l1_bytes_per_clock * placement.busiest_share,
+            busiest(
+                traffic.l1_bytes,
+                heaviest.sectors as f64 * SECTOR + heaviest.local_bytes as f64,
+            ) / memory.l1_bytes_per_clock,
         ),
         (
             Term::L2Bytes,
-            traffic.l2_bytes
+            (traffic.l2_bytes
                 / memory
                     .l2_bytes_per_clock
-                    .min(placement.active * memory.l2_bytes_per_clock_per_multiprocessor),
+                    .min(placement.active * memory.l2_bytes_per_clock_per_multiprocessor))
+            .max(second_level_of_heaviest / memory.l2_bytes_per_clock_per_multiprocessor),
         ),
         (
             Term::DramBytes,
@@ -162,20 +197,21 @@ pub struct Traffic {
 /// Bytes of one pass through shared memory.
 const WAVEFRONT: f64 = 128.0;
 
-pub(super) fn traffic(counters: &Counters, device: &Device) -> Traffic {
+pub(super) fn traffic(counters: &Counters, spilled: f64, device: &Device) -> Traffic {
     let tally = &counters.total;
     let memory = &device.memory;
     Traffic {
         shared_bytes: tally.shared.wavefronts as f64 * WAVEFRONT,
-        l1_bytes: global_sectors(tally) * SECTOR + tally.local_bytes as f64,
+        l1_bytes: global_sectors(tally) * SECTOR
+            + tally.local_bytes as f64
+            + spilled * LANES * SPILLED_WORD,
         l2_bytes: second_level_bytes(tally, memory.l1_spatial_hit),
         dram_bytes: dram_bytes(counters, memory.l2_bytes as f64),
     }
 }
 
 /// Machine instructions the schedulers issue, estimated from PTX instructions.
-fn issued(tally: &Tally) -> f64 {
-    let classes = &tally.classes;
+fn issued(classes: &Classes) -> f64 {
     let folded = classes.moves + classes.constant;
     let kept = classes.fp32
         + classes.fp16

@@ -15,6 +15,7 @@ fn shape(blocks: u32, threads: u32) -> Shape {
             registers: 64,
             shared_bytes: 0,
         },
+        spilled_bytes: 0,
     }
 }
 
@@ -138,6 +139,58 @@ fn a_partial_last_round_is_paid_for() {
     assert!((even.tail_imbalance - 1.0).abs() < 1e-9);
     assert!(uneven.tail_imbalance > 1.9);
     assert!(uneven.terms[&Term::Fp32] > even.terms[&Term::Fp32] * 1.9);
+}
+
+#[test]
+fn blocks_with_nothing_to_do_take_no_work_off_the_others() {
+    // Sixteen blocks of work by themselves, and among 5800 that only end.
+    let alone = arithmetic(16, 20_000, 3_000);
+    let mut among = arithmetic(16, 20_000, 3_000);
+    among.blocks = 5800;
+    among.critical_path_mean = 3_000.0 * 16.0 / 5800.0;
+    let heaviest = |counters: &mut Counters| {
+        counters.heaviest_block.classes.fp32 = 20_000;
+        counters.heaviest_block.sectors = counters.total.global.sectors_read / 16;
+    };
+    let time = |mut counters: Counters, blocks| {
+        counters.total.global.sectors_read = 16 * 8_000;
+        counters.total.global.sectors_read_ideal = 16 * 8_000;
+        heaviest(&mut counters);
+        modelled(&counters, shape(blocks, 256), &l4())
+    };
+    let (alone, among) = (time(alone, 16), time(among, 5800));
+    for term in [Term::Issue, Term::Fp32, Term::L1Sectors, Term::L2Bytes] {
+        assert!(
+            among.terms[&term] >= alone.terms[&term] * (1.0 - 1e-9),
+            "{term:?}: {} and {}",
+            alone.terms[&term],
+            among.terms[&term]
+        );
+    }
+}
+
+#[test]
+fn registers_that_a_bound_takes_away_are_paid_for_in_memory() {
+    // A loop of 100 instructions, met 200 times by each of 8 warps.
+    let mut counters = arithmetic(58, 160_000, 0);
+    counters.places = 100;
+    let spilling = |bytes: u32| {
+        let shape = Shape {
+            spilled_bytes: bytes,
+            ..shape(58, 256)
+        };
+        modelled(&counters, shape, &l4())
+    };
+    let (without, with) = (spilling(0), spilling(400));
+    // A hundred words, each as often as the others: as many accesses as there are instructions.
+    let accesses = 58.0 * 160_000.0;
+    assert_eq!(
+        with.traffic.l1_bytes - without.traffic.l1_bytes,
+        accesses * 128.0
+    );
+    assert!((with.terms[&Term::Issue] / without.terms[&Term::Issue] - 2.0).abs() < 1e-9);
+    assert_eq!(without.terms[&Term::LoadStore], 0.0);
+    assert!(with.microseconds > without.microseconds * 1.5);
 }
 
 #[test]
