@@ -527,3 +527,29 @@ fn one_sector_written_again_is_no_buffer_produced() {
     // 256 words are 32 sectors, of which the first was written since the host did.
     assert_eq!(produced(&mut device, "k"), 1);
 }
+
+#[test]
+fn waiting_for_another_block_costs_no_more_than_asking_now_and_then() {
+    // Block 0 comes first and asks for a word until block 1 has written it; by a load, and by an atomic.
+    for ask in [
+        "ld.volatile.global.u32 %r4, [%rd1];",
+        "atom.global.add.u32 %r4, [%rd1], 0;",
+    ] {
+        let text = kernel(&format!(
+            "mov.u32 %r3, %ctaid.x;\nsetp.eq.u32 %p1, %r3, 1;\n@%p1 bra TELL;\n\
+             L: {ask}\nsetp.eq.u32 %p2, %r4, 0;\n@%p2 bra L;\nbra END;\n\
+             TELL: membar.gl;\natom.global.exch.b32 %r5, [%rd1], 1;\nEND:"
+        ));
+        let mut device = Device::new(&text);
+        let a = device.buffer("a", &[0u32; 8]);
+        let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(a)];
+        let report = device
+            .try_launch("k", [2, 1, 1], [32, 1, 1], &args, |config| {
+                config.resident_blocks = 2;
+            })
+            .expect("the kernel runs");
+        assert_eq!(report.outcome, Outcome::Completed, "{:#?}", report.findings);
+        let path = report.counters.critical_path_max;
+        assert!(path < 10_000, "{ask} {path} cycles");
+    }
+}

@@ -427,6 +427,7 @@ impl<'a> Exec<'a> {
         warp.last_barrier = [u32::MAX; 32];
         warp.copies.clear();
         warp.waits_at = None;
+        warp.heard = (u32::MAX, 0, 0);
         for callers in &mut warp.callers {
             callers.clear();
         }
@@ -468,6 +469,7 @@ impl<'a> Exec<'a> {
             copy_groups: [0; 32],
             unused: 0,
             waits_at: None,
+            heard: (u32::MAX, 0, 0),
             callers: Default::default(),
         };
         for (slot, bits) in &program.constants {

@@ -7,7 +7,7 @@
 //! Everything here is `#[inline(always)]` on purpose: the whole loop is compiled once per instruction set in the
 //! `simd` module, and a function that is not inlined would be compiled for the plainest one.
 
-use super::access::{Want, quick};
+use super::access::{self, Want, quick};
 use super::aside::{self, Aside};
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
@@ -130,6 +130,12 @@ pub(crate) fn run<F: Forms>(
                     if !quick && F::access(exec, block, warp, want, mask, at) == Err(Fatal) {
                         run.settle(exec, warp, left, pc + 1);
                         return Stop::Fatal;
+                    }
+                    // Who hears the same again waits for somebody, and lets the others run.
+                    if !quick && access::hears_the_same(exec, warp, mask, at) {
+                        warp.give_way(left);
+                        // It may be a lane of its own warp.
+                        warp.spins = SPINS;
                     }
                     pc += 1;
                     if pc < stop_at && !rows::may_run(warp) {

@@ -347,6 +347,29 @@ pub(crate) fn access(
     }
 }
 
+/// Whether an instruction that is ordered or atomic has just got the value that it got from the same place when the warp
+/// last executed one.
+#[inline(always)]
+pub(crate) fn hears_the_same(
+    exec: &Exec<'_>,
+    warp: &mut Warp,
+    mask: u32,
+    at: quick::Place,
+) -> bool {
+    let op = &exec.launch.program.memory[at.x];
+    let result = op.atomic.map_or(op.regs[0], |how| how.d);
+    if !op.ordered || result == SlotRef::NONE || mask == 0 {
+        return false;
+    }
+    let lane = mask.trailing_zeros() as usize;
+    let now = (
+        at.pc,
+        warp.lane(op.address, lane).wrapping_add_signed(op.offset),
+        warp.lane(result, lane),
+    );
+    std::mem::replace(&mut warp.heard, now) == now
+}
+
 /// The same outside the interpreter's loop.
 #[inline(never)]
 pub(crate) fn access_apart(
