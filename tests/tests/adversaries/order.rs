@@ -9,6 +9,8 @@ fn b18_races() {
         "b18-blocks-without-order.cu",
         "b18-read-only-cache.cu",
         "b18-atomic-for-one-block.cu",
+        "b18-sums-without-atomics.cu",
+        "b18-volatile-for-a-warp.cu",
     ]);
 }
 

@@ -9,9 +9,9 @@ use super::block::Shared;
 use super::counts::Counts;
 use super::pattern::Pattern;
 use super::traffic::{Cost, Way};
-use super::warp::{FULL, Warp};
+use super::warp::{FULL, Fragment, Wait, Warp};
 use crate::check::{Findings, Observation, buffer_name, outcome_of, spoken};
-use crate::code::{File, LaneMask, Program, SlotRef, Special};
+use crate::code::{File, Inst, LaneMask, Program, SlotRef, Special};
 use crate::config::Checks;
 use crate::memory::{Allocation, Memory};
 use crate::report::{Access, BlockWork, FindingKind, Outcome, Party, Space};
@@ -240,6 +240,8 @@ fn axis(values: [u32; 3], axis: u8) -> u32 {
     values.get(axis as usize).copied().unwrap_or(0)
 }
 
+/// Branches back that lanes go ahead of those they have parted from.
+const AHEAD: u32 = 64;
 /// Warps that a multiprocessor has numbers for: those of the largest block, and real ones have more.
 const WARPS: u32 = 32;
 
@@ -489,6 +491,38 @@ impl<'a> Exec<'a> {
             }
         }
         warp
+    }
+
+    /// Whether a warp's lanes part at an ordered load: in another schedule some go ahead, as they may where nothing
+    /// synchronises them, however a device is used to keep them together.
+    #[inline(always)]
+    pub(crate) fn parts_lanes(&self, warp: &Warp, inst: &Inst, mask: u32) -> bool {
+        self.launch.placement != 0
+            && self.launch.program.memory[inst.x as usize].ordered
+            && warp.others.is_empty()
+            && mask == warp.mask
+            && mask.count_ones() > 1
+    }
+
+    /// Lets some lanes of a warp go ahead, up to where they wait for the others.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn part_lanes(&self, warp: &mut Warp, pc: u32) {
+        let place = u64::from(warp.index) << 32 | u64::from(pc);
+        let drawn = (scattered(self.launch.placement ^ place) >> 16) as u32;
+        let first = 1 << warp.mask.trailing_zeros();
+        // Some, and not all.
+        let ahead = match warp.mask & drawn & !first {
+            0 => warp.mask & !first,
+            some => some,
+        };
+        warp.others.push(Fragment {
+            pc,
+            mask: warp.mask & !ahead,
+            wait: Wait::Ready,
+        });
+        warp.mask = ahead;
+        warp.hold = AHEAD;
     }
 
     /// A special register that differs from block to block.

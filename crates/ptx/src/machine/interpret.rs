@@ -112,6 +112,11 @@ pub(crate) fn run<F: Forms>(
                 break;
             }
             match inst.op {
+                Op::Load if exec.parts_lanes(warp, inst, mask) => {
+                    run.settle(exec, warp, left, pc);
+                    exec.part_lanes(warp, pc);
+                    stop_at = u32::MAX;
+                }
                 Op::Load | Op::Store | Op::Atomic => {
                     let want = match inst.op {
                         Op::Load => Want::Load,
@@ -133,9 +138,18 @@ pub(crate) fn run<F: Forms>(
                     }
                     // Who hears the same again waits for somebody, and lets the others run.
                     if !quick && access::hears_the_same(exec, warp, mask, at) {
+                        run.settle(exec, warp, left, pc + 1);
                         warp.give_way(left);
                         // It may be a lane of its own warp.
                         warp.spins = SPINS;
+                        break;
+                    }
+                    // What others do between an ordered load and whatever follows from it is what another schedule
+                    // is for: to put back a sum, say, that somebody else has added to meanwhile.
+                    let reads = inst.op == Op::Load && program.memory[inst.x as usize].ordered;
+                    if reads && exec.launch.placement != 0 {
+                        run.settle(exec, warp, left, pc + 1);
+                        return Stop::Slice;
                     }
                     pc += 1;
                     if pc < stop_at && !rows::may_run(warp) {

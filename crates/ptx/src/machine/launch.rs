@@ -475,10 +475,14 @@ fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, chosen: Chosen, 
     };
     let mut running: Vec<Block> = Vec::new();
     let mut idle: Vec<Block> = Vec::new();
-    let turns = if communicate { TURNS } else { u32::MAX };
     loop {
         let mut index = 0;
         while index < running.len() {
+            let turns = match (&mut dice, communicate) {
+                (_, false) => u32::MAX,
+                (None, true) => TURNS,
+                (Some(dice), true) => 1 + dice.roll(u64::from(TURNS)) as u32,
+            };
             let ended = turn(exec, &mut running[index], isa, turns, &mut dice);
             // No time is modelled for another schedule.
             if dice.is_none() {

@@ -162,3 +162,12 @@ __device__ unsigned warp_of_multiprocessor() {
 extern "C" __global__ void one_share_for_each_numbered_warp(const int* a, int* b, int* out, int n) {  // BUG schedule_dependent
     out[warp_of_multiprocessor() * 4] = 7;
 }
+
+// grid 8, block 32, schedules
+extern "C" __global__ void adds_without_an_atomic(const int* a, int* b, int* out, int n) {  // BUG schedule_dependent
+    volatile int* sum = const_cast<int*>(a) + threadIdx.x;
+    // Blocks come to their sums at different times.
+    int own = 0;
+    for (int i = 0; i < 10 * (blockIdx.x + 1); ++i) own += a[100 + i];
+    *sum = *sum + own;
+}

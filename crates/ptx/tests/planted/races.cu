@@ -120,3 +120,13 @@ extern "C" __global__ void flag_without_fence(const int* a, int* b, int* out, in
         out[1] = value;  // BUG shared_race
     }
 }
+
+// block 32, schedules
+extern "C" __global__ void sums_of_a_warp_by_volatile_alone(const int* a, int* b, int* out, int n) {  // BUG schedule_dependent
+    __shared__ volatile int sums[64];
+    const int t = threadIdx.x;
+    sums[t] = a[t];
+    sums[t + 32] = 0;
+    for (int step = 16; step > 0; step /= 2) sums[t] = sums[t] + sums[t + step];
+    out[t] = sums[0];
+}
