@@ -7,6 +7,8 @@
 //! Everything here is `#[inline(always)]` on purpose: the whole loop is compiled once per instruction set in the
 //! `simd` module, and a function that is not inlined would be compiled for the plainest one.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::access::{self, Want, quick};
 use super::aside::{self, Aside};
 use super::block::Shared;
@@ -29,6 +31,8 @@ pub(crate) enum Stop {
     Fatal,
 }
 
+/// Instructions of the budget that a lane pays for asking the same again, so that who waits for ever is found out soon.
+const ASKING: u64 = 512;
 /// Backward branches before another ready fragment gets a turn.
 pub(super) const SPINS: u32 = 512;
 
@@ -140,6 +144,8 @@ pub(crate) fn run<F: Forms>(
                     if !quick && access::hears_the_same(exec, warp, mask, at) {
                         run.settle(exec, warp, left, pc + 1);
                         warp.give_way(left);
+                        let lanes = u64::from(warp.live.count_ones());
+                        exec.launch.spent.fetch_add(ASKING * lanes, Relaxed);
                         // It may be a lane of its own warp.
                         warp.spins = SPINS;
                         break;

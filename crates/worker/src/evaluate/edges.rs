@@ -30,6 +30,8 @@ const MOST_ELEMENTS: u64 = 1 << 15;
 /// How many times the elements of the largest case that a search shows a shape beyond it may have,
 /// since a promotion has to pay for it.
 const ROOM_BEYOND: u64 = 8;
+/// The same where all dims have grown, since work often grows faster than elements do.
+const ROOM_TOGETHER: u64 = 4;
 
 /// The cases of one evaluation beyond those of its task.
 ///
@@ -104,7 +106,6 @@ impl Edges<'_> {
         let Some((most, largest)) = sized.iter().max_by_key(|(elements, _)| *elements) else {
             return Ok(());
         };
-        let most = most.saturating_mul(ROOM_BEYOND);
         let grown = |dim: &str, from: i64, by: i64| {
             let range = &task.free_dims[dim];
             let wanted = from.saturating_add(by).saturating_add(1);
@@ -131,13 +132,14 @@ impl Edges<'_> {
                 bases.push((self.size(&dims)?, dims));
             }
             if let Some((_, dims)) = bases.into_iter().min_by_key(|(elements, _)| *elements) {
-                self.add(dims, most, &[Use::Holdout])?;
+                self.add(dims, most.saturating_mul(ROOM_BEYOND), &[Use::Holdout])?;
             }
         }
         let mut dims = largest.dims.clone();
         for dim in task.free_dims.keys() {
             dims.insert(dim.clone(), grown(dim, dims[dim], dims[dim] / 2));
         }
+        let most = most.saturating_mul(ROOM_TOGETHER);
         self.add(dims, most, &[Use::Holdout])?;
         Ok(())
     }
