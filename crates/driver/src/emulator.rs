@@ -11,7 +11,7 @@ use ptx::{Checks, Fragments, HostAccessError, LaunchError, Schedule};
 use serde::{Deserialize, Serialize};
 
 use crate::peaks::Peaks;
-use crate::state::Driver;
+use crate::state::{Clock, Driver};
 
 /// Version of the requests and replies.
 const VERSION: u32 = 1;
@@ -43,6 +43,8 @@ pub(crate) enum Entry {
         #[serde(flatten)]
         report: Box<LaunchReport>,
         modelled: Option<Box<Modelled>>,
+        /// With what was read before the launch in the second level cache; where it was said what was.
+        modelled_warm: Option<Box<Modelled>>,
     },
     Refused {
         kernel: String,
@@ -53,6 +55,7 @@ pub(crate) enum Entry {
         findings: [Finding; 0],
         counters: Option<()>,
         modelled: Option<()>,
+        modelled_warm: Option<()>,
     },
 }
 
@@ -81,10 +84,13 @@ pub(crate) enum RefusedOutcome {
 }
 
 impl Entry {
-    pub(crate) fn ran(report: LaunchReport, modelled: Option<Modelled>) -> Self {
+    /// A launch that ran, and its modelled times if it came to its end: the second with a warm cache.
+    pub(crate) fn ran(report: LaunchReport, times: Option<(Modelled, Option<Modelled>)>) -> Self {
+        let (modelled, warm) = times.unzip();
         Self::Ran {
             report: Box::new(report),
             modelled: modelled.map(Box::new),
+            modelled_warm: warm.flatten().map(Box::new),
         }
     }
 
@@ -113,6 +119,7 @@ impl Entry {
             findings: [],
             counters: None,
             modelled: None,
+            modelled_warm: None,
         }
     }
 }
@@ -146,6 +153,9 @@ enum Request {
         counters: Option<bool>,
         #[serde(default, deserialize_with = "given")]
         sample: Option<Option<u64>>,
+        #[serde(default, deserialize_with = "given")]
+        read_before: Option<Option<u64>>,
+        clock: Option<Clock>,
         registers: Option<BTreeMap<String, u32>>,
         spills: Option<BTreeMap<String, u32>>,
     },
@@ -278,6 +288,8 @@ fn carry_out(driver: &mut Driver, request: Request) -> Result<String, HostAccess
             threads,
             counters,
             sample,
+            read_before,
+            clock,
             registers,
             spills,
         } => {
@@ -307,6 +319,12 @@ fn carry_out(driver: &mut Driver, request: Request) -> Result<String, HostAccess
             }
             if let Some(sample) = sample {
                 settings.sample = sample;
+            }
+            if let Some(read_before) = read_before {
+                settings.read_before = read_before;
+            }
+            if let Some(clock) = clock {
+                settings.clock = clock;
             }
             if let Some(registers) = registers {
                 settings.registers = registers;

@@ -561,6 +561,62 @@ fn registers_from_the_compiler_decide_what_fits() {
 }
 
 #[test]
+fn a_launch_takes_the_time_of_the_cache_that_it_was_said_to_find() {
+    let mut driver = ready();
+    let axpy = function(&mut driver, "axpy");
+    let elements = 1_u32 << 17;
+    let bytes = u64::from(elements) * 4;
+    let [x, y] = std::array::from_fn(|_| driver.allocate(bytes).expect("allocates"));
+    let parameters = [
+        x.to_le_bytes().as_slice(),
+        &y.to_le_bytes(),
+        &2.0_f32.to_le_bytes(),
+        &elements.to_le_bytes(),
+    ]
+    .concat();
+    let request = LaunchRequest {
+        dimensions: Dimensions {
+            grid: [elements / 256, 1, 1],
+            block: [256, 1, 1],
+        },
+        ..launch_of(axpy, &parameters)
+    };
+    let timed = EventFlags::from_bits(0).expect("flags");
+    let [before, after] = std::array::from_fn(|_| driver.create_event(timed).expect("an event"));
+    let mut launch = |configure: &str| {
+        ask(&mut driver, configure);
+        for buffer in [x, y] {
+            driver.fill(buffer, &[0], bytes, None).expect("fills");
+        }
+        let stream = StreamHandle::LEGACY;
+        driver.record_event(before, stream).expect("records");
+        driver.launch(&request).expect("launches");
+        driver.record_event(after, stream).expect("records");
+        let elapsed = 1e3 * driver.elapsed(before, after).expect("timed");
+        let taken = ask(&mut driver, r#"{"do":"take"}"#);
+        let taken: serde_json::Value = serde_json::from_str(&taken).expect("JSON");
+        let time = |name: &str| taken["launches"][0][name]["microseconds"].as_f64();
+        (f64::from(elapsed), time("modelled"), time("modelled_warm"))
+    };
+    let near = |a: f64, b: Option<f64>| (a / b.expect("a time") - 1.0).abs() < 1e-3;
+    let (elapsed, cold, warm) = launch(r#"{"do":"configure","clock":"warm"}"#);
+    assert!(
+        near(elapsed, cold) && warm.is_none(),
+        "nobody said what was read"
+    );
+    let (elapsed, cold, warm) =
+        launch(r#"{"do":"configure","read_before":1048576,"clock":"cold"}"#);
+    assert!(near(elapsed, cold) && warm < cold, "{cold:?}, {warm:?}");
+    let (elapsed, again, warm) = launch(r#"{"do":"configure","clock":"warm"}"#);
+    assert!(near(elapsed, warm) && again == cold);
+    // A gigabyte read before leaves little of this.
+    let (elapsed, _, streaming) = launch(r#"{"do":"configure","read_before":1073741824}"#);
+    assert!(near(elapsed, streaming) && streaming > warm && streaming <= cold);
+    let (elapsed, _, warm) = launch(r#"{"do":"configure","read_before":null}"#);
+    assert!(near(elapsed, cold) && warm.is_none());
+}
+
+#[test]
 fn events_measure_modelled_time_in_stream_order() {
     let mut driver = ready();
     let timed = EventFlags::from_bits(0).expect("flags");

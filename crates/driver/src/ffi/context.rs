@@ -164,6 +164,9 @@ entries! {
     /// Sets a limit of the current context.
     fn cuCtxSetLimit(limit: u32, value: usize) |driver| { driver.set_context_limit(limit, value) }
 
+    /// Makes what persists in the second level cache ordinary again. Here nothing does.
+    fn cuCtxResetPersistingL2Cache() |driver| { driver.check_context() }
+
     /// The preferred split between cache and shared memory.
     fn cuCtxGetCacheConfig(preference: Out<u32>) |driver| { preference.set(driver.cache_preference()?) }
 

@@ -83,6 +83,7 @@ table! {
     context::cuCtxSetFlags,
     context::cuCtxGetLimit,
     context::cuCtxSetLimit,
+    context::cuCtxResetPersistingL2Cache,
     context::cuCtxGetCacheConfig,
     context::cuCtxSetCacheConfig,
     context::cuCtxGetSharedMemConfig,

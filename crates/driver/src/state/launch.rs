@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::thread;
 
-use ptx::model::{self, Footprint, Occupancy, Shape};
+use ptx::model::{self, Cache, Footprint, Occupancy, Shape};
 use ptx::report::Outcome;
 use ptx::{Checks, Fragments, LaunchConfig, LaunchError, Schedule};
+use serde::Deserialize;
 
 use crate::code::Code;
 use crate::emulator::{Entry, Refused};
@@ -72,10 +73,25 @@ pub struct Settings {
     pub counters: bool,
     /// Blocks of a launch that run at most, the rest being taken to count the same.
     pub sample: Option<u64>,
+    /// Bytes that are taken to have been read just before each launch, all that it uses among them. With it launches
+    /// are modelled a second time, with what of that the second level cache holds.
+    pub read_before: Option<u64>,
+    /// Which of the two times a launch takes.
+    pub clock: Clock,
     /// Registers per thread of kernels, by name, as the real compiler reported them.
     pub registers: BTreeMap<String, u32>,
     /// Bytes that each thread's spills store and load, by kernel, as the real compiler reported them.
     pub spills: BTreeMap<String, u32>,
+}
+
+/// Which modelled time moves a stream's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// That of a launch which finds an empty second level cache.
+    Cold,
+    /// That of a launch which finds there what was read before; the other where nobody said what was.
+    Warm,
 }
 
 impl Default for Settings {
@@ -88,6 +104,8 @@ impl Default for Settings {
             threads: thread::available_parallelism().map_or(1, usize::from),
             counters: true,
             sample: None,
+            read_before: None,
+            clock: Clock::Cold,
             registers: BTreeMap::new(),
             spills: BTreeMap::new(),
         }
@@ -152,15 +170,23 @@ impl Driver {
                         .copied()
                         .unwrap_or(0),
                 };
-                let modelled = model::modelled(&report.counters, shape, &self.device);
-                self.spend(request.stream, modelled.microseconds);
+                let modelled =
+                    |cache| model::modelled(&report.counters, shape, &self.device, cache);
+                let cold = modelled(Cache::Cold);
+                let read_before = self.settings.read_before;
+                let warm = read_before.map(|read_before| modelled(Cache::Warm { read_before }));
+                let taken = match (self.settings.clock, &warm) {
+                    (Clock::Warm, Some(warm)) => warm,
+                    _ => &cold,
+                };
+                self.spend(request.stream, taken.microseconds);
                 self.pending = fault_code(&report.outcome);
                 self.said.printed.push_str(&report.printed);
                 if !self.settings.counters {
                     report.counters = ptx::report::Counters::default();
                 }
-                let modelled = matches!(report.outcome, Outcome::Completed).then_some(modelled);
-                self.journal.record(Entry::ran(report, modelled));
+                let times = matches!(report.outcome, Outcome::Completed).then_some((cold, warm));
+                self.journal.record(Entry::ran(report, times));
                 Ok(())
             }
             Err(error) => {

@@ -34,7 +34,7 @@ pub use graph::{
     CaptureMode, CaptureState, CopyWork, FillWork, HostWork, KernelWork, Mismatch, Place, Run,
     Side, Work,
 };
-pub use launch::{Dimensions, LaunchRequest, Settings};
+pub use launch::{Clock, Dimensions, LaunchRequest, Settings};
 pub use memory::{MemoryKind, PoolAttribute};
 pub use module::{Image, LinkOptions, ParameterSlot};
 pub use timeline::EventFlags;

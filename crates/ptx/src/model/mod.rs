@@ -23,6 +23,19 @@ pub use terms::{Term, Traffic};
 /// Exponent of the smooth maximum. At 5, two equal bounds cost 15 % more than one, which stands for imperfect overlap.
 const SHARPNESS: f64 = 5.0;
 
+/// What the second level cache holds when a launch begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cache {
+    /// Nothing but what earlier launches of the same pass left there.
+    Cold,
+    /// Whatever was read just before: so many bytes, among them everything that the launch uses. As much of it as
+    /// fits, and of every part the same share.
+    Warm {
+        /// How many bytes.
+        read_before: u64,
+    },
+}
+
 /// A launch as the model needs it.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
@@ -74,11 +87,11 @@ pub struct Modelled {
     pub tail_imbalance: f64,
 }
 
-/// Models one launch on a device.
+/// Models one launch on a device whose second level cache is in one of two states.
 ///
 /// A kernel of which not one block fits is modelled with one resident block: whether it may launch is for others.
 #[must_use]
-pub fn modelled(counters: &Counters, shape: Shape, device: &Device) -> Modelled {
+pub fn modelled(counters: &Counters, shape: Shape, device: &Device, cache: Cache) -> Modelled {
     let occupancy = occupancy(shape.footprint, &device.limits);
     let resident = f64::from(occupancy.blocks_per_multiprocessor.max(1));
     let multiprocessors = f64::from(device.multiprocessors);
@@ -94,7 +107,7 @@ pub fn modelled(counters: &Counters, shape: Shape, device: &Device) -> Modelled 
 
     let launch_microseconds = device.launch.microseconds;
     let spilled = terms::spilled(counters, shape.spilled_bytes);
-    let mut terms: BTreeMap<Term, f64> = terms::bounds(counters, spilled, placement, device)
+    let mut terms: BTreeMap<Term, f64> = terms::bounds(counters, spilled, placement, device, cache)
         .into_iter()
         .map(|(term, cycles)| (term, cycles / device.cycles_per_microsecond()))
         .collect();
@@ -115,7 +128,7 @@ pub fn modelled(counters: &Counters, shape: Shape, device: &Device) -> Modelled 
         bottleneck,
         share: bound / microseconds,
         terms,
-        traffic: terms::traffic(counters, spilled, device),
+        traffic: terms::traffic(counters, spilled, device, cache),
         achieved_occupancy: blocks / (placement.active * placement.rounds) * warps
             / f64::from(device.limits.warps_per_multiprocessor),
         occupancy,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Cache;
 use crate::device::Device;
 use crate::report::{Classes, Counters, Tally};
 
@@ -79,6 +80,7 @@ pub(super) fn bounds(
     spilled: f64,
     placement: Placement,
     device: &Device,
+    cache: Cache,
 ) -> Vec<(Term, f64)> {
     let tally = &counters.total;
     let classes = &tally.classes;
@@ -109,7 +111,7 @@ pub(super) fn bounds(
             + classes.atomic_shared
             + classes.async_copy
     };
-    let traffic = traffic(counters, spilled, device);
+    let traffic = traffic(counters, spilled, device, cache);
     let spilled_on_busiest = spilled * placement.busiest_share;
     let sectors = global_sectors(tally).max(1.0);
     let second_level_of_heaviest = traffic.l2_bytes * heaviest.sectors as f64 / sectors;
@@ -197,7 +199,7 @@ pub struct Traffic {
 /// Bytes of one pass through shared memory.
 const WAVEFRONT: f64 = 128.0;
 
-pub(super) fn traffic(counters: &Counters, spilled: f64, device: &Device) -> Traffic {
+pub(super) fn traffic(counters: &Counters, spilled: f64, device: &Device, cache: Cache) -> Traffic {
     let tally = &counters.total;
     let memory = &device.memory;
     Traffic {
@@ -206,7 +208,7 @@ pub(super) fn traffic(counters: &Counters, spilled: f64, device: &Device) -> Tra
             + tally.local_bytes as f64
             + spilled * LANES * SPILLED_WORD,
         l2_bytes: second_level_bytes(tally, memory.l1_spatial_hit),
-        dram_bytes: dram_bytes(counters, memory.l2_bytes as f64),
+        dram_bytes: dram_bytes(counters, memory.l2_bytes as f64, cache),
     }
 }
 
@@ -251,23 +253,32 @@ fn second_level_bytes(tally: &Tally, spatial_hit: f64) -> f64 {
     (reads + global.sectors_written as f64 + atomics) * SECTOR
 }
 
-/// Bytes that reach DRAM: every distinct sector read comes from there once, because caches start cold. Sectors
-/// written stay in the second level cache, and sectors read again or left there by an earlier launch are found
-/// there, as far as all of them fit.
-fn dram_bytes(counters: &Counters, l2_bytes: f64) -> f64 {
+/// Bytes that reach DRAM. Every distinct sector read comes from there once, but for the share that a warm cache holds
+/// already. Sectors written stay in the second level cache, and sectors read again or left there by an earlier launch
+/// are found there, as far as all of them fit.
+fn dram_bytes(counters: &Counters, l2_bytes: f64, cache: Cache) -> f64 {
     let read = counters.unique_sectors_read as f64;
-    let warm = counters
+    let left = counters
         .produced_sectors_read
         .min(counters.unique_sectors_read) as f64;
     let written = counters.unique_sectors_written as f64;
     let repeated = (global_sectors(&counters.total) - read - written).max(0.0);
     let working_set = (read + written) * SECTOR;
-    let missed = if working_set > l2_bytes {
-        1.0 - l2_bytes / working_set
+    let lost = missed(working_set, l2_bytes);
+    let fetched = match cache {
+        Cache::Cold => 1.0,
+        Cache::Warm { read_before } => missed(working_set.max(read_before as f64), l2_bytes),
+    };
+    ((read - left) * fetched + (left + written + repeated) * lost) * SECTOR
+}
+
+/// The share of so many bytes that does not fit into the cache.
+fn missed(bytes: f64, l2_bytes: f64) -> f64 {
+    if bytes > l2_bytes {
+        1.0 - l2_bytes / bytes
     } else {
         0.0
-    };
-    (read - warm + (warm + written + repeated) * missed) * SECTOR
+    }
 }
 
 fn dram_bytes_per_cycle(device: &Device) -> f64 {

@@ -56,9 +56,24 @@ fn streaming(sectors: u64) -> Counters {
 fn a_starved_grid_is_bound_by_its_critical_path_and_gains_from_a_split() {
     // Two blocks of 8 warps walk 4096 keys; split eight ways, sixteen blocks walk 512 keys each and a second, small
     // launch combines. The split does more work in total and must still win.
-    let whole = modelled(&arithmetic(2, 200_000, 120_000), shape(2, 256), &l4());
-    let split = modelled(&arithmetic(16, 26_000, 15_600), shape(16, 256), &l4());
-    let combine = modelled(&arithmetic(2, 500, 2_000), shape(2, 256), &l4());
+    let whole = modelled(
+        &arithmetic(2, 200_000, 120_000),
+        shape(2, 256),
+        &l4(),
+        Cache::Cold,
+    );
+    let split = modelled(
+        &arithmetic(16, 26_000, 15_600),
+        shape(16, 256),
+        &l4(),
+        Cache::Cold,
+    );
+    let combine = modelled(
+        &arithmetic(2, 500, 2_000),
+        shape(2, 256),
+        &l4(),
+        Cache::Cold,
+    );
     assert_eq!(whole.bottleneck, Term::CriticalPath);
     assert!(whole.waves < 0.05, "{}", whole.waves);
     assert!(split.microseconds + combine.microseconds < whole.microseconds / 3.0);
@@ -66,8 +81,18 @@ fn a_starved_grid_is_bound_by_its_critical_path_and_gains_from_a_split() {
 
 #[test]
 fn a_full_grid_gains_nothing_from_a_split() {
-    let whole = modelled(&arithmetic(580, 20_000, 12_000), shape(580, 256), &l4());
-    let split = modelled(&arithmetic(4640, 2_600, 1_560), shape(4640, 256), &l4());
+    let whole = modelled(
+        &arithmetic(580, 20_000, 12_000),
+        shape(580, 256),
+        &l4(),
+        Cache::Cold,
+    );
+    let split = modelled(
+        &arithmetic(4640, 2_600, 1_560),
+        shape(4640, 256),
+        &l4(),
+        Cache::Cold,
+    );
     assert!(split.microseconds > whole.microseconds);
 }
 
@@ -76,7 +101,7 @@ fn the_bottleneck_is_the_resource_that_dominates() {
     let tally = |edit: fn(&mut Counters)| {
         let mut counters = Counters::default();
         edit(&mut counters);
-        modelled(&counters, shape(58, 256), &l4()).bottleneck
+        modelled(&counters, shape(58, 256), &l4(), Cache::Cold).bottleneck
     };
     assert_eq!(tally(|_| ()), Term::Launch);
     assert_eq!(tally(|c| c.total.tensor_macs = 1 << 40), Term::Tensor);
@@ -91,14 +116,19 @@ fn the_bottleneck_is_the_resource_that_dominates() {
         Term::SharedWavefronts
     );
     assert_eq!(
-        modelled(&streaming(1 << 28), shape(5800, 256), &l4()).bottleneck,
+        modelled(&streaming(1 << 28), shape(5800, 256), &l4(), Cache::Cold).bottleneck,
         Term::DramBytes
     );
 }
 
 #[test]
 fn streaming_a_gigabyte_takes_what_the_data_sheet_says() {
-    let time = modelled(&streaming((1 << 30) / 32), shape(5800, 256), &l4());
+    let time = modelled(
+        &streaming((1 << 30) / 32),
+        shape(5800, 256),
+        &l4(),
+        Cache::Cold,
+    );
     // 1.0737 GB at 85 % of 300 GB/s are 4.21 ms.
     let expected = 4210.0;
     assert!((time.terms[&Term::DramBytes] / expected - 1.0).abs() < 0.01);
@@ -112,7 +142,7 @@ fn results_that_fit_the_second_level_cache_do_not_wait_for_dram() {
         let mut counters = streaming(1000);
         counters.total.global.sectors_written = sectors;
         counters.unique_sectors_written = sectors;
-        modelled(&counters, shape(5800, 256), &l4()).terms[&Term::DramBytes]
+        modelled(&counters, shape(5800, 256), &l4(), Cache::Cold).terms[&Term::DramBytes]
     };
     assert_eq!(written(1000), written(0));
     // A gigabyte is 21 times the cache.
@@ -124,7 +154,7 @@ fn what_an_earlier_launch_left_in_the_cache_is_not_fetched_again() {
     let time = |sectors: u64, produced: u64| {
         let mut counters = streaming(sectors);
         counters.produced_sectors_read = produced;
-        modelled(&counters, shape(5800, 256), &l4()).terms[&Term::DramBytes]
+        modelled(&counters, shape(5800, 256), &l4(), Cache::Cold).terms[&Term::DramBytes]
     };
     assert_eq!(time(100_000, 100_000), 0.0);
     assert_eq!(time(100_000, 50_000), time(50_000, 0));
@@ -133,9 +163,45 @@ fn what_an_earlier_launch_left_in_the_cache_is_not_fetched_again() {
 }
 
 #[test]
+fn a_warm_cache_holds_what_fits_and_the_rest_streams() {
+    let time = |sectors: u64, read_before: u64| {
+        let warm = Cache::Warm { read_before };
+        modelled(&streaming(sectors), shape(5800, 256), &l4(), warm)
+    };
+    let l2 = l4().memory.l2_bytes;
+    let half = l2 / 64;
+    assert_eq!(time(half, l2 / 2).terms[&Term::DramBytes], 0.0);
+    assert_eq!(time(half, l2).terms[&Term::DramBytes], 0.0);
+    // Where four times as much was read as fits, a quarter of every part is left.
+    assert_eq!(
+        time(half, 4 * l2).traffic.dram_bytes,
+        0.75 * (l2 / 2) as f64
+    );
+    // A launch that uses more than was said to have been read finds no more than fits.
+    let huge = 4 * l2 / 32;
+    assert_eq!(time(huge, 0).traffic.dram_bytes, 3.0 * l2 as f64);
+    // What does not go through memory's bandwidth stays as it is.
+    let cold = modelled(&streaming(half), shape(5800, 256), &l4(), Cache::Cold);
+    assert_eq!(
+        time(half, l2).terms[&Term::L2Bytes],
+        cold.terms[&Term::L2Bytes]
+    );
+}
+
+#[test]
 fn a_partial_last_round_is_paid_for() {
-    let even = modelled(&arithmetic(58, 1_000_000, 0), shape(58, 1024), &l4());
-    let uneven = modelled(&arithmetic(59, 1_000_000, 0), shape(59, 1024), &l4());
+    let even = modelled(
+        &arithmetic(58, 1_000_000, 0),
+        shape(58, 1024),
+        &l4(),
+        Cache::Cold,
+    );
+    let uneven = modelled(
+        &arithmetic(59, 1_000_000, 0),
+        shape(59, 1024),
+        &l4(),
+        Cache::Cold,
+    );
     assert!((even.tail_imbalance - 1.0).abs() < 1e-9);
     assert!(uneven.tail_imbalance > 1.9);
     assert!(uneven.terms[&Term::Fp32] > even.terms[&Term::Fp32] * 1.9);
@@ -156,7 +222,7 @@ fn blocks_with_nothing_to_do_take_no_work_off_the_others() {
         counters.total.global.sectors_read = 16 * 8_000;
         counters.total.global.sectors_read_ideal = 16 * 8_000;
         heaviest(&mut counters);
-        modelled(&counters, shape(blocks, 256), &l4())
+        modelled(&counters, shape(blocks, 256), &l4(), Cache::Cold)
     };
     let (alone, among) = (time(alone, 16), time(among, 5800));
     for term in [Term::Issue, Term::Fp32, Term::L1Sectors, Term::L2Bytes] {
@@ -179,7 +245,7 @@ fn registers_that_a_bound_takes_away_are_paid_for_in_memory() {
             spilled_bytes: bytes,
             ..shape(58, 256)
         };
-        modelled(&counters, shape, &l4())
+        modelled(&counters, shape, &l4(), Cache::Cold)
     };
     let (without, with) = (spilling(0), spilling(400));
     // A hundred words, each as often as the others: as many accesses as there are instructions.
@@ -199,7 +265,7 @@ fn fewer_warps_than_schedulers_leave_units_idle() {
         let mut counters = arithmetic(58, 1_000_000, 0);
         counters.total.tensor_macs = 1 << 40;
         counters.total.shared.wavefronts = 1 << 30;
-        modelled(&counters, shape(58, threads), &l4()).terms[&term]
+        modelled(&counters, shape(58, threads), &l4(), Cache::Cold).terms[&term]
     };
     for unit in [Term::Issue, Term::Fp32, Term::Tensor] {
         let full = term(128, unit);
@@ -227,7 +293,7 @@ fn achieved_occupancy_is_what_the_grid_leaves_of_the_residency() {
         (58 * 4 * 100, 4, 32.0 / 48.0),
     ];
     for (blocks, resident, achieved) in cases {
-        let time = modelled(&Counters::default(), shape(blocks, 256), &l4());
+        let time = modelled(&Counters::default(), shape(blocks, 256), &l4(), Cache::Cold);
         assert_eq!(time.occupancy.blocks_per_multiprocessor, resident);
         assert_eq!(time.occupancy.limited_by, Limiter::Registers);
         let error = (time.achieved_occupancy - achieved).abs();
@@ -242,7 +308,7 @@ fn bytes_of_each_level_are_those_of_the_counters() {
     counters.total.global.sectors_written = 500;
     counters.total.local_bytes = 640;
     counters.total.shared.wavefronts = 7;
-    let traffic = modelled(&counters, shape(58, 256), &l4()).traffic;
+    let traffic = modelled(&counters, shape(58, 256), &l4(), Cache::Cold).traffic;
     assert_eq!(traffic.shared_bytes, 7.0 * 128.0);
     assert_eq!(traffic.l1_bytes, 3500.0 * 32.0 + 640.0);
     // A quarter of the 2000 sectors beyond the packed ones misses the first level cache.
@@ -255,7 +321,7 @@ fn conversions_of_64_bits_are_slow() {
     let time = |edit: fn(&mut Counters)| {
         let mut counters = Counters::default();
         edit(&mut counters);
-        modelled(&counters, shape(58, 256), &l4()).terms[&Term::Conversion]
+        modelled(&counters, shape(58, 256), &l4(), Cache::Cold).terms[&Term::Conversion]
     };
     let narrow = time(|c| c.total.classes.conversion = 1 << 20);
     let wide = time(|c| c.total.classes.wide_conversion = 1 << 20);
@@ -264,7 +330,12 @@ fn conversions_of_64_bits_are_slow() {
 
 #[test]
 fn modelled_times_travel_as_json_unchanged() {
-    let time = modelled(&arithmetic(580, 20_000, 12_000), shape(580, 256), &l4());
+    let time = modelled(
+        &arithmetic(580, 20_000, 12_000),
+        shape(580, 256),
+        &l4(),
+        Cache::Cold,
+    );
     let text = serde_json::to_string(&time).expect("serialises");
     assert!(text.contains("\"critical_path\""));
     let back: Modelled = serde_json::from_str(&text).expect("reads");
@@ -319,15 +390,23 @@ proptest! {
         index in 0..COUNTERS,
         more in 1u64..1 << 32,
         blocks in 1u32..5000,
+        read_before in 0u64..1 << 34,
     ) {
         let mut counters = Counters::default();
         for (index, value) in values.iter().enumerate() {
             *counter(&mut counters, index) = *value;
         }
-        let before = modelled(&counters, shape(blocks, 128), &l4()).microseconds;
+        let times = |counters: &Counters| {
+            [Cache::Cold, Cache::Warm { read_before }]
+                .map(|cache| modelled(counters, shape(blocks, 128), &l4(), cache).microseconds)
+        };
+        let before = times(&counters);
         *counter(&mut counters, index) += more;
-        let after = modelled(&counters, shape(blocks, 128), &l4()).microseconds;
-        prop_assert!(after >= before * (1.0 - 1e-12), "{before} became {after}");
+        let after = times(&counters);
+        for (before, after) in before.into_iter().zip(after) {
+            prop_assert!(after >= before * (1.0 - 1e-12), "{before} became {after}");
+        }
+        prop_assert!(after[1] <= after[0] * (1.0 + 1e-12), "a warm cache makes nothing slower");
     }
 
     /// Splitting every block in two halves of the same total work never slows the model down.
@@ -339,8 +418,8 @@ proptest! {
     ) {
         let whole = arithmetic(u64::from(blocks), half * 2, path * 2);
         let split = arithmetic(u64::from(blocks) * 2, half, path);
-        let before = modelled(&whole, shape(blocks, 128), &l4()).microseconds;
-        let after = modelled(&split, shape(blocks * 2, 128), &l4()).microseconds;
+        let before = modelled(&whole, shape(blocks, 128), &l4(), Cache::Cold).microseconds;
+        let after = modelled(&split, shape(blocks * 2, 128), &l4(), Cache::Cold).microseconds;
         prop_assert!(after <= before * (1.0 + 1e-12), "{before} became {after}");
     }
 
@@ -355,7 +434,7 @@ proptest! {
         }
         for id in Device::embedded_ids() {
             let device = Device::embedded(id).expect("embedded");
-            let time = modelled(&counters, shape(blocks, 128), &device);
+            let time = modelled(&counters, shape(blocks, 128), &device, Cache::Cold);
             let sum: f64 = time.terms.values().sum();
             let largest = time.terms.values().copied().fold(0.0, f64::max);
             prop_assert!(time.microseconds >= largest * (1.0 - 1e-12));

@@ -292,6 +292,7 @@ pub const ENTRIES: &[Entry] = &[
     context("cuCtxSetFlags", &[CONTEXT_FLAGS]),
     context("cuCtxGetLimit", &[Out, LIMIT]),
     context("cuCtxSetLimit", &[LIMIT, Number(4096)]),
+    context("cuCtxResetPersistingL2Cache", &[]),
     context("cuCtxGetCacheConfig", &[Out]),
     context("cuCtxSetCacheConfig", &[PREFERENCE]),
     context("cuCtxGetSharedMemConfig", &[Out]),
