@@ -27,11 +27,11 @@ fn time_of(detail: &CandidateDetail, case: &str) -> Result<f64> {
     let evaluation = detail.evaluation.as_ref().context("an evaluation")?;
     let acceptance = evaluation.verdict.acceptance().context("accepted")?;
     let cases = acceptance.timing.cases();
-    let (_, us) = cases
+    let time = cases
         .iter()
-        .find(|(name, _)| *name == case)
+        .find(|time| time.case == case)
         .context("the case is scored")?;
-    Ok(*us)
+    Ok(time.us)
 }
 
 fn ctas_per_sm(detail: &CandidateDetail, case: &str) -> Result<f64> {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::task::{Part, ToleranceClass};
+use crate::timing::CacheState;
 use crate::verdict::VerdictKind;
 
 /// Draws of all inputs over which outputs must vary.
@@ -96,6 +97,9 @@ pub enum Rule {
 pub struct Floor {
     /// The case.
     pub case: String,
+    /// The state of the cache that is scored.
+    #[serde(default)]
+    pub cache: CacheState,
     /// Bytes of inputs that must be read and of outputs that must be written, once each.
     pub bytes: u64,
     /// The baseline's time, microseconds.

@@ -121,7 +121,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::timing::{ModelledTime, Timing};
+    use crate::timing::{CacheState, ModelledTime, Timing};
     use crate::verdict::Acceptance;
 
     fn accepted() -> Verdict {
@@ -129,8 +129,10 @@ mod tests {
             timing: Timing::Modelled {
                 device: "d".to_owned(),
                 label: "l".to_owned(),
+                unscored: Vec::new(),
                 cases: vec![ModelledTime {
                     case: "c".to_owned(),
+                    cache: CacheState::Cold,
                     us: 1.0,
                     launches: Vec::new(),
                 }],

@@ -156,13 +156,11 @@ fn out_of_wall_time(stage: &str) -> Trouble {
 /// processes are never compared: until both are measured side by side the outcome is
 /// [`Outcome::Unresolved`], which nothing promotes.
 pub fn acceptance(timing: Timing, incumbent: Option<&Timing>, launch_bound: bool) -> Verdict {
-    if let Some((case, us)) = timing
-        .cases()
-        .into_iter()
-        .find(|(_, us)| !(us.is_finite() && *us > 0.0))
-    {
+    let is_one = |us: f64| us.is_finite() && us > 0.0;
+    if let Some(time) = timing.cases().into_iter().find(|time| !is_one(time.us)) {
+        let case = time.cache.name_of(time.case);
         return Verdict::InvalidRun {
-            reason: format!("the time of case {case} reads {us} us"),
+            reason: format!("the time of case {case} reads {} us", time.us),
         };
     }
     if timing.cases().is_empty() {

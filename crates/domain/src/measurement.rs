@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::control::Control;
 use crate::digest::Digest;
 use crate::statistics::{Defect, Interval, Regression, Round, Scatter, Settled, Split};
-use crate::timing::Timing;
+use crate::timing::{CacheState, Timing};
 
 /// A comparison beside the incumbent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -27,7 +27,7 @@ pub struct Measurement {
     pub timed: u32,
     /// Rounds that do not count.
     pub discarded: Vec<Discarded>,
-    /// Every case before the gate against regressions.
+    /// Every case before the gate against regressions, in each state of the cache that is scored.
     pub regressions: Vec<Regression>,
     /// How much faster than the task's baseline the candidate is, timed beside it: the score.
     pub anchor: Anchored,
@@ -44,7 +44,7 @@ pub struct Measurement {
     /// is 49 times in 50, and in a confirmation.
     #[serde(default)]
     pub control: Option<Control>,
-    /// How each case was timed.
+    /// How each case was timed, in each state of the cache that is scored.
     pub cases: Vec<CaseProtocol>,
 }
 
@@ -120,6 +120,9 @@ pub struct Anchored {
     pub ratio: f64,
     /// Bounds on it, each wrong with a probability of 1%.
     pub interval: [f64; 2],
+    /// The baseline's times; none where it is the incumbent, whose times stand there.
+    #[serde(default)]
+    pub timing: Option<Timing>,
 }
 
 /// The incumbent compared with itself.
@@ -138,6 +141,9 @@ pub struct Noise {
 pub struct CaseProtocol {
     /// The case.
     pub case: String,
+    /// The state of the cache.
+    #[serde(default)]
+    pub cache: CacheState,
     /// Executions between two events.
     pub batch: u32,
     /// Sets of buffers that took turns.

@@ -528,8 +528,12 @@ pub struct LaunchFacts {
     pub block: [u32; 3],
     /// Dynamic shared memory in bytes.
     pub shared_bytes: u32,
-    /// The model's time; on the emulated device only.
+    /// The model's time with a cold cache; on the emulated device only.
     pub modelled: Option<ModelledLaunch>,
+    /// The same where everything that the execution uses was read just before, as far as that fits
+    /// into the second level cache; on the emulated device only.
+    #[serde(default)]
+    pub modelled_warm: Option<ModelledLaunch>,
     /// Counters by name; on the emulated device only.
     pub counters: BTreeMap<String, u64>,
 }

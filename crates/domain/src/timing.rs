@@ -6,14 +6,76 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// What the second level cache holds when an execution begins. Times of the two states are different
+/// quantities that no function compares.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheState {
+    /// Nothing that the execution uses.
+    #[default]
+    Cold,
+    /// Its buffers, as far as they fit: all of them were read just before.
+    Warm,
+}
+
+impl CacheState {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Cold, Self::Warm];
+
+    /// Its name in task files and messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Warm => "warm",
+        }
+    }
+
+    /// What messages call a case in this state; without a word for it the cache is cold.
+    pub fn name_of(self, case: &str) -> String {
+        match self {
+            Self::Cold => case.to_owned(),
+            Self::Warm => format!("{case} (warm cache)"),
+        }
+    }
+}
+
+/// One time among others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CaseTime<'a> {
+    /// The case.
+    pub case: &'a str,
+    /// The state of the cache that it begins with.
+    pub cache: CacheState,
+    /// Microseconds of one execution.
+    pub us: f64,
+}
+
 /// Where the times of an accepted candidate come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Timing {
     /// Clocks on silicon.
     Measured {
-        /// One entry per score case, in the task's order.
+        /// One entry per score case and state of the cache that the task scores, in the task's
+        /// order.
         cases: Vec<MeasuredTime>,
+        /// The same for the state that it does not score, where that was measured: nothing rests on
+        /// it.
+        #[serde(default)]
+        unscored: Vec<MeasuredTime>,
     },
     /// The emulated device's time model.
     Modelled {
@@ -21,8 +83,12 @@ pub enum Timing {
         device: String,
         /// How far the model can be trusted, such as "uncalibrated".
         label: String,
-        /// One entry per score case, in the task's order.
+        /// One entry per score case and state of the cache that the task scores, in the task's
+        /// order.
         cases: Vec<ModelledTime>,
+        /// The same for the state that it does not score: nothing rests on it.
+        #[serde(default)]
+        unscored: Vec<ModelledTime>,
     },
 }
 
@@ -31,6 +97,9 @@ pub enum Timing {
 pub struct MeasuredTime {
     /// The case.
     pub case: String,
+    /// The state of the cache that each execution began with.
+    #[serde(default)]
+    pub cache: CacheState,
     /// Median of the samples, microseconds.
     pub median_us: f64,
     /// The samples' quartiles, microseconds.
@@ -44,6 +113,9 @@ pub struct MeasuredTime {
 pub struct ModelledTime {
     /// The case.
     pub case: String,
+    /// The state of the cache that the execution begins with.
+    #[serde(default)]
+    pub cache: CacheState,
     /// The whole plan, microseconds.
     pub us: f64,
     /// Its launches in order.
@@ -66,38 +138,60 @@ pub struct ModelledLaunch {
     pub share: f64,
 }
 
+impl MeasuredTime {
+    fn as_case(&self) -> CaseTime<'_> {
+        CaseTime {
+            case: &self.case,
+            cache: self.cache,
+            us: self.median_us,
+        }
+    }
+}
+
+impl ModelledTime {
+    fn as_case(&self) -> CaseTime<'_> {
+        CaseTime {
+            case: &self.case,
+            cache: self.cache,
+            us: self.us,
+        }
+    }
+}
+
 impl Timing {
     /// Whether the times are modelled.
     pub fn is_modelled(&self) -> bool {
         matches!(self, Self::Modelled { .. })
     }
 
-    /// The score cases' names with their times in microseconds.
-    pub fn cases(&self) -> Vec<(&str, f64)> {
+    /// The times that are scored.
+    pub fn cases(&self) -> Vec<CaseTime<'_>> {
         match self {
-            Self::Measured { cases } => cases
-                .iter()
-                .map(|time| (time.case.as_str(), time.median_us))
-                .collect(),
-            Self::Modelled { cases, .. } => cases
-                .iter()
-                .map(|time| (time.case.as_str(), time.us))
-                .collect(),
+            Self::Measured { cases, .. } => cases.iter().map(MeasuredTime::as_case).collect(),
+            Self::Modelled { cases, .. } => cases.iter().map(ModelledTime::as_case).collect(),
         }
     }
 
-    /// The geometric mean over the cases, microseconds.
+    /// The times that are not.
+    pub fn unscored(&self) -> Vec<CaseTime<'_>> {
+        match self {
+            Self::Measured { unscored, .. } => unscored.iter().map(MeasuredTime::as_case).collect(),
+            Self::Modelled { unscored, .. } => unscored.iter().map(ModelledTime::as_case).collect(),
+        }
+    }
+
+    /// The geometric mean over all that are scored, microseconds.
     pub fn geomean_us(&self) -> f64 {
         let cases = self.cases();
-        let sum: f64 = cases.iter().map(|(_, us)| us.ln()).sum();
+        let sum: f64 = cases.iter().map(|time| time.us.ln()).sum();
         #[expect(clippy::cast_precision_loss, reason = "a task has few cases")]
         let mean = sum / cases.len() as f64;
         mean.exp()
     }
 
     /// How much faster these times are than `anchor`'s: the geometric mean of the ratios
-    /// anchor/this over the cases. `None` unless both are of the same kind, for the same
-    /// device and model label, over the same cases.
+    /// anchor/this over all that are scored. `None` unless both are of the same kind, for the same
+    /// device and model label, over the same cases with the cache in the same states.
     pub fn speedup_over(&self, anchor: &Self) -> Option<f64> {
         match (self, anchor) {
             (Self::Measured { .. }, Self::Measured { .. }) => {}
@@ -112,8 +206,8 @@ impl Timing {
             _ => return None,
         }
         let (own, others) = (self.cases(), anchor.cases());
-        let same_cases =
-            own.len() == others.len() && own.iter().zip(&others).all(|(a, b)| a.0 == b.0);
+        let same = |(a, b): (&CaseTime<'_>, &CaseTime<'_>)| (a.case, a.cache) == (b.case, b.cache);
+        let same_cases = own.len() == others.len() && own.iter().zip(&others).all(same);
         (same_cases && !own.is_empty()).then(|| anchor.geomean_us() / self.geomean_us())
     }
 }

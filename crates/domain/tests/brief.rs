@@ -13,7 +13,7 @@ use domain::problem::Problem;
 use domain::role::{Distribution, KernelResources, LaunchFacts};
 use domain::seeds::SeedFamily;
 use domain::task::{Bundle, Enforce, GateSubject, Task};
-use domain::timing::{ModelledLaunch, ModelledTime, Timing};
+use domain::timing::{CacheState, ModelledLaunch, ModelledTime, Timing};
 use domain::verdict::{
     Acceptance, Access, Comparison, Diagnostic, Mismatch, Outcome, Severity, Verdict, VerdictKind,
     WorstElement,
@@ -429,8 +429,10 @@ fn accepted() -> Evaluation {
     let timing = Timing::Modelled {
         device: "l4".to_owned(),
         label: "uncalibrated".to_owned(),
+        unscored: Vec::new(),
         cases: vec![ModelledTime {
             case: "starved".to_owned(),
+            cache: CacheState::Cold,
             us: 17.392_227_8,
             launches: vec![ModelledLaunch {
                 kernel: "scale".to_owned(),
@@ -478,6 +480,7 @@ fn accepted() -> Evaluation {
             block: [64, 1, 1],
             shared_bytes: 0,
             modelled: None,
+            modelled_warm: None,
             counters: counters
                 .map(|(name, count)| (name.to_owned(), count))
                 .into_iter()

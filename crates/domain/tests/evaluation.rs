@@ -2,7 +2,7 @@
 
 use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
-use domain::timing::{MeasuredTime, ModelledTime, Timing};
+use domain::timing::{CacheState, MeasuredTime, ModelledTime, Timing};
 use domain::verdict::{Acceptance, Comparison, Outcome, Verdict};
 
 fn evaluation(timing: Timing, outcome: Option<Outcome>) -> Evaluation {
@@ -44,8 +44,10 @@ fn evaluation(timing: Timing, outcome: Option<Outcome>) -> Evaluation {
 
 fn measured() -> Timing {
     Timing::Measured {
+        unscored: Vec::new(),
         cases: vec![MeasuredTime {
             case: "only".to_owned(),
+            cache: CacheState::Cold,
             median_us: 10.0,
             quartiles_us: [9.0, 11.0],
             samples: 32,
@@ -57,8 +59,10 @@ fn modelled() -> Timing {
     Timing::Modelled {
         device: "l4".to_owned(),
         label: "uncalibrated".to_owned(),
+        unscored: Vec::new(),
         cases: vec![ModelledTime {
             case: "only".to_owned(),
+            cache: CacheState::Cold,
             us: 10.0,
             launches: Vec::new(),
         }],
@@ -89,4 +93,14 @@ fn a_modelled_time_needs_no_second_run_but_never_an_unresolved_one() {
         let found = evaluation(modelled(), outcome).promotable();
         assert_eq!(found, promotable, "{outcome:?}");
     }
+}
+
+#[test]
+fn times_that_were_recorded_without_a_state_of_the_cache_are_cold() {
+    let old = r#"{"kind": "measured", "cases": [
+        {"case": "only", "median_us": 10.0, "quartiles_us": [9.0, 11.0], "samples": 32}]}"#;
+    assert_eq!(serde_json::from_str::<Timing>(old).unwrap(), measured());
+    let old = r#"{"kind": "modelled", "device": "l4", "label": "uncalibrated",
+        "cases": [{"case": "only", "us": 10.0, "launches": []}]}"#;
+    assert_eq!(serde_json::from_str::<Timing>(old).unwrap(), modelled());
 }

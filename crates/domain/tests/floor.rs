@@ -3,6 +3,7 @@
 use domain::statistics::{
     Arithmetic, Bound, Floor, Rates, Work, floor, is_launch_bound, repeats, surprise,
 };
+use domain::timing::CacheState;
 use domain::verdict::{Comparison, Outcome};
 
 #[test]
@@ -13,13 +14,13 @@ fn the_floor_is_the_worst_of_bytes_operations_and_launching() {
         launch_us: 2.0,
         l2_bytes: 1e6,
     };
-    let least = |read, written, operations| {
+    let in_state = |cache, (read, written, operations)| {
         let work = Work {
             read,
             written,
             operations,
         };
-        floor(work, &rates)
+        floor(work, cache, &rates)
     };
     let single = |operations| Some((Arithmetic::F32, operations));
     for ((read, written, operations), (us, bound)) in [
@@ -35,13 +36,25 @@ fn the_floor_is_the_worst_of_bytes_operations_and_launching() {
             (10.0, Bound::Bytes),
         ),
     ] {
-        let (found, why) = least(read, written, operations);
+        let (found, why) = in_state(CacheState::Cold, (read, written, operations));
+        assert!((found - us).abs() <= 1e-12, "{found}, not {us}");
+        assert_eq!(why, bound, "{read} {written} {operations:?}");
+    }
+    // In a warm cache what fits is not fetched, whatever is written; the rest is.
+    for ((read, written, operations), (us, bound)) in [
+        ((1e6, 1e6, None), (2.0, Bound::Launch)),
+        ((0.9e6, 0.5e6, single(6e8)), (20.0, Bound::Operations)),
+        ((4e6, 0.0, None), (10.0, Bound::Bytes)),
+        ((4e6, 4e6, None), (20.0, Bound::Bytes)),
+    ] {
+        let (found, why) = in_state(CacheState::Warm, (read, written, operations));
         assert!((found - us).abs() <= 1e-12, "{found}, not {us}");
         assert_eq!(why, bound, "{read} {written} {operations:?}");
     }
     let broken = |found_us| {
         let floor = Floor {
             case: "one".to_owned(),
+            cache: CacheState::Cold,
             us: 10.0,
             bound: Bound::Bytes,
             found_us,
@@ -75,6 +88,7 @@ fn what_is_nearly_too_good_is_timed_again_and_has_to_hold() {
     };
     let floor = |found_us: f64| Floor {
         case: "large".to_owned(),
+        cache: CacheState::Cold,
         us: 100.0,
         bound: Bound::Bytes,
         found_us,

@@ -154,6 +154,7 @@ fn executed(blocks: u32, us: f64, launch_us: f64) -> LaunchFacts {
             bottleneck: "issue".to_owned(),
             share: 0.5,
         }),
+        modelled_warm: None,
         counters: BTreeMap::new(),
     }
 }

@@ -17,7 +17,7 @@ use domain::role::{
     OutputComparison, TensorData, UnsupportedInstruction, Unwritten,
 };
 use domain::task::{Role, Tolerance, ToleranceClass};
-use domain::timing::{MeasuredTime, ModelledTime, Timing};
+use domain::timing::{CacheState, MeasuredTime, ModelledTime, Timing};
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 use proptest::prelude::*;
 
@@ -98,6 +98,7 @@ fn facts() -> ExecutionFacts {
             block: [128, 1, 1],
             shared_bytes: 0,
             modelled: None,
+            modelled_warm: None,
             counters: BTreeMap::new(),
         }],
         findings: Vec::new(),
@@ -650,8 +651,10 @@ fn modelled(us: f64) -> Timing {
     Timing::Modelled {
         device: "L4".to_owned(),
         label: "uncalibrated".to_owned(),
+        unscored: Vec::new(),
         cases: vec![ModelledTime {
             case: "one".to_owned(),
+            cache: CacheState::Cold,
             us,
             launches: Vec::new(),
         }],
@@ -660,13 +663,23 @@ fn modelled(us: f64) -> Timing {
 
 fn measured(us: f64) -> Timing {
     Timing::Measured {
+        unscored: Vec::new(),
         cases: vec![MeasuredTime {
             case: "one".to_owned(),
+            cache: CacheState::Cold,
             median_us: us,
             quartiles_us: [us, us],
             samples: 32,
         }],
     }
+}
+
+fn warm(us: f64) -> Timing {
+    let mut timing = modelled(us);
+    if let Timing::Modelled { cases, .. } = &mut timing {
+        cases[0].cache = CacheState::Warm;
+    }
+    timing
 }
 
 #[test]
@@ -682,6 +695,9 @@ fn an_acceptance_compares_only_what_can_be_compared() {
         (modelled(120.0), modelled(100.0), Some(Outcome::NotFaster)),
         (measured(50.0), measured(100.0), Some(Outcome::Unresolved)),
         (modelled(50.0), measured(100.0), None),
+        (warm(50.0), warm(100.0), Some(Outcome::Faster)),
+        (warm(50.0), modelled(100.0), None),
+        (modelled(50.0), warm(100.0), None),
         (measured(50.0), modelled(100.0), None),
     ];
     for (timing, incumbent, expected) in table {
@@ -696,7 +712,10 @@ fn a_time_that_is_none_is_never_accepted() {
         let verdict = judge::acceptance(modelled(us), None, false);
         assert_eq!(verdict.kind(), VerdictKind::InvalidRun, "{us}");
     }
-    let empty = Timing::Measured { cases: Vec::new() };
+    let empty = Timing::Measured {
+        cases: Vec::new(),
+        unscored: Vec::new(),
+    };
     assert_eq!(
         judge::acceptance(empty, None, false).kind(),
         VerdictKind::Inconclusive

@@ -9,8 +9,9 @@ use domain::statistics::simulate::stated;
 use domain::statistics::{
     ALPHA, BufferSets, CONFIRMATION, Clocks, Contender, Cycles, Interval, LOOKS, MARGIN, Order,
     REGRESSION_LIMIT, RESAMPLES, Reading, Standing, WarmUp, batch, binomial_tail, bootstrap,
-    bounds_on_share, confirm, deviation, disagreement, effect, holm, interval, median, normal_tail,
-    plan, quantile, regressions, screen, signed_rank, split, student_quantile, student_tail, turns,
+    bounds_on_share, confirm, deviation, disagreement, effect, holm, interval, longest_warm,
+    median, normal_tail, plan, quantile, regressions, screen, signed_rank, split, student_quantile,
+    student_tail, turns,
 };
 use domain::verdict::Outcome;
 use proptest::prelude::*;
@@ -285,6 +286,18 @@ fn short_executions_are_timed_in_batches_over_sets_of_their_own() {
     assert_eq!(sets(1 << 10, 67, 1 << 40), (67, true), "too small to fill");
     assert_eq!(sets(1 << 40, 1, 1 << 30), (1, false), "memory ends");
     assert_eq!(sets(0, 0, 0).0, 1);
+    // With a warm cache nothing has to be filled or flushed, and a batch's sets share half of it.
+    for (bytes, executions) in [(1 << 10, 128), (MIB, 24), (20 * MIB, 1), (1 << 40, 1)] {
+        assert_eq!(longest_warm(bytes, 48 * MIB), executions, "{bytes}");
+    }
+    assert_eq!(longest_warm(0, 0), 1);
+    let warm = |bytes, batch, room| {
+        let sets = BufferSets::plan_warm(bytes, batch, room);
+        (sets.count, sets.flush)
+    };
+    assert_eq!(warm(MIB, 24, 1 << 40), (24, false));
+    assert_eq!(warm(20 * MIB, 1, 1 << 40), (4, false), "inputs take turns");
+    assert_eq!(warm(20 * MIB, 1, 20 * MIB), (1, false), "memory ends");
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use domain::device::Limits;
 use domain::plan::{Configuration, ResolvedArgument, ResolvedPlan, ResolvedStep};
-use domain::task::{Bundle, Rival, Task, Use};
+use domain::task::{Bundle, Rival, ScoredCache, Task, Use};
+use domain::timing::CacheState;
 
 const TASK: &str = r#"name = "scale"
 title = "y = a x"
@@ -364,6 +365,11 @@ fn every_defect_of_a_task_file_is_reported_with_its_place() {
             "minimise = \"mean\"",
             "task.toml:52:12: unknown objective \"mean\"",
         ),
+        (
+            "minimise = \"geomean\"",
+            "minimise = \"geomean\"\ncache = \"hot\"",
+            "task.toml:53:9: unknown state of the cache \"hot\" (write \"cold\", \"warm\" or \"both\")",
+        ),
     ];
     for (honest, defective, expected) in table {
         assert!(TASK.contains(honest), "{honest}");
@@ -372,6 +378,33 @@ fn every_defect_of_a_task_file_is_reported_with_its_place() {
             found.iter().any(|problem| problem.starts_with(expected)),
             "{defective}: {found:#?}"
         );
+    }
+}
+
+#[test]
+fn a_task_says_in_which_states_of_the_cache_it_is_scored() {
+    let cold = Task::load(&bundle(TASK, KERNEL)).unwrap();
+    assert_eq!(cold.objective.cache, ScoredCache::Cold, "unless it says so");
+    for (name, cache, scored) in [
+        ("cold", ScoredCache::Cold, &[CacheState::Cold][..]),
+        ("warm", ScoredCache::Warm, &[CacheState::Warm]),
+        (
+            "both",
+            ScoredCache::Both,
+            &[CacheState::Cold, CacheState::Warm],
+        ),
+    ] {
+        let objective = format!("[objective]\ncache = \"{name}\"");
+        let text = TASK.replacen("[objective]", &objective, 1);
+        let task = Task::load(&bundle(&text, KERNEL)).unwrap();
+        assert_eq!(task.objective.cache, cache);
+        assert_eq!(cache.scored(), scored);
+        assert!(
+            cache
+                .unscored()
+                .is_none_or(|state| !scored.contains(&state))
+        );
+        assert_ne!(task.version, cold.version, "no results are mixed");
     }
 }
 

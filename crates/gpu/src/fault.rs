@@ -39,6 +39,11 @@ pub enum Fault {
         /// The missing function.
         symbol: String,
     },
+    /// A driver that compiles no PTX, which our own kernels are.
+    #[error(
+        "{0}: the CUDA driver compiles no PTX; install it with its compiler, libnvidia-ptxjitcompiler"
+    )]
+    NoPtx(&'static str),
     /// The driver refused a call that no kernel can have caused.
     #[error("{action}: the CUDA driver answered {code} ({name}) to {call}")]
     Driver {

@@ -8,6 +8,7 @@
 
 #![deny(unsafe_code)]
 
+mod cache;
 mod clocks;
 pub mod compare;
 mod compile;

@@ -152,6 +152,10 @@ pub fn launches(reports: &[LaunchReport], planned: &[ResolvedLaunch]) -> Vec<Lau
                 .modelled
                 .as_ref()
                 .map(|time| modelled(&report.kernel, time)),
+            modelled_warm: report
+                .modelled_warm
+                .as_ref()
+                .map(|time| modelled(&report.kernel, time)),
             counters: counters(&report.counters),
         })
         .collect()
@@ -167,6 +171,7 @@ pub fn accepted(launched: &[ResolvedLaunch]) -> Vec<LaunchFacts> {
             block: launch.block,
             shared_bytes: launch.shared_bytes,
             modelled: None,
+            modelled_warm: None,
             counters: BTreeMap::new(),
         })
         .collect()

@@ -14,6 +14,7 @@ use domain::role::{
     RunJob, RunReply, TensorData, Unwritten,
 };
 use domain::task::Role;
+use domain::timing::CacheState;
 
 use crate::disturb::Disturber;
 use crate::driver::emulator::{Checks, Configuration, Fragments};
@@ -175,6 +176,8 @@ fn execute(
             threads: Some(job.threads),
             counters: true,
             sample: sample(execution),
+            read_before: Some(used(execution)),
+            clock: CacheState::Cold,
             registers: registers(&job.kernels),
             spills: spills(&job.kernels),
         })?;
@@ -239,6 +242,14 @@ fn buffers(execution: &Execution) -> Vec<Buffer> {
         constant: tensor.role == Role::In,
     });
     tensors.chain(workspaces(&execution.plan)).collect()
+}
+
+/// Bytes of the tensors and of the plan's workspaces.
+fn used(execution: &Execution) -> u64 {
+    let tensors = execution.tensors.iter();
+    let tensors = tensors.map(|tensor| tensor.elements() * tensor.dtype.bytes());
+    let scratch = workspaces(&execution.plan).map(|buffer| buffer.bytes);
+    tensors.chain(scratch).sum()
 }
 
 /// The scratch buffers of a plan.

@@ -1,34 +1,36 @@
 //! The role that times an incumbent, a candidate and perhaps an anchor in turn, in one process on
 //! one device.
 //!
-//! Buffers are made once, in several sets that take turns, so that nobody finds its own traces in
-//! the cache. Every execution starts over poison of its own and leaves outputs whose digest goes
+//! Buffers are made once, in several sets that take turns. What the cache holds when a batch begins
+//! is made by us: nothing of it, or all of its buffers as far as they fit. Every execution starts over poison of its own and leaves outputs whose digest goes
 //! into the reply, so that no time counts whose outputs were not looked at. What the times mean is
 //! decided elsewhere.
 
-use std::collections::BTreeMap;
+mod sets;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::digest::Digest;
 use domain::role::{
     DeviceFault, Failure, Left, MoreRounds, Sample, Side, TensorData, TimeJob, TimeReply,
-    TimedBlock, TimedCase, fingerprint,
+    TimedBlock, fingerprint,
 };
-use domain::statistics::{BufferSets, Contender, Order, PlannedBlock, median, turns};
+use domain::statistics::{Contender, Order, PlannedBlock, median, turns};
 use domain::task::Role;
+use domain::timing::CacheState;
 use rustix::time::{ClockId, clock_gettime};
 
+use self::sets::{Before, Sets};
+use crate::cache::{Flush, Reader};
 use crate::cycles::Tachometer;
 use crate::driver::emulator::{Checks, Configuration, Fragments};
-use crate::driver::{self, Allocation, Gpu, Refusal};
-use crate::execute::{Batch, Buffer, BufferSet, Loaded};
+use crate::driver::{self, Gpu, Refusal};
+use crate::execute::{Batch, BufferSet, Loaded};
 use crate::fault::Fault;
-use crate::inputs;
 use crate::line::{Line, Moment};
-use crate::run::{device_fault, read_image, registers, spills, workspaces};
+use crate::run::{device_fault, read_image, registers, spills};
 
-/// How often the second level cache is overwritten before a batch.
-const FLUSHES: u64 = 2;
 /// The share of device memory, as a divisor, that sets of buffers may take together.
 const SHARE_OF_MEMORY: u64 = 2;
 
@@ -46,6 +48,7 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, F
     let reply = TimeReply {
         device,
         model_label,
+        warms: false,
         sets: Vec::new(),
         warm_up: Vec::new(),
         rounds: Vec::new(),
@@ -76,6 +79,7 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, F
             loaded: &loaded,
             cases: Vec::new(),
             flush: None,
+            reader: None,
             tachometer: Tachometer::new(gpu)
                 .map_err(|refusal| refusal.into_fault("prepare to count cycles"))?,
             line,
@@ -100,9 +104,10 @@ struct Bench<'a> {
     job: &'a TimeJob,
     loaded: &'a BTreeMap<Contender, Loaded<'a>>,
     cases: Vec<Sets>,
-    /// Memory that is overwritten to push everything else out of the cache, and its size; none
-    /// where times are modelled.
-    flush: Option<(Allocation, usize)>,
+    /// None where times are modelled.
+    flush: Option<Flush>,
+    /// None where no case has a warm cache, or the driver cannot take its kernels.
+    reader: Option<Reader>,
     /// None where the driver cannot take its kernel.
     tachometer: Option<Tachometer>,
     line: &'a mut Line,
@@ -111,15 +116,6 @@ struct Bench<'a> {
     reply: TimeReply,
     /// What executions left, by the number under which the replies have it.
     left: BTreeMap<Left, usize>,
-}
-
-/// The sets of buffers of one case.
-struct Sets {
-    all: Vec<BufferSet>,
-    /// Whether the cache is overwritten before each batch, because the sets do not fill it.
-    flush: bool,
-    /// The set whose turn is next.
-    next: usize,
 }
 
 impl<'a> Bench<'a> {
@@ -134,62 +130,40 @@ impl<'a> Bench<'a> {
         };
         let cases = self.job.cases.len().max(1) as u64;
         let room = self.reply.device.memory_bytes / SHARE_OF_MEMORY / cases;
-        for (number, case) in self.job.cases.iter().enumerate() {
-            let plan = BufferSets::plan(footprint(case), case.batch, l2_bytes, room);
-            let contents = case
-                .draws
-                .iter()
-                .map(|tensors| tensors.iter().map(content).collect())
-                .collect::<Vec<Vec<_>>>();
-            let mut all = Vec::new();
-            for set in 0..plan.count as usize {
-                let draw = set % case.draws.len();
-                let tensors = case.draws[draw].iter().zip(&contents[draw]);
-                let buffers = tensors.map(|(tensor, content)| Buffer {
-                    name: tensor.name.clone(),
-                    bytes: tensor.elements() * tensor.dtype.bytes(),
-                    align: tensor.align,
-                    content: content.clone(),
-                    constant: tensor.role == Role::In,
-                });
-                let scratch = case
-                    .plans
-                    .iter()
-                    .map(|(contender, plan)| (*contender, workspaces(plan).collect()))
-                    .collect();
-                // All images are on the same device; any of them can make buffers.
-                let (_, any) = self.loaded.first_key_value().ok_or_else(nobody)?;
-                let placed = BufferSet::place(any, buffers.collect(), scratch, self.job.poison)?;
-                all.push(placed.map_err(|refusal| {
-                    refusal.into_fault(&format!("make the buffers of case {number}"))
-                })?);
-            }
-            self.reply.sets.push(plan.count);
-            self.cases.push(Sets {
-                all,
-                flush: plan.flush,
-                next: 0,
-            });
+        let (_, any) = self.loaded.first_key_value().ok_or_else(nobody)?;
+        for case in &self.job.cases {
+            let sets = Sets::place(case, any, self.job.poison, l2_bytes, room)?;
+            let count = u32::try_from(sets.all.len()).unwrap_or(u32::MAX);
+            self.reply.sets.push(count);
+            self.cases.push(sets);
         }
-        if self.cases.iter().any(|sets| sets.flush) {
-            let bytes = usize::try_from(FLUSHES * l2_bytes)
-                .map_err(|_| Fault::Job("the cache is larger than memory".to_owned()))?;
-            let memory = Allocation::new(bytes)
-                .map_err(|refusal| refusal.into_fault("make room to flush the cache"))?;
-            self.flush = Some((memory, bytes));
+        let wanted = |before: Before| self.cases.iter().any(|sets| sets.before == before);
+        if wanted(Before::Flush) {
+            self.flush = Some(Flush::new(l2_bytes)?);
         }
-        Ok(())
+        if wanted(Before::Read) {
+            self.reader =
+                Reader::new().map_err(|refusal| refusal.into_fault("prepare to warm the cache"))?;
+        }
+        self.reply.warms = self.reader.is_some();
+        self.gpu
+            .set_nothing_aside()
+            .map_err(|refusal| refusal.into_fault("have nothing persist in the cache"))
     }
 
     /// Warms up, then makes the rounds, and further ones as long as any are asked for, until time is
     /// up or something fails.
     fn work(&mut self) -> Result<Result<(), Failure>, Fault> {
+        let job = self.job;
+        let asked = job.rounds.iter().flatten().map(|block| block.case);
+        let asked = asked.collect::<BTreeSet<_>>();
         for case in 0..self.cases.len() {
-            if let Err(failure) = self.warm_up(case)? {
+            if !asked.contains(&case) {
+                self.reply.warm_up.push(0);
+            } else if let Err(failure) = self.warm_up(case)? {
                 return Ok(Err(failure));
             }
         }
-        let job = self.job;
         let began = self.clock();
         let enough = Duration::from_secs(u64::from(job.seconds));
         let mut rounds = job.rounds.clone();
@@ -291,7 +265,8 @@ impl<'a> Bench<'a> {
         let job = self.job;
         let anchored = job.sides.contains_key(&Contender::Anchor);
         let sets = &self.cases[case];
-        let (all, first, flushed) = (sets.all.len(), sets.next, sets.flush);
+        let (all, first) = (sets.all.len(), sets.next);
+        let prepared = sets.before != Before::Nothing;
         // Where memory ends before a batch does, the batch is shorter.
         let executions = (job.cases[case].batch as usize).min(all);
         let mut samples = Vec::new();
@@ -299,9 +274,9 @@ impl<'a> Bench<'a> {
         let mut furthest = first;
         for (turn, contender) in turns(order, anchored).into_iter().enumerate() {
             let own_turn = own_turns.entry(contender).or_default();
-            // With a flushed cache the first turns of all have the same inputs, and so have the
-            // second. Without, every turn has sets that nobody has touched for long.
-            let start = first + if flushed { *own_turn } else { turn } * executions;
+            // Where the cache is prepared, the first turns of all have the same inputs, and so have
+            // the second. Otherwise every turn has sets that nobody has touched for long.
+            let start = first + if prepared { *own_turn } else { turn } * executions;
             *own_turn += 1;
             furthest = furthest.max(start + executions);
             let chosen = (start..start + executions)
@@ -329,15 +304,18 @@ impl<'a> Bench<'a> {
         let (job, loaded) = (self.job, self.loaded);
         let timed = &job.cases[case];
         let side = job.sides.get(&contender).ok_or_else(nobody)?;
-        configure(self.gpu, job, side)?;
+        let sets = &mut self.cases[case];
+        let ranges = sets.ranges(contender, chosen);
+        configure(self.gpu, job, side, timed.cache, &ranges)?;
         let batch = Batch {
             contender,
             plan: timed.plans.get(&contender).ok_or_else(nobody)?,
             poison: job.poison.wrapping_add(self.executions),
         };
+        let launches = chosen.len() * batch.plan.steps.len();
         self.executions += chosen.len() as u64;
-        let sets = &mut self.cases[case];
-        let mut flush = self.flush.as_mut().filter(|_| sets.flush);
+        let before = sets.before;
+        let (mut flush, reader) = (self.flush.as_mut(), self.reader.as_ref());
         let line = std::cell::RefCell::new(&mut *self.line);
         let mut tachometer = self.tachometer.as_mut().filter(|_| counts);
         let begin = |gpu: &Gpu| {
@@ -346,17 +324,28 @@ impl<'a> Bench<'a> {
             {
                 return Ok(Err(refusal));
             }
-            if let Err(refusal) = gpu.synchronize() {
+            if let Err(refusal) = gpu.let_nothing_persist().and_then(|()| gpu.synchronize()) {
+                return Ok(Err(refusal));
+            }
+            let reader = match before {
+                Before::Read => Some(reader.ok_or(Fault::NoPtx("warm the cache"))?),
+                Before::Nothing | Before::Flush => None,
+            };
+            if let Some(reader) = reader
+                && let Err(refusal) = reader.read(gpu, &ranges)?
+            {
                 return Ok(Err(refusal));
             }
             if counts {
                 line.borrow_mut().tick(Moment::Begin);
             }
-            // Nobody waits for this: while the device is busy with it the launches are queued, so
-            // that the time between the events is the device's and not that of queueing.
-            Ok(flush
-                .as_mut()
-                .map_or(Ok(()), |(memory, bytes)| memory.fill(0, *bytes, 0x5a)))
+            // Nobody waits for what follows: while the device is busy with it the launches are
+            // queued, so that the time between the events is the device's and not that of queueing.
+            if let Some(reader) = reader {
+                return reader.hold(gpu, launches);
+            }
+            let flush = flush.as_mut().filter(|_| before == Before::Flush);
+            Ok(flush.map_or(Ok(()), |flush| flush.begin()))
         };
         let end = || {
             if counts {
@@ -409,24 +398,15 @@ fn nobody() -> Fault {
     Fault::Job("a contender has an image and no plan, or a plan and no image".to_owned())
 }
 
-/// The bytes of an input.
-fn content(tensor: &TensorData) -> Option<Vec<u8>> {
-    (tensor.role != Role::Out).then(|| inputs::bytes(tensor))
-}
-
-/// Bytes of one set of buffers.
-fn footprint(case: &TimedCase) -> u64 {
-    let tensors = case.draws.iter().map(|tensors| {
-        let bytes = tensors
-            .iter()
-            .map(|tensor| tensor.elements() * tensor.dtype.bytes());
-        bytes.sum::<u64>()
-    });
-    let scratch = case.plans.values().flat_map(workspaces);
-    tensors.max().unwrap_or_default() + scratch.map(|buffer| buffer.bytes).sum::<u64>()
-}
-
-fn configure(gpu: &Gpu, job: &TimeJob, side: &Side) -> Result<(), Fault> {
+/// Tells the emulated device how launches on these ranges are carried out, and what they find in the
+/// cache.
+fn configure(
+    gpu: &Gpu,
+    job: &TimeJob,
+    side: &Side,
+    cache: CacheState,
+    ranges: &[(u64, u64)],
+) -> Result<(), Fault> {
     let Some(emulator) = gpu.emulator() else {
         return Ok(());
     };
@@ -438,6 +418,8 @@ fn configure(gpu: &Gpu, job: &TimeJob, side: &Side) -> Result<(), Fault> {
         threads: Some(job.threads),
         counters: true,
         sample: None,
+        read_before: Some(ranges.iter().map(|(_, bytes)| bytes).sum()),
+        clock: cache,
         registers: registers(&side.kernels),
         spills: spills(&side.kernels),
     })

@@ -11,6 +11,7 @@ use domain::digest::Digest;
 use domain::dtype::Dtype;
 use domain::role::{Check, OutputComparison, Placement, TensorData, VerifyJob, VerifyReply};
 use domain::task::Role;
+use domain::timing::CacheState;
 
 use crate::compare::{Output, compare};
 use crate::driver::Gpu;
@@ -47,6 +48,8 @@ pub(crate) fn verify_on(gpu: &Gpu, job: &VerifyJob) -> Result<VerifyReply, Fault
             threads: Some(job.threads),
             counters: false,
             sample: None,
+            read_before: None,
+            clock: CacheState::Cold,
             registers: run::registers(&job.kernels),
             spills: run::spills(&job.kernels),
         })?;

@@ -7,7 +7,7 @@ use domain::evaluation::{CheckOutcome, Evaluation, GateOutcome, MachineCode};
 use domain::measurement::{Discarded, Measurement};
 use domain::role::KernelResources;
 use domain::task::Enforce;
-use domain::timing::Timing;
+use domain::timing::{ModelledTime, Timing};
 use domain::tools::sanitize::{Sanitizers, Status};
 use domain::verdict::{Severity, Verdict};
 
@@ -154,22 +154,34 @@ pub(crate) fn problems(text: &mut String, verdict: &Verdict) {
 fn times(text: &mut String, timing: &Timing) {
     let mut rows = Vec::new();
     match timing {
-        Timing::Measured { cases } => {
-            for case in cases {
+        Timing::Measured { cases, unscored } => {
+            let unscored = unscored.iter().map(|time| (time, ", not scored"));
+            for (case, said) in cases.iter().map(|time| (time, "")).chain(unscored) {
                 let [low, high] = case.quartiles_us.map(time);
                 rows.push(vec![
-                    plain(&case.case),
+                    plain(&case.cache.name_of(&case.case)),
                     labelled_time(case.median_us, false),
-                    format!("quartiles {low} to {high}, {} executions", case.samples),
+                    format!(
+                        "quartiles {low} to {high}, {} executions{said}",
+                        case.samples
+                    ),
                 ]);
             }
         }
-        Timing::Modelled { label, cases, .. } => {
+        Timing::Modelled {
+            label,
+            cases,
+            unscored,
+            ..
+        } => {
+            let named = |case: &ModelledTime, said: &str| {
+                vec![
+                    plain(&case.cache.name_of(&case.case)),
+                    format!("{} ({}){said}", labelled_time(case.us, true), plain(label)),
+                ]
+            };
             for case in cases {
-                rows.push(vec![
-                    plain(&case.case),
-                    format!("{} ({})", labelled_time(case.us, true), plain(label)),
-                ]);
+                rows.push(named(case, ""));
                 for launch in &case.launches {
                     rows.push(vec![
                         format!("  {}", plain(&launch.kernel)),
@@ -178,6 +190,7 @@ fn times(text: &mut String, timing: &Timing) {
                     ]);
                 }
             }
+            rows.extend(unscored.iter().map(|case| named(case, ", not scored")));
         }
     }
     text.push_str("times\n");
@@ -248,7 +261,7 @@ fn measurement(text: &mut String, found: &Measurement) {
         let Some(scatter) = &case.scatter else {
             continue;
         };
-        let name = plain(&case.case);
+        let name = plain(&case.cache.name_of(&case.case));
         if let Some([lower, upper]) = scatter.modes {
             let _infallible = writeln!(
                 text,

@@ -457,7 +457,8 @@ async fn examine(
         return Ok(Err("it accepts without naming a device".to_owned()));
     }
     let cases = acceptance.timing.cases();
-    if cases.is_empty() || cases.iter().any(|(_, us)| !(us.is_finite() && *us > 0.0)) {
+    let is_one = |us: f64| us.is_finite() && us > 0.0;
+    if cases.is_empty() || !cases.iter().all(|time| is_one(time.us)) {
         return Ok(Err(
             "it accepts without a positive time for each case".to_owned()
         ));

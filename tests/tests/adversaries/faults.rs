@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use domain::judge;
-use domain::timing::{ModelledTime, Timing};
+use domain::timing::{CacheState, ModelledTime, Timing};
 use domain::verdict::{Verdict, VerdictKind};
 use worker::evaluate::{Evaluator, Fault};
 use worker::host::{Host, Role};
@@ -224,8 +224,10 @@ fn c02_c13_a_time_that_is_none_is_no_time() {
         let timing = Timing::Modelled {
             device: "l4".to_owned(),
             label: "uncalibrated".to_owned(),
+            unscored: Vec::new(),
             cases: vec![ModelledTime {
                 case: "square".to_owned(),
+                cache: CacheState::Cold,
                 us,
                 launches: Vec::new(),
             }],

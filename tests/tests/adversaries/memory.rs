@@ -18,7 +18,7 @@ fn b01_module_state_that_a_task_allows_carries_nothing_over() {
     let acceptance = evaluation.verdict.acceptance().expect("it is right");
     let usual = bench.usual().verdict.acceptance().expect("it is accepted");
     assert!(
-        acceptance.timing.cases()[0].1 >= usual.timing.cases()[0].1,
+        acceptance.timing.cases()[0].us >= usual.timing.cases()[0].us,
         "every execution computed afresh"
     );
 }

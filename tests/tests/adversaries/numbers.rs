@@ -69,7 +69,7 @@ fn b32_zeros_skipped() {
     let evaluation = bench.meet("b32-skips-zeros.cu");
     let skipping = evaluation.verdict.acceptance().expect("it is right");
     let usual = bench.usual().verdict.acceptance().expect("it is accepted");
-    assert!(skipping.timing.cases()[0].1 >= usual.timing.cases()[0].1);
+    assert!(skipping.timing.cases()[0].us >= usual.timing.cases()[0].us);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::device::Device;
 use crate::evaluation::Evaluation;
 use crate::patch::regions;
 use crate::plain;
-use crate::task::{Case, Enforce, Gate, GateSubject, Role, Task, Use};
+use crate::task::{Case, Enforce, Gate, GateSubject, Role, ScoredCache, Task, Use};
 use crate::timing::Timing;
 
 pub use device::DeviceBrief;
@@ -71,6 +71,9 @@ pub struct TaskBrief {
     pub headers: Vec<String>,
     /// The speedup over the baseline that counts as the target.
     pub target_speedup: Option<f64>,
+    /// The states of the cache whose times are the score.
+    #[serde(default)]
+    pub cache: ScoredCache,
     /// Gates that hold always, a line each.
     pub gates: Vec<String>,
     /// Phases in order.
@@ -276,6 +279,7 @@ impl TaskBrief {
                 .collect(),
             headers: task.headers.keys().cloned().collect(),
             target_speedup: task.objective.target_speedup,
+            cache: task.objective.cache,
             gates: gates(&task.gates),
             phases: task
                 .phases

@@ -16,12 +16,12 @@ const MAX_LAUNCHES: usize = 8;
 /// A line per score case, with its launches where the model tells them apart.
 pub(super) fn times(timing: &Timing, launches: &[CaseLaunches]) -> Vec<String> {
     match timing {
-        Timing::Measured { cases } => cases
+        Timing::Measured { cases, .. } => cases
             .iter()
             .map(|time| {
                 format!(
                     "{}: {:.5} us measured, quartiles {:.5} to {:.5}",
-                    plain::line(&time.case, 60),
+                    time.cache.name_of(&plain::line(&time.case, 60)),
                     time.median_us,
                     time.quartiles_us[0],
                     time.quartiles_us[1]
@@ -48,7 +48,7 @@ pub(super) fn times(timing: &Timing, launches: &[CaseLaunches]) -> Vec<String> {
                 });
                 let whole = format!(
                     "{}: {:.5} us modelled",
-                    plain::line(&time.case, 60),
+                    time.cache.name_of(&plain::line(&time.case, 60)),
                     time.us
                 );
                 let line = std::iter::once(whole).chain(parts);

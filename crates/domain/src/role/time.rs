@@ -9,15 +9,17 @@ use crate::device::Device;
 use crate::digest::Digest;
 use crate::plan::ResolvedPlan;
 use crate::statistics::{Contender, Order, PlannedBlock, WarmUp};
+use crate::timing::CacheState;
 
 /// Times an incumbent, a candidate and perhaps an anchor beside each other in one process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimeJob {
     /// What takes part, each at most once; incumbent and candidate always do.
     pub sides: BTreeMap<Contender, Side>,
-    /// The score cases.
+    /// The score cases, each with one state of the cache; a case may come in both.
     pub cases: Vec<TimedCase>,
-    /// The blocks of each round, by the number of their case.
+    /// The blocks of each round, by the number of their case. What comes in none of these has no
+    /// warm-up of its own: the device is warm when further rounds ask for it.
     pub rounds: Vec<Vec<PlannedBlock>>,
     /// How the device is brought to its usual state before the first round.
     pub warm_up: WarmUp,
@@ -48,16 +50,33 @@ pub struct Side {
     pub kernels: Vec<KernelResources>,
 }
 
-/// One score case.
+/// One score case with one state of the cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimedCase {
     /// The plan of each contender.
     pub plans: BTreeMap<Contender, ResolvedPlan>,
     /// Inputs that take turns, at least one.
     pub draws: Vec<Vec<TensorData>>,
+    /// The state of the second level cache that every batch begins with.
+    pub cache: CacheState,
     /// Executions between two events, each on a set of buffers of its own: more than one where one
     /// is too short for the clock. At least one, and never more than there are sets.
     pub batch: u32,
+}
+
+impl TimedCase {
+    /// Bytes of one set of buffers: the tensors, and the workspaces of every contender.
+    pub fn set_bytes(&self) -> u64 {
+        let tensors = self.draws.iter().map(|tensors| {
+            let bytes = tensors
+                .iter()
+                .map(|tensor| tensor.elements() * tensor.dtype.bytes());
+            bytes.sum::<u64>()
+        });
+        let workspaces = self.plans.values().flat_map(|plan| &plan.workspaces);
+        let scratch = workspaces.map(|workspace| workspace.elements * workspace.dtype.bytes());
+        tensors.max().unwrap_or_default() + scratch.sum::<u64>()
+    }
 }
 
 /// What was timed. Made in a process that ran the candidate: a claim. A process replies whenever it
@@ -68,6 +87,10 @@ pub struct TimeReply {
     pub device: Device,
     /// How far the emulated device's times can be trusted; none on silicon.
     pub model_label: Option<String>,
+    /// Whether it can bring a case's buffers into the cache. Where the driver compiles no PTX it
+    /// cannot, and blocks with a warm cache fail.
+    #[serde(default)]
+    pub warms: bool,
     /// Sets of buffers that take turns, by case.
     pub sets: Vec<u32>,
     /// Blocks that were executed and not counted before the first round, by case.

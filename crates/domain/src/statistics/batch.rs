@@ -15,6 +15,11 @@ const CACHES: u64 = 3;
 /// And with this many nothing of it is left, so that flushing adds nothing.
 const CACHES_WITHOUT_FLUSH: u64 = 4;
 
+/// The part of the second level cache, as a divisor, that a warm batch's sets take together. From the
+/// A100 on it has two partitions, and what multiprocessors of both read may be kept in each (NVIDIA
+/// A100 Tensor Core GPU Architecture, "L2 cache").
+const SHARE_OF_CACHE: u64 = 2;
+
 /// Executions between two events, for a case whose quickest contender takes `us`. One for a time
 /// that is none.
 pub fn batch(us: f64) -> u32 {
@@ -29,6 +34,13 @@ pub fn batch(us: f64) -> u32 {
     )]
     let executions = (BATCH_US / us).ceil().clamp(1.0, f64::from(MOST)) as u32;
     executions
+}
+
+/// The longest batch whose sets of so many bytes are found in a cache of `l2_bytes`, at least one:
+/// a set that does not fit is timed with as much of it as there is room for.
+pub fn longest_warm(bytes: u64, l2_bytes: u64) -> u32 {
+    let fitting = l2_bytes / SHARE_OF_CACHE / bytes.max(1);
+    u32::try_from(fitting.clamp(1, u64::from(MOST))).expect("no more than the longest batch")
 }
 
 /// Sets of buffers that take turns.
@@ -54,6 +66,14 @@ impl BufferSets {
         Self {
             count: u32::try_from(count).expect("no more than are ever made"),
             flush: count.saturating_mul(bytes) < CACHES_WITHOUT_FLUSH * l2_bytes,
+        }
+    }
+
+    /// The same for a case that is timed with a warm cache, which need not be filled with others.
+    pub fn plan_warm(bytes: u64, batch: u32, room: u64) -> Self {
+        Self {
+            flush: false,
+            ..Self::plan(bytes, batch, 0, room)
         }
     }
 }

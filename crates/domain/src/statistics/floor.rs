@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::timing::CacheState;
+
 /// A time below this many times its floor is nearly too good.
 const CLOSE: f64 = 1.10;
 /// Below this share of the floor a time is impossible; the rest allows for the error of rates.
@@ -47,7 +49,8 @@ pub struct Rates {
     pub operations_per_us: BTreeMap<Arithmetic, f64>,
     /// An empty launch, microseconds.
     pub launch_us: f64,
-    /// Bytes that can be written and stay in the cache until the time has been taken.
+    /// Bytes that the second level cache holds: written ones stay there until the time has been
+    /// taken, and in a warm one inputs are found there.
     pub l2_bytes: f64,
 }
 
@@ -83,6 +86,9 @@ pub enum Bound {
 pub struct Floor {
     /// The case.
     pub case: String,
+    /// The state of the cache that it begins with.
+    #[serde(default)]
+    pub cache: CacheState,
     /// The least time in which a device can do its work, microseconds.
     pub us: f64,
     /// What takes that long.
@@ -107,9 +113,15 @@ impl Floor {
 }
 
 /// The least time in which a device can do the work, microseconds, and why. What is written may
-/// stay in the cache, as far as it fits.
-pub fn floor(work: Work, rates: &Rates) -> (f64, Bound) {
-    let moved = work.read + (work.written - rates.l2_bytes).max(0.0);
+/// stay in the cache, as far as it fits; in a warm one what is read may be there already, as far as
+/// that fits. The two may follow each other in the same place, so that each has all of it.
+pub fn floor(work: Work, cache: CacheState, rates: &Rates) -> (f64, Bound) {
+    let beyond = |bytes: f64| (bytes - rates.l2_bytes).max(0.0);
+    let fetched = match cache {
+        CacheState::Cold => work.read,
+        CacheState::Warm => beyond(work.read),
+    };
+    let moved = fetched + beyond(work.written);
     let operations = work.operations.and_then(|(arithmetic, operations)| {
         let rate = rates.operations_per_us.get(&arithmetic)?;
         Some((operations / rate, Bound::Operations))

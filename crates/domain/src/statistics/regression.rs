@@ -16,7 +16,7 @@ const LEVEL: f64 = 0.05;
 /// One case before the gate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Regression {
-    /// The case, counted from 0.
+    /// The case with its state of the cache, counted from 0 as the comparison's protocol has them.
     pub case: usize,
     /// Its effect; negative is slower.
     pub effect: f64,

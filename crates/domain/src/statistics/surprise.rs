@@ -18,7 +18,9 @@ pub fn surprise(comparison: &Comparison, floors: &[Floor]) -> Option<String> {
     let close = floors.iter().find(|floor| floor.is_close())?;
     Some(format!(
         "case {} takes {:.2} us where nothing takes less than {:.2} us",
-        close.case, close.found_us, close.us
+        close.cache.name_of(&close.case),
+        close.found_us,
+        close.us
     ))
 }
 

@@ -21,6 +21,7 @@ use crate::expr::Expr;
 use crate::plan::ResolvedArgument;
 use crate::policy::Policy;
 use crate::problem::{Problem, Problems};
+use crate::timing::CacheState;
 
 pub use depends::{Dependence, Part};
 pub use rivals::MACHINE_CODE;
@@ -305,10 +306,68 @@ pub struct Phase {
 /// What a run minimises.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
+    /// In which states of the cache the score cases are timed for the score.
+    pub cache: ScoredCache,
     /// The speedup over the baseline that counts as the target.
     pub target_speedup: Option<f64>,
     /// Whether a run ends when it is reached.
     pub stop_at_target: bool,
+}
+
+/// The states of the second level cache whose times are a task's score.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScoredCache {
+    /// Every score case counts with a cold cache.
+    #[default]
+    Cold,
+    /// Every score case counts with a warm cache.
+    Warm,
+    /// Every score case counts twice.
+    Both,
+}
+
+impl ScoredCache {
+    /// The choice of a name in a task file.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "cold" => Some(Self::Cold),
+            "warm" => Some(Self::Warm),
+            "both" => Some(Self::Both),
+            _ => None,
+        }
+    }
+
+    /// The states that are scored, in the order in which each case has them.
+    pub fn scored(self) -> &'static [CacheState] {
+        match self {
+            Self::Cold => &[CacheState::Cold],
+            Self::Warm => &[CacheState::Warm],
+            Self::Both => &CacheState::ALL,
+        }
+    }
+
+    /// The state that is not.
+    pub fn unscored(self) -> Option<CacheState> {
+        match self {
+            Self::Cold => Some(CacheState::Warm),
+            Self::Warm => Some(CacheState::Cold),
+            Self::Both => None,
+        }
+    }
+
+    /// In words, for people and prompts.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Cold => "cold: nothing of the inputs is in the L2 when an execution begins",
+            Self::Warm => {
+                "warm: the inputs are in the L2 when an execution begins, as far as they fit"
+            }
+            Self::Both => {
+                "both: every case counts with a cold L2 and with its inputs in the L2, as far as they fit"
+            }
+        }
+    }
 }
 
 impl Task {

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::{
     Bundle, Case, Enforce, Essential, Gate, GateSubject, MAX_BUNDLE_BYTES, Objective, Phase, Range,
-    Role, Scalar, Task, Tensor, ToleranceClass, Use, Values,
+    Role, Scalar, ScoredCache, Task, Tensor, ToleranceClass, Use, Values,
 };
 use crate::candidate::{KernelSource, is_identifier};
 use crate::digest::Digest;
@@ -138,6 +138,7 @@ struct RawPhase {
 #[serde(deny_unknown_fields)]
 struct RawObjective {
     minimise: Option<Spanned<String>>,
+    cache: Option<Spanned<String>>,
     target_speedup: Option<f64>,
     #[serde(default)]
     stop_at_target: bool,
@@ -257,6 +258,7 @@ impl Reader<'_> {
                 "write \"geomean\"",
             );
         }
+        let cache = self.scored_cache(raw.objective.cache.as_ref());
         let reference = self.kernel("reference.cu");
         let check = self.kernel("check.cu");
         let baseline = self.kernel("baseline.cu");
@@ -291,6 +293,7 @@ impl Reader<'_> {
             gates,
             phases,
             objective: Objective {
+                cache,
                 target_speedup: raw.objective.target_speedup,
                 stop_at_target: raw.objective.stop_at_target,
             },
@@ -324,6 +327,19 @@ impl Reader<'_> {
             }
         }
         Some(task)
+    }
+
+    /// What is not named is cold.
+    fn scored_cache(&mut self, named: Option<&Spanned<String>>) -> ScoredCache {
+        let Some(named) = named else {
+            return ScoredCache::default();
+        };
+        let found = ScoredCache::named(named.get_ref());
+        if found.is_none() {
+            let message = format!("unknown state of the cache {:?}", named.get_ref());
+            self.report(named, message, "write \"cold\", \"warm\" or \"both\"");
+        }
+        found.unwrap_or_default()
     }
 
     fn cases(

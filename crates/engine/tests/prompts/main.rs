@@ -8,6 +8,7 @@ use domain::id::{CandidateId, RunId};
 use domain::model::{Prompt, ReplyEnd};
 use domain::reply::{self, Bases, Unusable};
 use domain::search::PromptStyle;
+use domain::task::ScoredCache;
 use engine::prompt::{Kind, PromptError, Rendered, render, reply_repair};
 use uuid::Uuid;
 
@@ -79,6 +80,21 @@ fn without_sources(text: &str) -> String {
     });
     text.replace(world::task().insights.trim(), "(insights.md)")
         .replace(world::task().context.trim(), "(context.md)")
+}
+
+#[test]
+fn a_score_that_is_not_all_cold_is_told_and_no_other() {
+    let told = |cache| {
+        let kind = Kind::Free;
+        let mut context = context_for(&kind);
+        context.task.cache = cache;
+        let rendered = render(&kind, PromptStyle::Standard, &context, ROOM);
+        let rendered = rendered.unwrap_or_else(|error| panic!("failed to {error}"));
+        whole(&rendered.prompt)
+    };
+    assert!(!told(ScoredCache::Cold).contains("warm L2"));
+    assert!(told(ScoredCache::Warm).contains("taken with a warm L2"));
+    assert!(told(ScoredCache::Both).contains("timed twice and counts twice"));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use domain::evaluation::{
 use domain::finding::{Finding, FindingKind, OtherParty};
 use domain::role::{KernelResources, LaunchFacts};
 use domain::task::{Bundle, Enforce, GateSubject, Task};
-use domain::timing::{ModelledLaunch, ModelledTime, Timing};
+use domain::timing::{CacheState, ModelledLaunch, ModelledTime, Timing};
 use domain::verdict::{Acceptance, Diagnostic, Severity, Verdict};
 
 fn folder() -> PathBuf {
@@ -100,6 +100,7 @@ pub fn judged(verdict: Verdict) -> Evaluation {
 pub fn accepted(starved: f64, ladder: f64) -> Evaluation {
     let time = |case: &str, us: f64, bottleneck: &str| ModelledTime {
         case: case.to_owned(),
+        cache: CacheState::Cold,
         us,
         launches: vec![ModelledLaunch {
             kernel: "attention".to_owned(),
@@ -117,6 +118,7 @@ pub fn accepted(starved: f64, ladder: f64) -> Evaluation {
             block: [64, 1, 1],
             shared_bytes: 0,
             modelled: None,
+            modelled_warm: None,
             counters: [
                 ("global.sectors_read", 524_288),
                 ("global.sectors_read_ideal", 278_528),
@@ -132,6 +134,7 @@ pub fn accepted(starved: f64, ladder: f64) -> Evaluation {
         timing: Timing::Modelled {
             device: "l4".to_owned(),
             label: "uncalibrated".to_owned(),
+            unscored: Vec::new(),
             cases: vec![
                 time("starved", starved, "critical_path"),
                 time("ladder", ladder, "l2_bytes"),

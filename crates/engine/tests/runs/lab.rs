@@ -14,7 +14,7 @@ use domain::id::{RunId, WorkerId};
 use domain::lease::{Lease, Receipt, Registration, Report, ReportOutcome};
 use domain::search::{Budget, Method};
 use domain::task::{Bundle, Task};
-use domain::timing::{ModelledTime, Timing};
+use domain::timing::{CacheState, ModelledTime, Timing};
 use domain::verdict::{Acceptance, Verdict};
 use engine::llm::Models;
 use engine::{Clock, Engine, ManualClock, Settings};
@@ -113,8 +113,10 @@ pub fn accepted(us: f64) -> Verdict {
         timing: Timing::Modelled {
             device: "l4".to_owned(),
             label: "uncalibrated".to_owned(),
+            unscored: Vec::new(),
             cases: vec![ModelledTime {
                 case: "only".to_owned(),
+                cache: CacheState::Cold,
                 us,
                 launches: Vec::new(),
             }],

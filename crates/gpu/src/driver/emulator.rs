@@ -7,6 +7,7 @@
 use std::ffi::{c_char, c_int};
 
 use domain::statistics::Rates;
+use domain::timing::CacheState;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -59,6 +60,11 @@ pub struct Configuration {
     pub counters: bool,
     /// Blocks of a launch that run at most, for its counters only; none runs them all.
     pub sample: Option<u64>,
+    /// Bytes that are taken to have been read just before each launch; with them launches are
+    /// modelled with a warm cache, too.
+    pub read_before: Option<u64>,
+    /// The state of the cache whose modelled time launches take.
+    pub clock: CacheState,
     /// Registers of a thread by kernel, for the time model.
     pub registers: std::collections::BTreeMap<String, u32>,
     /// Bytes that a thread's spills store and load, by kernel, for the same.
@@ -127,6 +133,9 @@ pub struct LaunchReport {
     pub counters: Value,
     /// What the time model says.
     pub modelled: Option<Modelled>,
+    /// What it says of a warm cache, where it was told what was read before.
+    #[serde(default)]
+    pub modelled_warm: Option<Modelled>,
 }
 
 /// How a launch ended.

@@ -9,6 +9,7 @@ pub mod emulator;
 mod event;
 mod memory;
 mod module;
+mod persisting;
 mod stream;
 mod unusual;
 

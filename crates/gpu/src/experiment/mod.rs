@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use domain::role::experiment::{End, Experiment, ExperimentJob, ExperimentReply, Measure};
+use domain::timing::CacheState;
 
 use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::driver::{Gpu, Refusal};
@@ -35,6 +36,8 @@ pub(crate) fn experiment_on(gpu: &Gpu, job: &ExperimentJob) -> Result<Experiment
             registers: BTreeMap::new(),
             spills: BTreeMap::new(),
             sample: None,
+            read_before: None,
+            clock: CacheState::Cold,
         })?;
     }
     match &job.experiment {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use domain::admission::{Admission, Rule};
 use domain::candidate::KernelSource;
 use domain::evaluation::EvaluationStage;
-use domain::task::{Bundle, Task};
+use domain::task::{Bundle, ScoredCache, Task};
 use domain::verdict::{Verdict, VerdictKind};
 use serde::Serialize;
 
@@ -25,6 +25,8 @@ struct Checked<'a> {
     name: &'a str,
     version: String,
     cases: Vec<&'a str>,
+    /// The states of the cache whose times are the score.
+    cache: ScoredCache,
     playbook: Vec<&'a str>,
     broken: Vec<&'a str>,
     /// None where the folder was only read.
@@ -68,6 +70,7 @@ pub(super) async fn check(args: CheckArgs) -> Ending {
         name: &task.name,
         version: task.version.to_string(),
         cases: task.cases.iter().map(|case| case.name.as_str()).collect(),
+        cache: task.objective.cache,
         playbook: playbook.iter().map(String::as_str).collect(),
         broken: broken.iter().map(String::as_str).collect(),
         admission,
@@ -132,10 +135,11 @@ fn marked_line(text: &str) -> Option<u32> {
 
 fn text(checked: &Checked<'_>) -> String {
     let mut text = format!(
-        "task       {}, version {}\ncases      {}\nplaybook   {}\nbroken     {}\n",
+        "task       {}, version {}\ncases      {}\ncache      {}\nplaybook   {}\nbroken     {}\n",
         checked.name,
         &checked.version[..12],
         checked.cases.join(", "),
+        checked.cache.in_words(),
         checked.playbook.join(", "),
         checked.broken.join(", ")
     );
@@ -184,7 +188,7 @@ fn report(admission: &Admission) -> String {
             format!("baseline {time}, which is {rate:.1} GB/s")
         });
         let least = format!("{} bytes", floor.bytes);
-        vec![floor.case.clone(), least, baseline]
+        vec![floor.cache.name_of(&floor.case), least, baseline]
     });
     text.push_str(&columns(&floors.collect::<Vec<_>>(), 2));
     let verdict = if admission.admitted() {

@@ -197,11 +197,12 @@ impl Suite<'_> {
                 .timing
                 .cases()
                 .into_iter()
-                .filter_map(|(case, us)| {
+                .filter_map(|time| {
+                    let case = time.cache.name_of(time.case);
                     Some(CaseTimes {
-                        case: case.to_owned(),
-                        measured_us: us,
-                        modelled_us: *other.get(case)?,
+                        modelled_us: *other.get(&case)?,
+                        case,
+                        measured_us: time.us,
                     })
                 })
                 .collect();
@@ -241,7 +242,7 @@ fn times_of(verdict: &Verdict) -> Option<BTreeMap<String, f64>> {
     Some(
         cases
             .into_iter()
-            .map(|(case, us)| (case.to_owned(), us))
+            .map(|time| (time.cache.name_of(time.case), time.us))
             .collect(),
     )
 }

@@ -4,7 +4,7 @@ use domain::device::Device;
 use domain::evaluation::{CaseLaunches, GateOutcome, StageTime};
 use domain::occupancy::{Occupancy, occupancy};
 use domain::role::KernelResources;
-use domain::timing::Timing;
+use domain::timing::{CacheState, CaseTime, Timing};
 use domain::verdict::{Comparison, Outcome, Verdict};
 use serde::Serialize;
 use worker::evaluate::{Looked, RivalOutcome, Rivalry, Timed};
@@ -18,8 +18,10 @@ use crate::terminal::{columns, labelled_time, plain};
 pub struct Benched {
     /// What stands against the kernel; then it has no times.
     pub against: Option<Verdict>,
-    /// Each score case.
+    /// Each score case, in each state of the cache that is scored.
     pub cases: Vec<Case>,
+    /// The same in the state that is not; without launches, which are the same.
+    pub unscored: Vec<Case>,
     /// Baseline over kernel, geometric mean over the score cases, with its interval.
     pub speedup: Option<Comparison>,
     /// What else solves the task.
@@ -53,6 +55,8 @@ pub enum Rivals {
 pub struct Case {
     /// Its name.
     pub case: String,
+    /// The state of the cache that it begins with.
+    pub cache: CacheState,
     /// The kernel's time, microseconds.
     pub us: f64,
     /// The baseline's.
@@ -88,24 +92,35 @@ impl Benched {
             ran.map(|ran| seen(ran, &looked.kernels, device))
                 .unwrap_or_default()
         };
-        let cases = timed.as_ref().map(|timed| {
-            let (own, baseline) = (timed.timing.cases(), timed.baseline.cases());
-            let cases = own.into_iter().zip(baseline);
-            let cases = cases.map(|((case, us), (_, baseline_us))| Case {
-                case: case.to_owned(),
-                us,
-                baseline_us,
-                speedup: baseline_us / us,
-                launches: launches(case),
+        let beside = |own: Vec<CaseTime<'_>>, baseline: Vec<CaseTime<'_>>| {
+            let both = own.into_iter().zip(baseline);
+            let same = both.filter(|(a, b)| (a.case, a.cache) == (b.case, b.cache));
+            let cases = same.map(|(own, baseline)| Case {
+                case: own.case.to_owned(),
+                cache: own.cache,
+                us: own.us,
+                baseline_us: baseline.us,
+                speedup: baseline.us / own.us,
+                launches: Vec::new(),
             });
             cases.collect::<Vec<_>>()
+        };
+        let (mut cases, unscored) = timed.as_ref().map_or_else(Default::default, |timed| {
+            (
+                beside(timed.timing.cases(), timed.baseline.cases()),
+                beside(timed.timing.unscored(), timed.baseline.unscored()),
+            )
         });
+        for case in &mut cases {
+            case.launches = launches(&case.case);
+        }
         let label = timed.as_ref().and_then(|timed| match &timed.timing {
             Timing::Modelled { label, .. } => Some(label.clone()),
             Timing::Measured { .. } => None,
         });
         Self {
-            cases: cases.unwrap_or_default(),
+            cases,
+            unscored,
             rivals: Rivals::NotAsked(0),
             modelled: label.is_some(),
             label,
@@ -205,16 +220,19 @@ pub fn text(benched: &Benched, device: &Device) -> String {
         "nothing on the score cases",
     );
     let mut rows = Vec::new();
-    for case in &benched.cases {
-        rows.push(vec![
-            plain(&case.case),
+    let row = |case: &Case, said: &str| {
+        vec![
+            plain(&case.cache.name_of(&case.case)),
             labelled_time(case.us, benched.modelled),
             format!(
                 "baseline {}",
                 labelled_time(case.baseline_us, benched.modelled)
             ),
-            format!("{:.3}x", case.speedup),
-        ]);
+            format!("{:.3}x{said}", case.speedup),
+        ]
+    };
+    for case in &benched.cases {
+        rows.push(row(case, ""));
         for launch in &case.launches {
             rows.push(vec![
                 format!("  {}", plain(&launch.kernel)),
@@ -234,6 +252,12 @@ pub fn text(benched: &Benched, device: &Device) -> String {
             ]);
         }
     }
+    rows.extend(
+        benched
+            .unscored
+            .iter()
+            .map(|case| row(case, ", not scored")),
+    );
     if !rows.is_empty() {
         text.push_str("times\n");
         text.push_str(&columns(&rows, 11));

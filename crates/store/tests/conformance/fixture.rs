@@ -16,7 +16,7 @@ use domain::role::Key;
 use domain::search::{Budget, Method, Operator};
 use domain::statistics::{Cycles, LOOKS, Settled, screen_all};
 use domain::task::{Bundle, Task};
-use domain::timing::{ModelledTime, Timing};
+use domain::timing::{CacheState, ModelledTime, Timing};
 use domain::verdict::{Acceptance, Verdict};
 use store::{LeasedJob, NewCandidate, NewRun, Proposed, Store};
 
@@ -138,8 +138,10 @@ pub fn timing(us: f64) -> Timing {
     Timing::Modelled {
         device: "l4".to_owned(),
         label: "uncalibrated".to_owned(),
+        unscored: Vec::new(),
         cases: vec![ModelledTime {
             case: "only".to_owned(),
+            cache: CacheState::Cold,
             us,
             launches: Vec::new(),
         }],
@@ -236,6 +238,7 @@ pub fn measurement(control: Option<Control>) -> Measurement {
         anchor: Anchored {
             ratio: 1.02,
             interval: [1.02, 1.02],
+            timing: None,
         },
         settled,
         noise: None,

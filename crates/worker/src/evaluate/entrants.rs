@@ -8,6 +8,7 @@ use domain::evaluation::Incumbent;
 use domain::plan::{Configuration, ResolvedPlan};
 use domain::role::{ExecutionPurpose, Side, TimedCase, fingerprint};
 use domain::statistics::Contender;
+use domain::timing::CacheState;
 
 use super::Fault;
 use super::history::Book;
@@ -52,28 +53,30 @@ impl<'a> Course<'a> {
         if entrants[&Contender::Incumbent].digest != anchor.digest {
             entrants.insert(Contender::Anchor, anchor);
         }
-        let mut cases: Vec<(String, TimedCase)> = Vec::new();
+        let mut timed: Vec<(String, TimedCase)> = Vec::new();
         let mut verified = BTreeMap::new();
         let passes = self.passes().score(draws)?;
         for pass in passes
             .into_iter()
             .filter(|pass| pass.purpose == ExecutionPurpose::Score)
         {
-            if cases.last().is_none_or(|(name, _)| *name != pass.case) {
+            if timed.last().is_none_or(|(name, _)| *name != pass.case) {
                 let plans = entrants.iter();
-                let timed = TimedCase {
+                let case = TimedCase {
                     plans: plans
                         .map(|(contender, entrant)| (*contender, entrant.plans[&pass.case].clone()))
                         .collect(),
                     draws: Vec::new(),
+                    cache: CacheState::Cold,
                     batch: 1,
                 };
-                cases.push((pass.case.clone(), timed));
+                timed.push((pass.case.clone(), case));
             }
-            let number = cases.len() - 1;
-            let draws = &mut cases[number].1.draws;
+            let number = timed.len() - 1;
+            let draws = &mut timed[number].1.draws;
             if let Some(facts) = self.originals.get(&pass.inputs()) {
-                verified.insert((number, draws.len()), fingerprint(&facts.outputs));
+                let inputs = (pass.case.clone(), draws.len());
+                verified.insert(inputs, fingerprint(&facts.outputs));
             }
             draws.push(pass.tensors);
         }
@@ -83,7 +86,8 @@ impl<'a> Course<'a> {
                 .into_iter()
                 .map(|(contender, entrant)| (contender, entrant.side))
                 .collect(),
-            cases,
+            cases: in_states(&timed, self.task.objective.cache.scored()),
+            beside: in_states(&timed, self.task.objective.cache.unscored().as_slice()),
             verified,
             book: Book::of(self.evaluator.host(), self.task.version, anchor_digest),
             key: self.passes().secret(),
@@ -136,4 +140,18 @@ impl<'a> Course<'a> {
             plans,
         })
     }
+}
+
+/// Each case with the cache in each of these states.
+fn in_states(cases: &[(String, TimedCase)], states: &[CacheState]) -> Vec<(String, TimedCase)> {
+    let entries = cases.iter().flat_map(|(name, case)| {
+        let in_state = move |cache: &CacheState| TimedCase {
+            cache: *cache,
+            ..case.clone()
+        };
+        states
+            .iter()
+            .map(move |cache| (name.clone(), in_state(cache)))
+    });
+    entries.collect()
 }

@@ -80,11 +80,8 @@ fn fragments(compiled: Option<&Compiled>) -> Option<u32> {
 fn cleaned_launch(launch: LaunchFacts) -> LaunchFacts {
     LaunchFacts {
         kernel: plain::name(&launch.kernel),
-        modelled: launch.modelled.map(|modelled| ModelledLaunch {
-            kernel: plain::name(&modelled.kernel),
-            bottleneck: plain::line(&modelled.bottleneck, plain::NAME_CHARACTERS),
-            ..modelled
-        }),
+        modelled: launch.modelled.as_ref().map(cleaned_time),
+        modelled_warm: launch.modelled_warm.as_ref().map(cleaned_time),
         counters: launch
             .counters
             .into_iter()
@@ -92,6 +89,14 @@ fn cleaned_launch(launch: LaunchFacts) -> LaunchFacts {
             .map(|(counter, value)| (plain::name(&counter), value))
             .collect(),
         ..launch
+    }
+}
+
+fn cleaned_time(modelled: &ModelledLaunch) -> ModelledLaunch {
+    ModelledLaunch {
+        kernel: plain::name(&modelled.kernel),
+        bottleneck: plain::line(&modelled.bottleneck, plain::NAME_CHARACTERS),
+        ..*modelled
     }
 }
 

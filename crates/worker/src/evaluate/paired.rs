@@ -7,6 +7,7 @@
 
 mod apart;
 mod believe;
+mod beside;
 mod control;
 mod process;
 mod watch;
@@ -23,7 +24,7 @@ use domain::statistics::{
     self, ALPHA, ALTERNATIONS, Block, CONFIRMATION, Contender, Cycles, History, Interval, Kept,
     LOOKS, PlannedBlock, Round, Settled, Split, Standing, WarmUp, next_look, regressions, scatter,
 };
-use domain::timing::{MeasuredTime, ModelledTime, Timing};
+use domain::timing::{CacheState, Timing};
 use domain::verdict::{Comparison, Outcome, Verdict};
 
 pub use self::apart::Apart;
@@ -47,11 +48,14 @@ pub struct Duel<'a> {
     pub incumbent: Digest,
     /// Incumbent and candidate, and the anchor where it is not the incumbent.
     pub sides: BTreeMap<Contender, Side>,
-    /// The score cases by name.
+    /// The score cases by name, each in the states of the cache that are scored.
     pub cases: Vec<(String, TimedCase)>,
+    /// The same in the state that is not: timed a few times, for the record. Jobs number them behind
+    /// the others.
+    pub beside: Vec<(String, TimedCase)>,
     /// The digests of the candidate's outputs that the reference agreed with, by case and draw;
     /// absent where nobody looked yet.
-    pub verified: BTreeMap<(usize, usize), Digest>,
+    pub verified: BTreeMap<(String, usize), Digest>,
     /// What the task's baseline took before.
     pub book: Book,
     /// Decides orders and poison.
@@ -111,6 +115,8 @@ impl Lineup {
 #[derive(Default)]
 struct Taken {
     rounds: Vec<Round>,
+    /// Rounds in the state of the cache that is not scored.
+    beside: Vec<Round>,
     label: Option<String>,
     sets: Vec<u32>,
     warm_up: Vec<u32>,
@@ -121,6 +127,7 @@ impl Duel<'_> {
     pub(super) fn fight(mut self) -> Result<Compared, Stop> {
         let locked = self.roles.host.lock_clocks();
         self.measure_batches()?;
+        self.choose_batches_beside();
         let confirming = self.stage.decides_promotion();
         let batches = self.cases.iter().map(|(_, case)| case.batch);
         let batches = batches.collect::<Vec<_>>();
@@ -135,13 +142,19 @@ impl Duel<'_> {
                 first: LOOKS[0] / 2,
                 most: LOOKS[LOOKS.len() - 1] / 2,
                 more: &further,
+                beside: false,
             };
             (1, wanted)
         };
         let (mut taken, mut control, mut alone) =
             (Taken::default(), Taken::default(), Taken::default());
+        let once = Wanted {
+            beside: true,
+            ..wanted
+        };
         for process in 0..processes {
-            self.measure(Lineup::Duel, process, &wanted, &mut taken)?;
+            let of_duel = if process == 0 { &once } else { &wanted };
+            self.measure(Lineup::Duel, process, of_duel, &mut taken)?;
             if confirming {
                 // In turn with the others, so that all see the same device.
                 self.measure(Lineup::Control, process, &wanted, &mut control)?;
@@ -183,6 +196,9 @@ impl Duel<'_> {
                 anchor: Anchored {
                     ratio: statistics::effect(&kept.anchored).map_or(f64::NAN, f64::exp),
                     interval: exponential(statistics::interval(&kept.anchored, ALPHA)),
+                    timing: self.sides.contains_key(&Contender::Anchor).then(|| {
+                        self.timing(&taken, |block| block.anchor_us.unwrap_or([f64::NAN; 2]))
+                    }),
                 },
                 settled,
                 rounds: kept.whole,
@@ -323,6 +339,7 @@ impl Duel<'_> {
             DeviceKind::Nvidia => u32::MAX,
             DeviceKind::Emulated => EMULATED_BATCH,
         };
+        let l2_bytes = self.roles.host.device().l2_bytes;
         for (number, (_, case)) in self.cases.iter_mut().enumerate() {
             let blocks = first.rounds.iter().flat_map(|round| &round.blocks);
             let times = blocks
@@ -330,24 +347,34 @@ impl Duel<'_> {
                 .flat_map(|block| block.incumbent_us.into_iter().chain(block.candidate_us));
             // Of a time that is none nothing follows; the rounds will say so.
             let shortest = times.fold(f64::INFINITY, f64::min);
-            case.batch = statistics::batch(shortest).min(most);
+            case.batch = statistics::batch(shortest)
+                .min(most)
+                .min(longest(case, l2_bytes));
         }
         Ok(())
     }
 
-    fn job(&self, lineup: Lineup, rounds: Vec<Vec<PlannedBlock>>, key: Key) -> TimeJob {
+    fn job(
+        &self,
+        lineup: Lineup,
+        beside: bool,
+        rounds: Vec<Vec<PlannedBlock>>,
+        key: Key,
+    ) -> TimeJob {
         let places = self
             .sides
             .keys()
             .copied()
             .filter(|place| lineup == Lineup::Duel || *place != Contender::Anchor)
             .collect::<Vec<_>>();
-        let cases = self.cases.iter().map(|(_, case)| TimedCase {
+        let beside = self.beside.iter().filter(|_| beside);
+        let cases = self.cases.iter().chain(beside).map(|(_, case)| TimedCase {
             plans: places
                 .iter()
                 .map(|place| (*place, case.plans[&lineup.plays(*place)].clone()))
                 .collect(),
             draws: case.draws.clone(),
+            cache: case.cache,
             batch: case.batch,
         });
         let Key(seed) = key.derive(&["poison"]);
@@ -378,52 +405,13 @@ impl Duel<'_> {
         cases
             .map(|(number, (name, case))| CaseProtocol {
                 case: name.clone(),
+                cache: case.cache,
                 batch: case.batch,
                 sets: taken.sets.get(number).copied().unwrap_or_default(),
                 warm_up: taken.warm_up.get(number).copied().unwrap_or_default(),
                 scatter: scatter(&ratios(&taken.rounds, number)),
             })
             .collect()
-    }
-
-    fn timing(&self, taken: &Taken, times: impl Fn(&Block) -> [f64; 2]) -> Timing {
-        let device = self.roles.host.device();
-        let cases = self.cases.iter().enumerate().map(|(number, (name, _))| {
-            let samples = taken
-                .rounds
-                .iter()
-                .flat_map(|round| &round.blocks)
-                .filter(|block| block.case == number)
-                .flat_map(&times)
-                .filter(|us| us.is_finite())
-                .collect::<Vec<_>>();
-            let quantile = |share| statistics::quantile(&samples, share).unwrap_or(f64::NAN);
-            MeasuredTime {
-                case: name.clone(),
-                median_us: quantile(0.5),
-                quartiles_us: [quantile(0.25), quantile(0.75)],
-                samples: count(samples.len()),
-            }
-        });
-        match device.kind {
-            DeviceKind::Nvidia => Timing::Measured {
-                cases: cases.collect(),
-            },
-            DeviceKind::Emulated => Timing::Modelled {
-                device: device.name.clone(),
-                label: taken
-                    .label
-                    .clone()
-                    .unwrap_or_else(|| "unlabelled".to_owned()),
-                cases: cases
-                    .map(|time| ModelledTime {
-                        case: time.case,
-                        us: time.median_us,
-                        launches: Vec::new(),
-                    })
-                    .collect(),
-            },
-        }
     }
 }
 
@@ -456,6 +444,15 @@ fn ratios(rounds: &[Round], case: usize) -> Vec<f64> {
     own.map(Block::log_ratio)
         .filter(|ratio| ratio.is_finite())
         .collect()
+}
+
+/// The longest batch of a case whose buffers are found in a cache of so many bytes, where they are to
+/// be.
+fn longest(case: &TimedCase, l2_bytes: u64) -> u32 {
+    match case.cache {
+        CacheState::Cold => u32::MAX,
+        CacheState::Warm => statistics::longest_warm(case.set_bytes(), l2_bytes),
+    }
 }
 
 fn count(number: usize) -> u32 {

@@ -7,10 +7,11 @@ use domain::judge::Trouble;
 use domain::problem::Problem;
 use domain::role::ExecutionFacts;
 use domain::statistics::{Floor, Rates, floor, is_launch_bound};
-use domain::task::Task;
-use domain::timing::{MeasuredTime, ModelledTime, Timing};
+use domain::task::{ScoredCache, Task};
+use domain::timing::{CacheState, MeasuredTime, ModelledTime, Timing};
 
-/// The times of score cases, in the order of `cases`, each with the facts of its executions.
+/// The times of score cases, in the order of `cases`, each with the facts of its executions. Measured
+/// executions that are not timed in turn all begin with a cold cache, whatever is scored.
 ///
 /// # Errors
 /// [`Trouble`] if an execution has no time of the device's kind.
@@ -18,6 +19,7 @@ pub fn timing(
     device: &Device,
     label: Option<&str>,
     cases: &[(String, Vec<&ExecutionFacts>)],
+    scored: ScoredCache,
 ) -> Result<Timing, Trouble> {
     match device.kind {
         DeviceKind::Nvidia => Ok(Timing::Measured {
@@ -25,14 +27,13 @@ pub fn timing(
                 .iter()
                 .map(|(case, executions)| measured(case, executions))
                 .collect::<Result<_, _>>()?,
+            unscored: Vec::new(),
         }),
         DeviceKind::Emulated => Ok(Timing::Modelled {
             device: device.name.clone(),
             label: label.unwrap_or("unlabelled").to_owned(),
-            cases: cases
-                .iter()
-                .map(|(case, executions)| modelled(case, executions))
-                .collect::<Result<_, _>>()?,
+            cases: in_states(cases, scored.scored())?,
+            unscored: in_states(cases, scored.unscored().as_slice())?,
         }),
     }
 }
@@ -45,9 +46,9 @@ pub fn launch_bound(
     rates: Option<&Rates>,
 ) -> bool {
     let Some(rates) = rates else { return false };
-    timing.cases().into_iter().all(|(case, us)| {
-        let launches = launches.get(case).copied().unwrap_or_default();
-        is_launch_bound(us, launches, rates.launch_us)
+    timing.cases().into_iter().all(|time| {
+        let launches = launches.get(time.case).copied().unwrap_or_default();
+        is_launch_bound(time.us, launches, rates.launch_us)
     })
 }
 
@@ -62,31 +63,52 @@ pub fn floors(task: &Task, timing: &Timing, rates: Option<&Rates>) -> Result<Vec
     };
     let times = timing.cases().into_iter();
     times
-        .filter_map(|(name, found_us)| Some((task.case(name)?, found_us)))
-        .map(|(case, found_us)| {
-            let (us, bound) = floor(task.work(case)?, rates);
+        .filter_map(|time| Some((task.case(time.case)?, time)))
+        .map(|(case, time)| {
+            let (us, bound) = floor(task.work(case)?, time.cache, rates);
             Ok(Floor {
                 case: case.name.clone(),
+                cache: time.cache,
                 us,
                 bound,
-                found_us,
+                found_us: time.us,
             })
         })
         .collect()
 }
 
+/// The modelled times of each case with the cache in each of these states.
+fn in_states(
+    cases: &[(String, Vec<&ExecutionFacts>)],
+    states: &[CacheState],
+) -> Result<Vec<ModelledTime>, Trouble> {
+    let entries = cases.iter().flat_map(|(case, executions)| {
+        let states = states.iter();
+        states.map(move |cache| modelled(case, *cache, executions))
+    });
+    entries.collect()
+}
+
 /// The sum of the launches of one execution: the model is deterministic, one is enough.
-fn modelled(case: &str, executions: &[&ExecutionFacts]) -> Result<ModelledTime, Trouble> {
+fn modelled(
+    case: &str,
+    cache: CacheState,
+    executions: &[&ExecutionFacts],
+) -> Result<ModelledTime, Trouble> {
     let missing = || Trouble(format!("model the time of case {case}: a launch has none"));
     let execution = executions.first().ok_or_else(missing)?;
     let launches = execution
         .launches
         .iter()
-        .map(|launch| launch.modelled.clone())
+        .map(|launch| match cache {
+            CacheState::Cold => launch.modelled.clone(),
+            CacheState::Warm => launch.modelled_warm.clone(),
+        })
         .collect::<Option<Vec<_>>>()
         .ok_or_else(missing)?;
     Ok(ModelledTime {
         case: case.to_owned(),
+        cache,
         us: launches.iter().map(|launch| launch.us).sum(),
         launches,
     })
@@ -103,6 +125,7 @@ fn measured(case: &str, executions: &[&ExecutionFacts]) -> Result<MeasuredTime, 
     samples.sort_by(f64::total_cmp);
     Ok(MeasuredTime {
         case: case.to_owned(),
+        cache: CacheState::Cold,
         median_us: quantile(&samples, 0.5),
         quartiles_us: [quantile(&samples, 0.25), quantile(&samples, 0.75)],
         samples: u32::try_from(samples.len()).unwrap_or(u32::MAX),
@@ -149,19 +172,24 @@ mod tests {
 
     use super::*;
 
+    fn modelled_launch(us: f64) -> ModelledLaunch {
+        ModelledLaunch {
+            kernel: "scale".to_owned(),
+            us,
+            launch_us: 2.0,
+            bottleneck: "issue".to_owned(),
+            share: 0.5,
+        }
+    }
+
     fn execution(launches: &[Option<f64>], event_us: Option<f64>) -> ExecutionFacts {
         let launches = launches.iter().map(|us| LaunchFacts {
             kernel: "scale".to_owned(),
             grid: [1; 3],
             block: [1; 3],
             shared_bytes: 0,
-            modelled: us.map(|us| ModelledLaunch {
-                kernel: "scale".to_owned(),
-                us,
-                launch_us: 2.0,
-                bottleneck: "issue".to_owned(),
-                share: 0.5,
-            }),
+            modelled: us.map(modelled_launch),
+            modelled_warm: us.map(|us| modelled_launch(us / 2.0)),
             counters: BTreeMap::new(),
         });
         ExecutionFacts {
@@ -183,12 +211,46 @@ mod tests {
     #[test]
     fn a_modelled_time_is_the_sum_of_all_launches_or_nothing() {
         let whole = execution(&[Some(3.0), Some(4.5)], None);
-        let time = modelled("odd", &[&whole]).unwrap();
-        assert!((time.us - 7.5).abs() < 1e-12);
-        assert_eq!(time.launches.len(), 2);
         let partial = execution(&[Some(3.0), None], None);
-        assert!(modelled("odd", &[&partial]).is_err());
-        assert!(modelled("odd", &[]).is_err());
+        for (cache, us) in [(CacheState::Cold, 7.5), (CacheState::Warm, 3.75)] {
+            let time = modelled("odd", cache, &[&whole]).unwrap();
+            assert!((time.us - us).abs() < 1e-12);
+            assert_eq!((time.cache, time.launches.len()), (cache, 2));
+            assert!(modelled("odd", cache, &[&partial]).is_err());
+            assert!(modelled("odd", cache, &[]).is_err());
+        }
+    }
+
+    #[test]
+    fn each_case_has_a_time_in_every_state_that_is_scored_and_one_beside() {
+        let first = execution(&[Some(8.0)], None);
+        let second = execution(&[Some(2.0)], None);
+        let cases = [
+            ("one".to_owned(), vec![&first]),
+            ("two".to_owned(), vec![&second]),
+        ];
+        let told = |states: &[CacheState]| {
+            let times = in_states(&cases, states).unwrap();
+            let times = times
+                .iter()
+                .map(|time| (time.cache.name_of(&time.case), time.us));
+            times.collect::<Vec<_>>()
+        };
+        let cold = [("one", 8.0), ("two", 2.0)];
+        let warm = [("one (warm cache)", 4.0), ("two (warm cache)", 1.0)];
+        let owned = |times: &[(&str, f64)]| {
+            let owned = times.iter().map(|(name, us)| ((*name).to_owned(), *us));
+            owned.collect::<Vec<_>>()
+        };
+        for scored in [ScoredCache::Cold, ScoredCache::Warm, ScoredCache::Both] {
+            let (counted, beside) = match scored {
+                ScoredCache::Cold => (owned(&cold), owned(&warm)),
+                ScoredCache::Warm => (owned(&warm), owned(&cold)),
+                ScoredCache::Both => (owned(&[cold[0], warm[0], cold[1], warm[1]]), Vec::new()),
+            };
+            assert_eq!(told(scored.scored()), counted, "{scored:?}");
+            assert_eq!(told(scored.unscored().as_slice()), beside, "{scored:?}");
+        }
     }
 
     #[test]

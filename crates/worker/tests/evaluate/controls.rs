@@ -38,7 +38,10 @@ fn with_incumbent(mut request: EvaluationRequest, source: String) -> EvaluationR
         file: "incumbent.cu".to_owned(),
         source,
         configuration: domain::plan::Configuration::new(),
-        timing: Timing::Measured { cases: Vec::new() },
+        timing: Timing::Measured {
+            cases: Vec::new(),
+            unscored: Vec::new(),
+        },
     });
     request
 }
@@ -132,27 +135,35 @@ fn a_screening_that_errs_is_caught_by_the_confirmation() {
     assert_ne!(outcome, Outcome::Faster, "the candidate's own process");
 }
 
-/// The same as [`kernel`], and an execution has two launches.
+/// Launches of one execution of what is [`launched_again`].
+const AGAIN: usize = 8;
+
+/// The same as [`kernel`], and an execution has several launches.
 fn launched_again(rounds: u32) -> String {
     let source = kernel(rounds);
     let (launch, _) = source.split_once("---*/").unwrap();
     let (_, launch) = launch.split_once("/*---\n").unwrap();
-    source.replacen("---*/", &format!("{launch}---*/"), 1)
+    let more = launch.repeat(AGAIN - 1);
+    source.replacen("---*/", &format!("{more}---*/"), 1)
 }
 
 /// A fault plan under which a comparison with the incumbent that [`launched_again`] makes comes to
-/// its end, and one of that incumbent with itself does not: two of its four samples have twice the
+/// its end, and one of that incumbent with itself does not: two more of its samples have so many
 /// launches.
 fn death_in_the_control() -> String {
-    let batch = 2;
+    let (batch, samples) = (2, 6);
+    // Cycles are counted before and after each sample.
+    let counted = |of_one_block: usize| batch * of_one_block + 2 * samples;
     let launches = |of_one_block: usize| {
         let warming_up = 3 * batch * of_one_block;
-        // Cycles are counted before and after each of six samples.
-        let counting = LOOKS[0] / 2 * (batch * of_one_block + 12);
-        warming_up + counting
+        warming_up + LOOKS[0] / 2 * counted(of_one_block)
     };
     // Anchor, incumbent, candidate.
-    let (duel, control) = (launches(2 + 4 + 2), launches(2 + 4 + 4));
+    let (duel, control) = (2 + 2 * AGAIN + 2, 2 + 4 * AGAIN);
+    // With a warm cache input and output of each execution are read, and then the device is held.
+    let beside = 4 * (counted(duel) + samples * (2 * batch + 1));
+    let (duel, control) = (launches(duel) + beside, launches(control));
+    assert!(duel < control);
     let nth = duel.midpoint(control);
     format!("[[fault]]\ncall = \"cuLaunchKernel\"\nnth = {nth}\ndo = \"abort\"\n")
 }

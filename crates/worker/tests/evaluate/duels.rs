@@ -154,7 +154,10 @@ fn the_incumbent_is_to_be_beaten_and_the_baseline_keeps_the_score() {
     let Some(lab) = lab() else { return };
     let against = |candidate: u32, incumbent: u32| {
         let mut request = request(&kernel(candidate));
-        let timing = domain::timing::Timing::Measured { cases: Vec::new() };
+        let timing = domain::timing::Timing::Measured {
+            cases: Vec::new(),
+            unscored: Vec::new(),
+        };
         request.incumbent = Some(Incumbent {
             file: "incumbent.cu".to_owned(),
             source: kernel(incumbent),

@@ -9,6 +9,7 @@
 )]
 
 mod admission;
+mod caches;
 mod controls;
 mod doubts;
 mod duels;

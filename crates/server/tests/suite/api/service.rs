@@ -14,7 +14,7 @@ use domain::evaluation::{EVALUATOR_VERSION, Evaluation};
 use domain::id::{RunId, WorkerId};
 use domain::lease::{Lease, Receipt, Registered, Registration, Report, ReportOutcome};
 use domain::task::Task;
-use domain::timing::{ModelledTime, Timing};
+use domain::timing::{CacheState, ModelledTime, Timing};
 use domain::verdict::{Acceptance, Verdict};
 use engine::llm::Models;
 use engine::{Engine, ManualClock, Settings};
@@ -272,8 +272,10 @@ pub fn accepted(us: f64) -> Verdict {
         timing: Timing::Modelled {
             device: "l4".to_owned(),
             label: "uncalibrated".to_owned(),
+            unscored: Vec::new(),
             cases: vec![ModelledTime {
                 case: "small".to_owned(),
+                cache: CacheState::Cold,
                 us,
                 launches: Vec::new(),
             }],

@@ -548,13 +548,18 @@ impl<'a> Office<'a> {
                 let ways = if tensor.role == Role::Inout { 2 } else { 1 };
                 bytes += ways * size * tensor.dtype.bytes();
             }
-            let baseline = times.iter().find(|(name, _)| *name == case.name);
-            floors.push(Floor {
-                case: case.name.clone(),
-                bytes,
-                baseline_us: baseline.map(|(_, us)| *us),
-                modelled: timing.is_some_and(|timing| timing.is_modelled()),
-            });
+            for cache in task.objective.cache.scored() {
+                let baseline = times
+                    .iter()
+                    .find(|time| time.case == case.name && time.cache == *cache);
+                floors.push(Floor {
+                    case: case.name.clone(),
+                    cache: *cache,
+                    bytes,
+                    baseline_us: baseline.map(|time| time.us),
+                    modelled: timing.is_some_and(|timing| timing.is_modelled()),
+                });
+            }
         }
         Ok(floors)
     }

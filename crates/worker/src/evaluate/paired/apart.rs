@@ -1,6 +1,7 @@
 //! Times a candidate against somebody who cannot share a process with it.
 
 use domain::statistics::{self, ALPHA, ALTERNATIONS, History, LOOKS, MARGIN};
+use domain::timing::CacheState;
 use domain::verdict::{Comparison, Outcome};
 
 use super::super::Fault;
@@ -8,7 +9,8 @@ use super::super::stages::{Stop, Turn};
 use super::process::Wanted;
 use super::{Duel, Lineup, Taken, exponential};
 
-/// The comparison of processes in turn.
+/// The comparison of processes in turn, both with a cold cache: whoever cannot share a process is
+/// timed over a flushed one, whatever the task scores.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Apart {
     /// Each case with the other's time and the candidate's, microseconds: medians of all turns.
@@ -25,6 +27,9 @@ impl Duel<'_> {
         turn: &mut dyn FnMut(usize) -> Result<Turn, Fault>,
     ) -> Result<Result<Apart, String>, Stop> {
         let _locked = self.roles.host.lock_clocks();
+        self.cases.append(&mut self.beside);
+        self.cases
+            .retain(|(_, case)| case.cache == CacheState::Cold);
         self.measure_batches()?;
         let wanted = Wanted::exactly(LOOKS[0] / 2);
         let mut taken = Taken::default();

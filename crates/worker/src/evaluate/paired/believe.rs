@@ -34,7 +34,7 @@ impl Duel<'_> {
         let anchored = job.sides.contains_key(&Contender::Anchor);
         as_planned(job, reply, ticks, anchored)?;
         let mut seen = Seen::new();
-        let mut readings = vec![Vec::new(); self.cases.len()];
+        let mut readings = vec![Vec::new(); job.cases.len()];
         let mut moments = ticks.chunks_exact(2);
         for block in reply.rounds.iter().flatten() {
             let whose = turns(block.order, anchored);
@@ -58,9 +58,15 @@ impl Duel<'_> {
             DeviceKind::Nvidia => Clocks::Measured,
             DeviceKind::Emulated => Clocks::Modelled,
         };
-        for ((case, _), readings) in self.cases.iter().zip(&readings) {
+        for (number, readings) in readings.iter().enumerate() {
+            // The few beside the comparison say what is impossible, and nothing finer.
+            let clocks = if number < self.cases.len() {
+                clocks
+            } else {
+                Clocks::Modelled
+            };
             if let Some(how) = statistics::disagreement(readings, clocks) {
-                let reason = format!("case {case}: {how}");
+                let reason = format!("case {}: {how}", self.name(number));
                 return Err(Verdict::ClockMismatch { reason }.into());
             }
         }
@@ -69,7 +75,7 @@ impl Duel<'_> {
 
     /// What a refusal of the driver means, by who was running.
     fn failed(&self, failure: &Failure, lineup: Lineup) -> Stop {
-        let (case, _) = &self.cases[failure.case.min(self.cases.len() - 1)];
+        let case = self.name(failure.case);
         let fault = &failure.fault;
         let name = plain::name(&fault.name);
         let player = lineup.plays(failure.contender);
@@ -103,7 +109,7 @@ impl Duel<'_> {
         player: Contender,
         seen: &mut Seen,
     ) -> Result<(), Stop> {
-        let (name, _) = &self.cases[case];
+        let name = self.name(case);
         let candidate = player == Contender::Candidate;
         let invalid = |what: String| Stop::from(Verdict::InvalidRun { reason: what });
         let who = player.as_str();
@@ -129,7 +135,8 @@ impl Duel<'_> {
                 invalid(reason)
             });
         }
-        let verified = self.verified.get(&(case, left.draw)).filter(|_| candidate);
+        let entry = self.entry(case).filter(|_| candidate);
+        let verified = entry.and_then(|(name, _)| self.verified.get(&(name.clone(), left.draw)));
         let first = *seen
             .entry((player, case, left.draw))
             .or_insert_with(|| *verified.unwrap_or(&left.outputs));

@@ -61,6 +61,7 @@ impl Duel<'_> {
             let plan = case.plans[&Contender::Incumbent].clone();
             case.plans.insert(Contender::Candidate, plan);
         }
+        self.beside.clear();
         // They are those of the candidate.
         self.verified.clear();
         self.key = self.key.derive(&["control"]);

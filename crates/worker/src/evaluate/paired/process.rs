@@ -4,8 +4,9 @@
 use std::time::Instant;
 
 use domain::judge::{self, Trouble};
-use domain::role::{Key, MoreRounds, Sample, TimeJob, TimeReply, TimedBlock};
+use domain::role::{Key, MoreRounds, Sample, TimeJob, TimeReply, TimedBlock, TimedCase};
 use domain::statistics::{self, Block, Conditions, Contender, Moment, PlannedBlock, Round};
+use domain::timing::CacheState;
 
 use super::watch::Watch;
 use super::{DEADLINE, Duel, Lineup, Taken};
@@ -24,6 +25,8 @@ pub struct Wanted<'w> {
     pub most: usize,
     /// How many more, given all so far.
     pub more: &'w dyn Fn(&[Round]) -> usize,
+    /// Whether to time in the state of the cache that is not scored as well, afterwards.
+    pub beside: bool,
 }
 
 impl Wanted<'_> {
@@ -33,6 +36,7 @@ impl Wanted<'_> {
             first: rounds,
             most: rounds,
             more: &|_| 0,
+            beside: false,
         }
     }
 }
@@ -43,6 +47,8 @@ struct Heard {
     job: TimeJob,
     /// All its replies as one.
     reply: Option<TimeReply>,
+    /// Whether it was asked for rounds beside the comparison: the decision has been made.
+    decided: bool,
     /// Whether it was told that this is all.
     dismissed: bool,
 }
@@ -100,13 +106,20 @@ impl Duel<'_> {
         session.watch = Some(Watch::begin(&self.roles, &name.replace(' ', "-")));
         let timed = session.ask()?;
         if let Err(stop) = self.believe(&timed.job, &timed.reply, &timed.ticks, lineup) {
-            return Err(self.doubt(stop, &name, timed.job.rounds.len()));
+            let compared = timed.job.rounds.iter().flatten();
+            let compared = compared.filter(|block| block.case < self.cases.len());
+            let rounds = compared.count() / self.cases.len();
+            return Err(self.doubt(stop, &name, rounds));
         }
         if let Some(watch) = &mut session.watch {
             watch.look();
         }
         let rounds = session.rounds_of(&timed.job, &timed.reply, &timed.ticks);
+        let (beside, rounds) = rounds
+            .into_iter()
+            .partition::<Vec<_>, _>(|round| self.is_beside(round));
         taken.rounds.extend(rounds);
+        taken.beside.extend(beside);
         taken.label = timed.reply.model_label;
         taken.sets = timed.reply.sets;
         taken.warm_up = timed.reply.warm_up;
@@ -198,10 +211,13 @@ impl Session<'_, '_> {
             watch.go_on();
         }
         let rounds = self.rounds[..self.wanted.first].to_vec();
-        let job = self.duel.job(self.lineup, rounds, self.key);
+        let job = self
+            .duel
+            .job(self.lineup, self.wanted.beside, rounds, self.key);
         let mut heard = Heard {
             job: job.clone(),
             reply: None,
+            decided: false,
             dismissed: false,
         };
         let program = host.program(Role::Time, scratch);
@@ -224,25 +240,47 @@ impl Session<'_, '_> {
         if last {
             return None;
         }
-        let more = self.more(heard, ticks);
-        heard.dismissed = more == 0;
-        let asked = heard.job.rounds.len();
-        let rounds = self.rounds[asked..asked + more].to_vec();
+        let mut rounds = match heard.decided {
+            true => Vec::new(),
+            false => self.more(heard, ticks),
+        };
+        if rounds.is_empty() && !heard.decided {
+            heard.decided = true;
+            rounds = self.beside(heard);
+        }
+        heard.dismissed = rounds.is_empty();
         heard.job.rounds.extend_from_slice(&rounds);
         Some(MoreRounds { rounds })
     }
 
-    /// How many more rounds are wanted: none where time was up before the last were finished, nor of
-    /// a process that cannot be believed.
-    fn more(&mut self, heard: &Heard, ticks: &[Instant]) -> usize {
+    /// The rounds beside the comparison; none where they are not wanted, where time was up before the
+    /// last were finished, or where the process cannot make them.
+    fn beside(&self, heard: &Heard) -> Vec<Vec<PlannedBlock>> {
+        let in_time = |reply: &&TimeReply| reply.rounds.len() == heard.job.rounds.len();
+        let Some(reply) = heard.reply.as_ref().filter(in_time) else {
+            return Vec::new();
+        };
+        let warm = |cases: &[(String, TimedCase)]| {
+            let mut cases = cases.iter();
+            cases.any(|(_, case)| case.cache == CacheState::Warm)
+        };
+        if !self.wanted.beside || (warm(&self.duel.beside) && !reply.warms) {
+            return Vec::new();
+        }
+        self.duel.rounds_beside(self.key)
+    }
+
+    /// The further rounds that are wanted: none where time was up before the last were finished, nor
+    /// of a process that cannot be believed.
+    fn more(&mut self, heard: &Heard, ticks: &[Instant]) -> Vec<Vec<PlannedBlock>> {
         let asked = heard.job.rounds.len();
         let room = self.rounds.len() - asked;
         let Some(reply) = heard.reply.as_ref().filter(|_| room > 0) else {
-            return 0;
+            return Vec::new();
         };
         let believed = self.duel.believe(&heard.job, reply, ticks, self.lineup);
         if reply.rounds.len() < asked || believed.is_err() {
-            return 0;
+            return Vec::new();
         }
         if let Some(watch) = &mut self.watch {
             watch.look();
@@ -252,7 +290,7 @@ impl Session<'_, '_> {
         if let Some(watch) = self.watch.as_mut().filter(|_| more > 0) {
             watch.go_on();
         }
-        more
+        self.rounds[asked..asked + more].to_vec()
     }
 
     /// The rounds of a reply that is believed, each with what was seen of the device meanwhile.

@@ -4,6 +4,7 @@
 use domain::evaluation::{CaseLaunches, EVALUATOR_VERSION, Evaluation, EvaluationStage};
 use domain::judge::{self, CaseBlocks};
 use domain::statistics::Floor;
+use domain::task::ScoredCache;
 use domain::timing::Timing;
 use domain::verdict::Verdict;
 
@@ -26,10 +27,20 @@ impl Course<'_> {
                 .map(|(case, facts)| (case.as_str(), facts)),
         );
         let label = self.evidence.label.as_deref();
-        let timing = timing(self.evaluator.host.device(), label, &scored)?;
+        let cache = self.task.objective.cache;
+        let timing = timing(self.evaluator.host.device(), label, &scored, cache)?;
         self.observe(candidate)?;
         let in_turn = self.evaluator.host.times_in_turn();
-        if in_turn && self.request.stage != EvaluationStage::Baseline {
+        let baseline = self.request.stage == EvaluationStage::Baseline;
+        if in_turn && baseline && cache != ScoredCache::Cold {
+            // What is timed alone is timed with a cold cache.
+            let duel = self.compete(candidate, trial.compiled)?;
+            let compared = self.timed("time", |_| duel.fight())?;
+            self.judge_floors(&compared.timing)?;
+            let bound = self.is_launch_bound(&compared.timing);
+            return Ok(judge::acceptance(compared.timing, None, bound));
+        }
+        if in_turn && !baseline {
             let duel = self.compete(candidate, trial.compiled)?;
             let mut compared = self.timed("time", |_| duel.fight())?;
             compared.measurement.control = self.control(candidate, trial.compiled)?;
@@ -73,7 +84,7 @@ impl Course<'_> {
         let broken = self.evidence.floors.iter().find(|floor| floor.is_broken());
         broken.map_or(Ok(()), |floor| {
             Err(Verdict::PhysicallyImpossible {
-                case: floor.case.clone(),
+                case: floor.cache.name_of(&floor.case),
                 floor_us: floor.us,
                 found_us: floor.found_us,
             }

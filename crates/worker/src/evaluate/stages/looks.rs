@@ -218,6 +218,7 @@ impl Course<'_> {
             self.evaluator.host.device(),
             label,
             &by_case(facts),
+            self.task.objective.cache,
         )?)
     }
 

@@ -64,7 +64,7 @@ pub enum RivalOutcome {
 /// One score case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RivalCase {
-    /// Its name.
+    /// Its name, with the state of the cache where that is not cold.
     pub case: String,
     /// The rival's time, microseconds.
     pub us: f64,
@@ -261,10 +261,10 @@ pub(super) fn stands_against(
 fn cases(timed: &Timed) -> Vec<RivalCase> {
     let pairs = |own: &Timing, other: &Timing| -> Vec<RivalCase> {
         let both = own.cases().into_iter().zip(other.cases());
-        both.map(|((case, candidate_us), (_, us))| RivalCase {
-            case: case.to_owned(),
-            us,
-            candidate_us,
+        both.map(|(own, other)| RivalCase {
+            case: own.cache.name_of(own.case),
+            us: other.us,
+            candidate_us: own.us,
         })
         .collect()
     };

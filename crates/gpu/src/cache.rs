@@ -1,0 +1,179 @@
+//! How the second level cache is brought into the state that a time begins with: emptied of
+//! everything by overwriting other memory, or filled by reading what will be used.
+//!
+//! Who is timed has no part in it, so that nobody can leave anything but what was there for all. A
+//! buffer that is read here holds what it held; nothing of an execution outlives it this way.
+
+use crate::driver::{Allocation, Gpu, Module, Refusal, Shape};
+use crate::fault::Fault;
+
+/// How often the cache is overwritten.
+const FLUSHES: u64 = 2;
+/// Threads of a block that reads.
+const THREADS: u32 = 256;
+/// Blocks that read, at most: enough to keep any device busy.
+const BLOCKS: u64 = 4096;
+/// Bytes of a sector, the least that a cache holds.
+const SECTOR: u64 = 32;
+/// How long the device is kept busy while so many launches are queued behind it, nanoseconds for
+/// each. An estimate: a launch is queued in two to five microseconds.
+const QUEUEING_NS: u64 = 5_000;
+/// And for how long at least.
+const LEAST_NS: u64 = 50_000;
+/// On the emulated device nothing is queued.
+const EMULATED_NS: u64 = 1_000;
+/// Turns after which it gives up waiting for a clock that stands still.
+const TURNS: u32 = 1 << 22;
+/// Answers of a driver that cannot take PTX at all.
+const CANNOT_COMPILE: [u32; 5] = [209, 218, 221, 222, 223];
+
+/// `read_all` reads one byte of every sector, and the last byte: the first may lie in the middle of
+/// its sector. `hold` lasts.
+const KERNELS: &str = "
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry read_all(.param .u64 from, .param .u64 bytes) {
+.reg .pred %p<2>; .reg .b32 %r<8>; .reg .b64 %rd<8>;
+ld.param.u64 %rd1, [from]; ld.param.u64 %rd2, [bytes];
+mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x; mov.u32 %r4, %nctaid.x;
+mad.lo.u32 %r5, %r1, %r2, %r3; mul.lo.u32 %r6, %r4, %r2;
+mul.wide.u32 %rd3, %r5, 32; mul.wide.u32 %rd4, %r6, 32;
+NEXT:
+setp.ge.u64 %p1, %rd3, %rd2;
+@%p1 bra LAST;
+add.u64 %rd5, %rd1, %rd3;
+ld.volatile.global.u8 %r7, [%rd5];
+add.u64 %rd3, %rd3, %rd4;
+bra NEXT;
+LAST:
+add.u64 %rd5, %rd1, %rd2;
+ld.volatile.global.u8 %r7, [%rd5+-1];
+ret;
+}
+.visible .entry hold(.param .u64 span, .param .u32 turns) {
+.reg .pred %p<3>; .reg .b32 %r<2>; .reg .b64 %rd<5>;
+ld.param.u64 %rd1, [span]; ld.param.u32 %r1, [turns];
+mov.u64 %rd2, %globaltimer;
+AGAIN:
+mov.u64 %rd3, %globaltimer;
+sub.u64 %rd4, %rd3, %rd2;
+sub.u32 %r1, %r1, 1; setp.gt.s32 %p1, %r1, 0;
+setp.lt.and.u64 %p2, %rd4, %rd1, %p1;
+@%p2 bra AGAIN;
+ret;
+}
+";
+
+/// Memory that is overwritten to push everything else out of the cache.
+#[derive(Debug)]
+pub struct Flush {
+    memory: Allocation,
+    bytes: usize,
+}
+
+impl Flush {
+    /// For a cache of so many bytes.
+    ///
+    /// # Errors
+    /// A [`Fault`] where there is no room.
+    pub fn new(l2_bytes: u64) -> Result<Self, Fault> {
+        let bytes = usize::try_from(FLUSHES * l2_bytes)
+            .map_err(|_| Fault::Job("the cache is larger than memory".to_owned()))?;
+        let memory = Allocation::new(bytes)
+            .map_err(|refusal| refusal.into_fault("make room to flush the cache"))?;
+        Ok(Self { memory, bytes })
+    }
+
+    /// Starts to overwrite it; nobody waits for that.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn begin(&mut self) -> Result<(), Refusal> {
+        self.memory.fill(0, self.bytes, 0x5a)
+    }
+}
+
+/// Reads memory so that the cache holds it.
+#[derive(Debug)]
+pub struct Reader {
+    module: Module,
+}
+
+impl Reader {
+    /// None where the driver cannot compile the kernels.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn new() -> Result<Option<Self>, Refusal> {
+        match Module::load(KERNELS.as_bytes()) {
+            Err(refusal) if CANNOT_COMPILE.contains(&refusal.code) => Ok(None),
+            loaded => Ok(Some(Self { module: loaded? })),
+        }
+    }
+
+    /// Reads ranges, each an address with its bytes, in this order, and waits for it.
+    ///
+    /// # Errors
+    /// The driver's refusal, which may be the error of what was launched before; a [`Fault`] where
+    /// the emulated device does not forget the launches, which are nobody's but ours.
+    pub fn read(&self, gpu: &Gpu, ranges: &[(u64, u64)]) -> Result<Result<(), Refusal>, Fault> {
+        let launched = ranges
+            .iter()
+            .filter(|(_, bytes)| *bytes > 0)
+            .try_for_each(|(from, bytes)| self.launch_read(*from, *bytes))
+            .and_then(|()| gpu.synchronize());
+        forget_launches(gpu)?;
+        Ok(launched)
+    }
+
+    /// Keeps the device busy while so many launches are queued behind this one.
+    ///
+    /// # Errors
+    /// As of [`Self::read`].
+    pub fn hold(&self, gpu: &Gpu, launches: usize) -> Result<Result<(), Refusal>, Fault> {
+        let span_ns = match gpu.emulator() {
+            Some(_) => EMULATED_NS,
+            None => (QUEUEING_NS * launches as u64).max(LEAST_NS),
+        };
+        let launched = self.launch_hold(span_ns);
+        forget_launches(gpu)?;
+        Ok(launched)
+    }
+
+    #[expect(unsafe_code, reason = "a launch trusts its arguments")]
+    fn launch_read(&self, from: u64, bytes: u64) -> Result<(), Refusal> {
+        let kernel = self.module.kernel("read_all")?;
+        let blocks = bytes.div_ceil(SECTOR * u64::from(THREADS)).min(BLOCKS);
+        let blocks = u32::try_from(blocks).expect("at most as many as are allowed");
+        let arguments = [from.to_le_bytes().to_vec(), bytes.to_le_bytes().to_vec()];
+        // SAFETY: the entry takes an address and a number of bytes, at least one, which whoever asks
+        // for the read owns.
+        unsafe { kernel.launch(shape(blocks, THREADS), &arguments) }
+    }
+
+    #[expect(unsafe_code, reason = "a launch trusts its arguments")]
+    fn launch_hold(&self, span_ns: u64) -> Result<(), Refusal> {
+        let kernel = self.module.kernel("hold")?;
+        let arguments = [span_ns.to_le_bytes().to_vec(), TURNS.to_le_bytes().to_vec()];
+        // SAFETY: the entry takes eight bytes and four.
+        unsafe { kernel.launch(shape(1, 1), &arguments) }
+    }
+}
+
+fn shape(blocks: u32, threads: u32) -> Shape {
+    Shape {
+        grid: [blocks, 1, 1],
+        block: [threads, 1, 1],
+        shared_bytes: 0,
+        cooperative: false,
+    }
+}
+
+/// Takes our launches out of the emulated device's account, which is to be the candidate's alone.
+fn forget_launches(gpu: &Gpu) -> Result<(), Fault> {
+    match gpu.emulator() {
+        Some(emulator) => emulator.take().map(drop),
+        None => Ok(()),
+    }
+}

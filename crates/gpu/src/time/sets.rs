@@ -1,0 +1,100 @@
+//! The sets of buffers of a case, which take turns.
+
+use std::collections::BTreeMap;
+
+use domain::role::{TensorData, TimedCase};
+use domain::statistics::{BufferSets, Contender};
+use domain::task::Role;
+use domain::timing::CacheState;
+
+use crate::execute::{Buffer, BufferSet, Loaded};
+use crate::fault::Fault;
+use crate::inputs;
+use crate::run::workspaces;
+
+/// The sets of buffers of one case.
+pub struct Sets {
+    /// All of them.
+    pub all: Vec<BufferSet>,
+    /// What happens to the cache before each batch.
+    pub before: Before,
+    /// The set whose turn is next.
+    pub next: usize,
+}
+
+/// What happens to the cache before a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing: the sets fill it by themselves, so that nobody finds what he used.
+    Nothing,
+    /// It is overwritten.
+    Flush,
+    /// The batch's own buffers are read.
+    Read,
+}
+
+impl Sets {
+    /// Makes the sets of a case on a device with a cache of `l2_bytes`, in `room` bytes. Any of the
+    /// images on the device can make buffers.
+    pub fn place(
+        case: &TimedCase,
+        loaded: &Loaded<'_>,
+        poison: u64,
+        l2_bytes: u64,
+        room: u64,
+    ) -> Result<Self, Fault> {
+        let bytes = case.set_bytes();
+        let plan = match case.cache {
+            CacheState::Cold => BufferSets::plan(bytes, case.batch, l2_bytes, room),
+            CacheState::Warm => BufferSets::plan_warm(bytes, case.batch, room),
+        };
+        let contents = case
+            .draws
+            .iter()
+            .map(|tensors| tensors.iter().map(content).collect())
+            .collect::<Vec<Vec<_>>>();
+        let mut all = Vec::new();
+        for set in 0..plan.count as usize {
+            let draw = set % case.draws.len();
+            let tensors = case.draws[draw].iter().zip(&contents[draw]);
+            let buffers = tensors.map(|(tensor, content)| Buffer {
+                name: tensor.name.clone(),
+                bytes: tensor.elements() * tensor.dtype.bytes(),
+                align: tensor.align,
+                content: content.clone(),
+                constant: tensor.role == Role::In,
+            });
+            let scratch: BTreeMap<Contender, Vec<Buffer>> = case
+                .plans
+                .iter()
+                .map(|(contender, plan)| (*contender, workspaces(plan).collect()))
+                .collect();
+            let placed = BufferSet::place(loaded, buffers.collect(), scratch, poison)?;
+            all.push(placed.map_err(|refusal| refusal.into_fault("make the buffers of a case"))?);
+        }
+        Ok(Self {
+            all,
+            before: match (case.cache, plan.flush) {
+                (CacheState::Warm, _) => Before::Read,
+                (CacheState::Cold, true) => Before::Flush,
+                (CacheState::Cold, false) => Before::Nothing,
+            },
+            next: 0,
+        })
+    }
+
+    /// Where the contender's buffers of these sets lie: addresses with their bytes.
+    pub fn ranges(&self, contender: Contender, chosen: &[usize]) -> Vec<(u64, u64)> {
+        let buffers = chosen
+            .iter()
+            .flat_map(|set| self.all[*set].buffers(contender));
+        buffers
+            .map(|buffer| (buffer.address(), buffer.bytes()))
+            .collect()
+    }
+}
+
+/// The bytes of an input.
+fn content(tensor: &TensorData) -> Option<Vec<u8>> {
+    (tensor.role != Role::Out).then(|| inputs::bytes(tensor))
+}

@@ -1,0 +1,103 @@
+//! The times of a comparison as numbers for people: of the states of the cache that are scored, and
+//! of the one that is not. Nothing is decided here.
+
+use domain::device::DeviceKind;
+use domain::role::TimedCase;
+use domain::statistics::{self, Block, PlannedBlock, Round};
+use domain::timing::{MeasuredTime, ModelledTime, Timing};
+
+use super::{Duel, Taken, count, longest};
+
+/// Rounds in the state of the cache that is not scored, in the first process of a comparison, after
+/// its last look. Of each contender they leave twice as many times as there are rounds.
+const ROUNDS: usize = 4;
+
+impl Duel<'_> {
+    /// Chooses batches for the state that is not scored: those of the same case in the other.
+    pub(super) fn choose_batches_beside(&mut self) {
+        let l2_bytes = self.roles.host.device().l2_bytes;
+        for (name, case) in &mut self.beside {
+            let scored = self.cases.iter().find(|(scored, _)| scored == name);
+            let batch = scored.map_or(1, |(_, scored)| scored.batch);
+            case.batch = batch.min(longest(case, l2_bytes));
+        }
+    }
+
+    /// The rounds in the state that is not scored, as jobs number their cases.
+    pub(super) fn rounds_beside(&self, key: domain::role::Key) -> Vec<Vec<PlannedBlock>> {
+        if self.beside.is_empty() {
+            return Vec::new();
+        }
+        let mut rounds = statistics::plan(key.derive(&["beside"]), ROUNDS, self.beside.len());
+        for block in rounds.iter_mut().flatten() {
+            block.case += self.cases.len();
+        }
+        rounds
+    }
+
+    /// Whether a round is one of those.
+    pub(super) fn is_beside(&self, round: &Round) -> bool {
+        let mut blocks = round.blocks.iter();
+        blocks.any(|block| block.case >= self.cases.len())
+    }
+
+    /// A case by its number in jobs.
+    pub(super) fn entry(&self, number: usize) -> Option<&(String, TimedCase)> {
+        self.cases.iter().chain(&self.beside).nth(number)
+    }
+
+    /// What messages call it.
+    pub(super) fn name(&self, number: usize) -> String {
+        let entry = self.entry(number);
+        entry.map_or_else(String::new, |(name, case)| case.cache.name_of(name))
+    }
+
+    /// Somebody's times.
+    pub(super) fn timing(&self, taken: &Taken, times: impl Fn(&Block) -> [f64; 2]) -> Timing {
+        let measured = |rounds: &[Round], first: usize, cases: &[(String, TimedCase)]| {
+            let entries = cases.iter().enumerate();
+            let times = entries.map(|(number, (name, case))| {
+                let blocks = rounds.iter().flat_map(|round| &round.blocks);
+                let own = blocks.filter(|block| block.case == first + number);
+                let samples = own.flat_map(&times).filter(|us| us.is_finite());
+                let samples = samples.collect::<Vec<_>>();
+                let quantile = |share| statistics::quantile(&samples, share).unwrap_or(f64::NAN);
+                MeasuredTime {
+                    case: name.clone(),
+                    cache: case.cache,
+                    median_us: quantile(0.5),
+                    quartiles_us: [quantile(0.25), quantile(0.75)],
+                    samples: count(samples.len()),
+                }
+            });
+            times.collect::<Vec<_>>()
+        };
+        let cases = measured(&taken.rounds, 0, &self.cases);
+        let mut unscored = measured(&taken.beside, self.cases.len(), &self.beside);
+        // Where there was no time for them there are none.
+        unscored.retain(|time| time.samples > 0);
+        let device = self.roles.host.device();
+        match device.kind {
+            DeviceKind::Nvidia => Timing::Measured { cases, unscored },
+            DeviceKind::Emulated => Timing::Modelled {
+                device: device.name.clone(),
+                label: taken
+                    .label
+                    .clone()
+                    .unwrap_or_else(|| "unlabelled".to_owned()),
+                cases: cases.into_iter().map(modelled).collect(),
+                unscored: unscored.into_iter().map(modelled).collect(),
+            },
+        }
+    }
+}
+
+/// On the emulated device events are the model's.
+fn modelled(time: MeasuredTime) -> ModelledTime {
+    ModelledTime {
+        case: time.case,
+        cache: time.cache,
+        us: time.median_us,
+        launches: Vec::new(),
+    }
+}
