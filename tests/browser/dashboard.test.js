@@ -82,6 +82,7 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
       ready: () => panel("Times").waitFor(),
       async check() {
         assert.match(await panel("Times").innerText(), /wide\s+18\.6 µs\s+modelled[\s\S]*4,096 blocks of 128 threads[\s\S]*dram bandwidth, 81 %/);
+        assert.match(await panel("Times").innerText(), /wide[\s\S]*warm cache 9\.32 µs, not scored/);
         assert.match(await panel("Hypothesis").innerText(), /1\.40× to 2\.60×[\s\S]*1\.41×\s+modelled\s+as expected/);
         assert.match(await panel("Gates").innerText(), /CTAs per SM[\s\S]*at least 4 CTAs\/SM[\s\S]*8\.83 CTAs\/SM/);
         assert.match(await panel("Resources").innerText(), /softmax\s+40\s+0 B\s+0 B\s+16 B\s+372 B\s+20 B/);
