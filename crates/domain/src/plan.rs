@@ -111,6 +111,16 @@ pub struct ResolvedPlan {
     pub steps: Vec<ResolvedStep>,
 }
 
+impl ResolvedPlan {
+    /// What the scratch buffers take together.
+    pub fn workspace_bytes(&self) -> u64 {
+        let sizes = self.workspaces.iter();
+        let sizes =
+            sizes.map(|workspace| workspace.elements.saturating_mul(workspace.dtype.bytes()));
+        sizes.fold(0, u64::saturating_add)
+    }
+}
+
 /// A scratch buffer with its size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedWorkspace {

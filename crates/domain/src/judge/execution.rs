@@ -279,7 +279,7 @@ fn reported(
         1 | 2 | 701 | 720 | 801 if launching => Ok(refused(fault, subject)),
         500 if launching || fault.call == "cuModuleGetFunction" => Ok(refused(fault, subject)),
         // Out of memory is the plan's doing only if its workspaces are what does not fit.
-        2 if workspace_bytes(subject.plan) > tensor_bytes(subject.tensors) => {
+        2 if subject.plan.workspace_bytes() > tensor_bytes(subject.tensors) => {
             Ok(refused(fault, subject))
         }
         // Invalid module text: the emulated device does not know the language of an image that a
@@ -382,13 +382,6 @@ pub fn unravel(flat: u64, extents: &[u64]) -> Vec<u64> {
         .collect::<Vec<_>>();
     index.reverse();
     index
-}
-
-fn workspace_bytes(plan: &ResolvedPlan) -> u64 {
-    plan.workspaces
-        .iter()
-        .map(|workspace| workspace.elements * workspace.dtype.bytes())
-        .sum()
 }
 
 fn tensor_bytes(tensors: &[TensorData]) -> u64 {

@@ -18,6 +18,7 @@ mod modelling;
 mod paired;
 mod passes;
 mod roles;
+mod scratch;
 mod stages;
 mod timing;
 pub mod vast;

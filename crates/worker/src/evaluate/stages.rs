@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use domain::candidate::KernelSource;
 use domain::device::DeviceKind;
 use domain::digest::Digest;
+use domain::dtype::Dtype;
 use domain::evaluation::{
     CaseLaunches, CheckOutcome, Evaluation, EvaluationRequest, GateOutcome, MachineCode, NotRun,
     StageTime,
@@ -41,6 +42,8 @@ use super::examine::Trial;
 use super::paired::{Compared, Duel};
 use super::passes::{Against, Extent, Inputs, Pass, Passes, Repetition};
 use super::roles::{Allowance, Reference, Roles};
+use super::scratch;
+use super::vast::tensor_bytes;
 use super::{Evaluator, Fault, storage};
 use crate::cancel::Cancellation;
 
@@ -393,17 +396,23 @@ impl<'a> Course<'a> {
         if !problems.is_empty() {
             return Err(Verdict::PolicyRejected { problems }.into());
         }
-        let limits = &self.evaluator.host.device().limits;
+        let device = self.evaluator.host.device();
+        let rejected = |case: &str, why: &dyn std::fmt::Display| {
+            Stop::from(Verdict::LaunchRejected {
+                reason: format!("case {case}: {why}"),
+            })
+        };
         let mut plans = BTreeMap::new();
         for case in self.passes().cases() {
             let plan = source
                 .plan()
-                .resolve(self.task, &case.dims, &configuration, limits)
-                .map_err(|error| {
-                    Stop::from(Verdict::LaunchRejected {
-                        reason: format!("case {}: {error}", case.name),
-                    })
-                })?;
+                .resolve(self.task, &case.dims, &configuration, &device.limits)
+                .map_err(|error| rejected(&case.name, &error))?;
+            let tensors = tensor_bytes(self.task, case, Dtype::bytes)?;
+            let (kind, memory) = (device.kind, device.memory_bytes);
+            if let Some(why) = scratch::refusal(kind, memory, plan.workspace_bytes(), tensors) {
+                return Err(rejected(&case.name, &why));
+            }
             plans.insert(case.name.clone(), plan);
         }
         self.evidence.plans.clone_from(&plans);

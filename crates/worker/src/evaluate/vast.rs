@@ -67,12 +67,7 @@ pub fn obstacle(
     plans: [&ResolvedPlan; 2],
     room: Room,
 ) -> Result<Option<String>, Problem> {
-    let workspaces = plans.map(|plan| {
-        let sizes = plan.workspaces.iter();
-        sizes
-            .map(|workspace| workspace.elements.saturating_mul(workspace.dtype.bytes()))
-            .fold(0, u64::saturating_add)
-    });
+    let workspaces = plans.map(ResolvedPlan::workspace_bytes);
     let own = tensor_bytes(task, case, Dtype::bytes)?.saturating_add(workspaces[0]);
     let answered = tensor_bytes(task, case, |_| Dtype::F64.bytes())?.saturating_add(workspaces[1]);
     let needed = own.max(answered).saturating_mul(TIMES);
@@ -178,8 +173,15 @@ fn name(task: &Task, dims: &BTreeMap<String, i64>) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Bytes of all tensors, those that are written at a width of their own.
-fn tensor_bytes(task: &Task, case: &Case, written: impl Fn(Dtype) -> u64) -> Result<u64, Problem> {
+/// What the tensors of a case take, at a width of the caller's for those that are written.
+///
+/// # Errors
+/// A [`Problem`] of the task.
+pub(super) fn tensor_bytes(
+    task: &Task,
+    case: &Case,
+    written: impl Fn(Dtype) -> u64,
+) -> Result<u64, Problem> {
     let mut sum = 0_u64;
     for tensor in &task.tensors {
         let width = match tensor.role {

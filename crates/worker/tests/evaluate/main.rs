@@ -152,6 +152,12 @@ fn each_way_to_fail_has_its_verdict_and_its_line() {
             V::LaunchRejected,
         ),
         (
+            "more scratch memory than it is worth",
+            "\"S\", \"scale\"]",
+            "\"w\", \"S\", \"scale\"]\n[workspace.w]\ndtype = \"f64\"\nshape = [\"60000000\"]",
+            V::LaunchRejected,
+        ),
+        (
             "no such name",
             body,
             "undeclared(); const int row = ",
