@@ -242,6 +242,11 @@ pub(super) fn probe(
         for (given_up, fewer) in barriers.fewer(&why) {
             let outside = probe_inside(settings, nvrtc, driver, &fewer, cancellation);
             if let Ok(Ok(found)) = outside {
+                // What failed for a moment is no reason to give anything up.
+                let again = probe_inside(settings, nvrtc, driver, barriers, cancellation);
+                if let Ok(Ok(found)) = again {
+                    return Ok(Ok(found));
+                }
                 tracing::warn!(
                     "roles go without {given_up}: a probe with all barriers failed: {why}"
                 );

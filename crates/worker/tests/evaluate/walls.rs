@@ -94,3 +94,16 @@ fn a_driver_that_needs_its_files_keeps_them_and_its_machine_says_so() {
         evaluation.verdict
     );
 }
+
+#[test]
+fn a_probe_that_fails_once_takes_no_barrier_down() {
+    let Some(lab) = lab() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let failed = folder.path().join("failed");
+    let failed = failed.display();
+    let once = format!("{{ [ -e '{failed}' ] || {{ touch '{failed}'; false; }}; }}");
+    let host = intolerant(&lab, folder.path(), &once);
+    let usual = lab.evaluator().host().barriers();
+    assert_eq!(host.barriers().walls.are_there(), usual.walls.are_there());
+    assert!(host.barriers().open_files.is_none());
+}
