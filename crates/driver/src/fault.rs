@@ -8,6 +8,9 @@
 //! nth = 3                       # from 1; or "every"
 //! do = { error = 700 }          # or "hang", "exit", "abort", { corrupt = { bytes = 1 } }, { elapsed_ms = 0.001 }, { answer = 900 }
 //! ```
+//!
+//! `leftovers = true` before that is no fault: shared and local memory hold what earlier launches left there, as on
+//! silicon, and reading it is no finding.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -67,6 +70,8 @@ pub enum PlanError {
 /// The rules of one process, and how often each call has been made.
 #[derive(Debug, Default)]
 pub struct FaultPlan {
+    /// Whether launches find in shared and local memory what earlier ones left there.
+    pub leftovers: bool,
     rules: Vec<Rule>,
     calls: Mutex<HashMap<&'static str, u64>>,
 }
@@ -94,6 +99,8 @@ enum Every {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PlanFile {
+    #[serde(default)]
+    leftovers: bool,
     #[serde(default)]
     fault: Vec<FaultText>,
 }
@@ -135,6 +142,7 @@ impl FaultPlan {
             .map(Rule::read)
             .collect::<Result<_, _>>()?;
         Ok(Self {
+            leftovers: file.leftovers,
             rules,
             calls: Mutex::default(),
         })
@@ -230,6 +238,16 @@ mod tests {
 
     fn plan(rule: &str) -> Result<FaultPlan, PlanError> {
         FaultPlan::from_toml(&format!("[[fault]]\n{rule}"))
+    }
+
+    #[test]
+    fn memory_keeps_what_was_left_only_where_the_plan_says_so() {
+        let read = |text: &str| FaultPlan::from_toml(text).unwrap();
+        assert!(!read("").leftovers);
+        let kept = read("leftovers = true\n[[fault]]\ncall = \"cuInit\"\nnth = 1\ndo = \"exit\"\n");
+        assert!(kept.leftovers);
+        assert_eq!(kept.strike("cuInit"), Some(Action::Exit));
+        assert!(FaultPlan::from_toml("leftover = true\n").is_err());
     }
 
     #[test]

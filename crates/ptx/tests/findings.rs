@@ -34,6 +34,32 @@ fn mine(body: &str) -> String {
 /// What is wrong, the body, blocks, threads, and the findings and outcome it must get.
 type Mistake<'a> = (&'a str, &'a str, u32, u32, &'a [FindingKind], Outcome);
 
+/// A thread's own word in shared and in local memory, raised by one each time, from what is there.
+const COUNTS: &str = "ld.shared.u32 %r3, [%r2];\nadd.u32 %r3, %r3, 1;\nst.shared.u32 [%r2], %r3;\n\
+                      ld.local.u32 %r4, [l];\nadd.u32 %r4, %r4, 1;\nst.local.u32 [l], %r4;\n\
+                      st.global.u32 [%rd5], %r3;\nst.global.u32 [%rd6], %r4;";
+
+#[test]
+fn memory_is_new_to_every_block_unless_it_is_to_keep_what_was_left() {
+    let body = mine(&format!(".local .align 4 .b8 l[4];\n{COUNTS}"));
+    let mut device = Device::new(&kernel(&body));
+    let a = device.buffer("a", &[0_u32; 64]);
+    let (shared, local) = (device.fresh("b", 256), device.fresh("out", 256));
+    let args = [Arg::Pointer(a), Arg::Pointer(shared), Arg::Pointer(local)];
+    let report = device.launch("k", 1, 64, &args);
+    assert!(!report.findings.is_empty(), "nobody has written there");
+    device.machine.keep_leftovers();
+    let mut launch = || {
+        device.honest("k", [1, 1, 1], [64, 1, 1], &args, |_| {});
+        let [shared, local] = [shared, local].map(|buffer| device.read::<u32>(buffer, 64));
+        assert!(shared.iter().chain(&local).all(|count| *count == shared[0]));
+        shared[0]
+    };
+    let first = launch();
+    assert_eq!(launch(), first.wrapping_add(1));
+    assert_eq!(launch(), first.wrapping_add(2));
+}
+
 #[test]
 fn planted_mistakes_get_exactly_their_finding() {
     use FindingKind as F;

@@ -57,8 +57,12 @@ fn start() -> Result<Process, Code> {
             FaultPlan::from_toml(&text).map_err(|error| refuse(&error))?
         }
     };
+    let mut driver = Driver::new(device, memory);
+    if plan.leftovers {
+        driver.keep_leftovers();
+    }
     Ok(Process {
-        driver: Mutex::new(Driver::new(device, memory)),
+        driver: Mutex::new(driver),
         plan,
     })
 }

@@ -132,6 +132,11 @@ impl Driver {
         }
     }
 
+    /// Has launches find in shared and local memory what earlier ones left there.
+    pub fn keep_leftovers(&mut self) {
+        self.machine.keep_leftovers();
+    }
+
     /// Says whose call comes next, and what the fault plan does to it.
     pub fn begin_call(&mut self, thread: ThreadId, tamper: Option<Tamper>) {
         self.thread = thread;

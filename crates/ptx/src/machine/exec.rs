@@ -7,6 +7,7 @@ use super::access::Want;
 use super::access::led::Led;
 use super::block::Shared;
 use super::counts::Counts;
+use super::leftovers::Leftovers;
 use super::pattern::Pattern;
 use super::traffic::{Cost, Way};
 use super::warp::{FULL, Fragment, Wait, Warp};
@@ -121,6 +122,8 @@ pub(crate) struct Launch<'a> {
     /// Where the blocks of a cooperative grid count each other; 0 for other grids.
     pub(crate) workspace: u64,
     pub(crate) printed_limit: usize,
+    /// Where blocks find what others have left in shared and local memory, if they do.
+    pub(super) leftovers: Option<&'a Leftovers>,
 }
 
 /// What a launch did to one allocation.

@@ -110,6 +110,9 @@ fn start(exec: &Exec<'_>, block: &mut Block, index: u64) {
     for warp in &mut block.warps {
         exec.start_warp(warp, shared);
     }
+    if let Some(leftovers) = exec.launch.leftovers {
+        leftovers.find(shared, &mut block.warps);
+    }
     block.started = true;
 }
 
@@ -218,6 +221,9 @@ fn finish(exec: &mut Exec<'_>, block: &mut Block) {
         ));
     }
     block.started = false;
+    if let Some(leftovers) = exec.launch.leftovers {
+        leftovers.keep(&block.shared, &block.warps);
+    }
 }
 
 /// Opens every barrier at which all expected threads have arrived.

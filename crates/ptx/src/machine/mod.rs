@@ -11,6 +11,7 @@ pub(crate) mod exec;
 mod heaviest;
 pub(crate) mod interpret;
 mod launch;
+mod leftovers;
 mod matrix;
 mod mbarrier;
 mod pattern;
@@ -25,6 +26,7 @@ mod warpwide;
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use self::leftovers::Leftovers;
 use crate::config::{Fragments, LaunchConfig, LaunchError, Limits, Schedule};
 use crate::lower::schedule;
 use crate::memory::{HostAccessError, LendError, Memory, OutOfMemory, Unwritten};
@@ -45,6 +47,8 @@ pub struct Machine {
     next_handle: u64,
     launches: u64,
     isa: Isa,
+    /// None where every block finds memory that nobody has written.
+    leftovers: Option<Leftovers>,
 }
 
 /// A module in this machine's memory.
@@ -74,7 +78,14 @@ impl Machine {
             next_handle: 1,
             launches: 0,
             isa: Isa::detect(),
+            leftovers: None,
         }
+    }
+
+    /// Has shared and local memory hold what blocks of earlier launches left there, as on silicon, where reading it is
+    /// no finding. Otherwise every block finds memory that nobody has written.
+    pub fn keep_leftovers(&mut self) {
+        self.leftovers = Some(Leftovers::default());
     }
 
     /// Allocates device memory; its bytes are uninitialised. The address is a multiple of 256.
@@ -478,6 +489,7 @@ impl Machine {
             turned_fragments: config.fragments == Fragments::Turned,
             workspace,
             printed_limit: self.limits.printed_bytes,
+            leftovers: self.leftovers.as_ref(),
         };
         Ok(launch::run(&launch, config, self.isa, self.limits.findings))
     }
