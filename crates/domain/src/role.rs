@@ -233,6 +233,10 @@ pub struct KernelCode {
     pub mix: BTreeMap<String, u32>,
 }
 
+/// Bytes of stack that a thread may have. Whatever lies there has to be overwritten before a time is
+/// taken, on every multiprocessor: an H100 has room for 270,000 threads at once.
+pub const MOST_STACK_BYTES: u32 = 64 << 10;
+
 /// What one kernel needs, as the assembler reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KernelResources {

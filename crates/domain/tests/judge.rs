@@ -572,7 +572,7 @@ fn an_image_must_have_the_plans_entries_arguments_and_resources() {
             ResolvedStep::Memset { .. } => unreachable!(),
         }
     }
-    let table: [(Change, &str); 5] = [
+    let table: [(Change, &str); 6] = [
         (
             |plan, _| kernel(plan).kernel = "scal".to_owned(),
             "it defines scale",
@@ -595,6 +595,10 @@ fn an_image_must_have_the_plans_entries_arguments_and_resources() {
         (
             |plan, _| kernel(plan).shared_bytes = 101_000,
             "shared memory of a block would be 102024, the device's limit is 101376",
+        ),
+        (
+            |_, kernels| kernels.stack_bytes = 65_537,
+            "the stack of a thread would be 65537 bytes, 65536 are allowed",
         ),
     ];
     assert_eq!(judge::image(&plan(), &[resources()], &limits()), None);

@@ -9,7 +9,7 @@ use domain::statistics::simulate::stated;
 use domain::statistics::{
     ALPHA, BufferSets, CONFIRMATION, Clocks, Contender, Cycles, Interval, LOOKS, MARGIN, Order,
     REGRESSION_LIMIT, RESAMPLES, Reading, Standing, WarmUp, batch, binomial_tail, bootstrap,
-    bounds_on_share, confirm, deviation, disagreement, effect, holm, interval, longest_warm,
+    bounds_on_share, confirm, deviation, disagreement, draws, effect, holm, interval, longest_warm,
     median, normal_tail, plan, quantile, regressions, screen, signed_rank, split, student_quantile,
     student_tail, turns,
 };
@@ -264,35 +264,47 @@ fn turns_of_a_block_mirror_each_other() {
 #[test]
 fn short_executions_are_timed_in_batches_over_sets_of_their_own() {
     for (us, executions) in [
-        (3.0, 67),
+        (3.0, 32),
+        (7.0, 29),
         (19.9, 11),
         (20.0, 1),
         (1e9, 1),
-        (0.1, 128),
+        (0.1, 32),
         (0.0, 1),
         (-1.0, 1),
         (f64::NAN, 1),
         (f64::INFINITY, 1),
     ] {
-        assert_eq!(batch(us), executions, "{us} us");
+        assert_eq!(batch(us, 32), executions, "{us} us");
+        assert_eq!(batch(us, 4), executions.min(4), "{us} us");
     }
     const MIB: u64 = 1 << 20;
+    // The more they take, the fewer inputs there are.
+    for (bytes, number) in [
+        (0, 32),
+        (2 * MIB, 32),
+        (8 * MIB, 8),
+        (16 * MIB, 4),
+        (1 << 40, 4),
+    ] {
+        assert_eq!(draws(bytes), number, "{bytes}");
+    }
     let sets = |bytes, batch, room| {
-        let sets = BufferSets::plan(bytes, batch, 48 * MIB, room);
+        let sets = BufferSets::plan(bytes, batch, 4, 48 * MIB, room);
         (sets.count, sets.flush)
     };
     assert_eq!(sets(MIB, 1, 1 << 40), (144, true), "three caches, not four");
     assert_eq!(sets(64 * MIB, 1, 1 << 40), (4, false));
-    assert_eq!(sets(1 << 10, 67, 1 << 40), (67, true), "too small to fill");
+    assert_eq!(sets(1 << 10, 29, 1 << 40), (32, true), "too small to fill");
     assert_eq!(sets(1 << 40, 1, 1 << 30), (1, false), "memory ends");
     assert_eq!(sets(0, 0, 0).0, 1);
     // With a warm cache nothing has to be filled or flushed, and a batch's sets share half of it.
-    for (bytes, executions) in [(1 << 10, 128), (MIB, 24), (20 * MIB, 1), (1 << 40, 1)] {
+    for (bytes, executions) in [(1 << 10, 32), (MIB, 24), (20 * MIB, 1), (1 << 40, 1)] {
         assert_eq!(longest_warm(bytes, 48 * MIB), executions, "{bytes}");
     }
     assert_eq!(longest_warm(0, 0), 1);
     let warm = |bytes, batch, room| {
-        let sets = BufferSets::plan_warm(bytes, batch, room);
+        let sets = BufferSets::plan_warm(bytes, batch, 4, room);
         (sets.count, sets.flush)
     };
     assert_eq!(warm(MIB, 24, 1 << 40), (24, false));
@@ -374,14 +386,20 @@ proptest! {
     #[test]
     fn sets_fit_into_memory_and_serve_a_batch(
         bytes in 1_u64..1 << 32,
-        executions in 1_u32..=128,
+        executions in 1_u32..=32,
+        draws in 1_u32..=32,
+        first in 0_u32..1 << 10,
         cache in 0_u64..1 << 28,
         room in 0_u64..1 << 36,
     ) {
-        let sets = BufferSets::plan(bytes, executions, cache, room);
-        prop_assert!(sets.count >= 1 && sets.count <= 256);
+        let sets = BufferSets::plan(bytes, executions, draws, cache, room);
+        prop_assert!(sets.count >= 1 && sets.count < 256 + draws);
         prop_assert!(sets.count == 1 || u64::from(sets.count) * bytes <= room);
-        let ample = BufferSets::plan(bytes, executions, cache, u64::MAX);
+        // No execution of a batch has the inputs of another.
+        let together = executions.min(draws).min(sets.count);
+        let met = (first..first + together).map(|turn| turn % sets.count % draws);
+        prop_assert_eq!(met.collect::<BTreeSet<_>>().len(), together as usize);
+        let ample = BufferSets::plan(bytes, executions, draws, cache, u64::MAX);
         prop_assert!(ample.count >= executions.max(4));
         prop_assert!(ample.flush || u64::from(ample.count) * bytes >= 4 * cache);
     }

@@ -1,9 +1,11 @@
 //! What is done to a device around an execution, to show what the execution depends on and must
-//! not: garbage in shared memory and registers before it, and blocks of our own beside it that
-//! occupy half of the multiprocessors and rewrite memory between its buffers.
+//! not: garbage in shared memory, registers and stacks before it, and blocks of our own beside it
+//! that occupy half of the multiprocessors and rewrite memory between its buffers.
 //!
 //! On a device that proves initialisation and bounds this adds nothing and must change nothing. The
 //! module knows no plan and no tensor.
+
+use domain::role::MOST_STACK_BYTES;
 
 use crate::driver::{self, Allocation, Gpu, Kernel, Module, Refusal, Shape, Shared, Stream};
 use crate::fault::Fault;
@@ -19,6 +21,10 @@ const HELD: u32 = 40;
 const PER_MULTIPROCESSOR: u32 = 2;
 /// On the emulated device a few blocks show that the kernels run; nothing of theirs is left there.
 const EMULATED_BLOCKS: u32 = 2;
+/// Threads of a block that fills stacks: few enough for any multiprocessor to be filled with them.
+const STACK_THREADS: u32 = 512;
+/// Bytes of the stacks that there are kernels to fill.
+const STACKS: [u32; 5] = [256, 1024, 4096, 16384, MOST_STACK_BYTES];
 /// Threads of a block that keeps company.
 const COMPANY_THREADS: u32 = 256;
 /// Words that are rewritten.
@@ -37,6 +43,8 @@ pub struct Disturber<'g> {
     /// One word for each block that leaves garbage.
     marks: Allocation,
     multiprocessors: u32,
+    /// Threads that are resident at once.
+    threads: u32,
     /// Dynamic shared memory of a block at most, bytes.
     shared_bytes: u32,
     /// Whether work on a second stream has been found not to run beside the first.
@@ -67,19 +75,21 @@ impl<'g> Disturber<'g> {
             module: Module::load(image).map_err(fault)?,
             marks: Allocation::new(blocks as usize * size_of::<u32>()).map_err(fault)?,
             multiprocessors: limits.sm_count,
+            threads: limits.sm_count * limits.threads_per_sm,
             shared_bytes: limits.shared_per_block_optin,
             alone: false,
         })
     }
 
     /// Fills shared memory and registers of every multiprocessor with words that depend on the
-    /// seed, and waits for it.
+    /// seed, and so many bytes of the stack of each of its threads, and waits for it.
     ///
     /// # Errors
     /// A [`Fault`] where the driver refuses, or where the words are not those of the seed.
-    pub fn leave_garbage(&mut self, seed: u64) -> Result<(), Fault> {
+    pub fn leave_garbage(&mut self, seed: u64, stack_bytes: u32) -> Result<(), Fault> {
         let fault = |refusal: Refusal| refusal.into_fault("leave garbage in the device");
-        self.scatter(seed, self.blocks())
+        self.fill_stacks(seed, stack_bytes)
+            .and_then(|()| self.scatter(seed, self.blocks()))
             .and_then(|()| self.gpu.synchronize())
             .map_err(fault)?;
         let mut mark = [0; size_of::<u32>()];
@@ -126,6 +136,29 @@ impl<'g> Disturber<'g> {
             EMULATED_BLOCKS
         } else {
             PER_MULTIPROCESSOR * self.multiprocessors
+        }
+    }
+
+    /// A stack lies in memory that the device sets aside for the threads that can be resident, and
+    /// begins at its end: whoever has a longer one covers that of a shorter.
+    fn fill_stacks(&self, seed: u64, bytes: u32) -> Result<(), Refusal> {
+        let enough = |stack: &u32| bytes > 0 && *stack >= bytes;
+        let Some(bytes) = STACKS.into_iter().find(enough) else {
+            return Ok(());
+        };
+        let blocks = match self.gpu.emulator() {
+            Some(_) => EMULATED_BLOCKS,
+            None => PER_MULTIPROCESSOR * self.threads.div_ceil(STACK_THREADS),
+        };
+        let kernel = self.module.kernel(&format!("leave_stack_{bytes}"))?;
+        let shape = Shape {
+            shared_bytes: 0,
+            ..self.shape(blocks, STACK_THREADS)
+        };
+        #[expect(unsafe_code, reason = "a launch trusts its arguments")]
+        // SAFETY: the entry takes a seed.
+        unsafe {
+            kernel.launch(shape, &[seed.to_le_bytes().to_vec()])
         }
     }
 

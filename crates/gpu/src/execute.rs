@@ -96,6 +96,12 @@ impl<'a> Loaded<'a> {
         })
     }
 
+    /// Bytes of the longest stack of its kernels.
+    pub fn stack_bytes(&self) -> u32 {
+        let stacks = self.kernels.values().map(|kernel| kernel.stack_bytes);
+        stacks.max().unwrap_or_default()
+    }
+
     /// Makes the buffers and goes through the plan once.
     ///
     /// # Errors
@@ -129,7 +135,7 @@ impl<'a> Loaded<'a> {
         }) = around
         {
             if disturbance.garbage {
-                disturber.leave_garbage(manner.poison)?;
+                disturber.leave_garbage(manner.poison, self.stack_bytes())?;
             }
             if disturbance.company {
                 company = disturber.accompany(manner.poison)?;

@@ -87,6 +87,7 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             let read = job
                 .sides
                 .values()
+                .chain(&job.disturber)
                 .flat_map(|side| [side.image.cubin.clone(), side.image.ptx.clone()])
                 .collect();
             confine(&for_device(gpu, read, Vec::new()))?;

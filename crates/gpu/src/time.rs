@@ -2,9 +2,13 @@
 //! one device.
 //!
 //! Buffers are made once, in several sets that take turns. What the cache holds when a batch begins
-//! is made by us: nothing of it, or all of its buffers as far as they fit. Every execution starts over poison of its own and leaves outputs whose digest goes
-//! into the reply, so that no time counts whose outputs were not looked at. What the times mean is
-//! decided elsewhere.
+//! is made by us: nothing of it, or all of its buffers as far as they fit. Every execution starts
+//! over poison of its own and leaves outputs whose digest goes into the reply, so that no time
+//! counts whose outputs were not looked at. What the times mean is decided elsewhere.
+//!
+//! An answer has to be worked out each time. No two executions of a batch have the same inputs, and
+//! between batches everything that executions leave is overwritten: what they wrote, and on a
+//! device that does not prove that nobody reads it, shared memory, registers and stacks as well.
 
 mod sets;
 
@@ -24,6 +28,7 @@ use rustix::time::{ClockId, clock_gettime};
 use self::sets::{Before, Sets};
 use crate::cache::{Flush, Reader};
 use crate::cycles::Tachometer;
+use crate::disturb::Disturber;
 use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::driver::{self, Gpu, Refusal};
 use crate::execute::{Batch, BufferSet, Loaded};
@@ -59,6 +64,10 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, F
     for (contender, side) in &job.sides {
         images.insert(*contender, read_image(gpu, &side.image)?);
     }
+    let disturber = match &job.disturber {
+        Some(side) => Some(Disturber::new(gpu, &read_image(gpu, &side.image)?)?),
+        None => None,
+    };
     let mut loaded = BTreeMap::new();
     for (contender, side) in &job.sides {
         match Loaded::new(gpu, &images[contender], &side.kernels) {
@@ -76,7 +85,9 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, F
         let mut bench = Bench {
             gpu,
             job,
+            images: &images,
             loaded: &loaded,
+            disturber,
             cases: Vec::new(),
             flush: None,
             reader: None,
@@ -102,7 +113,10 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, F
 struct Bench<'a> {
     gpu: &'a Gpu,
     job: &'a TimeJob,
+    images: &'a BTreeMap<Contender, Vec<u8>>,
     loaded: &'a BTreeMap<Contender, Loaded<'a>>,
+    /// None where the device proves that nothing depends on what others leave.
+    disturber: Option<Disturber<'a>>,
     cases: Vec<Sets>,
     /// None where times are modelled.
     flush: Option<Flush>,
@@ -304,6 +318,18 @@ impl<'a> Bench<'a> {
         let (job, loaded) = (self.job, self.loaded);
         let timed = &job.cases[case];
         let side = job.sides.get(&contender).ok_or_else(nobody)?;
+        let renewed = match side.stateful {
+            true => match Loaded::new(self.gpu, &self.images[&contender], &side.kernels) {
+                Ok(image) => Some(image),
+                Err(refusal) => return Ok(Err(device_fault(&refusal))),
+            },
+            false => None,
+        };
+        let image = renewed.as_ref().unwrap_or(&loaded[&contender]);
+        if let Some(disturber) = &mut self.disturber {
+            let seed = job.poison.wrapping_add(self.executions);
+            disturber.leave_garbage(seed, image.stack_bytes())?;
+        }
         let sets = &mut self.cases[case];
         let ranges = sets.ranges(contender, chosen);
         configure(self.gpu, job, side, timed.cache, &ranges)?;
@@ -352,7 +378,7 @@ impl<'a> Bench<'a> {
                 line.borrow_mut().tick(Moment::End);
             }
         };
-        let event_us = match loaded[&contender].batch(&batch, &mut sets.all, chosen, begin, end)? {
+        let event_us = match image.batch(&batch, &mut sets.all, chosen, begin, end)? {
             Ok(us) => us,
             Err(fault) => return Ok(Err(fault)),
         };
@@ -361,28 +387,47 @@ impl<'a> Bench<'a> {
             sm_mhz: None,
             left: BTreeMap::new(),
         };
-        if !counts {
-            return Ok(Ok(sample));
-        }
-        if let Some(tachometer) = &mut self.tachometer
-            && let Err(refusal) = tachometer.start(self.gpu)?
-        {
-            return Ok(Err(device_fault(&refusal)));
-        }
-        for set in chosen {
-            let draw = set % timed.draws.len();
-            let left = match left_by(&sets.all[*set], contender, draw, &timed.draws[draw]) {
-                Ok(left) => left,
+        if counts {
+            if let Some(tachometer) = &mut self.tachometer
+                && let Err(refusal) = tachometer.start(self.gpu)?
+            {
+                return Ok(Err(device_fault(&refusal)));
+            }
+            match self.look(case, contender, chosen) {
+                Ok(left) => sample.left = left,
                 Err(refusal) => return Ok(Err(device_fault(&refusal))),
-            };
+            }
+        }
+        let [byte, ..] = batch.poison.to_le_bytes();
+        let sets = &mut self.cases[case].all;
+        let wiped = chosen
+            .iter()
+            .try_for_each(|set| sets[*set].wipe(contender, byte));
+        Ok(wiped
+            .map(|()| sample)
+            .map_err(|refusal| device_fault(&refusal)))
+    }
+
+    /// What the executions on these sets left: how many of them what, by its number in the replies.
+    fn look(
+        &mut self,
+        case: usize,
+        contender: Contender,
+        chosen: &[usize],
+    ) -> Result<BTreeMap<usize, u32>, Refusal> {
+        let draws = &self.job.cases[case].draws;
+        let mut found = BTreeMap::new();
+        for set in chosen {
+            let draw = set % draws.len();
+            let left = left_by(&self.cases[case].all[*set], contender, draw, &draws[draw])?;
             let next = self.left.len();
             let number = *self.left.entry(left.clone()).or_insert(next);
             if number == next {
                 self.reply.left.push(left);
             }
-            *sample.left.entry(number).or_default() += 1;
+            *found.entry(number).or_default() += 1;
         }
-        Ok(Ok(sample))
+        Ok(found)
     }
 }
 

@@ -57,7 +57,7 @@ fn small_cases_are_looked_at_first_and_the_large_ones_last() {
         names(&search.smoke().unwrap()),
         ["single", "ragged", "starved", "odd"]
     );
-    let score = search.score(1).unwrap();
+    let score = search.score_once().unwrap();
     assert_eq!(names(&score), ["starved", "ladder"]);
     assert!(
         score
@@ -95,7 +95,7 @@ fn held_out_cases_appear_only_in_a_confirmation() {
             passes.smoke().unwrap(),
             passes.screen(Extent::All).unwrap(),
             passes.repeats(Extent::All).unwrap(),
-            passes.score(1).unwrap(),
+            passes.score_once().unwrap(),
         ];
         all.concat()
     };
@@ -127,7 +127,7 @@ fn no_two_executions_share_inputs_unless_they_are_repeats() {
         let fresh = [
             search.smoke().unwrap(),
             search.screen(Extent::All).unwrap(),
-            search.score(4).unwrap(),
+            search.score(|_| Ok(4)).unwrap(),
         ]
         .concat();
         for pass in &fresh {
@@ -263,7 +263,7 @@ fn what_only_silicon_needs_is_asked_as_often_as_wanted() {
     let company = again.iter().filter(|pass| pass.company).count();
     assert_eq!(company, 10, "every other one, whichever process makes it");
     let untimed = search.untimed(64).unwrap();
-    let timed = search.score(4).unwrap();
+    let timed = search.score(|_| Ok(4)).unwrap();
     let inputs = untimed.iter().chain(&timed).map(Pass::inputs);
     assert_eq!(inputs.collect::<BTreeSet<_>>().len(), 64 + timed.len());
     assert!(
@@ -297,7 +297,7 @@ fn all_of(passes: &Passes<'_>) -> Vec<Pass> {
         passes.repeats(Extent::All),
         passes.determinism(3),
         passes.untimed(2),
-        passes.score(4),
+        passes.score(|_| Ok(4)),
     ]
     .into_iter()
     .flat_map(Result::unwrap)

@@ -3,7 +3,7 @@
 use crate::device::Limits;
 use crate::occupancy::registers_of_block;
 use crate::plan::{ResolvedLaunch, ResolvedPlan, ResolvedStep};
-use crate::role::KernelResources;
+use crate::role::{KernelResources, MOST_STACK_BYTES};
 use crate::verdict::Verdict;
 
 /// The verdict on an image that cannot run a plan, such as an entry that does not exist, an
@@ -70,6 +70,13 @@ fn one_launch(
             shared,
             &place,
         );
+    }
+    if kernel.stack_bytes > MOST_STACK_BYTES {
+        return rejected(format!(
+            "{place}: the stack of a thread would be {} bytes, {MOST_STACK_BYTES} are allowed; keep \
+             large arrays in a workspace of the plan",
+            kernel.stack_bytes
+        ));
     }
     None
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DeviceFault, Image, KernelResources, TensorData};
+use super::{Compiled, DeviceFault, Image, KernelResources, TensorData};
 use crate::device::Device;
 use crate::digest::Digest;
 use crate::plan::ResolvedPlan;
@@ -28,6 +28,10 @@ pub struct TimeJob {
     pub seconds: u32,
     /// Seed of the poison; every execution has its own.
     pub poison: u64,
+    /// Kernels of ours that leave garbage in the device before every batch; none where it proves that
+    /// nothing depends on that.
+    #[serde(default)]
+    pub disturber: Option<Side>,
     /// Thread instructions one launch may execute on the emulated device.
     pub instruction_budget: Option<u64>,
     /// Host threads the emulated device may use.
@@ -48,6 +52,21 @@ pub struct Side {
     pub image: Image,
     /// Its kernels' resources.
     pub kernels: Vec<KernelResources>,
+    /// Whether a launch can leave something in variables of the image. It is loaded anew for each
+    /// batch, so that they begin as the source has them.
+    #[serde(default)]
+    pub stateful: bool,
+}
+
+impl From<&Compiled> for Side {
+    fn from(compiled: &Compiled) -> Self {
+        let mut variables = compiled.contents.variables.iter();
+        Self {
+            image: compiled.image.clone(),
+            kernels: compiled.kernels.clone(),
+            stateful: variables.any(|variable| variable.written || variable.managed),
+        }
+    }
 }
 
 /// One score case with one state of the cache.
@@ -55,12 +74,13 @@ pub struct Side {
 pub struct TimedCase {
     /// The plan of each contender.
     pub plans: BTreeMap<Contender, ResolvedPlan>,
-    /// Inputs that take turns, at least one.
+    /// Inputs that take turns, at least one, and no fewer than executions of a batch.
     pub draws: Vec<Vec<TensorData>>,
     /// The state of the second level cache that every batch begins with.
     pub cache: CacheState,
     /// Executions between two events, each on a set of buffers of its own: more than one where one
-    /// is too short for the clock. At least one, and never more than there are sets.
+    /// is too short for the clock. At least one. Where there is no memory for so many sets it is as
+    /// many as there are.
     pub batch: u32,
 }
 

@@ -1,11 +1,18 @@
-//! How many executions are timed together, and over how many sets of buffers they are spread.
+//! How many executions are timed together, on how many different inputs, and over how many sets of
+//! buffers they are spread.
 
 /// A time below this is too much the clock's own: events are read to half a microsecond.
 const SHORT_US: f64 = 20.0;
 /// What the executions of a batch take together, at least.
 const BATCH_US: f64 = 200.0;
-/// The longest batch: a launch takes about two microseconds, so that no more are ever needed.
-const MOST: u32 = 128;
+/// The longest batch. Of a launch that does nothing, two microseconds, so many take long enough for a
+/// clock of half a microsecond to be off by less than 1%.
+const MOST: u32 = 32;
+/// Fewer different inputs would show too little of what a time depends on.
+const FEWEST_DRAWS: u64 = 4;
+/// What the different inputs of a case take together, where they are more than the fewest: every
+/// process that times makes all of them.
+const DRAWS_BYTES: u64 = 64 << 20;
 /// Fewer sets of buffers would let a kernel meet its own traces.
 const FEWEST_SETS: u64 = 4;
 /// More sets than this are not made to fill a cache; it is flushed instead.
@@ -20,9 +27,19 @@ const CACHES_WITHOUT_FLUSH: u64 = 4;
 /// A100 Tensor Core GPU Architecture, "L2 cache").
 const SHARE_OF_CACHE: u64 = 2;
 
+/// Different inputs of a case whose tensors have so many bytes.
+pub fn draws(bytes: u64) -> u32 {
+    let fitting = DRAWS_BYTES / bytes.max(1);
+    let draws = fitting.clamp(FEWEST_DRAWS, u64::from(MOST));
+    u32::try_from(draws).expect("no more than the longest batch")
+}
+
 /// Executions between two events, for a case whose quickest contender takes `us`. One for a time
 /// that is none.
-pub fn batch(us: f64) -> u32 {
+///
+/// Never more than there are different inputs: what an execution leaves in shared or local memory is
+/// there for the next one, which must not be able to use it as its answer.
+pub fn batch(us: f64, draws: u32) -> u32 {
     let short = us > 0.0 && us < SHORT_US;
     if !short {
         return 1;
@@ -32,7 +49,7 @@ pub fn batch(us: f64) -> u32 {
         clippy::cast_sign_loss,
         reason = "from 1 to the longest batch"
     )]
-    let executions = (BATCH_US / us).ceil().clamp(1.0, f64::from(MOST)) as u32;
+    let executions = (BATCH_US / us).ceil().clamp(1.0, f64::from(draws.max(1))) as u32;
     executions
 }
 
@@ -53,16 +70,21 @@ pub struct BufferSets {
 }
 
 impl BufferSets {
-    /// The sets of a case whose buffers have so many bytes, for batches of so many executions, on
-    /// a device with a cache of `l2_bytes`, in `room` bytes of memory.
+    /// The sets of a case whose buffers have so many bytes, for batches of so many executions on
+    /// inputs that take turns, on a device with a cache of `l2_bytes`, in `room` bytes of memory.
     ///
-    /// A batch has a set for each of its executions unless memory ends first.
-    pub fn plan(bytes: u64, batch: u32, l2_bytes: u64, room: u64) -> Self {
+    /// A batch has a set for each of its executions unless memory ends first. The sets are so many
+    /// times the inputs, unless there are fewer: so many in a row, the first after the last, have
+    /// different ones.
+    pub fn plan(bytes: u64, batch: u32, draws: u32, l2_bytes: u64, room: u64) -> Self {
         let bytes = bytes.max(1);
         let plenty = (CACHES * l2_bytes).div_ceil(bytes);
         let filling = if plenty <= MOST_SETS { plenty } else { 0 };
+        let draws = u64::from(draws.max(1));
         let wanted = FEWEST_SETS.max(u64::from(batch)).max(filling);
-        let count = wanted.min(room / bytes).max(1);
+        let fitting = wanted.next_multiple_of(draws).min(room / bytes).max(1);
+        let over = if fitting > draws { fitting % draws } else { 0 };
+        let count = fitting - over;
         Self {
             count: u32::try_from(count).expect("no more than are ever made"),
             flush: count.saturating_mul(bytes) < CACHES_WITHOUT_FLUSH * l2_bytes,
@@ -70,10 +92,10 @@ impl BufferSets {
     }
 
     /// The same for a case that is timed with a warm cache, which need not be filled with others.
-    pub fn plan_warm(bytes: u64, batch: u32, room: u64) -> Self {
+    pub fn plan_warm(bytes: u64, batch: u32, draws: u32, room: u64) -> Self {
         Self {
             flush: false,
-            ..Self::plan(bytes, batch, 0, room)
+            ..Self::plan(bytes, batch, draws, 0, room)
         }
     }
 }

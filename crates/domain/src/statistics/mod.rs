@@ -35,7 +35,7 @@ mod validity;
 mod warm;
 
 pub use agreement::{kendall, regret, spearman};
-pub use batch::{BufferSets, batch, longest_warm};
+pub use batch::{BufferSets, batch, draws, longest_warm};
 pub use bootstrap::{RESAMPLES, bootstrap};
 pub use clock::{Clocks, Reading, disagreement};
 pub use conditions::{Moment, conditions};

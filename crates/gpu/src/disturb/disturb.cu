@@ -39,6 +39,20 @@ leave_garbage(unsigned long long seed, unsigned words, unsigned* marks) {
     atomicXor(&marks[blockIdx.x], sum);
 }
 
+// Fills the stacks of its threads, of so many bytes each.
+#define LEAVE_STACK(BYTES)                                                                                  \
+    extern "C" __global__ void __launch_bounds__(512) leave_stack_##BYTES(unsigned long long seed) {        \
+        volatile unsigned stack[BYTES / 4];                                                                 \
+        unsigned state = first(seed, blockIdx.x * blockDim.x + threadIdx.x);                                \
+        for (int i = 0; i < BYTES / 4; ++i) stack[i] = state = next(state);                                 \
+    }
+
+LEAVE_STACK(256)
+LEAVE_STACK(1024)
+LEAVE_STACK(4096)
+LEAVE_STACK(16384)
+LEAVE_STACK(65536)
+
 // Occupies a multiprocessor for each block and keeps rewriting memory, until told to leave or after
 // so many turns. `gone` says afterwards that the first block has ended.
 extern "C" __global__ void __launch_bounds__(256, 1)

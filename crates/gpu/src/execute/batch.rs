@@ -86,9 +86,19 @@ impl BufferSet {
         let own = self.workspaces.get_mut(&contender);
         let mut all = self.tensors.iter_mut().chain(own.into_iter().flatten());
         let placed = all.nth(buffer).expect("a place among these buffers");
-        let inside = placed.resident.inside.clone();
-        let allocation = &mut placed.resident.allocation;
-        allocation.fill(inside.start, inside.len(), byte)
+        placed.fill(byte)
+    }
+
+    /// Overwrites everything that an execution of this contender may have written and that is nobody's
+    /// input, so that no answer of its is left for another to find.
+    ///
+    /// # Errors
+    /// The driver's refusal.
+    pub fn wipe(&mut self, contender: Contender, byte: u8) -> Result<(), Refusal> {
+        let own = self.workspaces.get_mut(&contender);
+        let written = self.tensors.iter_mut().chain(own.into_iter().flatten());
+        let mut written = written.filter(|placed| !placed.resident.constant);
+        written.try_for_each(|placed| placed.fill(byte))
     }
 
     /// Puts everything back that an execution of this contender may write: fresh poison, or the
@@ -111,6 +121,12 @@ impl BufferSet {
 }
 
 impl Placed {
+    fn fill(&mut self, byte: u8) -> Result<(), Refusal> {
+        let inside = self.resident.inside.clone();
+        let allocation = &mut self.resident.allocation;
+        allocation.fill(inside.start, inside.len(), byte)
+    }
+
     fn renew(&mut self, gpu: &Gpu, poison: u64) -> Result<Result<(), Refusal>, Fault> {
         let resident = &mut self.resident;
         if self.poisoned {

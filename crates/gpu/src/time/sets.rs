@@ -43,10 +43,15 @@ impl Sets {
         l2_bytes: u64,
         room: u64,
     ) -> Result<Self, Fault> {
-        let bytes = case.set_bytes();
+        let (bytes, batch) = (case.set_bytes(), case.batch);
+        let draws = u32::try_from(case.draws.len()).unwrap_or(u32::MAX);
+        if batch > draws {
+            let reason = format!("{batch} executions are to be timed together on {draws} inputs");
+            return Err(Fault::Job(reason));
+        }
         let plan = match case.cache {
-            CacheState::Cold => BufferSets::plan(bytes, case.batch, l2_bytes, room),
-            CacheState::Warm => BufferSets::plan_warm(bytes, case.batch, room),
+            CacheState::Cold => BufferSets::plan(bytes, batch, draws, l2_bytes, room),
+            CacheState::Warm => BufferSets::plan_warm(bytes, batch, draws, room),
         };
         let contents = case
             .draws

@@ -33,7 +33,6 @@ impl<'a> Course<'a> {
     pub(super) fn duel(
         &self,
         candidate: Entrant,
-        draws: usize,
         instructions: u64,
         opponent: Option<&Entrant>,
     ) -> Result<Duel<'a>, Stop> {
@@ -55,7 +54,7 @@ impl<'a> Course<'a> {
         }
         let mut timed: Vec<(String, TimedCase)> = Vec::new();
         let mut verified = BTreeMap::new();
-        let passes = self.passes().score(draws)?;
+        let passes = self.passes().score(|case| self.draws(case))?;
         for pass in passes
             .into_iter()
             .filter(|pass| pass.purpose == ExecutionPurpose::Score)
@@ -133,10 +132,7 @@ impl<'a> Course<'a> {
         }
         Ok(Entrant {
             digest: source.candidate_digest(configuration),
-            side: Side {
-                image: compiled.image,
-                kernels: compiled.kernels,
-            },
+            side: Side::from(&compiled),
             plans,
         })
     }

@@ -347,7 +347,8 @@ impl Duel<'_> {
                 .flat_map(|block| block.incumbent_us.into_iter().chain(block.candidate_us));
             // Of a time that is none nothing follows; the rounds will say so.
             let shortest = times.fold(f64::INFINITY, f64::min);
-            case.batch = statistics::batch(shortest)
+            let draws = u32::try_from(case.draws.len()).unwrap_or(u32::MAX);
+            case.batch = statistics::batch(shortest, draws)
                 .min(most)
                 .min(longest(case, l2_bytes));
         }
@@ -395,6 +396,7 @@ impl Duel<'_> {
             },
             seconds: SECONDS,
             poison: u64::from_le_bytes(*word),
+            disturber: self.roles.disturber.map(Side::from),
             instruction_budget: Some(self.instructions),
             threads: self.roles.host.threads(),
         }

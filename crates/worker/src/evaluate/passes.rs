@@ -353,17 +353,28 @@ impl<'a> Passes<'a> {
             .collect()
     }
 
-    /// The score cases for their time, each on `draws` different inputs, and the cases that are
-    /// too large for the earlier stages for their outputs.
+    /// The score cases for their time, each on one input, and what [`Self::score`] has besides.
     ///
     /// # Errors
     /// A [`Problem`] of the task.
-    pub fn score(&self, draws: usize) -> Result<Vec<Pass>, Problem> {
+    pub fn score_once(&self) -> Result<Vec<Pass>, Problem> {
+        self.score(|_| Ok(1))
+    }
+
+    /// The score cases for their time, each on as many different inputs as `draws` says, and the cases
+    /// that are too large for the earlier stages for their outputs.
+    ///
+    /// # Errors
+    /// A [`Problem`] of the task.
+    pub fn score(
+        &self,
+        draws: impl Fn(&Case) -> Result<u32, Problem>,
+    ) -> Result<Vec<Pass>, Problem> {
         let small = self.small_cases()?;
         let mut passes = Vec::new();
         for case in self.cases() {
             if case.is_for(Use::Score) {
-                for draw in 1..=draws {
+                for draw in 1..=draws(case)? as usize {
                     passes.push(Pass {
                         purpose: ExecutionPurpose::Score,
                         ..self.pass(case, Distribution::Normal, draw)?

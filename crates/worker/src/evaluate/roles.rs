@@ -113,10 +113,7 @@ impl Roles<'_> {
                         )
                     })
                     .collect(),
-                disturber: self.disturber.map(|disturber| Side {
-                    image: disturber.image.clone(),
-                    kernels: disturber.kernels.clone(),
-                }),
+                disturber: self.disturber.map(Side::from),
                 threads: self.host.threads(),
                 lines: self.lines,
             };

@@ -30,8 +30,8 @@ use domain::policy::{self, Feature};
 use domain::problem::{Problem, Problems};
 use domain::role::{Compiled, ExecutionFacts, ExecutionPurpose, KernelResources, Side};
 use domain::seeds::SeedFamily;
-use domain::statistics::Floor;
-use domain::task::Task;
+use domain::statistics::{self, Floor};
+use domain::task::{Case, Task};
 use domain::tools::sanitize::Sanitizers;
 use domain::verdict::Verdict;
 
@@ -53,11 +53,12 @@ pub use rivals::{RivalCase, RivalOutcome, Rivalry, Turn};
 
 /// Findings kept as evidence.
 const MAX_FINDINGS: usize = 32;
-/// Different inputs of each score case on silicon, where each is timed [`REPETITIONS`] times. On
-/// the emulated device, whose model is deterministic, each case has one input and one execution.
-const DRAWS: usize = 4;
-/// 32 samples for each score case: at least 30 make a median worth comparing.
-const REPETITIONS: u64 = 8;
+/// Different inputs of each score case that are timed in turn on the emulated device, where a batch
+/// has two executions.
+const EMULATED_DRAWS: u32 = 4;
+/// Executions of each score case whose time is taken alone, on silicon: at least 30 make a median
+/// worth comparing.
+const SAMPLES: u64 = 32;
 
 /// Small cases: an honest kernel needs tens of millions of thread instructions, and a loop without
 /// an end is found within seconds even where a single thread is caught in it.
@@ -167,12 +168,13 @@ pub fn bench(
 ) -> Result<Result<Compared, Verdict>, Fault> {
     let task = task(request)?;
     let scratch = tempfile::tempdir_in(&evaluator.scratch).map_err(storage(&evaluator.scratch))?;
+    let disturber = evaluator.disturber(cancellation)?;
     let roles = Roles {
         host: &evaluator.host,
         scratch: scratch.path(),
         cancellation,
         lines: false,
-        disturber: None,
+        disturber: disturber.as_ref(),
     };
     let mut course = Course::new(evaluator, request, &task, progress, roles);
     match course.bench() {
@@ -290,13 +292,10 @@ impl<'a> Course<'a> {
     ) -> Result<Duel<'a>, Stop> {
         let entrant = Entrant {
             digest: candidate.source.candidate_digest(&candidate.configuration),
-            side: Side {
-                image: compiled.image.clone(),
-                kernels: compiled.kernels.clone(),
-            },
+            side: Side::from(compiled),
             plans: candidate.plans.clone(),
         };
-        self.duel(entrant, DRAWS, LARGE, opponent)
+        self.duel(entrant, LARGE, opponent)
     }
 
     fn run(&mut self) -> Result<Verdict, Stop> {
@@ -305,7 +304,6 @@ impl<'a> Course<'a> {
         let compiled = self.timed("compile", |course| course.compile(&candidate))?;
         let reference = self.timed("reference", Self::reference)?;
         let efforts = self.timed("effort", |course| course.efforts(SCORE))?;
-        let passes = self.passes();
         let trial = Trial {
             plans: &candidate.plans,
             compiled: &compiled,
@@ -318,7 +316,7 @@ impl<'a> Course<'a> {
             self.examine_small(&trial, Extent::Sample)?;
             self.pass_gate(&trial)?;
         }
-        self.examine(SCORE, &self.score_passes(&passes)?, &trial)?;
+        self.examine(SCORE, &self.score_passes()?, &trial)?;
         if self.request.stage.decides_promotion() {
             self.examine_many(&candidate, &compiled, &reference)?;
             self.sanitize(&candidate, &compiled)?;
@@ -537,21 +535,42 @@ impl<'a> Course<'a> {
     /// The passes of the score stage: on silicon every draw several times, each over poison of
     /// its own; the outputs of the first are compared with the reference, those of the others
     /// with the first, so that every timed output is verified.
-    fn score_passes(&self, passes: &Passes<'_>) -> Result<Vec<Pass>, Problem> {
+    fn score_passes(&self) -> Result<Vec<Pass>, Problem> {
+        let mut passes = self.first_passes()?;
         if self.evaluator.host.device().kind == DeviceKind::Emulated {
-            return passes.score(1);
+            return Ok(passes);
         }
-        let first = passes.score(DRAWS)?;
-        let again = (1..REPETITIONS).flat_map(|repetition| {
-            let timed = first
-                .iter()
-                .filter(|pass| pass.purpose == ExecutionPurpose::Score);
-            timed.map(move |pass| Pass {
-                poison: pass.poison.wrapping_add(repetition),
+        let timed = passes.iter();
+        let timed = timed.filter(|pass| pass.purpose == ExecutionPurpose::Score);
+        let timed = timed.cloned().collect::<Vec<_>>();
+        for first in &timed {
+            let draws = timed.iter().filter(|pass| pass.case == first.case).count();
+            passes.extend((1..SAMPLES.div_ceil(draws as u64)).map(|repetition| Pass {
+                poison: first.poison.wrapping_add(repetition),
                 comparison: Against::Itself,
-                ..pass.clone()
-            })
-        });
-        Ok(first.iter().cloned().chain(again).collect())
+                ..first.clone()
+            }));
+        }
+        Ok(passes)
+    }
+
+    /// The score cases on each of their inputs once, and what else is left for their stage. On the
+    /// emulated device, whose model is deterministic, each case has one input.
+    fn first_passes(&self) -> Result<Vec<Pass>, Problem> {
+        match self.evaluator.host.device().kind {
+            DeviceKind::Emulated => self.passes().score_once(),
+            DeviceKind::Nvidia => self.passes().score(|case| self.draws(case)),
+        }
+    }
+
+    /// On how many different inputs a score case is timed in turn.
+    pub(super) fn draws(&self, case: &Case) -> Result<u32, Problem> {
+        match self.evaluator.host.device().kind {
+            DeviceKind::Emulated => Ok(EMULATED_DRAWS),
+            DeviceKind::Nvidia => {
+                let bytes = tensor_bytes(self.task, case, Dtype::bytes)?;
+                Ok(statistics::draws(bytes))
+            }
+        }
     }
 }

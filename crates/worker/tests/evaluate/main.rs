@@ -17,6 +17,7 @@ mod evidence;
 mod faults;
 mod health;
 mod lab;
+mod leftovers;
 mod looks;
 mod modelling;
 mod protocol;

@@ -15,7 +15,7 @@ use domain::task::ImageRival;
 use gpu::foreign::Foreign;
 
 use super::rivals::{RivalOutcome, compared, stands_against};
-use super::{Course, DRAWS, SCORE, Stop};
+use super::{Course, SCORE, Stop};
 use crate::cancel::Cancellation;
 use crate::evaluate::entrants::Entrant;
 use crate::evaluate::examine::Trial;
@@ -57,8 +57,7 @@ impl Evaluator {
                 reference: &reference,
                 efforts: &efforts,
             };
-            let silicon = course.evaluator.host.device().kind == DeviceKind::Nvidia;
-            let mut passes = course.passes().score(if silicon { DRAWS } else { 1 })?;
+            let mut passes = course.first_passes()?;
             passes.retain(|pass| pass.purpose == ExecutionPurpose::Score);
             course.examine(SCORE, &passes, &trial)?;
             let scored = course.scored.clone();
@@ -108,10 +107,7 @@ impl Course<'_> {
         }
         Ok(Entrant {
             digest: compiled.image.code_digest,
-            side: Side {
-                image: compiled.image.clone(),
-                kernels: compiled.kernels.clone(),
-            },
+            side: Side::from(compiled),
             plans,
         })
     }

@@ -371,7 +371,7 @@ impl Course<'_> {
     }
 
     fn score_only(&self) -> Result<Vec<Pass>, Stop> {
-        let passes = self.passes().score(1)?;
+        let passes = self.passes().score_once()?;
         let timed = passes
             .into_iter()
             .filter(|pass| pass.purpose == ExecutionPurpose::Score);

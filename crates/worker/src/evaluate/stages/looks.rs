@@ -15,7 +15,7 @@ use domain::task::Task;
 use domain::timing::Timing;
 use domain::verdict::{Comparison, Diagnostic, Outcome, Verdict};
 
-use super::{Course, DRAWS, Evidence, LARGE, SCORE, Stop};
+use super::{Course, Evidence, LARGE, SCORE, Stop};
 use crate::cancel::Cancellation;
 use crate::evaluate::entrants::Entrant;
 use crate::evaluate::examine::Trial;
@@ -106,7 +106,7 @@ impl Evaluator {
             };
             let passes = course.passes();
             course.examine_small(&trial, Extent::All)?;
-            course.examine(SCORE, &passes.score(1)?, &trial)?;
+            course.examine(SCORE, &passes.score_once()?, &trial)?;
             course.observe(&candidate)
         })?;
         Ok(looked)
@@ -148,8 +148,7 @@ impl Evaluator {
                 efforts: &efforts,
             };
             let silicon = course.evaluator.host.device().kind == DeviceKind::Nvidia;
-            let draws = if silicon { DRAWS } else { 1 };
-            course.examine(SCORE, &course.passes().score(draws)?, &trial)?;
+            course.examine(SCORE, &course.first_passes()?, &trial)?;
             course.observe(&candidate)?;
             if silicon {
                 let duel = course.compete_with(&candidate, &compiled, opponent)?;
@@ -230,7 +229,7 @@ impl Course<'_> {
         let compiled = self
             .build(source, &configuration)?
             .map_err(|verdict| fault(verdict.to_string()))?;
-        let passes = self.passes().score(1)?;
+        let passes = self.passes().score_once()?;
         let passes = passes
             .iter()
             .filter(|pass| pass.purpose == ExecutionPurpose::Score)

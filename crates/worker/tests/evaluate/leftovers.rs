@@ -1,0 +1,99 @@
+//! Kernels that keep their answers where a launch finds what earlier ones left: in variables of their
+//! module, in shared memory or on the stack. The emulated device is made to clear neither of the
+//! latter, as silicon does not.
+
+use domain::evaluation::EvaluationRequest;
+use domain::verdict::Outcome;
+use worker::cancel::Cancellation;
+use worker::evaluate::{Compared, Evaluator};
+use worker::host::Doubt;
+
+use crate::duels::{kernel, request};
+use crate::lab::lab;
+
+/// Works as long as the baseline for inputs that it meets for the first time, and has the answers to
+/// eight others at hand, if what it left is still there: outside of the kernel, or inside.
+fn remembering([outside, inside]: [&str; 2]) -> String {
+    let usual = kernel(400);
+    let (head, _) = usual.split_once("extern").unwrap();
+    format!(
+        r#"{head}{outside}
+extern "C" __global__ void twice(const float* x, float* y, int N) {{
+    {inside}
+    const int i = threadIdx.x;
+    const unsigned asked = __float_as_uint(x[i]);
+    for (int slot = 0; slot < 8; ++slot) {{
+        if (__syncthreads_and(INPUT(slot) == asked)) {{
+            y[i] = __uint_as_float(ANSWER(slot));
+            return;
+        }}
+    }}
+    float sum = x[i];
+    for (int step = 0; step < 400; ++step) sum = __fsqrt_rn(sum * sum) * (sum < 0 ? -1.0f : 1.0f);
+    y[i] = 2.0f * sum;
+    const int slot = __float_as_uint(x[0]) >> 9 & 7;
+    INPUT(slot) = asked;
+    ANSWER(slot) = __float_as_uint(y[i]);
+}}
+"#
+    )
+    .replace("cdiv(N, 32)", "1")
+    .replace("block = [32]", "block = [64]")
+}
+
+const BY_THREAD: &str = "
+#define INPUT(slot) left[slot * 128 + i]
+#define ANSWER(slot) left[slot * 128 + 64 + i]";
+const MODULE: [&str; 2] = ["__device__ unsigned left[8 * 128];", BY_THREAD];
+const SHARED: [&str; 2] = ["__shared__ unsigned left[8 * 128];", BY_THREAD];
+const STACK: [&str; 2] = [
+    "",
+    "volatile unsigned left[16];
+#define INPUT(slot) left[slot * 2]
+#define ANSWER(slot) left[slot * 2 + 1]",
+];
+
+fn timed(evaluator: &Evaluator, request: &EvaluationRequest) -> Compared {
+    evaluator
+        .bench(request, |_| {}, &Cancellation::new().unwrap())
+        .unwrap()
+        .unwrap()
+}
+
+/// Whether it takes longer than the baseline, whose work it does with some searching besides.
+fn gains_nothing(found: &Compared) -> bool {
+    found.comparison.outcome == Outcome::NotFaster && found.comparison.ratio < 1.0
+}
+
+#[test]
+fn answers_that_are_left_in_the_device_are_gone_before_the_next_batch() {
+    let Some(lab) = lab() else { return };
+    let remembers = lab.with_spoiled_timing("leftovers = true\n");
+    let doubted = Evaluator::new(remembers.host().clone().doubted(Doubt {
+        most: 1,
+        many: 1 << 31,
+    }));
+    let doubted = doubted.unwrap();
+    for memory in [SHARED, STACK] {
+        let cheat = request(&remembering(memory));
+        // Nobody disturbs a device that proves on every other execution that nothing is read there.
+        let believed = timed(&remembers, &cheat).comparison;
+        assert_eq!(believed.outcome, Outcome::Faster, "{memory:?}");
+        assert!(believed.ratio > 2.0, "{memory:?}: {believed:?}");
+        let found = timed(&doubted, &cheat);
+        assert!(gains_nothing(&found), "{memory:?}: {:?}", found.comparison);
+    }
+    // Whoever works for its time has the same as ever.
+    let honest = timed(&doubted, &request(&kernel(40))).comparison;
+    assert_eq!(honest.outcome, Outcome::Faster);
+}
+
+#[test]
+fn variables_that_a_task_lets_kernels_write_are_new_in_every_batch() {
+    let Some(lab) = lab() else { return };
+    let mut cheat = request(&remembering(MODULE));
+    let task = cheat.task.files.get_mut("task.toml").unwrap();
+    task.push_str("[policy]\nmodule_state = \"allow\"\n");
+    let found = timed(lab.evaluator(), &cheat);
+    assert!(gains_nothing(&found), "{:?}", found.comparison);
+}
