@@ -1,0 +1,150 @@
+//! What the rounds of a comparison show: how many more it takes, which of them count, and what
+//! those say.
+
+use domain::measurement::Noise;
+use domain::statistics::{
+    self, ALPHA, ALTERNATIONS, Cycles, History, Interval, Kept, LOOKS, Round, Settled, Split,
+    Standing, next_look, regressions,
+};
+use domain::verdict::{Outcome, Verdict};
+
+use super::{Duel, SECONDS, Taken, count};
+use crate::evaluate::stages::Stop;
+
+impl Duel<'_> {
+    /// How many more rounds a screening needs until it is looked at again; none once it is settled, or
+    /// was looked at for the last time. What is faster is not settled as long as the gate against
+    /// regressions holds a case back that more rounds might let pass.
+    pub(super) fn further(&self, rounds: &[Round], usual: &History) -> usize {
+        let kept = statistics::keep(rounds, self.cases.len(), usual);
+        let ratios = kept.whole.concat();
+        // Where too many were disturbed, the next look is that of rounds which all count.
+        let pairs = match kept.inconclusive {
+            None => 2 * ratios.len(),
+            Some(_) => 2 * rounds.len(),
+        };
+        let standing = match kept.inconclusive {
+            None => Some(statistics::screen(&ratios, &joined(&kept.cycles), self.key)),
+            Some(_) => None,
+        };
+        let over = match standing {
+            None | Some(Standing::Open { .. }) => false,
+            Some(Standing::Settled(settled)) => {
+                let held_back = || regressions(&kept.cases).iter().any(|case| case.blocks);
+                settled.outcome != Outcome::Faster || !held_back()
+            }
+        };
+        let next = next_look(pairs).filter(|_| !over);
+        next.map_or(0, |next| (next - pairs).div_ceil(2))
+    }
+
+    /// The baseline's median time of each case, over the rounds that count.
+    pub(super) fn baseline_us(&self, taken: &Taken, kept: &Kept) -> Vec<f64> {
+        let counts = |number: usize| {
+            kept.discarded
+                .iter()
+                .all(|(left_out, _)| *left_out != number)
+        };
+        let rounds = taken.rounds.iter().enumerate();
+        let blocks = rounds
+            .filter(|(number, _)| counts(*number))
+            .flat_map(|(_, round)| &round.blocks)
+            .collect::<Vec<_>>();
+        let cases = (0..self.cases.len()).map(|case| {
+            let own = blocks.iter().filter(|block| block.case == case);
+            let times = own.flat_map(|block| block.baseline_us());
+            statistics::median(&times.collect::<Vec<_>>()).unwrap_or(f64::NAN)
+        });
+        cases.collect()
+    }
+
+    pub(super) fn keep(&self, taken: &Taken, usual: &History) -> Result<Kept, Stop> {
+        let mut kept = statistics::keep(&taken.rounds, self.cases.len(), usual);
+        match kept.inconclusive.take() {
+            Some(reason) => Err(Verdict::Inconclusive { reason }.into()),
+            None => Ok(kept),
+        }
+    }
+
+    pub(super) fn screen(&self, kept: &Kept) -> Result<Settled, Stop> {
+        let rounds = kept.whole.concat();
+        statistics::screen_all(&rounds, &joined(&kept.cycles), self.key).ok_or_else(|| {
+            let reason = format!(
+                "{} pairs were timed in {SECONDS} s, {} are needed",
+                2 * rounds.len(),
+                LOOKS[0]
+            );
+            Verdict::Inconclusive { reason }.into()
+        })
+    }
+
+    pub(super) fn confirm(
+        &self,
+        kept: &Kept,
+        control: &Taken,
+    ) -> Result<(Settled, Option<Noise>), Stop> {
+        // Nobody in it is the baseline, unless by chance.
+        let control = self.keep(control, &History::default())?;
+        let settled = statistics::confirm(&kept.whole, &kept.cycles, &control.whole, self.key)
+            .map_err(|reason| Verdict::InvalidRun { reason })?;
+        let noise = Noise {
+            interval: statistics::interval(&control.whole, ALPHA / 2.0),
+            pairs: count(2 * control.whole.iter().map(Vec::len).sum::<usize>()),
+            processes: count(control.whole.len()),
+        };
+        Ok((settled, Some(noise)))
+    }
+
+    /// Holds the ratio seen in shared processes against that of processes of one contender only.
+    pub(super) fn split(
+        &self,
+        control: &Taken,
+        alone: &Taken,
+        shared: Interval,
+    ) -> Result<Split, Stop> {
+        let ratios = (0..ALTERNATIONS)
+            .filter_map(|process| {
+                let of_both = self.centres(control, process);
+                let of_both = of_both.iter().zip(self.centres(alone, process));
+                let logarithms = of_both.map(|(incumbent, own)| (incumbent / own).ln());
+                statistics::mean(&logarithms.collect::<Vec<_>>())
+            })
+            .filter(|ratio| ratio.is_finite())
+            .collect::<Vec<_>>();
+        statistics::split(&ratios, shared).map_err(|reason| Verdict::InvalidRun { reason }.into())
+    }
+
+    /// The middle of all times of each case in one process whose places were all one contender's;
+    /// NaN where there are none.
+    pub(super) fn centres(&self, taken: &Taken, process: usize) -> Vec<f64> {
+        let centre = |case: usize| {
+            let own = taken.rounds.iter().filter(|round| round.process == process);
+            let blocks = own.flat_map(|round| &round.blocks);
+            let times = blocks
+                .filter(|block| block.case == case)
+                .flat_map(|block| block.incumbent_us.into_iter().chain(block.candidate_us))
+                .filter(|us| us.is_finite() && *us > 0.0)
+                .collect::<Vec<_>>();
+            statistics::median(&times).unwrap_or(f64::NAN)
+        };
+        (0..self.cases.len()).map(centre).collect()
+    }
+}
+
+/// How often the pairs were looked at: a screening up to the look that decided, a confirmation
+/// once.
+pub(super) fn looks(settled: &Settled, confirming: bool) -> u32 {
+    if confirming {
+        return 1;
+    }
+    let seen = LOOKS
+        .iter()
+        .filter(|look| **look <= settled.evidence.pairs)
+        .count();
+    count(seen)
+}
+
+/// The rounds of a screening, which has one process.
+fn joined(cycles: &Cycles<Vec<Vec<f64>>>) -> Cycles<Vec<f64>> {
+    cycles.map(|cycles| Some(cycles.concat()))
+}
