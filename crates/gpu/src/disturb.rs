@@ -139,7 +139,8 @@ impl<'g> Disturber<'g> {
         }
     }
 
-    /// A stack lies in memory that the device sets aside for the threads that can be resident, and
+    /// A stack lies in memory that the driver sets aside for the threads that can be resident, once as
+    /// much as the most that was asked for (CUDA Driver API, `CU_CTX_LMEM_RESIZE_TO_MAX`), and
     /// begins at its end: whoever has a longer one covers that of a shorter.
     fn fill_stacks(&self, seed: u64, bytes: u32) -> Result<(), Refusal> {
         let enough = |stack: &u32| bytes > 0 && *stack >= bytes;
