@@ -27,7 +27,7 @@ fn passes_of_a_search(request: &EvaluationRequest) -> Vec<Pass> {
         passes.probes(),
         passes.screen(Extent::Sample),
         passes.repeats(Extent::Sample),
-        passes.score(1),
+        passes.score_once(),
     ]
     .into_iter()
     .flat_map(|passes| passes.expect("the task has its extents"))
