@@ -1,0 +1,202 @@
+//! One batch of executions: what it begins with, its time, what it leaves.
+
+use std::collections::BTreeMap;
+
+use domain::digest::Digest;
+use domain::role::{DeviceFault, Left, Sample, Side, TensorData, TimeJob, fingerprint};
+use domain::statistics::Contender;
+use domain::task::Role;
+use domain::timing::CacheState;
+
+use super::sets::Before;
+use super::{Bench, nobody};
+use crate::driver::emulator::{Checks, Configuration, Fragments};
+use crate::driver::{Gpu, Refusal};
+use crate::execute::{Batch, BufferSet, Loaded};
+use crate::fault::Fault;
+use crate::line::Moment;
+use crate::run::{device_fault, registers, spills};
+
+impl Bench<'_> {
+    /// One batch: everything made ready, the time between events, what was left, and everything
+    /// overwritten again.
+    pub(super) fn sample(
+        &mut self,
+        case: usize,
+        contender: Contender,
+        chosen: &[usize],
+        counts: bool,
+    ) -> Result<Result<Sample, DeviceFault>, Fault> {
+        let (job, loaded) = (self.job, self.loaded);
+        let timed = &job.cases[case];
+        let side = job.sides.get(&contender).ok_or_else(nobody)?;
+        let renewed = match side.stateful {
+            true => match Loaded::new(self.gpu, &self.images[&contender], &side.kernels) {
+                Ok(image) => Some(image),
+                Err(refusal) => return Ok(Err(device_fault(&refusal))),
+            },
+            false => None,
+        };
+        let image = renewed.as_ref().unwrap_or(&loaded[&contender]);
+        if let Some(disturber) = &mut self.disturber {
+            let seed = job.poison.wrapping_add(self.executions);
+            disturber.leave_garbage(seed, image.stack_bytes())?;
+        }
+        let sets = &mut self.cases[case];
+        let ranges = sets.ranges(contender, chosen);
+        configure(self.gpu, job, side, timed.cache, &ranges)?;
+        let batch = Batch {
+            contender,
+            plan: timed.plans.get(&contender).ok_or_else(nobody)?,
+            poison: job.poison.wrapping_add(self.executions),
+        };
+        let launches = chosen.len() * batch.plan.steps.len();
+        self.executions += chosen.len() as u64;
+        let before = sets.before;
+        let (mut flush, reader) = (self.flush.as_mut(), self.reader.as_ref());
+        let line = std::cell::RefCell::new(&mut *self.line);
+        let mut tachometer = self.tachometer.as_mut().filter(|_| counts);
+        let begin = |gpu: &Gpu| {
+            if let Some(tachometer) = &mut tachometer
+                && let Err(refusal) = tachometer.start(gpu)?
+            {
+                return Ok(Err(refusal));
+            }
+            if let Err(refusal) = gpu.let_nothing_persist().and_then(|()| gpu.synchronize()) {
+                return Ok(Err(refusal));
+            }
+            let reader = match before {
+                Before::Read => Some(reader.ok_or(Fault::NoPtx("warm the cache"))?),
+                Before::Nothing | Before::Flush => None,
+            };
+            if let Some(reader) = reader
+                && let Err(refusal) = reader.read(gpu, &ranges)?
+            {
+                return Ok(Err(refusal));
+            }
+            if counts {
+                line.borrow_mut().tick(Moment::Begin);
+            }
+            // Nobody waits for what follows: while the device is busy with it the launches are
+            // queued, so that the time between the events is the device's and not that of queueing.
+            if let Some(reader) = reader {
+                return reader.hold(gpu, launches);
+            }
+            let flush = flush.as_mut().filter(|_| before == Before::Flush);
+            Ok(flush.map_or(Ok(()), |flush| flush.begin()))
+        };
+        let end = || {
+            if counts {
+                line.borrow_mut().tick(Moment::End);
+            }
+        };
+        let event_us = match image.batch(&batch, &mut sets.all, chosen, begin, end)? {
+            Ok(us) => us,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let mut sample = Sample {
+            event_us,
+            sm_mhz: None,
+            left: BTreeMap::new(),
+        };
+        if counts {
+            if let Some(tachometer) = &mut self.tachometer
+                && let Err(refusal) = tachometer.start(self.gpu)?
+            {
+                return Ok(Err(device_fault(&refusal)));
+            }
+            match self.look(case, contender, chosen) {
+                Ok(left) => sample.left = left,
+                Err(refusal) => return Ok(Err(device_fault(&refusal))),
+            }
+        }
+        let [byte, ..] = batch.poison.to_le_bytes();
+        let sets = &mut self.cases[case].all;
+        let wiped = chosen
+            .iter()
+            .try_for_each(|set| sets[*set].wipe(contender, byte));
+        Ok(wiped
+            .map(|()| sample)
+            .map_err(|refusal| device_fault(&refusal)))
+    }
+
+    /// What the executions on these sets left: how many of them what, by its number in the replies.
+    fn look(
+        &mut self,
+        case: usize,
+        contender: Contender,
+        chosen: &[usize],
+    ) -> Result<BTreeMap<usize, u32>, Refusal> {
+        let draws = &self.job.cases[case].draws;
+        let mut found = BTreeMap::new();
+        for set in chosen {
+            let draw = set % draws.len();
+            let left = left_by(&self.cases[case].all[*set], contender, draw, &draws[draw])?;
+            let next = self.left.len();
+            let number = *self.left.entry(left.clone()).or_insert(next);
+            if number == next {
+                self.reply.left.push(left);
+            }
+            *found.entry(number).or_default() += 1;
+        }
+        Ok(found)
+    }
+}
+
+/// Tells the emulated device how launches on these ranges are carried out, and what they find in the
+/// cache.
+fn configure(
+    gpu: &Gpu,
+    job: &TimeJob,
+    side: &Side,
+    cache: CacheState,
+    ranges: &[(u64, u64)],
+) -> Result<(), Fault> {
+    let Some(emulator) = gpu.emulator() else {
+        return Ok(());
+    };
+    emulator.configure(&Configuration {
+        schedule: None,
+        fragments: Fragments::Usual,
+        checks: Checks::Bounds,
+        budget: job.instruction_budget,
+        threads: Some(job.threads),
+        counters: true,
+        sample: None,
+        read_before: Some(ranges.iter().map(|(_, bytes)| bytes).sum()),
+        clock: cache,
+        registers: registers(&side.kernels),
+        spills: spills(&side.kernels),
+    })
+}
+
+/// What an execution left in a set of buffers.
+fn left_by(
+    set: &BufferSet,
+    contender: Contender,
+    draw: usize,
+    tensors: &[TensorData],
+) -> Result<Left, Refusal> {
+    let mut left = Left {
+        draw,
+        outputs: Digest::of(""),
+        mutated: None,
+        overrun: None,
+    };
+    let mut outputs = BTreeMap::new();
+    let tensors = tensors.iter().map(Some).chain(std::iter::repeat(None));
+    for (buffer, tensor) in set.buffers(contender).zip(tensors) {
+        let after = buffer.after()?;
+        if after.overrun {
+            left.overrun = Some(buffer.name.clone());
+        }
+        let Some(tensor) = tensor else { continue };
+        if tensor.role != Role::In {
+            outputs.insert(tensor.name.clone(), Digest::of(after.content()));
+        } else if after.changed {
+            left.mutated = Some(tensor.name.clone());
+        }
+    }
+    left.outputs = fingerprint(&outputs);
+    Ok(left)
+}
