@@ -1,6 +1,6 @@
 /*---
 [expect]
-verdict = "uninit_dependent"
+verdict = "out_of_bounds"
 
 [[launch]]
 kernel = "product"
@@ -8,12 +8,12 @@ grid = ["cdiv(N, 16)", "cdiv(M, 16)"]
 block = [16, 16]
 args = ["a", "b", "c", "M", "N", "K"]
 ---*/
-// Reads the four bytes in front of an input, where alignment leaves a gap.
+// Reads the four bytes in front of an input, which are its allocation's where its base is a weak one.
 extern "C" __global__ void product(const float* a, const float* b, float* c, int M, int N, int K) {
     const int n = blockIdx.x * 16 + threadIdx.x;
     const int m = blockIdx.y * 16 + threadIdx.y;
     if (m >= M || n >= N) return;
     float sum = 0.0f;
     for (int k = 0; k < K; ++k) sum += a[m * K + k] * b[k * N + n];
-    c[m * N + n] = sum + 0.0f * b[n == 0 && m == 0 ? -1 : 0];
+    c[m * N + n] = sum + 0.0f * b[n == 0 && m == 0 ? -1 : 0];  // <- finding
 }

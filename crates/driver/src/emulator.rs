@@ -133,6 +133,10 @@ enum Request {
         pointer: u64,
         name: String,
     },
+    /// The buffer that kernels are given begins there, and what its allocation holds before is out of their bounds.
+    Begin {
+        pointer: u64,
+    },
     Forget {
         pointer: u64,
         bytes: u64,
@@ -267,6 +271,10 @@ fn carry_out(driver: &mut Driver, request: Request) -> Result<String, HostAccess
         },
         Request::Label { pointer, name } => {
             driver.machine_mut().label(pointer, &name)?;
+            done
+        }
+        Request::Begin { pointer } => {
+            driver.machine_mut().begin_at(pointer)?;
             done
         }
         Request::Forget { pointer, bytes } => {

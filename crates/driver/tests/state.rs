@@ -678,6 +678,11 @@ fn the_emulator_knows_what_was_written() {
         &mut driver,
         &format!(r#"{{"do":"label","pointer":{buffer},"name":"q"}}"#),
     );
+    ask(
+        &mut driver,
+        &format!(r#"{{"do":"begin","pointer":{}}}"#, buffer + 4),
+    );
+    assert_eq!(written(&mut driver), r#"{"unwritten":4,"first":8}"#);
     let described = ask(&mut driver, r#"{"do":"describe"}"#);
     assert!(described.starts_with(r#"{"version":1,"device":"l4","label":"uncalibrated""#));
 }
@@ -690,6 +695,7 @@ fn bad_requests_get_an_error_and_change_nothing() {
         "{}",
         r#"{"do":"dance"}"#,
         r#"{"do":"label","pointer":1,"name":"x"}"#,
+        r#"{"do":"begin","pointer":1}"#,
         r#"{"do":"written","pointer":1,"bytes":1}"#,
         r#"{"do":"configure","cheks":"off"}"#,
         r#"{"do":"configure","checks":"some"}"#,

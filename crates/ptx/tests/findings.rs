@@ -628,3 +628,45 @@ fn lanes_of_one_warp_wait_for_each_other_at_an_mbarrier() {
         report.findings
     );
 }
+
+/// A buffer whose base has less than an allocation's alignment lies some way inside one.
+#[test]
+fn a_buffer_begins_where_it_was_said_to() {
+    let bounded = |body: &str| {
+        let mut device = Device::new(&kernel(body));
+        let allocation = device.buffer("a", &(0..80).collect::<Vec<u32>>());
+        let a = allocation + 20;
+        device.machine.begin_at(a).expect("it lies inside");
+        let out = device.fresh("out", 256);
+        let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(out)];
+        let report = device
+            .try_launch("k", [1, 1, 1], [32, 1, 1], &args, |_| ())
+            .expect("the kernel runs");
+        (report, device.read::<u32>(allocation, 80))
+    };
+    for (body, offset) in [
+        ("ld.global.u32 %r3, [%rd4+-4];", -4),
+        ("st.global.u32 [%rd4+-4], %r1;", -4),
+        ("atom.global.add.u32 %r3, [%rd1+-20], 1;", -20),
+        ("cp.async.ca.shared.global [s], [%rd1+-4], 4;", -4),
+        ("ld.global.u32 %r3, [%rd4+176];", 300),
+    ] {
+        let (report, after) = bounded(&mine(body));
+        let [finding] = report.findings.as_slice() else {
+            panic!("{body}: {:?}", report.findings);
+        };
+        let access = finding.access.as_ref().expect("it names its memory");
+        assert_eq!(
+            (access.offset, access.buffer_bytes),
+            (offset, Some(300)),
+            "{body}"
+        );
+        let said = format!("at byte {offset} of `a`, which has 300 bytes");
+        assert!(finding.message.contains(&said), "{}", finding.message);
+        assert_eq!(report.outcome, Outcome::IllegalAddress, "{body}");
+        assert_eq!(after, (0..80).collect::<Vec<u32>>(), "{body}");
+    }
+    let (report, after) = bounded(&mine("st.global.u32 [%rd4], %r1;"));
+    assert_eq!(kinds(&report), []);
+    assert_eq!(after[4..8], [4, 0, 1, 2]);
+}

@@ -60,7 +60,7 @@ fn b08_canaries_overwritten() {
 
 #[test]
 fn b21_write_to_a_neighbour() {
-    bench().meet("b21-write-behind.cu");
+    bench().meet_all(&["b21-write-behind.cu", "b21-write-before.cu"]);
 }
 
 #[test]

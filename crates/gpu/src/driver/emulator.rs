@@ -37,6 +37,7 @@ pub struct Emulator {
 enum Request<'a> {
     Describe,
     Label { pointer: u64, name: &'a str },
+    Begin { pointer: u64 },
     Forget { pointer: u64, bytes: u64 },
     Written { pointer: u64, bytes: u64 },
     Configure(&'a Configuration),
@@ -261,6 +262,15 @@ impl Emulator {
     /// As for [`Self::describe`].
     pub fn label(&self, pointer: u64, name: &str) -> Result<(), Fault> {
         self.tell("name a buffer", &Request::Label { pointer, name })
+    }
+
+    /// Says where a buffer begins inside the allocation that holds the address: kernels are out of
+    /// bounds before it, and findings count from there.
+    ///
+    /// # Errors
+    /// As for [`Self::describe`].
+    pub fn begin(&self, pointer: u64) -> Result<(), Fault> {
+        self.tell("bound a buffer", &Request::Begin { pointer })
     }
 
     /// Marks a range as never written; its bytes stay.

@@ -36,6 +36,8 @@ pub struct Resident {
     pub(super) constant: bool,
     /// Where the buffer lies inside the allocation.
     pub(super) inside: Range<usize>,
+    /// Whether the emulated device was told where the buffer begins.
+    bounded: bool,
     /// The bytes of the whole allocation before the first launch.
     pub(super) before: Vec<u8>,
 }
@@ -129,8 +131,13 @@ impl Loaded<'_> {
         if !bare && let Err(refusal) = allocation.upload(&before) {
             return Ok(Err(refusal));
         }
+        // Beside a guard it is the guard that tells, and on the other side the pattern, as on hardware.
+        let bounded = emulator.is_some() && guard.is_none();
         if let Some(emulator) = emulator {
             emulator.label(allocation.base(), &name)?;
+            if bounded {
+                emulator.begin(allocation.base() + inside.start as u64)?;
+            }
             if content.is_none() {
                 emulator.forget(allocation.base(), layout.allocated)?;
             } else if inside.start > 0 {
@@ -143,6 +150,7 @@ impl Loaded<'_> {
             allocation,
             constant,
             inside,
+            bounded,
             before,
         }))
     }
@@ -159,9 +167,13 @@ impl Resident {
         self.inside.len() as u64
     }
 
-    /// How far into the device's allocation the buffer starts, bytes.
+    /// How far into what the device takes for the buffer it starts, bytes.
     pub fn start(&self) -> usize {
-        self.allocation.lead() + self.inside.start
+        if self.bounded {
+            0
+        } else {
+            self.allocation.lead() + self.inside.start
+        }
     }
 
     /// The poison or content that the buffer held before the pass.

@@ -294,8 +294,20 @@ fn a_write_beyond_either_end_shows() {
     assert_eq!(behind.findings[0].kind, FindingKind::OutOfBoundsWrite);
     assert_eq!(behind.findings[0].offset, Some(4 * N as i64));
     let before = bench.facts(&HONEST.replace("out[i] =", "out[i - 1] ="));
-    assert_eq!(before.overrun, ["out"]);
-    assert_eq!(before.unwritten[0].first, N - 1);
+    let finding = &before.findings[0];
+    assert_eq!(finding.kind, FindingKind::OutOfBoundsWrite);
+    assert_eq!(
+        (finding.line, finding.buffer.as_deref()),
+        (Some(3), Some("out"))
+    );
+    assert_eq!(finding.offset, Some(-4));
+    assert!(
+        finding
+            .message
+            .contains("at byte -4 of `out`, which has 4000 bytes"),
+        "{}",
+        finding.message
+    );
 }
 
 #[test]

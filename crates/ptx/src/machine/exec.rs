@@ -130,6 +130,9 @@ pub(crate) struct Launch<'a> {
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) allocation: Arc<Allocation>,
+    /// The first address that the launch may access here, and the one behind the last.
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
     /// A bit per sector read, and per sector written.
     pub(crate) read: Box<[AtomicU32]>,
     pub(crate) written: Box<[AtomicU32]>,
@@ -148,12 +151,10 @@ impl Launch<'_> {
     pub(crate) fn track_of(&self, address: u64, bytes: u64) -> Option<&Track> {
         let index = self
             .tracks
-            .partition_point(|track| track.allocation.base() <= address)
+            .partition_point(|track| track.begin <= address)
             .checked_sub(1)?;
         let track = &self.tracks[index];
-        let offset = address - track.allocation.base();
-        let size = track.allocation.bytes();
-        (offset < size && size - offset >= bytes).then_some(track)
+        (address < track.end && track.end - address >= bytes).then_some(track)
     }
 }
 
@@ -171,6 +172,8 @@ impl Track {
         };
         Self {
             allocation: Arc::clone(allocation),
+            begin: allocation.begin(),
+            end: allocation.end(),
             read: bits(),
             written: bits(),
             writers: OnceLock::new(),
@@ -184,9 +187,7 @@ impl Track {
     /// apart that the address space wraps around between them, `low` is the larger number.
     #[inline(always)]
     pub(crate) fn holds(&self, low: u64, high: u64, bytes: u32) -> bool {
-        let base = self.allocation.base();
-        let end = base + self.allocation.bytes();
-        low >= base && low <= high && high < end && end - high >= u64::from(bytes)
+        low >= self.begin && low <= high && high < self.end && self.end - high >= u64::from(bytes)
     }
 
     pub(crate) fn writers(&self) -> &[AtomicU64] {

@@ -166,6 +166,16 @@ impl Machine {
         self.memory.label(pointer, name)
     }
 
+    /// Says where, inside the allocation that holds the address, the buffer begins that kernels are given: what lies
+    /// before it is out of their bounds from the next launch on, while the host reaches it as ever. Findings count
+    /// offsets and sizes from there.
+    ///
+    /// # Errors
+    /// When no allocation holds it.
+    pub fn begin_at(&mut self, pointer: u64) -> Result<(), HostAccessError> {
+        self.memory.begin_at(pointer)
+    }
+
     /// Writes from the host; the bytes count as initialised.
     ///
     /// # Errors

@@ -33,6 +33,8 @@ enum Store {
 pub(crate) struct Allocation {
     base: u64,
     bytes: u64,
+    /// Bytes in front of the first that kernels may reach.
+    lead: AtomicU64,
     /// Whether it is constant memory, which no kernel may write to.
     constant: bool,
     /// Whether the right to write to it was taken away, from kernels and from the host.
@@ -55,6 +57,7 @@ impl Allocation {
         Some(Self {
             base,
             bytes,
+            lead: AtomicU64::new(0),
             constant,
             sealed: AtomicBool::new(false),
             words: Store::Own(cells(words, FRESH)?),
@@ -71,6 +74,7 @@ impl Allocation {
         Some(Self {
             base,
             bytes,
+            lead: AtomicU64::new(0),
             constant: false,
             sealed: AtomicBool::new(false),
             words: Store::Lent(words),
@@ -91,6 +95,21 @@ impl Allocation {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The first address that kernels may reach.
+    pub(crate) fn begin(&self) -> u64 {
+        self.base + self.lead.load(Relaxed)
+    }
+
+    /// The address behind the last that they may reach.
+    pub(crate) fn end(&self) -> u64 {
+        self.base + self.bytes
+    }
+
+    /// Kernels may reach what lies from an address inside on, and the host everything.
+    pub(super) fn begin_at(&self, pointer: u64) {
+        self.lead.store(pointer - self.base, Relaxed);
     }
 
     pub(crate) fn is_constant(&self) -> bool {

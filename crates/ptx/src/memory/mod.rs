@@ -235,6 +235,15 @@ impl Memory {
         Ok(())
     }
 
+    /// Lets kernels reach the allocation that holds an address only from there on.
+    pub(crate) fn begin_at(&mut self, pointer: u64) -> Result<(), HostAccessError> {
+        let found = self
+            .find(pointer)
+            .ok_or(HostAccessError::NoAllocation { pointer })?;
+        found.begin_at(pointer);
+        Ok(())
+    }
+
     /// Takes the right to write to an allocation away, or gives it back.
     pub(crate) fn seal(&mut self, pointer: u64, sealed: bool) -> Result<(), HostAccessError> {
         let found = self

@@ -52,12 +52,11 @@ pub(crate) fn outside_global(
 /// The nearest buffer to an address, inside or outside.
 fn nearest_access(exec: &Exec<'_>, address: u64, bytes: u32) -> Access {
     let tracks = &exec.launch.tracks;
-    let after = tracks.partition_point(|track| track.allocation.base() <= address);
+    let after = tracks.partition_point(|track| track.begin <= address);
     let before = after.checked_sub(1).map(|index| &tracks[index]);
     let behind = tracks.get(after);
-    let past = before
-        .map(|track| address.saturating_sub(track.allocation.base() + track.allocation.bytes()));
-    let short = behind.map(|track| track.allocation.base() - address);
+    let past = before.map(|track| address.saturating_sub(track.end));
+    let short = behind.map(|track| track.begin - address);
     let track = match (past, short) {
         (Some(past), Some(short)) if short < past => behind,
         (Some(_), _) => before,
@@ -65,12 +64,8 @@ fn nearest_access(exec: &Exec<'_>, address: u64, bytes: u32) -> Access {
     };
     match track {
         Some(track) => {
-            let offset = (address as i64).wrapping_sub(track.allocation.base() as i64);
-            Access {
-                pointer: address,
-                offset,
-                ..place(track, 0, bytes)
-            }
+            let offset = address.wrapping_sub(track.allocation.base());
+            place(track, offset, bytes)
         }
         None => Access {
             space: Space::Generic,

@@ -31,7 +31,7 @@ pub(super) fn access(
     if !launch.tracks.get(index).is_some_and(holds) {
         index = launch
             .tracks
-            .partition_point(|track| track.allocation.base() <= low)
+            .partition_point(|track| track.begin <= low)
             .wrapping_sub(1);
         pattern.allocation = index;
         if !launch.tracks.get(index).is_some_and(holds) {
@@ -236,8 +236,9 @@ fn store_poison(
     }
 }
 
-/// A place in a buffer.
+/// A place in a buffer, `offset` bytes behind the start of its allocation.
 pub(super) fn place(track: &Track, offset: u64, bytes: u32) -> Access {
+    let pointer = track.allocation.base().wrapping_add(offset);
     Access {
         space: if track.allocation.is_constant() {
             Space::Constant
@@ -245,9 +246,9 @@ pub(super) fn place(track: &Track, offset: u64, bytes: u32) -> Access {
             Space::Global
         },
         buffer: track.allocation.label().map(|label| label.to_string()),
-        pointer: track.allocation.base().wrapping_add(offset),
-        offset: offset as i64,
-        buffer_bytes: Some(track.allocation.bytes()),
+        pointer,
+        offset: pointer.wrapping_sub(track.begin) as i64,
+        buffer_bytes: Some(track.end - track.begin),
         bytes,
     }
 }
