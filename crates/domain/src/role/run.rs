@@ -1,0 +1,233 @@
+//! The role that executes a candidate: what it is to do, and what it claims to have seen.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Image, KernelResources, Side, TensorData};
+use crate::device::Device;
+use crate::digest::Digest;
+use crate::finding::Finding;
+use crate::plan::ResolvedPlan;
+use crate::timing::ModelledLaunch;
+
+/// Runs a candidate's executions in order on one device, then exits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunJob {
+    /// What to load.
+    pub image: Image,
+    /// The kernels' resources, for the emulated device's time model.
+    pub kernels: Vec<KernelResources>,
+    /// Passes through the plan.
+    pub executions: Vec<Execution>,
+    /// Kernels of ours that disturb the device, where executions ask for it.
+    #[serde(default)]
+    pub disturber: Option<Side>,
+    /// Host threads the emulated device may use.
+    pub threads: u32,
+    /// Whether to report the counters of each source line, too.
+    #[serde(default)]
+    pub lines: bool,
+}
+
+/// One pass through the plan on one set of inputs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Execution {
+    /// Number, unique in the job.
+    pub id: u32,
+    /// The case.
+    pub case: String,
+    /// What to launch.
+    pub plan: ResolvedPlan,
+    /// The tensors with their content.
+    pub tensors: Vec<TensorData>,
+    /// Seed of the poison that outputs and workspaces hold before.
+    pub poison: u64,
+    /// Seed of the emulated device's schedule; none is its serial one.
+    pub schedule: Option<u64>,
+    /// Where its buffers lie.
+    pub placement: Placement,
+    /// Whether the emulated device lays `wmma` fragments out the other way.
+    pub turned_fragments: bool,
+    /// What is done to the device around it.
+    #[serde(default)]
+    pub disturbance: Disturbance,
+    /// Whether its time counts.
+    pub purpose: ExecutionPurpose,
+    /// Thread instructions one launch may execute on the emulated device.
+    pub instruction_budget: Option<u64>,
+    /// Folder for the outputs, one file `<tensor>.bin` each; none keeps only their digests.
+    pub save: Option<PathBuf>,
+}
+
+/// What is done to the device around an execution, which must not depend on it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// Before it, shared memory and registers are filled with words that depend on its poison.
+    pub garbage: bool,
+    /// Meanwhile blocks of ours occupy half of the multiprocessors and rewrite memory.
+    pub company: bool,
+}
+
+/// Where the buffers of an execution lie in the device's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// Each is an allocation of its own and ends with it, as far as its alignment allows: right for
+    /// a device that knows where allocations end.
+    Ending,
+    /// Each ends, as far as its alignment allows, where the next address is mapped to nothing, so
+    /// that the hardware stops whoever goes on.
+    GuardBehind,
+    /// Each begins where the address before is mapped to nothing.
+    GuardBefore,
+    /// Each base has the alignment that the task promises and no more, between patterns that are
+    /// compared afterwards.
+    Weakest,
+    /// The same, with bases that are multiples of 128 bytes and not of 256.
+    Shifted,
+    /// Each is an allocation of exactly its size, and what has no content is not written to: for
+    /// tools that know where allocations end and what was never written. Nothing is read back, which
+    /// such a tool would take for a use.
+    Bare,
+}
+
+/// Why an execution happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExecutionPurpose {
+    /// Correctness only.
+    Check,
+    /// Correctness and time.
+    Score,
+    /// Counters and the modelled time alone, from a sample of each launch's blocks. Nobody looks at the outputs, and
+    /// no verdict may rest on it. On the emulated device only.
+    Model {
+        /// Blocks of a launch that run at most.
+        blocks: u64,
+    },
+}
+
+/// What the runner saw.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunReply {
+    /// The device it ran on.
+    pub device: Device,
+    /// How far the emulated device's times can be trusted; none on silicon.
+    pub model_label: Option<String>,
+    /// One entry per execution, in order; shorter than the job if one ended the process's
+    /// use of the device.
+    pub executions: Vec<ExecutionFacts>,
+    /// The counters of source lines, where the job asks for them; on the emulated device only.
+    #[serde(default)]
+    pub lines: Vec<LaunchLines>,
+}
+
+/// What was counted on each source line of one launch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LaunchLines {
+    /// The execution's number.
+    pub execution: u32,
+    /// The kernel.
+    pub kernel: String,
+    /// The lines with the most instructions, in their order in the file.
+    pub lines: Vec<LineCounters>,
+}
+
+/// What was counted on one source line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LineCounters {
+    /// Line in the candidate's file, from 1.
+    pub line: u32,
+    /// Counters that are not zero, by name.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// What one execution did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExecutionFacts {
+    /// The execution's number.
+    pub id: u32,
+    /// Launches that really ran, in order.
+    pub launches: Vec<LaunchFacts>,
+    /// What the emulated device proved.
+    pub findings: Vec<Finding>,
+    /// The first driver error.
+    pub fault: Option<DeviceFault>,
+    /// An instruction the emulated device lacks.
+    pub unsupported: Option<UnsupportedInstruction>,
+    /// Inputs that changed.
+    pub mutated: Vec<String>,
+    /// Buffers whose red zones changed.
+    pub overrun: Vec<String>,
+    /// Outputs with elements that nobody wrote.
+    pub unwritten: Vec<Unwritten>,
+    /// Time between events around the plan, microseconds; on silicon only.
+    pub event_us: Option<f64>,
+    /// Whether it ended only after the blocks beside it had given up waiting for that, which takes
+    /// seconds: its own blocks needed all of the device at once.
+    #[serde(default)]
+    pub outlasted: bool,
+    /// Whether inputs beside guards could be written to, since the driver maps no memory for reading
+    /// alone.
+    #[serde(default)]
+    pub unprotected: bool,
+    /// Digest of each output's bytes.
+    pub outputs: BTreeMap<String, Digest>,
+}
+
+/// One launch as the driver executed it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LaunchFacts {
+    /// The kernel.
+    pub kernel: String,
+    /// Blocks in x, y, z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y, z.
+    pub block: [u32; 3],
+    /// Dynamic shared memory in bytes.
+    pub shared_bytes: u32,
+    /// The model's time with a cold cache; on the emulated device only.
+    pub modelled: Option<ModelledLaunch>,
+    /// The same where everything that the execution uses was read just before, as far as that fits
+    /// into the second level cache; on the emulated device only.
+    #[serde(default)]
+    pub modelled_warm: Option<ModelledLaunch>,
+    /// Counters by name; on the emulated device only.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// An error of the CUDA driver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceFault {
+    /// Its code.
+    pub code: u32,
+    /// Its name.
+    pub name: String,
+    /// The call that returned it.
+    pub call: String,
+    /// The launch it follows, counted from 0.
+    pub launch: Option<u32>,
+}
+
+/// An instruction without an implementation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnsupportedInstruction {
+    /// The instruction with its modifiers.
+    pub opcode: String,
+    /// Source line.
+    pub line: Option<u32>,
+}
+
+/// Elements of an output that were never written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unwritten {
+    /// The tensor.
+    pub tensor: String,
+    /// How many elements.
+    pub elements: u64,
+    /// The first, as a flat index.
+    pub first: u64,
+}
