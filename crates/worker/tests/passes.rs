@@ -164,6 +164,38 @@ fn a_repeat_changes_the_schedule_the_fragments_or_what_lies_around_and_no_inputs
     assert_eq!(search.repeats(Extent::All).unwrap().len(), 3 * smoke.len());
 }
 
+/// A kernel may tell weak bases from good ones, and be wrong on either.
+#[test]
+fn every_small_case_and_edge_is_met_on_bases_of_both_kinds_by_a_search_and_by_a_promotion() {
+    for name in ["attention-f16", "softmax-f32", "gemm-f32"] {
+        let task = task(name);
+        for (holdout, extent) in [(false, Extent::Sample), (true, Extent::All)] {
+            let passes = passes(&task, holdout);
+            let checks = [passes.smoke().unwrap(), passes.screen(extent).unwrap()].concat();
+            for case in passes.smoke().unwrap() {
+                let met = checks.iter().filter(|pass| pass.case == case.case);
+                let met = met.map(|pass| pass.placement).collect::<Vec<_>>();
+                for kind in [Placement::Ending, Placement::Allocated] {
+                    assert!(met.contains(&kind), "{name} {}: {kind:?}", case.case);
+                }
+            }
+            let gate = passes.gate(extent).unwrap();
+            for case in passes.smoke().unwrap() {
+                let weak = gate.iter().filter(|pass| pass.case == case.case);
+                assert!(weak.clone().any(|pass| pass.placement == Placement::Ending));
+                assert!(weak.clone().count() > 1);
+            }
+        }
+        let search = passes(&task, false);
+        let repeats = search.determinism(16).unwrap();
+        let kinds = repeats
+            .iter()
+            .map(|pass| (format!("{:?}", pass.placement), pass.company))
+            .collect::<BTreeSet<_>>();
+        assert_eq!(kinds.len(), 8, "four kinds, each with company and without");
+    }
+}
+
 #[test]
 fn large_values_go_to_linear_inputs_and_to_one_other_at_a_time() {
     let task = task("attention-f16");

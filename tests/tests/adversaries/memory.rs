@@ -95,4 +95,5 @@ fn b34_a_sticky_error_of_the_device() {
 fn b42_alignment_by_luck() {
     let evaluation = bench().meet("b42-wide-loads.cu");
     assert_eq!(evaluation.verdict.kind(), VerdictKind::RuntimeFault);
+    bench().meet("b42-wrong-on-good-bases.cu");
 }

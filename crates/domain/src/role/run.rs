@@ -78,6 +78,9 @@ pub enum Placement {
     /// Each is an allocation of its own and ends with it, as far as its alignment allows: right for
     /// a device that knows where allocations end.
     Ending,
+    /// The same with the bases that allocators give, multiples of 256 bytes whatever the task
+    /// promises.
+    Allocated,
     /// Each ends, as far as its alignment allows, where the next address is mapped to nothing, so
     /// that the hardware stops whoever goes on.
     GuardBehind,

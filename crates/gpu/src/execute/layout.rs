@@ -54,7 +54,7 @@ impl Layout {
             bytes,
             align,
             front: RED_ZONE,
-            exactly: true,
+            exactly: placement != Placement::Allocated,
         }
     }
 
@@ -81,6 +81,7 @@ impl Layout {
         let align = exactly(align, placement);
         let front = match placement {
             Placement::Weakest | Placement::Shifted => align,
+            Placement::Allocated => 0,
             _ if align < WIDEST_ACCESS => align,
             _ => 0,
         };
@@ -89,7 +90,7 @@ impl Layout {
             bytes,
             align,
             front,
-            exactly: true,
+            exactly: front > 0,
         }
     }
 
@@ -112,7 +113,11 @@ pub(super) fn guard(placement: Placement) -> Option<Guard> {
     match placement {
         Placement::GuardBehind => Some(Guard::Behind),
         Placement::GuardBefore => Some(Guard::Before),
-        Placement::Ending | Placement::Weakest | Placement::Shifted | Placement::Bare => None,
+        Placement::Ending
+        | Placement::Allocated
+        | Placement::Weakest
+        | Placement::Shifted
+        | Placement::Bare => None,
     }
 }
 
@@ -146,6 +151,20 @@ mod tests {
                 assert!(layout.allocated - inside.end as u64 >= RED_ZONE);
                 assert_eq!(inside.len(), 1000);
             }
+        }
+    }
+
+    #[test]
+    fn a_base_is_what_an_allocator_gives_where_that_is_asked_for() {
+        for align in [1, 4, 16, 256] {
+            let exact = Layout::exact(1000, align, Placement::Allocated);
+            let inside = exact.place(0x1000_0000);
+            assert_eq!((inside.start, inside.end as u64), (0, exact.allocated));
+            let fenced = Layout::fenced(1000, align, Placement::Allocated);
+            let inside = fenced.place(0x1000_0000);
+            assert!((inside.start as u64).is_multiple_of(256), "{align}");
+            assert!(inside.start as u64 >= RED_ZONE);
+            assert!(fenced.allocated - inside.end as u64 >= RED_ZONE);
         }
     }
 

@@ -313,7 +313,7 @@ impl Course<'_> {
         if suspect.pass.comparison != Against::Reference {
             let original = Pass {
                 poison: suspect.pass.poison.wrapping_add(1),
-                placement: Placement::Ending,
+                placement: Placement::Allocated,
                 schedule: None,
                 comparison: Against::Reference,
                 company: false,
@@ -348,7 +348,10 @@ impl Course<'_> {
         let Some(suspect) = suspect.filter(|suspect| {
             illegal
                 && self.evaluator.host().is_unproved()
-                && suspect.pass.placement == Placement::Ending
+                && matches!(
+                    suspect.pass.placement,
+                    Placement::Ending | Placement::Allocated
+                )
         }) else {
             return Ok(None);
         };

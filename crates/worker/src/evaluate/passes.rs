@@ -44,7 +44,8 @@ pub struct Pass {
     pub tensors: Vec<TensorData>,
     /// Seed of what outputs and workspaces hold before.
     pub poison: u64,
-    /// Where buffers lie.
+    /// Where buffers lie. Every small case and every edge is met on bases as weak as the task
+    /// allows and on those that allocators give, which a kernel may tell apart.
     pub placement: Placement,
     /// Seed of the emulated device's schedule.
     pub schedule: Option<u64>,
@@ -66,6 +67,11 @@ impl Pass {
                 .iter()
                 .filter(|tensor| tensor.role != Role::Out)
                 .all(|tensor| task.contract.linear_in.contains(&tensor.name))
+    }
+
+    /// The same with buffers elsewhere.
+    fn on(self, placement: Placement) -> Self {
+        Self { placement, ..self }
     }
 
     /// What tells its inputs from those of other passes of the same evaluation.
@@ -103,6 +109,15 @@ pub enum Against {
     Relaid,
     /// The first pass on the same inputs, byte by byte. This one finds other poison.
     Repoisoned,
+}
+
+/// The bases of a case that has been met so often: weak ones and an allocator's in turn.
+fn bases(met: usize) -> Placement {
+    if met.is_multiple_of(2) {
+        Placement::Ending
+    } else {
+        Placement::Allocated
+    }
 }
 
 /// Makes the passes of one evaluation.
@@ -226,16 +241,20 @@ impl<'a> Passes<'a> {
         let mut passes = Vec::new();
         for (turn, case) in self.edges().enumerate() {
             let distribution = distributions[turn % distributions.len()];
-            passes.push(self.pass(case, distribution, turn)?);
+            let pass = self.pass(case, distribution, turn)?;
+            passes.push(pass.on(Placement::Ending));
         }
         for (turn, distribution) in distributions.into_iter().enumerate() {
+            // Each case with how often it has been met here.
             let chosen = match extent {
-                Extent::All => others.to_vec(),
+                Extent::All => others.iter().map(|case| (*case, turn)).collect(),
                 Extent::Sample if others.is_empty() => Vec::new(),
-                Extent::Sample => vec![others[turn % others.len()]],
+                Extent::Sample => vec![(others[turn % others.len()], turn / others.len())],
             };
-            for (draw, case) in chosen.into_iter().chain([*largest]).enumerate() {
-                passes.push(self.pass(case, distribution, turn + draw)?);
+            let all = chosen.into_iter().chain([(*largest, turn)]);
+            for (draw, (case, met)) in all.enumerate() {
+                let pass = self.pass(case, distribution, turn + draw)?;
+                passes.push(pass.on(bases(met)));
             }
         }
         Ok(passes)
@@ -248,7 +267,8 @@ impl<'a> Passes<'a> {
     /// # Errors
     /// A [`Problem`] of the task.
     pub fn gate(&self, extent: Extent) -> Result<Vec<Pass>, Problem> {
-        let mut passes = self.smoke()?;
+        let weakly = |pass: Pass| pass.on(Placement::Ending);
+        let mut passes: Vec<Pass> = self.smoke()?.into_iter().map(weakly).collect();
         if extent == Extent::All {
             passes.extend(self.screen(extent)?);
             return Ok(passes);
@@ -318,7 +338,7 @@ impl<'a> Passes<'a> {
     }
 
     /// The largest small case again and again, over other poison each time and on bases of each
-    /// kind: what a device that proves nothing needs instead of a second schedule.
+    /// kind, with and without company on each: what a device that proves nothing needs instead of a second schedule.
     ///
     /// # Errors
     /// A [`Problem`] of the task.
@@ -326,14 +346,19 @@ impl<'a> Passes<'a> {
         let small = self.small_cases()?;
         let largest = small.last().expect("the smallest case counts as small");
         let original = self.ordinary(largest)?;
-        let kinds = [Placement::Ending, Placement::Weakest, Placement::Shifted];
+        let kinds = [
+            Placement::Ending,
+            Placement::Allocated,
+            Placement::Weakest,
+            Placement::Shifted,
+        ];
         let repeats = kinds.into_iter().cycle().zip(0..count);
         Ok(repeats
             .map(|(placement, number)| Pass {
                 poison: self.seed(&["again", &number.to_string()]),
                 placement,
                 comparison: Against::Itself,
-                company: number.is_multiple_of(2),
+                company: (number + number / kinds.len() as u64).is_multiple_of(2),
                 ..original.clone()
             })
             .collect())
@@ -349,7 +374,10 @@ impl<'a> Passes<'a> {
         let cases = self.cases().filter(|case| case.is_for(Use::Score));
         cases
             .flat_map(|case| (FIRST..FIRST + count).map(move |draw| (case, draw)))
-            .map(|(case, draw)| self.pass(case, Distribution::Normal, draw))
+            .map(|(case, draw)| {
+                let pass = self.pass(case, Distribution::Normal, draw)?;
+                Ok(pass.on(bases(draw)))
+            })
             .collect()
     }
 
@@ -377,11 +405,14 @@ impl<'a> Passes<'a> {
                 for draw in 1..=draws(case)? as usize {
                     passes.push(Pass {
                         purpose: ExecutionPurpose::Score,
+                        placement: Placement::Ending,
                         ..self.pass(case, Distribution::Normal, draw)?
                     });
                 }
             } else if !small.iter().any(|other| other.name == case.name) {
-                passes.push(self.pass(case, Distribution::Normal, 0)?);
+                // Too large to be met twice: the key decides.
+                let kind = bases(usize::from(self.seed(&["bases", &case.name]) % 2 == 1));
+                passes.push(self.pass(case, Distribution::Normal, 0)?.on(kind));
             }
         }
         Ok(passes)
@@ -418,7 +449,7 @@ impl<'a> Passes<'a> {
             distribution,
             tensors,
             poison: self.seed(&["poison", identity[0], identity[1], identity[2]]),
-            placement: Placement::Ending,
+            placement: Placement::Allocated,
             schedule: None,
             purpose: ExecutionPurpose::Check,
             comparison: Against::Reference,

@@ -409,20 +409,18 @@ pub fn execution(numbered: &Numbered<'_>) -> Execution {
 }
 
 /// The same where buffers lie as this device needs it: one that proves where allocations end knows
-/// that already, elsewhere the next page has to, except for what is timed.
+/// that already, so that a base can be as weak as the task allows. Elsewhere the next page has to,
+/// except for what is timed: a buffer that ends there has a base as weak as its size makes it, one
+/// that begins there the best.
 fn placed(execution: Execution, host: &Host) -> Execution {
     let timed = execution.purpose == ExecutionPurpose::Score;
     let placement = match execution.placement {
         Placement::Ending if timed && host.device().kind == DeviceKind::Nvidia => {
             Placement::Weakest
         }
-        Placement::Ending if !timed && host.is_unproved() => {
-            if execution.id.is_multiple_of(2) {
-                Placement::GuardBehind
-            } else {
-                Placement::GuardBefore
-            }
-        }
+        Placement::Ending if !timed && host.is_unproved() => Placement::GuardBehind,
+        Placement::Allocated if !timed && host.is_unproved() => Placement::GuardBefore,
+        Placement::Ending if !timed => Placement::Weakest,
         other => other,
     };
     Execution {

@@ -103,6 +103,32 @@ fn broken_kernels_of_other_tasks_get_their_verdicts() {
     lab.try_broken_variants("gemm-f32");
 }
 
+#[test]
+fn a_kernel_is_checked_on_weak_bases_and_on_good_ones_whatever_its_task_promises() {
+    let Some(lab) = lab() else { return };
+    for (promised, goes_wrong) in [
+        // As every allocator gives them.
+        (4, "((size_t)x | (size_t)y) % 256 == 0"),
+        // And not on the largest small case, which the repeats are made on.
+        (16, "(size_t)x % 32 != 0 && C == 3"),
+    ] {
+        let source = read("softmax-f32", "baseline.cu");
+        let right = "* inverse;";
+        assert!(source.contains(right));
+        let wrong = source.replace(right, &format!("* inverse * ({goes_wrong} ? 2.0f : 1.0f);"));
+        for (source, expected) in [
+            (source, VerdictKind::Accepted),
+            (wrong, VerdictKind::IncorrectOutput),
+        ] {
+            let mut request = Lab::request("softmax-f32", "baseline.cu", source);
+            let text = request.task.files.get_mut("task.toml").unwrap();
+            *text = text.replace("align = 16", &format!("align = {promised}"));
+            let verdict = lab.evaluate(&request).verdict;
+            assert_eq!(verdict.kind(), expected, "{goes_wrong}: {verdict}");
+        }
+    }
+}
+
 /// The attention baseline with `from` replaced by `to`.
 fn edited(from: &str, to: &str) -> String {
     let source = read(ATTENTION, "baseline.cu");
