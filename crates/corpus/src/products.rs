@@ -51,18 +51,25 @@ pub(crate) fn split_k_by_atomics_and_by_the_last_block(
     let mut noise = Noise(32);
     let (a, b) = (noise.units(m * k), noise.units(k * n));
     let (pa, pb) = (device.buffer("a", &a)?, device.buffer("b", &b)?);
-    let (sums, partial, c) = (
-        device.buffer("sums", &vec![0f32; m * n])?,
-        device.fresh("partial", 4 * m * n * 4)?,
-        device.fresh("c", m * n * 4)?,
-    );
+    let sums = device.buffer("sums", &vec![0f32; m * n])?;
     let args = [P(pa), P(pb), P(sums), I(n as i32), I(k as i32)];
     device.launch("split_k_atomic", [2, 2, 4], [16, 8, 1], &args)?;
-    let args = [P(pa), P(pb), P(partial), P(c), I(n as i32), I(k as i32)];
-    device.launch("split_k_last_block", [2, 2, 4], [16, 8, 1], &args)?;
     let want = product(&wide(&a), &wide(&b), m, n, k);
     device.close("sums", &wide(&device.read(sums, m * n)?), &want, 1e-5)?;
-    device.close("c", &wide(&device.read(c, m * n)?), &want, 1e-5)?;
+    for kernel in [
+        "split_k_last_block",
+        "split_k_acquired",
+        "split_k_volatile",
+        "split_k_past_the_cache",
+    ] {
+        let (partial, c) = (
+            device.fresh("partial", 4 * m * n * 4)?,
+            device.fresh("c", m * n * 4)?,
+        );
+        let args = [P(pa), P(pb), P(partial), P(c), I(n as i32), I(k as i32)];
+        device.launch(kernel, [2, 2, 4], [16, 8, 1], &args)?;
+        device.close(kernel, &wide(&device.read(c, m * n)?), &want, 1e-5)?;
+    }
     Ok(())
 }
 

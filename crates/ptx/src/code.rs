@@ -351,10 +351,14 @@ pub(crate) struct MemoryOp {
     pub(crate) ordered: bool,
     /// Release or stronger: makes earlier writes visible without a fence of its own.
     pub(crate) release: bool,
+    /// Acquire or stronger: what was told through these bytes counts for later reads without a fence of its own.
+    pub(crate) acquire: bool,
     /// Whom an ordered access or an atomic is ordered with: a block's own threads only, or all of the device's.
     pub(crate) reach: Reach,
     /// Through the cache for what nobody writes while the kernel runs (`ld.global.nc`, `ldu`).
     pub(crate) read_only_path: bool,
+    /// Past the multiprocessor's own cache, which other blocks' writes do not reach (`ld.global.cg`, `.cv`).
+    pub(crate) past_cache: bool,
     /// For atomics.
     pub(crate) atomic: Option<AtomicOp>,
     /// A parameter of a call: the stack in PTX, registers on a device.

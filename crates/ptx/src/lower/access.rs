@@ -32,6 +32,7 @@ struct Ordering {
     /// Volatile, relaxed or stronger.
     ordered: bool,
     release: bool,
+    acquire: bool,
     /// Who is ordered with it.
     reach: Reach,
 }
@@ -71,9 +72,10 @@ impl Lowering<'_> {
 
     /// Ordering and scope words. An access without a scope that is ordered at all is so for the whole device.
     fn ordering(words: &mut Words<'_>) -> Ordering {
-        let release = words.take("release") | words.take("acq_rel");
-        let ordered =
-            words.take("volatile") | words.take("relaxed") | words.take("acquire") | release;
+        let both = words.take("acq_rel");
+        let release = words.take("release") | both;
+        let acquire = words.take("acquire") | both;
+        let ordered = words.take("volatile") | words.take("relaxed") | acquire | release;
         let _ = words.take("weak");
         let reach = if words.take("cta") {
             Reach::Block
@@ -84,6 +86,7 @@ impl Lowering<'_> {
         Ordering {
             ordered,
             release,
+            acquire,
             reach,
         }
     }
@@ -145,11 +148,13 @@ impl Lowering<'_> {
         let Ordering {
             ordered,
             release,
+            acquire,
             reach,
         } = Self::ordering(&mut words);
         let vector = Self::vector(&mut words);
         let space = Self::space(&mut words);
         let read_only_path = words.take("nc") | (i.base == "ldu");
+        let past_cache = words.take("cg") | words.take("cv");
         while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
         words.done()?;
         let [d, address] = &i.operands[..] else {
@@ -200,8 +205,10 @@ impl Lowering<'_> {
             keep,
             ordered,
             release,
+            acquire,
             reach,
             read_only_path,
+            past_cache,
         };
         self.draft(Op::Load, &d_v, &[v], class, 0, Detail::Memory(detail));
         Ok(())
@@ -212,6 +219,7 @@ impl Lowering<'_> {
         let Ordering {
             ordered,
             release,
+            acquire,
             reach,
         } = Self::ordering(&mut words);
         let vector = Self::vector(&mut words);
@@ -250,8 +258,10 @@ impl Lowering<'_> {
             keep: 64,
             ordered,
             release,
+            acquire,
             reach,
             read_only_path: false,
+            past_cache: false,
         };
         self.draft(Op::Store, &[], &s, class, 0, Detail::Memory(detail));
         Ok(())
@@ -260,7 +270,12 @@ impl Lowering<'_> {
     /// `atom.sem.scope.space.op.type d, [a], b[, c]` and `red` without d.
     fn atomic(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
         let ty = words.ty()?;
-        let Ordering { release, reach, .. } = Self::ordering(&mut words);
+        let Ordering {
+            release,
+            acquire,
+            reach,
+            ..
+        } = Self::ordering(&mut words);
         let space = Self::space(&mut words);
         let _ = words.take("noftz");
         while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
@@ -332,8 +347,10 @@ impl Lowering<'_> {
             keep: ty.bits(),
             ordered: true,
             release,
+            acquire,
             reach,
             read_only_path: false,
+            past_cache: false,
         };
         self.draft(
             Op::Atomic,

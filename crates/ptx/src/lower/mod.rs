@@ -119,8 +119,10 @@ pub(crate) struct MemoryDetail {
     pub(crate) keep: u32,
     pub(crate) ordered: bool,
     pub(crate) release: bool,
+    pub(crate) acquire: bool,
     pub(crate) reach: crate::code::Reach,
     pub(crate) read_only_path: bool,
+    pub(crate) past_cache: bool,
 }
 
 /// An instruction over virtual registers. For branches `x` is a label until allocation.

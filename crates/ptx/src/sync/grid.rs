@@ -1,7 +1,9 @@
 //! Which block touched which word of device memory, and which block has been ordered behind which.
 //!
 //! Blocks of a launch are ordered only where one tells another: a fence, then an atomic or volatile store, which the
-//! other one sees. Every block counts its fences; a word remembers who wrote it, and the last two who read it, with
+//! other one sees. For its plain reads that one has to fence in its turn, or to have asked with acquire (release and
+//! acquire patterns, PTX ISA, Memory Consistency Model): its multiprocessor's cache may hold what was there before.
+//! What it writes, or reads past that cache, is taken to be ordered by what it saw alone. Every block counts its fences; a word remembers who wrote it, and the last two who read it, with
 //! that count. A whole block is taken for one party, so that what is found is certain.
 
 use std::collections::HashMap;
@@ -76,6 +78,10 @@ pub(crate) struct Standing {
     fenced: Option<u16>,
     /// For other blocks: everything they did before an epoch comes before what this one does now.
     known: HashMap<u64, u16>,
+    /// The same as far as a fence or an acquire followed.
+    acquired: HashMap<u64, u16>,
+    /// Whether neither has followed what was heard last.
+    news: bool,
     /// What it has heard already, by address.
     heard: HashMap<u64, u64>,
 }
@@ -91,8 +97,21 @@ impl Standing {
         self.epoch
     }
 
-    /// What this block did so far becomes visible with its next signal.
+    /// A fence orders both ways.
     pub(crate) fn fence(&mut self) {
+        self.acquire();
+        self.release();
+    }
+
+    /// What this block has heard so far comes before its plain reads.
+    pub(crate) fn acquire(&mut self) {
+        if std::mem::take(&mut self.news) {
+            self.acquired.clone_from(&self.known);
+        }
+    }
+
+    /// What this block did so far becomes visible with its next signal.
+    pub(crate) fn release(&mut self) {
         if self.dirty && self.epoch < LAST_EPOCH {
             self.epoch += 1;
             self.dirty = false;
@@ -102,10 +121,19 @@ impl Standing {
 
     /// Whether what a mark stands for comes before what this block does now.
     pub(crate) fn is_behind(&self, mark: Mark) -> bool {
+        Self::covers(&self.known, mark)
+    }
+
+    /// Whether what a mark stands for comes before what this block reads now, though a cache may answer.
+    pub(crate) fn has_acquired(&self, mark: Mark) -> bool {
+        Self::covers(&self.acquired, mark)
+    }
+
+    fn covers(known: &HashMap<u64, u16>, mark: Mark) -> bool {
         mark.epoch() == LAST_EPOCH
             || mark
                 .block()
-                .and_then(|block| self.known.get(&block))
+                .and_then(|block| known.get(&block))
                 .is_some_and(|known| mark.epoch() < *known)
     }
 }
@@ -149,6 +177,7 @@ impl Messages {
             let known = standing.known.entry(*block).or_default();
             *known = (*known).max(*epoch);
         }
+        standing.news = true;
     }
 }
 
@@ -185,12 +214,20 @@ mod tests {
         messages.signal(1, &one, 0x100);
         messages.hear(&mut two, 0x100);
         assert!(two.is_behind(before) && !two.is_behind(after));
+        assert!(!two.has_acquired(before), "it has not fenced since");
+        two.release();
+        assert!(!two.has_acquired(before), "that orders the other way");
+        two.acquire();
+        assert!(two.has_acquired(before) && !two.has_acquired(after));
         // Who heard it passes it on.
         two.touch();
         two.fence();
         messages.signal(2, &two, 0x200);
         messages.hear(&mut three, 0x200);
         assert!(three.is_behind(before) && !three.is_behind(after));
+        assert!(!three.has_acquired(before));
+        three.fence();
+        assert!(three.has_acquired(before) && !three.has_acquired(after));
         // Fencing again and again while waiting does not use up the counter.
         for _ in 0..100_000 {
             one.fence();

@@ -66,6 +66,32 @@ extern "C" __global__ void fence_comes_before_the_write(const int* a, int* b, in
     if (last) out[threadIdx.x] = b[threadIdx.x] + b[32 + threadIdx.x];  // BUG global_race
 }
 
+// grid 3, block 32
+extern "C" __global__ void last_block_that_does_not_look_past_its_cache(const int* a, int* b, int* out, int n) {
+    __shared__ bool last;
+    b[blockIdx.x * 32 + threadIdx.x] = a[threadIdx.x];  // OTHER
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicAdd(&tickets, 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (last) out[threadIdx.x] = b[threadIdx.x] + b[32 + threadIdx.x];  // BUG global_race
+}
+
+// grid 2, block 32
+extern "C" __global__ void message_that_is_polled_and_not_acquired(const int* a, int* b, int* out, int n) {
+    if (blockIdx.x == 0) {
+        b[threadIdx.x] = a[threadIdx.x];  // OTHER
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) published = 1;
+    } else {
+        while (atomicAdd((int*)&published, 0) == 0) {
+        }
+        __threadfence_block();
+        out[threadIdx.x] = b[threadIdx.x];  // BUG global_race
+    }
+}
+
 __device__ int winner;
 
 // grid 4, block 32, schedules

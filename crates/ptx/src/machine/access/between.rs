@@ -28,13 +28,26 @@ fn words(offset: u64, bytes: u32) -> impl Iterator<Item = (usize, u32)> {
         .map(move |word| (word as usize, byte_mask(offset, bytes, word)))
 }
 
+/// Whether a mark is of another block and about the same bytes.
+#[inline(always)]
+fn meets(mark: Mark, block: &Shared, bytes: u32) -> bool {
+    mark != Mark::NONE && mark.bytes() & bytes != 0 && !mark.is_of(block.index)
+}
+
 /// Whether a mark is of another block, about the same bytes, and not ordered before what this block does.
 #[inline(always)]
 fn conflicts(mark: Mark, block: &Shared, bytes: u32) -> bool {
-    mark != Mark::NONE
-        && mark.bytes() & bytes != 0
-        && !mark.is_of(block.index)
-        && !block.standing.is_behind(mark)
+    meets(mark, block, bytes) && !block.standing.is_behind(mark)
+}
+
+/// The same for what this block reads: a read that a cache may answer must see past the cache first.
+#[inline(always)]
+fn conflicts_with_read(mark: Mark, block: &Shared, bytes: u32, cached: bool) -> bool {
+    if cached {
+        meets(mark, block, bytes) && !block.standing.has_acquired(mark)
+    } else {
+        conflicts(mark, block, bytes)
+    }
 }
 
 /// Leaves a mark and tells what stood there. Where blocks run in parallel, none may slip in between.
@@ -83,11 +96,12 @@ pub(super) fn reads(
     let Some(writers) = track.writers.get() else {
         return;
     };
+    let cached = request.want == Want::Load && !op.past_cache;
     let mut found = None;
     for lane in lanes(request.mask) {
         for (word, here) in words(offsets[lane], bytes) {
             let mark = Mark::from_bits(writers[word].load(Relaxed));
-            if conflicts(mark, block, here) {
+            if conflicts_with_read(mark, block, here, cached) {
                 found.get_or_insert((lane, mark, true));
             }
         }
@@ -331,9 +345,14 @@ fn race(
     }
     let access = place(track, offset, bytes);
     let other = coordinates(exec, mark.block().unwrap_or(0));
+    let advice = if wrote && request.want == Want::Load && block.standing.is_behind(mark) {
+        "it was told so, and has not fenced since, so that a cache may answer with what was there before: put \
+         __threadfence() behind the atomic or volatile read that told it, or read with __ldcg() or volatile"
+    } else {
+        "blocks are not ordered: use an atomic, a fence with an atomic flag, or a second launch"
+    };
     let message = format!(
-        "block {:?} {} byte {} of {} at {}, which block {other:?} {} at {} in the same launch; blocks are not ordered: \
-         use an atomic, a fence with an atomic flag, or a second launch",
+        "block {:?} {} byte {} of {} at {}, which block {other:?} {} at {} in the same launch; {advice}",
         block.coordinates,
         if request.want == Want::Load {
             "reads"

@@ -114,6 +114,9 @@ fn hear(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
         for lane in lanes(request.mask) {
             exec.messages.hear(&mut block.standing, request.list[lane]);
         }
+        if exec.launch.program.memory[request.x].acquire {
+            block.standing.acquire();
+        }
     }
 }
 
@@ -122,7 +125,7 @@ fn hear(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
 fn signal(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
     if exec.launch.program.blocks_synchronise && exec.compares_blocks() {
         if exec.launch.program.memory[request.x].release {
-            block.standing.fence();
+            block.standing.release();
         }
         for lane in lanes(request.mask) {
             exec.messages
