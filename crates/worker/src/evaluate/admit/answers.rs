@@ -1,0 +1,227 @@
+//! What the references answer: whether they agree, whether their answers change with the inputs, and
+//! with which.
+
+use std::collections::BTreeMap;
+
+use domain::admission::{AGREEMENT, Point, Rule, SEEDS, Spread, distance, reached};
+use domain::judge;
+use domain::role::Distribution;
+use domain::task::{Case, Role};
+
+use super::{Answer, Office, exactly};
+use crate::evaluate::passes::{Extent, Passes};
+use crate::evaluate::roles::Reference;
+use crate::evaluate::stages::Stop;
+
+impl Office<'_> {
+    /// Both references on everything that candidates may meet on a case.
+    pub(super) fn agreement(
+        &self,
+        reference: &Reference<'_>,
+        check: &Reference<'_>,
+        case: &Case,
+    ) -> Result<Point, Stop> {
+        let everything = [self.passes().smoke()?, self.passes().screen(Extent::All)?].concat();
+        let passes = everything
+            .into_iter()
+            .filter(|pass| pass.case == case.name || pass.distribution == Distribution::Normal)
+            .collect::<Vec<_>>();
+        let answers = self.answers(reference, &passes)?;
+        let others = self.answers(check, &passes)?;
+        let mut worst = (0.0, String::new());
+        for ((pass, answer), other) in passes.iter().zip(&answers).zip(&others) {
+            for (output, values) in answer {
+                let off = distance(values, &other[output]);
+                if off > worst.0 || worst.1.is_empty() || off.is_nan() {
+                    worst = (
+                        off,
+                        format!("{output} of {}, {}", pass.case, pass.distribution.as_str()),
+                    );
+                }
+            }
+        }
+        let limit = AGREEMENT * self.task().tolerance.relative_l2;
+        let (found, place) = worst;
+        let holds = found <= limit;
+        let fix = if holds {
+            ""
+        } else {
+            "; one of them is wrong, or rounds where it should not"
+        };
+        Ok(Point {
+            rule: Rule::ReferencesAgree,
+            subject: "reference.cu and check.cu".to_owned(),
+            found: Some(found.min(f64::MAX)),
+            limit: Some(limit),
+            holds,
+            says: format!(
+                "they differ most in {place}, by {found:.2e} of {} inputs{fix}",
+                passes.len()
+            ),
+        })
+    }
+
+    /// The reference's answers on each case for several draws of all inputs.
+    pub(super) fn draws(
+        &self,
+        reference: &Reference<'_>,
+        cases: &[&Case],
+    ) -> Result<Vec<Vec<Answer>>, Stop> {
+        let mut draws = Vec::new();
+        for case in cases {
+            let passes = (0..SEEDS)
+                .map(|seed| {
+                    let key = self.course.request.key.derive(&["seed", &seed.to_string()]);
+                    Passes {
+                        key,
+                        ..self.passes()
+                    }
+                    .ordinary(case)
+                })
+                .collect::<Result<Vec<_>, _>>()?;
+            draws.push(self.answers(reference, &passes)?);
+        }
+        Ok(draws)
+    }
+
+    pub(super) fn spread(
+        &self,
+        cases: &[&Case],
+        draws: &[Vec<Answer>],
+    ) -> Result<Vec<Point>, Stop> {
+        let mut points = Vec::new();
+        let task = self.task();
+        for output in task.tensors.iter().filter(|tensor| tensor.role != Role::In) {
+            let mut whole: Option<Spread> = None;
+            for (case, draws) in cases.iter().zip(draws) {
+                let extents = task.extents(output, case)?;
+                let values = draws
+                    .iter()
+                    .map(|answer| answer[&output.name].clone())
+                    .collect::<Vec<_>>();
+                let spread = Spread::of(&values, &extents);
+                whole = Some(match whole {
+                    Some(known) => known.or(spread),
+                    None => spread,
+                });
+            }
+            points.extend(
+                whole
+                    .into_iter()
+                    .flat_map(|whole| whole.points(&output.name)),
+            );
+        }
+        Ok(points)
+    }
+
+    /// Whether the answers change when one input alone is drawn anew.
+    pub(super) fn inputs(
+        &self,
+        reference: &Reference<'_>,
+        cases: &[&Case],
+    ) -> Result<Vec<Point>, Stop> {
+        let task = self.task();
+        let limit = task.tolerance.relative_l2;
+        let mut points = Vec::new();
+        for (number, input) in task.tensors.iter().enumerate() {
+            if input.role == Role::Out {
+                continue;
+            }
+            let mut largest = 0.0_f64;
+            for case in cases {
+                let original = self.passes().ordinary(case)?;
+                let mut varied = original.clone();
+                let key = &mut varied.tensors[number].key;
+                *key = key.derive(&["varied"]);
+                let answers = self.answers(reference, &[original, varied])?;
+                for (output, before) in &answers[0] {
+                    largest = largest.max(distance(before, &answers[1][output]));
+                }
+            }
+            let holds = largest > limit;
+            let fix = if holds {
+                ""
+            } else {
+                "; a kernel that ignores it would pass: leave it out, or let it matter"
+            };
+            points.push(Point {
+                rule: Rule::DependsOnInput,
+                subject: input.name.clone(),
+                found: Some(largest.min(f64::MAX)),
+                limit: Some(limit),
+                holds,
+                says: format!("drawn anew by itself it changes the answers by {largest:.2e}{fix}"),
+            });
+        }
+        Ok(points)
+    }
+
+    /// Whether one element of an input reaches what the contract says and no more.
+    pub(super) fn declared(&self, reference: &Reference<'_>) -> Result<Vec<Point>, Stop> {
+        let task = self.task();
+        let mut points = Vec::new();
+        for probe in self.passes().probes()? {
+            let Some((input, at)) = probe.struck() else {
+                continue;
+            };
+            let mut original = probe.clone();
+            for tensor in &mut original.tensors {
+                tensor.alteration = None;
+            }
+            let answers = self.answers(reference, &[original, probe.clone()])?;
+            let extents = |name: &str| {
+                let mut tensors = probe.tensors.iter();
+                let tensor = tensors.find(|tensor| tensor.name == name);
+                tensor
+                    .map(|tensor| tensor.extents.as_slice())
+                    .unwrap_or_default()
+            };
+            let index = judge::unravel(at, extents(&input));
+            for (output, dependences) in &task.contract.depends {
+                let own = dependences.iter().filter(|one| one.input == input);
+                let parts = own
+                    .map(|one| one.reach(&index, extents(output).len()))
+                    .collect::<Vec<_>>();
+                let [outside, inside] = reached(
+                    &answers[0][output],
+                    &answers[1][output],
+                    extents(output),
+                    &parts,
+                );
+                let holds = outside == 0 && (inside > 0 || parts.is_empty());
+                let fix = if holds {
+                    ""
+                } else {
+                    "; correct [contract] depends"
+                };
+                points.push(Point {
+                    rule: Rule::DependsAsDeclared,
+                    subject: format!("{input} to {output}"),
+                    found: exactly(outside),
+                    limit: Some(0.0),
+                    holds,
+                    says: format!(
+                        "one element of it changes {inside} elements that depend on it as declared, and {outside} others{fix}"
+                    ),
+                });
+            }
+        }
+        Ok(points)
+    }
+}
+
+/// The mean of each output's finite values over all draws of the largest case.
+pub(super) fn middles(draws: &[Vec<Answer>]) -> Vec<(String, f64)> {
+    let mut sums: BTreeMap<&String, (f64, f64)> = BTreeMap::new();
+    for (output, values) in draws.last().into_iter().flatten().flatten() {
+        let (sum, count) = sums.entry(output).or_default();
+        for value in values.iter().filter(|value| value.is_finite()) {
+            *sum += value;
+            *count += 1.0;
+        }
+    }
+    sums.into_iter()
+        .filter(|(_, (_, count))| *count > 0.0)
+        .map(|(output, (sum, count))| (output.clone(), sum / count))
+        .collect()
+}

@@ -1,0 +1,161 @@
+//! How exact the task's own kernels are, and how exact one is that computes more coarsely than the
+//! task allows: its tolerance must lie between.
+
+use domain::admission::{self, Calibration, Point, Rule};
+use domain::candidate::KernelSource;
+use domain::role::{Alteration, Compiled, OutputComparison};
+use domain::task::Case;
+
+use super::{Office, exactly};
+use crate::evaluate::passes::Pass;
+use crate::evaluate::roles::{Allowance, Numbered, Reference};
+use crate::evaluate::stages::{SCREEN, Stop};
+use crate::evaluate::{Fault, storage};
+
+/// Elements that an error norm needs to say something about rounding.
+const LEAST_ELEMENTS: u64 = 64;
+
+impl Office<'_> {
+    /// The errors of the task's own kernels, and of the baseline on operands too coarse.
+    pub(super) fn precision(
+        &self,
+        reference: &Reference<'_>,
+        baseline: &Compiled,
+        cases: &[&Case],
+    ) -> Result<Vec<Point>, Stop> {
+        let task = self.task();
+        if !task
+            .tensors
+            .iter()
+            .any(|tensor| tensor.dtype.unit_roundoff().is_some())
+        {
+            return Ok(Vec::new());
+        }
+        let mut passes = Vec::new();
+        for case in cases {
+            passes.push(self.passes().ordinary(case)?);
+        }
+        let bits = admission::forbidden_bits(task.tolerance.class);
+        let mut coarse = passes.clone();
+        for tensor in coarse.iter_mut().flat_map(|pass| &mut pass.tensors) {
+            tensor.alteration = Some(Alteration::Rounded(bits));
+        }
+        let imitation = format!("baseline.cu on operands of {bits} bits");
+        let forbidden = self.error(reference, &task.baseline, baseline, &coarse)?;
+        let mut worst = ("baseline.cu".to_owned(), 0.0);
+        let own = self.error(reference, &task.baseline, baseline, &passes)?;
+        let mut points = Vec::new();
+        match own {
+            Some(error) => worst.1 = error,
+            None => points.push(unmeasured("baseline.cu")),
+        }
+        for (file, source) in &task.playbook {
+            let configuration = source.plan().default_configuration();
+            let Ok(image) = self.course.build(source, &configuration)? else {
+                points.push(unmeasured(file));
+                continue;
+            };
+            match self.error(reference, source, &image, &passes)? {
+                Some(error) if error > worst.1 => worst = (file.clone(), error),
+                Some(_) => {}
+                None => points.push(unmeasured(file)),
+            }
+        }
+        match forbidden {
+            Some(forbidden) => {
+                let calibration = Calibration {
+                    honest: worst.1,
+                    forbidden,
+                    allowed: task.tolerance.relative_l2,
+                };
+                points.extend(calibration.points(&worst.0, &imitation));
+            }
+            None => points.push(unmeasured(&imitation)),
+        }
+        Ok(points)
+    }
+
+    /// The relative L2 error of a kernel over all outputs of some passes together; none if it does
+    /// not come to its end.
+    fn error(
+        &self,
+        reference: &Reference<'_>,
+        source: &KernelSource,
+        image: &Compiled,
+        passes: &[Pass],
+    ) -> Result<Option<f64>, Stop> {
+        let task = self.task();
+        let configuration = source.plan().default_configuration();
+        let limits = &self.course.evaluator.host.device().limits;
+        let mut planned = Vec::new();
+        for pass in passes {
+            let case = task
+                .case(&pass.case)
+                .expect("passes are made of the task's cases");
+            let plan = source
+                .plan()
+                .resolve(task, &case.dims, &configuration, limits);
+            let Ok(plan) = plan else { return Ok(None) };
+            planned.push(plan);
+        }
+        let mut numbered = Vec::new();
+        for (pass, plan) in passes.iter().zip(&planned) {
+            let id = self.next.get();
+            self.next.set(id + 1);
+            let folder = self.course.roles.scratch.join(format!("admission-{id}"));
+            std::fs::create_dir(&folder).map_err(storage(&folder))?;
+            numbered.push(Numbered {
+                id,
+                pass,
+                plan,
+                save: Some(folder),
+                budget: SCREEN.instructions,
+            });
+        }
+        let mut complete = true;
+        let allowance = Allowance {
+            stage: "admission",
+            ..SCREEN
+        };
+        self.course
+            .roles
+            .run(image, &numbered, allowance, |made, reply| {
+                complete &= reply.is_ok_and(|reply| {
+                    let mut facts = reply.executions.iter();
+                    reply.executions.len() == made.len()
+                        && facts.all(|facts| facts.fault.is_none() && facts.unsupported.is_none())
+                });
+                Ok::<_, Fault>(())
+            })?;
+        if !complete {
+            return Ok(None);
+        }
+        Ok(pooled(&self.course.roles.verify(reference, &numbered)?))
+    }
+}
+
+/// The relative L2 error of several outputs, as if their elements were of one size; none if one
+/// of them has NaN or infinities where it should not. Outputs of a few elements say nothing about
+/// rounding and are left out where there are others.
+fn pooled(comparisons: &[OutputComparison]) -> Option<f64> {
+    let telling = |one: &&OutputComparison| one.elements >= LEAST_ELEMENTS;
+    let any = comparisons.iter().any(|one| telling(&one));
+    let (mut squares, mut elements) = (0.0, 0.0);
+    for one in comparisons.iter().filter(|one| !any || telling(one)) {
+        let weight = exactly(one.elements)?;
+        squares += weight * one.relative_l2?.powi(2);
+        elements += weight;
+    }
+    (elements > 0.0).then(|| (squares / elements).sqrt())
+}
+
+fn unmeasured(file: &str) -> Point {
+    Point {
+        rule: Rule::HonestInside,
+        subject: file.to_owned(),
+        found: None,
+        limit: None,
+        holds: false,
+        says: "it gives no outputs whose error could be measured; evaluate it by itself".to_owned(),
+    }
+}
