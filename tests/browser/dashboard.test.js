@@ -62,6 +62,7 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
         const devices = await panel("Devices").innerText();
         assert.match(devices, /of ada\s+well\s+controls: 300, 3 screened as faster \(at most 2\.57 %\), 0 promoted \(at most 1\.00 %\), 1 unfinished/);
         assert.match(devices, /of bob\s+set aside: it does not keep what was written\s+controls: none yet/);
+        assert.match(devices, /of cleo\s+well\s+controls: none: modelled times have no noise/);
       },
     },
     run: {

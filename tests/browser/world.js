@@ -355,12 +355,12 @@ function view(number, over) {
   };
 }
 
-/** Two devices: one that says how often it errs, one that is set aside and never compared anything in turn. */
+/** Three devices: one that says how often it errs, one that is set aside and never compared anything in turn, and one whose times are modelled. */
 function fleet() {
   const none = { made: 0, screened: 0, promoted: 0, undecided: 0, unfinished: 0, screened_at_most: null, promoted_at_most: null };
   const controls = { ...none, made: 300, screened: 3, unfinished: 1, screened_at_most: 0.02561, promoted_at_most: 0.00994 };
-  const device = (worker, over) => ({ worker, uuid: `GPU-${worker}`, name: "NVIDIA L4", condition: { state: "well" }, since: at(0), told_at: at(600), controls: none, ...over });
-  return { devices: [device("ada", { controls }), device("bob", { condition: { state: "quarantined", reason: "it does not keep what was written" } })], poison: [] };
+  const device = (worker, over) => ({ worker, uuid: `GPU-${worker}`, name: "NVIDIA L4", kind: "nvidia", condition: { state: "well" }, since: at(0), told_at: at(600), controls: none, ...over });
+  return { devices: [device("ada", { controls }), device("bob", { condition: { state: "quarantined", reason: "it does not keep what was written" } }), device("cleo", { name: "Kernelwright emulated L4", kind: "emulated" })], poison: [] };
 }
 
 /** The world as a fresh copy that a test may change. */

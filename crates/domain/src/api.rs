@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::control::ControlTally;
-use crate::device::Device;
+use crate::device::{Device, DeviceKind};
 use crate::digest::Digest;
 use crate::evaluation::EvaluationStage;
 use crate::health::Condition;
@@ -150,6 +150,8 @@ pub struct DeviceView {
     pub uuid: String,
     /// What it is.
     pub name: String,
+    /// Silicon or emulation: modelled times have no noise, and nothing controls them.
+    pub kind: DeviceKind,
     /// Whether it takes work, with the reason if not.
     pub condition: Condition,
     /// Since when.

@@ -2,6 +2,7 @@
 //! them.
 
 use domain::control::{Control, ControlTally};
+use domain::device::DeviceKind;
 use domain::statistics::Settled;
 
 use crate::terminal::line;
@@ -43,9 +44,10 @@ pub fn control(control: &Control) -> String {
 }
 
 /// What all controls of a device say. Before the first they say nothing, which is not that nothing
-/// goes wrong.
-pub fn tally(tally: &ControlTally) -> String {
+/// goes wrong; where times are modelled there is nothing to say.
+pub fn tally(kind: DeviceKind, tally: &ControlTally) -> String {
     let mut text = match tally.screened_at_most.zip(tally.promoted_at_most) {
+        None if kind == DeviceKind::Emulated => "none: modelled times have no noise".to_owned(),
         None => "none yet".to_owned(),
         Some((screened, promoted)) => format!(
             "{}: {} screened as faster (at most {}), {} promoted (at most {})",
@@ -83,9 +85,12 @@ mod tests {
 
     #[test]
     fn a_device_without_controls_has_no_rate() {
-        assert_eq!(tally(&ControlTally::of([])), "none yet");
+        assert_eq!(tally(DeviceKind::Nvidia, &ControlTally::of([])), "none yet");
         let unfinished = ControlTally::of([(Unfinished, 2)]);
-        assert_eq!(tally(&unfinished), "none yet; 2 unfinished");
+        assert_eq!(
+            tally(DeviceKind::Nvidia, &unfinished),
+            "none yet; 2 unfinished"
+        );
     }
 
     #[test]
@@ -98,16 +103,16 @@ mod tests {
             (Unfinished, 5),
         ]);
         assert_eq!(
-            tally(&all),
+            tally(DeviceKind::Nvidia, &all),
             "300: 4 screened as faster (at most 3.03%), 0 promoted (at most 1.58%); 1 undecided; 5 unfinished"
         );
         let many = ControlTally::of([(Level, 4_000_000)]);
         assert_eq!(
-            tally(&many),
+            tally(DeviceKind::Nvidia, &many),
             "4000000: 0 screened as faster (at most 0.01%), 0 promoted (at most 0.01%)"
         );
         let all_wrong = ControlTally::of([(Promoted, 3)]);
-        assert!(tally(&all_wrong).contains("3 promoted (at most 100.00%)"));
+        assert!(tally(DeviceKind::Nvidia, &all_wrong).contains("3 promoted (at most 100.00%)"));
     }
 
     /// What a screening says whose rounds all show the same log-ratio.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use domain::api::{DeviceView, FleetHealth, PoisonView};
 use domain::control::{ControlResult, ControlTally};
+use domain::device::Device;
 use domain::digest::Digest;
 use domain::evaluation::EVALUATOR_VERSION;
 use domain::health::{BREAKS_OF_POISON, Condition, HealthReport};
@@ -24,6 +25,7 @@ struct DeviceRow {
     worker: String,
     uuid: String,
     name: String,
+    device: String,
     state: String,
     reason: String,
     since: i64,
@@ -110,7 +112,9 @@ impl Store {
     pub async fn fleet_health(&self) -> Result<FleetHealth, StoreError> {
         let mut view = self.view().await?;
         let rows: Vec<DeviceRow> = query_as(
-            "SELECT worker, uuid, name, state, reason, since, told_at FROM devices \
+            "SELECT worker, uuid, name, state, reason, since, told_at, (SELECT device FROM workers \
+             WHERE workers.name = devices.worker AND workers.device_uuid = devices.uuid \
+             ORDER BY registered_at DESC LIMIT 1) AS device FROM devices \
              ORDER BY worker, uuid LIMIT 500",
         )
         .fetch_all(&mut *view)
@@ -122,7 +126,9 @@ impl Store {
             .map(|row| {
                 let place = Place::new("devices", &row.uuid);
                 let own = (row.worker.clone(), row.uuid.clone());
+                let device: Device = place.json("device", &row.device)?;
                 Ok(DeviceView {
+                    kind: device.kind,
                     controls: ControlTally::of(controls.remove(&own).unwrap_or_default()),
                     condition: match row.state.as_str() {
                         "well" => Condition::Well,

@@ -37,7 +37,7 @@ fn report(fleet: &FleetHealth) -> String {
             line(&device.worker, 30),
             line(&device.name, 40),
             state,
-            controls::tally(&device.controls),
+            controls::tally(device.kind, &device.controls),
         ]
     });
     let rows: Vec<_> = std::iter::once(head.to_vec()).chain(rows).collect();
@@ -63,6 +63,7 @@ mod tests {
     use chrono::DateTime;
     use domain::api::{DeviceView, PoisonView};
     use domain::control::{ControlResult, ControlTally};
+    use domain::device::DeviceKind;
     use domain::digest::Digest;
 
     use super::*;
@@ -72,6 +73,7 @@ mod tests {
             worker: worker.to_owned(),
             uuid: "GPU-1".to_owned(),
             name: "NVIDIA L4".to_owned(),
+            kind: DeviceKind::Nvidia,
             condition,
             since: DateTime::UNIX_EPOCH,
             told_at: DateTime::UNIX_EPOCH,
@@ -96,6 +98,16 @@ mod tests {
         assert!(text.contains("SET ASIDE: it forgets  none yet"), "{text}");
         assert!(text.contains("2 devices were unwell after it"), "{text}");
         assert!(!text.contains('%'), "{text}");
+        let emulated = DeviceView {
+            kind: DeviceKind::Emulated,
+            ..device("cleo", Condition::Well, ControlTally::default())
+        };
+        fleet.devices.push(emulated);
+        let text = report(&fleet);
+        assert!(
+            text.contains("none: modelled times have no noise"),
+            "{text}"
+        );
         let well = device("bob", Condition::Well, ControlTally::of(counts));
         fleet.devices.push(well);
         let text = report(&fleet);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::control::{Control, ControlTally};
+use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::health::{Condition, HealthReport, content};
 use domain::id::{RunId, WorkerId};
@@ -47,6 +48,7 @@ async fn a_device_that_is_set_aside_gets_nothing_until_it_is_said_to_be_well() {
         (device.worker.as_str(), device.name.as_str()),
         ("w", DEVICE)
     );
+    assert_eq!(device.kind, DeviceKind::Emulated);
     assert_eq!(device.condition, report.condition);
     assert_eq!((device.since, device.told_at), (at(5), at(6)));
     // Another worker on the same kind of device is another device.

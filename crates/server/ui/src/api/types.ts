@@ -43,6 +43,7 @@ export type Control = Value<"Control">;
 export type ControlTally = Value<"ControlTally">;
 export type FleetHealth = Value<"FleetHealth">;
 export type Device = Value<"Device">;
+export type DeviceKind = Value<"DeviceKind">;
 export type KernelResources = Value<"KernelResources">;
 export type GateOutcome = Value<"GateOutcome">;
 export type CheckOutcome = Value<"CheckOutcome">;

@@ -7,13 +7,14 @@ const NONE: ControlTally = { made: 0, screened: 0, promoted: 0, undecided: 0, un
 
 describe("controls", () => {
   it("say nothing before the first", () => {
-    expect(controls.tally(NONE)).toBe("none yet");
-    expect(controls.tally({ ...NONE, unfinished: 2 })).toBe("none yet, 2 unfinished");
+    expect(controls.tally("nvidia", NONE)).toBe("none yet");
+    expect(controls.tally("nvidia", { ...NONE, unfinished: 2 })).toBe("none yet, 2 unfinished");
+    expect(controls.tally("emulated", NONE)).toBe("none: modelled times have no noise");
   });
 
   it("are told with bounds that are rounded up", () => {
     const some = { ...NONE, made: 1300, screened: 4, undecided: 1, screened_at_most: 0.007021, promoted_at_most: 0.003644 };
-    expect(controls.tally(some)).toBe("1,300, 4 screened as faster (at most 0.71 %), 0 promoted (at most 0.37 %), 1 undecided");
+    expect(controls.tally("nvidia", some)).toBe("1,300, 4 screened as faster (at most 0.71 %), 0 promoted (at most 0.37 %), 1 undecided");
     expect(controls.atMost(1e-9)).toBe("at most 0.01 %");
     expect(controls.atMost(1)).toBe("at most 100.00 %");
   });

@@ -1,7 +1,7 @@
 // Controls, the incumbent compared with itself, in words: what came of one, and what all of a
 // device's say of its comparisons.
 
-import type { Control, ControlTally } from "../api/types";
+import type { Control, ControlTally, DeviceKind } from "../api/types";
 import { count } from "./format";
 
 const WORDS: Record<Control["kind"], string> = {
@@ -28,10 +28,14 @@ export function atMost(share: number): string {
   return `at most ${Math.min(100, Math.ceil(1e4 * share) / 100).toFixed(2)} %`;
 }
 
-/** What a device's controls say. Before the first they say nothing, which is not that nothing goes wrong. */
-export function tally(controls: ControlTally): string {
+/**
+ * What a device's controls say. Before the first they say nothing, which is not that nothing goes wrong; where times
+ * are modelled there is nothing to say.
+ */
+export function tally(kind: DeviceKind, controls: ControlTally): string {
   const parts = [];
-  if (controls.screened_at_most === null || controls.promoted_at_most === null) parts.push("none yet");
+  if (controls.screened_at_most === null || controls.promoted_at_most === null)
+    parts.push(kind === "emulated" ? "none: modelled times have no noise" : "none yet");
   else {
     parts.push(count(controls.made));
     parts.push(`${count(controls.screened)} screened as faster (${atMost(controls.screened_at_most)})`);
