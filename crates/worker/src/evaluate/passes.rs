@@ -338,7 +338,8 @@ impl<'a> Passes<'a> {
     }
 
     /// The largest small case again and again, over other poison each time and on bases of each
-    /// kind, with and without company on each: what a device that proves nothing needs instead of a second schedule.
+    /// kind, with company and without: what a device that proves nothing needs instead of a second
+    /// schedule.
     ///
     /// # Errors
     /// A [`Problem`] of the task.
