@@ -27,7 +27,8 @@ pub use compile::{
 };
 pub use run::{
     DeviceFault, Disturbance, Execution, ExecutionFacts, ExecutionPurpose, LaunchFacts,
-    LaunchLines, LineCounters, Placement, RunJob, RunReply, UnsupportedInstruction, Unwritten,
+    LaunchLines, LineCounters, Next, Placement, RunJob, RunReply, UnsupportedInstruction,
+    Unwritten,
 };
 pub use tensor::{Alteration, Distribution, TensorData};
 pub use time::{

@@ -68,8 +68,8 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             confine(&for_disassembly(job))?;
             disassemble::disassemble(job)
         }),
-        "run" => exchange(confined_to_its_folder, |gpu, job: &RunJob| {
-            run::run_on(gpu, job)
+        "run" => converse(confined_to_its_folder, |gpu, job: &RunJob, line| {
+            run::run_on_line(gpu, job, line)
         }),
         // For a tool that looks into the process: it could not look into a confined one. Only the
         // author of a kernel asks for this, and only the tool's own words are believed.

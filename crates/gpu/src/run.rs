@@ -10,8 +10,8 @@ use std::path::Path;
 use cudarc::driver::sys::CUresult;
 use domain::digest::Digest;
 use domain::role::{
-    Execution, ExecutionFacts, ExecutionPurpose, Image, KernelResources, LaunchLines, Placement,
-    RunJob, RunReply, TensorData, Unwritten,
+    Execution, ExecutionFacts, ExecutionPurpose, Image, KernelResources, LaunchLines, Next,
+    Placement, RunJob, RunReply, TensorData, Unwritten,
 };
 use domain::task::Role;
 use domain::timing::CacheState;
@@ -21,6 +21,7 @@ use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::driver::{self, Gpu, Refusal};
 use crate::execute::{Around, Buffer, Loaded, Manner, Pass, Resident};
 use crate::fault::Fault;
+use crate::line::Line;
 use crate::{inputs, observe};
 
 /// Alignment of workspaces: what CUDA promises of every allocation, and no more.
@@ -47,6 +48,29 @@ pub fn run(job: &RunJob) -> Result<RunReply, Fault> {
 }
 
 pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, Fault> {
+    run_telling(gpu, job, |_| Ok(Next::Execution))
+}
+
+/// The same where each reply but the last is told, and answered with what to do, if the job asks
+/// for that.
+pub(crate) fn run_on_line(gpu: &Gpu, job: &RunJob, line: &mut Line) -> Result<RunReply, Fault> {
+    run_telling(gpu, job, |reply| {
+        if !job.one_by_one {
+            return Ok(Next::Execution);
+        }
+        let next = line.ask(reply)?;
+        reply.executions.clear();
+        reply.lines.clear();
+        Ok(next)
+    })
+}
+
+/// Makes the executions, and calls `tell` behind each with what was not told yet.
+fn run_telling(
+    gpu: &Gpu,
+    job: &RunJob,
+    mut tell: impl FnMut(&mut RunReply) -> Result<Next, Fault>,
+) -> Result<RunReply, Fault> {
     let model_label = match gpu.emulator() {
         Some(emulator) => Some(emulator.describe()?.label),
         None => None,
@@ -81,6 +105,7 @@ pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, Fault> {
             }
             Err(refusal) => {
                 reply.executions.push(refused(execution, &refusal));
+                tell(&mut reply)?;
                 break;
             }
         };
@@ -89,14 +114,16 @@ pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, Fault> {
         reply.lines.extend(lines);
         let over = facts.fault.is_some();
         reply.executions.push(facts);
-        if over {
-            // An error of the device stays with the process, so nothing after it counts.
+        if !over {
+            warm = timed.then_some(loaded);
+            // The pass and, unless it is kept, the module are gone. An error in that is an error of
+            // something that ran, so that what it left cannot be believed.
+            driver::releases().map_err(|refusal| refusal.into_fault("clear the device"))?;
+        }
+        // An error of the device stays with the process, so nothing after it counts.
+        if tell(&mut reply)? == Next::Nothing || over {
             break;
         }
-        warm = timed.then_some(loaded);
-        // The pass and, unless it is kept, the module are gone. An error in that is an error of
-        // something that ran, so that what it left cannot be believed.
-        driver::releases().map_err(|refusal| refusal.into_fault("clear the device"))?;
     }
     Ok(reply)
 }

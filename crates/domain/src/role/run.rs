@@ -30,6 +30,20 @@ pub struct RunJob {
     /// Whether to report the counters of each source line, too.
     #[serde(default)]
     pub lines: bool,
+    /// Whether each execution is a reply of its own, after which the process is told what is
+    /// [`Next`]. The last reply holds none.
+    #[serde(default)]
+    pub one_by_one: bool,
+}
+
+/// What a process that has replied with one execution is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Next {
+    /// To make the one behind it, if there is one.
+    Execution,
+    /// To make no more.
+    Nothing,
 }
 
 /// One pass through the plan on one set of inputs.
@@ -121,7 +135,7 @@ pub struct RunReply {
     /// How far the emulated device's times can be trusted; none on silicon.
     pub model_label: Option<String>,
     /// One entry per execution, in order; shorter than the job if one ended the process's
-    /// use of the device.
+    /// use of the device. Where executions are told one by one, the one that was just made.
     pub executions: Vec<ExecutionFacts>,
     /// The counters of source lines, where the job asks for them; on the emulated device only.
     #[serde(default)]

@@ -96,6 +96,7 @@ impl Bench {
             executions,
             threads: 2,
             lines: false,
+            one_by_one: false,
             disturber: None,
         }
     }

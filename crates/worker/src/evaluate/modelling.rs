@@ -62,6 +62,7 @@ pub(super) fn model(
         }],
         threads: host.threads(),
         lines: false,
+        one_by_one: false,
         disturber: None,
     };
     let answer = host.run(&job, ALLOWED, cancellation)?;

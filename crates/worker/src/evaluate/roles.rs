@@ -116,6 +116,7 @@ impl Roles<'_> {
                 disturber: self.disturber.map(Side::from),
                 threads: self.host.threads(),
                 lines: self.lines,
+                one_by_one: false,
             };
             look(now, self.run_job(&job, allowance)?)?;
             rest = later;

@@ -385,6 +385,7 @@ impl Course<'_> {
             executions,
             threads: self.roles.host.threads(),
             lines: false,
+            one_by_one: false,
             disturber: None,
         }
     }
