@@ -16,7 +16,7 @@ use crate::role::CompileReply;
 use crate::timing::Timing;
 use crate::verdict::{Acceptance, Comparison, Outcome, Verdict};
 
-pub use execution::{Change, Subject, execution, is_of_a_kernel, repeats, unravel};
+pub use execution::{Change, Subject, execution, is_of_a_kernel, proof, repeats, unravel};
 pub use gates::{CaseBlocks, gates, rejecting_gate};
 pub use image::image;
 pub use output::{Compared, comparisons, is_close, reach};

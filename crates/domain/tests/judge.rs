@@ -139,6 +139,10 @@ fn fault(code: u32, call: &str) -> DeviceFault {
 }
 
 fn judged(facts: &ExecutionFacts) -> Result<Option<Verdict>, judge::Trouble> {
+    of_the_case(|subject| judge::execution(facts, subject))
+}
+
+fn of_the_case<T>(judge: impl FnOnce(&Subject<'_>) -> T) -> T {
     let (plan, tensors) = (plan(), tensors());
     let tolerance = ToleranceClass::F16OutF32Acc.tolerance();
     let subject = Subject {
@@ -149,7 +153,7 @@ fn judged(facts: &ExecutionFacts) -> Result<Option<Verdict>, judge::Trouble> {
         tensors: &tensors,
         tolerance: &tolerance,
     };
-    judge::execution(facts, &subject)
+    judge(&subject)
 }
 
 fn kind(facts: &ExecutionFacts) -> Option<VerdictKind> {
@@ -230,6 +234,50 @@ fn the_cause_is_named_rather_than_what_follows_from_it() {
         facts.mutated = vec!["x".to_owned()];
         let verdict = judged(&facts).unwrap().unwrap();
         assert_eq!(verdict.finding().unwrap().kind, deciding, "{kinds:?}");
+    }
+}
+
+#[test]
+fn of_an_execution_on_another_device_only_a_broken_rule_counts() {
+    use FindingKind as K;
+    // Each row: what was found, and the one that decides.
+    let table = [
+        (vec![K::OutOfBoundsRead], Some(K::OutOfBoundsRead)),
+        (vec![K::OutOfBoundsWrite], Some(K::OutOfBoundsWrite)),
+        (vec![K::Misaligned], Some(K::Misaligned)),
+        (vec![K::IllegalAddress], Some(K::IllegalAddress)),
+        (vec![K::Uninitialised], Some(K::Uninitialised)),
+        (vec![K::SharedRace], Some(K::SharedRace)),
+        (vec![K::GlobalRace], Some(K::GlobalRace)),
+        (vec![K::DivergentBarrier], Some(K::DivergentBarrier)),
+        (vec![K::Deadlock], Some(K::Deadlock)),
+        (vec![K::Hang], None),
+        (vec![K::Trap], None),
+        (vec![K::Assert], None),
+        (vec![K::ScheduleDependent], None),
+        (vec![K::LayoutDependent], None),
+        (
+            vec![K::Hang, K::Uninitialised, K::SharedRace],
+            Some(K::SharedRace),
+        ),
+        (vec![K::Trap, K::Misaligned], Some(K::Misaligned)),
+        (Vec::new(), None),
+    ];
+    for (kinds, deciding) in table {
+        let mut facts = facts();
+        facts.findings = kinds.iter().map(|&kind| finding(kind)).collect();
+        // What else went wrong there is for the device to say.
+        facts.fault = Some(fault(702, "cuStreamSynchronize"));
+        facts.mutated = vec!["x".to_owned()];
+        facts.overrun = vec!["y".to_owned()];
+        let verdict = of_the_case(|subject| judge::proof(&facts, subject));
+        let decided = verdict.as_ref().and_then(Verdict::finding);
+        assert_eq!(decided.map(|found| found.kind), deciding, "{kinds:?}");
+        assert_eq!(verdict.is_some(), deciding.is_some(), "{kinds:?}");
+        if deciding.is_some() {
+            // It is the verdict that the same findings have where that device judges.
+            assert_eq!(verdict, judged(&facts).unwrap(), "{kinds:?}");
+        }
     }
 }
 

@@ -85,6 +85,40 @@ pub fn execution(
         .map(|unwritten| never_written(unwritten, subject)))
 }
 
+/// The verdict on an execution of which the emulated device's findings alone may count, since another
+/// device is to judge the rest; none if they prove nothing.
+///
+/// What is proved is a rule of CUDA's that was broken, which no device permits: an address, a
+/// barrier, or an order between threads. How an execution came out is no proof: that it trapped, took
+/// too many instructions, or left wrong values may be due to what is modelled there.
+pub fn proof(facts: &ExecutionFacts, subject: &Subject<'_>) -> Option<Verdict> {
+    let broken = facts
+        .findings
+        .iter()
+        .filter(|found| breaks_a_rule(found.kind));
+    let first = broken.min_by_key(|found| rank(found.kind))?;
+    Some(proved(first, subject))
+}
+
+fn breaks_a_rule(kind: FindingKind) -> bool {
+    match kind {
+        FindingKind::OutOfBoundsRead
+        | FindingKind::OutOfBoundsWrite
+        | FindingKind::Misaligned
+        | FindingKind::IllegalAddress
+        | FindingKind::Uninitialised
+        | FindingKind::SharedRace
+        | FindingKind::GlobalRace
+        | FindingKind::DivergentBarrier
+        | FindingKind::Deadlock => true,
+        FindingKind::Hang
+        | FindingKind::Trap
+        | FindingKind::Assert
+        | FindingKind::ScheduleDependent
+        | FindingKind::LayoutDependent => false,
+    }
+}
+
 /// What was different when an execution was repeated on the same inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
