@@ -100,8 +100,11 @@ pub struct Evaluation {
     /// Digest of what executes, once compiled: the same wherever a source was compiled, and for
     /// sources that differ only in layout.
     pub image_digest: Option<Digest>,
-    /// The device; none if nothing ran.
+    /// The device; none if nothing ran on it.
     pub device: Option<Device>,
+    /// What was executed on the emulated device before; none where nothing was.
+    #[serde(default)]
+    pub prescreen: Option<Prescreen>,
     /// The compiler with its version; none if nothing was compiled.
     pub toolchain: Option<String>,
     /// Each kernel's resources.
@@ -139,6 +142,29 @@ pub struct Evaluation {
     pub stages: Vec<StageTime>,
 }
 
+/// What the emulated device executed of a candidate before the device itself, which proves less,
+/// was asked. It can only reject, by what it proves of an execution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Prescreen {
+    /// The emulated device.
+    pub device: Device,
+    /// How many executions would have been made with time enough and nothing in their way.
+    pub planned: u32,
+    /// Those that were, in their order.
+    pub executions: Vec<Prescreened>,
+}
+
+/// One execution of a pre-screen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Prescreened {
+    /// The case.
+    pub case: String,
+    /// The input distribution.
+    pub distribution: Distribution,
+    /// Whether warps and blocks took other turns than usual.
+    pub rescheduled: bool,
+}
+
 /// What came of reading an image's machine code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -172,6 +198,8 @@ pub struct NotRun {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ProtocolPart {
+    /// Small cases on the emulated device, before the device itself is touched.
+    Prescreen,
     /// Garbage left in shared memory and registers, and blocks that run beside the candidate.
     Disturbance,
     /// The same inputs again and again.
@@ -190,6 +218,7 @@ impl ProtocolPart {
     /// Its name in messages.
     pub fn in_words(self) -> &'static str {
         match self {
+            Self::Prescreen => "pre-screen",
             Self::Disturbance => "disturbance",
             Self::Repeats => "repeats",
             Self::Draws => "further draws",

@@ -74,6 +74,7 @@ fn evaluation(verdict: Verdict) -> Evaluation {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        prescreen: None,
         sanitizers: None,
         evidence: None,
         findings: Vec::new(),

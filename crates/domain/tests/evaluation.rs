@@ -35,6 +35,7 @@ fn evaluation(timing: Timing, outcome: Option<Outcome>) -> Evaluation {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        prescreen: None,
         sanitizers: None,
         evidence: None,
         findings: Vec::new(),

@@ -329,6 +329,7 @@ pub(crate) fn parse_rejected(task: &Task, problems: Problems) -> Evaluation {
         stage: EvaluationStage::Search,
         found_on: None,
         not_run: Vec::new(),
+        prescreen: None,
         sanitizers: None,
         task_version: task.version,
         candidate_digest: None,

@@ -7,6 +7,7 @@ mod checkup;
 mod clocks;
 mod fault;
 mod isolation;
+mod prescreener;
 mod program;
 mod roles;
 mod settings;
@@ -29,7 +30,7 @@ use crate::spares::Spares;
 use crate::supervise::Program;
 use crate::toolchain;
 use crate::tools::{self, Tool};
-use checkup::probe;
+use checkup::{Found, probe};
 use program::{
     CUDA_NAMES, FAULT_PLAN, card, driver_folder, emulated_driver, loader_path, nvidia_driver,
     program,
@@ -38,6 +39,7 @@ use program::{
 pub use clocks::{ClockPolicy, LockedClocks};
 pub use fault::Fault;
 pub use isolation::{Barriers, Isolation, Said};
+pub use prescreener::{CAP as PRESCREEN_CAP, Prescreener, emulation_of};
 pub use roles::{FILE_BYTES, SCRATCH};
 pub use settings::{Prebuilt, Settings};
 
@@ -113,6 +115,8 @@ pub struct Host {
     backstop: Option<Duration>,
     /// Whether the device is taken to prove nothing although it is the emulated one.
     doubted: Option<Doubt>,
+    /// Who looks at candidates before a device that proves nothing.
+    prescreener: Option<Prescreener>,
     /// Whether candidates are timed in turn with others although times are modelled.
     in_turn: bool,
     health: Keeper,
@@ -149,36 +153,37 @@ impl Host {
         let mut barriers = Barriers::find(&settings);
         let nvidia = match nvidia_driver(&settings) {
             Err(why) => why,
-            Ok(()) => match probe(&settings, &nvrtc, None, &mut barriers, cancellation)? {
-                Ok(found) => {
-                    let health = Keeper::new(&settings.data, &found.device.uuid);
-                    if let Some(measured) = &found.measured_rates {
-                        health.change(|record| record.note_rates(measured));
+            Ok(()) => {
+                let whole = barriers.clone();
+                match probe(&settings, &nvrtc, None, &mut barriers, cancellation)? {
+                    Ok(found) => {
+                        let measured = found.measured_rates.clone();
+                        let mut host = Self::of(found, settings, nvrtc, barriers);
+                        if let Some(measured) = &measured {
+                            host.health.change(|record| record.note_rates(measured));
+                        }
+                        host.restore_clocks();
+                        host.prescreener = Some(Prescreener::beside(&host, whole, cancellation)?);
+                        return Ok(host);
                     }
-                    let host = Self {
-                        health,
-                        barriers,
-                        said: found.said,
-                        rates: None,
-                        settings,
-                        nvrtc,
-                        driver: None,
-                        emulated_because: None,
-                        device: found.device,
-                        toolchain: found.toolchain,
-                        spoiled: Vec::new(),
-                        backstop: None,
-                        spares: Arc::new(Spares::start()),
-                        doubted: None,
-                        in_turn: false,
-                    };
-                    host.restore_clocks();
-                    return Ok(host);
+                    Err(why) => without_card(Path::new("/dev"), why)?,
                 }
-                Err(why) => without_card(Path::new("/dev"), why)?,
-            },
+            }
         };
-        let library = emulated_driver(&settings, nvidia.clone())?;
+        let host = Self::emulating(settings, nvrtc, barriers, nvidia, cancellation)?;
+        host.restore_clocks();
+        Ok(host)
+    }
+
+    /// The same machine with the emulated driver, whatever else there is.
+    fn emulating(
+        settings: Settings,
+        nvrtc: PathBuf,
+        mut barriers: Barriers,
+        because: String,
+        cancellation: &Cancellation,
+    ) -> Result<Self, Fault> {
+        let library = emulated_driver(&settings, because.clone())?;
         let folder = driver_folder(&settings.data, &library)?;
         let found = probe(
             &settings,
@@ -188,25 +193,35 @@ impl Host {
             cancellation,
         )?
         .map_err(|reason| Fault::Unusable { reason })?;
-        let host = Self {
+        let rates = found.rates.clone();
+        Ok(Self {
+            driver: Some(folder),
+            emulated_because: Some(because),
+            rates,
+            ..Self::of(found, settings, nvrtc, barriers)
+        })
+    }
+
+    /// A machine as a probe of NVIDIA's driver found it.
+    fn of(found: Found, settings: Settings, nvrtc: PathBuf, barriers: Barriers) -> Self {
+        Self {
+            health: Keeper::new(&settings.data, &found.device.uuid),
             barriers,
             said: found.said,
-            health: Keeper::new(&settings.data, &found.device.uuid),
+            rates: None,
             settings,
             nvrtc,
-            driver: Some(folder),
-            emulated_because: Some(nvidia),
+            driver: None,
+            emulated_because: None,
             device: found.device,
             toolchain: found.toolchain,
-            rates: found.rates,
             spoiled: Vec::new(),
             backstop: None,
             spares: Arc::new(Spares::start()),
             doubted: None,
+            prescreener: None,
             in_turn: false,
-        };
-        host.restore_clocks();
-        Ok(host)
+        }
     }
 
     /// The same machine, except that the emulated driver follows a fault plan wherever one role
@@ -222,15 +237,6 @@ impl Host {
     #[must_use]
     pub fn impatient(mut self, backstop: Duration) -> Self {
         self.backstop = Some(backstop);
-        self
-    }
-
-    /// The same machine, except that its device is taken to prove nothing: what stands in for its
-    /// proofs on silicon is done as well, as far as there is time for it. It shows that this does
-    /// not harm the honest.
-    #[must_use]
-    pub fn doubted(mut self, doubt: Doubt) -> Self {
-        self.doubted = Some(doubt);
         self
     }
 

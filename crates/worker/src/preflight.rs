@@ -11,7 +11,7 @@ use domain::device::DeviceKind;
 use serde::Serialize;
 
 use crate::cancel::Cancellation;
-use crate::host::Host;
+use crate::host::{Host, Prescreener};
 use crate::supervise::{self, Bounds, Limits, Program};
 use crate::tools::{self, Tool};
 
@@ -83,6 +83,7 @@ pub fn look(host: &Host, cancellation: &Cancellation) -> Vec<Check> {
         memory(read("/proc/meminfo").as_deref()),
         disk(host.data()),
     ];
+    checks.extend(host.prescreener().map(prescreen));
     if host.device().kind == DeviceKind::Nvidia {
         checks.extend(card(&smi(host, cancellation, GPU_QUERY)));
         checks.push(others(&smi(host, cancellation, PROCESS_QUERY)));
@@ -150,6 +151,15 @@ fn device(host: &Host) -> Check {
             format!("{found}, emulated: times are modelled"),
             "for measured times: a GPU with NVIDIA's driver, and KERNELWRIGHT_EMULATE unset",
         ),
+    }
+}
+
+/// Who looks at candidates before a device that proves nothing.
+fn prescreen(prescreener: &Prescreener) -> Check {
+    let name = "prescreen";
+    match &prescreener.device {
+        Ok(first) => pass(name, first.device().to_string()),
+        Err(reason) => warn(name, "no emulated device".to_owned(), reason),
     }
 }
 

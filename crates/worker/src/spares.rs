@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -65,6 +65,21 @@ impl Spare {
         cancellation: &Cancellation,
     ) -> Result<(Answer<R>, TempDir), Fault> {
         let answer = self.standby.ask(job, bounds, cancellation)?;
+        Ok((answer, self.home))
+    }
+
+    /// Asks it one thing after another. Its folder stays until the caller is done with it.
+    ///
+    /// # Errors
+    /// As of [`Standby::converse`].
+    pub fn converse<J: Serialize, R: DeserializeOwned, N: Serialize>(
+        self,
+        job: &J,
+        bounds: Bounds,
+        cancellation: &Cancellation,
+        next: impl FnMut(R, &[Instant]) -> Option<N>,
+    ) -> Result<(Answer<()>, TempDir), Fault> {
+        let answer = self.standby.converse(job, bounds, cancellation, next)?;
         Ok((answer, self.home))
     }
 

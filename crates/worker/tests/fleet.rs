@@ -222,6 +222,7 @@ fn evaluation() -> Evaluation {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        prescreen: None,
         sanitizers: None,
         evidence: None,
         findings: Vec::new(),

@@ -75,6 +75,7 @@ pub fn judged(verdict: Verdict) -> Evaluation {
         stage: EvaluationStage::Search,
         found_on: None,
         not_run: Vec::new(),
+        prescreen: None,
         sanitizers: None,
         task_version: Digest::of("task"),
         candidate_digest: None,

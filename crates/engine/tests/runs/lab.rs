@@ -326,6 +326,7 @@ pub fn evaluation(request: &EvaluationRequest, verdict: Verdict) -> Evaluation {
         stage: request.stage,
         found_on: None,
         not_run: Vec::new(),
+        prescreen: None,
         sanitizers: None,
         task_version: Task::load(&request.task).unwrap().version,
         candidate_digest: Some(source.candidate_digest(&configuration)),

@@ -124,11 +124,13 @@ pub fn check(
         host::Fault::Driver { nvidia, .. } => CheckError::NoGpu(nvidia),
         other => CheckError::Host(other),
     })?;
+    // What the other driver proves beforehand would be taken for this one's.
+    let checked = checked.without_prescreen();
     if !options.emulated {
         if let Some(why) = checked.emulated_because() {
             return Err(CheckError::NoGpu(why.to_owned()));
         }
-        emulating.emulated_device = report::emulation_of(&checked.device().name).map(str::to_owned);
+        emulating.emulated_device = host::emulation_of(&checked.device().name).map(str::to_owned);
     }
     let emulated = Host::discover(emulating, cancellation)?;
     let side = |host: Host| -> Result<Side, CheckError> {

@@ -57,29 +57,6 @@ pub struct Report {
     pub suite_rank: Option<f64>,
 }
 
-/// The emulated device that stands for a real one by its name; none of the others are modelled.
-pub(crate) fn emulation_of(name: &str) -> Option<&'static str> {
-    // The longer name first where one contains another.
-    const KNOWN: [(&str, &str); 7] = [
-        ("RTX A4000", "a4000"),
-        ("RTX A6000", "a6000"),
-        ("RTX 4090", "rtx4090"),
-        ("A100", "a100"),
-        ("H100", "h100"),
-        ("H200", "h200"),
-        ("L4", "l4"),
-    ];
-    // "L40" is no L4.
-    let words: Vec<&str> = name.split([' ', '-']).collect();
-    KNOWN
-        .iter()
-        .find(|(known, _)| {
-            let known: Vec<&str> = known.split(' ').collect();
-            words.windows(known.len()).any(|window| window == known)
-        })
-        .map(|(_, id)| *id)
-}
-
 impl Report {
     pub(super) fn new(checked: &Host, emulated: &Host, options: &Options) -> Self {
         Self {
@@ -382,21 +359,6 @@ fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn devices_are_emulated_by_their_whole_name() {
-        for (name, id) in [
-            ("NVIDIA H200", Some("h200")),
-            ("NVIDIA A100-SXM4-80GB", Some("a100")),
-            ("NVIDIA RTX A6000", Some("a6000")),
-            ("NVIDIA GeForce RTX 4090", Some("rtx4090")),
-            ("NVIDIA L4", Some("l4")),
-            ("NVIDIA L40S", None),
-            ("NVIDIA RTX 6000 Ada Generation", None),
-        ] {
-            assert_eq!(emulation_of(name), id, "{name}");
-        }
-    }
 
     #[test]
     fn versions_read_as_their_maker_writes_them() {

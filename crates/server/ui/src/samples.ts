@@ -142,6 +142,7 @@ export function evaluation(verdict: Verdict, over: Partial<Evaluation> = {}): Ev
     candidate_digest: null,
     image_digest: null,
     device: null,
+    prescreen: null,
     toolchain: null,
     kernels: [],
     gates: [],

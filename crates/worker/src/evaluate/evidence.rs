@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use domain::device::Device;
 use domain::digest::Digest;
 use domain::evaluation::{
-    EVALUATOR_VERSION, Evaluation, EvaluationRequest, EvaluationStage, Incumbent,
+    EVALUATOR_VERSION, Evaluation, EvaluationRequest, EvaluationStage, Incumbent, ProtocolPart,
 };
 use domain::plan::{Configuration, ResolvedPlan};
 use domain::role::{Compiled, Key};
@@ -366,6 +366,11 @@ impl Evidence {
             (then != now).then(|| format!("{what}: {then} then, {now} now"))
         };
         let device = |device: &Device| format!("{device} {:?}", device.kind);
+        let first = |looked: Option<&Device>| looked.map_or("nobody".to_owned(), device);
+        let (then, rows) = (&self.evaluation.prescreen, &self.evaluation.not_run);
+        // What ended before a pre-screen says nothing of who would have made it.
+        let reached = then.is_some() || rows.iter().any(|row| row.part == ProtocolPart::Prescreen);
+        let now = host.prescreener().and_then(|now| now.device.as_ref().ok());
         [
             different(
                 "evaluation protocol",
@@ -378,6 +383,12 @@ impl Evidence {
                 host.toolchain().to_owned(),
             ),
             different("device", device(&own.device), device(host.device())),
+            different(
+                "pre-screen",
+                first(then.as_ref().map(|then| &then.device)),
+                first(now.map(|now| now.device())),
+            )
+            .filter(|_| reached),
         ]
         .into_iter()
         .flatten()

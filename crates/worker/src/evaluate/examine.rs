@@ -40,7 +40,7 @@ pub struct Trial<'t> {
 }
 
 /// Facts whose words are safe to repeat: whoever reported them ran candidate code.
-fn cleaned(facts: ExecutionFacts) -> ExecutionFacts {
+pub(super) fn cleaned(facts: ExecutionFacts) -> ExecutionFacts {
     let names = |names: Vec<String>| names.iter().map(|name| plain::name(name)).collect();
     ExecutionFacts {
         launches: facts.launches.into_iter().map(cleaned_launch).collect(),
@@ -489,7 +489,11 @@ struct Again {
 }
 
 /// What was asked of an execution.
-fn subject<'s>(task: &'s Task, stage: &'s str, numbered: &'s Numbered<'_>) -> Subject<'s> {
+pub(super) fn subject<'s>(
+    task: &'s Task,
+    stage: &'s str,
+    numbered: &'s Numbered<'_>,
+) -> Subject<'s> {
     let pass = numbered.pass;
     Subject {
         stage,

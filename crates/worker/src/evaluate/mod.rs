@@ -224,6 +224,7 @@ impl Evaluator {
             BarrierError, InputMutated, OutOfBounds, RunnerCrash, RuntimeFault, Timeout,
         };
         self.host.device().kind == DeviceKind::Nvidia
+            && evaluation.device.is_some()
             && matches!(
                 evaluation.verdict.kind(),
                 RuntimeFault | Timeout | RunnerCrash | OutOfBounds | BarrierError | InputMutated

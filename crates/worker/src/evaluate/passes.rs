@@ -80,6 +80,12 @@ impl Pass {
         (self.case.clone(), self.distribution, key, self.struck())
     }
 
+    /// Elements of all of its tensors.
+    fn elements(&self) -> u64 {
+        let elements = self.tensors.iter().map(TensorData::elements);
+        elements.fold(0, u64::saturating_add)
+    }
+
     /// The input of which one element was changed, and that element's flat index.
     pub fn struck(&self) -> Option<(String, u64)> {
         self.tensors
@@ -256,6 +262,23 @@ impl<'a> Passes<'a> {
                 let pass = self.pass(case, distribution, turn + draw)?;
                 passes.push(pass.on(bases(met)));
             }
+        }
+        Ok(passes)
+    }
+
+    /// What the emulated device is asked before another one: the first look, the largest small case
+    /// under another schedule, and what the screen asks, of each the smallest cases first, so that
+    /// most is found soonest. What is only found by comparing is left out.
+    ///
+    /// # Errors
+    /// A [`Problem`] of the task.
+    pub fn prescreen(&self, extent: Extent) -> Result<Vec<Pass>, Problem> {
+        let mut rescheduled = self.repeats(Extent::Sample)?;
+        rescheduled.retain(|pass| pass.comparison == Against::Rescheduled);
+        let mut passes = Vec::new();
+        for mut kind in [self.smoke()?, rescheduled, self.screen(extent)?] {
+            kind.sort_by_key(Pass::elements);
+            passes.extend(kind);
         }
         Ok(passes)
     }

@@ -6,6 +6,7 @@ mod controls;
 mod foreign;
 mod inspect;
 mod looks;
+mod prescreen;
 mod rivals;
 mod sanitizers;
 mod surprise;
@@ -20,7 +21,7 @@ use domain::digest::Digest;
 use domain::dtype::Dtype;
 use domain::evaluation::{
     CaseLaunches, CheckOutcome, Evaluation, EvaluationRequest, GateOutcome, MachineCode, NotRun,
-    StageTime,
+    Prescreen, StageTime,
 };
 use domain::finding::Finding;
 use domain::judge::{self, CaseBlocks, Trouble};
@@ -198,6 +199,7 @@ pub(super) struct Evidence {
     plans: BTreeMap<String, ResolvedPlan>,
     pub(super) compiled: Option<Compiled>,
     pub(super) ran: bool,
+    prescreen: Option<Prescreen>,
     pub(super) not_run: Vec<NotRun>,
     pub(super) label: Option<String>,
     kernels: Vec<KernelResources>,
@@ -302,6 +304,7 @@ impl<'a> Course<'a> {
         let candidate = self.timed("parse", Self::read)?;
         self.note_omissions();
         let compiled = self.timed("compile", |course| course.compile(&candidate))?;
+        self.prescreen(&candidate, &compiled)?;
         let reference = self.timed("reference", Self::reference)?;
         let efforts = self.timed("effort", |course| course.efforts(SCORE))?;
         let trial = Trial {

@@ -30,7 +30,7 @@ const NVIDIA_FOLDERS: [&str; 6] = [
 /// The file that tells the emulated driver which calls to spoil.
 pub(super) const FAULT_PLAN: &str = "KERNELWRIGHT_FAULT_PLAN";
 /// The variable that tells the emulated driver which device to be.
-const EMULATED_DEVICE: &str = "KERNELWRIGHT_EMULATED_DEVICE";
+pub(super) const EMULATED_DEVICE: &str = "KERNELWRIGHT_EMULATED_DEVICE";
 /// Variables a role sees as this process has them, where it has them.
 const PASSED_ON: [&str; 6] = [
     "CUDA_VISIBLE_DEVICES",

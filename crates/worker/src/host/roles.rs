@@ -164,9 +164,7 @@ impl Host {
         }
         let home = process.home.path();
         let inside = brought_in(job, home).map_err(Fault::Folder)?;
-        let executions = job.executions.iter();
-        let largest = executions.map(|execution| bytes(&execution.tensors)).max();
-        let bounds = self.bounds_with(Role::Run, allowed, largest.unwrap_or(0));
+        let bounds = self.bounds_of_running(job, allowed);
         let (answer, _home) = process.ask(&inside, bounds, cancellation)?;
         if answer.reply.is_ok() {
             let saved = inside.executions.iter().zip(&job.executions);
@@ -177,6 +175,13 @@ impl Host {
             }
         }
         Ok(answer)
+    }
+
+    /// The limits of a role that runs a candidate for `allowed`.
+    pub(super) fn bounds_of_running(&self, job: &RunJob, allowed: Duration) -> Bounds {
+        let executions = job.executions.iter();
+        let largest = executions.map(|execution| bytes(&execution.tensors)).max();
+        self.bounds_with(Role::Run, allowed, largest.unwrap_or(0))
     }
 
     /// Ends what waits for work on a card, so that nobody else is there while it is timed or
@@ -193,7 +198,7 @@ impl Host {
     }
 
     /// A process that has been told nothing.
-    fn process(&self, role: Role) -> Result<Spare, Fault> {
+    pub(super) fn process(&self, role: Role) -> Result<Spare, Fault> {
         match self.spares.take(role.as_str()) {
             Some(spare) => Ok(spare),
             None => Spare::start(self.recipe(role).map_err(Fault::Folder)?),
@@ -201,7 +206,7 @@ impl Host {
     }
 
     /// Has the next process of a role started while this one works.
-    fn prepare_next(&self, role: Role) {
+    pub(super) fn prepare_next(&self, role: Role) {
         if !self.settings.spares {
             return;
         }
@@ -237,7 +242,7 @@ fn bytes(tensors: &[TensorData]) -> u64 {
 }
 
 /// The job as a process can do it that reaches only `home`.
-fn brought_in(job: &RunJob, home: &Path) -> io::Result<RunJob> {
+pub(super) fn brought_in(job: &RunJob, home: &Path) -> io::Result<RunJob> {
     let mut inside = job.clone();
     inside.image = Image {
         cubin: home.join("image.cubin"),

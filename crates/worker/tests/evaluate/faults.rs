@@ -132,7 +132,7 @@ impl Sweep {
     }
 
     fn of(lab: Lab, doubts: bool) -> Self {
-        let usual = evaluate(&doubted(lab.evaluator(), doubts)).unwrap();
+        let usual = evaluate(&doubted(&lab, lab.evaluator(), doubts)).unwrap();
         assert_eq!(
             usual.verdict.kind(),
             VerdictKind::Accepted,
@@ -152,7 +152,7 @@ impl Sweep {
     fn meet(&self, role: Role, call: &str, nth: &str, deed: &str) -> Found {
         let plan = format!("[[fault]]\ncall = \"{call}\"\nnth = {nth}\ndo = {deed}\n");
         let mut evaluator = self.lab.spoiled(&[(role, &plan)]);
-        evaluator = doubted(&evaluator, self.doubts);
+        evaluator = doubted(&self.lab, &evaluator, self.doubts);
         if deed == "\"hang\"" {
             evaluator = Evaluator::new(evaluator.host().clone().impatient(PATIENCE)).unwrap();
         }
@@ -249,14 +249,19 @@ impl Sweep {
     fn end(self) {
         eprintln!("{:?}", self.counts);
         assert!(self.surprises.is_empty(), "{}", self.surprises.join("\n"));
-        let evaluator = doubted(self.lab.evaluator(), self.doubts);
+        let evaluator = doubted(&self.lab, self.lab.evaluator(), self.doubts);
         assert_eq!(evaluate(&evaluator).unwrap(), self.usual);
     }
 }
 
-fn doubted(evaluator: &Evaluator, doubts: bool) -> Evaluator {
+/// What goes wrong in front of the device is another test's business.
+fn doubted(lab: &Lab, evaluator: &Evaluator, doubts: bool) -> Evaluator {
     let host = evaluator.host().clone();
-    let host = if doubts { host.doubted(DOUBTING) } else { host };
+    let host = if doubts {
+        host.doubted(DOUBTING).prescreened_by(lab.prescreener())
+    } else {
+        host
+    };
     Evaluator::new(host).unwrap()
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use domain::candidate::KernelSource;
 use domain::digest::Digest;
@@ -10,7 +12,7 @@ use domain::role::Key;
 use domain::task::Bundle;
 use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
-use worker::host::{Doubt, Fault, Host, Role, Settings};
+use worker::host::{Doubt, Fault, Host, Prescreener, Role, Settings};
 
 /// An evaluator with a folder that goes with it.
 pub struct Lab {
@@ -142,7 +144,16 @@ impl Lab {
 
     /// This lab's evaluator, except that the device is taken to prove nothing.
     pub fn doubting(&self, doubt: Doubt) -> Evaluator {
-        Evaluator::new(self.evaluator.host().clone().doubted(doubt)).unwrap()
+        let host = self.evaluator.host().clone().doubted(doubt);
+        Evaluator::new(host.prescreened_by(self.prescreener())).unwrap()
+    }
+
+    /// This lab's device as one that looks first, with the patience that a busy machine takes.
+    pub fn prescreener(&self) -> Prescreener {
+        Prescreener {
+            device: Ok(Arc::new(self.evaluator.host().clone())),
+            cap: Duration::from_secs(60),
+        }
     }
 
     /// The record of the device's health, which an operator removes.

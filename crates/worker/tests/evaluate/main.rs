@@ -20,6 +20,7 @@ mod lab;
 mod leftovers;
 mod looks;
 mod modelling;
+mod prescreen;
 mod protocol;
 mod rivals;
 mod sanitizers;

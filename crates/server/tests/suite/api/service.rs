@@ -294,6 +294,7 @@ pub fn report(lease: &Lease, verdict: Verdict) -> Report {
         stage: lease.request.stage,
         found_on: None,
         not_run: Vec::new(),
+        prescreen: None,
         sanitizers: None,
         task_version: Task::load(&lease.request.task).unwrap().version,
         candidate_digest: Some(source.candidate_digest(&lease.request.configuration)),

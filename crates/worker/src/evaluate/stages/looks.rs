@@ -96,6 +96,7 @@ impl Evaluator {
             if depth == Depth::Build {
                 return Ok(());
             }
+            course.prescreen(&candidate, &compiled)?;
             let reference = course.timed("reference", Course::reference)?;
             let efforts = course.timed("effort", |course| course.efforts(SCORE))?;
             let trial = Trial {

@@ -1,0 +1,389 @@
+//! What the emulated device proves before a device that proves nothing is touched, and what becomes of
+//! a candidate that it can say nothing about. The device is the emulated one, taken to prove nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage, ProtocolPart};
+use domain::finding::FindingKind;
+use domain::seeds::SeedFamily;
+use domain::task::Bundle;
+use domain::verdict::VerdictKind;
+use worker::cancel::Cancellation;
+use worker::evaluate::Evaluator;
+use worker::evaluate::evidence::Evidence;
+use worker::host::{Doubt, Host, Prescreener, Role, Settings};
+use worker::preflight::{self, Status};
+
+use crate::admission::product;
+use crate::lab::{Lab, lab};
+
+const DOUBT: Doubt = Doubt {
+    most: 1,
+    // No shape of the task has so many.
+    many: 1 << 62,
+};
+const STAGE: &str = "pre-screen";
+
+fn request(source: &str) -> EvaluationRequest {
+    EvaluationRequest {
+        task: Bundle { files: product() },
+        ..Lab::request("gemm-f32", "candidate.cu", source.to_owned())
+    }
+}
+
+fn honest() -> String {
+    product()["baseline.cu"].clone()
+}
+
+/// The honest kernel that does something else first.
+fn beginning_with(statements: &str) -> String {
+    let (from, to) = ("const int n =", format!("{statements} const int n ="));
+    let changed = honest().replace(from, &to);
+    assert_ne!(changed, honest());
+    changed
+}
+
+fn adversary(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/adversaries");
+    std::fs::read_to_string(folder.join(name)).unwrap()
+}
+
+fn evaluate(evaluator: &Evaluator, request: &EvaluationRequest) -> Evaluation {
+    let cancellation = Cancellation::new().unwrap();
+    evaluator.evaluate(request, |_| {}, &cancellation).unwrap()
+}
+
+/// A device that proves nothing behind this pre-screen.
+fn behind(lab: &Lab, prescreener: Prescreener) -> Evaluator {
+    let host = lab.evaluator().host().clone();
+    Evaluator::new(host.doubted(DOUBT).prescreened_by(prescreener)).unwrap()
+}
+
+fn stages(evaluation: &Evaluation) -> Vec<&str> {
+    let stages = evaluation.stages.iter();
+    stages.map(|stage| stage.stage.as_str()).collect()
+}
+
+/// Why the pre-screen was left out, or ended early; none where it was made.
+fn cut(evaluation: &Evaluation) -> Option<&str> {
+    let mut rows = evaluation.not_run.iter();
+    let row = rows.find(|row| row.part == ProtocolPart::Prescreen);
+    row.map(|row| row.reason.as_str())
+}
+
+#[test]
+fn a_broken_rule_is_found_before_the_device_is_touched() {
+    let Some(lab) = lab() else { return };
+    let doubting = lab.doubting(DOUBT);
+    // Reads what it never wrote, and is right whatever that is.
+    let lucky = beginning_with(
+        "__shared__ volatile float stale[256]; if (stale[threadIdx.x] == 12345.0f) return;",
+    );
+    for (name, source, expected, found) in [
+        (
+            "unwritten shared memory without consequence",
+            lucky,
+            VerdictKind::UninitDependent,
+            FindingKind::Uninitialised,
+        ),
+        (
+            "unwritten shared memory",
+            adversary("b23-unwritten-shared.cu"),
+            VerdictKind::UninitDependent,
+            FindingKind::Uninitialised,
+        ),
+        (
+            "unwritten workspace",
+            adversary("b04-unwritten-workspace.cu"),
+            VerdictKind::UninitDependent,
+            FindingKind::Uninitialised,
+        ),
+        (
+            "race",
+            adversary("b18-missing-barrier.cu"),
+            VerdictKind::DataRace,
+            FindingKind::SharedRace,
+        ),
+        (
+            "read behind an input",
+            adversary("b22-read-behind.cu"),
+            VerdictKind::OutOfBounds,
+            FindingKind::OutOfBoundsRead,
+        ),
+        (
+            "wide loads",
+            adversary("b42-wide-loads.cu"),
+            VerdictKind::RuntimeFault,
+            FindingKind::Misaligned,
+        ),
+    ] {
+        let evaluation = evaluate(&doubting, &request(&source));
+        let verdict = &evaluation.verdict;
+        eprintln!("{name}: {verdict}");
+        assert_eq!(verdict.kind(), expected, "{name}: {verdict}");
+        assert_eq!(verdict.finding().unwrap().kind, found, "{name}");
+        assert!(verdict.line().is_some(), "{name}");
+        assert_eq!(evaluation.findings[0].kind, found, "{name}");
+        assert_eq!(stages(&evaluation).last(), Some(&STAGE), "{name}");
+        assert_eq!(evaluation.device, None, "{name}: it was not touched");
+        assert_eq!(evaluation.found_on, Some(SeedFamily::Feedback), "{name}");
+        assert!(evaluation.may_be_shown(), "{name}");
+        let looked = evaluation.prescreen.as_ref().unwrap();
+        assert_eq!(&looked.device, lab.evaluator().host().device(), "{name}");
+        assert!(!looked.executions.is_empty(), "{name}");
+
+        // The same where the device judges that proves it.
+        let judged = lab.evaluate(&request(&source));
+        assert_eq!(
+            judged.verdict.kind(),
+            expected,
+            "{name}: {}",
+            judged.verdict
+        );
+        assert_eq!(judged.prescreen, None, "{name}: it needs nobody before it");
+    }
+}
+
+#[test]
+fn a_replay_looks_first_as_well() {
+    let Some(lab) = lab() else { return };
+    let doubting = lab.doubting(DOUBT);
+    let evaluation = evaluate(&doubting, &request(&adversary("b18-missing-barrier.cu")));
+    let data = doubting.host().data();
+    let found = Evidence::open(data, evaluation.evidence.unwrap()).unwrap();
+    assert_eq!(found.evaluation.prescreen, evaluation.prescreen);
+    assert!(found.differences(doubting.host()).is_empty());
+    let key = found.sealed_key(data).unwrap();
+    let again = evaluate(&doubting, &found.request(key));
+    assert_eq!(again.verdict, evaluation.verdict);
+    assert_eq!(again.prescreen, evaluation.prescreen);
+
+    let nobody = Prescreener {
+        device: Err("there is none".to_owned()),
+        ..lab.prescreener()
+    };
+    let elsewhere = behind(&lab, nobody);
+    let [difference] = &found.differences(elsewhere.host())[..] else {
+        panic!("a verdict from there would prove nothing");
+    };
+    assert!(difference.starts_with("pre-screen: "), "{difference}");
+}
+
+#[test]
+fn the_honest_pass_and_the_record_says_what_was_looked_at() {
+    let Some(lab) = lab() else { return };
+    let doubting = lab.doubting(DOUBT);
+    let mut asked = request(&honest());
+    let mut planned = Vec::new();
+    for stage in [EvaluationStage::Search, EvaluationStage::Confirmation] {
+        asked.stage = stage;
+        let evaluation = evaluate(&doubting, &asked);
+        let verdict = &evaluation.verdict;
+        assert_eq!(verdict.kind(), VerdictKind::Accepted, "{verdict}");
+        assert_eq!(cut(&evaluation), None);
+        let order = stages(&evaluation);
+        let at = |name: &str| order.iter().position(|stage| *stage == name).unwrap();
+        assert!(
+            at("compile") < at(STAGE) && at(STAGE) < at("smoke"),
+            "{order:?}"
+        );
+        let looked = evaluation.prescreen.unwrap();
+        assert_eq!(looked.executions.len(), looked.planned as usize);
+        assert_eq!(looked.executions[0].case, "single", "the smallest first");
+        assert!(looked.executions.iter().any(|one| one.rescheduled));
+        let held_out = looked.executions.iter().any(|one| one.case == "hidden");
+        assert_eq!(held_out, stage == EvaluationStage::Confirmation);
+        planned.push(looked.planned);
+    }
+    assert!(planned[0] < planned[1], "{planned:?}");
+}
+
+/// What comes of arithmetic, of how much of it there was, or of what the emulated device lacks is for
+/// the device to say.
+#[test]
+fn what_proves_nothing_is_left_to_the_device() {
+    let Some(lab) = lab() else { return };
+    let doubting = lab.doubting(DOUBT);
+    for (name, source, expected, reason) in [
+        (
+            "a wrong answer",
+            honest().replace("= sum;", "= sum + 1;"),
+            VerdictKind::IncorrectOutput,
+            None,
+        ),
+        (
+            "an input that is written to",
+            honest().replace(
+                "= sum;",
+                "= sum; if (M == 1) const_cast<float*>(a)[0] = 7.0f;",
+            ),
+            VerdictKind::InputMutated,
+            None,
+        ),
+        (
+            "a trap",
+            beginning_with("__trap();"),
+            VerdictKind::RuntimeFault,
+            Some("was ended by the kernel itself"),
+        ),
+        (
+            "a loop without an end",
+            beginning_with("while (clock64()) {}"),
+            VerdictKind::Timeout,
+            Some("thread instructions"),
+        ),
+        (
+            "an instruction that is not emulated",
+            beginning_with("asm volatile(\"discard.global.L2 [%0], 128;\" :: \"l\"(c));"),
+            VerdictKind::Unsupported,
+            Some("lacks discard"),
+        ),
+    ] {
+        let evaluation = evaluate(&doubting, &request(&source));
+        let verdict = &evaluation.verdict;
+        eprintln!("{name}: {verdict}, {:?}", cut(&evaluation));
+        assert_eq!(verdict.kind(), expected, "{name}: {verdict}");
+        assert!(stages(&evaluation).contains(&"smoke"), "{name}");
+        assert!(evaluation.device.is_some(), "{name}");
+        let found = cut(&evaluation).unwrap_or_default();
+        assert_eq!(found.is_empty(), reason.is_none(), "{name}: {found}");
+        assert!(
+            found.contains(reason.unwrap_or_default()),
+            "{name}: {found}"
+        );
+    }
+}
+
+#[test]
+fn its_time_is_bounded_and_what_it_saw_until_then_counts() {
+    let Some(lab) = lab() else { return };
+    let hurried = behind(
+        &lab,
+        Prescreener {
+            cap: Duration::from_secs(1),
+            ..lab.prescreener()
+        },
+    );
+    // A single thread takes many seconds to use up what a launch may execute.
+    let slow = beginning_with(
+        "if (M == 32 && threadIdx.x + threadIdx.y + blockIdx.x + blockIdx.y == 0) while (clock64()) {}",
+    );
+    let evaluation = evaluate(&hurried, &request(&slow));
+    let reason = cut(&evaluation).unwrap().to_owned();
+    assert!(reason.contains("its 1 s were over"), "{reason}");
+    let looked = evaluation.prescreen.unwrap();
+    assert!(reason.starts_with(&format!("after {} of", looked.executions.len())));
+    assert!(looked.executions.iter().any(|one| one.case == "odd"));
+    assert!(looked.executions.iter().all(|one| one.case != "square"));
+    assert_ne!(evaluation.verdict.kind(), VerdictKind::Accepted);
+    assert!(evaluation.device.is_some(), "the device judges it");
+}
+
+#[test]
+fn a_machine_that_cannot_look_says_so_and_judges_as_ever() {
+    let Some(lab) = lab() else { return };
+    let nobody = Prescreener {
+        device: Err("find a CUDA driver: it is not installed".to_owned()),
+        ..lab.prescreener()
+    };
+    let spoiled = |call: &str, deed: &str| {
+        let plan = format!("[[fault]]\ncall = \"{call}\"\nnth = 2\ndo = {deed}\n");
+        lab.spoiled(&[(Role::Run, &plan)])
+    };
+    let with = |evaluator: Evaluator| Prescreener {
+        device: Ok(Arc::new(evaluator.host().clone())),
+        ..lab.prescreener()
+    };
+    for (prescreener, made, expected) in [
+        (nobody, "there is no ", "emulated device on this machine"),
+        (
+            with(spoiled("cuMemAlloc_v2", "{ error = 2 }")),
+            "after 0 of ",
+            "case single does not run on",
+        ),
+        (
+            with(spoiled("cuModuleUnload", "{ error = 1 }")),
+            "after 1 of ",
+            "its process could not work",
+        ),
+        (
+            with(spoiled("cuLaunchKernel", "\"abort\"")),
+            "after 1 of ",
+            "its process",
+        ),
+    ] {
+        let evaluation = evaluate(&behind(&lab, prescreener), &request(&honest()));
+        let verdict = &evaluation.verdict;
+        assert_eq!(verdict.kind(), VerdictKind::Accepted, "{verdict}");
+        let reason = cut(&evaluation).unwrap();
+        assert!(reason.starts_with(made), "{reason}");
+        assert!(reason.contains(expected), "{reason}");
+        assert!(!reason.contains('/'), "a path of this machine: {reason}");
+    }
+}
+
+/// As where the drivers are compared with each other.
+#[test]
+fn a_device_can_be_asked_for_its_own_word() {
+    let Some(lab) = lab() else { return };
+    let host = lab.doubting(DOUBT).host().clone().without_prescreen();
+    let evaluator = Evaluator::new(host).unwrap();
+    let evaluation = evaluate(&evaluator, &request(&adversary("b18-missing-barrier.cu")));
+    assert_eq!(evaluation.verdict.kind(), VerdictKind::DataRace);
+    assert_eq!(evaluation.prescreen, None);
+    assert_eq!(cut(&evaluation), None);
+    assert!(evaluation.device.is_some());
+}
+
+/// A card that is newer than any device that is emulated: what was compiled for it is executed.
+#[test]
+fn an_older_device_looks_at_what_was_compiled_for_a_newer_one() {
+    let Some(lab) = lab() else { return };
+    let mut settings = Settings::from_environment(lab.evaluator().host().data()).unwrap();
+    settings.emulate = true;
+    settings.emulated_device = Some("a100".to_owned());
+    let older = Host::discover(settings, &Cancellation::new().unwrap()).unwrap();
+    assert!(older.device().compute_capability < lab.evaluator().host().device().compute_capability);
+    let evaluator = behind(
+        &lab,
+        Prescreener {
+            device: Ok(Arc::new(older.clone())),
+            ..lab.prescreener()
+        },
+    );
+    let honest = evaluate(&evaluator, &request(&honest()));
+    assert_eq!(
+        honest.verdict.kind(),
+        VerdictKind::Accepted,
+        "{}",
+        honest.verdict
+    );
+    assert_eq!(cut(&honest), None);
+    assert_eq!(&honest.prescreen.unwrap().device, older.device());
+    let racing = evaluate(&evaluator, &request(&adversary("b18-missing-barrier.cu")));
+    assert_eq!(racing.verdict.kind(), VerdictKind::DataRace);
+    assert_eq!(stages(&racing).last(), Some(&STAGE));
+}
+
+#[test]
+fn preflight_names_who_looks_first() {
+    let Some(lab) = lab() else { return };
+    let cancellation = Cancellation::new().unwrap();
+    let found = |evaluator: &Evaluator| {
+        let checks = preflight::look(evaluator.host(), &cancellation);
+        checks.into_iter().find(|check| check.name == "prescreen")
+    };
+    assert_eq!(found(lab.evaluator()), None, "it needs nobody before it");
+    let check = found(&lab.doubting(DOUBT)).unwrap();
+    assert_eq!(check.status, Status::Pass);
+    assert!(check.found.contains("L4"), "{}", check.found);
+    let nobody = Prescreener {
+        device: Err("find a CUDA driver: none is installed".to_owned()),
+        ..lab.prescreener()
+    };
+    let check = found(&behind(&lab, nobody)).unwrap();
+    assert_eq!(check.status, Status::Warn);
+    assert!(check.fix.unwrap().contains("find a CUDA driver"));
+}
