@@ -256,7 +256,7 @@ describe("the lineage", () => {
     assert.match(await box.innerText(), /memcheck\s+clean[\s\S]*racecheck\s+not run: it did not end in 120 s[\s\S]*many elements\s+not run: memory/);
   });
 
-  it("tells what came of comparing the incumbent with itself", async () => {
+  it("tells who looked at a measured candidate first, and what came of comparing the incumbent with itself", async () => {
     const wrong = { kind: "caught", screening: settled(0.012, "faster"), reason: "a gain of -0.31% to +0.22%" };
     await open("/");
     await page.route("**/api/v1/candidates/*", async (route) => {
@@ -266,6 +266,7 @@ describe("the lineage", () => {
     await page.goto(`${service.origin}/candidates/${candidateId(BEST)}`);
     await panel("Comparison").waitFor();
     assert.match(await panel("Comparison").innerText(), /Control\s+the incumbent against itself: called faster by its screening, not by its confirmation: a gain of -0\.31% to \+0\.22%/);
+    assert.match(await panel("Evaluation").innerText(), /Device\s+NVIDIA L4, nvidia[\s\S]*Pre-screen\s+2 of 31 executions on Emulated L4/);
     assert.deepEqual(complaints, []);
   });
 

@@ -193,6 +193,7 @@ function evaluation(node) {
     candidate_digest: "b1946ac92492d2347c6235b4d2611184f5b8036491adce70528f6b3e9d14c07a",
     image_digest: compiled ? "591785b794601e212b260e25925636fd5b8036491adce70528f6b3e9d14c07a8" : null,
     device: compiled ? DEVICE : null,
+    prescreen: null,
     toolchain: "NVRTC 13.5",
     kernels: compiled
       ? [{ kernel: "softmax", registers: node.verdict === "gate_rejected" ? 142 : 40, spill_bytes: 0, stack_bytes: 0, static_shared_bytes: 16, constant_bytes: 372, parameters: [8, 8, 4] }]
@@ -315,7 +316,9 @@ export function timedInTurn(detail, control) {
     cases: [{ case: "narrow", cache: "cold", batch: 24, sets: 24, warm_up: 6, scatter: null }],
   };
   const verdict = { ...detail.evaluation.verdict, timing: timing({ modelled: false, time_us: detail.time_us }) };
-  return { ...detail, modelled: false, evaluation: { ...detail.evaluation, verdict, measurement } };
+  const prescreen = { device: DEVICE, planned: 31, executions: ["narrow", "wide"].map((name) => ({ case: name, distribution: "normal", rescheduled: false })) };
+  const device = { ...DEVICE, name: "NVIDIA L4", kind: "nvidia" };
+  return { ...detail, modelled: false, evaluation: { ...detail.evaluation, verdict, device, prescreen, measurement } };
 }
 
 /** What a comparison decided, and the bounds that it rests on. */

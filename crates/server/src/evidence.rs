@@ -60,6 +60,14 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     resources(&mut text, &evaluation.kernels);
     machine_code(&mut text, evaluation.machine_code.as_ref());
     sanitizers(&mut text, evaluation.sanitizers.as_ref());
+    if let Some(looked) = &evaluation.prescreen {
+        let (made, planned) = (looked.executions.len(), looked.planned);
+        let device = plain(&looked.device.to_string());
+        let _infallible = writeln!(
+            text,
+            "pre-screen {made} of {planned} executions on {device}"
+        );
+    }
     for row in &evaluation.not_run {
         let (part, reason) = (row.part.in_words(), line(&row.reason, 240));
         let _infallible = writeln!(text, "not run    {part}: {reason}");
