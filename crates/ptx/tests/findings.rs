@@ -166,6 +166,26 @@ fn planted_mistakes_get_exactly_their_finding() {
             Outcome::Completed,
         ),
         (
+            "an asynchronous copy of what another block writes",
+            "mov.u32 %r3, %ctaid.x;\nsetp.eq.u32 %p1, %r3, 0;\n@%p1 st.global.u32 [%rd5], %r1;\n@%p1 bra END;\n\
+             cp.async.ca.shared.global [%r2], [%rd5], 4;\ncp.async.commit_group;\ncp.async.wait_group 0;\n\
+             ld.shared.u32 %r4, [%r2];\nst.global.u32 [%rd6], %r4;\nEND:",
+            2,
+            32,
+            &[F::GlobalRace],
+            Outcome::Completed,
+        ),
+        (
+            "a write to what another block copies asynchronously",
+            "mov.u32 %r3, %ctaid.x;\nsetp.eq.u32 %p1, %r3, 1;\n@%p1 st.global.u32 [%rd4], %r3;\n@%p1 bra END;\n\
+             cp.async.ca.shared.global [%r2], [%rd4], 4;\ncp.async.commit_group;\ncp.async.wait_group 0;\n\
+             ld.shared.u32 %r4, [%r2];\nst.global.u32 [%rd6], %r4;\nEND:",
+            2,
+            32,
+            &[F::GlobalRace],
+            Outcome::Completed,
+        ),
+        (
             "missing barrier",
             "st.shared.u32 [%r2], %r1;\nxor.b32 %r3, %r2, 128;\nld.shared.u32 %r4, [%r3];\nst.global.u32 [%rd6], %r4;",
             1,

@@ -2,7 +2,8 @@
 //! a missing or early wait is found.
 
 use super::access::{
-    Request, Want, address_poison, addresses, lanes, out_of_bounds, outside_global,
+    Reads, Request, Want, address_poison, addresses, lanes, out_of_bounds, outside_global,
+    reads_beside_others,
 };
 use super::block::Shared;
 use super::exec::{Exec, Fatal, Track};
@@ -100,6 +101,19 @@ pub(crate) fn issue(
                 return outside_global(exec, block, warp, &request, lane, wanted);
             };
             let offset = source - track.allocation.base();
+            if track.notices_reads() && exec.compares_blocks() {
+                let mut offsets = [0; 32];
+                offsets[lane] = offset;
+                let reads = Reads {
+                    pc,
+                    mask: 1 << lane,
+                    bytes: wanted,
+                    want: Want::Load,
+                    // Those of 16 bytes need not take the first level cache, and which do is not kept.
+                    cached: false,
+                };
+                reads_beside_others(exec, block, warp, reads, track, &offsets);
+            }
             track
                 .allocation
                 .read(offset, &mut copy.data[..wanted as usize]);

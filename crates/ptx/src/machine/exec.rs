@@ -163,6 +163,12 @@ fn marks(count: usize) -> Box<[AtomicU64]> {
 }
 
 impl Track {
+    /// Whether it matters to other blocks who reads here.
+    #[inline(always)]
+    pub(crate) fn notices_reads(&self) -> bool {
+        self.reads_matter || self.writers.get().is_some()
+    }
+
     pub(crate) fn new(allocation: &Arc<Allocation>, reads_matter: bool) -> Self {
         let sectors = allocation.bytes().div_ceil(32);
         let bits = || {

@@ -61,23 +61,53 @@ fn exchange(cell: &AtomicU64, mark: Mark, parallel: bool) -> Mark {
     Mark::from_bits(before)
 }
 
+/// What lanes read, each so many bytes at an offset of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reads {
+    pub(crate) pc: u32,
+    pub(crate) mask: u32,
+    pub(crate) bytes: u32,
+    /// A read, or the half of an atomic.
+    pub(crate) want: Want,
+    /// Whether a cache of the multiprocessor's may answer.
+    pub(crate) cached: bool,
+}
+
+impl Reads {
+    pub(super) fn of(exec: &Exec<'_>, request: &Request<'_>) -> Self {
+        let op = &exec.launch.program.memory[request.x];
+        Self {
+            pc: request.pc,
+            mask: request.mask,
+            bytes: op.bytes(),
+            want: request.want,
+            cached: request.want == Want::Load && !op.past_cache,
+        }
+    }
+}
+
 /// A block reads: another one may have written, and later writers must know.
 #[inline(never)]
-pub(super) fn reads(
+pub(crate) fn reads(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &Warp,
-    request: &Request<'_>,
+    reads: Reads,
     track: &Track,
     offsets: &Offsets,
 ) {
-    let op = &exec.launch.program.memory[request.x];
-    let bytes = op.element * op.count;
+    let Reads {
+        pc,
+        mask,
+        bytes,
+        want,
+        cached,
+    } = reads;
     let parallel = exec.launch.parallel;
     if track.reads_matter {
         let readers = track.readers();
-        let mine = Mark::new(block.index, block.standing.touch(), request.pc, 0);
-        for lane in lanes(request.mask) {
+        let mine = Mark::new(block.index, block.standing.touch(), pc, 0);
+        for lane in lanes(mask) {
             for (word, here) in words(offsets[lane], bytes) {
                 note_reader(
                     &readers[2 * word..2 * word + 2],
@@ -96,25 +126,24 @@ pub(super) fn reads(
     let Some(writers) = track.writers.get() else {
         return;
     };
-    let cached = request.want == Want::Load && !op.past_cache;
     let mut found = None;
-    for lane in lanes(request.mask) {
+    for lane in lanes(mask) {
         for (word, here) in words(offsets[lane], bytes) {
             let mark = Mark::from_bits(writers[word].load(Relaxed));
             if conflicts_with_read(mark, block, here, cached) {
-                found.get_or_insert((lane, mark, true));
+                found.get_or_insert((lane, mark));
             }
         }
     }
-    if let Some((lane, mark, wrote)) = found {
+    if let Some((lane, mark)) = found {
         race(
             exec,
             block,
             warp,
-            request,
+            (want, pc),
             (track, offsets[lane], bytes),
             lane,
-            (mark, wrote),
+            (mark, true),
         );
     }
 }
@@ -187,7 +216,7 @@ pub(super) fn writes(
             exec,
             block,
             warp,
-            request,
+            (request.want, request.pc),
             (track, offsets[lane], bytes),
             lane,
             (mark, wrote),
@@ -331,21 +360,18 @@ fn race(
     exec: &mut Exec<'_>,
     block: &Shared,
     warp: &Warp,
-    request: &Request<'_>,
+    (want, pc): (Want, u32),
     (track, offset, bytes): (&Track, u64, u32),
     lane: usize,
     (mark, wrote): (Mark, bool),
 ) {
     let program = exec.launch.program;
-    if exec
-        .findings
-        .repeat(program, FindingKind::GlobalRace, request.pc)
-    {
+    if exec.findings.repeat(program, FindingKind::GlobalRace, pc) {
         return;
     }
     let access = place(track, offset, bytes);
     let other = coordinates(exec, mark.block().unwrap_or(0));
-    let advice = if wrote && request.want == Want::Load && block.standing.is_behind(mark) {
+    let advice = if wrote && want == Want::Load && block.standing.is_behind(mark) {
         "it was told so, and has not fenced since, so that a cache may answer with what was there before: put \
          __threadfence() behind the atomic or volatile read that told it, or read with __ldcg() or volatile"
     } else {
@@ -354,25 +380,18 @@ fn race(
     let message = format!(
         "block {:?} {} byte {} of {} at {}, which block {other:?} {} at {} in the same launch; {advice}",
         block.coordinates,
-        if request.want == Want::Load {
+        if want == Want::Load {
             "reads"
         } else {
             "writes"
         },
         access.offset,
         buffer_name(&access),
-        spoken(program, request.pc),
+        spoken(program, pc),
         if wrote { "writes" } else { "reads" },
         spoken(program, mark.pc()),
     );
-    let mut seen = exec.plain(
-        FindingKind::GlobalRace,
-        request.pc,
-        block,
-        warp,
-        lane,
-        message,
-    );
+    let mut seen = exec.plain(FindingKind::GlobalRace, pc, block, warp, lane, message);
     seen.access = Some(access);
     seen.other = Some(Party {
         block: other,

@@ -5,6 +5,7 @@ use super::super::exec::{Exec, Fatal, Track};
 use super::super::pattern::Shape;
 use super::super::traffic::Way;
 use super::super::warp::Warp;
+use super::between::Reads;
 use super::{
     Offsets, Request, Want, Words, atomic, atomic_poison, between, collect, fault, lanes,
     load_part, offsets_at, write_element,
@@ -63,8 +64,9 @@ pub(super) fn access(
         }
         if ordered {
             hear(exec, block, request);
-        } else if (track.reads_matter || track.writers.get().is_some()) && exec.compares_blocks() {
-            between::reads(exec, block, warp, request, track, &offsets);
+        } else if track.notices_reads() && exec.compares_blocks() {
+            let reads = Reads::of(exec, request);
+            between::reads(exec, block, warp, reads, track, &offsets);
         }
         for part in 0..op.count {
             load_part(warp, allocation.words(), op, part, &offsets, shape, mask);
@@ -96,7 +98,8 @@ pub(super) fn access(
         between::changes_in_order(exec, request, track, &offsets);
     } else if exec.compares_blocks() {
         // Other blocks need not notice what is atomic in this one.
-        between::reads(exec, block, warp, request, track, &offsets);
+        let reads = Reads::of(exec, request);
+        between::reads(exec, block, warp, reads, track, &offsets);
         between::writes(exec, block, warp, request, track, &offsets);
     }
     let bad = lanes(mask)

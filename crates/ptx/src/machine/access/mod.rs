@@ -11,6 +11,7 @@ mod stack;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+pub(crate) use between::{Reads, reads as reads_beside_others};
 pub(crate) use fault::{out_of_bounds, outside_global};
 pub(crate) use stack::copy_on_stack;
 

@@ -125,9 +125,7 @@ fn load_global<F: Forms>(exec: &mut Exec<'_>, warp: &mut Warp, at: Place) -> boo
     let Some(from) = in_buffer(track, pattern, first, op.bytes()) else {
         return false;
     };
-    let noticed = track.reads_matter
-        || track.writers.get().is_some()
-        || (op.read_only_path && track.changed.get().is_some());
+    let noticed = track.notices_reads() || (op.read_only_path && track.changed.get().is_some());
     if compares && noticed {
         return false;
     }
