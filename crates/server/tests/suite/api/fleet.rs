@@ -114,7 +114,8 @@ async fn a_report_after_the_lease_ran_out_changes_nothing() {
     let long = TimeDelta::seconds(10 * i64::from(LEASE_SECONDS));
     service.clock.advance(long);
     let store = service.engine.store();
-    assert_eq!(store.expire_leases(service.engine.now()).await.unwrap(), 1);
+    // The engine looks for such leases as well, and may have been first.
+    store.expire_leases(service.engine.now()).await.unwrap();
     service.clock.advance(long);
     let other = service.register().await;
     let current = service.lease(other).await;
