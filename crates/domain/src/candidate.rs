@@ -99,7 +99,7 @@ impl KernelSource {
                 &text,
                 offset,
                 error.message(),
-                "see docs/candidates.md for the front matter's keys",
+                "see docs/reference/candidate-format.md for the front matter's keys",
             )
         })?;
         let mut reader = Reader {

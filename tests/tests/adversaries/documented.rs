@@ -1,4 +1,4 @@
-//! The table of modes in `docs/evaluation.md` is whole, and what it names exists.
+//! The table of modes in `docs/reference/evaluation.md` is whole, and what it names exists.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn sources(folder: &Path, into: &mut String) {
 #[test]
 fn every_mode_has_its_row_and_every_named_test_exists() {
     let repository = lab::repository();
-    let text = std::fs::read_to_string(repository.join("docs/evaluation.md")).expect("it exists");
+    let text = std::fs::read_to_string(repository.join("docs/reference/evaluation.md")).expect("it exists");
     let mut code = String::new();
     for folder in [
         "tests/tests",

@@ -20,7 +20,7 @@ use crate::problem::{Problem, Problems};
 use crate::statistics::Arithmetic;
 
 const FILE: &str = "task.toml";
-const SEE: &str = "see docs/tasks.md for the keys of a task file";
+const SEE: &str = "see docs/reference/task-format.md for the keys of a task file";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

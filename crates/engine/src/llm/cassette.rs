@@ -24,7 +24,7 @@ pub use super::config::Prompts;
 /// The version of the format that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
 
-const FIX: &str = "see docs/models.md for the format of a recording";
+const FIX: &str = "see docs/reference/models.md for the format of a recording";
 
 /// The first line of a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

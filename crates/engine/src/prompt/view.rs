@@ -203,7 +203,7 @@ pub(super) struct Cut {
 
 /// What is left out for lack of room, in this order, each step on top of those before it. The task,
 /// the device, the answer's format, the verdicts and the primary parent's code always stay.
-/// `docs/prompts.md` lists the same, and a test holds the two together.
+/// `docs/reference/prompts.md` lists the same, and a test holds the two together.
 pub(super) const CUTS: &[Cut] = &[
     Cut {
         what: "counters",
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_documents_list_what_is_left_out_in_this_order() {
-        let documents = include_str!("../../../../docs/prompts.md");
+        let documents = include_str!("../../../../docs/reference/prompts.md");
         let listed = documents.lines().filter_map(|line| {
             let (number, what) = line.split_once(". ")?;
             number.parse::<usize>().is_ok().then_some(what)

@@ -53,7 +53,7 @@ pub struct FetchArgs {
 pub struct EvidenceArgs {
     /// The bundle's digest, or its first digits.
     pub digest: String,
-    /// Print one line of JSON instead of text (docs/verbs.md).
+    /// Print one line of JSON instead of text (docs/reference/local-commands.md).
     #[arg(long)]
     pub json: bool,
     /// Where the evaluation ran.
@@ -75,7 +75,7 @@ pub struct KernelArgs {
     /// Repeat the inputs of an earlier call with this seed; fresh inputs by default.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Print one line of JSON instead of text (docs/verbs.md).
+    /// Print one line of JSON instead of text (docs/reference/local-commands.md).
     #[arg(long)]
     pub json: bool,
     /// Where builds and reference answers are kept.
@@ -124,7 +124,7 @@ pub struct EvaluateArgs {
 pub struct SummaryArgs {
     /// The kernel, in a git checkout.
     pub file: PathBuf,
-    /// Print one line of JSON instead of text (docs/verbs.md).
+    /// Print one line of JSON instead of text (docs/reference/local-commands.md).
     #[arg(long)]
     pub json: bool,
     /// Where the record is.

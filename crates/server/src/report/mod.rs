@@ -1,6 +1,6 @@
 //! What the local verbs say of a kernel: one versioned form for machines, text for people.
 //!
-//! The form is described in docs/verbs.md, and a test holds the two together. Nothing is decided
+//! The form is described in docs/reference/local-commands.md, and a test holds the two together. Nothing is decided
 //! here, and nothing is said that the evaluator did not find.
 
 pub mod bench;

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::llm::key::KeySource;
 
-const SEE: &str = "see docs/models.md for the keys of a model";
+const SEE: &str = "see docs/reference/models.md for the keys of a model";
 
 /// What the context is taken to be where the file does not say.
 const CONTEXT_TOKENS: u64 = 128_000;
