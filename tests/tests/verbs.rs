@@ -57,7 +57,8 @@ fn fields(value: &Value, into: &mut Vec<String>) {
 #[test]
 fn every_verb_answers_in_the_documented_form() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let document = std::fs::read_to_string(lab::repository().join("docs/reference/local-commands.md"))?;
+    let document =
+        std::fs::read_to_string(lab::repository().join("docs/reference/local-commands.md"))?;
     let about = [BASELINE, "--task", TASK];
     let verbs = ["build", "test", "bench", "sanitize", "profile"];
     let mut calls = vec![vec!["preflight"]];
@@ -292,7 +293,8 @@ fn a_whole_step_is_reported_in_order_and_refuses_what_it_cannot_keep() -> Result
     let data = tempfile::tempdir()?;
     let checkout = Checkout::new(&kernel(BASELINE)?)?;
     let file = checkout.file();
-    let document = std::fs::read_to_string(lab::repository().join("docs/reference/local-commands.md"))?;
+    let document =
+        std::fs::read_to_string(lab::repository().join("docs/reference/local-commands.md"))?;
     let words = ["iterate", &file, "--task", TASK, "--sanitize-every", "1"];
     let (code, report) = call(data.path(), &words)?;
     ensure!(code == Some(0), "{report}");
@@ -349,7 +351,8 @@ fn evidence_is_shown_and_replayed_by_its_first_digits() -> Result<()> {
     let evaluation: Value = serde_json::from_str(&lab::kernelwright(&words)?.stdout)?;
     let digest = text(&evaluation, "/evidence");
     let short = digest.get(..8).context("a digest")?;
-    let document = std::fs::read_to_string(lab::repository().join("docs/reference/local-commands.md"))?;
+    let document =
+        std::fs::read_to_string(lab::repository().join("docs/reference/local-commands.md"))?;
     for (verb, ok) in [("show", "/ok"), ("replay", "/result/same")] {
         let (code, report) = call(data.path(), &["evidence", verb, short])?;
         ensure!(code == Some(0), "{report}");
