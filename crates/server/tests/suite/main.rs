@@ -6,6 +6,7 @@
 mod api;
 mod bundle;
 mod command_line;
+mod command_reference;
 mod fixtures;
 mod progress;
 mod stream;
