@@ -277,7 +277,7 @@ pub fn reached(before: &[f64], after: &[f64], extents: &[u64], parts: &[Part]) -
         if before.to_bits() == after.to_bits() {
             continue;
         }
-        let index = crate::judge::unravel(flat, extents);
+        let index = crate::judge::unravel_index(flat, extents);
         let inside = parts.iter().any(|part| {
             let mut axes = part.iter().zip(&index);
             axes.all(|(only, at)| only.is_none_or(|only| only == *at))

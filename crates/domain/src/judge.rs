@@ -1,7 +1,7 @@
 //! The judge: from facts to a verdict, as pure functions called by the supervisor after each
 //! stage. The first stage that has something to say ends the evaluation.
 //!
-//! A function here returns `None` when the facts speak for the candidate so far, and [`Trouble`]
+//! A function here returns `None` when the facts speak for the candidate so far, and [`InfrastructureFault`]
 //! when they say nothing about it because the infrastructure failed. It refuses to know how the
 //! facts were gathered; whoever gathers them says what it was doing in words.
 
@@ -16,10 +16,13 @@ use crate::role::CompileReply;
 use crate::timing::Timing;
 use crate::verdict::{Acceptance, Comparison, Outcome, Verdict};
 
-pub use execution::{Change, Subject, execution, is_of_a_kernel, proof, repeats, unravel};
-pub use gates::{CaseBlocks, gates, rejecting_gate};
-pub use image::image;
-pub use output::{Compared, comparisons, is_close, reach};
+pub use execution::{
+    ExecutionContext, RepeatVariation, can_kernel_cause, judge_execution, judge_proven_findings,
+    judge_repeat, unravel_index,
+};
+pub use gates::{CaseBlocks, evaluate_gates, judge_gates};
+pub use image::judge_image;
+pub use output::{ComparedOutput, is_within_tolerance, judge_dependence, judge_outputs};
 
 /// How much faster than the incumbent a modelled time must be to count as faster: 0.5%, the
 /// least clear gap that the measuring protocol accepts as well.
@@ -28,7 +31,7 @@ pub const FASTER_MARGIN: f64 = 0.005;
 /// Something that is not the candidate's doing. The evaluation has no verdict; it is repeated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Trouble(pub String);
+pub struct InfrastructureFault(pub String);
 
 /// How a role process ended without a usable reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +67,7 @@ pub enum Exit {
 
 impl Exit {
     /// Whether it ended before its time, so that another try may go better.
-    pub fn is_sudden(&self) -> bool {
+    pub fn may_succeed_on_retry(&self) -> bool {
         !matches!(self, Self::TimedOut | Self::OverCpu { .. })
     }
 }
@@ -87,7 +90,7 @@ impl std::fmt::Display for Exit {
 }
 
 /// The verdict on a compilation that was answered; none if there is an image.
-pub fn compilation(reply: &CompileReply) -> Option<Verdict> {
+pub fn judge_compilation(reply: &CompileReply) -> Option<Verdict> {
     match reply {
         CompileReply::Compiled(_) => None,
         CompileReply::Rejected { diagnostics } => Some(Verdict::CompileRejected {
@@ -110,8 +113,8 @@ pub fn compilation(reply: &CompileReply) -> Option<Verdict> {
 /// The verdict on a compiler that gave no answer.
 ///
 /// # Errors
-/// [`Trouble`] if only wall time ran out: a busy machine explains that as well as the source does.
-pub fn compiler_exit(exit: &Exit) -> Result<Verdict, Trouble> {
+/// [`InfrastructureFault`] if only wall time ran out: a busy machine explains that as well as the source does.
+pub fn judge_compiler_exit(exit: &Exit) -> Result<Verdict, InfrastructureFault> {
     match exit {
         Exit::OverCpu { seconds } => Ok(Verdict::CompileTimeout {
             seconds: u32::try_from(*seconds).unwrap_or(u32::MAX),
@@ -127,10 +130,14 @@ pub fn compiler_exit(exit: &Exit) -> Result<Verdict, Trouble> {
 /// and, unless it ran out of time, a second runner ended without an answer too.
 ///
 /// # Errors
-/// [`Trouble`] if only wall time ran out and the device is emulated: there work is bounded by
+/// [`InfrastructureFault`] if only wall time ran out and the device is emulated: there work is bounded by
 /// instructions and processor time, so that a starved process is not taken for a hanging kernel.
 /// On silicon the kernel runs beside the processor, and wall time is what bounds it.
-pub fn runner_exit(exit: &Exit, stage: &str, device: DeviceKind) -> Result<Verdict, Trouble> {
+pub fn judge_runner_exit(
+    exit: &Exit,
+    stage: &str,
+    device: DeviceKind,
+) -> Result<Verdict, InfrastructureFault> {
     match exit {
         Exit::TimedOut if device == DeviceKind::Emulated => Err(out_of_wall_time(stage)),
         Exit::TimedOut | Exit::OverCpu { .. } => Ok(Verdict::Timeout {
@@ -143,8 +150,8 @@ pub fn runner_exit(exit: &Exit, stage: &str, device: DeviceKind) -> Result<Verdi
     }
 }
 
-fn out_of_wall_time(stage: &str) -> Trouble {
-    Trouble(format!(
+fn out_of_wall_time(stage: &str) -> InfrastructureFault {
+    InfrastructureFault(format!(
         "finish {stage} in time: its process was stuck or starved; check the machine's load"
     ))
 }
@@ -155,7 +162,7 @@ fn out_of_wall_time(stage: &str) -> Trouble {
 /// A modelled time has no noise, so that its ratio decides at once. Measured times of different
 /// processes are never compared: until both are measured side by side the outcome is
 /// [`Outcome::Unresolved`], which nothing promotes.
-pub fn acceptance(timing: Timing, incumbent: Option<&Timing>, launch_bound: bool) -> Verdict {
+pub fn judge_times(timing: Timing, incumbent: Option<&Timing>, launch_bound: bool) -> Verdict {
     let is_one = |us: f64| us.is_finite() && us > 0.0;
     if let Some(time) = timing.cases().into_iter().find(|time| !is_one(time.us)) {
         let case = time.cache.name_of(time.case);

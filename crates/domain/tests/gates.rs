@@ -89,7 +89,7 @@ fn gates_are_judged_per_case_and_reject_only_whom_they_concern() {
     };
     let one = [executed(58, 2.5, 2.0)];
     let blocks = judge::CaseBlocks::executed("one", &one).unwrap();
-    let outcomes = judge::gates(&task, &[blocks], &[spilling], &limits());
+    let outcomes = judge::evaluate_gates(&task, &[blocks], &[spilling], &limits());
     let found = outcomes
         .iter()
         .map(|gate| {
@@ -109,7 +109,7 @@ fn gates_are_judged_per_case_and_reject_only_whom_they_concern() {
             ("spill_bytes", None, 8.0, false),
         ]
     );
-    let rejected = |phase, stage| judge::rejecting_gate(&outcomes, phase, stage);
+    let rejected = |phase, stage| judge::judge_gates(&outcomes, phase, stage);
     assert_eq!(rejected(None, EvaluationStage::Search), None);
     assert_eq!(rejected(Some("tensor"), EvaluationStage::Baseline), None);
     assert_eq!(
@@ -218,7 +218,7 @@ fn the_launches_that_do_the_work_are_judged_and_no_dummy_beside_them() {
     ];
     for (name, launches, expected) in table {
         let blocks = judge::CaseBlocks::executed("one", &launches).unwrap();
-        let outcomes = judge::gates(&task(), &[blocks], &[], &limits());
+        let outcomes = judge::evaluate_gates(&task(), &[blocks], &[], &limits());
         assert_eq!(outcomes[0].found, expected, "{name}");
         assert_eq!(outcomes[0].met, expected >= 2.0, "{name}");
     }
@@ -236,7 +236,7 @@ fn before_anything_ran_only_what_is_certain_is_judged() {
     ];
     for (name, grids, expected) in table {
         let blocks = judge::CaseBlocks::planned("one", &planned(&grids)).unwrap();
-        let outcomes = judge::gates(&task(), &[blocks], &[], &limits());
+        let outcomes = judge::evaluate_gates(&task(), &[blocks], &[], &limits());
         let found = outcomes.first().map(|gate| (gate.found, gate.met));
         assert_eq!(found, expected, "{name}");
         assert!(outcomes.len() <= 1, "{name}: resources are unknown");

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use domain::device::{DeviceKind, Limits};
 use domain::digest::Digest;
 use domain::finding::{Finding, FindingKind};
-use domain::judge::{self, Change, Compared, Exit, Subject};
+use domain::judge::{self, ComparedOutput, ExecutionContext, Exit, RepeatVariation};
 use domain::plan::{ResolvedArgument, ResolvedLaunch, ResolvedPlan, ResolvedStep};
 use domain::role::{
     CompileReply, DeviceFault, Distribution, ExecutionFacts, KernelResources, Key, LaunchFacts,
@@ -138,14 +138,14 @@ fn fault(code: u32, call: &str) -> DeviceFault {
     }
 }
 
-fn judged(facts: &ExecutionFacts) -> Result<Option<Verdict>, judge::Trouble> {
-    of_the_case(|subject| judge::execution(facts, subject))
+fn judged(facts: &ExecutionFacts) -> Result<Option<Verdict>, judge::InfrastructureFault> {
+    of_the_case(|subject| judge::judge_execution(facts, subject))
 }
 
-fn of_the_case<T>(judge: impl FnOnce(&Subject<'_>) -> T) -> T {
+fn of_the_case<T>(judge: impl FnOnce(&ExecutionContext<'_>) -> T) -> T {
     let (plan, tensors) = (plan(), tensors());
     let tolerance = ToleranceClass::F16OutF32Acc.tolerance();
-    let subject = Subject {
+    let subject = ExecutionContext {
         stage: "smoke",
         case: "odd",
         distribution: Distribution::Normal,
@@ -270,7 +270,7 @@ fn of_an_execution_on_another_device_only_a_broken_rule_counts() {
         facts.fault = Some(fault(702, "cuStreamSynchronize"));
         facts.mutated = vec!["x".to_owned()];
         facts.overrun = vec!["y".to_owned()];
-        let verdict = of_the_case(|subject| judge::proof(&facts, subject));
+        let verdict = of_the_case(|subject| judge::judge_proven_findings(&facts, subject));
         let decided = verdict.as_ref().and_then(Verdict::finding);
         assert_eq!(decided.map(|found| found.kind), deciding, "{kinds:?}");
         assert_eq!(verdict.is_some(), deciding.is_some(), "{kinds:?}");
@@ -405,7 +405,7 @@ fn launches_that_were_not_planned_say_nothing_about_the_candidate() {
 fn repeats_that_differ_are_told_apart_by_what_was_changed() {
     let (plan, tensors) = (plan(), tensors());
     let tolerance = ToleranceClass::F32.tolerance();
-    let subject = Subject {
+    let subject = ExecutionContext {
         stage: "repeat",
         case: "odd",
         distribution: Distribution::Normal,
@@ -419,23 +419,27 @@ fn repeats_that_differ_are_told_apart_by_what_was_changed() {
     let mut missing = facts();
     missing.outputs.clear();
     let table = [
-        (Change::Nothing, VerdictKind::NonDeterministic, None),
+        (RepeatVariation::None, VerdictKind::NonDeterministic, None),
         (
-            Change::Schedule,
+            RepeatVariation::Schedule,
             VerdictKind::NonDeterministic,
             Some((FindingKind::ScheduleDependent, None)),
         ),
         (
-            Change::Fragments { line: Some(40) },
+            RepeatVariation::FragmentLayout { line: Some(40) },
             VerdictKind::NonDeterministic,
             Some((FindingKind::LayoutDependent, Some(40))),
         ),
-        (Change::Surroundings, VerdictKind::UninitDependent, None),
+        (
+            RepeatVariation::MemoryState,
+            VerdictKind::UninitDependent,
+            None,
+        ),
     ];
     for (change, kind, named) in table {
-        assert_eq!(judge::repeats(&same, &same, change, &subject), None);
+        assert_eq!(judge::judge_repeat(&same, &same, change, &subject), None);
         for differing in [&other, &missing] {
-            let verdict = judge::repeats(&same, differing, change, &subject).unwrap();
+            let verdict = judge::judge_repeat(&same, differing, change, &subject).unwrap();
             assert_eq!(verdict.kind(), kind, "{change:?}");
             let finding = verdict.finding();
             assert_eq!(finding.map(|found| (found.kind, found.line)), named);
@@ -460,13 +464,13 @@ fn close() -> OutputComparison {
 fn together(facts: &[OutputComparison], tolerance: &Tolerance) -> Option<Verdict> {
     let compared = facts
         .iter()
-        .map(|facts| Compared {
+        .map(|facts| ComparedOutput {
             facts,
             case: "odd",
             distribution: Distribution::Normal,
         })
         .collect::<Vec<_>>();
-    judge::comparisons(&compared, tolerance)
+    judge::judge_outputs(&compared, tolerance)
 }
 
 fn compared(facts: &OutputComparison) -> Option<VerdictKind> {
@@ -477,8 +481,8 @@ fn compared(facts: &OutputComparison) -> Option<VerdictKind> {
 #[test]
 fn an_output_passes_only_if_every_rule_holds() {
     use VerdictKind::{IncorrectOutput, PrecisionDowngrade};
-    type Change = fn(&mut OutputComparison);
-    let table: [(&str, Change, Option<VerdictKind>); 11] = [
+    type RepeatVariation = fn(&mut OutputComparison);
+    let table: [(&str, RepeatVariation, Option<VerdictKind>); 11] = [
         ("close", |_| {}, None),
         (
             "no norm but every element near",
@@ -613,14 +617,14 @@ proptest! {
 
 #[test]
 fn an_image_must_have_the_plans_entries_arguments_and_resources() {
-    type Change = fn(&mut ResolvedPlan, &mut KernelResources);
+    type RepeatVariation = fn(&mut ResolvedPlan, &mut KernelResources);
     fn kernel(plan: &mut ResolvedPlan) -> &mut ResolvedLaunch {
         match &mut plan.steps[1] {
             ResolvedStep::Kernel(launch) => launch,
             ResolvedStep::Memset { .. } => unreachable!(),
         }
     }
-    let table: [(Change, &str); 6] = [
+    let table: [(RepeatVariation, &str); 6] = [
         (
             |plan, _| kernel(plan).kernel = "scal".to_owned(),
             "it defines scale",
@@ -649,11 +653,11 @@ fn an_image_must_have_the_plans_entries_arguments_and_resources() {
             "the stack of a thread would be 65537 bytes, 65536 are allowed",
         ),
     ];
-    assert_eq!(judge::image(&plan(), &[resources()], &limits()), None);
+    assert_eq!(judge::judge_image(&plan(), &[resources()], &limits()), None);
     for (change, expected) in table {
         let (mut plan, mut kernels) = (plan(), resources());
         change(&mut plan, &mut kernels);
-        match judge::image(&plan, &[kernels], &limits()) {
+        match judge::judge_image(&plan, &[kernels], &limits()) {
             Some(Verdict::LaunchRejected { reason }) => {
                 assert!(reason.contains(expected), "{reason}");
                 assert!(reason.starts_with("launch 2"), "{reason}");
@@ -668,16 +672,16 @@ fn how_a_process_ended_becomes_a_verdict() {
     let died = Exit::Died { signal: 11 };
     let spent = Exit::OverCpu { seconds: 30 };
     assert_eq!(
-        judge::compiler_exit(&spent).unwrap(),
+        judge::judge_compiler_exit(&spent).unwrap(),
         Verdict::CompileTimeout { seconds: 30 }
     );
     assert_eq!(
-        judge::compiler_exit(&died).unwrap().to_string(),
+        judge::judge_compiler_exit(&died).unwrap().to_string(),
         "the compiler crashed: ended by signal 11"
     );
-    assert!(judge::compiler_exit(&Exit::TimedOut).is_err());
+    assert!(judge::judge_compiler_exit(&Exit::TimedOut).is_err());
     for device in [DeviceKind::Emulated, DeviceKind::Nvidia] {
-        let kind = |exit: &Exit| judge::runner_exit(exit, "smoke", device).map(|v| v.kind());
+        let kind = |exit: &Exit| judge::judge_runner_exit(exit, "smoke", device).map(|v| v.kind());
         assert_eq!(kind(&spent), Ok(VerdictKind::Timeout));
         assert_eq!(kind(&died), Ok(VerdictKind::RunnerCrash));
         // A machine that is too busy must not condemn a kernel.
@@ -694,7 +698,7 @@ fn how_a_process_ended_becomes_a_verdict() {
         message: "too much".to_owned(),
     };
     assert_eq!(
-        judge::compilation(&reply).unwrap().kind(),
+        judge::judge_compilation(&reply).unwrap().kind(),
         VerdictKind::CompileResource
     );
 }
@@ -737,7 +741,7 @@ fn warm(us: f64) -> Timing {
 #[test]
 fn an_acceptance_compares_only_what_can_be_compared() {
     let outcome = |timing: Timing, incumbent: Timing| {
-        let verdict = judge::acceptance(timing, Some(&incumbent), false);
+        let verdict = judge::judge_times(timing, Some(&incumbent), false);
         let acceptance = verdict.acceptance().unwrap().clone();
         acceptance.comparison.map(|comparison| comparison.outcome)
     };
@@ -761,7 +765,7 @@ fn an_acceptance_compares_only_what_can_be_compared() {
 #[test]
 fn a_time_that_is_none_is_never_accepted() {
     for us in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let verdict = judge::acceptance(modelled(us), None, false);
+        let verdict = judge::judge_times(modelled(us), None, false);
         assert_eq!(verdict.kind(), VerdictKind::InvalidRun, "{us}");
     }
     let empty = Timing::Measured {
@@ -769,7 +773,7 @@ fn a_time_that_is_none_is_never_accepted() {
         unscored: Vec::new(),
     };
     assert_eq!(
-        judge::acceptance(empty, None, false).kind(),
+        judge::judge_times(empty, None, false).kind(),
         VerdictKind::Inconclusive
     );
 }

@@ -232,7 +232,7 @@ fn c02_c13_a_time_that_is_none_is_no_time() {
                 launches: Vec::new(),
             }],
         };
-        let verdict = judge::acceptance(timing, None, false);
+        let verdict = judge::judge_times(timing, None, false);
         assert_eq!(verdict.kind(), VerdictKind::InvalidRun, "{us}");
     }
 }

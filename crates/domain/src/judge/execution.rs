@@ -1,6 +1,6 @@
 //! What one execution's facts mean, and what differing repeats of it mean.
 
-use super::Trouble;
+use super::InfrastructureFault;
 use crate::finding::{Finding, FindingKind};
 use crate::plan::{ResolvedPlan, ResolvedStep};
 use crate::role::{DeviceFault, Distribution, ExecutionFacts, TensorData, Unwritten};
@@ -9,7 +9,7 @@ use crate::verdict::{Access, Mismatch, Verdict, WorstElement};
 
 /// What was asked of the execution whose facts are judged.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject<'a> {
+pub struct ExecutionContext<'a> {
     /// The evaluation's stage in words, such as "smoke".
     pub stage: &'a str,
     /// The case.
@@ -32,11 +32,11 @@ pub struct Subject<'a> {
 /// all of them before the driver's error code.
 ///
 /// # Errors
-/// [`Trouble`] for a driver error that no kernel can cause, and for facts that contradict the plan.
-pub fn execution(
+/// [`InfrastructureFault`] for a driver error that no kernel can cause, and for facts that contradict the plan.
+pub fn judge_execution(
     facts: &ExecutionFacts,
-    subject: &Subject<'_>,
-) -> Result<Option<Verdict>, Trouble> {
+    subject: &ExecutionContext<'_>,
+) -> Result<Option<Verdict>, InfrastructureFault> {
     if let Some(unsupported) = &facts.unsupported {
         return Ok(Some(Verdict::Unsupported {
             opcode: unsupported.opcode.clone(),
@@ -91,7 +91,10 @@ pub fn execution(
 /// What is proved is a rule of CUDA's that was broken, which no device permits: an address, a
 /// barrier, or an order between threads. How an execution came out is no proof: that it trapped, took
 /// too many instructions, or left wrong values may be due to what is modelled there.
-pub fn proof(facts: &ExecutionFacts, subject: &Subject<'_>) -> Option<Verdict> {
+pub fn judge_proven_findings(
+    facts: &ExecutionFacts,
+    subject: &ExecutionContext<'_>,
+) -> Option<Verdict> {
     let broken = facts
         .findings
         .iter()
@@ -121,26 +124,26 @@ fn breaks_a_rule(kind: FindingKind) -> bool {
 
 /// What was different when an execution was repeated on the same inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// Nothing that anybody chose.
-    Nothing,
+pub enum RepeatVariation {
+    /// None: the same inputs, schedule and memory.
+    None,
     /// The emulated device's schedule.
     Schedule,
     /// Which lane holds which element of a `wmma` fragment.
-    Fragments {
-        /// Where the source first uses fragments.
+    FragmentLayout {
+        /// The line on which the source first uses fragments.
         line: Option<u32>,
     },
-    /// What outputs and workspaces held before, what surrounds them and where they lie.
-    Surroundings,
+    /// The initial contents of outputs and workspaces, the memory around them and their addresses.
+    MemoryState,
 }
 
 /// The verdict on two executions of the same inputs; none if all outputs have the same bytes.
-pub fn repeats(
+pub fn judge_repeat(
     first: &ExecutionFacts,
     again: &ExecutionFacts,
-    change: Change,
-    subject: &Subject<'_>,
+    change: RepeatVariation,
+    subject: &ExecutionContext<'_>,
 ) -> Option<Verdict> {
     let (tensor, _) = first
         .outputs
@@ -148,13 +151,13 @@ pub fn repeats(
         .find(|(tensor, digest)| again.outputs.get(*tensor) != Some(digest))?;
     let case = subject.case;
     Some(match change {
-        Change::Nothing => Verdict::NonDeterministic {
+        RepeatVariation::None => Verdict::NonDeterministic {
             reason: format!(
                 "{tensor} differs between two executions of case {case} on the same inputs"
             ),
             finding: None,
         },
-        Change::Schedule => {
+        RepeatVariation::Schedule => {
             let reason = format!(
                 "{tensor} of case {case} depends on the order in which warps and blocks run; let one \
                  thread add up what is not exact, in a fixed order"
@@ -167,7 +170,7 @@ pub fn repeats(
                 subject,
             )
         }
-        Change::Fragments { line } => {
+        RepeatVariation::FragmentLayout { line } => {
             let reason = format!(
                 "{tensor} of case {case} depends on which lane holds which element of a wmma \
                  fragment, which CUDA leaves open; store the fragment to shared memory before \
@@ -175,7 +178,7 @@ pub fn repeats(
             );
             depends(FindingKind::LayoutDependent, reason, line, tensor, subject)
         }
-        Change::Surroundings => Verdict::UninitDependent {
+        RepeatVariation::MemoryState => Verdict::UninitDependent {
             finding: None,
             reason: format!(
                 "{tensor} of case {case} changes with what outputs and workspaces held before and \
@@ -192,7 +195,7 @@ fn depends(
     reason: String,
     line: Option<u32>,
     tensor: &str,
-    subject: &Subject<'_>,
+    subject: &ExecutionContext<'_>,
 ) -> Verdict {
     let mut kernels = subject.plan.steps.iter().filter_map(|step| match step {
         ResolvedStep::Kernel(launch) => Some(launch.kernel.as_str()),
@@ -240,7 +243,7 @@ fn rank(kind: FindingKind) -> u8 {
 }
 
 /// What the emulated device proved, as a verdict.
-fn proved(finding: &Finding, subject: &Subject<'_>) -> Verdict {
+fn proved(finding: &Finding, subject: &ExecutionContext<'_>) -> Verdict {
     let own = finding.clone();
     let fault = |code, name: &str| Verdict::RuntimeFault {
         code,
@@ -285,7 +288,7 @@ fn proved(finding: &Finding, subject: &Subject<'_>) -> Verdict {
 /// Whether an error of the driver is one that a kernel leaves behind: illegal address, assertion,
 /// stack error, illegal instruction, misaligned address, invalid address space, invalid program
 /// counter, launch failure. Codes are those of `CUresult`.
-pub fn is_of_a_kernel(code: u32) -> bool {
+pub fn can_kernel_cause(code: u32) -> bool {
     matches!(code, 700 | 710 | 714..=719)
 }
 
@@ -294,11 +297,11 @@ pub fn is_of_a_kernel(code: u32) -> bool {
 fn reported(
     fault: &DeviceFault,
     launched: bool,
-    subject: &Subject<'_>,
-) -> Result<Verdict, Trouble> {
+    subject: &ExecutionContext<'_>,
+) -> Result<Verdict, InfrastructureFault> {
     let launching = fault.call.starts_with("cuLaunch") || fault.call.starts_with("cuFunc");
     match fault.code {
-        code if launched && is_of_a_kernel(code) => Ok(Verdict::RuntimeFault {
+        code if launched && can_kernel_cause(code) => Ok(Verdict::RuntimeFault {
             code: fault.code,
             name: fault.name.clone(),
             finding: None,
@@ -322,14 +325,14 @@ fn reported(
             opcode: format!("the module ({})", fault.name),
             line: None,
         }),
-        _ => Err(Trouble(format!(
+        _ => Err(InfrastructureFault(format!(
             "run case {} on the device: {} returned {} ({})",
             subject.case, fault.call, fault.code, fault.name
         ))),
     }
 }
 
-fn refused(fault: &DeviceFault, subject: &Subject<'_>) -> Verdict {
+fn refused(fault: &DeviceFault, subject: &ExecutionContext<'_>) -> Verdict {
     let launch = fault
         .launch
         .map(|launch| format!("launch {}, ", launch + 1))
@@ -343,7 +346,10 @@ fn refused(fault: &DeviceFault, subject: &Subject<'_>) -> Verdict {
 }
 
 /// A complete execution launches what the plan says, in that order, and leaves every output.
-fn follows_plan(facts: &ExecutionFacts, subject: &Subject<'_>) -> Result<(), Trouble> {
+fn follows_plan(
+    facts: &ExecutionFacts,
+    subject: &ExecutionContext<'_>,
+) -> Result<(), InfrastructureFault> {
     let planned = subject
         .plan
         .steps
@@ -359,7 +365,7 @@ fn follows_plan(facts: &ExecutionFacts, subject: &Subject<'_>) -> Result<(), Tro
         .map(|launch| (&launch.kernel, launch.grid, launch.block))
         .collect::<Vec<_>>();
     if planned != ran {
-        return Err(Trouble(format!(
+        return Err(InfrastructureFault(format!(
             "run case {} as planned: {} launches were planned and {} others ran",
             subject.case,
             planned.len(),
@@ -373,14 +379,14 @@ fn follows_plan(facts: &ExecutionFacts, subject: &Subject<'_>) -> Result<(), Tro
         .find(|tensor| !facts.outputs.contains_key(&tensor.name));
     match unread {
         None => Ok(()),
-        Some(tensor) => Err(Trouble(format!(
+        Some(tensor) => Err(InfrastructureFault(format!(
             "read {} after case {}: the runner says nothing of it",
             tensor.name, subject.case
         ))),
     }
 }
 
-fn never_written(unwritten: &Unwritten, subject: &Subject<'_>) -> Verdict {
+fn never_written(unwritten: &Unwritten, subject: &ExecutionContext<'_>) -> Verdict {
     let extents = subject
         .tensors
         .iter()
@@ -395,7 +401,7 @@ fn never_written(unwritten: &Unwritten, subject: &Subject<'_>) -> Verdict {
         relative_l2: None,
         allowed_l2: subject.tolerance.relative_l2,
         worst: Some(WorstElement {
-            index: unravel(unwritten.first, extents),
+            index: unravel_index(unwritten.first, extents),
             found: "not written".to_owned(),
             expected: "a value".to_owned(),
         }),
@@ -403,7 +409,7 @@ fn never_written(unwritten: &Unwritten, subject: &Subject<'_>) -> Verdict {
 }
 
 /// The index along each axis of a flat index into a contiguous tensor.
-pub fn unravel(flat: u64, extents: &[u64]) -> Vec<u64> {
+pub fn unravel_index(flat: u64, extents: &[u64]) -> Vec<u64> {
     let mut rest = flat;
     let mut index = extents
         .iter()

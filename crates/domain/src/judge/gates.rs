@@ -98,7 +98,7 @@ impl<'a> CaseBlocks<'a> {
 /// `launches` has an entry for each score case; before anything ran, a gate on blocks is left
 /// out where its outcome depends on which launch does the work. `kernels` is empty before the
 /// compilation, and gates on resources are then left out.
-pub fn gates(
+pub fn evaluate_gates(
     task: &Task,
     launches: &[CaseBlocks<'_>],
     kernels: &[KernelResources],
@@ -120,7 +120,7 @@ pub fn gates(
 
 /// The verdict on a candidate that breaks a rejecting gate: one of the task's own, or of the
 /// phase the candidate says it belongs to. A baseline is never rejected.
-pub fn rejecting_gate(
+pub fn judge_gates(
     outcomes: &[GateOutcome],
     phase: Option<&str>,
     stage: EvaluationStage,

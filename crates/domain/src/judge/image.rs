@@ -8,7 +8,11 @@ use crate::verdict::Verdict;
 
 /// The verdict on an image that cannot run a plan, such as an entry that does not exist, an
 /// argument of the wrong size, or a block that needs more than a multiprocessor has.
-pub fn image(plan: &ResolvedPlan, kernels: &[KernelResources], limits: &Limits) -> Option<Verdict> {
+pub fn judge_image(
+    plan: &ResolvedPlan,
+    kernels: &[KernelResources],
+    limits: &Limits,
+) -> Option<Verdict> {
     plan.steps
         .iter()
         .enumerate()

@@ -1,6 +1,6 @@
 //! What a comparison with the reference means.
 
-use super::execution::unravel;
+use super::execution::unravel_index;
 use crate::role::{Distribution, OutputComparison, TensorData};
 use crate::task::{Part, Tolerance, ToleranceClass};
 use crate::verdict::{Mismatch, Verdict, WorstElement};
@@ -27,7 +27,7 @@ fn downgrade_ratio(class: ToleranceClass) -> f64 {
 
 /// An output that was compared, and what its inputs were.
 #[derive(Debug, Clone, Copy)]
-pub struct Compared<'a> {
+pub struct ComparedOutput<'a> {
     /// The comparison.
     pub facts: &'a OutputComparison,
     /// The case.
@@ -38,7 +38,7 @@ pub struct Compared<'a> {
 
 /// Whether an output is close enough everywhere. Every condition is written so that a NaN among
 /// the facts fails.
-pub fn is_close(facts: &OutputComparison, tolerance: &Tolerance) -> bool {
+pub fn is_within_tolerance(facts: &OutputComparison, tolerance: &Tolerance) -> bool {
     facts.elements > 0 && facts.special_mismatches == 0 && norm_holds(facts, tolerance) && {
         facts.beyond_bound == 0 && facts.worst_ratio.is_none_or(|ratio| ratio <= 1.0)
     }
@@ -57,10 +57,10 @@ fn norm_holds(facts: &OutputComparison, tolerance: &Tolerance) -> bool {
 /// for the candidate; the names only help its author. Which it is, is decided on all outputs that
 /// are off together: what rounding does to a single element is a matter of the draw, and the
 /// norm over thousands is not.
-pub fn comparisons(compared: &[Compared<'_>], tolerance: &Tolerance) -> Option<Verdict> {
+pub fn judge_outputs(compared: &[ComparedOutput<'_>], tolerance: &Tolerance) -> Option<Verdict> {
     let off = compared
         .iter()
-        .filter(|one| !is_close(one.facts, tolerance))
+        .filter(|one| !is_within_tolerance(one.facts, tolerance))
         .collect::<Vec<_>>();
     if is_downgrade(&off, tolerance) {
         // The most elements say the most about rounding.
@@ -71,8 +71,8 @@ pub fn comparisons(compared: &[Compared<'_>], tolerance: &Tolerance) -> Option<V
     Some(Verdict::IncorrectOutput(mismatch(first, tolerance)))
 }
 
-fn is_downgrade(off: &[&Compared<'_>], tolerance: &Tolerance) -> bool {
-    let near = |one: &&Compared<'_>| {
+fn is_downgrade(off: &[&ComparedOutput<'_>], tolerance: &Tolerance) -> bool {
+    let near = |one: &&ComparedOutput<'_>| {
         let ratio = one.facts.worst_ratio;
         one.facts.special_mismatches == 0
             && ratio.is_some_and(|ratio| ratio <= downgrade_ratio(tolerance.class))
@@ -85,7 +85,7 @@ fn is_downgrade(off: &[&Compared<'_>], tolerance: &Tolerance) -> bool {
 
 /// The relative L2 error over several outputs, as if their elements were of one size; none where
 /// one of them has none.
-fn pooled(compared: &[&Compared<'_>]) -> Option<f64> {
+fn pooled(compared: &[&ComparedOutput<'_>]) -> Option<f64> {
     let (mut squares, mut elements) = (0.0, 0.0);
     for one in compared {
         #[expect(
@@ -99,7 +99,7 @@ fn pooled(compared: &[&Compared<'_>]) -> Option<f64> {
     (elements > 0.0).then(|| (squares / elements).sqrt())
 }
 
-fn mismatch(compared: &Compared<'_>, tolerance: &Tolerance) -> Mismatch {
+fn mismatch(compared: &ComparedOutput<'_>, tolerance: &Tolerance) -> Mismatch {
     let facts = compared.facts;
     let reason = if facts.elements == 0 {
         "nothing was compared".to_owned()
@@ -150,7 +150,7 @@ fn distance(facts: &OutputComparison, tolerance: &Tolerance) -> String {
 ///
 /// # Panics
 /// If the outputs have different sizes, or no whole number of elements of `tensor`.
-pub fn reach(
+pub fn judge_dependence(
     struck: &str,
     tensor: &TensorData,
     case: &str,
@@ -164,7 +164,7 @@ pub fn reach(
     let mut strangers = pairs
         .zip(0_u64..)
         .filter(|((before, after), _)| before != after)
-        .map(|(_, flat)| unravel(flat, &tensor.extents))
+        .map(|(_, flat)| unravel_index(flat, &tensor.extents))
         .filter(|index| !reached.iter().any(|part| contains(part, index)));
     let first = strangers.next()?;
     let others = strangers.count();

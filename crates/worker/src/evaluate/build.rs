@@ -157,14 +157,14 @@ fn compile(
 ) -> Result<Result<Compiled, Verdict>, Fault> {
     let ask = || host.ask::<_, CompileReply>(Role::Compile, job, COMPILE_DEADLINE, cancellation);
     let mut answer = ask()?;
-    if matches!(&answer.reply, Err(exit) if exit.is_sudden()) {
+    if matches!(&answer.reply, Err(exit) if exit.may_succeed_on_retry()) {
         answer = ask()?;
     }
     let reply = match answer.reply {
         Ok(reply) => reply,
-        Err(exit) => return Ok(Err(judge::compiler_exit(&exit)?)),
+        Err(exit) => return Ok(Err(judge::judge_compiler_exit(&exit)?)),
     };
-    Ok(match (judge::compilation(&reply), reply) {
+    Ok(match (judge::judge_compilation(&reply), reply) {
         (None, CompileReply::Compiled(compiled)) => Ok(*compiled),
         (Some(verdict), _) => Err(verdict),
         (None, _) => unreachable!("only an image gets no verdict"),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use domain::device::DeviceKind;
 use domain::evaluation::{CheckOutcome, NotRun, ProtocolPart};
-use domain::judge::{self, Change, Compared, Subject, Trouble};
+use domain::judge::{self, ComparedOutput, ExecutionContext, InfrastructureFault, RepeatVariation};
 use domain::plain;
 use domain::plan::ResolvedPlan;
 use domain::role::{
@@ -208,7 +208,7 @@ impl Course<'_> {
         for (numbered, facts) in made.iter().zip(facts) {
             if facts.id != numbered.id {
                 let what = "run the executions in their order: their numbers differ";
-                return Err(Trouble(what.to_owned()).into());
+                return Err(InfrastructureFault(what.to_owned()).into());
             }
             let pass = numbered.pass;
             let subject = subject(self.task, stage, numbered);
@@ -222,18 +222,18 @@ impl Course<'_> {
             self.evidence
                 .findings
                 .extend(facts.findings.iter().cloned());
-            if let Some(verdict) = judge::execution(&facts, &subject)? {
+            if let Some(verdict) = judge::judge_execution(&facts, &subject)? {
                 return Err(verdict.into());
             }
             if pass.comparison != Against::Reference {
                 let original = self.originals.get(&pass.inputs()).ok_or_else(|| {
-                    Trouble(format!(
+                    InfrastructureFault(format!(
                         "repeat case {}: it was never run before",
                         pass.case
                     ))
                 })?;
                 let change = change(pass.comparison, line);
-                if let Some(verdict) = judge::repeats(original, &facts, change, &subject) {
+                if let Some(verdict) = judge::judge_repeat(original, &facts, change, &subject) {
                     return Err(verdict.into());
                 }
             }
@@ -245,7 +245,7 @@ impl Course<'_> {
         if heard == asked {
             return Ok(());
         }
-        Err(Trouble(format!(
+        Err(InfrastructureFault(format!(
             "run all executions: the runner reports {heard} of {asked} and no reason"
         ))
         .into())
@@ -264,15 +264,15 @@ impl Course<'_> {
             let own = comparisons
                 .iter()
                 .filter(|comparison| comparison.id == numbered.id);
-            weighed.extend(own.map(|facts| Compared {
+            weighed.extend(own.map(|facts| ComparedOutput {
                 facts,
                 case: &pass.case,
                 distribution: pass.distribution,
             }));
         }
         let tolerance = &self.task.tolerance;
-        let close = |one: &Compared<'_>| judge::is_close(one.facts, tolerance);
-        let outcome = |one: &Compared<'_>| CheckOutcome {
+        let close = |one: &ComparedOutput<'_>| judge::is_within_tolerance(one.facts, tolerance);
+        let outcome = |one: &ComparedOutput<'_>| CheckOutcome {
             case: one.case.to_owned(),
             distribution: one.distribution,
             tensor: one.facts.tensor.clone(),
@@ -281,7 +281,7 @@ impl Course<'_> {
             passed: close(one),
         };
         self.evidence.checks.extend(weighed.iter().map(outcome));
-        let verdict = judge::comparisons(&weighed, tolerance)?;
+        let verdict = judge::judge_outputs(&weighed, tolerance)?;
         let first = weighed.iter().find(|one| !close(one))?;
         Some((verdict, first.facts.id))
     }
@@ -397,12 +397,12 @@ impl Course<'_> {
                 failed |= reply.executions.len() != made.len();
                 for (numbered, facts) in made.iter().zip(reply.executions) {
                     let subject = subject(self.task, allowance.stage, numbered);
-                    let judged = judge::execution(&facts, &subject);
+                    let judged = judge::judge_execution(&facts, &subject);
                     failed |= !matches!(judged, Ok(None));
                     verdict = verdict.take().or_else(|| judged.ok().flatten());
                     if let Some(original) = known.first() {
                         let change = change(numbered.pass.comparison, line);
-                        failed |= judge::repeats(original, &facts, change, &subject).is_some();
+                        failed |= judge::judge_repeat(original, &facts, change, &subject).is_some();
                     }
                     known.push(facts);
                 }
@@ -415,7 +415,7 @@ impl Course<'_> {
         let tolerance = &self.task.tolerance;
         let mut comparisons = comparisons.iter();
         Ok(Again {
-            failed: comparisons.any(|facts| !judge::is_close(facts, tolerance)),
+            failed: comparisons.any(|facts| !judge::is_within_tolerance(facts, tolerance)),
             verdict: None,
         })
     }
@@ -451,7 +451,7 @@ impl Course<'_> {
             };
             let tensors = &struck.pass.tensors;
             let source = tensors.iter().find(|tensor| tensor.name == input);
-            let index = source.map(|tensor| judge::unravel(at, &tensor.extents));
+            let index = source.map(|tensor| judge::unravel_index(at, &tensor.extents));
             let index = index.unwrap_or_default();
             for (output, dependences) in &trial.reference.task.contract.depends {
                 let Some(tensor) = tensors.iter().find(|tensor| tensor.name == *output) else {
@@ -463,7 +463,7 @@ impl Course<'_> {
                     .map(|dependence| dependence.reach(&index, tensor.extents.len()))
                     .collect::<Vec<_>>();
                 let (before, after) = (saved(before, tensor)?, saved(after, tensor)?);
-                let verdict = judge::reach(
+                let verdict = judge::judge_dependence(
                     &input,
                     tensor,
                     &struck.pass.case,
@@ -493,9 +493,9 @@ pub(super) fn subject<'s>(
     task: &'s Task,
     stage: &'s str,
     numbered: &'s Numbered<'_>,
-) -> Subject<'s> {
+) -> ExecutionContext<'s> {
     let pass = numbered.pass;
-    Subject {
+    ExecutionContext {
         stage,
         case: &pass.case,
         distribution: pass.distribution,
@@ -506,12 +506,12 @@ pub(super) fn subject<'s>(
 }
 
 /// What a repeat changes; `line` is where the source first uses fragments.
-fn change(comparison: Against, line: Option<u32>) -> Change {
+fn change(comparison: Against, line: Option<u32>) -> RepeatVariation {
     match comparison {
-        Against::Itself | Against::Reference => Change::Nothing,
-        Against::Rescheduled => Change::Schedule,
-        Against::Relaid => Change::Fragments { line },
-        Against::Repoisoned => Change::Surroundings,
+        Against::Itself | Against::Reference => RepeatVariation::None,
+        Against::Rescheduled => RepeatVariation::Schedule,
+        Against::Relaid => RepeatVariation::FragmentLayout { line },
+        Against::Repoisoned => RepeatVariation::MemoryState,
     }
 }
 
@@ -541,7 +541,7 @@ pub(super) fn unconfirmed(place: &str, verdict: &Verdict, device: DeviceKind) ->
     let what =
         format!("confirm what was found {place}: {verdict}, and nothing of it in the next process");
     match device {
-        DeviceKind::Emulated => Trouble(what).into(),
+        DeviceKind::Emulated => InfrastructureFault(what).into(),
         DeviceKind::Nvidia => Verdict::InvalidRun { reason: what }.into(),
     }
 }
@@ -549,7 +549,7 @@ pub(super) fn unconfirmed(place: &str, verdict: &Verdict, device: DeviceKind) ->
 /// What a runner saved of an output.
 ///
 /// # Errors
-/// [`Trouble`] if the file does not have the tensor's size.
+/// [`InfrastructureFault`] if the file does not have the tensor's size.
 fn saved(folder: &Path, tensor: &TensorData) -> Result<Vec<u8>, Stop> {
     let path = folder.join(format!("{}.bin", tensor.name));
     let content = std::fs::read(&path).map_err(storage(&path))?;
@@ -557,7 +557,7 @@ fn saved(folder: &Path, tensor: &TensorData) -> Result<Vec<u8>, Stop> {
         Ok(content)
     } else {
         let what = format!("read the output {}: it has another size", tensor.name);
-        Err(Trouble(what).into())
+        Err(InfrastructureFault(what).into())
     }
 }
 

@@ -89,7 +89,7 @@ pub enum Fault {
     Host(#[from] host::Fault),
     /// The facts say nothing about the candidate.
     #[error(transparent)]
-    Trouble(#[from] judge::Trouble),
+    Trouble(#[from] judge::InfrastructureFault),
     /// A process that runs no candidate code gave no answer.
     #[error("verify outputs: the verifier {how}")]
     Verifier {

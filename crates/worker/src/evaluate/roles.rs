@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::evaluation::EVALUATOR_VERSION;
-use domain::judge::{self, Trouble};
+use domain::judge::{self, InfrastructureFault};
 use domain::plan::{Configuration, ResolvedPlan, ResolvedStep};
 use domain::role::{
     Alteration, Check, Compiled, Disturbance, Execution, ExecutionPurpose, OutputComparison,
@@ -149,7 +149,7 @@ impl Roles<'_> {
     ) -> Result<Result<RunReply, Verdict>, Fault> {
         let ask = || self.host.run(job, allowance.deadline, self.cancellation);
         let mut answer = ask()?;
-        if matches!(&answer.reply, Err(exit) if exit.is_sudden()) {
+        if matches!(&answer.reply, Err(exit) if exit.may_succeed_on_retry()) {
             log_death("run", &answer);
             self.host.check(self.cancellation)?;
             answer = ask()?;
@@ -158,7 +158,7 @@ impl Roles<'_> {
         match answer.reply {
             Ok(reply) => {
                 if reply.device != *self.host.device() {
-                    return Err(Trouble(format!(
+                    return Err(InfrastructureFault(format!(
                         "run on {}: the runner used {}",
                         self.host.device(),
                         reply.device
@@ -170,7 +170,7 @@ impl Roles<'_> {
             Err(exit) => {
                 self.host.check(self.cancellation)?;
                 let kind = self.host.device().kind;
-                Ok(Err(judge::runner_exit(&exit, allowance.stage, kind)?))
+                Ok(Err(judge::judge_runner_exit(&exit, allowance.stage, kind)?))
             }
         }
     }

@@ -24,7 +24,7 @@ use domain::evaluation::{
     Prescreen, StageTime,
 };
 use domain::finding::Finding;
-use domain::judge::{self, CaseBlocks, Trouble};
+use domain::judge::{self, CaseBlocks, InfrastructureFault};
 use domain::measurement::Measurement;
 use domain::plan::{Configuration, ResolvedPlan, ResolvedStep};
 use domain::policy::{self, Feature};
@@ -117,8 +117,8 @@ impl From<Problem> for Stop {
     }
 }
 
-impl From<Trouble> for Stop {
-    fn from(trouble: Trouble) -> Self {
+impl From<InfrastructureFault> for Stop {
+    fn from(trouble: InfrastructureFault) -> Self {
         Self::Fault(trouble.into())
     }
 }
@@ -474,7 +474,7 @@ impl<'a> Course<'a> {
         }
         let limits = &self.evaluator.host.device().limits;
         for plan in candidate.plans.values() {
-            if let Some(verdict) = judge::image(plan, &compiled.kernels, limits) {
+            if let Some(verdict) = judge::judge_image(plan, &compiled.kernels, limits) {
                 return Err(verdict.into());
             }
         }
@@ -527,9 +527,10 @@ impl<'a> Course<'a> {
         blocks: &[CaseBlocks<'_>],
     ) -> Result<(), Stop> {
         let limits = &self.evaluator.host.device().limits;
-        self.evidence.gates = judge::gates(self.task, blocks, &self.evidence.kernels, limits);
+        self.evidence.gates =
+            judge::evaluate_gates(self.task, blocks, &self.evidence.kernels, limits);
         let phase = candidate.source.step().map(|step| step.phase.as_str());
-        match judge::rejecting_gate(&self.evidence.gates, phase, self.request.stage) {
+        match judge::judge_gates(&self.evidence.gates, phase, self.request.stage) {
             Some(verdict) => Err(verdict.into()),
             None => Ok(()),
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::device::{Device, DeviceKind};
-use domain::judge::Trouble;
+use domain::judge::InfrastructureFault;
 use domain::problem::Problem;
 use domain::role::ExecutionFacts;
 use domain::statistics::{Floor, Rates, floor, is_launch_bound};
@@ -14,13 +14,13 @@ use domain::timing::{CacheState, MeasuredTime, ModelledTime, Timing};
 /// executions that are not timed in turn all begin with a cold cache, whatever is scored.
 ///
 /// # Errors
-/// [`Trouble`] if an execution has no time of the device's kind.
+/// [`InfrastructureFault`] if an execution has no time of the device's kind.
 pub fn timing(
     device: &Device,
     label: Option<&str>,
     cases: &[(String, Vec<&ExecutionFacts>)],
     scored: ScoredCache,
-) -> Result<Timing, Trouble> {
+) -> Result<Timing, InfrastructureFault> {
     match device.kind {
         DeviceKind::Nvidia => Ok(Timing::Measured {
             cases: cases
@@ -81,7 +81,7 @@ pub fn floors(task: &Task, timing: &Timing, rates: Option<&Rates>) -> Result<Vec
 fn in_states(
     cases: &[(String, Vec<&ExecutionFacts>)],
     states: &[CacheState],
-) -> Result<Vec<ModelledTime>, Trouble> {
+) -> Result<Vec<ModelledTime>, InfrastructureFault> {
     let entries = cases.iter().flat_map(|(case, executions)| {
         let states = states.iter();
         states.map(move |cache| modelled(case, *cache, executions))
@@ -94,8 +94,9 @@ fn modelled(
     case: &str,
     cache: CacheState,
     executions: &[&ExecutionFacts],
-) -> Result<ModelledTime, Trouble> {
-    let missing = || Trouble(format!("model the time of case {case}: a launch has none"));
+) -> Result<ModelledTime, InfrastructureFault> {
+    let missing =
+        || InfrastructureFault(format!("model the time of case {case}: a launch has none"));
     let execution = executions.first().ok_or_else(missing)?;
     let launches = execution
         .launches
@@ -115,13 +116,18 @@ fn modelled(
 }
 
 /// Median and quartiles over the executions.
-fn measured(case: &str, executions: &[&ExecutionFacts]) -> Result<MeasuredTime, Trouble> {
+fn measured(
+    case: &str,
+    executions: &[&ExecutionFacts],
+) -> Result<MeasuredTime, InfrastructureFault> {
     let mut samples = executions
         .iter()
         .map(|execution| execution.event_us)
         .collect::<Option<Vec<_>>>()
         .filter(|samples| !samples.is_empty())
-        .ok_or_else(|| Trouble(format!("time case {case}: an execution has no event time")))?;
+        .ok_or_else(|| {
+            InfrastructureFault(format!("time case {case}: an execution has no event time"))
+        })?;
     samples.sort_by(f64::total_cmp);
     Ok(MeasuredTime {
         case: case.to_owned(),

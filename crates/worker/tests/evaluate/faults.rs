@@ -200,7 +200,7 @@ impl Sweep {
             (Found::Fault(_), _) => !blames(role, call, code),
             (Found::Verdict(_), Role::Time) => {
                 // Of two that take turns, whose it was depends on whose turn it was.
-                judge::is_of_a_kernel(code)
+                judge::can_kernel_cause(code)
                     && matches!(
                         found.verdict(),
                         Some(VerdictKind::RuntimeFault | VerdictKind::InvalidRun)

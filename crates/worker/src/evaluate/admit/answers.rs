@@ -176,7 +176,7 @@ impl Office<'_> {
                     .map(|tensor| tensor.extents.as_slice())
                     .unwrap_or_default()
             };
-            let index = judge::unravel(at, extents(&input));
+            let index = judge::unravel_index(at, extents(&input));
             for (output, dependences) in &task.contract.depends {
                 let own = dependences.iter().filter(|one| one.input == input);
                 let parts = own

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use domain::device::DeviceKind;
 use domain::digest::Digest;
-use domain::judge::{self, Trouble};
+use domain::judge::{self, InfrastructureFault};
 use domain::plain;
 use domain::role::{Failure, Left, Sample, TimeJob, TimeReply};
 use domain::statistics::{self, Clocks, Contender, Reading, turns};
@@ -83,8 +83,8 @@ impl Duel<'_> {
             "{} returned {name} on case {case}",
             plain::name(&fault.call)
         );
-        if !judge::is_of_a_kernel(fault.code) {
-            return Trouble(format!("time the {}: {what}", player.as_str())).into();
+        if !judge::can_kernel_cause(fault.code) {
+            return InfrastructureFault(format!("time the {}: {what}", player.as_str())).into();
         }
         if player == Contender::Candidate {
             return Verdict::RuntimeFault {
@@ -163,7 +163,7 @@ fn as_planned(
     reply: &TimeReply,
     ticks: &[Instant],
     anchored: bool,
-) -> Result<(), Trouble> {
+) -> Result<(), InfrastructureFault> {
     let turns_of_a_block = if anchored { 6 } else { 4 };
     let complete = |sample: &Sample, case: usize| {
         let sets = reply.sets.get(case).copied().unwrap_or_default();
@@ -195,5 +195,5 @@ fn as_planned(
         return Ok(());
     }
     let what = "time in the planned order: blocks, executions or ticks are missing";
-    Err(Trouble(what.to_owned()))
+    Err(InfrastructureFault(what.to_owned()))
 }

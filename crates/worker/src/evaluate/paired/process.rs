@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use domain::judge::{self, Trouble};
+use domain::judge::{self, InfrastructureFault};
 use domain::role::{Key, MoreRounds, Sample, TimeJob, TimeReply, TimedBlock, TimedCase};
 use domain::statistics::{self, Block, Conditions, Contender, Moment, PlannedBlock, Round};
 use domain::timing::CacheState;
@@ -98,7 +98,7 @@ impl Duel<'_> {
         taken: &mut Taken,
     ) -> Result<(), Stop> {
         if self.until.is_some_and(|until| Instant::now() >= until) {
-            return Err(Trouble("compare in the time that there is".to_owned()).into());
+            return Err(InfrastructureFault("compare in the time that there is".to_owned()).into());
         }
         let name = format!("{} {process} {}", lineup.as_str(), wanted.most);
         let key = self.key.derive(&["timing", &name]);
@@ -176,7 +176,7 @@ impl Session<'_, '_> {
         } = self.duel.roles;
         host.clear_the_device();
         let (mut heard, mut answer) = self.attempt()?;
-        if matches!(&answer.reply, Err(exit) if exit.is_sudden()) {
+        if matches!(&answer.reply, Err(exit) if exit.may_succeed_on_retry()) {
             host.check(cancellation).map_err(Fault::from)?;
             (heard, answer) = self.attempt()?;
         }
@@ -186,16 +186,18 @@ impl Session<'_, '_> {
                 reply,
                 ticks: answer.ticks,
             }),
-            (Ok(()), Some(reply)) => Err(Trouble(format!(
+            (Ok(()), Some(reply)) => Err(InfrastructureFault(format!(
                 "time on {}: the role used {}",
                 host.device(),
                 reply.device
             ))
             .into()),
-            (Ok(()), None) => Err(Trouble("time: the role said nothing".to_owned()).into()),
+            (Ok(()), None) => {
+                Err(InfrastructureFault("time: the role said nothing".to_owned()).into())
+            }
             (Err(exit), _) => {
                 host.check(cancellation).map_err(Fault::from)?;
-                Err(judge::runner_exit(&exit, "timing", host.device().kind)?.into())
+                Err(judge::judge_runner_exit(&exit, "timing", host.device().kind)?.into())
             }
         }
     }

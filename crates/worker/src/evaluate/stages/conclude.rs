@@ -38,7 +38,7 @@ impl Course<'_> {
             let compared = self.timed("time", |_| duel.fight())?;
             self.judge_floors(&compared.timing)?;
             let bound = self.is_launch_bound(&compared.timing);
-            return Ok(judge::acceptance(compared.timing, None, bound));
+            return Ok(judge::judge_times(compared.timing, None, bound));
         }
         if in_turn && !baseline {
             let duel = self.compete(candidate, trial.compiled)?;
@@ -48,7 +48,7 @@ impl Course<'_> {
             self.judge_floors(&compared.timing)?;
             self.look_twice(candidate, trial, &compared)?;
             let bound = self.is_launch_bound(&compared.timing);
-            let mut verdict = judge::acceptance(compared.timing, None, bound);
+            let mut verdict = judge::judge_times(compared.timing, None, bound);
             if let Verdict::Accepted(acceptance) = &mut verdict {
                 acceptance.comparison = Some(compared.comparison);
             }
@@ -58,7 +58,7 @@ impl Course<'_> {
         let bound = self.is_launch_bound(&timing);
         let incumbent = self.request.incumbent.as_ref();
         let times = incumbent.map(|incumbent| &incumbent.timing);
-        Ok(judge::acceptance(timing, times, bound))
+        Ok(judge::judge_times(timing, times, bound))
     }
 
     /// Whether every score case takes little more than launching as many empty kernels.

@@ -100,7 +100,7 @@ impl Course<'_> {
                         reason: format!("case {}: {error}", case.name),
                     })
                 })?;
-            if let Some(verdict) = judge::image(&plan, &compiled.kernels, limits) {
+            if let Some(verdict) = judge::judge_image(&plan, &compiled.kernels, limits) {
                 return Err(verdict.into());
             }
             plans.insert(case.name.clone(), plan);

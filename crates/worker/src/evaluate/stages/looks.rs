@@ -274,7 +274,7 @@ impl Course<'_> {
 fn modelled(own: &Timing, baseline: &Timing) -> Result<Comparison, Stop> {
     let ratio = own.speedup_over(baseline).ok_or_else(|| {
         let what = "compare with the baseline: the two were not timed on the same cases";
-        Stop::from(domain::judge::Trouble(what.to_owned()))
+        Stop::from(domain::judge::InfrastructureFault(what.to_owned()))
     })?;
     Ok(Comparison {
         outcome: if ratio > 1.0 {

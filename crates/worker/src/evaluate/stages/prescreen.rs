@@ -160,7 +160,9 @@ impl Heard<'_> {
                 "its process made another execution than it was asked".to_owned(),
             ));
         };
-        if let Some(verdict) = judge::proof(&facts, &subject(self.task, STAGE, asked)) {
+        if let Some(verdict) =
+            judge::judge_proven_findings(&facts, &subject(self.task, STAGE, asked))
+        {
             self.note(asked);
             self.findings = facts.findings;
             return Some(End::Proved(Box::new(verdict)));

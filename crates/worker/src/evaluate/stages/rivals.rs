@@ -382,7 +382,7 @@ impl<'a> Library<'a> {
         let comparisons = course.roles.compare(reference, &saved)?;
         let off = comparisons
             .iter()
-            .find(|found| !judge::is_close(found, &self.task.tolerance));
+            .find(|found| !judge::is_within_tolerance(found, &self.task.tolerance));
         Ok(off.map(|found| {
             let case = &self.passes[found.id as usize].case;
             let error = found
