@@ -1,7 +1,7 @@
-//! How long bad news takes: a gate on the plan, an error of the compiler, a resource gate, and every
-//! broken variant of the project's tasks, each in turn by an evaluator whose role processes wait for
-//! their job and by one that starts them when they are needed. Prints Markdown, and fails where a
-//! median with waiting processes is over its bound.
+//! Benchmark of the time until a rejection: a gate on the plan, a compile error, a resource gate,
+//! and every broken variant of the project's tasks. Two evaluators take turns: one with spare role
+//! processes, one that starts each process when it is needed. Prints Markdown, and fails if a
+//! median with spare processes is over its bound.
 //!
 //! `cargo build --workspace && cargo run -p lab --example latency -- 20`
 
@@ -21,15 +21,15 @@ use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
 use worker::host::{Host, Role, Settings};
 
-/// A plan that cannot be launched is refused in this time, milliseconds.
+/// Bound for the rejection of a plan that cannot be launched, ms.
 const PLAN_GATE: f64 = 50.0;
-/// What may be added to the compiler's own time, milliseconds.
+/// Bound for the time added to the compiler's own, ms.
 const BESIDE_COMPILER: f64 = 100.0;
-/// A wrong kernel is refused in this time, milliseconds.
+/// Bound for the rejection of a wrong kernel, ms.
 const WRONG: f64 = 2000.0;
-/// The tasks whose broken variants are tried.
+/// Tasks whose broken variants are evaluated.
 const TASKS: [&str; 3] = ["attention-f16", "gemm-f32", "softmax-f32"];
-/// The argument that makes this program the compiler alone.
+/// Argument that makes this program compile one job and nothing else.
 const COMPILER: &str = "--compiler-alone";
 
 fn main() -> Result<ExitCode> {
@@ -62,13 +62,13 @@ fn main() -> Result<ExitCode> {
     })
 }
 
-/// The same machine twice, so that whatever else it does meets both.
+/// The two evaluators, which take turns so that other load on the machine slows both.
 struct Both {
     waiting: Evaluator,
     cold: Evaluator,
 }
 
-/// Wall times of the same tries, milliseconds.
+/// Wall times of the same evaluations by both, ms.
 #[derive(Default)]
 struct Taken {
     waiting: Vec<f64>,
@@ -76,7 +76,7 @@ struct Taken {
 }
 
 impl Both {
-    /// Evaluates on both in turn, and checks both verdicts.
+    /// Evaluates with both in turn and checks both verdicts.
     fn try_on(
         &self,
         turn: usize,
@@ -88,7 +88,7 @@ impl Both {
             (&self.waiting, &mut taken.waiting),
             (&self.cold, &mut taken.cold),
         ];
-        // Who comes second finds warmer files.
+        // The order alternates, because the second one finds files in the page cache.
         if turn % 2 == 1 {
             sides.reverse();
         }
@@ -111,7 +111,7 @@ fn evaluator(data: &Path, spares: bool) -> Result<Evaluator> {
     Ok(Evaluator::new(host)?)
 }
 
-/// A grid larger than any device's.
+/// Measures a plan with a grid larger than any device's.
 fn gates(both: &Both, times: usize) -> Result<bool> {
     let task = lab::task("attention-f16")?;
     let baseline = &task.files["baseline.cu"];
@@ -128,8 +128,8 @@ fn gates(both: &Both, times: usize) -> Result<bool> {
     Ok(row("a plan that cannot be launched", &taken, PLAN_GATE))
 }
 
-/// An error in the source and too much shared memory, each beside the compiler alone on the same
-/// text. Every try is another text, since a build that is known costs nothing.
+/// Measures a compile error and a resource gate, each beside the compiler alone on the same text.
+/// Every text is different, because a build in the cache costs nothing.
 fn compilations(both: &Both, times: usize) -> Result<bool> {
     let task = lab::task("attention-f16")?;
     let baseline = &task.files["baseline.cu"];
@@ -170,7 +170,7 @@ fn compilations(both: &Both, times: usize) -> Result<bool> {
     Ok(met)
 }
 
-/// Every broken variant of a task, with the reference's answers known as after a first candidate.
+/// Measures every broken variant of a task, with the reference's answers in the cache.
 fn broken(both: &Both, name: &str, times: usize) -> Result<bool> {
     let task = lab::task(name)?;
     let files = task
@@ -197,7 +197,7 @@ fn broken(both: &Both, name: &str, times: usize) -> Result<bool> {
     Ok(met)
 }
 
-/// The compiler in a process of its own without any of ours around it, milliseconds.
+/// Wall time of the compiler in a plain process without confinement, ms.
 fn compiler(evaluator: &Evaluator, source: &str) -> Result<f64> {
     let folder = tempfile::tempdir()?;
     let host = evaluator.host();
@@ -231,7 +231,7 @@ fn compiler(evaluator: &Evaluator, source: &str) -> Result<f64> {
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
-/// Compiles one job and prints how long the compiler took, its own start included.
+/// Compiles one job and prints the compiler's wall time, its loading included.
 fn compiler_alone(job: &str) -> Result<ExitCode> {
     let job: CompileJob = serde_json::from_str(job)?;
     let began = Instant::now();
@@ -252,7 +252,7 @@ fn request(task: &Bundle, file: &str, source: String) -> EvaluationRequest {
     }
 }
 
-/// An evaluation and how long it took from the question to the answer, milliseconds.
+/// Evaluates a request and measures its wall time, ms.
 fn timed(evaluator: &Evaluator, request: &EvaluationRequest) -> Result<(f64, Evaluation)> {
     let cancellation = Cancellation::new()?;
     let began = Instant::now();
@@ -270,7 +270,7 @@ fn longest(taken: &[f64]) -> f64 {
     taken.iter().copied().fold(0.0, f64::max)
 }
 
-/// Prints a row and answers whether the median with waiting processes keeps its bound.
+/// Prints a row and returns true if the median with spare processes keeps its bound.
 fn row(name: &str, taken: &Taken, bound: f64) -> bool {
     let (with, without) = (median(&taken.waiting), median(&taken.cold));
     let met = with <= bound;

@@ -1,6 +1,6 @@
-//! What a pre-screen takes and how far it gets: the baselines of the project's tasks, the last steps of
-//! their playbooks and their broken variants, on the emulated device in front of one that is taken to
-//! prove nothing. Prints Markdown, and fails where an honest kernel is turned away.
+//! Benchmark of the pre-screen: its time and number of executions for the baselines, last playbook
+//! steps and broken variants of the project's tasks, as if the judging device could not detect errors
+//! by itself. Prints Markdown, and fails if an honest kernel is rejected.
 //!
 //! `cargo build --workspace && cargo run -p lab --example prescreen`
 
@@ -16,9 +16,9 @@ use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
 use worker::host::{Doubt, Host, Settings};
 
-/// The tasks whose kernels are tried.
+/// Tasks whose kernels are pre-screened.
 const TASKS: [&str; 3] = ["attention-f16", "gemm-f32", "softmax-f32"];
-/// What the stage is called.
+/// Name of the stage.
 const STAGE: &str = "pre-screen";
 
 fn main() -> Result<ExitCode> {
@@ -58,7 +58,7 @@ fn main() -> Result<ExitCode> {
     })
 }
 
-/// Prints one kernel's pre-screen and answers whether it let the kernel through.
+/// Prints one kernel's pre-screen and returns true if the kernel passed.
 fn row(evaluator: &Evaluator, name: &str, task: &Bundle, file: &str) -> Result<bool> {
     let request = EvaluationRequest {
         task: task.clone(),
@@ -90,7 +90,7 @@ fn row(evaluator: &Evaluator, name: &str, task: &Bundle, file: &str) -> Result<b
     Ok(!ended)
 }
 
-/// Why it made no more executions.
+/// Reason why the pre-screen ended before its last execution.
 fn cut(evaluation: &Evaluation) -> String {
     let rows = &evaluation.not_run;
     let row = rows.iter().find(|row| row.part == ProtocolPart::Prescreen);

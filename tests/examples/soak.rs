@@ -1,5 +1,5 @@
-//! A long day for one worker: many honest candidates, one in ten hostile. Prints what it found as
-//! Markdown, and fails on the first sign that one job reached into another or left something behind.
+//! Soak test of one worker: many honest candidates, one in ten of them hostile. Prints Markdown, and
+//! fails if one job changes another's result, or if memory, processes or files are left behind.
 //!
 //! `cargo build && cargo run -p lab --example soak -- 1000`
 
@@ -19,18 +19,18 @@ use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
 use worker::host::{Host, Settings};
 
-/// One job in so many is hostile.
+/// One job in this many is hostile.
 const ONE_IN: usize = 10;
-/// Honest candidates of so many different texts, so that most are found built and some are not.
+/// Number of different honest texts, so that most builds are in the cache and some are not.
 const VARIANTS: usize = 40;
-/// Jobs between two looks at what the worker holds.
+/// Jobs between two records of the worker's resources.
 const LOOK: usize = 100;
-/// Processes that wait for their one job, each with a folder: one for each of compile, run, verify.
+/// Spare processes, each with a folder: one for each of compile, run and verify.
 const SPARES: usize = 3;
-/// Growth of the worker's memory after the first look that is no leak: the allocator's own play.
+/// Growth of the worker's memory after the first record that counts as the allocator's, not as a leak.
 const PLAY_KIB: u64 = 32 << 10;
 
-/// What a worker holds at one moment.
+/// Resources that a worker holds at one moment.
 #[derive(Debug, Clone, Copy)]
 struct Holding {
     jobs: usize,
@@ -65,7 +65,7 @@ fn main() -> Result<ExitCode> {
     let task = lab::task_in(&lab::repository().join("tests/adversaries/task"))?;
     let hostile = adversaries()?;
 
-    let usual = settled(evaluate(
+    let usual = without_volatile_fields(evaluate(
         &evaluator,
         &request(&task, "honest.cu", honest(&task, 0)),
     )?);
@@ -83,7 +83,10 @@ fn main() -> Result<ExitCode> {
             kind
         } else {
             let source = honest(&task, job % VARIANTS);
-            let found = settled(evaluate(&evaluator, &request(&task, "honest.cu", source))?);
+            let found = without_volatile_fields(evaluate(
+                &evaluator,
+                &request(&task, "honest.cu", source),
+            )?);
             ensure!(
                 found == usual,
                 "job {job}: an honest candidate fares otherwise: {}",
@@ -96,7 +99,7 @@ fn main() -> Result<ExitCode> {
             looks.push(look(job, began, data.path())?);
         }
     }
-    // What waits for work goes with the worker.
+    // Spare processes must end with the worker.
     drop(evaluator);
     let after = look(jobs, began, data.path())?;
     report(&looks, &after, &verdicts, hostile_jobs);
@@ -115,8 +118,8 @@ fn evaluator(data: &Path) -> Result<Evaluator> {
     Ok(Evaluator::new(host)?)
 }
 
-/// Every adversary with the verdict that its file announces. Those whose text a test completes are
-/// left out.
+/// All adversaries with the verdict that their file announces, without those whose text is
+/// completed by a test.
 fn adversaries() -> Result<Vec<(String, String, VerdictKind)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(lab::repository().join("tests/adversaries"))? {
@@ -140,7 +143,7 @@ fn adversaries() -> Result<Vec<(String, String, VerdictKind)>> {
     Ok(found)
 }
 
-/// The honest candidate, with a comment that makes it another text.
+/// The honest candidate with a comment that makes its text unique to a variant.
 fn honest(task: &Bundle, variant: usize) -> String {
     format!("{}\n// {variant}\n", task.files["baseline.cu"])
 }
@@ -162,8 +165,8 @@ fn evaluate(evaluator: &Evaluator, request: &EvaluationRequest) -> Result<Evalua
     Ok(evaluator.evaluate(request, |_| {}, &cancellation)?)
 }
 
-/// An evaluation without what differs between honest ones: wall times and the text's identity.
-fn settled(mut evaluation: Evaluation) -> Evaluation {
+/// Removes wall times and the text's identity, which differ between equal honest candidates.
+fn without_volatile_fields(mut evaluation: Evaluation) -> Evaluation {
     evaluation.stages.clear();
     evaluation.evidence = None;
     evaluation.candidate_digest = None;
@@ -193,8 +196,8 @@ fn look(jobs: usize, began: Instant, data: &Path) -> Result<Holding> {
     })
 }
 
-/// Control groups that this worker has made and not removed. Namespaces need no count: they go with
-/// the last process in them, and every process is a child.
+/// Number of control groups that this worker created and did not remove. Namespaces need no count,
+/// because they end with the last process in them, and every process is a child.
 fn groups(below: &Path) -> usize {
     let ours = format!("{}{}-", gpu::walls::PREFIX, std::process::id());
     let entries = std::fs::read_dir(below).into_iter().flatten().flatten();
@@ -206,8 +209,8 @@ fn groups(below: &Path) -> usize {
     counts.sum()
 }
 
-/// Whether the worker holds more at the end than at the first look after its start, or leaves
-/// anything behind.
+/// Returns true if the worker holds more at the end than in its first record, or leaves anything
+/// behind.
 fn leaked(looks: &[Holding], after: &Holding) -> bool {
     let (Some(first), Some(last)) = (looks.get(1), looks.last()) else {
         return false;

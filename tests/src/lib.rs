@@ -1,7 +1,7 @@
-//! The lab: a whole Kernelwright, real processes and all, in a temporary folder.
+//! Test harness that runs a whole Kernelwright, service and workers, in a temporary folder.
 //!
-//! Knows only what a user knows: the binary, its commands and the HTTP API. It starts the
-//! service and its workers on free loopback ports and ends every process it started.
+//! It uses only what a user has: the binary, its commands and the HTTP API. Services listen on
+//! free loopback ports, and every process that the harness started is killed when it is dropped.
 
 #![forbid(unsafe_code)]
 
@@ -19,37 +19,39 @@ use domain::task::Bundle;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
-/// How long any single thing may take before the lab gives up on it.
-pub const PATIENCE: Duration = Duration::from_secs(240);
-/// How often a condition is looked at.
-const GLANCE: Duration = Duration::from_millis(50);
+/// Longest wait for one condition or command, after which the test fails.
+pub const TIMEOUT: Duration = Duration::from_secs(240);
+/// Time between two checks of a condition.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A service with a data folder of its own.
+/// One service with its own data folder, and the workers that a test attached to it.
 #[derive(Debug)]
 pub struct Lab {
     folder: TempDir,
     data: PathBuf,
     service: Option<Process>,
-    workers: Mutex<Vec<Arc<Watched>>>,
+    workers: Mutex<Vec<Arc<TrackedChild>>>,
     client: reqwest::Client,
 }
 
-/// A process the lab started; killed when dropped.
+/// Child process of a test; killed when dropped.
 #[derive(Debug)]
 pub struct Process {
-    watched: Arc<Watched>,
+    tracked: Arc<TrackedChild>,
 }
 
-/// What the lab knows of a process that is to stay until its holder ends it.
+/// Shared record of a child process that must keep running until its [`Process`] ends it.
 #[derive(Debug)]
-struct Watched {
-    what: String,
+struct TrackedChild {
+    /// Name in error messages, such as "the service".
+    name: String,
+    /// File that receives standard output and standard error.
     log: PathBuf,
-    /// None once its holder has ended it.
+    /// `None` after its [`Process`] killed it.
     child: Mutex<Option<Child>>,
 }
 
-impl Watched {
+impl TrackedChild {
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,43 +60,43 @@ impl Watched {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Fails, with its log, if it has gone by itself.
-    fn is_there(&self) -> Result<()> {
+    /// Fails with the log if the process ended by itself.
+    fn ensure_running(&self) -> Result<()> {
         let status = match &mut *self.child() {
             Some(child) => child.try_wait()?,
             None => None,
         };
         match status {
-            Some(status) => bail!("{} ended with {status}: {}", self.what, self.log()),
+            Some(status) => bail!("{} ended with {status}: {}", self.name, self.log()),
             None => Ok(()),
         }
     }
 }
 
-/// What a finished command left.
+/// Exit status and output of a command that ended.
 #[derive(Debug)]
 pub struct Finished {
-    /// How it ended.
+    /// Exit status.
     pub status: ExitStatus,
-    /// Everything on standard output.
+    /// Whole standard output.
     pub stdout: String,
-    /// Everything on standard error.
+    /// Whole standard error.
     pub stderr: String,
 }
 
 impl Process {
-    /// Ends the process at once, as `kill -9` does.
+    /// Kills the process with SIGKILL and waits for its end.
     pub fn kill(&mut self) {
-        if let Some(mut child) = self.watched.child().take() {
-            // An already ended process is as good.
+        if let Some(mut child) = self.tracked.child().take() {
+            // Fails only for a process that has ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 
-    /// What it has logged.
+    /// Output of the process so far.
     pub fn log(&self) -> String {
-        self.watched.log()
+        self.tracked.log()
     }
 }
 
@@ -105,10 +107,10 @@ impl Drop for Process {
 }
 
 impl Lab {
-    /// An empty data folder; nothing runs yet.
+    /// Creates an empty data folder; no process is started.
     ///
     /// # Errors
-    /// When the folder or the HTTP client cannot be made.
+    /// If the folder or the HTTP client cannot be created.
     pub fn new() -> Result<Self> {
         let client = reqwest::Client::builder()
             .no_proxy()
@@ -125,41 +127,41 @@ impl Lab {
         })
     }
 
-    /// As [`Lab::new`], with a data folder that is there already and stays.
+    /// As [`Lab::new`], but with an existing data folder, which is kept.
     ///
     /// # Errors
-    /// As of [`Lab::new`].
-    pub fn of(data: PathBuf) -> Result<Self> {
+    /// As [`Lab::new`].
+    pub fn with_data(data: PathBuf) -> Result<Self> {
         Ok(Self {
             data,
             ..Self::new()?
         })
     }
 
-    /// A lab whose service runs, with a local worker.
+    /// Starts a service with a local worker in a new data folder.
     ///
     /// # Errors
-    /// When the service does not come up.
+    /// If the service does not answer.
     pub async fn with_worker() -> Result<Self> {
         let mut lab = Self::new()?;
         lab.serve(&["--with-local-worker"]).await?;
         Ok(lab)
     }
 
-    /// The data folder.
+    /// The service's data folder.
     pub fn data(&self) -> PathBuf {
         self.data.clone()
     }
 
-    /// The folder for whatever else a test needs.
+    /// Temporary folder for files of the test.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Starts the service and waits until it answers.
+    /// Starts the service with extra arguments and waits until its health check answers.
     ///
     /// # Errors
-    /// When it ends instead, with what it said.
+    /// If it ends or does not answer in time, with its log.
     pub async fn serve(&mut self, extra: &[&str]) -> Result<()> {
         self.stop();
         let log = self.folder.path().join("service.log");
@@ -179,29 +181,29 @@ impl Lab {
             {
                 return Ok(());
             }
-            self.all_are_there()?;
+            self.ensure_all_running()?;
             ensure!(
-                began.elapsed() < PATIENCE,
-                "the service never answered: {}",
+                began.elapsed() < TIMEOUT,
+                "the service did not answer in time: {}",
                 self.service_log()
             );
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Starts a worker as a process of its own. Whoever waits for a run fails as soon as it ends
-    /// before the caller has ended it.
+    /// Starts a worker process. If it ends before the caller kills it, every wait of this lab
+    /// fails with its log.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If the process cannot be started.
     pub fn worker(&self, name: &str) -> Result<Process> {
         self.worker_with(name, &[])
     }
 
-    /// The same with additions to its environment.
+    /// As [`Lab::worker`], with additional environment variables.
     ///
     /// # Errors
-    /// As of [`Lab::worker`].
+    /// As [`Lab::worker`].
     pub fn worker_with(&self, name: &str, environment: &[(&str, &str)]) -> Result<Process> {
         let log = self.folder.path().join(format!("{name}.log"));
         let data = self.folder.path().join(name);
@@ -217,48 +219,50 @@ impl Lab {
         ];
         let worker = start(&format!("the worker {name}"), environment, &words, log)?;
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        workers.push(Arc::clone(&worker.watched));
+        workers.push(Arc::clone(&worker.tracked));
         Ok(worker)
     }
 
-    /// Fails, with its log, if a process has ended that nobody ended.
-    fn all_are_there(&self) -> Result<()> {
+    /// Fails with the log of the first process that ended without being killed by the test.
+    fn ensure_all_running(&self) -> Result<()> {
         if let Some(service) = &self.service {
-            service.watched.is_there()?;
+            service.tracked.ensure_running()?;
         }
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        workers.iter().try_for_each(|worker| worker.is_there())
+        workers
+            .iter()
+            .try_for_each(|worker| worker.ensure_running())
     }
 
-    /// Waits until a worker has logged something.
+    /// Waits until a worker's output contains `words`.
     ///
     /// # Errors
-    /// As for [`Lab::until`].
+    /// As [`Lab::until`].
     pub async fn until_logged(&self, worker: &Process, words: &str) -> Result<()> {
         let began = Instant::now();
         while !worker.log().contains(words) {
-            self.all_are_there()?;
+            self.ensure_all_running()?;
             ensure!(
-                began.elapsed() < PATIENCE,
-                "{} never logged {words:?}: {}",
-                worker.watched.what,
+                began.elapsed() < TIMEOUT,
+                "{} did not log {words:?} in time: {}",
+                worker.tracked.name,
                 worker.log()
             );
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
 
-    /// Kills the service as `kill -9` does.
+    /// Kills the service with SIGKILL and removes its address file.
     pub fn stop(&mut self) {
         self.service = None;
         let _ = std::fs::remove_file(self.data().join("server.json"));
     }
 
-    /// Where the service listens.
+    /// Base URL of the service, without a final slash.
     ///
     /// # Errors
-    /// When it has not said so yet.
+    /// If the service has not written its address file yet.
     pub fn address(&self) -> Result<String> {
         let told = std::fs::read(self.data().join("server.json"))?;
         let told: serde_json::Value = serde_json::from_slice(&told)?;
@@ -269,33 +273,33 @@ impl Lab {
             .to_owned())
     }
 
-    /// What the service has logged.
+    /// Output of the service so far.
     pub fn service_log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("service.log")).unwrap_or_default()
     }
 
-    /// Reads a resource of the API.
+    /// Sends a GET request to `/api/v1{path}` and parses the JSON answer.
     ///
     /// # Errors
-    /// A transport failure, an HTTP error with its body, an answer of another shape.
+    /// A transport error, an HTTP error status with its body, or JSON that does not parse as `T`.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         let url = format!("{}/api/v1{path}", self.address()?);
-        answer(self.client.get(&url).send().await?)
+        parse_answer(self.client.get(&url).send().await?)
             .await
             .with_context(|| format!("GET {url}"))
     }
 
-    /// Posts to the API.
+    /// Sends a POST request with a JSON body to `/api/v1{path}` and parses the JSON answer.
     ///
     /// # Errors
-    /// As for [`Lab::get`].
+    /// As [`Lab::get`].
     pub async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl serde::Serialize,
     ) -> Result<T> {
         let url = format!("{}/api/v1{path}", self.address()?);
-        answer(self.client.post(&url).json(body).send().await?)
+        parse_answer(self.client.post(&url).json(body).send().await?)
             .await
             .with_context(|| format!("POST {url}"))
     }
@@ -303,50 +307,50 @@ impl Lab {
     /// Uploads a task and launches a run on it.
     ///
     /// # Errors
-    /// When the service refuses either.
+    /// As [`Lab::get`].
     pub async fn launch(&self, bundle: &Bundle, request: &RunRequest) -> Result<RunView> {
         let _: serde_json::Value = self.post("/tasks", bundle).await?;
         self.post("/runs", request).await
     }
 
-    /// Waits until a condition on the run holds.
+    /// Waits until `holds` returns true for the run.
     ///
     /// # Errors
-    /// As soon as the service or a worker has ended by itself, with its log; after [`PATIENCE`],
-    /// with the run as it stands and the service's log.
+    /// If the service or a worker ends by itself, with its log; after [`TIMEOUT`], with the run's
+    /// last state and the service's log.
     pub async fn until(&self, run: RunId, holds: impl Fn(&RunView) -> bool) -> Result<RunView> {
         let began = Instant::now();
         loop {
             let view = match self.get::<RunView>(&format!("/runs/{}", run.uuid())).await {
                 Ok(view) => view,
-                // A service that has ended does not answer; its log says why.
-                Err(error) => return self.all_are_there().and(Err(error)),
+                // The log of a service that ended says more than a refused connection.
+                Err(error) => return self.ensure_all_running().and(Err(error)),
             };
             if holds(&view) {
                 return Ok(view);
             }
-            self.all_are_there()?;
+            self.ensure_all_running()?;
             ensure!(
-                began.elapsed() < PATIENCE,
-                "the run stands at {view:#?}\n{}",
+                began.elapsed() < TIMEOUT,
+                "the run did not get there in time: {view:#?}\n{}",
                 self.service_log()
             );
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Waits until the run is over.
+    /// Waits until the run has ended in any state.
     ///
     /// # Errors
-    /// As for [`Lab::until`].
+    /// As [`Lab::until`].
     pub async fn finished(&self, run: RunId) -> Result<RunView> {
         self.until(run, |view| view.state.is_over()).await
     }
 
-    /// Every candidate of a run by ordinal.
+    /// All candidates of a run, in the order of their ordinals.
     ///
     /// # Errors
-    /// As for [`Lab::get`].
+    /// As [`Lab::get`].
     pub async fn candidates(&self, run: RunId) -> Result<Vec<CandidateSummary>> {
         let mut all = Vec::new();
         let mut cursor = String::new();
@@ -362,23 +366,23 @@ impl Lab {
         }
     }
 
-    /// One candidate with its evidence.
+    /// One candidate with its verdict and evidence.
     ///
     /// # Errors
-    /// As for [`Lab::get`].
+    /// As [`Lab::get`].
     pub async fn candidate(&self, id: CandidateId) -> Result<CandidateDetail> {
         self.get(&format!("/candidates/{}", id.uuid())).await
     }
 }
 
-async fn answer<T: DeserializeOwned>(response: reqwest::Response) -> Result<T> {
+async fn parse_answer<T: DeserializeOwned>(response: reqwest::Response) -> Result<T> {
     let status = response.status();
     let body = response.text().await?;
     ensure!(status.is_success(), "{status}: {body}");
     serde_json::from_str(&body).with_context(|| format!("read {body}"))
 }
 
-/// The repository's root.
+/// Root folder of the repository.
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -386,18 +390,18 @@ pub fn repository() -> PathBuf {
         .to_owned()
 }
 
-/// A task of the repository as a bundle.
+/// Reads a task of `kernels/`.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// If a file cannot be read.
 pub fn task(name: &str) -> Result<Bundle> {
     task_in(&repository().join("kernels").join(name))
 }
 
-/// A task's folder as a bundle.
+/// Reads a task from its folder.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// If a file cannot be read.
 pub fn task_in(root: &Path) -> Result<Bundle> {
     let mut files = std::collections::BTreeMap::new();
     let mut open = vec![root.to_owned()];
@@ -421,10 +425,10 @@ pub fn task_in(root: &Path) -> Result<Bundle> {
     Ok(Bundle { files })
 }
 
-/// The built program.
+/// Path of the built `kernelwright`.
 ///
 /// # Panics
-/// When it has not been built: `./kw test` builds it first.
+/// If it is not built; `./kw test` builds it first.
 pub fn binary() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let binary = test
@@ -435,18 +439,18 @@ pub fn binary() -> PathBuf {
     binary.expect("the program is built: run `cargo build --workspace` first")
 }
 
-/// Runs a command of the program to its end.
+/// Runs `kernelwright` with arguments until it ends.
 ///
 /// # Errors
-/// When it cannot be started or outlasts [`PATIENCE`].
+/// If it cannot be started or does not end within [`TIMEOUT`].
 pub fn kernelwright(arguments: &[&str]) -> Result<Finished> {
     program(&binary(), &[], arguments)
 }
 
-/// Runs a program, such as a copy of ours, to its end, with additions to the environment.
+/// Runs a program with arguments and additional environment variables until it ends.
 ///
 /// # Errors
-/// As of [`kernelwright`].
+/// As [`kernelwright`].
 pub fn program(
     executable: &Path,
     environment: &[(&str, &str)],
@@ -464,19 +468,19 @@ pub fn program(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let stdout = drain(child.stdout.take().context("piped")?);
-    let stderr = drain(child.stderr.take().context("piped")?);
+    let stdout = read_in_thread(child.stdout.take().context("piped")?);
+    let stderr = read_in_thread(child.stderr.take().context("piped")?);
     let began = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > TIMEOUT {
             child.kill()?;
             child.wait()?;
             bail!("{} {arguments:?} did not end", executable.display());
         }
-        std::thread::sleep(GLANCE);
+        std::thread::sleep(POLL_INTERVAL);
     };
     let text = |thread: std::thread::JoinHandle<String>| thread.join().unwrap_or_default();
     Ok(Finished {
@@ -486,17 +490,19 @@ pub fn program(
     })
 }
 
-fn drain(mut pipe: impl std::io::Read + Send + 'static) -> std::thread::JoinHandle<String> {
+fn read_in_thread(
+    mut pipe: impl std::io::Read + Send + 'static,
+) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What could be read before a failure is still worth showing.
+        // The bytes before a read error are shown all the same.
         let _ = pipe.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }
 
 fn start(
-    what: &str,
+    name: &str,
     environment: &[(&str, &str)],
     arguments: &[&str],
     log: PathBuf,
@@ -513,10 +519,10 @@ fn start(
         .stdout(file.try_clone()?)
         .stderr(file)
         .spawn()
-        .with_context(|| format!("start {what}"))?;
+        .with_context(|| format!("start {name}"))?;
     Ok(Process {
-        watched: Arc::new(Watched {
-            what: what.to_owned(),
+        tracked: Arc::new(TrackedChild {
+            name: name.to_owned(),
             log,
             child: Mutex::new(Some(child)),
         }),

@@ -1,10 +1,10 @@
-//! The crates' boundaries, read from what cargo resolved.
+//! Tests of the dependencies between crates, read from cargo's resolved graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// What each workspace crate may depend on in the workspace, tests and builds included.
+/// Workspace crates that each workspace crate may depend on as a normal dependency.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("corpus", &[]),
@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lab", &["domain"]),
 ];
 
-/// Crates that must not be reachable from others: (from, never).
+/// Pairs of a crate and a package that it must not reach, directly or through others.
 const UNREACHABLE: &[(&str, &str)] = &[
     ("domain", "tokio"),
     ("domain", "sqlx"),
@@ -35,7 +35,7 @@ const UNREACHABLE: &[(&str, &str)] = &[
     ("ptx", "tokio"),
 ];
 
-/// Normal dependencies by package name, transitively resolvable.
+/// Direct normal dependencies of every package, by package name.
 fn graph() -> BTreeMap<String, BTreeSet<String>> {
     #[expect(
         clippy::disallowed_methods,
@@ -97,7 +97,7 @@ fn reachable(graph: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet
 }
 
 #[test]
-fn crates_depend_on_each_other_as_the_map_says() {
+fn workspace_crates_depend_only_on_allowed_crates() {
     let graph = graph();
     let members: BTreeSet<&str> = ALLOWED.iter().map(|(name, _)| *name).collect();
     for (name, allowed) in ALLOWED {
@@ -117,7 +117,7 @@ fn crates_depend_on_each_other_as_the_map_says() {
 }
 
 #[test]
-fn sql_cuda_and_async_stay_where_they_belong() {
+fn crates_do_not_reach_forbidden_packages() {
     let graph = graph();
     for (from, never) in UNREACHABLE {
         assert!(
@@ -128,7 +128,7 @@ fn sql_cuda_and_async_stay_where_they_belong() {
 }
 
 #[test]
-fn the_graph_is_real() {
+fn the_graph_holds_known_dependencies() {
     let graph = graph();
     assert!(reachable(&graph, "server").contains("sqlx"));
     assert!(reachable(&graph, "server").contains("cudarc"));

@@ -1,5 +1,5 @@
-//! Runs whose candidates a model writes, whole: the program's own processes, a scripted model
-//! that speaks the real protocols over HTTP, the real compiler and the emulated device.
+//! End-to-end tests of runs whose candidates a model writes: real processes, a scripted model
+//! server that speaks the real protocols over HTTP, the real compiler and the emulated device.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use domain::id::RunId;
 use domain::model::{Dollars, Usage};
 use domain::search::{Budget, Method, ModelChoice, Operator, StopReason};
 use domain::verdict::VerdictKind;
-use lab::model::{Answer, Asked, Dialect, ScriptedModel};
+use lab::model::{Answer, Dialect, Request, ScriptedModel};
 use lab::{Finished, Lab, kernelwright};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -20,8 +20,8 @@ use rand_chacha::ChaCha8Rng;
 const TASK: &str = "softmax-f32";
 const PRICE: &str = "price = { input = 3, output = 15 }\nmax_output_tokens = 4000";
 
-/// A model that knows the task's files and little else: which one it sends, and what goes wrong on
-/// the way, hangs on the request's seed alone.
+/// Scripted model that sends one of the task's files, or an error. The choice depends only on the
+/// request's seed.
 struct Author {
     files: Vec<String>,
 }
@@ -36,14 +36,14 @@ impl Author {
         })
     }
 
-    /// A kernel of its own for every number.
+    /// A different kernel for every number.
     fn kernel(&self, number: u64) -> String {
         let text = &self.files[(number % self.files.len() as u64) as usize];
         format!("Thought: variant {number}.\n\n```cuda\n{text}// Variant {number}.\n```\n")
     }
 
-    fn answer(&self, asked: &Asked) -> Answer {
-        // Without a seed equal prompts are told apart by how often they came.
+    fn answer(&self, asked: &Request) -> Answer {
+        // Without a seed, equal prompts differ by the number of earlier ones.
         let seed = asked.body["seed"].as_u64();
         let number = seed.unwrap_or_else(|| u64::from(asked.repeat) + asked.last().len() as u64);
         let turns = asked.body["messages"].as_array().map_or(0, Vec::len);
@@ -90,7 +90,7 @@ fn request(method: Method, trials: u32) -> RunRequest {
     }
 }
 
-/// A lab whose service can ask the model.
+/// Lab whose service is configured with the model.
 async fn lab(entry: &str) -> Result<Lab> {
     let mut lab = Lab::new()?;
     std::fs::create_dir_all(lab.data())?;
@@ -99,7 +99,7 @@ async fn lab(entry: &str) -> Result<Lab> {
     Ok(lab)
 }
 
-/// Runs the program while the servers in this process go on serving.
+/// Runs the program on another thread, so that the servers in this process keep answering.
 async fn run(arguments: Vec<String>) -> Result<Finished> {
     tokio::task::spawn_blocking(move || {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -116,8 +116,8 @@ fn text(path: &Path) -> Result<&str> {
     path.to_str().context("a UTF-8 name")
 }
 
-/// What does not depend on ids and clocks, a line for each candidate.
-async fn story(lab: &Lab, run: RunId) -> Result<Vec<String>> {
+/// Summary of a run without ids and times, one line for each candidate.
+async fn candidate_lines(lab: &Lab, run: RunId) -> Result<Vec<String>> {
     let all = lab.candidates(run).await?;
     let place = |id| all.iter().position(|candidate| candidate.id == id);
     let mut lines = Vec::new();
@@ -153,7 +153,7 @@ fn winner(run: &RunView) -> Option<(String, f64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_behind_either_protocol_breeds_a_winner_that_is_committed() -> Result<()> {
+async fn a_run_with_each_protocol_commits_a_winner() -> Result<()> {
     let bundle = lab::task(TASK)?;
     for dialect in [Dialect::OpenAi, Dialect::Anthropic] {
         let server = author().await?;
@@ -163,7 +163,7 @@ async fn a_model_behind_either_protocol_breeds_a_winner_that_is_committed() -> R
         let reason = StopReason::Trials;
         assert_eq!(run.state, RunState::Completed { reason }, "{dialect:?}");
         assert_eq!(run.trials, 13);
-        let story = story(&lab, run.id).await?;
+        let story = candidate_lines(&lab, run.id).await?;
         assert!(run.promotion.is_some(), "{dialect:?}: {story:#?}");
         assert!(run.spend.dollars > Dollars::default());
         let all = lab.candidates(run.id).await?;
@@ -190,7 +190,7 @@ async fn a_model_behind_either_protocol_breeds_a_winner_that_is_committed() -> R
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_command_line_previews_launches_follows_records_and_replays() -> Result<()> {
+async fn the_command_line_previews_launches_follows_records_and_replays_a_run() -> Result<()> {
     let server = author().await?;
     let lab = lab(&server.entry("author", Dialect::OpenAi, PRICE)).await?;
     let data = lab.data();
@@ -217,7 +217,7 @@ async fn the_command_line_previews_launches_follows_records_and_replays() -> Res
     );
     let page = lab.get::<domain::api::RunPage>("/runs").await?;
     let recorded = page.runs.first().context("a run")?;
-    let expected = story(&lab, recorded.id).await?;
+    let expected = candidate_lines(&lab, recorded.id).await?;
 
     let recording = run(line(&[
         "recording",
@@ -242,18 +242,18 @@ async fn the_command_line_previews_launches_follows_records_and_replays() -> Res
         replayed.stderr
     );
     assert_eq!(server.count(), asked_before, "a replay asks nobody");
-    let mut second = Lab::of(again.into())?;
+    let mut second = Lab::with_data(again.into())?;
     second.serve(&[]).await?;
     let page = second.get::<domain::api::RunPage>("/runs").await?;
     let replay = page.runs.first().context("a replay")?;
-    assert_eq!(story(&second, replay.id).await?, expected);
+    assert_eq!(candidate_lines(&second, replay.id).await?, expected);
     assert_eq!(replay.spend.usage, recorded.spend.usage);
     assert_eq!(replay.spend.dollars, recorded.spend.dollars);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_model_pauses_the_run_and_a_living_one_goes_on_with_it() -> Result<()> {
+async fn a_run_pauses_while_its_model_is_down_and_continues_afterwards() -> Result<()> {
     let author = Author::new()?;
     let alive = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let switch = std::sync::Arc::clone(&alive);
@@ -280,17 +280,17 @@ async fn a_dead_model_pauses_the_run_and_a_living_one_goes_on_with_it() -> Resul
     Ok(())
 }
 
-/// Twenty kills at moments that a seed decides: between planning and asking, with calls in flight,
-/// between an answer and its row, in the middle of evaluations.
+/// Kills the service at twenty moments drawn from a seed: between planning and asking, with calls
+/// in flight, between an answer and its row, during evaluations.
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_at_twenty_moments_a_full_run_ends_as_if_undisturbed() -> Result<()> {
+async fn a_full_run_killed_twenty_times_ends_as_if_undisturbed() -> Result<()> {
     let bundle = lab::task(TASK)?;
     let request = request(Method::Full, 45);
     let server = author().await?;
     let calm = lab(&server.entry("author", Dialect::OpenAi, PRICE)).await?;
     let run = calm.launch(&bundle, &request).await?;
     let undisturbed = calm.finished(run.id).await?;
-    let expected = story(&calm, run.id).await?;
+    let expected = candidate_lines(&calm, run.id).await?;
     drop(calm);
 
     let server = author().await?;
@@ -314,17 +314,16 @@ async fn killed_at_twenty_moments_a_full_run_ends_as_if_undisturbed() -> Result<
     }
     let disturbed = lab.finished(run.id).await?;
     assert_eq!(disturbed.trials, 45);
-    assert_eq!(story(&lab, run.id).await?, expected);
+    assert_eq!(candidate_lines(&lab, run.id).await?, expected);
     assert_eq!(disturbed.spend.usage, undisturbed.spend.usage);
     assert_eq!(disturbed.spend.dollars, undisturbed.spend.dollars);
     assert_eq!(winner(&disturbed), winner(&undisturbed));
     Ok(())
 }
 
-/// The example that needs neither network nor model: replies that a person wrote, one of each kind
-/// that a run must cope with.
+/// Replays a recording of hand-written replies, one of each kind that a run must handle.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recording_written_by_hand_shows_what_becomes_of_every_kind_of_reply() -> Result<()> {
+async fn a_recording_with_every_kind_of_reply_gives_the_expected_verdicts() -> Result<()> {
     let file = lab::repository().join("tests/recordings/softmax-by-hand.jsonl");
     let task = lab::repository().join("kernels").join(TASK);
     let folder = tempfile::tempdir()?;
@@ -356,7 +355,7 @@ async fn a_recording_written_by_hand_shows_what_becomes_of_every_kind_of_reply()
         replayed.stderr
     );
 
-    let mut lab = Lab::of(data)?;
+    let mut lab = Lab::with_data(data)?;
     lab.serve(&[]).await?;
     let page = lab.get::<domain::api::RunPage>("/runs").await?;
     let all = lab

@@ -1,4 +1,4 @@
-//! First light: a run launched over HTTP breeds a real attention kernel and ends on a branch.
+//! End-to-end tests of playbook and external runs over HTTP, from the launch to the git branch.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ async fn the_attention_playbook_ends_on_a_branch_with_its_evidence() -> Result<(
         of_it.count()
     };
     assert_eq!(tried("step"), std::fs::read_dir(playbook)?.count());
-    // How many there are depends on which steps the modelled times make worth sweeping.
+    // Their number depends on the steps that are swept, and so on modelled times.
     assert!(tried("sweep") >= 12, "{} configurations", tried("sweep"));
     assert!(accepted >= 5, "{accepted} accepted");
     for candidate in &candidates {
@@ -147,7 +147,7 @@ async fn the_attention_playbook_ends_on_a_branch_with_its_evidence() -> Result<(
 }
 
 #[test]
-fn every_broken_variant_gets_its_verdict_at_its_line() -> Result<()> {
+fn every_broken_variant_gets_its_announced_verdict_and_line() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let data = folder.path().to_str().context("UTF-8")?;
     let mut seen = 0;
@@ -158,8 +158,8 @@ fn every_broken_variant_gets_its_verdict_at_its_line() -> Result<()> {
             let expectation = source.expectation().context("stated")?;
             let path = format!("kernels/{task}/{file}");
             let folder = format!("kernels/{task}");
-            // Always the same inputs: with one element, whether an error of half precision is
-            // above the limit on the whole output too is a matter of the draw.
+            // A fixed key, because for an output of one element an error of half precision is above
+            // the limit on the whole output with some inputs only.
             let words = [
                 "eval", &path, "--task", &folder, "--data", data, "--json", "--seed", "1",
             ];
@@ -195,7 +195,7 @@ fn every_broken_variant_gets_its_verdict_at_its_line() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_worker_of_its_own_serves_an_outside_proposer() -> Result<()> {
+async fn a_separate_worker_evaluates_a_submitted_candidate() -> Result<()> {
     let mut lab = Lab::new()?;
     lab.serve(&[]).await?;
     let _worker = lab.worker("bench")?;
@@ -240,7 +240,7 @@ async fn a_worker_of_its_own_serves_an_outside_proposer() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_worker_whose_device_does_not_answer_yet_says_so_and_tries_again() -> Result<()> {
+async fn a_worker_retries_while_its_device_does_not_answer() -> Result<()> {
     let mut lab = Lab::new()?;
     lab.serve(&[]).await?;
     let plan = lab.path().join("plan.toml");
@@ -264,14 +264,14 @@ async fn a_worker_whose_device_does_not_answer_yet_says_so_and_tries_again() -> 
 }
 
 #[tokio::test]
-async fn a_worker_that_ends_by_itself_ends_the_wait_with_its_log() -> Result<()> {
+async fn a_wait_fails_with_the_log_of_a_worker_that_ended() -> Result<()> {
     let mut lab = Lab::new()?;
     lab.serve(&[]).await?;
     let bundle = lab::task("softmax-f32")?;
     let run = lab
         .launch(&bundle, &request("softmax-f32", Method::External))
         .await?;
-    // No compiler is there, and waiting does not bring one.
+    // Without a compiler the worker ends at once.
     let _worker = lab.worker_with("bench", &[("KERNELWRIGHT_NVRTC", "/nowhere")])?;
     let error = lab.until(run.id, |_| false).await.unwrap_err().to_string();
     assert!(
@@ -282,8 +282,8 @@ async fn a_worker_that_ends_by_itself_ends_the_wait_with_its_log() -> Result<()>
     Ok(())
 }
 
-/// What a run found, without identities and times.
-async fn found(lab: &Lab, run: domain::id::RunId) -> Result<Vec<String>> {
+/// Results of a run without ids and times.
+async fn results(lab: &Lab, run: domain::id::RunId) -> Result<Vec<String>> {
     let candidates = lab.candidates(run).await?;
     let ordinals: BTreeMap<_, _> = candidates.iter().map(|c| (c.id, c.ordinal)).collect();
     Ok(candidates
@@ -303,7 +303,7 @@ async fn found(lab: &Lab, run: domain::id::RunId) -> Result<Vec<String>> {
 }
 
 #[tokio::test]
-async fn killed_at_ten_moments_the_run_ends_as_if_undisturbed() -> Result<()> {
+async fn a_playbook_run_killed_ten_times_ends_as_if_undisturbed() -> Result<()> {
     use rand::{RngExt as _, SeedableRng as _};
 
     let bundle = lab::task("softmax-f32")?;
@@ -311,7 +311,7 @@ async fn killed_at_ten_moments_the_run_ends_as_if_undisturbed() -> Result<()> {
     let calm = Lab::with_worker().await?;
     let run = calm.launch(&bundle, &request).await?;
     let undisturbed = calm.finished(run.id).await?;
-    let expected = found(&calm, run.id).await?;
+    let expected = results(&calm, run.id).await?;
     drop(calm);
 
     let mut lab = Lab::with_worker().await?;
@@ -326,7 +326,7 @@ async fn killed_at_ten_moments_the_run_ends_as_if_undisturbed() -> Result<()> {
             .with_context(|| format!("restart {kill}"))?;
     }
     let disturbed = lab.finished(run.id).await?;
-    assert_eq!(found(&lab, run.id).await?, expected);
+    assert_eq!(results(&lab, run.id).await?, expected);
     assert_eq!(disturbed.trials, undisturbed.trials);
     assert_eq!(disturbed.verdicts, undisturbed.verdicts);
     assert_eq!(

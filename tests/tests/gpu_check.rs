@@ -1,12 +1,12 @@
-//! `gpu-check` where no GPU is: the whole command with the emulated driver on both sides, from a
-//! pack that was prepared for a machine without a compiler, and its refusal to pretend.
+//! Tests of `gpu-check` without a GPU: with the emulated driver on both sides, from a pack for a
+//! machine without a compiler, and its error where no GPU is found.
 
 use anyhow::{Context as _, Result, ensure};
 use lab::{Finished, program};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// No compiler is there, whatever the machine has.
+/// Environment that hides the compiler.
 const NO_COMPILER: (&str, &str) = ("KERNELWRIGHT_NVRTC", "/nonexistent");
 
 fn check(environment: &[(&str, &str)], arguments: &[&str]) -> Result<Finished> {
@@ -29,7 +29,7 @@ fn rows<'a>(report: &'a Value, part: &str) -> Result<&'a Vec<Value>> {
 }
 
 #[test]
-fn without_a_gpu_nothing_is_pretended() -> Result<()> {
+fn without_a_gpu_the_command_fails() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let out = path(&folder, "out")?;
     let finished = check(&[("KERNELWRIGHT_EMULATE", "1")], &["--out", &out])?;
@@ -104,7 +104,7 @@ fn the_emulated_driver_agrees_with_itself_from_a_pack_without_a_compiler() -> Re
             .is_some_and(|how| how.starts_with("error")),
         "{trap}"
     );
-    // What the pack has no build of comes from the program itself.
+    // Kernels that are not in the pack come from the program itself.
     let softmax = of("softmax_in_one_pass").context("the softmax")?;
     ensure!(
         softmax["image"] == "carried" && softmax["checked"]["how"] == "completed",
@@ -118,7 +118,7 @@ fn the_emulated_driver_agrees_with_itself_from_a_pack_without_a_compiler() -> Re
 
     let baseline = &rows(&report, "suite")?[0];
     ensure!(baseline["file"] == "baseline.cu" && baseline["standing"] == "same");
-    // A kernel without a build and without a compiler has no verdict, and none is made up.
+    // A kernel without a build cannot be evaluated without a compiler, so it has no verdict.
     let others = rows(&report, "suite")?.iter().skip(1);
     for row in others {
         ensure!(
@@ -155,12 +155,12 @@ fn the_emulated_driver_agrees_with_itself_from_a_pack_without_a_compiler() -> Re
 }
 
 #[test]
-fn a_driver_that_kills_its_processes_ends_no_report() -> Result<()> {
+fn a_driver_that_kills_its_processes_still_gives_a_report() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (plan, out) = (path(&folder, "plan.toml")?, path(&folder, "out")?);
     std::fs::write(
         &plan,
-        // The probe asks the emulator fewer things than a case does.
+        // The device probe makes fewer driver calls than a case.
         "[[fault]]\ncall = \"kernelwrightEmulator\"\nnth = 2\ndo = \"abort\"\n",
     )?;
     let finished = check(

@@ -1,11 +1,12 @@
-//! How far role processes are kept from the machine, as an operator sees and decides it.
+//! Tests of the isolation level of role processes, as an operator sees and sets it.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-/// Calls the program with a data folder and additions to its environment.
+/// Runs the program with a data folder and additional environment variables; returns its exit
+/// code, standard output and standard error.
 fn call(
     data: &Path,
     environment: &[(&str, &str)],
@@ -33,7 +34,7 @@ fn text<'v>(value: &'v Value, field: &str) -> &'v str {
 }
 
 #[test]
-fn preflight_says_what_a_role_proved_of_its_walls_and_what_is_missing() -> Result<()> {
+fn preflight_reports_the_walls_of_roles_and_the_missing_ones() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let walls = gpu::walls::Walls::find();
     let report = preflight(folder.path(), &[])?;
@@ -51,7 +52,7 @@ fn preflight_says_what_a_role_proved_of_its_walls_and_what_is_missing() -> Resul
 }
 
 #[test]
-fn a_worker_below_the_wanted_isolation_refuses_to_work_and_says_how_it_would() -> Result<()> {
+fn a_worker_below_the_required_isolation_refuses_work_and_names_the_option() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let open = [("KERNELWRIGHT_DEVICE_FILES", "open")];
     let report = preflight(folder.path(), &open)?;
@@ -64,7 +65,8 @@ fn a_worker_below_the_wanted_isolation_refuses_to_work_and_says_how_it_would() -
     );
     assert!(text(check, "fix").contains("unset"), "{check}");
 
-    // Nobody listens there: who is content with less gets as far as asking.
+    // No service listens at this address. A worker that accepts less isolation gets as far as
+    // connecting.
     let join = ["worker", "join", "http://127.0.0.1:9"];
     let (code, _, stderr) = call(folder.path(), &open, &join)?;
     assert_eq!(code, Some(3), "{stderr}");
@@ -94,7 +96,7 @@ fn a_worker_below_the_wanted_isolation_refuses_to_work_and_says_how_it_would() -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_whose_operator_accepts_less_works() -> Result<()> {
+async fn a_worker_works_with_an_accepted_lower_isolation() -> Result<()> {
     let mut lab = lab::Lab::new()?;
     lab.serve(&[]).await?;
     let environment = [

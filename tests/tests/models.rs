@@ -1,4 +1,4 @@
-//! The commands about models, as a user runs them, against a scripted server.
+//! Tests of the commands `model check` and `model list` against a scripted server.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ use lab::{Finished, kernelwright};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A folder with a file of models.
+/// Creates a folder with a models file.
 fn file(text: &str) -> Result<(TempDir, String)> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("models.toml");
@@ -17,7 +17,7 @@ fn file(text: &str) -> Result<(TempDir, String)> {
     Ok((folder, path))
 }
 
-/// Runs the program while the server in this process goes on serving.
+/// Runs the program on another thread, so that the server in this process keeps answering.
 async fn run(arguments: &[&str]) -> Result<Finished> {
     let arguments: Vec<String> = arguments.iter().map(|&one| one.to_owned()).collect();
     tokio::task::spawn_blocking(move || {
@@ -65,7 +65,7 @@ async fn a_model_that_answers_is_shown_with_its_time_tokens_and_price() -> Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_client_had_to_learn_is_shown() -> Result<()> {
+async fn parameters_that_the_model_refused_are_shown() -> Result<()> {
     let server = ScriptedModel::start(|asked| {
         let refused = ["max_tokens", "temperature"]
             .into_iter()
@@ -83,7 +83,7 @@ async fn what_the_client_had_to_learn_is_shown() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_does_not_answer_says_why_and_who_can_mend_it() -> Result<()> {
+async fn a_failed_check_names_its_cause_and_fix() -> Result<()> {
     type Trouble = fn() -> Answer;
     let cases: [(Trouble, i32, &str, &str); 4] = [
         (Answer::unauthorised, 2, "auth", "does not accept the key"),
@@ -118,7 +118,7 @@ async fn models_are_listed_and_an_unknown_one_is_named_with_the_known() -> Resul
     ] {
         assert!(done.stdout.contains(part), "{part}: {}", done.stdout);
     }
-    // The file in the data folder is found by itself.
+    // Without `--models` the file in the data folder is used.
     let data = folder.path().to_str().context("a UTF-8 name")?;
     let done = run(&["model", "list", "--json", "--data", data]).await?;
     let listed: Value = serde_json::from_str(&done.stdout)?;

@@ -19,8 +19,8 @@ __global__ void spread(float *out, const float *in) {
 }
 ";
 
-/// A cache in Kernel Tuner's form, left open at its end as a session that stopped leaves it. The times are invented: they
-/// grow as anybody's would who reads more, or further apart.
+/// A cache in Kernel Tuner's format, without its closing bracket, as a stopped session leaves it. The times are invented;
+/// they grow with the number of reads and with their distance.
 fn cache() -> String {
     let entry = |gap: u32, turns: u32, broken: u32, time: Value| {
         let key = format!("128,{gap},{turns},{broken}");
@@ -50,7 +50,7 @@ fn cache() -> String {
 }
 
 #[test]
-fn a_cache_and_a_source_become_a_score() -> Result<()> {
+fn score_model_scores_a_cache_with_its_source() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = |name: &str| -> Result<String> {
         Ok(folder
@@ -101,7 +101,7 @@ fn a_cache_and_a_source_become_a_score() -> Result<()> {
         let us = named(key)?["modelled"]["us"].as_f64();
         us.with_context(|| format!("no time for {key}"))
     };
-    // Four times as many reads, and reads that bring one number a sector: each costs.
+    // Four times as many reads cost time, and so do reads of one number per sector.
     ensure!(time("128,1,32,0")? > time("128,1,4,0")?, "{report}");
     ensure!(time("128,8,32,0")? > 2.0 * time("128,1,32,0")?, "{report}");
 
@@ -114,7 +114,7 @@ fn a_cache_and_a_source_become_a_score() -> Result<()> {
         "its first choice is the fastest"
     );
 
-    // The account for a person says the same, and why one could not run.
+    // The text report has the same score, and the reason why one configuration did not run.
     let finished = lab::kernelwright(&words)?;
     ensure!(finished.status.code() == Some(0), "{}", finished.stderr);
     for part in [

@@ -1,5 +1,5 @@
-//! The engineer's verbs as an engineer calls them: a program, words, an exit code, and a form that
-//! is documented field by field.
+//! Tests of the commands for one engineer on one machine: exit codes, documented JSON fields, and
+//! changes to a git checkout.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 const TASK: &str = "kernels/softmax-f32";
 const BASELINE: &str = "kernels/softmax-f32/baseline.cu";
 
-/// Calls a verb with `--json` and returns its exit code and its report.
+/// Runs a command with `--json` and returns its exit code and report.
 fn call(data: &Path, words: &[&str]) -> Result<(Option<i32>, Value)> {
     let data = data.to_str().context("UTF-8")?;
     let words = [words, &["--json", "--data", data]].concat();
@@ -23,8 +23,8 @@ fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or("")
 }
 
-/// Every field name of a report that the document must know: those of shared types, and names
-/// that are data, are left out.
+/// Collects the field names of a report that its document must list, without those of shared types
+/// and without names that are data.
 fn fields(value: &Value, into: &mut Vec<String>) {
     const ELSEWHERE: [&str; 11] = [
         "device",
@@ -55,7 +55,7 @@ fn fields(value: &Value, into: &mut Vec<String>) {
 }
 
 #[test]
-fn every_verb_answers_in_the_documented_form() -> Result<()> {
+fn every_field_of_every_report_is_documented() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let document =
         std::fs::read_to_string(lab::repository().join("docs/reference/local-commands.md"))?;
@@ -110,7 +110,7 @@ fn a_dead_knob_is_named_and_a_live_one_is_not() -> Result<()> {
 }
 
 #[test]
-fn what_stands_against_a_kernel_is_exit_code_1() -> Result<()> {
+fn a_rejected_kernel_gives_exit_code_1() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let racing = "kernels/softmax-f32/broken/shared-sum-unguarded.cu";
     for (verb, kind) in [("test", "data_race"), ("bench", "data_race")] {
@@ -131,7 +131,7 @@ fn what_stands_against_a_kernel_is_exit_code_1() -> Result<()> {
 }
 
 #[test]
-fn bad_input_is_exit_code_2_and_says_what_to_mend() -> Result<()> {
+fn bad_input_gives_exit_code_2_and_names_the_fix() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let data = folder.path().to_str().context("UTF-8")?;
     let missing = ["bench", "no-such.cu", "--task", TASK, "--data", data];
@@ -150,7 +150,7 @@ fn bad_input_is_exit_code_2_and_says_what_to_mend() -> Result<()> {
 }
 
 #[test]
-fn a_profile_for_people_lists_the_source_with_what_each_line_took() -> Result<()> {
+fn a_text_profile_lists_the_source_with_the_share_of_each_line() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let data = folder.path().to_str().context("UTF-8")?;
     let finished = lab::kernelwright(&["profile", BASELINE, "--task", TASK, "--data", data])?;
@@ -167,13 +167,13 @@ fn a_profile_for_people_lists_the_source_with_what_each_line_took() -> Result<()
         .lines()
         .filter(|line| line.contains(" | "))
         .count();
-    // The last line is empty and its bar stands at the end.
+    // The bar is the last character of an empty line.
     assert!(listed + 8 >= source.lines().count(), "{}", finished.stdout);
     assert!(finished.stdout.contains("n/a"), "{}", finished.stdout);
     Ok(())
 }
 
-/// A checkout with one kernel, committed.
+/// Git checkout with one committed kernel.
 struct Checkout {
     folder: tempfile::TempDir,
     repository: git2::Repository,
@@ -222,7 +222,7 @@ fn kernel(path: &str) -> Result<String> {
 }
 
 #[test]
-fn steps_are_kept_or_taken_back_in_git_and_on_record() -> Result<()> {
+fn steps_are_kept_or_reverted_in_git_and_in_the_record() -> Result<()> {
     let data = tempfile::tempdir()?;
     let baseline = kernel(BASELINE)?;
     let checkout = Checkout::new(&baseline)?;
@@ -232,13 +232,13 @@ fn steps_are_kept_or_taken_back_in_git_and_on_record() -> Result<()> {
         call(data.path(), &words)
     };
 
-    // The branch has it already: nothing to commit.
+    // The branch holds this kernel already, so nothing is committed.
     let (code, first) = evaluate(&[])?;
     ensure!(code == Some(0), "{first}");
     assert_eq!(text(&first, "/result/decision"), "keep");
     assert_eq!(checkout.commits()?, 1);
 
-    // Wrong: tried, taken back, and both in the history.
+    // A wrong kernel is committed and reverted.
     checkout.write(&kernel(
         "kernels/softmax-f32/broken/shared-sum-unguarded.cu",
     )?)?;
@@ -261,7 +261,7 @@ fn steps_are_kept_or_taken_back_in_git_and_on_record() -> Result<()> {
             .contains(text(&second, "/result/commit"))
     );
 
-    // Right, and not slower: kept.
+    // A right kernel that is not slower is kept.
     let better = baseline.replacen("---*/", "---*/\n// Another text, the same kernel.\n", 1);
     checkout.write(&better)?;
     let (code, third) = evaluate(&["--hypothesis", "a remark costs nothing"])?;
@@ -289,7 +289,7 @@ fn steps_are_kept_or_taken_back_in_git_and_on_record() -> Result<()> {
 }
 
 #[test]
-fn a_whole_step_is_reported_in_order_and_refuses_what_it_cannot_keep() -> Result<()> {
+fn iterate_reports_every_stage_and_rejects_a_wrong_kernel() -> Result<()> {
     let data = tempfile::tempdir()?;
     let checkout = Checkout::new(&kernel(BASELINE)?)?;
     let file = checkout.file();

@@ -1,8 +1,8 @@
-//! A model server that answers as a script says, over real sockets, in both protocols, streamed
-//! or not.
+//! Scripted model server on a loopback port that speaks OpenAI's and Anthropic's protocols,
+//! streamed or not.
 //!
-//! Its answer to a request depends on the request and on how often that exact request came
-//! before, and on nothing else: calls that arrive in another order are answered the same.
+//! An answer depends only on the request and on how often the same request came before, so that
+//! calls that arrive in another order get the same answers.
 
 mod answer;
 mod wire;
@@ -27,10 +27,10 @@ use tokio_util::sync::CancellationToken;
 
 pub use answer::{Answer, Gate};
 
-/// The longest that an answer is held back, whatever the script says.
-const LONGEST_HOLD: Duration = Duration::from_secs(60);
+/// Longest time that an answer is delayed, so that a faulty script cannot block a test.
+const MAX_DELAY: Duration = Duration::from_secs(60);
 
-/// The protocol that a request came in.
+/// Protocol of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// OpenAI's chat completions.
@@ -40,7 +40,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// As a file of models names it.
+    /// Value of `api` in a models file.
     pub fn api(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
@@ -49,26 +49,26 @@ impl Dialect {
     }
 }
 
-/// One request.
+/// One request that the server received.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
-    /// Its protocol.
+pub struct Request {
+    /// Protocol of the endpoint that was called.
     pub dialect: Dialect,
-    /// Its body.
+    /// JSON body.
     pub body: Value,
-    /// How often exactly this request came before.
+    /// Number of earlier requests with the same protocol and body.
     pub repeat: u32,
-    /// The key it came with.
+    /// API key, from the header that the protocol prescribes.
     pub key: Option<String>,
 }
 
-impl Asked {
-    /// Whether it wants a stream.
+impl Request {
+    /// Returns true if the client asked for a streamed answer.
     pub fn wants_stream(&self) -> bool {
         self.body["stream"] == true
     }
 
-    /// The system text.
+    /// Text of the system message, or an empty string.
     pub fn system(&self) -> &str {
         match self.dialect {
             Dialect::OpenAi => self.messages().find(|message| message["role"] == "system"),
@@ -78,7 +78,7 @@ impl Asked {
         .unwrap_or_default()
     }
 
-    /// The last message.
+    /// Text of the last message, or an empty string.
     pub fn last(&self) -> &str {
         self.messages()
             .last()
@@ -91,14 +91,14 @@ impl Asked {
     }
 }
 
-/// A running server; it stops when dropped.
+/// A running scripted model server; it stops when dropped.
 pub struct ScriptedModel {
     address: SocketAddr,
     shared: Arc<Shared>,
     serving: JoinHandle<()>,
 }
 
-type Script = Box<dyn Fn(&Asked) -> Answer + Send + Sync>;
+type Script = Box<dyn Fn(&Request) -> Answer + Send + Sync>;
 
 struct Shared {
     script: Script,
@@ -108,20 +108,22 @@ struct Shared {
 
 #[derive(Default)]
 struct Log {
-    asked: Vec<Asked>,
+    asked: Vec<Request>,
     repeats: HashMap<String, u32>,
-    /// Requests being answered right now, and the most there ever were.
+    /// Number of requests being answered now, and its maximum so far.
     open: u32,
     peak: u32,
 }
 
 impl ScriptedModel {
-    /// Listens on a free loopback port and answers as `script` says. Needs a runtime of tokio,
-    /// which it serves on.
+    /// Listens on a free loopback port and answers every request with the result of `script`.
+    /// Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// When no port can be had.
-    pub async fn start(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Result<Self> {
+    /// If no port can be bound.
+    pub async fn start(
+        script: impl Fn(&Request) -> Answer + Send + Sync + 'static,
+    ) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
             .context("listen on a loopback port")?;
@@ -150,19 +152,19 @@ impl ScriptedModel {
     /// Answers every request with the same text.
     ///
     /// # Errors
-    /// As for [`ScriptedModel::start`].
+    /// As [`ScriptedModel::start`].
     pub async fn saying(text: &str) -> Result<Self> {
         let answer = Answer::text(text);
         Self::start(move |_| answer.clone()).await
     }
 
-    /// The endpoint for a file of models, the same for both protocols.
+    /// Value of `endpoint` in a models file, the same for both protocols.
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// The entry of a file of models under which this server can be asked; `more` are further
-    /// lines for it. Failed calls are tried again without a wait worth noticing.
+    /// Section of a models file that names this server; `more` holds further lines for it.
+    /// Failed calls are repeated after 1 to 10 ms.
     pub fn entry(&self, name: &str, dialect: Dialect, more: &str) -> String {
         format!(
             "[models.{name}]\napi = \"{}\"\nendpoint = \"{}\"\nmodel = \"scripted\"\nbackoff = {{ base = 0.001, longest = 0.01 }}\n{more}\n",
@@ -171,17 +173,17 @@ impl ScriptedModel {
         )
     }
 
-    /// Every request so far, in order of arrival.
-    pub fn asked(&self) -> Vec<Asked> {
+    /// All requests so far, in order of arrival.
+    pub fn asked(&self) -> Vec<Request> {
         self.shared.log().asked.clone()
     }
 
-    /// How many requests have come.
+    /// Number of requests so far.
     pub fn count(&self) -> usize {
         self.shared.log().asked.len()
     }
 
-    /// The most requests that were being answered at the same time.
+    /// Largest number of requests that were answered at the same time.
     pub fn peak(&self) -> u32 {
         self.shared.log().peak
     }
@@ -205,7 +207,7 @@ impl Shared {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, dialect: Dialect, body: Value, key: Option<String>) -> Asked {
+    fn record(&self, dialect: Dialect, body: Value, key: Option<String>) -> Request {
         let mut log = self.log();
         let repeats = log
             .repeats
@@ -213,7 +215,7 @@ impl Shared {
             .or_default();
         let repeat = *repeats;
         *repeats += 1;
-        let asked = Asked {
+        let asked = Request {
             dialect,
             body,
             repeat,
@@ -223,7 +225,7 @@ impl Shared {
         asked
     }
 
-    /// Counts one more open request until the result is dropped.
+    /// Counts one more open request until the returned value is dropped.
     fn open(self: &Arc<Self>) -> Open {
         let mut log = self.log();
         log.open += 1;
@@ -231,17 +233,17 @@ impl Shared {
         Open(Arc::clone(self))
     }
 
-    /// Waits for something, or until nobody waits for the answer any more.
-    async fn hold(&self, something: impl Future<Output = ()>) {
+    /// Waits for a future, until the server closes, or for [`MAX_DELAY`], whichever is first.
+    async fn wait_for(&self, future: impl Future<Output = ()>) {
         tokio::select! {
-            () = something => {}
+            () = future => {}
             () = self.closing.cancelled() => {}
-            () = tokio::time::sleep(LONGEST_HOLD) => {}
+            () = tokio::time::sleep(MAX_DELAY) => {}
         }
     }
 }
 
-/// A request that is being answered.
+/// Guard that counts a request as open.
 struct Open(Arc<Shared>);
 
 impl Drop for Open {
@@ -283,14 +285,14 @@ async fn answer(shared: Arc<Shared>, dialect: Dialect, key: Option<&str>, body: 
         let answer = Answer::bad_request(&format!("{field}: field required"), Some(field));
         return wire::response(&shared, dialect, None, answer);
     }
-    let asked = shared.note(dialect, body, key.map(str::to_owned));
+    let asked = shared.record(dialect, body, key.map(str::to_owned));
     let answer = (shared.script)(&asked);
     answer.wait(&shared).await;
     drop(open);
     wire::response(&shared, dialect, Some(&asked), answer)
 }
 
-/// What both protocols insist on.
+/// First required field that a request lacks.
 fn missing_field(dialect: Dialect, body: &Value) -> Option<&'static str> {
     let has_messages = body["messages"]
         .as_array()
@@ -306,7 +308,7 @@ fn missing_field(dialect: Dialect, body: &Value) -> Option<&'static str> {
     }
 }
 
-/// The status of a number that is one.
+/// Converts a script's status number.
 fn status(number: u16) -> StatusCode {
     StatusCode::from_u16(number).expect("scripts name real statuses")
 }

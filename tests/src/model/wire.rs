@@ -1,5 +1,5 @@
-//! Answers as bytes of either protocol, written from the providers' documentation and sharing
-//! nothing with the clients under test.
+//! Encodes answers in OpenAI's and Anthropic's protocols. Written from the providers'
+//! documentation; it shares no code with the clients under test.
 
 use std::io;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use domain::model::Usage;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
-use super::answer::{Answer, End, Failure, Speech, Trouble, What};
-use super::{Asked, Dialect, Shared, status};
+use super::answer::{Answer, Content, End, Failure, Speech, Trouble};
+use super::{Dialect, Request, Shared, status};
 
 const MODEL: &str = "scripted-2026-11";
-/// Bytes of text in one piece of a stream.
+/// Least length of a piece of streamed text, bytes.
 const PIECE: usize = 40;
 
-/// The bytes to send one after the other, and what may happen between them.
+/// One step in sending a body.
 enum Step {
     Send(String),
     Raw(&'static [u8]),
@@ -29,18 +29,18 @@ enum Step {
 pub(super) fn response(
     shared: &Arc<Shared>,
     dialect: Dialect,
-    asked: Option<&Asked>,
+    asked: Option<&Request>,
     answer: Answer,
 ) -> Response {
-    let mut response = match answer.what {
-        What::Say(speech) => {
+    let mut response = match answer.content {
+        Content::Say(speech) => {
             let asked = asked.expect("a script answers a request");
-            said(shared, asked, &speech)
+            reply(shared, asked, &speech)
         }
-        What::Fail(failure) => failed(dialect, &failure),
-        What::Garbage => bytes("application/json", &b"\xff\xfe\x00{garbage"[..]),
-        What::WrongJson => bytes("application/json", r#"{"weather": ["sunny"]}"#),
-        What::Nothing | What::Silence => bytes("application/json", ""),
+        Content::Fail(failure) => http_error(dialect, &failure),
+        Content::Garbage => bytes("application/json", &b"\xff\xfe\x00{garbage"[..]),
+        Content::WrongJson => bytes("application/json", r#"{"weather": ["sunny"]}"#),
+        Content::Nothing | Content::Silence => bytes("application/json", ""),
     };
     let name = match dialect {
         Dialect::OpenAi => "x-request-id",
@@ -55,7 +55,7 @@ fn bytes(kind: &'static str, body: impl Into<Body>) -> Response {
     ([(CONTENT_TYPE, kind)], body.into()).into_response()
 }
 
-fn failed(dialect: Dialect, failure: &Failure) -> Response {
+fn http_error(dialect: Dialect, failure: &Failure) -> Response {
     let body = error(dialect, failure).to_string();
     let mut response = bytes("application/json", body);
     *response.status_mut() = status(failure.status);
@@ -82,7 +82,7 @@ fn error(dialect: Dialect, failure: &Failure) -> Value {
     }
 }
 
-fn said(shared: &Arc<Shared>, asked: &Asked, speech: &Speech) -> Response {
+fn reply(shared: &Arc<Shared>, asked: &Request, speech: &Speech) -> Response {
     if !asked.wants_stream() {
         let body = match asked.dialect {
             Dialect::OpenAi => openai_whole(asked, speech),
@@ -94,16 +94,16 @@ fn said(shared: &Arc<Shared>, asked: &Asked, speech: &Speech) -> Response {
         };
         let half = body[..body.len() / 2].to_owned();
         let steps = vec![Step::Send(half), Step::Break];
-        return bytes("application/json", flow(shared, steps));
+        return bytes("application/json", body_of(shared, steps));
     }
     let steps = match asked.dialect {
         Dialect::OpenAi => openai_stream(asked, speech),
         Dialect::Anthropic => anthropic_stream(asked, speech),
     };
-    bytes("text/event-stream; charset=utf-8", flow(shared, steps))
+    bytes("text/event-stream; charset=utf-8", body_of(shared, steps))
 }
 
-fn flow(shared: &Arc<Shared>, steps: Vec<Step>) -> Body {
+fn body_of(shared: &Arc<Shared>, steps: Vec<Step>) -> Body {
     let shared = Arc::clone(shared);
     let pieces = stream::iter(steps).then(move |step| {
         let shared = Arc::clone(&shared);
@@ -112,13 +112,13 @@ fn flow(shared: &Arc<Shared>, steps: Vec<Step>) -> Body {
                 Step::Send(text) => Ok(Bytes::from(text)),
                 Step::Raw(raw) => Ok(Bytes::from_static(raw)),
                 Step::Break => {
-                    // What came before leaves for the client first.
+                    // Lets the server send the pieces before the break.
                     tokio::task::yield_now().await;
                     Err(io::Error::other("the script breaks the connection here"))
                 }
                 Step::Stall => {
-                    shared.hold(std::future::pending()).await;
-                    Err(io::Error::other("nobody waits any more"))
+                    shared.wait_for(std::future::pending()).await;
+                    Err(io::Error::other("the server closes"))
                 }
             }
         }
@@ -126,7 +126,7 @@ fn flow(shared: &Arc<Shared>, steps: Vec<Step>) -> Body {
     Body::from_stream(pieces)
 }
 
-/// The text in pieces, none of them cut inside a character.
+/// Splits a text into pieces at borders of characters.
 fn pieces(text: &str) -> Vec<String> {
     let mut pieces = vec![String::new()];
     for c in text.chars() {
@@ -138,7 +138,7 @@ fn pieces(text: &str) -> Vec<String> {
     pieces
 }
 
-fn usage(asked: &Asked, speech: &Speech) -> Usage {
+fn usage(asked: &Request, speech: &Speech) -> Usage {
     speech.usage.unwrap_or_else(|| Usage {
         input: 1 + asked.body["messages"].to_string().len() as u64 / 4,
         output: 1 + (speech.text.len() + speech.thoughts.len()) as u64 / 4,
@@ -146,7 +146,7 @@ fn usage(asked: &Asked, speech: &Speech) -> Usage {
     })
 }
 
-fn openai_usage(asked: &Asked, speech: &Speech) -> Value {
+fn openai_usage(asked: &Request, speech: &Speech) -> Value {
     let usage = usage(asked, speech);
     let read = usage.input + usage.cached + usage.cache_written;
     json!({
@@ -167,7 +167,7 @@ fn openai_end(speech: &Speech) -> &'static str {
     }
 }
 
-fn openai_whole(asked: &Asked, speech: &Speech) -> Value {
+fn openai_whole(asked: &Request, speech: &Speech) -> Value {
     let message = match speech.end {
         End::Refusal => json!({ "role": "assistant", "content": null, "refusal": speech.text }),
         _ => json!({
@@ -189,7 +189,7 @@ fn openai_whole(asked: &Asked, speech: &Speech) -> Value {
     body
 }
 
-fn openai_stream(asked: &Asked, speech: &Speech) -> Vec<Step> {
+fn openai_stream(asked: &Request, speech: &Speech) -> Vec<Step> {
     let chunk = |choices: Value| {
         json!({
             "id": "chatcmpl-1",
@@ -227,7 +227,7 @@ fn openai_stream(asked: &Asked, speech: &Speech) -> Vec<Step> {
     steps
 }
 
-/// What happens instead of the piece with this number.
+/// Steps that replace the piece with this number, if the script lets the stream fail there.
 fn trouble(dialect: Dialect, speech: &Speech, piece: usize) -> Option<Vec<Step>> {
     let (trouble, _) = speech.trouble.filter(|(_, at)| *at == piece)?;
     Some(match trouble {
@@ -262,7 +262,7 @@ fn anthropic_end(speech: &Speech) -> &'static str {
     }
 }
 
-fn anthropic_usage(asked: &Asked, speech: &Speech, output: u64) -> Value {
+fn anthropic_usage(asked: &Request, speech: &Speech, output: u64) -> Value {
     if !speech.counts {
         return json!({});
     }
@@ -275,7 +275,7 @@ fn anthropic_usage(asked: &Asked, speech: &Speech, output: u64) -> Value {
     })
 }
 
-fn anthropic_whole(asked: &Asked, speech: &Speech) -> Value {
+fn anthropic_whole(asked: &Request, speech: &Speech) -> Value {
     let mut content = Vec::new();
     if !speech.thoughts.is_empty() {
         content.push(json!({ "type": "thinking", "thinking": speech.thoughts, "signature": "s" }));
@@ -293,7 +293,7 @@ fn anthropic_whole(asked: &Asked, speech: &Speech) -> Value {
     })
 }
 
-fn anthropic_stream(asked: &Asked, speech: &Speech) -> Vec<Step> {
+fn anthropic_stream(asked: &Request, speech: &Speech) -> Vec<Step> {
     let event = |data: Value| {
         let name = data["type"].as_str().expect("every event has a type");
         Step::Send(format!("event: {name}\ndata: {data}\n\n"))

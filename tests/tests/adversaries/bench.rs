@@ -1,4 +1,4 @@
-//! One worker for all adversaries: the real stages, the real role processes, the emulated device.
+//! Evaluator that all adversary tests share: real stages, real role processes, emulated device.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,30 +14,30 @@ use worker::cancel::Cancellation;
 use worker::evaluate::{Evaluator, Fault};
 use worker::host::{Host, Settings};
 
-/// The line an adversary's verdict must name ends so.
+/// Comment at the end of the line that an adversary's verdict must name.
 const MARK: &str = "// <- finding";
 
-/// A worker, and what it says of an honest candidate while nobody has disturbed it.
+/// An evaluator, and its evaluation of an honest candidate before the first adversary.
 pub struct Bench {
     evaluator: Evaluator,
     task: Bundle,
-    usual: Evaluation,
+    honest_evaluation: Evaluation,
     data: tempfile::TempDir,
 }
 
 static BENCH: OnceLock<Bench> = OnceLock::new();
 
-/// The worker that all tests of this process share.
+/// The shared evaluator of this process.
 pub fn bench() -> &'static Bench {
     BENCH.get_or_init(Bench::open)
 }
 
-/// Where adversaries and their task lie.
+/// Folder of the adversaries and their task.
 pub fn folder() -> PathBuf {
     lab::repository().join("tests/adversaries")
 }
 
-/// The text of an adversary.
+/// Reads the text of an adversary.
 pub fn read(file: &str) -> String {
     let path = folder().join(file);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -50,77 +50,79 @@ impl Bench {
         let evaluator = Evaluator::new(host).expect("the data folder is new");
         let task = lab::task_in(&folder().join("task")).expect("the task reads");
         let mut bench = Self {
-            usual: evaluate(&evaluator, &honest(&task)).expect("an honest candidate is no trouble"),
+            honest_evaluation: evaluate(&evaluator, &honest(&task))
+                .expect("an honest candidate is no trouble"),
             evaluator,
             task,
             data,
         };
         assert!(
-            matches!(bench.usual.verdict, Verdict::Accepted(_)),
+            matches!(bench.honest_evaluation.verdict, Verdict::Accepted(_)),
             "{}",
-            bench.usual.verdict
+            bench.honest_evaluation.verdict
         );
-        bench.usual.stages.clear();
-        bench.usual.evidence = None;
+        bench.honest_evaluation.stages.clear();
+        bench.honest_evaluation.evidence = None;
         bench
     }
 
-    /// Adds lines to the task of a request.
+    /// Appends lines to the `task.toml` of a request.
     pub fn amend_task(&self, request: &mut EvaluationRequest, lines: &str) {
         let text = &self.task.files["task.toml"];
         let amended = format!("{text}\n{lines}");
         request.task.files.insert("task.toml".to_owned(), amended);
     }
 
-    /// The machine, as evaluators of a test's own may use it.
+    /// The host, for tests that create their own evaluator.
     pub fn host(&self) -> Host {
         self.evaluator.host().clone()
     }
 
-    /// A file of a test's own.
+    /// Path for a file of a test.
     pub fn scratch(&self, name: &str) -> PathBuf {
         self.data.path().join(name)
     }
 
-    /// The task's files.
+    /// Files of the adversaries' task.
     pub fn task(&self) -> &Bundle {
         &self.task
     }
 
-    /// The undisturbed evaluation of the honest candidate, without wall times.
-    pub fn usual(&self) -> &Evaluation {
-        &self.usual
+    /// Evaluation of the honest candidate before the first adversary, without wall times.
+    pub fn honest_evaluation(&self) -> &Evaluation {
+        &self.honest_evaluation
     }
 
-    /// A request for one candidate.
+    /// Request to evaluate one candidate in the search stage.
     pub fn request(&self, file: &str, source: String) -> EvaluationRequest {
         request(&self.task, file, source)
     }
 
-    /// Evaluates what is asked for, then the honest candidate, which must fare as ever.
+    /// Evaluates a request, then checks that an honest candidate is evaluated as before.
     pub fn evaluate(&self, request: &EvaluationRequest) -> Evaluation {
         let evaluation = evaluate(&self.evaluator, request)
             .unwrap_or_else(|fault| panic!("{}: failed to {fault}", request.file));
         eprintln!("{}: {}", request.file, evaluation.verdict);
-        self.is_as_ever(&request.file);
+        self.assert_honest_unchanged(&request.file);
         evaluation
     }
 
-    /// Evaluates the honest candidate, which must fare as before anyone disturbed this worker.
-    pub fn is_as_ever(&self, after: &str) {
+    /// Evaluates the honest candidate and asserts that its evaluation is the same as before the
+    /// first adversary.
+    pub fn assert_honest_unchanged(&self, after: &str) {
         let mut again = evaluate(&self.evaluator, &honest(&self.task))
             .unwrap_or_else(|fault| panic!("after {after}: failed to {fault}"));
         again.stages.clear();
         again.evidence = None;
         assert_eq!(
-            again, self.usual,
-            "after {after} an honest candidate fares otherwise"
+            again, self.honest_evaluation,
+            "after {after} an honest candidate is evaluated differently"
         );
     }
 
-    /// Evaluates an adversary as a search does; its verdict must be the one its file announces, at
+    /// Evaluates an adversary in the search stage and asserts the verdict that its file announces, at
     /// the line that its file marks.
-    pub fn meet(&self, file: &str) -> Evaluation {
+    pub fn assert_announced(&self, file: &str) -> Evaluation {
         let source = read(file);
         let announced = announced(file, &source);
         let evaluation = self.evaluate(&self.request(file, source.clone()));
@@ -128,22 +130,22 @@ impl Bench {
         evaluation
     }
 
-    /// Meets several adversaries.
-    pub fn meet_all(&self, files: &[&str]) {
+    /// Calls [`Self::assert_announced`] for several adversaries.
+    pub fn assert_all_announced(&self, files: &[&str]) {
         for file in files {
-            self.meet(file);
+            self.assert_announced(file);
         }
     }
 }
 
-/// What an adversary's file says it must get.
+/// Verdict that an adversary's file announces.
 struct Announced(domain::candidate::Expectation);
 
 fn announced(file: &str, source: &str) -> Announced {
     let source =
         KernelSource::parse(file, source).unwrap_or_else(|problems| panic!("{file}: {problems}"));
     let expectation = source.expectation().cloned();
-    Announced(expectation.unwrap_or_else(|| panic!("{file} expects nothing")))
+    Announced(expectation.unwrap_or_else(|| panic!("{file} announces no verdict")))
 }
 
 impl Announced {
@@ -169,7 +171,7 @@ impl Announced {
     }
 }
 
-/// This machine with the emulated device, its roles played by the built program.
+/// This machine with the emulated device, with the built program as its role processes.
 pub fn discover(data: &std::path::Path) -> Host {
     let mut settings = Settings::from_environment(data).expect("the environment is readable");
     settings.executable = lab::binary();
@@ -178,7 +180,7 @@ pub fn discover(data: &std::path::Path) -> Host {
     Host::discover(settings, &cancellation).unwrap_or_else(|fault| panic!("failed to {fault}"))
 }
 
-/// A request for one candidate of a task, in the search.
+/// Request to evaluate one candidate of a task in the search stage.
 pub fn request(task: &Bundle, file: &str, source: String) -> EvaluationRequest {
     EvaluationRequest {
         task: task.clone(),
@@ -196,7 +198,7 @@ fn honest(task: &Bundle) -> EvaluationRequest {
     request(task, "honest.cu", source)
 }
 
-/// One evaluation.
+/// Evaluates one request.
 pub fn evaluate(evaluator: &Evaluator, request: &EvaluationRequest) -> Result<Evaluation, Fault> {
     let cancellation = Cancellation::new().expect("a descriptor is left");
     evaluator.evaluate(request, |_| {}, &cancellation)

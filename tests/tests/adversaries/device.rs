@@ -1,10 +1,10 @@
-//! Adversaries that reach for the device: its clocks, caches, heap and other launches.
+//! Adversaries that use the device's clocks, caches, heap or further launches.
 
 use domain::evaluation::Evaluation;
 
 use crate::bench::bench;
 
-/// What the policy points out, in one text.
+/// Flags of the policy, one per line.
 fn flags(evaluation: &Evaluation) -> String {
     let flags = evaluation.flags.iter().map(ToString::to_string);
     flags.collect::<Vec<_>>().join("\n")
@@ -12,17 +12,17 @@ fn flags(evaluation: &Evaluation) -> String {
 
 #[test]
 fn b25_an_early_end() {
-    bench().meet("b25-early-end.cu");
+    bench().assert_announced("b25-early-end.cu");
 }
 
 #[test]
 fn b26_launches_from_the_device() {
-    bench().meet_all(&["b26-child-launch.cu", "b26-device-runtime.cu"]);
+    bench().assert_all_announced(&["b26-child-launch.cu", "b26-device-runtime.cu"]);
 }
 
 #[test]
 fn b27_caches_told_what_to_keep() {
-    let evaluation = bench().meet("b27-cache-hints.cu");
+    let evaluation = bench().assert_announced("b27-cache-hints.cu");
     let flags = flags(&evaluation);
     assert!(
         flags.contains(":16: the kernel tells caches what to keep"),
@@ -32,7 +32,7 @@ fn b27_caches_told_what_to_keep() {
 
 #[test]
 fn b28_a_phase_told_by_the_clock() {
-    let evaluation = bench().meet("b28-clock.cu");
+    let evaluation = bench().assert_announced("b28-clock.cu");
     let flags = flags(&evaluation);
     assert!(
         flags.contains(":16: the kernel reads a clock or counter (%clock64)"),
@@ -42,7 +42,7 @@ fn b28_a_phase_told_by_the_clock() {
 
 #[test]
 fn b35_output_and_heap_of_the_device() {
-    bench().meet_all(&["b35-printf.cu", "b35-malloc.cu"]);
+    bench().assert_all_announced(&["b35-printf.cu", "b35-malloc.cu"]);
 }
 
 #[test]
@@ -51,7 +51,10 @@ fn b39_little_more_than_a_launch() {
         let accepted = evaluation.verdict.acceptance();
         accepted.expect("an honest candidate").launch_bound
     };
-    assert!(!is_launch_bound(bench().usual()), "there is work to do");
+    assert!(
+        !is_launch_bound(bench().honest_evaluation()),
+        "there is work to do"
+    );
     let source = bench().task().files["baseline.cu"].clone();
     let mut request = bench().request("honest.cu", source);
     let task = request.task.files.get_mut("task.toml").expect("it is one");
@@ -66,8 +69,8 @@ fn b39_little_more_than_a_launch() {
 
 #[test]
 fn c08_what_a_look_at_the_text_does_not_see() {
-    bench().meet("c08-hidden-include.cu");
-    let evaluation = bench().meet("c08-hidden-clock.cu");
+    bench().assert_announced("c08-hidden-include.cu");
+    let evaluation = bench().assert_announced("c08-hidden-clock.cu");
     let flags = flags(&evaluation);
     assert!(
         flags.contains("reads a clock or counter (%clock64)"),

@@ -1,11 +1,11 @@
-//! The table of modes in `docs/reference/evaluation.md` is whole, and what it names exists.
+//! Tests that the table of modes in `docs/reference/evaluation.md` is complete and names tests that exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::bench::folder;
 
-/// Rows of the table: mode, and everything in its last two columns.
+/// Rows of the table: the mode and all columns.
 fn rows(text: &str) -> Vec<(String, Vec<String>)> {
     let mode = |row: &str| {
         let name = row.strip_prefix("| ")?.split(' ').next()?;
@@ -20,7 +20,7 @@ fn rows(text: &str) -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-/// The texts of all Rust files below a folder.
+/// Appends the texts of all Rust files below a folder.
 fn sources(folder: &Path, into: &mut String) {
     for entry in std::fs::read_dir(folder).expect("the repository is readable") {
         let path = entry.expect("the repository is readable").path();
@@ -74,7 +74,7 @@ fn every_mode_has_its_row_and_every_named_test_exists() {
 }
 
 #[test]
-fn every_adversary_is_met() {
+fn every_adversary_is_used_by_a_test() {
     let mut code = String::new();
     sources(
         &lab::repository().join("tests/tests/adversaries"),

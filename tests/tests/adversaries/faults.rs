@@ -1,6 +1,6 @@
-//! A driver in trouble: every call that the roles make, failing in every way that the driver's
-//! manual knows, hanging, corrupting, or taking the process with it. What comes of it is a typed
-//! verdict or a fault, never an acceptance, and the next honest candidate fares as ever.
+//! Tests with a failing driver: every call that the roles make returns each documented error,
+//! hangs, corrupts data or kills the process. The result is a typed verdict or a fault, never an
+//! acceptance, and the next honest candidate is evaluated as before.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use worker::supervise;
 
 use crate::bench::{Bench, bench, evaluate};
 
-/// What every call may return (CUDA driver API, "Error handling").
+/// Errors that every call may return (CUDA driver API, "Error handling").
 const GENERAL: [u32; 12] = [1, 2, 3, 4, 100, 101, 201, 214, 400, 801, 802, 999];
-/// What a call returns when a kernel launched before has failed.
+/// Errors that a call returns after an earlier kernel failed.
 const LEFT_BY_A_KERNEL: [u32; 9] = [700, 702, 710, 714, 715, 716, 717, 718, 719];
-/// What loading an image may return besides.
+/// Further errors of calls that load an image.
 const OF_IMAGES: [u32; 8] = [200, 209, 218, 220, 221, 222, 300, 302];
-/// What a launch may return besides.
+/// Further errors of a launch.
 const OF_LAUNCHES: [u32; 3] = [701, 720, 304];
 
-/// Calls before any kernel runs: whatever goes wrong there is not the candidate's doing.
+/// Calls before the first kernel runs, whose failures the candidate cannot cause.
 const OPENING: [&str; 8] = [
     "cuInit",
     "cuDeviceGet",
@@ -33,14 +33,14 @@ const OPENING: [&str; 8] = [
     "cuDriverGetVersion",
     "cuDeviceGetAttribute",
 ];
-/// What of that is called before a role is told its job, so that not even its death is of the job.
+/// Those of [`OPENING`] that a role makes before it receives its job.
 const BEFORE_ANY_JOB: [&str; 4] = [
     "cuInit",
     "cuDeviceGet",
     "cuDevicePrimaryCtxRetain",
     "cuCtxSetCurrent",
 ];
-/// Calls around the kernels.
+/// Calls between which kernels run.
 const WORKING: [&str; 8] = [
     "cuModuleLoadData",
     "cuModuleGetFunction",
@@ -52,23 +52,23 @@ const WORKING: [&str; 8] = [
     "cuMemFree_v2",
 ];
 
-/// Wall time after which a role that hangs is given up.
+/// Wall time after which a role that hangs is killed.
 const BACKSTOP: Duration = Duration::from_secs(3);
 
-/// The machine with a driver that does something in one role.
-fn spoiled(bench: &Bench, role: Role, call: &str, deed: &str) -> Host {
+/// Host whose driver misbehaves in one role: `deed` is the fault plan's action at `call`.
+fn host_with_fault(bench: &Bench, role: Role, call: &str, deed: &str) -> Host {
     let plan = bench.scratch(&format!("{call}-{}.toml", role.as_str()));
     let text = format!("[[fault]]\ncall = \"{call}\"\nnth = \"every\"\ndo = {deed}\n");
     std::fs::write(&plan, text).expect("the scratch folder takes files");
     bench.host().spoiled(role, &plan)
 }
 
-/// What becomes of the honest candidate there.
+/// Evaluates the honest candidate on [`host_with_fault`].
 fn outcome(bench: &Bench, role: Role, call: &str, deed: &str) -> Result<Verdict, Fault> {
     outcome_within(bench, role, call, deed, None)
 }
 
-/// The same where a role that is stuck is not waited for any longer.
+/// As [`outcome`], with a limit on the wall time of a role.
 fn outcome_within(
     bench: &Bench,
     role: Role,
@@ -77,7 +77,7 @@ fn outcome_within(
     patience: Option<Duration>,
 ) -> Result<Verdict, Fault> {
     let request = bench.request("honest.cu", bench.task().files["baseline.cu"].clone());
-    let host = spoiled(bench, role, call, deed);
+    let host = host_with_fault(bench, role, call, deed);
     let host = match patience {
         Some(patience) => host.impatient(patience),
         None => host,
@@ -86,8 +86,8 @@ fn outcome_within(
     evaluate(&evaluator, &request).map(|evaluation| evaluation.verdict)
 }
 
-/// The verdicts that an error may lead to where a candidate can have caused it.
-fn may_blame(call: &str, code: u32) -> &'static [VerdictKind] {
+/// Verdicts that an error of a call may lead to, because a candidate can have caused it.
+fn allowed_verdicts(call: &str, code: u32) -> &'static [VerdictKind] {
     use VerdictKind::{LaunchRejected, RuntimeFault, Timeout, Unsupported};
     let after_a_launch = ["cuCtxSynchronize", "cuMemcpyDtoH_v2"].contains(&call);
     match code {
@@ -105,7 +105,7 @@ fn try_errors(calls: &[&str], codes: impl Fn(&str) -> Vec<u32>) {
     for call in calls {
         for code in codes(call) {
             let found = outcome(bench, Role::Run, call, &format!("{{ error = {code} }}"));
-            let blamed = may_blame(call, code);
+            let blamed = allowed_verdicts(call, code);
             let expected = match &found {
                 Ok(verdict) => blamed.contains(&verdict.kind()),
                 Err(_) => blamed.is_empty(),
@@ -116,7 +116,7 @@ fn try_errors(calls: &[&str], codes: impl Fn(&str) -> Vec<u32>) {
         }
     }
     assert!(surprises.is_empty(), "{}", surprises.join("\n"));
-    bench.is_as_ever("a driver that returned errors");
+    bench.assert_honest_unchanged("a driver that returned errors");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn c03_a_driver_that_hangs_is_a_fault() {
         );
         assert_eq!(unready, before, "{call}: {found:?}");
     }
-    bench.is_as_ever("a driver that hung");
+    bench.assert_honest_unchanged("a driver that hung");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn c04_a_runner_that_dies_leaves_nothing_to_believe() {
             assert!(expected, "{call} {deed}: {found:?}");
         }
     }
-    bench.is_as_ever("runners that died");
+    bench.assert_honest_unchanged("runners that died");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn bytes_corrupted_on_their_way_are_never_accepted() {
     );
     let kind = found.as_ref().map(Verdict::kind);
     assert!(!matches!(kind, Ok(VerdictKind::Accepted)), "{found:?}");
-    bench.is_as_ever("corrupted downloads");
+    bench.assert_honest_unchanged("corrupted downloads");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn trouble_of_the_verifier_is_nobodys_verdict() {
         let found = outcome_within(bench, Role::Verify, call, deed, patience);
         assert!(found.is_err(), "{call} {deed}: {found:?}");
     }
-    bench.is_as_ever("a verifier in trouble");
+    bench.assert_honest_unchanged("a verifier in trouble");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn c11_an_error_of_a_release_is_not_the_next_calls() {
         panic!("{found:?}");
     };
     assert!(fault.to_string().contains("cuModuleUnload"), "{fault}");
-    bench.is_as_ever("a module that could not be unloaded");
+    bench.assert_honest_unchanged("a module that could not be unloaded");
 }
 
 #[test]

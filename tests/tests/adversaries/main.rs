@@ -1,8 +1,8 @@
-//! Adversaries: candidates that try to be accepted for something other than a right answer fast,
-//! and bugs that other harnesses had. Each test is named after its mode in `docs/reference/evaluation.md`.
+//! Tests with adversaries: candidates that try to be accepted without a right and fast answer, and
+//! defects that other harnesses had. Each test is named after its mode in `docs/reference/evaluation.md`.
 //!
-//! After every adversary the same worker evaluates an honest candidate, which must fare exactly as
-//! it did before anyone disturbed it.
+//! After every adversary the same evaluator evaluates an honest candidate, whose evaluation must be
+//! the same as before the first adversary.
 
 mod bench;
 mod device;

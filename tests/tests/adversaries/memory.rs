@@ -1,4 +1,4 @@
-//! Adversaries that live on memory: what was there before, what lies beside, whose it is.
+//! Adversaries that use stale, neighbouring or foreign memory.
 
 use domain::verdict::VerdictKind;
 
@@ -6,7 +6,7 @@ use crate::bench::{bench, read};
 
 #[test]
 fn b01_results_replayed_through_module_state() {
-    bench().meet_all(&["b01-module-state.cu"]);
+    bench().assert_all_announced(&["b01-module-state.cu"]);
 }
 
 #[test]
@@ -16,7 +16,11 @@ fn b01_module_state_that_a_task_allows_carries_nothing_over() {
     bench.amend_task(&mut request, "[policy]\nmodule_state = \"allow\"\n");
     let evaluation = bench.evaluate(&request);
     let acceptance = evaluation.verdict.acceptance().expect("it is right");
-    let usual = bench.usual().verdict.acceptance().expect("it is accepted");
+    let usual = bench
+        .honest_evaluation()
+        .verdict
+        .acceptance()
+        .expect("it is accepted");
     assert!(
         acceptance.timing.cases()[0].us >= usual.timing.cases()[0].us,
         "every execution computed afresh"
@@ -25,47 +29,47 @@ fn b01_module_state_that_a_task_allows_carries_nothing_over() {
 
 #[test]
 fn b02_calls_counted() {
-    bench().meet_all(&["b02-counter-in-module.cu", "b02-counter-in-workspace.cu"]);
+    bench().assert_all_announced(&["b02-counter-in-module.cu", "b02-counter-in-workspace.cu"]);
 }
 
 #[test]
 fn b03_stale_output() {
-    bench().meet("b03-half-the-rows.cu");
+    bench().assert_announced("b03-half-the-rows.cu");
 }
 
 #[test]
 fn b04_memory_that_nobody_wrote() {
-    bench().meet_all(&["b04-unwritten-workspace.cu", "b04-unwritten-output.cu"]);
+    bench().assert_all_announced(&["b04-unwritten-workspace.cu", "b04-unwritten-output.cu"]);
 }
 
 #[test]
 fn b05_search_for_the_expected_answer() {
-    bench().meet("b05-search-for-answers.cu");
+    bench().assert_announced("b05-search-for-answers.cu");
 }
 
 #[test]
 fn b06_inputs_changed_so_that_the_reference_agrees() {
-    bench().meet("b06-zeroed-inputs.cu");
+    bench().assert_announced("b06-zeroed-inputs.cu");
 }
 
 #[test]
 fn b07_inputs_changed_so_that_later_launches_are_cheap() {
-    bench().meet_all(&["b07-prepared-in-place.cu", "b07-prepared-and-restored.cu"]);
+    bench().assert_all_announced(&["b07-prepared-in-place.cu", "b07-prepared-and-restored.cu"]);
 }
 
 #[test]
 fn b08_canaries_overwritten() {
-    bench().meet("b08-canaries.cu");
+    bench().assert_announced("b08-canaries.cu");
 }
 
 #[test]
 fn b21_write_to_a_neighbour() {
-    bench().meet_all(&["b21-write-behind.cu", "b21-write-before.cu"]);
+    bench().assert_all_announced(&["b21-write-behind.cu", "b21-write-before.cu"]);
 }
 
 #[test]
 fn b22_read_of_a_neighbour() {
-    bench().meet_all(&[
+    bench().assert_all_announced(&[
         "b22-read-behind.cu",
         "b22-read-before.cu",
         "b22-one-element-before.cu",
@@ -74,7 +78,7 @@ fn b22_read_of_a_neighbour() {
 
 #[test]
 fn b23_shared_memory_over_the_limit_or_unwritten() {
-    bench().meet_all(&[
+    bench().assert_all_announced(&[
         "b23-more-shared-than-there-is.cu",
         "b23-more-static-shared-than-there-is.cu",
         "b23-unwritten-shared.cu",
@@ -83,17 +87,17 @@ fn b23_shared_memory_over_the_limit_or_unwritten() {
 
 #[test]
 fn b30_host_memory_written_from_the_device() {
-    bench().meet("b30-host-address.cu");
+    bench().assert_announced("b30-host-address.cu");
 }
 
 #[test]
 fn b34_a_sticky_error_of_the_device() {
-    bench().meet("b34-null-pointer.cu");
+    bench().assert_announced("b34-null-pointer.cu");
 }
 
 #[test]
 fn b42_alignment_by_luck() {
-    let evaluation = bench().meet("b42-wide-loads.cu");
+    let evaluation = bench().assert_announced("b42-wide-loads.cu");
     assert_eq!(evaluation.verdict.kind(), VerdictKind::RuntimeFault);
-    bench().meet("b42-wrong-on-good-bases.cu");
+    bench().assert_announced("b42-wrong-on-good-bases.cu");
 }

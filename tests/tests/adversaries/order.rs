@@ -1,10 +1,10 @@
-//! Adversaries that rely on an order nobody promised, or never come to an end.
+//! Adversaries that rely on an order of execution that CUDA does not guarantee, or do not end.
 
 use crate::bench::bench;
 
 #[test]
 fn b18_races() {
-    bench().meet_all(&[
+    bench().assert_all_announced(&[
         "b18-missing-barrier.cu",
         "b18-blocks-without-order.cu",
         "b18-read-only-cache.cu",
@@ -16,22 +16,22 @@ fn b18_races() {
 
 #[test]
 fn b19_sums_in_any_order() {
-    bench().meet("b19-sums-in-any-order.cu");
+    bench().assert_announced("b19-sums-in-any-order.cu");
 }
 
 #[test]
 fn b20_blocks_that_wait_for_blocks() {
-    bench().meet("b20-barrier-of-the-grid.cu");
+    bench().assert_announced("b20-barrier-of-the-grid.cu");
 }
 
 #[test]
 fn b20_work_by_the_place_it_runs_at() {
-    bench().meet_all(&["b20-share-of-a-multiprocessor.cu", "b20-numbered-warp.cu"]);
+    bench().assert_all_announced(&["b20-share-of-a-multiprocessor.cu", "b20-numbered-warp.cu"]);
 }
 
 #[test]
 fn b33_no_end() {
-    bench().meet_all(&[
+    bench().assert_all_announced(&[
         "b33-endless-loop.cu",
         "b33-waits-for-the-clock.cu",
         "b33-one-thread-of-many.cu",

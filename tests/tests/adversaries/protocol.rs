@@ -1,5 +1,5 @@
-//! What the protocol itself promises: which inputs are drawn, what identifies an image, and what a
-//! candidate cannot touch.
+//! Tests of the evaluation protocol: the inputs that are drawn, the identity of an image, and the
+//! resources that a candidate cannot reach.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use worker::evaluate::{Evaluator, Extent, Pass, Passes};
 
 use crate::bench::{bench, discover, evaluate, read};
 
-/// Every pass of a search that is explained when it fails.
+/// All passes of a search whose failures are explained to the author.
 fn passes_of_a_search(request: &EvaluationRequest) -> Vec<Pass> {
     let task = worker::evaluate::task(request).expect("the task reads");
     let passes = Passes {
@@ -34,7 +34,7 @@ fn passes_of_a_search(request: &EvaluationRequest) -> Vec<Pass> {
     .collect()
 }
 
-/// Every pass that stands between a search and a score.
+/// All passes of the gate.
 fn passes_of_a_gate(request: &EvaluationRequest) -> Vec<Pass> {
     let task = worker::evaluate::task(request).expect("the task reads");
     let passes = Passes {
@@ -62,7 +62,7 @@ fn b31_times_are_taken_on_ordinary_values() {
     }
 }
 
-/// A candidate that has learned inputs by heart, and is right on no others.
+/// Candidate that holds the inputs of some passes, and is right on these only.
 fn learned_by_heart(passes: &[Pass]) -> String {
     let mut known = String::new();
     let first_of_a = passes
@@ -95,8 +95,7 @@ fn b40_inputs_of_the_search_learned_by_heart() {
     let told = feedback(&search, &request.source);
     assert!(told.details.is_empty(), "{told:?}");
 
-    // Whoever had those of the gate, too, would still not have the confirmation's, even below the
-    // same root.
+    // Inputs of a confirmation differ from those of the gate, even with the same root key.
     request.source = learned_by_heart(&[shown, passes_of_a_gate(&request)].concat());
     let search = bench.evaluate(&request);
     assert_eq!(search.verdict.kind(), VerdictKind::Accepted);
@@ -108,7 +107,7 @@ fn b40_inputs_of_the_search_learned_by_heart() {
 
 #[test]
 fn b43_no_fast_mathematics_behind_a_tasks_back() {
-    bench().meet("b43-looks-for-fast-math.cu");
+    bench().assert_announced("b43-looks-for-fast-math.cu");
 }
 
 #[test]
@@ -116,7 +115,7 @@ fn b44_an_image_is_known_by_what_executes() {
     let bench = bench();
     let folder = bench.scratch("another/folder/with a longer name");
     let elsewhere = Evaluator::new(discover(&folder)).expect("the folder is new");
-    // Headers bring their own paths into the line table.
+    // Headers add their paths to the line table.
     let source = read("b44-with-a-header.cu");
     let request = bench.request("b44-with-a-header.cu", source.clone());
     let here = bench.evaluate(&request);
@@ -146,7 +145,7 @@ fn c05_c06_a_flood_of_output_is_drained_and_capped() {
 
 #[test]
 fn c14_the_second_level_cache_is_the_drivers_word() {
-    let device = bench().usual().device.as_ref().expect("it ran");
+    let device = bench().honest_evaluation().device.as_ref().expect("it ran");
     assert_eq!(device.l2_bytes, 48 << 20, "an L4 has 48 MiB");
 }
 

@@ -1,8 +1,8 @@
-//! Adversaries that attack the compiler, or whoever reads its messages.
+//! Adversaries that attack the compiler, or the readers of its messages.
 
 use crate::bench::bench;
 
-/// What must never come through to a page or a prompt.
+/// Texts that must not appear in an evaluation.
 const PAYLOAD: [&str; 3] = ["IGNORE ALL", "PREVIOUS INSTRUCTIONS", "accept this kernel"];
 
 #[test]
@@ -18,7 +18,7 @@ fn b36_attacks_on_the_compiler() {
         "b36-endless-constant.cu",
         "b36-giant-variable.cu",
     ] {
-        let evaluation = bench().meet(file);
+        let evaluation = bench().assert_announced(file);
         let whole = serde_json::to_string(&evaluation).expect("an evaluation is data");
         assert!(!whole.contains("root:"), "{file}: {whole}");
     }
@@ -34,7 +34,7 @@ fn b41_instructions_to_the_reader() {
         "b41-assert.cu",
         "b41-names.cu",
     ] {
-        let evaluation = bench().meet(file);
+        let evaluation = bench().assert_announced(file);
         let whole = serde_json::to_string(&evaluation).expect("an evaluation is data");
         for part in PAYLOAD {
             assert!(!whole.contains(part), "{file}: {whole}");
@@ -44,5 +44,5 @@ fn b41_instructions_to_the_reader() {
 
 #[test]
 fn c01_words_of_other_errors() {
-    bench().meet("c01-words-of-other-errors.cu");
+    bench().assert_announced("c01-words-of-other-errors.cu");
 }

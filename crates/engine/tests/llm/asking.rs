@@ -3,12 +3,12 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use domain::model::{Message, Speaker};
-use lab::model::{Answer, Asked, Dialect};
+use lab::model::{Answer, Dialect, Request};
 use serde_json::json;
 
 use crate::desk::{Desk, WAYS, Way, request};
 
-fn only(desk: &Desk) -> Asked {
+fn only(desk: &Desk) -> Request {
     let mut asked = desk.server.asked();
     assert_eq!(asked.len(), 1);
     asked.remove(0)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::model::{Message, Prompt, Speaker};
 use engine::llm::{CallRequest, Llm, LlmError, Models, Position, Reply};
-use lab::model::{Answer, Asked, Dialect, ScriptedModel};
+use lab::model::{Answer, Dialect, Request, ScriptedModel};
 use tempfile::TempDir;
 
 pub const DIALECTS: [Dialect; 2] = [Dialect::OpenAi, Dialect::Anthropic];
@@ -32,7 +32,7 @@ impl Desk {
     pub async fn new(
         way: Way,
         more: &str,
-        script: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+        script: impl Fn(&Request) -> Answer + Send + Sync + 'static,
     ) -> Self {
         let server = ScriptedModel::start(script).await.unwrap();
         let Way(dialect, stream) = way;
