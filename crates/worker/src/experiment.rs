@@ -11,7 +11,7 @@ use domain::role::experiment::{CaseRecord, Experiment, ExperimentJob, Experiment
 
 use crate::cancel::Cancellation;
 use crate::host::{Host, Role};
-use crate::supervise::{self, Fault};
+use crate::supervise::{self, SuperviseError};
 
 /// Wall time of one experiment on silicon, and the work it may do on the emulated device.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -35,13 +35,13 @@ pub enum Seen<T> {
 /// Runs a case of the corpus, with what came back from the device.
 ///
 /// # Errors
-/// [`Fault::Cancelled`], and trouble in starting processes at all.
+/// [`SuperviseError::Cancelled`], and trouble in starting processes at all.
 pub fn case(
     host: &Host,
     case: &str,
     image: PathBuf,
     cancellation: &Cancellation,
-) -> Result<Seen<(ExperimentReply, CaseRecord)>, Fault> {
+) -> Result<Seen<(ExperimentReply, CaseRecord)>, SuperviseError> {
     let scratch = scratch(host)?;
     let record = scratch.path().join(RECORD);
     let experiment = Experiment::Case {
@@ -80,7 +80,7 @@ pub fn measure(
     image: PathBuf,
     patience: Option<Duration>,
     cancellation: &Cancellation,
-) -> Result<Seen<ExperimentReply>, Fault> {
+) -> Result<Seen<ExperimentReply>, SuperviseError> {
     let scratch = scratch(host)?;
     let experiment = Experiment::Measure { what };
     let patience = patience.unwrap_or(DEADLINE);
@@ -94,11 +94,11 @@ pub fn measure(
     )
 }
 
-fn scratch(host: &Host) -> Result<tempfile::TempDir, Fault> {
+fn scratch(host: &Host) -> Result<tempfile::TempDir, SuperviseError> {
     tempfile::Builder::new()
         .prefix("experiment-")
         .tempdir_in(host.data())
-        .map_err(Fault::Supervise)
+        .map_err(SuperviseError::Supervise)
 }
 
 fn ask(
@@ -108,7 +108,7 @@ fn ask(
     scratch: &Path,
     deadline: Duration,
     cancellation: &Cancellation,
-) -> Result<Seen<ExperimentReply>, Fault> {
+) -> Result<Seen<ExperimentReply>, SuperviseError> {
     let mut program = host.program(Role::Experiment, scratch);
     program.environment.push((EAGER.0.into(), EAGER.1.into()));
     let job = ExperimentJob {
@@ -133,7 +133,9 @@ fn ask(
                 _ => format!("the process {exit}"),
             }),
         }),
-        Err(Fault::Surroundings { reason }) => Ok(Seen::Nothing(format!("failed to {reason}"))),
+        Err(SuperviseError::Surroundings { reason }) => {
+            Ok(Seen::Nothing(format!("failed to {reason}")))
+        }
         Err(fault) => Err(fault),
     }
 }

@@ -5,7 +5,7 @@
 
 mod checkup;
 mod clocks;
-mod fault;
+mod error;
 mod isolation;
 mod prescreener;
 mod program;
@@ -37,7 +37,7 @@ use program::{
 };
 
 pub use clocks::{ClockPolicy, LockedClocks};
-pub use fault::Fault;
+pub use error::HostError;
 pub use isolation::{Barriers, Isolation, Said};
 pub use prescreener::{CAP as PRESCREEN_CAP, Prescreener, emulation_of};
 pub use roles::{FILE_BYTES, SCRATCH};
@@ -132,8 +132,11 @@ impl Host {
     /// Finds compiler and driver and asks the device what it is.
     ///
     /// # Errors
-    /// A [`Fault`] that says what is missing and how to install it.
-    pub fn discover(mut settings: Settings, cancellation: &Cancellation) -> Result<Self, Fault> {
+    /// A [`HostError`] that says what is missing and how to install it.
+    pub fn discover(
+        mut settings: Settings,
+        cancellation: &Cancellation,
+    ) -> Result<Self, HostError> {
         let nvrtc = match &settings.prebuilt {
             // No folder of that name exists, so that a role that looks for a compiler finds none.
             Some(_) => settings.data.join("no-compiler"),
@@ -182,7 +185,7 @@ impl Host {
         mut barriers: Barriers,
         because: String,
         cancellation: &Cancellation,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, HostError> {
         let library = emulated_driver(&settings, because.clone())?;
         let folder = driver_folder(&settings.data, &library)?;
         let found = probe(
@@ -192,7 +195,7 @@ impl Host {
             &mut barriers,
             cancellation,
         )?
-        .map_err(|reason| Fault::Unusable { reason })?;
+        .map_err(|reason| HostError::Unusable { reason })?;
         let rates = found.rates.clone();
         Ok(Self {
             driver: Some(folder),
@@ -408,13 +411,13 @@ impl Host {
 
 /// Why NVIDIA's driver is not used although it is installed: many machines have the driver and no
 /// card. Where there is a card nobody is given modelled times unasked. Device files are in `devices`.
-fn without_card(devices: &Path, why: String) -> Result<String, Fault> {
+fn without_card(devices: &Path, why: String) -> Result<String, HostError> {
     match card(devices) {
         None => {
             tracing::warn!("NVIDIA's driver is installed but cannot be used: {why}");
             Ok(why)
         }
-        Some(file) => Err(Fault::Unusable {
+        Some(file) => Err(HostError::Unusable {
             reason: format!(
                 "there is a card, {}, and NVIDIA's driver cannot use it: {why}; mend that, or emulate a device with \
                  KERNELWRIGHT_EMULATE=1",
@@ -431,12 +434,12 @@ fn threads() -> u32 {
         .unwrap_or(1)
 }
 
-fn create(folder: &Path) -> Result<(), Fault> {
+fn create(folder: &Path) -> Result<(), HostError> {
     std::fs::create_dir_all(folder).map_err(|source| storage(folder, source))
 }
 
-fn storage(path: &Path, source: io::Error) -> Fault {
-    Fault::Storage {
+fn storage(path: &Path, source: io::Error) -> HostError {
+    HostError::Storage {
         path: path.display().to_string(),
         source,
     }

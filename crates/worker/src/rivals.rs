@@ -126,14 +126,14 @@ pub fn ask(
     manner: Manner<'_>,
     folder: &Path,
     cancellation: &Cancellation,
-) -> Result<Answer, supervise::Fault> {
-    let script = lay_out(script, folder).map_err(supervise::Fault::Supervise)?;
+) -> Result<Answer, supervise::SuperviseError> {
+    let script = lay_out(script, folder).map_err(supervise::SuperviseError::Supervise)?;
     let cases = questions
         .iter()
         .zip(0..)
         .map(|(question, number)| case_job(question, number, manner, folder))
         .collect::<std::io::Result<_>>()
-        .map_err(supervise::Fault::Supervise)?;
+        .map_err(supervise::SuperviseError::Supervise)?;
     let job = Job {
         cases,
         executions: manner.executions,
@@ -158,8 +158,8 @@ pub fn ask(
     let not_run = |reason: String| Ok(Answer::NotRun { reason });
     let answer = match supervise::ask::<_, Answer>(&program, &job, bounds, cancellation) {
         Ok(answer) => answer,
-        Err(fault @ supervise::Fault::Start { .. }) => return not_run(fault.to_string()),
-        Err(supervise::Fault::Surroundings { reason }) => return not_run(reason),
+        Err(fault @ supervise::SuperviseError::Start { .. }) => return not_run(fault.to_string()),
+        Err(supervise::SuperviseError::Surroundings { reason }) => return not_run(reason),
         Err(fault) => return Err(fault),
     };
     match answer.reply {

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 use crate::cancel::Cancellation;
-use crate::supervise::{Answer, Bounds, Fault, Limits, Program, Standby};
+use crate::supervise::{Answer, Bounds, Limits, Program, Standby, SuperviseError};
 
 /// A spare that has waited for so long is given up: the driver under it may have been replaced, and
 /// a worker without work should not hold a device's memory.
@@ -45,8 +45,8 @@ impl Spare {
     /// Starts one.
     ///
     /// # Errors
-    /// [`Fault::Start`].
-    pub fn start(recipe: Recipe) -> Result<Self, Fault> {
+    /// [`SuperviseError::Start`].
+    pub fn start(recipe: Recipe) -> Result<Self, SuperviseError> {
         let standby = Standby::start(&recipe.program, recipe.limits)?;
         Ok(Self {
             standby,
@@ -63,7 +63,7 @@ impl Spare {
         job: &J,
         bounds: Bounds,
         cancellation: &Cancellation,
-    ) -> Result<(Answer<R>, TempDir), Fault> {
+    ) -> Result<(Answer<R>, TempDir), SuperviseError> {
         let answer = self.standby.ask(job, bounds, cancellation)?;
         Ok((answer, self.home))
     }
@@ -78,7 +78,7 @@ impl Spare {
         bounds: Bounds,
         cancellation: &Cancellation,
         next: impl FnMut(R, &[Instant]) -> Option<N>,
-    ) -> Result<(Answer<()>, TempDir), Fault> {
+    ) -> Result<(Answer<()>, TempDir), SuperviseError> {
         let answer = self.standby.converse(job, bounds, cancellation, next)?;
         Ok((answer, self.home))
     }

@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use worker::cancel::Cancellation;
-use worker::fleet::{Fault, Join, Pace, join};
+use worker::fleet::{FleetError, Join, Pace, join};
 use worker::health::Keeper;
 
 /// What the service saw, in order.
@@ -237,7 +237,7 @@ struct DiskGone(#[source] std::io::Error);
 /// A worker at work; dropping the guard stops it.
 struct Worker {
     shutdown: CancellationToken,
-    task: tokio::task::JoinHandle<Result<(), Fault>>,
+    task: tokio::task::JoinHandle<Result<(), FleetError>>,
 }
 
 impl Worker {

@@ -17,7 +17,9 @@ use domain::judge::Exit;
 use domain::role::{Envelope, FAULT_STATUS, MAX_REPLY_BYTES, SOCKET_VARIABLE};
 use serde::{Deserialize, Serialize};
 use worker::cancel::Cancellation;
-use worker::supervise::{Answer, Bounds, Fault, KEPT_BYTES, Limits, Program, ask, converse};
+use worker::supervise::{
+    Answer, Bounds, KEPT_BYTES, Limits, Program, SuperviseError, ask, converse,
+};
 
 /// What the child is told to do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -217,11 +219,11 @@ fn child() -> Program {
     }
 }
 
-fn bounded(act: &Act, bounds: Bounds) -> Result<Answer<String>, Fault> {
+fn bounded(act: &Act, bounds: Bounds) -> Result<Answer<String>, SuperviseError> {
     ask(&child(), act, bounds, &Cancellation::new().unwrap())
 }
 
-fn patient(act: &Act) -> Result<Answer<String>, Fault> {
+fn patient(act: &Act) -> Result<Answer<String>, SuperviseError> {
     bounded(
         act,
         Bounds {
@@ -232,7 +234,7 @@ fn patient(act: &Act) -> Result<Answer<String>, Fault> {
     )
 }
 
-fn hurried(act: &Act) -> Result<Answer<String>, Fault> {
+fn hurried(act: &Act) -> Result<Answer<String>, SuperviseError> {
     bounded(
         act,
         Bounds {
@@ -421,7 +423,10 @@ fn what_lies_between_two_ticks_begins_after_the_first_was_noted() {
 #[test]
 fn a_role_without_its_toolchain_is_a_fault_with_the_roles_own_words() {
     let fault = patient(&Act::MissToolchain).unwrap_err();
-    assert!(matches!(fault, Fault::Surroundings { .. }), "{fault:?}");
+    assert!(
+        matches!(fault, SuperviseError::Surroundings { .. }),
+        "{fault:?}"
+    );
     assert_eq!(fault.to_string(), "find libnvrtc; install it with pip");
 }
 
@@ -499,7 +504,7 @@ fn work_that_is_called_off_ends_at_once() {
     });
     cancellation.cancel();
     let fault = asked.join().unwrap().unwrap_err();
-    assert!(matches!(fault, Fault::Cancelled), "{fault:?}");
+    assert!(matches!(fault, SuperviseError::Cancelled), "{fault:?}");
     assert!(cancellation.is_cancelled());
     assert!(started.elapsed() < PATIENCE);
 }

@@ -11,7 +11,7 @@ use domain::role::Key;
 use domain::task::Bundle;
 use domain::verdict::Verdict;
 use worker::cancel::Cancellation;
-use worker::evaluate::{Evaluator, Fault};
+use worker::evaluate::{EvaluateError, Evaluator};
 use worker::host::{Host, Settings};
 
 /// Comment at the end of the line that an adversary's verdict must name.
@@ -199,7 +199,10 @@ fn honest(task: &Bundle) -> EvaluationRequest {
 }
 
 /// Evaluates one request.
-pub fn evaluate(evaluator: &Evaluator, request: &EvaluationRequest) -> Result<Evaluation, Fault> {
+pub fn evaluate(
+    evaluator: &Evaluator,
+    request: &EvaluationRequest,
+) -> Result<Evaluation, EvaluateError> {
     let cancellation = Cancellation::new().expect("a descriptor is left");
     evaluator.evaluate(request, |_| {}, &cancellation)
 }

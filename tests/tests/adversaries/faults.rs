@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::judge;
 use domain::timing::{CacheState, ModelledTime, Timing};
 use domain::verdict::{Verdict, VerdictKind};
-use worker::evaluate::{Evaluator, Fault};
+use worker::evaluate::{EvaluateError, Evaluator};
 use worker::host::{Host, Role};
 use worker::supervise;
 
@@ -64,7 +64,7 @@ fn host_with_fault(bench: &Bench, role: Role, call: &str, deed: &str) -> Host {
 }
 
 /// Evaluates the honest candidate on [`host_with_fault`].
-fn outcome(bench: &Bench, role: Role, call: &str, deed: &str) -> Result<Verdict, Fault> {
+fn outcome(bench: &Bench, role: Role, call: &str, deed: &str) -> Result<Verdict, EvaluateError> {
     outcome_within(bench, role, call, deed, None)
 }
 
@@ -75,7 +75,7 @@ fn outcome_within(
     call: &str,
     deed: &str,
     patience: Option<Duration>,
-) -> Result<Verdict, Fault> {
+) -> Result<Verdict, EvaluateError> {
     let request = bench.request("honest.cu", bench.task().files["baseline.cu"].clone());
     let host = host_with_fault(bench, role, call, deed);
     let host = match patience {
@@ -152,7 +152,9 @@ fn c03_a_driver_that_hangs_is_a_fault() {
         let before = BEFORE_ANY_JOB.contains(&call);
         let unready = matches!(
             found,
-            Err(Fault::Supervise(supervise::Fault::Unready { .. }))
+            Err(EvaluateError::Supervise(
+                supervise::SuperviseError::Unready { .. }
+            ))
         );
         assert_eq!(unready, before, "{call}: {found:?}");
     }

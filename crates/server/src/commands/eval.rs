@@ -13,7 +13,7 @@ use domain::task::{Bundle, Task};
 use rand::TryRng;
 use rand::rngs::SysRng;
 use worker::cancel::Cancellation;
-use worker::evaluate::{Evaluator, Fault};
+use worker::evaluate::{EvaluateError, Evaluator};
 use worker::host::{Host, Settings};
 
 use super::follow::{print, print_json};
@@ -157,7 +157,7 @@ impl Bench {
     /// Does something with the evaluator that holds its thread for long, and that Ctrl-C calls off.
     pub async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Cancellation) -> Result<T, Fault> + Send + 'static,
+        work: impl FnOnce(&Cancellation) -> Result<T, EvaluateError> + Send + 'static,
     ) -> Result<T, Failure> {
         let cancellation = self.cancellation.clone();
         blocking(move || work(&cancellation))
@@ -197,9 +197,9 @@ impl Bench {
 }
 
 /// A task that does not read is the caller's to mend; any other fault is not.
-fn failure(fault: Fault) -> Failure {
+fn failure(fault: EvaluateError) -> Failure {
     match fault {
-        Fault::Task(_) | Fault::Reference(_) => Failure::input(fault),
+        EvaluateError::Task(_) | EvaluateError::Reference(_) => Failure::input(fault),
         other => Failure::infrastructure(other),
     }
 }

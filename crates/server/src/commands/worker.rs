@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
-use worker::evaluate::{Evaluator, Fault};
+use worker::evaluate::{EvaluateError, Evaluator};
 use worker::fleet::{self, Join, Pace};
 use worker::host::{Host, Isolation, Settings};
 
@@ -60,7 +60,7 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
     let leave = shutdown.clone();
     let evaluate = move |request: &_, progress: &dyn Fn(&str), cancellation: &_| {
         let outcome = evaluator.search(request, progress, cancellation);
-        if let Err(Fault::Host(fault)) = &outcome
+        if let Err(EvaluateError::Host(fault)) = &outcome
             && fault.is_quarantine()
         {
             // Other workers may still have a device for the job, which goes back to the queue.

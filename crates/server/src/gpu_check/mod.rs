@@ -61,13 +61,13 @@ pub enum CheckError {
     NoGpu(String),
     /// The machine cannot run one of the two drivers.
     #[error(transparent)]
-    Host(#[from] host::Fault),
+    Host(#[from] host::HostError),
     /// A process could not be started at all, or the work was called off.
     #[error(transparent)]
-    Supervise(#[from] worker::supervise::Fault),
+    Supervise(#[from] worker::supervise::SuperviseError),
     /// The evaluator could not work.
     #[error(transparent)]
-    Evaluate(#[from] worker::evaluate::Fault),
+    Evaluate(#[from] worker::evaluate::EvaluateError),
     /// The pack.
     #[error(transparent)]
     Pack(#[from] PackError),
@@ -121,7 +121,7 @@ pub fn check(
     settings.emulate |= options.emulated;
     progress("looking for the drivers");
     let checked = Host::discover(settings, cancellation).map_err(|fault| match fault {
-        host::Fault::Driver { nvidia, .. } => CheckError::NoGpu(nvidia),
+        host::HostError::Driver { nvidia, .. } => CheckError::NoGpu(nvidia),
         other => CheckError::Host(other),
     })?;
     // What the other driver proves beforehand would be taken for this one's.

@@ -55,8 +55,8 @@ impl From<CheckError> for Unanswered {
     }
 }
 
-impl From<worker::supervise::Fault> for Unanswered {
-    fn from(fault: worker::supervise::Fault) -> Self {
+impl From<worker::supervise::SuperviseError> for Unanswered {
+    fn from(fault: worker::supervise::SuperviseError) -> Self {
         Self::Trouble(fault.into())
     }
 }

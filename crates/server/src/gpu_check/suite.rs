@@ -215,7 +215,7 @@ impl Suite<'_> {
         side: &Side,
         file: &str,
         source: &KernelSource,
-    ) -> Result<Verdict, worker::evaluate::Fault> {
+    ) -> Result<Verdict, worker::evaluate::EvaluateError> {
         let request = EvaluationRequest {
             task: self.bundle.clone(),
             file: file.to_owned(),

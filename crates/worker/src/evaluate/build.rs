@@ -16,7 +16,7 @@ use domain::role::{CompileJob, CompileReply, Compiled, Contents, Image, KernelRe
 use domain::verdict::{Diagnostic, Verdict};
 use serde::{Deserialize, Serialize};
 
-use super::{COMPILE_DEADLINE, Fault, storage};
+use super::{COMPILE_DEADLINE, EvaluateError, storage};
 use crate::cancel::Cancellation;
 use crate::host::{Host, Role};
 
@@ -66,12 +66,12 @@ fn place(host: &Host, recipe: &Recipe<'_>) -> PathBuf {
 /// Compiles `recipe` or finds its build.
 ///
 /// # Errors
-/// A [`Fault`] that is not the source's.
+/// A [`EvaluateError`] that is not the source's.
 pub fn build(
     host: &Host,
     recipe: &Recipe<'_>,
     cancellation: &Cancellation,
-) -> Result<Result<Compiled, Verdict>, Fault> {
+) -> Result<Result<Compiled, Verdict>, EvaluateError> {
     let builds = host.data().join("builds");
     let place = place(host, recipe);
     if let Some(compiled) = load(&place) {
@@ -103,7 +103,7 @@ pub fn build(
         let _ = std::fs::remove_dir_all(&place);
         std::fs::rename(workshop.path(), &place).map_err(storage(&place))?;
     }
-    load(&place).map(Ok).ok_or_else(|| Fault::Build {
+    load(&place).map(Ok).ok_or_else(|| EvaluateError::Build {
         path: place.display().to_string(),
     })
 }
@@ -127,7 +127,7 @@ fn identity(host: &Host, recipe: &Recipe<'_>) -> Digest {
 
 /// Writes the inputs of a compilation into a new folder. The source has a name of ours: whatever
 /// the author calls it must not become a path.
-fn lay_out(host: &Host, recipe: &Recipe<'_>, folder: &Path) -> Result<CompileJob, Fault> {
+fn lay_out(host: &Host, recipe: &Recipe<'_>, folder: &Path) -> Result<CompileJob, EvaluateError> {
     let source = folder.join("source").join(SOURCE_NAME);
     write(&source, recipe.source.as_bytes())?;
     let headers = folder.join("include");
@@ -154,7 +154,7 @@ fn compile(
     host: &Host,
     job: &CompileJob,
     cancellation: &Cancellation,
-) -> Result<Result<Compiled, Verdict>, Fault> {
+) -> Result<Result<Compiled, Verdict>, EvaluateError> {
     let ask = || host.ask::<_, CompileReply>(Role::Compile, job, COMPILE_DEADLINE, cancellation);
     let mut answer = ask()?;
     if matches!(&answer.reply, Err(exit) if exit.may_succeed_on_retry()) {
@@ -200,12 +200,12 @@ fn load(place: &Path) -> Option<Compiled> {
     })
 }
 
-fn digest_of(path: &Path) -> Result<Digest, Fault> {
+fn digest_of(path: &Path) -> Result<Digest, EvaluateError> {
     let bytes = std::fs::read(path).map_err(storage(path))?;
     Ok(Digest::of(bytes))
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Fault> {
+fn write(path: &Path, bytes: &[u8]) -> Result<(), EvaluateError> {
     let folder: PathBuf = path.parent().unwrap_or(Path::new("/")).to_owned();
     std::fs::create_dir_all(&folder).map_err(storage(&folder))?;
     std::fs::write(path, bytes).map_err(storage(path))

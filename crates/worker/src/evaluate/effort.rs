@@ -119,7 +119,7 @@ impl Course<'_> {
                 if let Some(work) = facts.and_then(|facts| work(&facts, pass)) {
                     efforts.insert(pass.case.clone(), work);
                 }
-                Ok::<_, super::Fault>(())
+                Ok::<_, super::EvaluateError>(())
             })?;
         }
         Ok(())

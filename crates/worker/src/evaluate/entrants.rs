@@ -10,7 +10,7 @@ use domain::role::{ExecutionPurpose, Side, TimedCase, fingerprint};
 use domain::statistics::Contender;
 use domain::timing::CacheState;
 
-use super::Fault;
+use super::EvaluateError;
 use super::history::Book;
 use super::paired::Duel;
 use super::stages::{Course, Stop};
@@ -99,7 +99,7 @@ impl<'a> Course<'a> {
 
     fn incumbent(&self, incumbent: &Incumbent) -> Result<Entrant, Stop> {
         let who = "the incumbent";
-        let unreadable = |reason: String| Fault::Reference(format!("{who}: {reason}"));
+        let unreadable = |reason: String| EvaluateError::Reference(format!("{who}: {reason}"));
         let source = KernelSource::parse(&incumbent.file, incumbent.source.as_str())
             .map_err(|problems| unreadable(problems.to_string()))?;
         let configuration = source
@@ -118,7 +118,7 @@ impl<'a> Course<'a> {
     ) -> Result<Entrant, Stop> {
         let compiled = self
             .build(source, configuration)?
-            .map_err(|verdict| Fault::Reference(format!("{who}: {verdict}")))?;
+            .map_err(|verdict| EvaluateError::Reference(format!("{who}: {verdict}")))?;
         let limits = &self.evaluator.host().device().limits;
         let mut plans = BTreeMap::new();
         for case in self.task.score_cases() {
@@ -126,7 +126,7 @@ impl<'a> Course<'a> {
                 .plan()
                 .resolve(self.task, &case.dims, configuration, limits)
                 .map_err(|error| {
-                    Fault::Reference(format!("{who} on case {}: {error}", case.name))
+                    EvaluateError::Reference(format!("{who} on case {}: {error}", case.name))
                 })?;
             plans.insert(case.name.clone(), plan);
         }

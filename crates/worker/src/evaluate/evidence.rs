@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::build::UNFINISHED;
-use super::{Fault, storage};
+use super::{EvaluateError, storage};
 use crate::host::Host;
 
 /// Name and version of a bundle's form.
@@ -141,7 +141,7 @@ pub(super) fn keys(data: &Path) -> PathBuf {
 }
 
 /// Writes a bundle and answers with its name.
-pub(super) fn keep(host: &Host, parts: &Parts<'_>) -> Result<Digest, Fault> {
+pub(super) fn keep(host: &Host, parts: &Parts<'_>) -> Result<Digest, EvaluateError> {
     let shelf = shelf(host.data());
     fs::create_dir_all(&shelf).map_err(storage(&shelf))?;
     let workshop = tempfile::Builder::new()
@@ -220,12 +220,12 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    fn json(&mut self, name: &str, value: &impl Serialize) -> Result<(), Fault> {
+    fn json(&mut self, name: &str, value: &impl Serialize) -> Result<(), EvaluateError> {
         let text = serde_json::to_vec_pretty(value).expect("these values have text keys");
         self.text(name, &text)
     }
 
-    fn text(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
+    fn text(&mut self, name: &str, bytes: &[u8]) -> Result<(), EvaluateError> {
         if !self.fits(name, bytes.len() as u64) {
             return Ok(());
         }
@@ -236,7 +236,7 @@ impl Making<'_> {
     }
 
     /// A file of a build. It is never changed there, so that both may be one on the disk.
-    fn file(&mut self, name: &str, from: &Path) -> Result<(), Fault> {
+    fn file(&mut self, name: &str, from: &Path) -> Result<(), EvaluateError> {
         let bytes = fs::read(from).map_err(storage(from))?;
         if !self.fits(name, bytes.len() as u64) {
             return Ok(());
@@ -274,7 +274,7 @@ fn commitment(key: Key) -> Digest {
 }
 
 /// Puts a key where only the folder's owner reads it.
-fn seal(data: &Path, key: Key) -> Result<(), Fault> {
+fn seal(data: &Path, key: Key) -> Result<(), EvaluateError> {
     let folder = keys(data).join(commitment(key).to_string());
     fs::create_dir_all(&folder).map_err(storage(&folder))?;
     let path = folder.join(KEY);

@@ -16,7 +16,7 @@ use domain::task::Task;
 use domain::timing::ModelledLaunch;
 use domain::verdict::Verdict;
 
-use super::Fault;
+use super::EvaluateError;
 use super::effort::Efforts;
 use super::passes::{Against, Pass};
 use super::roles::{Allowance, Numbered, Reference};
@@ -152,7 +152,7 @@ impl Course<'_> {
         passes: &'p [Pass],
         trial: &Trial<'p>,
         allowance: Allowance,
-    ) -> Result<Vec<Numbered<'p>>, Fault> {
+    ) -> Result<Vec<Numbered<'p>>, EvaluateError> {
         let mut numbered = Vec::with_capacity(passes.len());
         for pass in passes {
             let id = self.next_id;
@@ -392,7 +392,7 @@ impl Course<'_> {
             .run(trial.compiled, &again, allowance, |made, reply| {
                 let Ok(reply) = reply else {
                     failed = true;
-                    return Ok::<_, Fault>(());
+                    return Ok::<_, EvaluateError>(());
                 };
                 failed |= reply.executions.len() != made.len();
                 for (numbered, facts) in made.iter().zip(reply.executions) {

@@ -10,7 +10,7 @@ use domain::role::{Compiled, Contents, DisassembleJob, Disassembly};
 use super::build::SOURCE_NAME;
 use super::roles::Roles;
 use super::stages::{Course, Stop};
-use super::{COMPILE_DEADLINE, Fault};
+use super::{COMPILE_DEADLINE, EvaluateError};
 use crate::host::Role;
 use crate::supervise;
 
@@ -45,7 +45,10 @@ impl Course<'_> {
 
 impl Roles<'_> {
     /// The instructions of an image, or why nobody can say.
-    fn disassemble(&self, compiled: &Compiled) -> Result<Result<Disassembly, String>, Fault> {
+    fn disassemble(
+        &self,
+        compiled: &Compiled,
+    ) -> Result<Result<Disassembly, String>, EvaluateError> {
         let program = match self.host.disassembler() {
             Ok(program) => program.to_owned(),
             Err(missing) => return Ok(Err(missing.to_string())),

@@ -11,7 +11,7 @@ use domain::role::{
     RunJob, TensorData,
 };
 
-use super::Fault;
+use super::EvaluateError;
 use crate::cancel::Cancellation;
 use crate::host::Host;
 
@@ -37,7 +37,7 @@ pub(super) fn model(
     host: &Host,
     subject: &Subject<'_>,
     cancellation: &Cancellation,
-) -> Result<Result<LaunchFacts, String>, Fault> {
+) -> Result<Result<LaunchFacts, String>, EvaluateError> {
     let job = RunJob {
         image: subject.compiled.image.clone(),
         kernels: subject.compiled.kernels.clone(),

@@ -17,7 +17,7 @@ use domain::task::{Case, Role as Direction, Task};
 use domain::verdict::Verdict;
 
 use super::passes::{Against, Pass};
-use super::{Fault, storage};
+use super::{EvaluateError, storage};
 use crate::cancel::Cancellation;
 use crate::host::Host;
 use crate::supervise::Answer;
@@ -85,8 +85,8 @@ impl Roles<'_> {
     /// reply before the next process starts.
     ///
     /// # Errors
-    /// A [`Fault`], or what `look` returns.
-    pub fn run<E: From<Fault>>(
+    /// A [`EvaluateError`], or what `look` returns.
+    pub fn run<E: From<EvaluateError>>(
         &self,
         image: &Compiled,
         passes: &[Numbered<'_>],
@@ -146,7 +146,7 @@ impl Roles<'_> {
         &self,
         job: &RunJob,
         allowance: Allowance,
-    ) -> Result<Result<RunReply, Verdict>, Fault> {
+    ) -> Result<Result<RunReply, Verdict>, EvaluateError> {
         let ask = || self.host.run(job, allowance.deadline, self.cancellation);
         let mut answer = ask()?;
         if matches!(&answer.reply, Err(exit) if exit.may_succeed_on_retry()) {
@@ -178,12 +178,12 @@ impl Roles<'_> {
     /// Compares saved outputs with the reference.
     ///
     /// # Errors
-    /// A [`Fault`]: the verifier runs no candidate code, so nothing here is the candidate's.
+    /// A [`EvaluateError`]: the verifier runs no candidate code, so nothing here is the candidate's.
     pub fn verify(
         &self,
         reference: &Reference<'_>,
         passes: &[Numbered<'_>],
-    ) -> Result<Vec<OutputComparison>, Fault> {
+    ) -> Result<Vec<OutputComparison>, EvaluateError> {
         let saved = passes.iter().filter_map(|numbered| {
             Some(Saved {
                 id: numbered.id,
@@ -197,12 +197,12 @@ impl Roles<'_> {
     /// The same for outputs that lie anywhere.
     ///
     /// # Errors
-    /// A [`Fault`] as for [`Self::verify`].
+    /// A [`EvaluateError`] as for [`Self::verify`].
     pub fn compare(
         &self,
         reference: &Reference<'_>,
         saved: &[Saved<'_>],
-    ) -> Result<Vec<OutputComparison>, Fault> {
+    ) -> Result<Vec<OutputComparison>, EvaluateError> {
         let checks = saved
             .iter()
             .map(|saved| self.check(reference, saved.pass, saved.id, Some(saved.outputs.clone())))
@@ -220,7 +220,7 @@ impl Roles<'_> {
             .map(|comparison| (comparison.id, comparison.tensor.clone()))
             .collect::<BTreeSet<_>>();
         if compared != expected || comparisons.len() != expected.len() {
-            return Err(Fault::Verifier {
+            return Err(EvaluateError::Verifier {
                 how: "did not compare what it was asked to".to_owned(),
             });
         }
@@ -231,7 +231,7 @@ impl Roles<'_> {
         &self,
         reference: &Reference<'_>,
         checks: Vec<Check>,
-    ) -> Result<VerifyReply, Fault> {
+    ) -> Result<VerifyReply, EvaluateError> {
         let job = VerifyJob {
             reference: reference.compiled.image.clone(),
             kernels: reference.compiled.kernels.clone(),
@@ -242,7 +242,7 @@ impl Roles<'_> {
         answer.reply.map_err(|exit| {
             let said = answer.stderr.last_line();
             let said = said.map(|line| format!(": {line}")).unwrap_or_default();
-            Fault::Verifier {
+            EvaluateError::Verifier {
                 how: format!("{exit}{said}"),
             }
         })
@@ -251,12 +251,12 @@ impl Roles<'_> {
     /// What the reference answers to the inputs of each pass: the values of every output by name.
     ///
     /// # Errors
-    /// A [`Fault`] as for [`Self::verify`].
+    /// A [`EvaluateError`] as for [`Self::verify`].
     pub fn answers(
         &self,
         reference: &Reference<'_>,
         passes: &[Pass],
-    ) -> Result<Vec<BTreeMap<String, Vec<f64>>>, Fault> {
+    ) -> Result<Vec<BTreeMap<String, Vec<f64>>>, EvaluateError> {
         let checks = passes
             .iter()
             .zip(0_u32..)
@@ -284,7 +284,7 @@ impl Roles<'_> {
         pass: &Pass,
         id: u32,
         outputs: Option<PathBuf>,
-    ) -> Result<Check, Fault> {
+    ) -> Result<Check, EvaluateError> {
         let case = reference.case(&pass.case)?;
         let plan = reference.plan(case, self.host)?;
         let error_terms = reference
@@ -294,7 +294,7 @@ impl Roles<'_> {
             .iter()
             .map(|(output, terms)| match terms.scalar(&case.dims) {
                 Ok(value) => Ok((output.clone(), value)),
-                Err(error) => Err(Fault::Reference(format!(
+                Err(error) => Err(EvaluateError::Reference(format!(
                     "error_terms of {output} in case {}: {error}",
                     case.name
                 ))),
@@ -346,9 +346,9 @@ impl Roles<'_> {
 }
 
 /// The binary64 values that a verifier kept: behind the digest of their bytes, as it writes them.
-fn kept(file: &Path, elements: u64) -> Result<Vec<f64>, Fault> {
+fn kept(file: &Path, elements: u64) -> Result<Vec<f64>, EvaluateError> {
     let sealed = std::fs::read(file).map_err(storage(file))?;
-    let damaged = || Fault::Verifier {
+    let damaged = || EvaluateError::Verifier {
         how: format!("left {} damaged; remove it", file.display()),
     };
     let (digest, content) = sealed.split_first_chunk::<32>().ok_or_else(damaged)?;
@@ -374,20 +374,20 @@ pub struct Reference<'a> {
 }
 
 impl Reference<'_> {
-    fn case(&self, name: &str) -> Result<&Case, Fault> {
+    fn case(&self, name: &str) -> Result<&Case, EvaluateError> {
         self.task
             .case(name)
-            .ok_or_else(|| Fault::Reference(format!("the task has no case {name}")))
+            .ok_or_else(|| EvaluateError::Reference(format!("the task has no case {name}")))
     }
 
-    fn plan(&self, case: &Case, host: &Host) -> Result<ResolvedPlan, Fault> {
+    fn plan(&self, case: &Case, host: &Host) -> Result<ResolvedPlan, EvaluateError> {
         let limits = &host.device().limits;
         let source = &self.task.reference;
         let configuration: Configuration = source.plan().default_configuration();
         source
             .plan()
             .resolve(self.task, &case.dims, &configuration, limits)
-            .map_err(|error| Fault::Reference(format!("case {}: {error}", case.name)))
+            .map_err(|error| EvaluateError::Reference(format!("case {}: {error}", case.name)))
     }
 }
 

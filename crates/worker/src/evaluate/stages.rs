@@ -45,7 +45,7 @@ use super::passes::{Against, Extent, Inputs, Pass, Passes, Repetition};
 use super::roles::{Allowance, Reference, Roles};
 use super::scratch;
 use super::vast::tensor_bytes;
-use super::{Evaluator, Fault, storage};
+use super::{EvaluateError, Evaluator, storage};
 use crate::cancel::Cancellation;
 
 pub use inspect::{CaseProfile, Instrument, LaunchProfile, Profiled, Sanitized};
@@ -96,7 +96,7 @@ const SCORE: Allowance = Allowance {
 /// Why the stages ended before the last.
 pub(super) enum Stop {
     Verdict(Box<Verdict>),
-    Fault(Fault),
+    Fault(EvaluateError),
 }
 
 impl From<Verdict> for Stop {
@@ -105,8 +105,8 @@ impl From<Verdict> for Stop {
     }
 }
 
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Self {
+impl From<EvaluateError> for Stop {
+    fn from(fault: EvaluateError) -> Self {
         Self::Fault(fault)
     }
 }
@@ -126,9 +126,9 @@ impl From<InfrastructureFault> for Stop {
 /// The task of a request, with the shapes of its evaluation beside those that it lists.
 ///
 /// # Errors
-/// [`Fault::Task`] if the task does not read.
-pub fn task(request: &EvaluationRequest) -> Result<Task, Fault> {
-    let mut task = Task::load(&request.task).map_err(Fault::Task)?;
+/// [`EvaluateError::Task`] if the task does not read.
+pub fn task(request: &EvaluationRequest) -> Result<Task, EvaluateError> {
+    let mut task = Task::load(&request.task).map_err(EvaluateError::Task)?;
     let edges = edges::cases(&task, request)?;
     task.cases.extend(edges);
     Ok(task)
@@ -140,7 +140,7 @@ pub fn evaluate(
     request: &EvaluationRequest,
     progress: &dyn Fn(&str),
     cancellation: &Cancellation,
-) -> Result<Evaluation, Fault> {
+) -> Result<Evaluation, EvaluateError> {
     let task = task(request)?;
     let scratch = tempfile::tempdir_in(&evaluator.scratch).map_err(storage(&evaluator.scratch))?;
     let disturber = evaluator.disturber(cancellation)?;
@@ -166,7 +166,7 @@ pub fn bench(
     request: &EvaluationRequest,
     progress: &dyn Fn(&str),
     cancellation: &Cancellation,
-) -> Result<Result<Compared, Verdict>, Fault> {
+) -> Result<Result<Compared, Verdict>, EvaluateError> {
     let task = task(request)?;
     let scratch = tempfile::tempdir_in(&evaluator.scratch).map_err(storage(&evaluator.scratch))?;
     let disturber = evaluator.disturber(cancellation)?;
@@ -489,7 +489,7 @@ impl<'a> Course<'a> {
         let configuration = source.plan().default_configuration();
         let compiled = self
             .build(source, &configuration)?
-            .map_err(|verdict| Fault::Reference(verdict.to_string()))?;
+            .map_err(|verdict| EvaluateError::Reference(verdict.to_string()))?;
         Ok(Reference {
             task: self.task,
             compiled,
@@ -500,7 +500,7 @@ impl<'a> Course<'a> {
         &self,
         source: &KernelSource,
         configuration: &Configuration,
-    ) -> Result<Result<Compiled, Verdict>, Fault> {
+    ) -> Result<Result<Compiled, Verdict>, EvaluateError> {
         let architecture = self.evaluator.host.device().architecture();
         let recipe = Recipe {
             source: source.text(),

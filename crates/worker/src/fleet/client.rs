@@ -11,7 +11,7 @@ use reqwest::{RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Fault, Join};
+use super::{FleetError, Join};
 
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long a request may take, beyond what the service is allowed to hold it open.
@@ -29,7 +29,7 @@ pub struct Client {
 
 /// Why a request was not answered as wished.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum RequestError {
     /// The service is not there, or what it sent does not read.
     Unreachable(reqwest::Error),
     /// It says no.
@@ -41,7 +41,7 @@ pub enum Refusal {
     },
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(error) => {
@@ -56,7 +56,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl From<reqwest::Error> for Refusal {
+impl From<reqwest::Error> for RequestError {
     fn from(error: reqwest::Error) -> Self {
         Self::Unreachable(error)
     }
@@ -64,14 +64,14 @@ impl From<reqwest::Error> for Refusal {
 
 impl Client {
     /// A client for the service of `join`.
-    pub fn new(join: &Join) -> Result<Self, Fault> {
+    pub fn new(join: &Join) -> Result<Self, FleetError> {
         let mut builder = reqwest::Client::builder().connect_timeout(CONNECT);
         if join.server.starts_with("http://") {
             // No proxy stands between this machine and itself, and a machine without CA
             // certificates can still work for its own service.
             builder = builder.no_proxy().tls_certs_only([]);
         }
-        let http = builder.build().map_err(Fault::Client)?;
+        let http = builder.build().map_err(FleetError::Client)?;
         Ok(Self {
             http,
             base: format!("{}/api/v1", join.server.trim_end_matches('/')),
@@ -80,13 +80,17 @@ impl Client {
     }
 
     /// Introduces the worker.
-    pub async fn register(&self, registration: &Registration) -> Result<Registered, Refusal> {
+    pub async fn register(&self, registration: &Registration) -> Result<Registered, RequestError> {
         let response = self.post("workers", registration, PATIENCE).await?;
         read(response).await
     }
 
     /// Asks for a lease and lets the service wait for work up to `wait`.
-    pub async fn lease(&self, worker: WorkerId, wait: Duration) -> Result<Option<Lease>, Refusal> {
+    pub async fn lease(
+        &self,
+        worker: WorkerId,
+        wait: Duration,
+    ) -> Result<Option<Lease>, RequestError> {
         let path = format!("workers/{}/lease?wait={}", worker.uuid(), wait.as_secs());
         let response = self.post(&path, &(), wait + PATIENCE).await?;
         if response.status() == StatusCode::NO_CONTENT {
@@ -96,20 +100,24 @@ impl Client {
     }
 
     /// Says how the device fares.
-    pub async fn health(&self, worker: WorkerId, health: &HealthReport) -> Result<(), Refusal> {
+    pub async fn health(
+        &self,
+        worker: WorkerId,
+        health: &HealthReport,
+    ) -> Result<(), RequestError> {
         let path = format!("workers/{}/health", worker.uuid());
         self.post(&path, health, PATIENCE).await.map(drop)
     }
 
     /// Extends a lease.
-    pub async fn renew(&self, job: JobId, renewal: &Renewal) -> Result<Receipt, Refusal> {
+    pub async fn renew(&self, job: JobId, renewal: &Renewal) -> Result<Receipt, RequestError> {
         let path = format!("leases/{}/renew", job.uuid());
         let response = self.post(&path, renewal, PATIENCE).await?;
         read(response).await
     }
 
     /// Ends a lease.
-    pub async fn report(&self, job: JobId, report: &Report) -> Result<Receipt, Refusal> {
+    pub async fn report(&self, job: JobId, report: &Report) -> Result<Receipt, RequestError> {
         let path = format!("leases/{}/report", job.uuid());
         let response = self.post(&path, report, PATIENCE).await?;
         read(response).await
@@ -121,7 +129,7 @@ impl Client {
         digest: Digest,
         name: Option<&str>,
         bytes: Vec<u8>,
-    ) -> Result<EvidenceReceipt, Refusal> {
+    ) -> Result<EvidenceReceipt, RequestError> {
         let path = match name {
             None => format!("evidence/{digest}"),
             Some(name) => format!("evidence/{digest}/{name}"),
@@ -138,12 +146,16 @@ impl Client {
         path: &str,
         body: &impl Serialize,
         timeout: Duration,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response, RequestError> {
         let request = self.http.post(format!("{}/{path}", self.base));
         self.send(request.json(body), timeout).await
     }
 
-    async fn send(&self, request: RequestBuilder, timeout: Duration) -> Result<Response, Refusal> {
+    async fn send(
+        &self,
+        request: RequestBuilder,
+        timeout: Duration,
+    ) -> Result<Response, RequestError> {
         let mut request = request.timeout(timeout);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
@@ -154,13 +166,13 @@ impl Client {
             return Ok(response);
         }
         let body = response.text().await.unwrap_or_default();
-        Err(Refusal::Status {
+        Err(RequestError::Status {
             status: status.as_u16(),
             body: body.chars().take(EXCERPT).collect(),
         })
     }
 }
 
-async fn read<T: DeserializeOwned>(response: Response) -> Result<T, Refusal> {
+async fn read<T: DeserializeOwned>(response: Response) -> Result<T, RequestError> {
     Ok(response.json().await?)
 }

@@ -13,7 +13,7 @@ use domain::statistics::Rates;
 use super::isolation::{Barriers, Said};
 use super::program::program;
 use super::roles::WALL_FACTOR;
-use super::{Fault, Host, Role, Settings, threads};
+use super::{Host, HostError, Role, Settings, threads};
 use crate::cancel::Cancellation;
 use crate::supervise::{self, Bounds, Limits, Program};
 
@@ -26,8 +26,8 @@ impl Host {
     /// Whether the device takes work.
     ///
     /// # Errors
-    /// [`Fault::Quarantined`] if it does not.
-    pub fn is_fit(&self) -> Result<(), Fault> {
+    /// [`HostError::Quarantined`] if it does not.
+    pub fn is_fit(&self) -> Result<(), HostError> {
         match self.health.record().condition {
             Condition::Well => Ok(()),
             Condition::Quarantined { reason } => Err(self.quarantined(reason)),
@@ -38,19 +38,19 @@ impl Host {
     /// quarantined, and after a probe where one is due or the candidate's verdict is to be relied upon.
     ///
     /// # Errors
-    /// [`Fault::Quarantined`], [`Fault::Poison`], or what [`Self::check`] finds.
+    /// [`HostError::Quarantined`], [`HostError::Poison`], or what [`Self::check`] finds.
     pub fn admit(
         &self,
         candidate: &Digest,
         relied_upon: bool,
         cancellation: &Cancellation,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), HostError> {
         self.is_fit()?;
         let (poison, due) = self
             .health
             .change(|record| (record.is_poison(candidate), record.is_due()));
         if poison {
-            return Err(Fault::Poison {
+            return Err(HostError::Poison {
                 candidate: candidate.short(),
             });
         }
@@ -69,9 +69,9 @@ impl Host {
     /// while, and is quarantined after that.
     ///
     /// # Errors
-    /// [`Fault::Unusable`] if it gives no answer or another device does, [`Fault::Quarantined`] if what it answers is
+    /// [`HostError::Unusable`] if it gives no answer or another device does, [`HostError::Quarantined`] if what it answers is
     /// wrong.
-    pub fn check(&self, cancellation: &Cancellation) -> Result<(), Fault> {
+    pub fn check(&self, cancellation: &Cancellation) -> Result<(), HostError> {
         // The memory that they hold would be missed.
         self.clear_the_device();
         let real = self.device.kind == DeviceKind::Nvidia;
@@ -83,7 +83,7 @@ impl Host {
         let mut ailment = None;
         for pause in pauses {
             if !pause.is_zero() && cancellation.wait(*pause) {
-                return Err(supervise::Fault::Cancelled.into());
+                return Err(supervise::SuperviseError::Cancelled.into());
             }
             match self.ask_how_it_is(cancellation)? {
                 Ok(vitals) => {
@@ -108,15 +108,15 @@ impl Host {
             self.withdraw_spares();
             return Err(self.quarantined(reason));
         }
-        Err(Fault::Unusable { reason })
+        Err(HostError::Unusable { reason })
     }
 
     /// What the device does at best, after a card has been measured once more: what it showed while it was busy is too
     /// little.
     ///
     /// # Errors
-    /// A [`Fault`] if the question cannot be asked.
-    pub fn measure_rates(&self, cancellation: &Cancellation) -> Result<Option<Rates>, Fault> {
+    /// A [`HostError`] if the question cannot be asked.
+    pub fn measure_rates(&self, cancellation: &Cancellation) -> Result<Option<Rates>, HostError> {
         if self.device.kind == DeviceKind::Nvidia {
             self.clear_the_device();
             let program = self.program(Role::Probe, &self.settings.data);
@@ -136,7 +136,7 @@ impl Host {
         program: &Program,
         job: &ProbeJob,
         cancellation: &Cancellation,
-    ) -> Result<Result<Found, Ailment>, Fault> {
+    ) -> Result<Result<Found, Ailment>, HostError> {
         let mut bounds = probe_bounds(self.device.kind);
         if let Some(backstop) = self.backstop {
             let patience = backstop.max(PROBE_ALLOWANCE);
@@ -147,15 +147,18 @@ impl Host {
         probe_with(settings, program, &self.nvrtc, job, bounds, cancellation)
     }
 
-    fn quarantined(&self, reason: String) -> Fault {
-        Fault::Quarantined {
+    fn quarantined(&self, reason: String) -> HostError {
+        HostError::Quarantined {
             reason,
             record: self.health.path().display().to_string(),
         }
     }
 
     /// One probe: what it measured, or what is wrong.
-    fn ask_how_it_is(&self, cancellation: &Cancellation) -> Result<Result<Vitals, Ailment>, Fault> {
+    fn ask_how_it_is(
+        &self,
+        cancellation: &Cancellation,
+    ) -> Result<Result<Vitals, Ailment>, HostError> {
         let program = self.program(Role::Probe, &self.settings.data);
         let found = self.probe_with(&program, &ProbeJob::default(), cancellation)?;
         Ok(found.and_then(|found| {
@@ -228,14 +231,16 @@ pub(super) fn probe(
     driver: Option<&Path>,
     barriers: &mut Barriers,
     cancellation: &Cancellation,
-) -> Result<Result<Found, String>, Fault> {
+) -> Result<Result<Found, String>, HostError> {
     let inside = probe_inside(settings, nvrtc, driver, barriers, cancellation);
     let why = match &inside {
         Ok(Ok(_)) => None,
         // It had no time to find out.
         Ok(Err(ailment)) if ailment.late => None,
         Ok(Err(ailment)) => Some(ailment.reason.clone()),
-        Err(Fault::Supervise(fault @ supervise::Fault::Start { .. })) => Some(with_cause(fault)),
+        Err(HostError::Supervise(fault @ supervise::SuperviseError::Start { .. })) => {
+            Some(with_cause(fault))
+        }
         Err(_) => None,
     };
     if let Some(why) = why {
@@ -258,7 +263,7 @@ pub(super) fn probe(
     Ok(inside?.map_err(|ailment| ailment.reason))
 }
 
-fn with_cause(fault: &supervise::Fault) -> String {
+fn with_cause(fault: &supervise::SuperviseError) -> String {
     let cause = std::error::Error::source(fault);
     let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
     format!("{fault}{cause}")
@@ -270,7 +275,7 @@ fn probe_inside(
     driver: Option<&Path>,
     barriers: &Barriers,
     cancellation: &Cancellation,
-) -> Result<Result<Found, Ailment>, Fault> {
+) -> Result<Result<Found, Ailment>, HostError> {
     let program = program(
         settings,
         Role::Probe,
@@ -297,7 +302,7 @@ fn probe_with(
     job: &ProbeJob,
     bounds: Bounds,
     cancellation: &Cancellation,
-) -> Result<Result<Found, Ailment>, Fault> {
+) -> Result<Result<Found, Ailment>, HostError> {
     let ailing = |reason, answered| {
         Err(Ailment {
             reason,
@@ -314,11 +319,13 @@ fn probe_with(
     };
     let answer = match supervise::ask::<_, ProbeReply>(program, job, bounds, cancellation) {
         Ok(answer) => answer,
-        Err(supervise::Fault::Surroundings { reason }) => return Ok(ailing(reason, false)),
-        Err(supervise::Fault::Unready { how, late: true }) => {
+        Err(supervise::SuperviseError::Surroundings { reason }) => {
+            return Ok(ailing(reason, false));
+        }
+        Err(supervise::SuperviseError::Unready { how, late: true }) => {
             return Ok(late(format!("the probe {how}")));
         }
-        Err(supervise::Fault::Unready { how, late: false }) => {
+        Err(supervise::SuperviseError::Unready { how, late: false }) => {
             return Ok(ailing(format!("the probe {how}"), false));
         }
         Err(fault) => return Err(fault.into()),

@@ -12,7 +12,7 @@ use domain::role::{Next, RunJob, RunReply};
 use super::isolation::Barriers;
 use super::program::EMULATED_DEVICE;
 use super::roles::brought_in;
-use super::{Doubt, Fault, Host, Role};
+use super::{Doubt, Host, HostError, Role};
 use crate::cancel::Cancellation;
 use crate::supervise::{self, Answer};
 
@@ -35,12 +35,12 @@ impl Prescreener {
     /// driver.
     ///
     /// # Errors
-    /// [`Fault`] if the work was called off. A machine that cannot emulate says so.
+    /// [`HostError`] if the work was called off. A machine that cannot emulate says so.
     pub(super) fn beside(
         card: &Host,
         barriers: Barriers,
         cancellation: &Cancellation,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, HostError> {
         let mut settings = card.settings.clone();
         let chosen =
             settings.emulated_device.is_some() || std::env::var_os(EMULATED_DEVICE).is_some();
@@ -51,8 +51,8 @@ impl Prescreener {
         let device =
             match Host::emulating(settings, card.nvrtc.clone(), barriers, why, cancellation) {
                 Ok(host) => Ok(Arc::new(host)),
-                Err(Fault::Supervise(supervise::Fault::Cancelled)) => {
-                    return Err(supervise::Fault::Cancelled.into());
+                Err(HostError::Supervise(supervise::SuperviseError::Cancelled)) => {
+                    return Err(supervise::SuperviseError::Cancelled.into());
                 }
                 Err(fault) => {
                     tracing::warn!(
@@ -110,13 +110,14 @@ impl Host {
         within: Duration,
         cancellation: &Cancellation,
         mut hear: impl FnMut(RunReply) -> Next,
-    ) -> Result<Answer<()>, supervise::Fault> {
+    ) -> Result<Answer<()>, supervise::SuperviseError> {
         let process = self.process(Role::Run)?;
         self.prepare_next(Role::Run);
-        let mut inside = brought_in(job, process.home.path()).map_err(supervise::Fault::Folder)?;
+        let mut inside =
+            brought_in(job, process.home.path()).map_err(supervise::SuperviseError::Folder)?;
         inside.one_by_one = true;
         retarget(&inside.image.ptx, self.device.compute_capability)
-            .map_err(supervise::Fault::Folder)?;
+            .map_err(supervise::SuperviseError::Folder)?;
         let mut bounds = self.bounds_of_running(job, within);
         bounds.readiness = Some(within);
         bounds.deadline = within;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use domain::role::{FILES_VARIABLE, OPEN_FILES, SOCKET_VARIABLE};
 
 use super::isolation::Barriers;
-use super::{Fault, Role, Settings, create, storage};
+use super::{HostError, Role, Settings, create, storage};
 use crate::supervise::Program;
 
 /// File name of the emulated driver as the build makes it.
@@ -135,7 +135,7 @@ pub(super) fn card(devices: &Path) -> Option<PathBuf> {
 }
 
 /// The emulated driver's library: as set, beside the executable, or where an installation has it.
-pub(super) fn emulated_driver(settings: &Settings, nvidia: String) -> Result<PathBuf, Fault> {
+pub(super) fn emulated_driver(settings: &Settings, nvidia: String) -> Result<PathBuf, HostError> {
     let beside = settings.executable.parent().unwrap_or(Path::new("/"));
     let candidates = match &settings.driver {
         Some(driver) => vec![driver.clone()],
@@ -146,7 +146,7 @@ pub(super) fn emulated_driver(settings: &Settings, nvidia: String) -> Result<Pat
     let found = candidates
         .iter()
         .find_map(|library| library.canonicalize().ok().filter(|path| path.is_file()));
-    found.ok_or_else(|| Fault::Driver {
+    found.ok_or_else(|| HostError::Driver {
         nvidia,
         searched: candidates
             .iter()
@@ -157,7 +157,7 @@ pub(super) fn emulated_driver(settings: &Settings, nvidia: String) -> Result<Pat
 }
 
 /// A folder in which the library has the names that programs look for.
-pub(super) fn driver_folder(data: &Path, library: &Path) -> Result<PathBuf, Fault> {
+pub(super) fn driver_folder(data: &Path, library: &Path) -> Result<PathBuf, HostError> {
     let data = data
         .canonicalize()
         .map_err(|source| storage(data, source))?;

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use super::{Host, Role};
 use crate::cancel::Cancellation;
 use crate::spares::{Recipe, Spare};
-use crate::supervise::{Answer, Bounds, Fault, Limits};
+use crate::supervise::{Answer, Bounds, Limits, SuperviseError};
 
 const GIB: u64 = 1 << 30;
 /// The most a role may write to one file.
@@ -103,7 +103,7 @@ impl Host {
         job: &J,
         allowed: Duration,
         cancellation: &Cancellation,
-    ) -> Result<Answer<R>, Fault> {
+    ) -> Result<Answer<R>, SuperviseError> {
         self.ask_within(role, job, self.bounds(role, allowed), cancellation)
     }
 
@@ -113,7 +113,7 @@ impl Host {
         job: &J,
         bounds: Bounds,
         cancellation: &Cancellation,
-    ) -> Result<Answer<R>, Fault> {
+    ) -> Result<Answer<R>, SuperviseError> {
         let process = self.process(role)?;
         self.prepare_next(role);
         let (answer, _) = process.ask(job, bounds, cancellation)?;
@@ -129,7 +129,7 @@ impl Host {
         job: &VerifyJob,
         allowed: Duration,
         cancellation: &Cancellation,
-    ) -> Result<Answer<VerifyReply>, Fault> {
+    ) -> Result<Answer<VerifyReply>, SuperviseError> {
         let largest = job.checks.iter().map(|check| bytes(&check.tensors)).max();
         let bounds = self.bounds_with(Role::Verify, allowed, largest.unwrap_or(0));
         self.ask_within(Role::Verify, job, bounds, cancellation)
@@ -146,13 +146,13 @@ impl Host {
     /// is brought there, and saved outputs are taken from there to where the job wants them.
     ///
     /// # Errors
-    /// As of [`crate::supervise::ask`], and [`Fault::Folder`].
+    /// As of [`crate::supervise::ask`], and [`SuperviseError::Folder`].
     pub fn run(
         &self,
         job: &RunJob,
         allowed: Duration,
         cancellation: &Cancellation,
-    ) -> Result<Answer<RunReply>, Fault> {
+    ) -> Result<Answer<RunReply>, SuperviseError> {
         let process = self.process(Role::Run)?;
         // On a card the next one opens the device, which those who take times would notice.
         let timed = job
@@ -163,7 +163,7 @@ impl Host {
             self.prepare_next(Role::Run);
         }
         let home = process.home.path();
-        let inside = brought_in(job, home).map_err(Fault::Folder)?;
+        let inside = brought_in(job, home).map_err(SuperviseError::Folder)?;
         let bounds = self.bounds_of_running(job, allowed);
         let (answer, _home) = process.ask(&inside, bounds, cancellation)?;
         if answer.reply.is_ok() {
@@ -171,7 +171,7 @@ impl Host {
             for (from, to) in
                 saved.filter_map(|(from, to)| from.save.as_ref().zip(to.save.as_ref()))
             {
-                take_out(from, to).map_err(Fault::Folder)?;
+                take_out(from, to).map_err(SuperviseError::Folder)?;
             }
         }
         Ok(answer)
@@ -198,10 +198,10 @@ impl Host {
     }
 
     /// A process that has been told nothing.
-    pub(super) fn process(&self, role: Role) -> Result<Spare, Fault> {
+    pub(super) fn process(&self, role: Role) -> Result<Spare, SuperviseError> {
         match self.spares.take(role.as_str()) {
             Some(spare) => Ok(spare),
-            None => Spare::start(self.recipe(role).map_err(Fault::Folder)?),
+            None => Spare::start(self.recipe(role).map_err(SuperviseError::Folder)?),
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClockPolicy, Fault};
+use super::{ClockPolicy, HostError};
 use crate::tools::{self, Tool};
 
 /// The variable with the operator's choice about clocks.
@@ -65,9 +65,9 @@ impl Settings {
     /// `KERNELWRIGHT_DEVICE_FILES` and `KERNELWRIGHT_CLOCKS`.
     ///
     /// # Errors
-    /// [`Fault::Executable`] if the system does not say which program this is; [`Fault::Setting`] for
+    /// [`HostError::Executable`] if the system does not say which program this is; [`HostError::Setting`] for
     /// a value that means nothing.
-    pub fn from_environment(data: &Path) -> Result<Self, Fault> {
+    pub fn from_environment(data: &Path) -> Result<Self, HostError> {
         let path = |name: &str| {
             std::env::var_os(name)
                 .filter(|value| !value.is_empty())
@@ -77,7 +77,7 @@ impl Settings {
             .or_else(|| path("HOME").map(|home| home.join(".cache/kernelwright")))
             .unwrap_or_else(|| data.join("cache"));
         Ok(Self {
-            executable: std::env::current_exe().map_err(Fault::Executable)?,
+            executable: std::env::current_exe().map_err(HostError::Executable)?,
             data: data.to_owned(),
             cache,
             nvrtc: path("KERNELWRIGHT_NVRTC"),
@@ -91,7 +91,7 @@ impl Settings {
             open_files: open_files(std::env::var_os(DEVICE_FILES))?,
             clocks: std::env::var(CLOCKS)
                 .map_or(Ok(ClockPolicy::Observe), |name| ClockPolicy::parse(&name))
-                .map_err(|reason| Fault::Setting {
+                .map_err(|reason| HostError::Setting {
                     name: CLOCKS,
                     reason,
                 })?,
@@ -100,12 +100,12 @@ impl Settings {
     }
 }
 
-fn open_files(value: Option<OsString>) -> Result<bool, Fault> {
+fn open_files(value: Option<OsString>) -> Result<bool, HostError> {
     match value.as_ref().and_then(|value| value.to_str()) {
         None if value.is_none() => Ok(false),
         Some("" | "restricted") => Ok(false),
         Some("open") => Ok(true),
-        _ => Err(Fault::Setting {
+        _ => Err(HostError::Setting {
             name: DEVICE_FILES,
             reason: format!(
                 "{:?} is not known: say \"restricted\" or \"open\"",

@@ -10,7 +10,7 @@ use domain::statistics::{Contender, LOOKS, plan, turns};
 use domain::timing::Timing;
 use domain::verdict::{Outcome, VerdictKind};
 use worker::cancel::Cancellation;
-use worker::evaluate::{Evaluator, Fault};
+use worker::evaluate::{EvaluateError, Evaluator};
 use worker::host::Role;
 
 use crate::duels::{elapsed, identity, noise, patient_kernel as kernel, request};
@@ -50,7 +50,10 @@ fn in_turn(evaluator: &Evaluator) -> Evaluator {
     Evaluator::new(evaluator.host().clone().timed_in_turn()).unwrap()
 }
 
-fn evaluate(evaluator: &Evaluator, request: &EvaluationRequest) -> Result<Evaluation, Fault> {
+fn evaluate(
+    evaluator: &Evaluator,
+    request: &EvaluationRequest,
+) -> Result<Evaluation, EvaluateError> {
     evaluator.evaluate(request, |_| {}, &Cancellation::new().unwrap())
 }
 

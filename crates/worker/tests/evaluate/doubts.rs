@@ -6,7 +6,7 @@ use domain::seeds::SeedFamily;
 use domain::task::Bundle;
 use domain::verdict::{Verdict, VerdictKind};
 use worker::cancel::Cancellation;
-use worker::evaluate::{Evaluator, Fault};
+use worker::evaluate::{EvaluateError, Evaluator};
 use worker::host::{Doubt, Role};
 
 use crate::admission::product;
@@ -32,7 +32,7 @@ fn honest() -> String {
 fn evaluate(
     evaluator: &Evaluator,
     request: &EvaluationRequest,
-) -> Result<domain::evaluation::Evaluation, Fault> {
+) -> Result<domain::evaluation::Evaluation, EvaluateError> {
     evaluator.evaluate(request, |_| {}, &Cancellation::new().unwrap())
 }
 

@@ -12,7 +12,7 @@ use domain::evaluation::Evaluation;
 use domain::judge;
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 use worker::cancel::Cancellation;
-use worker::evaluate::{Compared, Evaluator, Fault};
+use worker::evaluate::{Compared, EvaluateError, Evaluator};
 use worker::host::{Doubt, Role};
 
 use crate::duels;
@@ -93,7 +93,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// What came of a question to a machine in trouble.
 enum Found {
     /// Trouble of the infrastructure.
-    Fault(Fault),
+    Fault(EvaluateError),
     /// A verdict that is no acceptance.
     Verdict(Box<Verdict>),
     /// What was asked for: an acceptance, a comparison, a well device.
@@ -265,7 +265,7 @@ fn doubted(lab: &Lab, evaluator: &Evaluator, doubts: bool) -> Evaluator {
     Evaluator::new(host).unwrap()
 }
 
-fn evaluate(evaluator: &Evaluator) -> Result<Evaluation, Fault> {
+fn evaluate(evaluator: &Evaluator) -> Result<Evaluation, EvaluateError> {
     let cancellation = Cancellation::new().unwrap();
     let request = Lab::request(TASK, "baseline.cu", read(TASK, "baseline.cu"));
     let mut evaluation = evaluator.evaluate(&request, |_| {}, &cancellation)?;
@@ -284,7 +284,7 @@ fn compare(evaluator: &Evaluator) -> Found {
     }
 }
 
-fn timed(evaluator: &Evaluator) -> Result<Result<Compared, Verdict>, Fault> {
+fn timed(evaluator: &Evaluator) -> Result<Result<Compared, Verdict>, EvaluateError> {
     let request = duels::request(&duels::kernel(40));
     evaluator.bench(&request, |_| {}, &Cancellation::new().unwrap())
 }

@@ -6,7 +6,7 @@ use domain::evaluation::{EvaluationRequest, EvaluationStage};
 use domain::health::{Condition, Record};
 use domain::verdict::VerdictKind;
 use worker::cancel::Cancellation;
-use worker::evaluate::{Evaluator, Fault};
+use worker::evaluate::{EvaluateError, Evaluator};
 use worker::host::{self, Role};
 
 use crate::lab::{Lab, lab, read};
@@ -24,7 +24,10 @@ fn confirmation() -> EvaluationRequest {
     }
 }
 
-fn attempt(evaluator: &Evaluator, request: &EvaluationRequest) -> Result<VerdictKind, Fault> {
+fn attempt(
+    evaluator: &Evaluator,
+    request: &EvaluationRequest,
+) -> Result<VerdictKind, EvaluateError> {
     let cancellation = Cancellation::new().unwrap();
     let evaluation = evaluator.evaluate(request, |_| {}, &cancellation)?;
     Ok(evaluation.verdict.kind())
@@ -55,14 +58,14 @@ fn a_sick_device_is_set_aside_until_somebody_clears_it() {
         // A confirmation is relied upon, so that the device is asked before it.
         let sick = lab.spoiled(&[(Role::Probe, &plan(call, deed))]);
         let found = attempt(&sick, &confirmation());
-        let Err(Fault::Host(host::Fault::Quarantined { reason, .. })) = &found else {
+        let Err(EvaluateError::Host(host::HostError::Quarantined { reason, .. })) = &found else {
             panic!("{call}: {found:?}");
         };
         assert!(reason.contains(said), "{call}: {reason}");
         // It stays so for every evaluator of this machine, whatever the probe would say now.
         let found = attempt(lab.evaluator(), &baseline());
         assert!(
-            matches!(&found, Err(Fault::Host(fault)) if fault.is_quarantine()),
+            matches!(&found, Err(EvaluateError::Host(fault)) if fault.is_quarantine()),
             "{call}: {found:?}"
         );
         assert!(matches!(
@@ -86,7 +89,7 @@ fn what_breaks_two_devices_meets_no_third() {
     for _ in 0..2 {
         let found = attempt(&breaking, &baseline());
         assert!(
-            matches!(&found, Err(Fault::Host(fault)) if fault.is_unwell()),
+            matches!(&found, Err(EvaluateError::Host(fault)) if fault.is_unwell()),
             "{found:?}"
         );
         // Somebody mends the device and says so.
@@ -96,7 +99,10 @@ fn what_breaks_two_devices_meets_no_third() {
     }
     let found = attempt(lab.evaluator(), &baseline());
     assert!(
-        matches!(found, Err(Fault::Host(host::Fault::Poison { .. }))),
+        matches!(
+            found,
+            Err(EvaluateError::Host(host::HostError::Poison { .. }))
+        ),
         "{found:?}"
     );
     let other = format!("{}\n// Another text.\n", read(TASK, "baseline.cu"));

@@ -12,7 +12,7 @@ use domain::role::Key;
 use domain::task::Bundle;
 use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
-use worker::host::{Doubt, Fault, Host, Prescreener, Role, Settings};
+use worker::host::{Doubt, Host, HostError, Prescreener, Role, Settings};
 
 /// An evaluator with a folder that goes with it.
 pub struct Lab {
@@ -47,7 +47,7 @@ fn open_with(change: impl FnOnce(&mut Settings)) -> Option<Lab> {
             evaluator: Evaluator::new(host).unwrap(),
             data,
         }),
-        Err(Fault::Toolchain(missing)) => {
+        Err(HostError::Toolchain(missing)) => {
             eprintln!("failed to {missing}");
             None
         }

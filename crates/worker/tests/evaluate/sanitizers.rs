@@ -10,7 +10,7 @@ use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
 use domain::tools::sanitize::{Status, Tool, ToolResult};
 use domain::verdict::VerdictKind;
 use worker::cancel::Cancellation;
-use worker::evaluate::{Evaluator, Fault};
+use worker::evaluate::{EvaluateError, Evaluator};
 use worker::host::Doubt;
 
 use crate::duels::{kernel, request};
@@ -69,7 +69,7 @@ fn confirmation() -> EvaluationRequest {
     }
 }
 
-fn evaluate(evaluator: &Evaluator) -> Result<Evaluation, Fault> {
+fn evaluate(evaluator: &Evaluator) -> Result<Evaluation, EvaluateError> {
     evaluator.evaluate(&confirmation(), |_| {}, &Cancellation::new().unwrap())
 }
 
@@ -156,7 +156,7 @@ fn a_finding_that_does_not_come_again_or_accuses_everybody_is_no_verdict() {
         return;
     };
     match evaluate(&lab.doubting(DOUBT)) {
-        Err(Fault::Trouble(trouble)) => {
+        Err(EvaluateError::Trouble(trouble)) => {
             assert!(trouble.0.contains("by racecheck"), "{trouble}");
         }
         other => panic!("{other:?}"),

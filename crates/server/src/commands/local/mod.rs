@@ -19,7 +19,7 @@ use domain::plan::Configuration;
 use domain::task::{Bundle, Task};
 use serde::Serialize;
 use worker::cancel::Cancellation;
-use worker::evaluate::{Evaluator, Fault};
+use worker::evaluate::{EvaluateError, Evaluator};
 
 use super::eval::Bench;
 use super::follow::{print, print_json};
@@ -103,7 +103,7 @@ impl Subject {
             &EvaluationRequest,
             &dyn Fn(&str),
             &Cancellation,
-        ) -> Result<T, Fault>
+        ) -> Result<T, EvaluateError>
         + Send
         + 'static,
     ) -> Result<T, Failure> {
@@ -120,7 +120,7 @@ impl Subject {
             &EvaluationRequest,
             &dyn Fn(&str),
             &Cancellation,
-        ) -> Result<T, Fault>
+        ) -> Result<T, EvaluateError>
         + Send
         + 'static,
     ) -> Result<T, Failure> {

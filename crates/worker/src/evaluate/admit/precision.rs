@@ -10,7 +10,7 @@ use super::{Office, exactly};
 use crate::evaluate::passes::Pass;
 use crate::evaluate::roles::{Allowance, Numbered, Reference};
 use crate::evaluate::stages::{SCREEN, Stop};
-use crate::evaluate::{Fault, storage};
+use crate::evaluate::{EvaluateError, storage};
 
 /// Elements that an error norm needs to say something about rounding.
 const LEAST_ELEMENTS: u64 = 64;
@@ -125,7 +125,7 @@ impl Office<'_> {
                     reply.executions.len() == made.len()
                         && facts.all(|facts| facts.fault.is_none() && facts.unsupported.is_none())
                 });
-                Ok::<_, Fault>(())
+                Ok::<_, EvaluateError>(())
             })?;
         if !complete {
             return Ok(None);

@@ -8,19 +8,19 @@ use domain::evaluation::{EVALUATOR_VERSION, EvaluationRequest};
 use domain::task::{Bundle, Task};
 
 use crate::cancel::Cancellation;
-use crate::evaluate::{Evaluator, Fault, storage};
+use crate::evaluate::{EvaluateError, Evaluator, storage};
 
 /// Sees to it that the task of a request may be searched. A refusal is not remembered: what was
 /// refused may be mended, and a baseline's noise may pass.
 ///
 /// # Errors
-/// [`Fault::NotAdmitted`], or another [`Fault`] that is no property of the task.
+/// [`EvaluateError::NotAdmitted`], or another [`EvaluateError`] that is no property of the task.
 pub fn insist(
     evaluator: &Evaluator,
     request: &EvaluationRequest,
     progress: &dyn Fn(&str),
     cancellation: &Cancellation,
-) -> Result<(), Fault> {
+) -> Result<(), EvaluateError> {
     let place = place(evaluator, &request.task)?;
     let known = std::fs::read(&place)
         .ok()
@@ -32,7 +32,7 @@ pub fn insist(
     let key = request.key.derive(&["admission"]);
     let admission = evaluator.admit(&request.task, key, |_| {}, cancellation)?;
     if !admission.admitted() {
-        return Err(Fault::NotAdmitted {
+        return Err(EvaluateError::NotAdmitted {
             task: admission.task,
             broken: admission
                 .points
@@ -50,8 +50,8 @@ pub fn insist(
 }
 
 /// The file of a task's admission: named by everything that it rests on, except for the draws.
-fn place(evaluator: &Evaluator, bundle: &Bundle) -> Result<PathBuf, Fault> {
-    let task = Task::load(bundle).map_err(Fault::Task)?;
+fn place(evaluator: &Evaluator, bundle: &Bundle) -> Result<PathBuf, EvaluateError> {
+    let task = Task::load(bundle).map_err(EvaluateError::Task)?;
     let host = evaluator.host();
     let whole = (
         EVALUATOR_VERSION,

@@ -4,7 +4,7 @@ use domain::statistics::{self, ALPHA, ALTERNATIONS, History, LOOKS, MARGIN};
 use domain::timing::CacheState;
 use domain::verdict::{Comparison, Outcome};
 
-use super::super::Fault;
+use super::super::EvaluateError;
 use super::super::stages::{Stop, Turn};
 use super::process::Wanted;
 use super::{Duel, Lineup, Taken, exponential};
@@ -24,7 +24,7 @@ impl Duel<'_> {
     /// other's time of each case. A turn without times ends it with the reason.
     pub(in crate::evaluate) fn apart(
         mut self,
-        turn: &mut dyn FnMut(usize) -> Result<Turn, Fault>,
+        turn: &mut dyn FnMut(usize) -> Result<Turn, EvaluateError>,
     ) -> Result<Result<Apart, String>, Stop> {
         let _locked = self.roles.host.lock_clocks();
         self.cases.append(&mut self.beside);

@@ -8,7 +8,7 @@ use domain::evaluation::EvaluationStage;
 use domain::statistics::{Contender, Settled};
 use domain::verdict::Outcome;
 
-use super::super::Fault;
+use super::super::EvaluateError;
 use super::super::roles::Roles;
 use super::super::stages::Stop;
 use super::Duel;
@@ -35,7 +35,7 @@ impl Duel<'_> {
     /// # Errors
     /// The work was called off, or the device is unwell: then what it said of the candidate just
     /// before counts for nothing either.
-    pub(in crate::evaluate) fn control(self) -> Result<Control, Fault> {
+    pub(in crate::evaluate) fn control(self) -> Result<Control, EvaluateError> {
         let twin = self.of_the_incumbent_with_itself(Instant::now() + PATIENCE);
         let confirmation = Duel {
             stage: EvaluationStage::Confirmation,
@@ -69,7 +69,7 @@ impl Duel<'_> {
         self
     }
 
-    fn attempt(self) -> Result<Attempt, Fault> {
+    fn attempt(self) -> Result<Attempt, EvaluateError> {
         let Roles {
             host, cancellation, ..
         } = self.roles;

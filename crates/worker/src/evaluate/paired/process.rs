@@ -10,7 +10,7 @@ use domain::timing::CacheState;
 
 use super::watch::Watch;
 use super::{DEADLINE, Duel, Lineup, Taken};
-use crate::evaluate::Fault;
+use crate::evaluate::EvaluateError;
 use crate::evaluate::examine::{rests_on_copies, unconfirmed};
 use crate::evaluate::roles::Roles;
 use crate::evaluate::stages::Stop;
@@ -177,7 +177,7 @@ impl Session<'_, '_> {
         host.clear_the_device();
         let (mut heard, mut answer) = self.attempt()?;
         if matches!(&answer.reply, Err(exit) if exit.may_succeed_on_retry()) {
-            host.check(cancellation).map_err(Fault::from)?;
+            host.check(cancellation).map_err(EvaluateError::from)?;
             (heard, answer) = self.attempt()?;
         }
         match (answer.reply, heard.reply) {
@@ -196,13 +196,13 @@ impl Session<'_, '_> {
                 Err(InfrastructureFault("time: the role said nothing".to_owned()).into())
             }
             (Err(exit), _) => {
-                host.check(cancellation).map_err(Fault::from)?;
+                host.check(cancellation).map_err(EvaluateError::from)?;
                 Err(judge::judge_runner_exit(&exit, "timing", host.device().kind)?.into())
             }
         }
     }
 
-    fn attempt(&mut self) -> Result<(Heard, Answer<()>), Fault> {
+    fn attempt(&mut self) -> Result<(Heard, Answer<()>), EvaluateError> {
         let Roles {
             host,
             scratch,

@@ -13,7 +13,7 @@ use domain::tools::ncu::Choice;
 
 use super::Candidate;
 use crate::evaluate::roles::Roles;
-use crate::evaluate::{Fault, storage};
+use crate::evaluate::{EvaluateError, storage};
 use crate::host::Role;
 use crate::supervise::{self, Bounds, Limits, Program};
 
@@ -90,7 +90,7 @@ impl Roles<'_> {
         program: &Program,
         job: &RunJob,
         deadline: Duration,
-    ) -> Result<Traced, Fault> {
+    ) -> Result<Traced, EvaluateError> {
         let bounds = Bounds {
             limits: Limits {
                 file_bytes: Some(TOOL_FILE_BYTES),
@@ -103,14 +103,14 @@ impl Roles<'_> {
         match supervise::ask::<_, RunReply>(program, job, bounds, self.cancellation) {
             Ok(answer) if answer.reply == Err(Exit::TimedOut) => Ok(Traced::OutOfTime),
             // A tool may end with the status that a role means trouble by.
-            Ok(_) | Err(supervise::Fault::Surroundings { .. }) => Ok(Traced::InTime),
+            Ok(_) | Err(supervise::SuperviseError::Surroundings { .. }) => Ok(Traced::InTime),
             Err(fault) => Err(fault.into()),
         }
     }
 }
 
 /// The beginning of a log; none if it was never written.
-pub(super) fn read_log(path: &Path) -> Result<Option<String>, Fault> {
+pub(super) fn read_log(path: &Path) -> Result<Option<String>, EvaluateError> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(LOG_BYTES).read_to_end(&mut bytes));
     match read {

@@ -9,7 +9,7 @@ use domain::timing::Timing;
 use domain::verdict::Verdict;
 
 use super::{Candidate, Course, Evidence, MAX_FINDINGS, Stop};
-use crate::evaluate::Fault;
+use crate::evaluate::EvaluateError;
 use crate::evaluate::evidence::{self, Parts};
 use crate::evaluate::examine::Trial;
 use crate::evaluate::timing::{by_case, floors, launch_bound, timing};
@@ -78,7 +78,11 @@ impl Course<'_> {
         if found.iter().any(Floor::is_broken) {
             // A card that was busy when it was measured gets another chance first.
             let rates = host.measure_rates(self.roles.cancellation);
-            found = floors(self.task, timing, rates.map_err(Fault::from)?.as_ref())?;
+            found = floors(
+                self.task,
+                timing,
+                rates.map_err(EvaluateError::from)?.as_ref(),
+            )?;
         }
         self.evidence.floors = found;
         let broken = self.evidence.floors.iter().find(|floor| floor.is_broken());
@@ -117,7 +121,7 @@ impl Course<'_> {
     }
 
     /// The evaluation, with the name of its bundle.
-    pub(super) fn conclude(mut self, verdict: Verdict) -> Result<Evaluation, Fault> {
+    pub(super) fn conclude(mut self, verdict: Verdict) -> Result<Evaluation, EvaluateError> {
         let (host, request, task) = (&self.evaluator.host, self.request, self.task);
         let plans = std::mem::take(&mut self.evidence.plans);
         let compiled = self.evidence.compiled.clone();

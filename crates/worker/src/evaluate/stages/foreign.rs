@@ -19,7 +19,7 @@ use super::{Course, SCORE, Stop};
 use crate::cancel::Cancellation;
 use crate::evaluate::entrants::Entrant;
 use crate::evaluate::examine::Trial;
-use crate::evaluate::{Evaluator, Fault, storage};
+use crate::evaluate::{EvaluateError, Evaluator, storage};
 
 impl Evaluator {
     /// Times machine code beside a candidate, once it is right.
@@ -29,7 +29,7 @@ impl Evaluator {
         file: &str,
         rival: &ImageRival,
         cancellation: &Cancellation,
-    ) -> Result<(Option<String>, RivalOutcome), Fault> {
+    ) -> Result<(Option<String>, RivalOutcome), EvaluateError> {
         let folder = tempfile::tempdir_in(&self.scratch).map_err(storage(&self.scratch))?;
         let Some(found) = gpu::foreign::read(&rival.machine_code) else {
             let reason =
@@ -137,7 +137,7 @@ fn lay_out(
     found: Foreign,
     device: &Device,
     folder: &Path,
-) -> Result<Result<Compiled, String>, Fault> {
+) -> Result<Result<Compiled, String>, EvaluateError> {
     let (own, here) = (format!("sm_{}", found.architecture), device.architecture());
     if own != here {
         return Ok(Err(format!(

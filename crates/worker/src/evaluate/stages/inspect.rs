@@ -25,7 +25,7 @@ use super::{Candidate, Course, SCORE, SCREEN, Stop};
 use crate::cancel::Cancellation;
 use crate::evaluate::passes::{Extent, Pass};
 use crate::evaluate::roles::{Numbered, Roles, execution};
-use crate::evaluate::{Evaluator, Fault};
+use crate::evaluate::{EvaluateError, Evaluator};
 
 /// What profiling one case may take.
 const PROFILER_DEADLINE: Duration = Duration::from_secs(60);
@@ -97,14 +97,14 @@ impl Evaluator {
     /// Lets the four sanitizers look at a candidate.
     ///
     /// # Errors
-    /// A [`Fault`] if the infrastructure, not the candidate, is to blame.
+    /// A [`EvaluateError`] if the infrastructure, not the candidate, is to blame.
     pub fn sanitize(
         &self,
         request: &EvaluationRequest,
         instrument: Instrument<'_>,
         progress: impl Fn(&str),
         cancellation: &Cancellation,
-    ) -> Result<Sanitized, Fault> {
+    ) -> Result<Sanitized, EvaluateError> {
         let not_run = |reason: &str| Sanitizers::not_run("", reason).tools;
         let (looked, found) = self.with_course(request, &progress, cancellation, |course| {
             let candidate = course.timed("parse", Course::read)?;
@@ -136,14 +136,14 @@ impl Evaluator {
     /// Asks where a candidate's time goes. A profiler that fails is no news about the candidate.
     ///
     /// # Errors
-    /// A [`Fault`] if the infrastructure, not the candidate, is to blame.
+    /// A [`EvaluateError`] if the infrastructure, not the candidate, is to blame.
     pub fn profile(
         &self,
         request: &EvaluationRequest,
         instrument: Instrument<'_>,
         progress: impl Fn(&str),
         cancellation: &Cancellation,
-    ) -> Result<Profiled, Fault> {
+    ) -> Result<Profiled, EvaluateError> {
         let (looked, found) = self.with_course(request, &progress, cancellation, |course| {
             let candidate = course.timed("parse", Course::read)?;
             let compiled = course.timed("compile", |course| course.compile(&candidate))?;
@@ -394,11 +394,11 @@ impl Course<'_> {
 /// Why the executions of one job ended before the last.
 enum Ended {
     Candidate,
-    Fault(Fault),
+    Fault(EvaluateError),
 }
 
-impl From<Fault> for Ended {
-    fn from(fault: Fault) -> Self {
+impl From<EvaluateError> for Ended {
+    fn from(fault: EvaluateError) -> Self {
         Self::Fault(fault)
     }
 }

@@ -22,7 +22,7 @@ use crate::evaluate::examine::Trial;
 use crate::evaluate::passes::Extent;
 use crate::evaluate::roles::{Numbered, Reference, Roles};
 use crate::evaluate::timing::{by_case, timing};
-use crate::evaluate::{Evaluator, Fault, storage};
+use crate::evaluate::{EvaluateError, Evaluator, storage};
 
 /// How far a candidate is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,14 +82,14 @@ impl Evaluator {
     /// Looks at a candidate without a verdict's last word.
     ///
     /// # Errors
-    /// A [`Fault`] if the infrastructure, not the candidate, is to blame.
+    /// A [`EvaluateError`] if the infrastructure, not the candidate, is to blame.
     pub fn look(
         &self,
         request: &EvaluationRequest,
         depth: Depth,
         progress: impl Fn(&str),
         cancellation: &Cancellation,
-    ) -> Result<Looked, Fault> {
+    ) -> Result<Looked, EvaluateError> {
         let (looked, _) = self.with_course(request, &progress, cancellation, |course| {
             let candidate = course.timed("parse", Course::read)?;
             let compiled = course.timed("compile", |course| course.compile(&candidate))?;
@@ -118,13 +118,13 @@ impl Evaluator {
     /// grounds for a promotion. Modelled times of an incumbent are compared as they are.
     ///
     /// # Errors
-    /// A [`Fault`] if the infrastructure, not the candidate, is to blame.
+    /// A [`EvaluateError`] if the infrastructure, not the candidate, is to blame.
     pub fn measure(
         &self,
         request: &EvaluationRequest,
         progress: impl Fn(&str),
         cancellation: &Cancellation,
-    ) -> Result<(Looked, Option<Timed>), Fault> {
+    ) -> Result<(Looked, Option<Timed>), EvaluateError> {
         self.measure_beside(request, None, &progress, cancellation)
     }
 
@@ -136,7 +136,7 @@ impl Evaluator {
         opponent: Option<&Entrant>,
         progress: &dyn Fn(&str),
         cancellation: &Cancellation,
-    ) -> Result<(Looked, Option<Timed>), Fault> {
+    ) -> Result<(Looked, Option<Timed>), EvaluateError> {
         self.with_course(request, progress, cancellation, |course| {
             let candidate = course.timed("parse", Course::read)?;
             let compiled = course.timed("compile", |course| course.compile(&candidate))?;
@@ -186,7 +186,7 @@ impl Evaluator {
         progress: &dyn Fn(&str),
         cancellation: &Cancellation,
         work: impl FnOnce(&mut Course<'_>) -> Result<T, Stop>,
-    ) -> Result<(Looked, Option<T>), Fault> {
+    ) -> Result<(Looked, Option<T>), EvaluateError> {
         let task = super::task(request)?;
         let scratch = tempfile::tempdir_in(&self.scratch).map_err(storage(&self.scratch))?;
         let disturber = self.disturber(cancellation)?;
@@ -226,7 +226,7 @@ impl Course<'_> {
     fn baseline(&self, reference: &Reference<'_>) -> Result<Vec<(String, ExecutionFacts)>, Stop> {
         let source = &reference.task.baseline;
         let configuration = source.plan().default_configuration();
-        let fault = |what: String| Fault::Reference(format!("the baseline: {what}"));
+        let fault = |what: String| EvaluateError::Reference(format!("the baseline: {what}"));
         let compiled = self
             .build(source, &configuration)?
             .map_err(|verdict| fault(verdict.to_string()))?;
@@ -245,7 +245,7 @@ impl Course<'_> {
                     .resolve(self.task, &case.dims, &configuration, limits)
                     .map_err(|error| fault(format!("case {}: {error}", pass.case)))
             })
-            .collect::<Result<Vec<ResolvedPlan>, Fault>>()?;
+            .collect::<Result<Vec<ResolvedPlan>, EvaluateError>>()?;
         let numbered = passes
             .iter()
             .zip(&plans)

@@ -13,7 +13,7 @@ use domain::verdict::Verdict;
 
 use super::inspect::numbered;
 use super::{Candidate, Course, SMALL, Stop};
-use crate::evaluate::Fault;
+use crate::evaluate::EvaluateError;
 use crate::evaluate::examine::{cleaned, subject};
 use crate::evaluate::passes::{Against, Extent};
 use crate::evaluate::roles::{Numbered, execution};
@@ -75,7 +75,9 @@ impl Course<'_> {
         let ended = self.timed(STAGE, |_| {
             let hear = |reply| heard.hear(reply);
             match device.run_one_by_one(&job, *cap, cancellation, hear) {
-                Err(fault @ supervise::Fault::Cancelled) => Err(Fault::from(fault).into()),
+                Err(fault @ supervise::SuperviseError::Cancelled) => {
+                    Err(EvaluateError::from(fault).into())
+                }
                 ended => Ok(ended),
             }
         })?;
@@ -106,14 +108,14 @@ impl Course<'_> {
 }
 
 /// What the end of the process was, where it was not told to make an end.
-fn cut_by(ended: Result<Answer<()>, supervise::Fault>, cap: Duration) -> Option<End> {
+fn cut_by(ended: Result<Answer<()>, supervise::SuperviseError>, cap: Duration) -> Option<End> {
     let why = match ended {
         Ok(answer) => match answer.reply {
             Ok(()) => return None,
             Err(Exit::TimedOut) => format!("its {} s were over", cap.as_secs_f64()),
             Err(exit) => format!("its process {exit}"),
         },
-        Err(supervise::Fault::Unready { late: true, .. }) => {
+        Err(supervise::SuperviseError::Unready { late: true, .. }) => {
             "its process was not ready in time".to_owned()
         }
         Err(fault) => {

@@ -23,7 +23,7 @@ use crate::cancel::Cancellation;
 use crate::evaluate::paired::Apart;
 use crate::evaluate::passes::Pass;
 use crate::evaluate::roles::Saved;
-use crate::evaluate::{Evaluator, Fault, storage};
+use crate::evaluate::{EvaluateError, Evaluator, storage};
 use crate::rivals::{self, Answer, Manner, Question};
 
 /// Executions that a script times of each case, each time it is asked.
@@ -80,15 +80,15 @@ impl Evaluator {
     /// `content` gives the bytes of an input, for scripts.
     ///
     /// # Errors
-    /// A [`Fault`] if the infrastructure, neither candidate nor rival, is to blame.
+    /// A [`EvaluateError`] if the infrastructure, neither candidate nor rival, is to blame.
     pub fn rivals(
         &self,
         request: &EvaluationRequest,
         content: &dyn Fn(&TensorData) -> Vec<u8>,
         progress: impl Fn(&str),
         cancellation: &Cancellation,
-    ) -> Result<Vec<Rivalry>, Fault> {
-        let task = Task::load(&request.task).map_err(Fault::Task)?;
+    ) -> Result<Vec<Rivalry>, EvaluateError> {
+        let task = Task::load(&request.task).map_err(EvaluateError::Task)?;
         let mut found = Vec::new();
         for (file, rival) in &task.rivals {
             progress(&format!("rival {file}"));
@@ -118,7 +118,7 @@ impl Evaluator {
         file: &str,
         source: &KernelSource,
         cancellation: &Cancellation,
-    ) -> Result<RivalOutcome, Fault> {
+    ) -> Result<RivalOutcome, EvaluateError> {
         let itself = EvaluationRequest {
             // No soft gate stands against it: it is not searched.
             stage: EvaluationStage::Baseline,
@@ -152,7 +152,7 @@ impl Evaluator {
         script: &str,
         content: &dyn Fn(&TensorData) -> Vec<u8>,
         cancellation: &Cancellation,
-    ) -> Result<(Option<String>, RivalOutcome), Fault> {
+    ) -> Result<(Option<String>, RivalOutcome), EvaluateError> {
         let not_run = |reason: String| Ok((None, RivalOutcome::NotRun { reason }));
         let python = match rivals::python() {
             Ok(python) => python,
@@ -204,13 +204,13 @@ impl Evaluator {
     /// of the alternation and gives the other's time of each score case, microseconds.
     ///
     /// # Errors
-    /// A [`Fault`] if the infrastructure is to blame, or of `turn`.
+    /// A [`EvaluateError`] if the infrastructure is to blame, or of `turn`.
     pub fn alternate(
         &self,
         request: &EvaluationRequest,
-        turn: &mut dyn FnMut(usize) -> Result<Turn, Fault>,
+        turn: &mut dyn FnMut(usize) -> Result<Turn, EvaluateError>,
         cancellation: &Cancellation,
-    ) -> Result<RivalOutcome, Fault> {
+    ) -> Result<RivalOutcome, EvaluateError> {
         let (looked, apart) = self.with_course(request, &|_| {}, cancellation, |course| {
             let candidate = course.read()?;
             let compiled = course.compile(&candidate)?;
@@ -301,11 +301,14 @@ impl<'a> Library<'a> {
             let dims = &task.case(&pass.case).expect("passes name cases").dims;
             let values = task.scalars.iter().map(|scalar| {
                 let value = scalar.value.scalar(dims).map_err(|error| {
-                    Fault::Reference(format!("{} of case {}: {error}", scalar.name, pass.case))
+                    EvaluateError::Reference(format!(
+                        "{} of case {}: {error}",
+                        scalar.name, pass.case
+                    ))
                 })?;
                 Ok((scalar.name.clone(), value))
             });
-            scalars.push(values.collect::<Result<_, Fault>>()?);
+            scalars.push(values.collect::<Result<_, EvaluateError>>()?);
             let place = folder.join(format!("outputs-{number}"));
             std::fs::create_dir(&place).map_err(storage(&place))?;
             outputs.push(place);
@@ -324,7 +327,7 @@ impl<'a> Library<'a> {
         })
     }
 
-    fn ask(&self, executions: u32, cancellation: &Cancellation) -> Result<Answer, Fault> {
+    fn ask(&self, executions: u32, cancellation: &Cancellation) -> Result<Answer, EvaluateError> {
         let cases = self.passes.iter().zip(&self.scalars).zip(&self.outputs);
         let questions = cases
             .map(|((pass, scalars), outputs)| Question {

@@ -21,7 +21,7 @@ use domain::verdict::Verdict;
 use super::passes::{Pass, Passes, elements};
 use super::roles::{Reference, Roles};
 use super::stages::{Course, Stop};
-use super::{Evaluator, Fault, storage};
+use super::{EvaluateError, Evaluator, storage};
 use crate::cancel::Cancellation;
 
 pub use record::insist;
@@ -35,15 +35,15 @@ type Answer = BTreeMap<String, Vec<f64>>;
 /// Finds out whether a task may be searched.
 ///
 /// # Errors
-/// A [`Fault`] that is no property of the task.
+/// A [`EvaluateError`] that is no property of the task.
 pub fn admit(
     evaluator: &Evaluator,
     bundle: &Bundle,
     key: Key,
     progress: &dyn Fn(&str),
     cancellation: &Cancellation,
-) -> Result<Admission, Fault> {
-    let task = Task::load(bundle).map_err(Fault::Task)?;
+) -> Result<Admission, EvaluateError> {
+    let task = Task::load(bundle).map_err(EvaluateError::Task)?;
     let scratch = tempfile::tempdir_in(&evaluator.scratch).map_err(storage(&evaluator.scratch))?;
     let request = EvaluationRequest {
         task: bundle.clone(),
@@ -77,7 +77,7 @@ pub fn admit(
     match office.decide() {
         Ok(admission) => Ok(admission),
         Err(Stop::Fault(fault)) => Err(fault),
-        Err(Stop::Verdict(verdict)) => Err(Fault::Reference(verdict.to_string())),
+        Err(Stop::Verdict(verdict)) => Err(EvaluateError::Reference(verdict.to_string())),
     }
 }
 

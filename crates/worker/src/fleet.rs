@@ -29,7 +29,7 @@ use crate::cancel::Cancellation;
 use crate::evaluate::evidence::travel;
 use crate::health::Keeper;
 use backoff::Backoff;
-use client::{Client, Refusal};
+use client::{Client, RequestError};
 
 /// How long a stopping worker waits for the service to take its lease back.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -78,7 +78,7 @@ impl Default for Pace {
 
 /// Why a worker cannot work for a service at all.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum FleetError {
     /// No HTTP client could be made.
     #[error("set up the HTTP client; check that certificates are installed")]
     Client(#[source] reqwest::Error),
@@ -102,9 +102,13 @@ pub enum Fault {
 /// `evaluate` makes one evaluation; it is told whom to tell its stage and how it is called off.
 ///
 /// # Errors
-/// A [`Fault`] if the service refuses the worker. A service that is gone is no error: the worker
+/// A [`FleetError`] if the service refuses the worker. A service that is gone is no error: the worker
 /// waits for it.
-pub async fn join<F, E>(join: Join, evaluate: F, shutdown: CancellationToken) -> Result<(), Fault>
+pub async fn join<F, E>(
+    join: Join,
+    evaluate: F,
+    shutdown: CancellationToken,
+) -> Result<(), FleetError>
 where
     F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
         + Send
@@ -138,7 +142,7 @@ type Outcome = JoinHandle<ReportOutcome>;
 
 impl Fleet {
     /// Registers, however long the service takes to appear; none on shutdown.
-    async fn register(&self) -> Result<Option<WorkerId>, Fault> {
+    async fn register(&self) -> Result<Option<WorkerId>, FleetError> {
         let mut backoff = self.backoff();
         loop {
             let answer = self.client.register(&self.join.registration);
@@ -154,8 +158,8 @@ impl Fleet {
                     self.tell_health(registered.worker).await;
                     return Ok(Some(registered.worker));
                 }
-                Err(Refusal::Status { status, body }) if is_final(status) => {
-                    return Err(Fault::Refused {
+                Err(RequestError::Status { status, body }) if is_final(status) => {
+                    return Err(FleetError::Refused {
                         server: self.join.server.clone(),
                         status,
                         body,
@@ -172,7 +176,7 @@ impl Fleet {
 
     /// Takes leases one after the other. False on shutdown; true if the service does not know the
     /// worker any more, which then registers again.
-    async fn serve<F, E>(&self, worker: WorkerId, evaluate: &Arc<F>) -> Result<bool, Fault>
+    async fn serve<F, E>(&self, worker: WorkerId, evaluate: &Arc<F>) -> Result<bool, FleetError>
     where
         F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
             + Send
@@ -200,7 +204,7 @@ impl Fleet {
                     );
                     self.work(worker, lease, evaluate).instrument(span).await?;
                 }
-                Err(Refusal::Status { status: 404, .. }) => return Ok(true),
+                Err(RequestError::Status { status: 404, .. }) => return Ok(true),
                 Err(refusal) => {
                     if !self.pause(&mut backoff, "lease", &refusal).await {
                         return Ok(false);
@@ -216,7 +220,7 @@ impl Fleet {
         worker: WorkerId,
         lease: Lease,
         evaluate: &Arc<F>,
-    ) -> Result<(), Fault>
+    ) -> Result<(), FleetError>
     where
         F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
             + Send
@@ -224,7 +228,7 @@ impl Fleet {
             + 'static,
         E: Error,
     {
-        let cancellation = Cancellation::new().map_err(Fault::Prepare)?;
+        let cancellation = Cancellation::new().map_err(FleetError::Prepare)?;
         let (stage, stages) = watch::channel("start".to_owned());
         let (job, attempt) = (lease.job, lease.attempt);
         let health = self.join.health.report();
@@ -295,7 +299,7 @@ impl Fleet {
                 given.map_err(|error| error.to_string())
             }
         };
-        let refused = |refusal: Refusal| refusal.to_string();
+        let refused = |refusal: RequestError| refusal.to_string();
         let manifest = read(None).await?;
         let first = self.client.evidence(digest, None, manifest).await;
         for name in first.map_err(refused)?.missing {
@@ -344,7 +348,7 @@ impl Fleet {
             };
             match receipt {
                 Ok(Receipt::Accepted) => {}
-                Ok(Receipt::Superseded) | Err(Refusal::Status { status: 404, .. }) => {
+                Ok(Receipt::Superseded) | Err(RequestError::Status { status: 404, .. }) => {
                     break Held::Lost;
                 }
                 // The next heartbeat tries again; the service decides when the lease is over.
@@ -375,7 +379,7 @@ impl Fleet {
                     info!("the report came too late: another attempt counts");
                     return;
                 }
-                Err(Refusal::Status { status, body }) if is_final(status) => {
+                Err(RequestError::Status { status, body }) if is_final(status) => {
                     warn!("failed to report: the service answered {status}: {body}");
                     return;
                 }
@@ -393,7 +397,7 @@ impl Fleet {
     }
 
     /// Waits before a repetition; false on shutdown.
-    async fn pause(&self, backoff: &mut Backoff, what: &str, refusal: &Refusal) -> bool {
+    async fn pause(&self, backoff: &mut Backoff, what: &str, refusal: &RequestError) -> bool {
         let delay = backoff.next();
         warn!(
             delay_ms = delay.as_millis(),

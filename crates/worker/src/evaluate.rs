@@ -2,7 +2,7 @@
 //! has something against the candidate ends it.
 //!
 //! The evaluator gathers facts through role processes and hands them to the judge; it decides
-//! nothing itself. What it cannot find out is a [`Fault`], never a verdict.
+//! nothing itself. What it cannot find out is a [`EvaluateError`], never a verdict.
 
 mod admit;
 mod build;
@@ -66,7 +66,7 @@ const TIDY_EVERY: u32 = 64;
 /// Why an evaluation has no verdict: trouble that is not the candidate's. The evaluation may be
 /// repeated.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum EvaluateError {
     /// The task itself does not read, or one of its shapes has no value.
     #[error("read the task: {0}")]
     Task(#[source] Problems),
@@ -83,10 +83,10 @@ pub enum Fault {
     Reference(String),
     /// A child could not be supervised, or the work was called off.
     #[error(transparent)]
-    Supervise(#[from] supervise::Fault),
+    Supervise(#[from] supervise::SuperviseError),
     /// The device failed its check.
     #[error(transparent)]
-    Host(#[from] host::Fault),
+    Host(#[from] host::HostError),
     /// The facts say nothing about the candidate.
     #[error(transparent)]
     Trouble(#[from] judge::InfrastructureFault),
@@ -113,13 +113,15 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl EvaluateError {
     /// Whether the work was called off, so that nothing is wrong at all.
     pub fn is_cancelled(&self) -> bool {
         matches!(
             self,
-            Self::Supervise(supervise::Fault::Cancelled)
-                | Self::Host(host::Fault::Supervise(supervise::Fault::Cancelled))
+            Self::Supervise(supervise::SuperviseError::Cancelled)
+                | Self::Host(host::HostError::Supervise(
+                    supervise::SuperviseError::Cancelled
+                ))
         )
     }
 
@@ -129,15 +131,15 @@ impl Fault {
     }
 }
 
-impl From<Problem> for Fault {
+impl From<Problem> for EvaluateError {
     fn from(problem: Problem) -> Self {
         Self::Task(problem.into())
     }
 }
 
-fn storage(path: &Path) -> impl FnOnce(io::Error) -> Fault {
+fn storage(path: &Path) -> impl FnOnce(io::Error) -> EvaluateError {
     let path = path.display().to_string();
-    move |source| Fault::Storage { path, source }
+    move |source| EvaluateError::Storage { path, source }
 }
 
 /// Evaluates candidates on one machine.
@@ -152,8 +154,8 @@ impl Evaluator {
     /// An evaluator that keeps builds and reference answers in the host's data folder.
     ///
     /// # Errors
-    /// [`Fault::Storage`] if the folder cannot be used.
-    pub fn new(host: Host) -> Result<Self, Fault> {
+    /// [`EvaluateError::Storage`] if the folder cannot be used.
+    pub fn new(host: Host) -> Result<Self, EvaluateError> {
         let scratch = host.data().join(host::SCRATCH);
         std::fs::create_dir_all(&scratch).map_err(storage(&scratch))?;
         Ok(Self {
@@ -175,13 +177,13 @@ impl Evaluator {
     /// baseline, and the comparison is with these.
     ///
     /// # Errors
-    /// A [`Fault`] if the infrastructure, not the candidate, is to blame.
+    /// A [`EvaluateError`] if the infrastructure, not the candidate, is to blame.
     pub fn evaluate(
         &self,
         request: &EvaluationRequest,
         progress: impl Fn(&str),
         cancellation: &Cancellation,
-    ) -> Result<Evaluation, Fault> {
+    ) -> Result<Evaluation, EvaluateError> {
         if self
             .begun
             .fetch_add(1, Ordering::Relaxed)
@@ -202,15 +204,16 @@ impl Evaluator {
                 outcome = Err(fault.into());
             }
         }
-        if let Err(Fault::Supervise(
-            supervise::Fault::Unready { .. } | supervise::Fault::Surroundings { .. },
+        if let Err(EvaluateError::Supervise(
+            supervise::SuperviseError::Unready { .. }
+            | supervise::SuperviseError::Surroundings { .. },
         )) = &outcome
             && let Err(fault) = self.host.check(cancellation)
         {
             // Not even a process that was told nothing could work here.
             outcome = Err(fault.into());
         }
-        if outcome.as_ref().is_err_and(Fault::is_unwell) {
+        if outcome.as_ref().is_err_and(EvaluateError::is_unwell) {
             self.host.blame(candidate);
         }
         outcome
@@ -234,12 +237,12 @@ impl Evaluator {
     /// Compiles a text for an architecture, or finds its build.
     ///
     /// # Errors
-    /// A [`Fault`] if the infrastructure, not the text, is to blame.
+    /// A [`EvaluateError`] if the infrastructure, not the text, is to blame.
     pub fn build(
         &self,
         recipe: &Recipe<'_>,
         cancellation: &Cancellation,
-    ) -> Result<Result<Compiled, Verdict>, Fault> {
+    ) -> Result<Result<Compiled, Verdict>, EvaluateError> {
         build::build(&self.host, recipe, cancellation)
     }
 
@@ -247,12 +250,12 @@ impl Evaluator {
     /// What stops the launch is the inner error, in words.
     ///
     /// # Errors
-    /// A [`Fault`] if the infrastructure, not the launch, is to blame.
+    /// A [`EvaluateError`] if the infrastructure, not the launch, is to blame.
     pub fn model(
         &self,
         subject: &Subject<'_>,
         cancellation: &Cancellation,
-    ) -> Result<Result<LaunchFacts, String>, Fault> {
+    ) -> Result<Result<LaunchFacts, String>, EvaluateError> {
         modelling::model(&self.host, subject, cancellation)
     }
 
@@ -264,7 +267,7 @@ impl Evaluator {
         &self,
         recipe: &Recipe<'_>,
         cancellation: &Cancellation,
-    ) -> Result<Option<Compiled>, Fault> {
+    ) -> Result<Option<Compiled>, EvaluateError> {
         if self.host.has_compiler() {
             return self.build(recipe, cancellation).map(Result::ok);
         }
@@ -273,7 +276,7 @@ impl Evaluator {
 
     /// The kernels that disturb the device around executions, where it proves nothing. None, too, of
     /// a machine without a compiler that was given no build of them.
-    fn disturber(&self, cancellation: &Cancellation) -> Result<Option<Compiled>, Fault> {
+    fn disturber(&self, cancellation: &Cancellation) -> Result<Option<Compiled>, EvaluateError> {
         if !self.host.is_unproved() {
             return Ok(None);
         }
@@ -288,7 +291,7 @@ impl Evaluator {
         }
         match self.build(&recipe, cancellation)? {
             Ok(compiled) => Ok(Some(compiled)),
-            Err(verdict) => Err(Fault::Reference(format!(
+            Err(verdict) => Err(EvaluateError::Reference(format!(
                 "compile the kernels that disturb: {verdict}"
             ))),
         }
@@ -299,13 +302,13 @@ impl Evaluator {
     /// between two evaluations. Never grounds for a promotion.
     ///
     /// # Errors
-    /// A [`Fault`] if the infrastructure, not the candidate, is to blame.
+    /// A [`EvaluateError`] if the infrastructure, not the candidate, is to blame.
     pub fn bench(
         &self,
         request: &EvaluationRequest,
         progress: impl Fn(&str),
         cancellation: &Cancellation,
-    ) -> Result<Result<Compared, Verdict>, Fault> {
+    ) -> Result<Result<Compared, Verdict>, EvaluateError> {
         stages::bench(self, request, &progress, cancellation)
     }
 
@@ -313,13 +316,13 @@ impl Evaluator {
     /// not be searched has no verdict. On this machine a task is admitted once.
     ///
     /// # Errors
-    /// [`Fault::NotAdmitted`], or as of [`Self::evaluate`].
+    /// [`EvaluateError::NotAdmitted`], or as of [`Self::evaluate`].
     pub fn search(
         &self,
         request: &EvaluationRequest,
         progress: &dyn Fn(&str),
         cancellation: &Cancellation,
-    ) -> Result<Evaluation, Fault> {
+    ) -> Result<Evaluation, EvaluateError> {
         if request.stage == EvaluationStage::Baseline {
             admit::insist(self, request, progress, cancellation)?;
         }
@@ -330,14 +333,14 @@ impl Evaluator {
     /// `progress` is told each part as it begins.
     ///
     /// # Errors
-    /// A [`Fault`] that is no property of the task.
+    /// A [`EvaluateError`] that is no property of the task.
     pub fn admit(
         &self,
         task: &Bundle,
         key: Key,
         progress: impl Fn(&str),
         cancellation: &Cancellation,
-    ) -> Result<Admission, Fault> {
+    ) -> Result<Admission, EvaluateError> {
         admit::admit(self, task, key, &progress, cancellation)
     }
 

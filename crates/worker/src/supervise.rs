@@ -4,7 +4,7 @@
 //! The child gets its own process group, an environment that is spelled out, limits, a deadline,
 //! and a socket with its job. What it prints is drained and capped. When it is done, or out of
 //! time, everything it started is killed. How a child ended without an answer is data for the
-//! judge ([`Exit`]); only trouble of our own is a [`Fault`].
+//! judge ([`Exit`]); only trouble of our own is a [`SuperviseError`].
 //!
 //! The module refuses to know what a job means.
 
@@ -44,7 +44,7 @@ const AT_A_TIME: usize = 1 << 20;
 
 /// Why nothing was learned: no fault of a candidate.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum SuperviseError {
     /// The child could not be started or limited.
     #[error(
         "start the role process {executable}; check that it exists, may be executed and that processes are left"
@@ -121,7 +121,7 @@ pub struct Answer<R> {
 /// Starts `program`, gives it `job` and waits for its reply.
 ///
 /// # Errors
-/// A [`Fault`] if the child could not be started or watched, if it was not ready in time or
+/// A [`SuperviseError`] if the child could not be started or watched, if it was not ready in time or
 /// reports that its surroundings do not let it work, or if the work was called off. The child and
 /// its group are gone whatever is returned.
 pub fn ask<J: Serialize, R: DeserializeOwned>(
@@ -129,7 +129,7 @@ pub fn ask<J: Serialize, R: DeserializeOwned>(
     job: &J,
     bounds: Bounds,
     cancellation: &Cancellation,
-) -> Result<Answer<R>, Fault> {
+) -> Result<Answer<R>, SuperviseError> {
     Standby::start(program, bounds.limits)?.ask(job, bounds, cancellation)
 }
 
@@ -144,7 +144,7 @@ pub fn converse<J: Serialize, R: DeserializeOwned, N: Serialize>(
     bounds: Bounds,
     cancellation: &Cancellation,
     next: impl FnMut(R, &[Instant]) -> Option<N>,
-) -> Result<Answer<()>, Fault> {
+) -> Result<Answer<()>, SuperviseError> {
     Standby::start(program, bounds.limits)?.converse(job, bounds, cancellation, next)
 }
 
@@ -160,13 +160,14 @@ impl Standby {
     /// Starts `program`.
     ///
     /// # Errors
-    /// [`Fault::Start`].
-    pub fn start(program: &Program, limits: Limits) -> Result<Self, Fault> {
+    /// [`SuperviseError::Start`].
+    pub fn start(program: &Program, limits: Limits) -> Result<Self, SuperviseError> {
         let started = Instant::now();
-        let (process, pipes) = Process::start(program, limits).map_err(|source| Fault::Start {
-            executable: program.executable.display().to_string(),
-            source,
-        })?;
+        let (process, pipes) =
+            Process::start(program, limits).map_err(|source| SuperviseError::Start {
+                executable: program.executable.display().to_string(),
+                source,
+            })?;
         Ok(Self {
             process,
             pipes,
@@ -198,7 +199,7 @@ impl Standby {
         job: &J,
         bounds: Bounds,
         cancellation: &Cancellation,
-    ) -> Result<Answer<R>, Fault> {
+    ) -> Result<Answer<R>, SuperviseError> {
         let mut said = None;
         let answer = self.converse(job, bounds, cancellation, |reply: R, _| -> Option<()> {
             said = Some(reply);
@@ -225,13 +226,13 @@ impl Standby {
         bounds: Bounds,
         cancellation: &Cancellation,
         mut next: impl FnMut(R, &[Instant]) -> Option<N>,
-    ) -> Result<Answer<()>, Fault> {
+    ) -> Result<Answer<()>, SuperviseError> {
         let (mut nonce, job) = sealed(job)?;
         let exchange = Exchange::new(&job, bounds.readiness.is_some())
-            .ok_or(Fault::TooLong { bytes: job.len() })?;
+            .ok_or(SuperviseError::TooLong { bytes: job.len() })?;
         self.process
             .limit(bounds.limits)
-            .map_err(Fault::Supervise)?;
+            .map_err(SuperviseError::Supervise)?;
         let asked = Instant::now();
         let mut watch = Watch {
             process: self.process,
@@ -272,14 +273,14 @@ fn is_readable(descriptor: &impl AsFd) -> bool {
 }
 
 /// A job as bytes, with the nonce that its reply must carry.
-fn sealed<J: Serialize>(job: &J) -> Result<(String, Vec<u8>), Fault> {
+fn sealed<J: Serialize>(job: &J) -> Result<(String, Vec<u8>), SuperviseError> {
     // 128 random bits, so that no reply made beforehand fits.
     let nonce = hex::encode(random::bytes::<16>());
     let job = serde_json::to_vec(&Envelope {
         nonce: nonce.clone(),
         body: job,
     })
-    .map_err(Fault::Encode)?;
+    .map_err(SuperviseError::Encode)?;
     Ok((nonce, job))
 }
 
@@ -312,7 +313,7 @@ enum Heard {
 }
 
 /// Who hears replies, with the ticks so far.
-type Listener<'l> = &'l mut dyn FnMut(&[u8], &[Instant]) -> Result<Heard, Fault>;
+type Listener<'l> = &'l mut dyn FnMut(&[u8], &[Instant]) -> Result<Heard, SuperviseError>;
 
 /// A child and what has come from it.
 struct Watch {
@@ -333,7 +334,7 @@ impl Watch {
         bounds: Bounds,
         cancellation: &Cancellation,
         listener: Listener<'_>,
-    ) -> Result<End, Fault> {
+    ) -> Result<End, SuperviseError> {
         let mut deadline = Instant::now() + bounds.readiness.unwrap_or_default();
         let (mut ready, mut answered) = (false, false);
         loop {
@@ -344,7 +345,7 @@ impl Watch {
             let remaining = deadline.saturating_duration_since(Instant::now());
             let broken = matches!(self.exchange.reply(), Reply::Broken(_));
             if remaining.is_zero() || broken {
-                self.process.end().map_err(Fault::Supervise)?;
+                self.process.end().map_err(SuperviseError::Supervise)?;
                 return Ok(End::OutOfTime);
             }
             let limit = bounds.limits.memory_bytes;
@@ -355,21 +356,21 @@ impl Watch {
             };
             let found = self.wait(patience, cancellation)?;
             if found.cancelled {
-                return Err(Fault::Cancelled);
+                return Err(SuperviseError::Cancelled);
             }
             if limit.is_some_and(|limit| self.process.resident_bytes() > Some(limit)) {
-                self.process.end().map_err(Fault::Supervise)?;
+                self.process.end().map_err(SuperviseError::Supervise)?;
                 return Ok(End::OverMemory);
             }
-            self.serve(&found).map_err(Fault::Supervise)?;
+            self.serve(&found).map_err(SuperviseError::Supervise)?;
             self.listen(listener)?;
             if !answered && self.said.is_some() {
                 answered = true;
                 deadline = deadline.min(Instant::now() + FAREWELL);
             }
             if found.ended {
-                let status = self.process.end().map_err(Fault::Supervise)?;
-                self.hear_last_words().map_err(Fault::Supervise)?;
+                let status = self.process.end().map_err(SuperviseError::Supervise)?;
+                self.hear_last_words().map_err(SuperviseError::Supervise)?;
                 self.listen(listener)?;
                 return Ok(End::Exited(status));
             }
@@ -377,7 +378,7 @@ impl Watch {
     }
 
     /// Passes a reply on that is complete, and asks what is wanted next.
-    fn listen(&mut self, listener: Listener<'_>) -> Result<(), Fault> {
+    fn listen(&mut self, listener: Listener<'_>) -> Result<(), SuperviseError> {
         let Reply::Complete(reply) = self.exchange.reply() else {
             return Ok(());
         };
@@ -389,14 +390,18 @@ impl Watch {
             Heard::Further(job) => {
                 let bytes = job.len();
                 if !self.exchange.go_on(&job) {
-                    return Err(Fault::TooLong { bytes });
+                    return Err(SuperviseError::TooLong { bytes });
                 }
             }
         }
         Ok(())
     }
 
-    fn wait(&self, patience: Duration, cancellation: &Cancellation) -> Result<Ready, Fault> {
+    fn wait(
+        &self,
+        patience: Duration,
+        cancellation: &Cancellation,
+    ) -> Result<Ready, SuperviseError> {
         let socket_events = if self.exchange.sending() {
             PollFlags::IN | PollFlags::OUT
         } else {
@@ -427,7 +432,7 @@ impl Watch {
         });
         match poll(&mut polled, Some(&patience)) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(Fault::Supervise(error.into())),
+            Err(error) => return Err(SuperviseError::Supervise(error.into())),
         }
         let is_ready = |wanted: Source| {
             names
@@ -458,7 +463,7 @@ impl Watch {
     }
 
     /// Whether the child said all that it was to say, or how it ended without that.
-    fn reply(&mut self, end: End, bounds: Bounds) -> Result<Result<(), Exit>, Fault> {
+    fn reply(&mut self, end: End, bounds: Bounds) -> Result<Result<(), Exit>, SuperviseError> {
         let limits = bounds.limits;
         let over_memory = || Exit::OverMemory {
             bytes: limits.memory_bytes.unwrap_or_default(),
@@ -488,7 +493,7 @@ impl Watch {
                             line.unwrap_or_else(|| "start a role: it gave no reason".to_owned());
                         // Faults read after "failed to" already.
                         let reason = line.strip_prefix("failed to ").unwrap_or(&line).to_owned();
-                        return Err(Fault::Surroundings { reason });
+                        return Err(SuperviseError::Surroundings { reason });
                     }
                     (None, _) if unfinished == Reply::Partial => Err(Exit::Garbled {
                         how: "it is cut short".to_owned(),
@@ -509,7 +514,7 @@ impl Watch {
                     exit => exit.to_string(),
                 };
                 let how = format!("{how}{said}");
-                Err(Fault::Unready { how, late })
+                Err(SuperviseError::Unready { how, late })
             }
             reply => Ok(reply),
         }

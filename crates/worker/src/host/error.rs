@@ -7,7 +7,7 @@ use crate::{supervise, toolchain};
 
 /// Why this machine cannot evaluate.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum HostError {
     /// The system does not know our own program.
     #[error("find the running executable")]
     Executable(#[source] io::Error),
@@ -43,7 +43,7 @@ pub enum Fault {
     },
     /// A child could not be supervised.
     #[error(transparent)]
-    Supervise(#[from] supervise::Fault),
+    Supervise(#[from] supervise::SuperviseError),
     /// The probe found no usable device.
     #[error("use the device: {reason}")]
     Unusable {
@@ -68,7 +68,7 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl HostError {
     /// Whether the device is to take no more work.
     pub fn is_quarantine(&self) -> bool {
         matches!(self, Self::Quarantined { .. })
@@ -80,7 +80,10 @@ impl Fault {
         matches!(
             self,
             Self::Unusable { .. }
-                | Self::Supervise(supervise::Fault::Start { .. } | supervise::Fault::Supervise(_))
+                | Self::Supervise(
+                    supervise::SuperviseError::Start { .. }
+                        | supervise::SuperviseError::Supervise(_)
+                )
         )
     }
 
