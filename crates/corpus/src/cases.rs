@@ -78,6 +78,7 @@ cases! {
     groups::phases_of_a_barrier_object on "barriers";
     groups::copies_that_arrive_at_barriers on "barriers";
     groups::warps_that_hand_tiles_over on "barriers";
+    groups::tiles_handed_over_by_every_means on "hand_over";
     images::five_points_with_a_halo on "stencil";
     images::seven_points_with_a_queue_of_registers on "stencil";
     images::a_filter_in_constant_memory on "convolution";

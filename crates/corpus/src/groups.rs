@@ -264,3 +264,36 @@ pub(crate) fn warps_that_hand_tiles_over(device: &Session<'_>) -> Result<(), Fai
     ensure_eq!(device.read::<i32>(named, 32)?, want);
     Ok(())
 }
+
+/// Every kernel computes the same sums, each with other means of ordering who reads and who writes a tile.
+pub(crate) fn tiles_handed_over_by_every_means(device: &Session<'_>) -> Result<(), Failure> {
+    let (threads, tiles) = (256usize, 5usize);
+    let x: Vec<i32> = (0..(threads * tiles) as i32)
+        .map(|i| i * 11 % 701)
+        .collect();
+    let px = device.buffer("x", &x)?;
+    let want: Vec<i32> = (0..threads)
+        .map(|t| {
+            (0..tiles)
+                .map(|s| {
+                    let tile = &x[s * threads..][..threads];
+                    tile[(t * 37 + s) % threads] - 2 * tile[threads - 1 - t]
+                })
+                .sum()
+        })
+        .collect();
+    for (kernel, launched) in [
+        ("all_meet_at_two_barriers", threads),
+        ("all_meet_at_one_object", threads),
+        ("one_lane_arrives_for_its_warp", threads),
+        ("all_share_a_pipeline", threads),
+        ("two_warps_fetch_for_eight", threads + 64),
+        ("warps_meet_from_two_places", threads),
+    ] {
+        let out = device.fresh(kernel, threads * 4)?;
+        let args = [P(px), P(out), I(tiles as i32)];
+        device.launch(kernel, [1, 1, 1], [launched as u32, 1, 1], &args)?;
+        ensure_eq!(device.read::<i32>(out, threads)?, want, "{kernel}");
+    }
+    Ok(())
+}

@@ -96,6 +96,7 @@ sources![
     "grid_sync",
     "groups",
     "halves",
+    "hand_over",
     "handshake",
     "histogram",
     "integers",

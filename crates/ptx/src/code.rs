@@ -483,6 +483,9 @@ pub(crate) struct BarrierOp {
     pub(crate) count: SlotRef,
     /// Whether the thread only announces itself and goes on.
     pub(crate) arrive: bool,
+    /// Whether every thread has to execute the same instruction: `bar` and `barrier.aligned`, but not `barrier.sync`,
+    /// which warps may meet from different places.
+    pub(crate) aligned: bool,
     /// A reduction over the predicates of all threads.
     pub(crate) reduce: Option<BarrierReduce>,
 }

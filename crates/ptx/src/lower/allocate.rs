@@ -532,6 +532,7 @@ fn table_entry(
         ),
         Detail::Barrier {
             arrive,
+            aligned,
             reduce,
             negated,
         } => push(
@@ -540,6 +541,7 @@ fn table_entry(
                 id: s(0),
                 count: s(1),
                 arrive: *arrive,
+                aligned: *aligned,
                 reduce: reduce.map(|kind| BarrierReduce {
                     kind,
                     d: d(0),

@@ -112,6 +112,8 @@ impl Lowering<'_> {
 
     /// `bar{.cta}.{sync,arrive,red}`, `barrier...{.aligned}`, `bar.warp.sync`.
     fn barrier(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
+        // `bar` is `barrier.aligned`.
+        let mut aligned = i.base == "bar";
         if words.take("warp") {
             if !words.take("sync") {
                 return Err(Unknown);
@@ -126,10 +128,11 @@ impl Lowering<'_> {
         }
         let _ = words.take("cta");
         // `aligned` promises that warps come whole; a warp that does not is found by where its lanes meet.
-        let _ = words.take("aligned");
+        aligned |= words.take("aligned");
         let arrive = words.take("arrive");
         let sync = words.take("sync");
         let red = words.take("red");
+        aligned |= words.take("aligned");
         if u32::from(arrive) + u32::from(sync) + u32::from(red) != 1 {
             return Err(Unknown);
         }
@@ -170,6 +173,7 @@ impl Lowering<'_> {
         };
         let detail = Detail::Barrier {
             arrive,
+            aligned,
             reduce,
             negated: predicate.1,
         };

@@ -78,6 +78,7 @@ pub(crate) enum Detail {
     /// d: result; s: id, count, predicate.
     Barrier {
         arrive: bool,
+        aligned: bool,
         reduce: Option<crate::code::ReduceKind>,
         negated: bool,
     },

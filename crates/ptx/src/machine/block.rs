@@ -15,6 +15,8 @@ pub(crate) const BARRIERS: usize = 16;
 pub(crate) struct Barrier {
     /// Threads that wait, and threads that only announced themselves.
     pub(crate) arrived: u32,
+    /// Those of them that only announced themselves: they went on without waiting for the others.
+    pub(crate) announced: u32,
     /// Threads expected, if the instruction says.
     pub(crate) expected: Option<u32>,
     /// The instruction of the first arrival, and of the first one somewhere else.

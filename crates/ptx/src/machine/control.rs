@@ -338,10 +338,13 @@ pub(crate) fn arrive(
         barrier.first_thread = warp.index * 32 + lane as u32;
         barrier.first_pc = Some(pc);
         barrier.all = true;
-    } else if barrier.first_pc != Some(pc) && barrier.other.is_none() {
+    } else if barrier.first_pc != Some(pc) && barrier.other.is_none() && op.aligned {
         barrier.other = Some((pc, warp.index * 32 + lane as u32));
     }
     barrier.arrived += mask.count_ones();
+    if op.arrive {
+        barrier.announced += mask.count_ones();
+    }
     block.progress += 1;
     if let (true, Some(shadow)) = (expected.is_some(), &mut block.shadow) {
         let clock = shadow.release(warp.index);

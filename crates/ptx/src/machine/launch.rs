@@ -238,7 +238,8 @@ fn release_barriers(exec: &mut Exec<'_>, block: &mut Block) -> bool {
         let barrier = std::mem::take(&mut block.shared.barriers[id]);
         released = true;
         judge_barrier(exec, block, id, &barrier);
-        let everyone = barrier.arrived >= block.shared.live_threads;
+        // A thread that only announced itself is not ordered behind the others.
+        let everyone = barrier.announced == 0 && barrier.arrived >= block.shared.live_threads;
         if let (true, Some(shadow)) = (everyone, &mut block.shared.shadow) {
             shadow.block_barrier();
         }

@@ -91,7 +91,7 @@ pub(crate) fn run(
                 waits |= !over;
                 warp.set_lane(op.d, lane, u64::from(over));
                 if let (true, Some(shadow)) = (over, &mut block.shadow) {
-                    shadow.observe(warp.index, offset);
+                    shadow.pass_mbarrier(warp.index, offset);
                 }
             }
         }
@@ -196,8 +196,12 @@ fn arrive(
     if let Some(shadow) = &mut block.shadow {
         shadow.arrive(warp.index, offset);
     }
-    match mbarrier::arrive(load(block, offset), count, drop) {
+    let before = load(block, offset);
+    match mbarrier::arrive(before, count, drop) {
         Some(state) => {
+            if let (true, Some(shadow)) = (mbarrier::is_past(state, before), &mut block.shadow) {
+                shadow.complete_phase(offset);
+            }
             store(block, offset, state);
             block.progress += 1;
         }

@@ -12,11 +12,13 @@
 mod grid;
 mod lines;
 mod order;
+mod several;
 
 pub(crate) use grid::{Mark, Messages, Standing};
 use lines::Lines;
 pub(crate) use order::Clock;
 use order::Order;
+use several::Several;
 
 /// A stamp: time in the upper bits, then the kind of party, then the thread.
 type Stamp = u32;
@@ -28,7 +30,8 @@ const THREAD_MASK: u32 = (1 << THREAD_BITS) - 1;
 const ONE: u32 = 0;
 /// Several threads of one warp.
 const WARP: u32 = 1;
-/// Several warps.
+/// Several warps: the cell's instruction is the number of its entry in [`Several`] instead, which holds the last
+/// access of each warp.
 const MANY: u32 = 2;
 /// An asynchronous copy on behalf of a thread, which is not ordered with its own thread either.
 const COPY: u32 = 3;
@@ -123,6 +126,8 @@ pub(crate) struct Shadow {
     write_pc: Vec<u32>,
     read_pc: Vec<u32>,
     atomic_pc: Vec<u32>,
+    /// Reads and atomics of several warps to one cell.
+    several: Several,
     time: u32,
     /// When the whole block last met.
     barrier: u32,
@@ -148,6 +153,7 @@ impl Shadow {
             write_pc: vec![0; cells],
             read_pc: vec![0; cells],
             atomic_pc: Vec::new(),
+            several: Several::default(),
             time: 1,
             barrier: 1,
             order: Order::new(),
@@ -175,6 +181,8 @@ impl Shadow {
     }
 
     fn forget_interval(&mut self) {
+        // Accesses before the block's barrier are never compared again.
+        self.several.clear();
         self.written.clear();
         self.read.clear();
         for op in self.busy.drain(..) {
@@ -228,10 +236,21 @@ impl Shadow {
         self.order.signal(warp, offset);
     }
 
-    /// A warp tells, through the object at an offset, what it did so far.
+    /// A warp arrives at the mbarrier at an offset: a release of what it did so far.
     pub(crate) fn arrive(&mut self, warp: u32, offset: u32) {
         let clock = self.release(warp);
-        self.order.publish(offset, &clock);
+        self.order.arrive(offset, &clock);
+    }
+
+    /// The running phase of the mbarrier at an offset is complete.
+    pub(crate) fn complete_phase(&mut self, offset: u32) {
+        self.order.complete_phase(offset);
+    }
+
+    /// A warp's wait for a phase of the mbarrier at an offset succeeds: an acquire of the arrivals of all completed
+    /// phases.
+    pub(crate) fn pass_mbarrier(&mut self, warp: u32, offset: u32) {
+        self.order.pass_mbarrier(warp, offset);
     }
 
     /// A warp learns what was told through the word at an offset.
@@ -260,18 +279,31 @@ impl Shadow {
         first..last + 1
     }
 
-    /// Whether a remembered access and one by `thread` have nothing between them.
+    /// Whether nothing orders a remembered access of one warp before one by `thread`.
     #[inline(always)]
     fn unordered(&self, then: Stamp, thread: u32, by: Accessor) -> bool {
         if time_of(then) < self.barrier || (kind_of(then) == ONE && thread_of(then) == thread) {
             return false;
         }
-        let known = if kind_of(then) == MANY {
-            self.order.least(by.warp)
-        } else {
-            self.order.known(by.warp, thread_of(then) / 32)
-        };
-        time_of(then) >= known
+        time_of(then) >= self.order.known(by.warp, thread_of(then) / 32)
+    }
+
+    /// The remembered access, with its instruction, that nothing orders before one by `thread`; of several warps' the
+    /// first warp's.
+    #[inline(always)]
+    fn find_unordered(
+        &self,
+        then: Stamp,
+        pc: u32,
+        thread: u32,
+        by: Accessor,
+    ) -> Option<(Stamp, u32)> {
+        if kind_of(then) != MANY || time_of(then) < self.barrier {
+            return self.unordered(then, thread, by).then_some((then, pc));
+        }
+        self.several
+            .of(pc)
+            .find(|(then, _)| self.unordered(*then, thread, by))
     }
 
     /// Whether a remembered access is plainly ordered before one of a warp that last synchronised its lanes at `own`:
@@ -285,7 +317,7 @@ impl Shadow {
     fn conflict(&self, lane: usize, then: Stamp, pc: u32, wrote: bool, by: Accessor) -> Conflict {
         Conflict {
             lane,
-            same_warp: kind_of(then) != MANY && thread_of(then) / 32 == by.warp,
+            same_warp: thread_of(then) / 32 == by.warp,
             other: matches!(kind_of(then), ONE | COPY).then_some(thread_of(then)),
             other_pc: pc & !LANDED,
             other_wrote: wrote,
@@ -352,22 +384,19 @@ impl Shadow {
             let offset = reading
                 .first
                 .wrapping_add(reading.relative[lane as usize] as u32);
+            let thread = by.warp * 32 + lane;
             for cell in self.cells(offset, reading.bytes) {
+                let mut found = None;
                 let then = self.writes[cell];
-                if !self.passed(then, by.warp, own) && self.unordered(then, by.warp * 32 + lane, by)
-                {
-                    return Some(self.conflict(lane as usize, then, self.write_pc[cell], true, by));
+                if !self.passed(then, by.warp, own) {
+                    found = self.find_unordered(then, self.write_pc[cell], thread, by);
                 }
                 let then = self.atomics.get(cell).copied().unwrap_or(0);
-                if !self.passed(then, by.warp, own) && self.unordered(then, by.warp * 32 + lane, by)
-                {
-                    return Some(self.conflict(
-                        lane as usize,
-                        then,
-                        self.atomic_pc[cell],
-                        true,
-                        by,
-                    ));
+                if found.is_none() && !self.passed(then, by.warp, own) {
+                    found = self.find_unordered(then, self.atomic_pc[cell], thread, by);
+                }
+                if let Some((then, pc)) = found {
+                    return Some(self.conflict(lane as usize, then, pc, true, by));
                 }
             }
         }
@@ -406,20 +435,46 @@ impl Shadow {
 
     #[inline(always)]
     fn note_read(&mut self, cell: usize, thread: u32, record: &Record) {
-        self.reads[cell] = self.joined(self.reads[cell], thread, record.time, record.by);
-        self.read_pc[cell] = record.by.pc;
+        let then = (self.reads[cell], self.read_pc[cell]);
+        (self.reads[cell], self.read_pc[cell]) = self.joined(then, thread, record.time, record.by);
     }
 
-    /// The stamp of an access beside those a cell remembers.
+    /// What a cell remembers after one more access by `thread`: that access alone if those before are ordered before
+    /// it, else the last one of each warp.
     #[inline(always)]
-    fn joined(&self, then: Stamp, thread: u32, time: u32, by: Accessor) -> Stamp {
-        if !self.unordered(then, thread, by) {
-            stamp(time, ONE, thread)
-        } else if kind_of(then) != MANY && thread_of(then) / 32 == by.warp {
-            stamp(time, WARP, thread)
-        } else {
-            stamp(time, MANY, thread)
+    fn joined(
+        &mut self,
+        (then, pc): (Stamp, u32),
+        thread: u32,
+        time: u32,
+        by: Accessor,
+    ) -> (Stamp, u32) {
+        let many = kind_of(then) == MANY && time_of(then) >= self.barrier;
+        if self.find_unordered(then, pc, thread, by).is_none() {
+            if many {
+                self.several.free(pc);
+            }
+            return (stamp(time, ONE, thread), by.pc);
         }
+        if !many && thread_of(then) / 32 == by.warp {
+            return (stamp(time, WARP, thread), by.pc);
+        }
+        let entry = if many {
+            pc
+        } else {
+            let entry = self.several.add();
+            self.several.set(entry, thread_of(then) / 32, (then, pc));
+            entry
+        };
+        let (own, _) = self.several.get(entry, by.warp);
+        let kind = if self.unordered(own, thread, by) {
+            WARP
+        } else {
+            ONE
+        };
+        self.several
+            .set(entry, by.warp, (stamp(time, kind, thread), by.pc));
+        (stamp(time, MANY, 0), entry)
     }
 
     /// Before a warp instruction writes somewhere in begin..end: settles the reads that it may conflict with.
@@ -521,6 +576,26 @@ impl Shadow {
         }
     }
 
+    /// The plain read or write of a cell, and whether it is a write, that nothing orders before an access by `thread`.
+    #[inline(always)]
+    fn find_in_cell(&self, cell: usize, thread: u32, by: Accessor) -> Option<(Stamp, u32, bool)> {
+        let floor = self.barrier << TIME_SHIFT;
+        let (wrote, read) = (self.writes[cell], self.reads[cell]);
+        let mut found = None;
+        if wrote >= floor {
+            found = self
+                .find_unordered(wrote, self.write_pc[cell], thread, by)
+                .map(|(then, pc)| (then, pc, true));
+        }
+        if read >= floor {
+            found = self
+                .find_unordered(read, self.read_pc[cell], thread, by)
+                .map(|(then, pc)| (then, pc, false))
+                .or(found);
+        }
+        found
+    }
+
     /// A lane changes bytes atomically, which only plain accesses conflict with. The lines were looked at by
     /// [`Shadow::before_write`].
     pub(crate) fn atomic(
@@ -535,18 +610,14 @@ impl Shadow {
             self.atomic_pc = vec![0; self.writes.len()];
         }
         let thread = by.warp * 32 + lane as u32;
-        let floor = self.barrier << TIME_SHIFT;
         let mut found = None;
         for cell in self.cells(offset, bytes) {
-            let (wrote, read) = (self.writes[cell], self.reads[cell]);
-            if wrote >= floor && self.unordered(wrote, thread, by) {
-                found = Some(self.conflict(lane, wrote, self.write_pc[cell], true, by));
-            }
-            if read >= floor && self.unordered(read, thread, by) {
-                found = Some(self.conflict(lane, read, self.read_pc[cell], false, by));
-            }
-            self.atomics[cell] = self.joined(self.atomics[cell], thread, self.time, by);
-            self.atomic_pc[cell] = by.pc;
+            found = self
+                .find_in_cell(cell, thread, by)
+                .map(|(then, pc, wrote)| self.conflict(lane, then, pc, wrote, by))
+                .or(found);
+            let then = (self.atomics[cell], self.atomic_pc[cell]);
+            (self.atomics[cell], self.atomic_pc[cell]) = self.joined(then, thread, self.time, by);
         }
         found
     }
@@ -562,19 +633,20 @@ impl Shadow {
         by: Accessor,
     ) -> Option<Conflict> {
         let thread = by.warp * 32 + lane as u32;
-        let floor = self.barrier << TIME_SHIFT;
         let mut found = None;
         for cell in self.cells(offset, bytes) {
-            let (wrote, read) = (self.writes[cell], self.reads[cell]);
-            if wrote >= floor && !same_value && self.unordered(wrote, thread, by) {
-                found = Some(self.conflict(lane, wrote, self.write_pc[cell], true, by));
-            }
-            if read >= floor && !same_value && self.unordered(read, thread, by) {
-                found = Some(self.conflict(lane, read, self.read_pc[cell], false, by));
-            }
-            let changed = self.atomics.get(cell).copied().unwrap_or(0);
-            if changed >= floor && !same_value && self.unordered(changed, thread, by) {
-                found = Some(self.conflict(lane, changed, self.atomic_pc[cell], true, by));
+            if !same_value {
+                found = self
+                    .find_in_cell(cell, thread, by)
+                    .map(|(then, pc, wrote)| self.conflict(lane, then, pc, wrote, by))
+                    .or(found);
+                let changed = self.atomics.get(cell).copied().unwrap_or(0);
+                if changed >= self.barrier << TIME_SHIFT {
+                    found = self
+                        .find_unordered(changed, self.atomic_pc[cell], thread, by)
+                        .map(|(then, pc)| self.conflict(lane, then, pc, true, by))
+                        .or(found);
+                }
             }
             self.writes[cell] = stamp(self.time, ONE, thread);
             self.write_pc[cell] = by.pc;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-/// Warps of a block.
-const WARPS: usize = 32;
+/// Most warps of a block.
+pub(super) const WARPS: usize = 32;
 
 /// For each warp a time: everything it did before that is ordered.
 pub(crate) type Clock = [u32; WARPS];
@@ -16,6 +16,18 @@ pub(super) struct Order {
     fenced: HashMap<u32, Clock>,
     /// What was told through a word of shared memory, by its offset.
     told: HashMap<u32, Clock>,
+    /// Arrivals at the mbarrier objects, by their offsets.
+    mbarriers: HashMap<u32, Arrivals>,
+}
+
+/// The arrivals at one mbarrier object. A successful wait acquires those of the phases that are over, and not those of
+/// the phase that still runs.
+#[derive(Debug, Default)]
+struct Arrivals {
+    /// Clocks of the arrivals in the running phase, joined.
+    running: Clock,
+    /// Clocks of the arrivals in all completed phases, joined.
+    completed: Clock,
 }
 
 fn join(to: &mut Clock, from: &Clock) {
@@ -30,6 +42,7 @@ impl Order {
             known: [[1; WARPS]; WARPS],
             fenced: HashMap::new(),
             told: HashMap::new(),
+            mbarriers: HashMap::new(),
         }
     }
 
@@ -37,6 +50,7 @@ impl Order {
         self.known = [[1; WARPS]; WARPS];
         self.fenced.clear();
         self.told.clear();
+        self.mbarriers.clear();
     }
 
     /// Everything so far is ordered for everyone.
@@ -56,15 +70,6 @@ impl Order {
         self.known[warp as usize % WARPS][other as usize % WARPS]
     }
 
-    /// Up to which time it is ordered behind all.
-    pub(super) fn least(&self, warp: u32) -> u32 {
-        self.known[warp as usize % WARPS]
-            .iter()
-            .copied()
-            .min()
-            .unwrap_or(0)
-    }
-
     /// What others learn from a warp that has done everything before a time.
     pub(super) fn clock(&self, warp: u32, time: u32) -> Clock {
         let mut clock = self.known[warp as usize % WARPS];
@@ -80,13 +85,32 @@ impl Order {
         self.fenced.insert(warp, clock);
     }
 
-    pub(super) fn publish(&mut self, offset: u32, clock: &Clock) {
-        join(self.told.entry(offset).or_insert([0; WARPS]), clock);
+    /// Adds a clock to the arrivals of the running phase of the mbarrier at an offset.
+    pub(super) fn arrive(&mut self, offset: u32, clock: &Clock) {
+        join(
+            &mut self.mbarriers.entry(offset).or_default().running,
+            clock,
+        );
+    }
+
+    /// Completes the running phase of the mbarrier at an offset.
+    pub(super) fn complete_phase(&mut self, offset: u32) {
+        let arrivals = self.mbarriers.entry(offset).or_default();
+        let running = std::mem::take(&mut arrivals.running);
+        join(&mut arrivals.completed, &running);
+    }
+
+    /// Orders a warp behind the arrivals of all completed phases of the mbarrier at an offset.
+    pub(super) fn pass_mbarrier(&mut self, warp: u32, offset: u32) {
+        if let Some(arrivals) = self.mbarriers.get(&offset) {
+            let clock = arrivals.completed;
+            self.learn(warp, &clock);
+        }
     }
 
     pub(super) fn signal(&mut self, warp: u32, offset: u32) {
         if let Some(clock) = self.fenced.get(&warp).copied() {
-            self.publish(offset, &clock);
+            join(self.told.entry(offset).or_insert([0; WARPS]), &clock);
         }
     }
 

@@ -66,7 +66,11 @@ fn a_hand_over_orders_those_who_take_part() {
     assert_eq!(write(&mut shadow, 3, 8, by(0)), None);
     shadow.arrive(0, 100);
     assert_eq!(write(&mut shadow, 3, 12, by(0)), None);
-    shadow.observe(1, 100);
+    // The wait ends when the phase is complete, not before.
+    shadow.pass_mbarrier(1, 100);
+    assert!(shadow.read(&reading(&zero, 1, 8), by(1)).is_some());
+    shadow.complete_phase(100);
+    shadow.pass_mbarrier(1, 100);
     assert_eq!(shadow.read(&reading(&zero, 1, 8), by(1)), None);
     // What came after the arrival is not ordered, and a third warp did not wait.
     assert!(shadow.read(&reading(&zero, 1, 12), by(1)).is_some());
@@ -111,7 +115,8 @@ fn a_copy_in_flight_is_not_ordered_with_its_own_thread() {
             .is_some_and(|conflict| conflict.in_flight)
     );
     shadow.arrive(0, 64);
-    shadow.observe(0, 64);
+    shadow.complete_phase(64);
+    shadow.pass_mbarrier(0, 64);
     assert_eq!(shadow.read(&reading(&zero, 5, 0), by(0)), None);
 }
 

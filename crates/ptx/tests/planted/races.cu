@@ -130,3 +130,72 @@ extern "C" __global__ void sums_of_a_warp_by_volatile_alone(const int* a, int* b
     for (int step = 16; step > 0; step /= 2) sums[t] = sums[t] + sums[t + step];
     out[t] = sums[0];
 }
+
+// block 96
+extern "C" __global__ void one_fetcher_of_two_is_not_told(const int* a, int* b, int* out, int n) {
+    __shared__ int tile[64];
+    const int t = threadIdx.x, lane = t % 32;
+    if (t < 32) {
+        // Reads what both others fetch, and tells the first one only that it may fetch again.
+        int sum = 0;
+        for (int s = 0; s < 2; ++s) {
+            asm volatile("bar.sync 1, 64;" ::: "memory");
+            asm volatile("bar.sync 2, 64;" ::: "memory");
+            sum += tile[lane] + tile[63 - lane];  // OTHER
+            if (s == 0) asm volatile("bar.arrive 3, 64;" ::: "memory");
+        }
+        out[t] = sum;
+    } else if (t < 64) {
+        for (int s = 0; s < 2; ++s) {
+            if (s == 1) asm volatile("bar.sync 3, 64;" ::: "memory");
+            tile[lane] = a[s * 64 + lane];
+            asm volatile("bar.arrive 1, 64;" ::: "memory");
+        }
+    } else {
+        tile[32 + lane] = a[32 + lane];
+        asm volatile("bar.arrive 2, 64;" ::: "memory");
+        for (int i = 0; i < a[40]; ++i) asm volatile("nanosleep.u32 20;");
+        tile[32 + lane] = a[96 + lane];  // BUG shared_race
+        asm volatile("bar.arrive 2, 64;" ::: "memory");
+    }
+}
+
+// block 64
+extern "C" __global__ void announces_itself_and_writes_on(const int* a, int* b, int* out, int n) {
+    __shared__ int tile[32];
+    const int t = threadIdx.x;
+    if (t < 32) {
+        tile[t] = a[t];
+        asm volatile("bar.arrive 1, 64;" ::: "memory");
+        tile[t] = a[t + 1];  // OTHER
+    } else {
+        asm volatile("bar.sync 1, 64;" ::: "memory");
+        out[t] = tile[63 - t];  // BUG shared_race
+    }
+}
+
+// block 64
+extern "C" __global__ void waits_for_the_phase_before(const int* a, int* b, int* out, int n) {
+    __shared__ int tile[32];
+    __shared__ __align__(8) unsigned long long object;
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(&object));
+    const int t = threadIdx.x;
+    if (t == 0) asm volatile("mbarrier.init.shared.b64 [%0], 64;" :: "r"(at) : "memory");
+    __syncthreads();
+    auto arrive = [&] { asm volatile("{\n.reg .b64 token;\nmbarrier.arrive.shared.b64 token, [%0];\n}" :: "r"(at) : "memory"); };
+    auto wait = [&] {
+        asm volatile(
+            "{\n.reg .pred done;\nAGAIN:\nmbarrier.test_wait.parity.shared.b64 done, [%0], 0;\n@!done bra AGAIN;\n}\n"
+            :: "r"(at) : "memory");
+    };
+    arrive();
+    wait();
+    if (t < 32) {
+        tile[t] = a[t];  // OTHER
+        arrive();
+    } else {
+        // The first phase again, not the one that the other warp has arrived in.
+        wait();
+        out[t] = tile[63 - t];  // BUG shared_race
+    }
+}
