@@ -133,6 +133,17 @@ fn integers() {
         ("cvt.u32.u16 %q, %a;", [0x12345, 0, 0], 0x2345),
         ("add.cc.u32 %b, %a, %b;\naddc.u32 %q, %c, 0;", [m, 1, 5], 6),
         ("sub.cc.u32 %b, %a, %b;\nsubc.u32 %q, %c, 0;", [0, 1, 5], 4),
+        // (2^32 - 1)^2 + (2^32 - 1): the low words carry one into the high word.
+        (
+            "mad.lo.cc.u32 %r30, %a, %b, %c;\nmadc.hi.u32 %q, %a, %b, 0;",
+            [m, m, m],
+            m,
+        ),
+        (
+            "mad.lo.cc.u32 %r30, %a, %b, %c;\nmadc.lo.u32 %q, %a, %c, 7;",
+            [m, m, m],
+            9,
+        ),
         (
             "setp.lt.s32 %p1|%p2, %a, %b;\nselp.b32 %q, 1, 2, %p2;",
             [5, 9, 0],

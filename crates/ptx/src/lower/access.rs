@@ -62,12 +62,42 @@ impl Lowering<'_> {
             "st" => self.store(i, words),
             "atom" | "red" => self.atomic(i, words),
             "cp" => self.copy_async(i, words),
-            // Hints about caches.
-            _ => {
-                self.emit(Op::Hint, &[], &[], Class::Other);
-                Ok(())
-            }
+            _ => Err(Unknown),
         }
+    }
+
+    /// Cache hints, in the forms of the PTX ISA: `prefetch{.space}.level [a]`, `prefetchu.L1 [a]` and
+    /// `applypriority{.global}.L2::evict_normal [a], 128`.
+    ///
+    /// They change no result, so a hint counts as one issued instruction and does nothing else. An opcode belongs here
+    /// only if the ISA lets an implementation ignore it. `discard` does not: its data may be lost.
+    pub(super) fn cache_hint(&mut self, i: &Instruction) -> Result<(), Unknown> {
+        let mut words = Words::new(&i.modifiers);
+        let has_level = match i.base.as_str() {
+            "prefetch" => {
+                let _ = words.take("global") || words.take("local");
+                ["L1", "L2", "L2::evict_last", "L2::evict_normal"]
+                    .into_iter()
+                    .any(|level| words.take(level))
+            }
+            "prefetchu" => words.take("L1"),
+            "applypriority" => {
+                let _ = words.take("global");
+                words.take("L2::evict_normal")
+            }
+            _ => return Err(Unknown),
+        };
+        words.done()?;
+        let has_operands = match &i.operands[..] {
+            [Operand::Memory(..)] => i.base != "applypriority",
+            [Operand::Memory(..), Operand::Integer(128)] => i.base == "applypriority",
+            _ => false,
+        };
+        if !(has_level && has_operands) {
+            return Err(Unknown);
+        }
+        self.emit(Op::Hint, &[], &[], Class::Other);
+        Ok(())
     }
 
     /// Ordering and scope words. An access without a scope that is ordered at all is so for the whole device.

@@ -62,7 +62,7 @@ impl Lowering<'_> {
                     Ty::F64 => float::copysign64,
                     _ => return Err(Unknown),
                 };
-                let d = self.destination(&i.operands[0], file_of(ty)?)?;
+                let d = self.destination(Self::operand(&i.operands, 0)?, file_of(ty)?)?;
                 let s = self.sources(i, ty, 2)?;
                 self.lane(f, d, &s, float_class(ty));
                 return Ok(());

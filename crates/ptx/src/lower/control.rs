@@ -106,7 +106,8 @@ impl Lowering<'_> {
                 self.emit_x(Op::Fence, &[], &[], Class::Other, reach as u32);
                 Ok(())
             }
-            _ => self.barrier(i, words),
+            "bar" | "barrier" => self.barrier(i, words),
+            _ => Err(Unknown),
         }
     }
 

@@ -14,7 +14,8 @@ impl Lowering<'_> {
             "mov" => self.mov(i, words),
             "cvt" => self.cvt(i, words),
             "cvta" => self.cvta(i, words),
-            _ => self.isspacep(i, words),
+            "isspacep" => self.isspacep(i, words),
+            _ => Err(Unknown),
         }
     }
 

@@ -10,7 +10,7 @@ impl Lowering<'_> {
     /// `mbarrier.{init,inval,arrive,arrive_drop,test_wait,try_wait,pending_count}...b64`
     pub(super) fn mbarrier(&mut self, i: &Instruction) -> Result<(), Unknown> {
         let mut words = Words::new(&i.modifiers);
-        if words.ty()? != Ty::B64 {
+        if i.base != "mbarrier" || words.ty()? != Ty::B64 {
             return Err(Unknown);
         }
         if words.take("pending_count") {

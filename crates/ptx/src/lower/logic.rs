@@ -76,7 +76,8 @@ impl Lowering<'_> {
             "and" => (Op::AndP, 2),
             "or" => (Op::OrP, 2),
             "xor" => (Op::XorP, 2),
-            _ => (Op::NotP, 1),
+            "not" => (Op::NotP, 1),
+            _ => return Err(Unknown),
         };
         if s.len() != count {
             return Err(Unknown);

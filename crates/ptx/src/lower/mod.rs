@@ -221,34 +221,7 @@ pub(crate) fn lower(
     files: &Arc<HashMap<u32, String>>,
 ) -> Result<Program, Refusal> {
     let function = &tree.functions[kernel];
-    let mut lowering = Lowering {
-        tree,
-        files: Vec::new(),
-        code: Vec::new(),
-        labels: Vec::new(),
-        constants: HashMap::new(),
-        specials: HashMap::new(),
-        addresses: HashMap::new(),
-        dynamic: HashMap::new(),
-        shared_homes: HashMap::new(),
-        shared_names: Vec::new(),
-        shared_bytes: 0,
-        dynamic_align: 16,
-        local_bytes: 0,
-        frames: Vec::new(),
-        call_chain: Vec::new(),
-        guard: None,
-        origin: Origin {
-            ptx_line: 0,
-            place: None,
-        },
-        carry: None,
-        graph: CallGraph::new(tree),
-        subroutines: Vec::new(),
-        region: None,
-        frame_pointer: None,
-        frame_sizes: Vec::new(),
-    };
+    let mut lowering = Lowering::new(tree);
     let mut homes = vec![None; function.variables.len()];
     let (offsets, _) = parameter_offsets(function);
     for (&index, &offset) in function.params.iter().zip(&offsets) {
@@ -263,6 +236,37 @@ pub(crate) fn lower(
 }
 
 impl<'t> Lowering<'t> {
+    fn new(tree: &'t Tree) -> Self {
+        Self {
+            tree,
+            files: Vec::new(),
+            code: Vec::new(),
+            labels: Vec::new(),
+            constants: HashMap::new(),
+            specials: HashMap::new(),
+            addresses: HashMap::new(),
+            dynamic: HashMap::new(),
+            shared_homes: HashMap::new(),
+            shared_names: Vec::new(),
+            shared_bytes: 0,
+            dynamic_align: 16,
+            local_bytes: 0,
+            frames: Vec::new(),
+            call_chain: Vec::new(),
+            guard: None,
+            origin: Origin {
+                ptx_line: 0,
+                place: None,
+            },
+            carry: None,
+            graph: CallGraph::new(tree),
+            subroutines: Vec::new(),
+            region: None,
+            frame_pointer: None,
+            frame_sizes: Vec::new(),
+        }
+    }
+
     fn refusal(&self, opcode: impl Into<String>) -> Refusal {
         Refusal {
             opcode: opcode.into(),
@@ -391,6 +395,16 @@ impl<'t> Lowering<'t> {
         self.labels[label] = Some(self.code.len());
     }
 
+    fn enter_scope(&mut self, function: &'t Function, homes: Vec<Option<Home>>, leave: Leave) {
+        self.frames.push(Frame {
+            function,
+            registers: vec![None; function.registers.len()],
+            homes,
+            labels: vec![None; function.labels.len()],
+            leave,
+        });
+    }
+
     /// Lowers a body in a frame of its own.
     fn body(
         &mut self,
@@ -412,13 +426,7 @@ impl<'t> Lowering<'t> {
             return Err(self.refusal(format!("call {} (nested too deeply)", function.name)));
         }
         self.call_chain.push(function.name.clone());
-        self.frames.push(Frame {
-            function,
-            registers: vec![None; function.registers.len()],
-            homes,
-            labels: vec![None; function.labels.len()],
-            leave,
-        });
+        self.enter_scope(function, homes, leave);
         // What is declared takes room, used or not.
         for (index, variable) in function.variables.iter().enumerate() {
             if variable.space == StateSpace::Shared {
@@ -474,16 +482,24 @@ impl<'t> Lowering<'t> {
     }
 
     fn dispatch(&mut self, i: &Instruction) -> Result<(), Unknown> {
-        match BY_OPCODE.get(i.base.as_str()).ok_or(Unknown)? {
+        let family = BY_OPCODE.get(i.base.as_str()).ok_or(Unknown)?;
+        self.lower_as(*family, i)
+    }
+
+    /// Lowers an instruction with the handler of a family. Each handler names the opcodes that it lowers and refuses
+    /// every other one, so an opcode that [`FAMILIES`] lists but no handler lowers is unsupported, never ignored.
+    fn lower_as(&mut self, family: Family, i: &Instruction) -> Result<(), Unknown> {
+        match family {
             Family::Arithmetic => self.arithmetic(i),
             Family::Logic => self.logic(i),
             Family::Convert => self.convert(i),
             Family::Access => self.access(i),
+            Family::CacheHint => self.cache_hint(i),
             Family::Control => self.control(i),
             Family::MBarrier => self.mbarrier(i),
             Family::Warp => self.warp(i),
             Family::Tensor => self.tensor(i),
-            // Calls end otherwise, and never come here.
+            // `instruction` lowers calls itself, because their errors differ.
             Family::Call => Err(Unknown),
         }
     }
@@ -496,6 +512,7 @@ enum Family {
     Logic,
     Convert,
     Access,
+    CacheHint,
     Control,
     MBarrier,
     Warp,
@@ -503,7 +520,7 @@ enum Family {
     Call,
 }
 
-/// Who takes which opcodes; what stands nowhere is an instruction that the machine lacks.
+/// The opcodes of each family. An opcode that is not listed is unsupported.
 const FAMILIES: &[(Family, &str)] = &[
     (
         Family::Arithmetic,
@@ -515,10 +532,8 @@ const FAMILIES: &[(Family, &str)] = &[
         "and or xor not cnot shl shr shf bfe bfi bfind brev popc clz prmt lop3 bmsk selp slct set setp",
     ),
     (Family::Convert, "mov cvt cvta isspacep"),
-    (
-        Family::Access,
-        "ld ldu st atom red cp prefetch prefetchu applypriority",
-    ),
+    (Family::Access, "ld ldu st atom red cp"),
+    (Family::CacheHint, "prefetch prefetchu applypriority"),
     (
         Family::Control,
         "bra brx ret exit trap brkpt bar barrier membar fence nanosleep",
@@ -563,7 +578,49 @@ fn plain_name(mangled: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::plain_name;
+    use super::{FAMILIES, Leave, Lowering, Unknown, plain_name};
+    use crate::ir::Statement;
+    use crate::parse;
+
+    /// Operands that some handler accepts for an opcode of its own.
+    const OPERANDS: &[&str] = &[
+        ";",
+        ".L1 [%rd1];",
+        ".sync 0;",
+        ".sync %r1|%p1, %r2;",
+        ".global %p1, %rd1;",
+        ".b32 %r1, %r2;",
+        ".u32 %r1, %r2, %r3;",
+        ".f32 %f1, %f2, %f3;",
+        ".pred %p1, %p2;",
+        ".init.b64 [%rd1], 1;",
+        ".load.a.sync.aligned.row.m16n16k16.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1], %r9;",
+    ];
+
+    #[test]
+    fn a_listed_opcode_that_no_handler_lowers_is_unsupported() {
+        for operands in OPERANDS {
+            let text = format!(
+                ".version 8.4\n.target sm_89\n.address_size 64\n.entry k()\n{{\n.reg .pred %p<9>;\n.reg .b32 %r<10>;\n\
+                 .reg .f32 %f<9>;\n.reg .b64 %rd<9>;\nunlisted{operands}\nret;\n}}\n"
+            );
+            let tree = parse::parse(&text).expect("the text is PTX");
+            let function = &tree.functions[0];
+            let body = function.body.as_ref().expect("the kernel has a body");
+            let Some(Statement::Instruction(instruction)) = body.first() else {
+                panic!("{text}");
+            };
+            for (family, _) in FAMILIES {
+                let mut lowering = Lowering::new(&tree);
+                lowering.enter_scope(function, Vec::new(), Leave::Exit);
+                assert_eq!(
+                    lowering.lower_as(*family, instruction),
+                    Err(Unknown),
+                    "{family:?}: {operands}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn local_statics_lose_their_mangling() {

@@ -100,7 +100,7 @@ impl Lowering<'_> {
             "ldmatrix" => self.load_matrix(i, words),
             "stmatrix" => self.store_matrix(i, words),
             "mma" => self.mma(i, words),
-            _ => {
+            "wmma" => {
                 if words.take("load") {
                     self.wmma_load(i, words)
                 } else if words.take("store") {
@@ -111,6 +111,7 @@ impl Lowering<'_> {
                     Err(Unknown)
                 }
             }
+            _ => Err(Unknown),
         }
     }
 

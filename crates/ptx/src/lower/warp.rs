@@ -24,7 +24,8 @@ impl Lowering<'_> {
             "vote" => self.vote(i, words),
             "match" => self.match_lanes(i, words),
             "redux" => self.redux(i, words),
-            _ => self.elect(i, &words),
+            "elect" => self.elect(i, &words),
+            _ => Err(Unknown),
         }
     }
 

@@ -40,13 +40,14 @@ pub(crate) struct Shared {
     pub(crate) index: u64,
     pub(crate) coordinates: [u32; 3],
     pub(crate) words: Vec<u32>,
-    /// A bit per byte, 32 bytes per word.
+    /// A bit per byte, 32 bytes per word. The instruction that stored an uninitialised value is not kept, because a
+    /// finding names the line of the load.
     pub(crate) valid: Vec<u32>,
     /// Bytes whose bit is clear.
     pub(crate) invalid: u32,
     /// Changes whenever a byte stops being initialised; no two blocks of a launch share a value.
     pub(crate) validity: u64,
-    /// Where a byte's last uninitialised write came from is not kept: the load's own line is what the finding names.
+    /// Size of shared memory in bytes, static and dynamic.
     pub(crate) bytes: u32,
     pub(crate) shadow: Option<Shadow>,
     pub(crate) barriers: [Barrier; BARRIERS],

@@ -91,8 +91,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) program: &'a Program,
     pub(crate) kernel: &'a str,
     pub(crate) memory: &'a Memory,
+    /// Bytes of the parameter block, laid out as [`crate::KernelInfo::params`] says.
     pub(crate) params: &'a [u8],
-    /// The parameter block as words, for fast broadcasts.
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
     pub(crate) shared_bytes: u32,
