@@ -37,7 +37,10 @@ pub struct Output<'a> {
 ///
 /// 1. NaN and infinities stand exactly where the reference has them; an infinity also where
 ///    the reference, moved by the element's bound, overflows the type.
-/// 2. Over the finite elements, the relative L2 error is reported.
+/// 2. Over the finite elements, the L2 norm of the errors is reported relative to the larger of two
+///    norms: of the reference, and of `scale / sqrt(terms)`. The second is the expected size of a sum
+///    of `terms` terms of random sign, so that rounding errors of an honest sum are not compared with
+///    a result from which the terms have cancelled. For terms of one sign the first is the larger.
 /// 3. Each element's error is at most [`Tolerance::element_bound`], and zero for integers;
 ///    there is no share of elements that may be off. Where `exact` asks for it, it is zero.
 ///
@@ -58,6 +61,7 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
 
     let format = Format::of(output.dtype);
     let mut norms = Norms::default();
+    let mut uncancelled = output.scale.map(|_| Norms::default());
     let mut worst: Option<(Offence, usize)> = None;
     let (mut special_mismatches, mut beyond_bound) = (0, 0);
     for (index, (&found, &expected)) in found.iter().zip(reference).enumerate() {
@@ -83,6 +87,9 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
             }
             Element::Finite { error } => {
                 norms.add(error, expected);
+                if let Some(uncancelled) = &mut uncancelled {
+                    uncancelled.add(error, scale / output.terms.max(1.0).sqrt());
+                }
                 let ratio = if error == 0.0 { 0.0 } else { error / bound };
                 let inside = error <= bound && bound.is_finite();
                 if error != 0.0 && !inside {
@@ -102,7 +109,11 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
     OutputComparison {
         id: output.execution,
         tensor: output.tensor.to_owned(),
-        relative_l2: (special_mismatches == 0).then(|| norms.relative()),
+        relative_l2: (special_mismatches == 0).then(|| {
+            let relative = norms.relative();
+            // The smaller ratio is the one to the larger norm.
+            uncancelled.map_or(relative, |norms| relative.min(norms.relative()))
+        }),
         worst_ratio: match worst {
             Some((Offence::Ratio(ratio), _)) if ratio.is_finite() => Some(ratio),
             _ => None,

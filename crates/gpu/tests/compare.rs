@@ -240,3 +240,60 @@ fn an_exact_sum_may_not_be_off_at_all_while_the_type_can_count_to_its_scale() {
     assert!(passes(&compared(12.000_1, 12.0, 2e8, true)));
     assert!(passes(&compared(0.700_000_1, 0.7, 40.0, true)));
 }
+
+/// Compares f32 sums of 4,096 terms of magnitude 64, so that the error scale of each is 2^18.
+fn f32_sums(found: &[f64], reference: &[f64], scale: Option<&[f64]>) -> OutputComparison {
+    compare(
+        &Output {
+            execution: 7,
+            tensor: "sum",
+            dtype: Dtype::F32,
+            extents: &[reference.len() as u64],
+            found,
+            reference,
+            scale,
+            terms: 4096.0,
+            exact: false,
+        },
+        &ToleranceClass::F32.tolerance(),
+    )
+}
+
+#[test]
+fn sums_that_cancel_are_measured_against_their_terms() {
+    let limit = ToleranceClass::F32.tolerance().relative_l2;
+    let magnitudes = 4096.0 * 64.0;
+    let scale = vec![magnitudes; 5];
+    // Terms of random sign would sum to about sqrt(4096) x 64 = 4096; these cancel to 0.05 to 0.3.
+    let reference = [0.05, -0.3, 0.11, 0.2, -0.07];
+    let off_by = |error: f64| {
+        let found = reference.map(|value| value + error);
+        f32_sums(&found, &reference, Some(&scale))
+    };
+    // Honest: one rounding of a partial sum as large as the terms' own sum of random sign.
+    let honest = off_by(4096.0 * 2_f64.powi(-24));
+    assert!(
+        honest
+            .relative_l2
+            .is_some_and(|error| error < limit / 100.0)
+    );
+    assert_eq!(honest.beyond_bound, 0);
+    // Terms rounded to 11 bits, as by TF32: a random walk of 4,096 roundings of 64 x 2^-12.
+    let downgrade = off_by(64.0 * 64.0 * 2_f64.powi(-12));
+    assert!(downgrade.relative_l2.is_some_and(|error| error > limit));
+}
+
+#[test]
+fn sums_that_do_not_cancel_are_measured_against_themselves() {
+    let reference = [4096.0 * 64.0; 5];
+    let found = reference.map(|value| value * (1.0 + 1e-6));
+    let with_scale = f32_sums(&found, &reference, Some(&reference));
+    let without = f32_sums(&found, &reference, None);
+    assert_eq!(with_scale.relative_l2, without.relative_l2);
+}
+
+#[test]
+fn a_tensor_of_zeros_has_no_norm_without_an_error_scale() {
+    let comparison = f32_sums(&[1e-9, 0.0], &[0.0, 0.0], None);
+    assert_eq!(comparison.relative_l2, Some(f64::MAX));
+}
