@@ -74,6 +74,7 @@ cases! {
     groups::partitions_by_label on "groups";
     groups::a_grid_that_synchronises on "grid_sync";
     groups::cub_reduces_scans_and_sorts on "cub_block";
+    groups::cub_sorts_by_merging on "cub_merge";
     groups::cub_within_warps on "cub_block";
     groups::phases_of_a_barrier_object on "barriers";
     groups::copies_that_arrive_at_barriers on "barriers";

@@ -297,3 +297,59 @@ pub(crate) fn tiles_handed_over_by_every_means(device: &Session<'_>) -> Result<(
     }
     Ok(())
 }
+
+pub(crate) fn cub_sorts_by_merging(device: &Session<'_>) -> Result<(), Failure> {
+    let (n, some) = (192usize, 131usize);
+    let mut noise = Noise(76);
+    let keys: Vec<i32> = (0..some).map(|_| noise.next() as i32).collect();
+    let sorted = device.fresh("sorted", some * 4)?;
+    let args = [P(device.buffer("keys", &keys)?), P(sorted), I(some as i32)];
+    device.launch("merge_sort_some", [1, 1, 1], [64, 1, 1], &args)?;
+    let mut want = keys;
+    want.sort_unstable();
+    ensure_eq!(device.read::<i32>(sorted, some)?, want);
+
+    // Two keys to a word, and four places to a word, as the buffers of this crate hold words.
+    let short: Vec<u16> = (0..n).map(|_| noise.next() as u16 & 0x3f).collect();
+    let words: Vec<u32> = short
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) | u32::from(pair[1]) << 16)
+        .collect();
+    let (sorted, places) = (device.fresh("short", n * 2)?, device.fresh("places", n)?);
+    let args = [P(device.buffer("words", &words)?), P(sorted), P(places)];
+    device.launch("merge_sort_pairs", [1, 1, 1], [64, 1, 1], &args)?;
+    let mut want: Vec<(u16, u8)> = (0..n).map(|i| (short[i], i as u8)).collect();
+    want.sort_by_key(|(key, _)| *key);
+    let got: Vec<u32> = device.read(sorted, n / 2)?;
+    let order: Vec<u32> = device.read(places, n / 4)?;
+    for (i, (key, place)) in want.into_iter().enumerate() {
+        ensure_eq!((got[i / 2] >> (16 * (i % 2))) as u16, key, "element {i}");
+        ensure_eq!((order[i / 4] >> (8 * (i % 4))) as u8, place, "element {i}");
+    }
+
+    let x = Noise(77).units(n);
+    let sorted = device.fresh("floats", n * 4)?;
+    let px = device.buffer("x", &x)?;
+    device.launch(
+        "merge_sort_in_warps",
+        [1, 1, 1],
+        [64, 1, 1],
+        &[P(px), P(sorted)],
+    )?;
+    let mut want = x.clone();
+    for warp in want.chunks_mut(n / 2) {
+        warp.sort_by(f32::total_cmp);
+    }
+    ensure_eq!(device.read::<f32>(sorted, n)?, want);
+
+    let (row, value) = (device.fresh("row", 4)?, device.fresh("value", 4)?);
+    let args = [P(px), P(row), P(value), I(50)];
+    device.launch("best_of_block", [1, 1, 1], [64, 1, 1], &args)?;
+    let top = x[..50].iter().copied().fold(f32::MIN, f32::max);
+    ensure_eq!(device.read::<f32>(value, 1)?, [top]);
+    ensure_eq!(
+        Some(device.read::<i32>(row, 1)?[0] as usize),
+        x.iter().position(|value| *value == top)
+    );
+    Ok(())
+}

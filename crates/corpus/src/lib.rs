@@ -84,6 +84,7 @@ sources![
     "calls",
     "convolution",
     "cub_block",
+    "cub_merge",
     "faults",
     "gemm_bf16",
     "gemm_blocked",

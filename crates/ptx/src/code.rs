@@ -87,6 +87,40 @@ pub(crate) struct Flow {
     pub(crate) d: SlotRef,
     pub(crate) q: SlotRef,
     pub(crate) s: [SlotRef; 4],
+    pub(crate) spread: Spread,
+}
+
+/// How poisoned bits pass from the operands of an instruction, `s`, to its results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spread {
+    /// One poisoned bit poisons all bits of all results.
+    All,
+    /// Each bit to the same bit of the result.
+    Copy,
+    /// The same, and bit 31 to all bits above it.
+    SignExtend,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+    /// Of a value of so many bits.
+    ShiftRightSigned(u8),
+    /// The first operand if the third one is true, else the second.
+    Select,
+    /// The first operand's lower bits, so many, and the second operand above them.
+    Pack(u8),
+    /// The lower bits, so many, and those above them.
+    Unpack(u8),
+    /// The lowest poisoned bit to all bits above it: sums and products.
+    Upwards,
+    /// Two singles to two halves.
+    NarrowPair,
+    /// Each half of 16 bits apart.
+    Halves,
+    /// A lane function each bit of whose result depends on at most one bit of each of its first operands, so many; the
+    /// other operands say which.
+    Bits(u8),
 }
 
 /// The unit that executes an instruction, for counters and for the critical path.

@@ -159,7 +159,7 @@ fn planted_mistakes_get_exactly_their_finding() {
         ),
         (
             "uninitialised address",
-            "ld.global.u32 %r3, [%rd5];\nand.b32 %r3, %r3, 0;\ncvt.u64.u32 %rd8, %r3;\nadd.u64 %rd8, %rd3, %rd8;\nst.global.u32 [%rd8], 1;",
+            "ld.global.u32 %r3, [%rd5];\nand.b32 %r3, %r3, 60;\ncvt.u64.u32 %rd8, %r3;\nadd.u64 %rd8, %rd3, %rd8;\nst.global.u32 [%rd8], 1;",
             1,
             1,
             &[F::UninitialisedAddress],
@@ -366,6 +366,12 @@ fn honest_code_gets_no_finding() {
             "ld.global.u32 %r3, [%rd5];\nmul.lo.u32 %r3, %r3, 3;\nsetp.lt.u32 %p1, %r1, 100;\nselp.u32 %r4, %r1, %r3, %p1;\nst.global.u32 [%rd6], %r4;",
             1,
             64,
+        ),
+        (
+            "an address of which nothing uninitialised is left",
+            "ld.global.u32 %r3, [%rd5];\nand.b32 %r3, %r3, 0;\ncvt.u64.u32 %rd8, %r3;\nadd.u64 %rd8, %rd3, %rd8;\nst.global.u32 [%rd8], 1;",
+            1,
+            1,
         ),
         (
             "a barrier between write and read",

@@ -176,7 +176,7 @@ fn live(lowering: &Lowering<'_>, pinned: &[bool]) -> Result<Live, Refusal> {
             let at = 2 * (block.start + offset);
             // An instruction with several results may write one before it has read everything.
             let simple =
-                matches!(draft.detail, Detail::None | Detail::Lane(_)) && draft.d.len() <= 1;
+                matches!(draft.detail, Detail::None | Detail::Lane(..)) && draft.d.len() <= 1;
             for v in uses(draft).filter(|v| !pinned[v.0 as usize]) {
                 extend(v.0 as usize, if simple { at } else { at + 1 });
             }
@@ -391,6 +391,7 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
             d: reference(&draft.d, 0),
             q: reference(&draft.d, 1),
             s: [0, 1, 2, 3].map(|index| reference(&draft.s, index)),
+            spread: super::spread::spread(draft.op, &draft.detail),
         });
         program.class.push(draft.class);
         program.origin.push(draft.origin);
@@ -479,7 +480,7 @@ fn table_entry(
     Some(match &draft.detail {
         Detail::None if matches!(draft.op, Op::Branch | Op::Call) => position(draft.x as usize)?,
         Detail::None => draft.x,
-        Detail::Lane(f) => push(&mut program.lane_fns, *f),
+        Detail::Lane(f, _) => push(&mut program.lane_fns, *f),
         Detail::Lane2(f) => push(&mut program.lane_fns2, *f),
         Detail::Memory(detail) => {
             let list = if draft.op == Op::Load {

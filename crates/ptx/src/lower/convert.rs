@@ -1,8 +1,8 @@
 //! Moves, packing, conversions and address space casts.
 
 use super::operands::{Words, file_of};
-use super::{Detail, Home, Lowering, Unknown, V};
-use crate::code::{Class, File, LaneFn, Op};
+use super::{Home, Lowering, Unknown, V};
+use crate::code::{Class, File, LaneFn, Op, Spread};
 use crate::ir::{Instruction, Operand, StateSpace, Symbol, Ty};
 use crate::memory::window;
 use crate::numeric::{Mode, Rounding, float, half, int};
@@ -101,7 +101,7 @@ impl Lowering<'_> {
                     } else {
                         int::bfe::<u32>
                     };
-                    self.lane(f, d, &[s, position, length], Class::Move);
+                    self.lane_with(Spread::Bits(1), f, d, &[s, position, length], Class::Move);
                 }
             }
             _ => return Err(Unknown),
@@ -124,13 +124,15 @@ impl Lowering<'_> {
         match (ty.bits(), parts.len()) {
             (64, 2) => self.emit(Op::Pack64, &[d], &s, Class::Move),
             (32, 2) => self.emit(Op::Pack32, &[d], &s, Class::Move),
-            (64, _) => self.lane(
+            (64, _) => self.lane_with(
+                Spread::Bits(4),
                 |v| v[0] | v[1] << 16 | v[2] << 32 | v[3] << 48,
                 d,
                 &s,
                 Class::Move,
             ),
-            _ => self.lane(
+            _ => self.lane_with(
+                Spread::Bits(4),
                 |v| v[0] & 0xff | (v[1] & 0xff) << 8 | (v[2] & 0xff) << 16 | (v[3] & 0xff) << 24,
                 d,
                 &s,
@@ -174,13 +176,15 @@ impl Lowering<'_> {
             match to {
                 Ty::F16x2 if plain => self.emit(Op::F32x2ToF16x2, &[d], &[a, b], class),
                 Ty::Bf16x2 if plain => self.emit(Op::F32x2ToBf16x2, &[d], &[a, b], class),
-                Ty::F16x2 => self.lane(
+                Ty::F16x2 => self.lane_with(
+                    Spread::NarrowPair,
                     half::f32_pair_to_f16x2_lane,
                     d,
                     &[a, b, zero, mode_v],
                     class,
                 ),
-                Ty::Bf16x2 => self.lane(
+                Ty::Bf16x2 => self.lane_with(
+                    Spread::NarrowPair,
                     half::f32_pair_to_bf16x2_lane,
                     d,
                     &[a, b, zero, mode_v],
@@ -314,8 +318,14 @@ impl Lowering<'_> {
             return Ok(());
         }
         let f = integer_conversion(from, to, mode.saturate).ok_or(Unknown)?;
+        // Bits are dropped, kept, or filled with a sign.
+        let spread = if mode.saturate {
+            Spread::All
+        } else {
+            Spread::Bits(1)
+        };
         if wide.bits() == to.bits() {
-            self.lane(f, d, &[a], class);
+            self.lane_with(spread, f, d, &[a], class);
             return Ok(());
         }
         let narrow = self.fresh(if to.bits() == 64 {
@@ -323,14 +333,14 @@ impl Lowering<'_> {
         } else {
             File::R32
         });
-        self.lane(f, narrow, &[a], class);
+        self.lane_with(spread, f, narrow, &[a], class);
         let unsigned = match wide.bits() {
             16 => Ty::U16,
             32 => Ty::U32,
             _ => Ty::U64,
         };
         let extend = integer_conversion(to, unsigned, false).ok_or(Unknown)?;
-        self.lane(extend, d, &[narrow], Class::Move);
+        self.lane_with(Spread::Bits(1), extend, d, &[narrow], Class::Move);
         Ok(())
     }
 
@@ -390,7 +400,7 @@ impl Lowering<'_> {
         };
         let d = self.destination(d, File::Predicate)?;
         let a = self.source(a, Ty::B64)?;
-        self.draft(Op::Lane, &[d], &[a], Class::Integer, 0, Detail::Lane(f));
+        self.lane(f, d, &[a], Class::Integer);
         Ok(())
     }
 

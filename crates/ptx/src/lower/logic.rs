@@ -3,7 +3,7 @@
 use super::arithmetic::integer;
 use super::operands::{Words, file_of};
 use super::{Lowering, Unknown, V};
-use crate::code::{Class, Compare, File, LaneFn, Op};
+use crate::code::{Class, Compare, File, LaneFn, Op, Spread};
 use crate::ir::{Instruction, Operand, Ty};
 use crate::numeric::{Mode, half, int};
 
@@ -202,7 +202,13 @@ impl Lowering<'_> {
             "lop3" if bits == 32 => Some(int::lop3),
             _ => None,
         };
-        self.lane(f.ok_or(Unknown)?, d, &s, Class::Integer);
+        let spread = match base {
+            "not" | "brev" | "shl" | "shr" | "bfe" => Spread::Bits(1),
+            "and" | "or" | "xor" | "bfi" | "shf" | "prmt" => Spread::Bits(2),
+            "lop3" => Spread::Bits(3),
+            _ => Spread::All,
+        };
+        self.lane_with(spread, f.ok_or(Unknown)?, d, &s, Class::Integer);
         Ok(())
     }
 

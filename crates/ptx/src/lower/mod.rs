@@ -11,6 +11,7 @@ mod logic;
 mod operands;
 mod rows;
 pub(crate) mod schedule;
+mod spread;
 mod stores;
 pub(crate) mod subroutine;
 mod tensor;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::sync::LazyLock;
 
 use crate::code::{
-    Class, File, LaneFn, LaneFn2, MBarrierKind, Op, Origin, Program, Special, WarpKind,
+    Class, File, LaneFn, LaneFn2, MBarrierKind, Op, Origin, Program, Special, Spread, WarpKind,
 };
 use crate::ir::{Function, Instruction, Place, StateSpace, Statement, Tree, Variable};
 use crate::tensor::TensorKind;
@@ -58,7 +59,7 @@ impl V {
 #[derive(Debug, Clone)]
 pub(crate) enum Detail {
     None,
-    Lane(LaneFn),
+    Lane(LaneFn, Spread),
     Lane2(LaneFn2),
     /// d: elements of a load; s: address, then elements of a store.
     Memory(MemoryDetail),
@@ -319,7 +320,12 @@ impl<'t> Lowering<'t> {
     }
 
     fn lane(&mut self, f: LaneFn, d: V, s: &[V], class: Class) {
-        self.draft(Op::Lane, &[d], s, class, 0, Detail::Lane(f));
+        self.lane_with(Spread::All, f, d, s, class);
+    }
+
+    /// The same for a function through which poison passes in a way of its own.
+    fn lane_with(&mut self, spread: Spread, f: LaneFn, d: V, s: &[V], class: Class) {
+        self.draft(Op::Lane, &[d], s, class, 0, Detail::Lane(f, spread));
     }
 
     /// Reserves stack bytes.

@@ -4,6 +4,7 @@
 
 use super::control;
 use super::exec::Exec;
+use super::poison;
 use super::vector::{
     compare32, compare64, map1_32, map1_64, map2_32, map2_64, map3_32, map3_64, merge32, merge64,
     narrow1, select32, select64, shift_64, widen1, widen2, widen3,
@@ -48,7 +49,7 @@ pub(crate) fn run<F: Forms, const CLEAN: bool>(
     macro_rules! taint {
         () => {
             if !CLEAN && warp.tainted {
-                warp.poison.flow(&program.flow[pc], mask);
+                poison::flow(program, warp, mask, pc);
             }
         };
     }
@@ -195,17 +196,13 @@ pub(crate) fn run<F: Forms, const CLEAN: bool>(
         Op::MaxU32 => bin32!(u32::max),
         Op::Select32 => {
             let choice = warp.p[inst.c as usize];
-            if !CLEAN && warp.tainted {
-                control::select_poison(warp, &program.flow[pc], mask, choice);
-            }
+            taint!();
             let (a, b) = (r32!(inst.a), r32!(inst.b));
             select32::<F>(&mut r32!(inst.d), mask, &a, &b, choice);
         }
         Op::Select64 => {
             let choice = warp.p[inst.c as usize];
-            if !CLEAN && warp.tainted {
-                control::select_poison(warp, &program.flow[pc], mask, choice);
-            }
+            taint!();
             let (a, b) = (r64!(inst.a), r64!(inst.b));
             select64::<F>(&mut r64!(inst.d), mask, &a, &b, choice);
         }

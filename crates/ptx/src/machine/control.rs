@@ -56,23 +56,6 @@ pub(crate) fn lane2(warp: &mut Warp, flow: &Flow, f: LaneFn2, mask: u32) {
     }
 }
 
-/// A selection is poisoned by what it selects, and by its predicate.
-#[inline(never)]
-pub(crate) fn select_poison(warp: &mut Warp, flow: &Flow, mask: u32, choice: u32) {
-    let (a, from_a) = warp.poison.get(flow.s[0]);
-    let (b, from_b) = warp.poison.get(flow.s[1]);
-    let (c, from_c) = warp.poison.get(flow.s[2]);
-    let poisoned = ((a & choice) | (b & !choice) | c) & mask;
-    let origin = if a & choice & mask != 0 {
-        from_a
-    } else if b & !choice & mask != 0 {
-        from_b
-    } else {
-        from_c
-    };
-    warp.poison.set(flow.d, mask, poisoned, origin);
-}
-
 #[inline(never)]
 pub(crate) fn branch_poison(
     exec: &mut Exec<'_>,

@@ -458,7 +458,8 @@ impl<'a> Exec<'a> {
 
     /// A block's warp with its constants in place, to be started for each block.
     pub(crate) fn new_warp(&self, index: u32) -> Warp {
-        use super::warp::{Lanes32, Lanes64, Poison};
+        use super::poison::Poison;
+        use super::warp::{Lanes32, Lanes64};
         let program = self.launch.program;
         let mut warp = Warp {
             r32: vec![Lanes32([0; 32]); program.slots[0]],

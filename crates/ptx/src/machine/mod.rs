@@ -15,6 +15,7 @@ mod leftovers;
 mod matrix;
 mod mbarrier;
 mod pattern;
+mod poison;
 mod print;
 pub(crate) mod rows;
 mod tally;

@@ -1,6 +1,7 @@
 //! The state of one warp: registers with their poison, and the fragments its lanes have split into.
 
-use crate::code::{File, Flow, SlotRef};
+use super::poison::Poison;
+use crate::code::{File, SlotRef};
 
 /// All lanes.
 pub(crate) const FULL: u32 = u32::MAX;
@@ -14,98 +15,6 @@ pub(crate) struct Lanes32(pub(crate) [u32; 32]);
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub(crate) struct Lanes64(pub(crate) [u64; 32]);
-
-/// The lanes of each slot whose value derives from something nobody initialised, and the instruction it came from.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Poison {
-    lanes: [Vec<u32>; 3],
-    origin: [Vec<u32>; 3],
-}
-
-fn index(file: File) -> usize {
-    match file {
-        File::R32 => 0,
-        File::R64 => 1,
-        File::Predicate => 2,
-    }
-}
-
-impl Poison {
-    pub(crate) fn new(slots: [usize; 3]) -> Self {
-        Self {
-            lanes: slots.map(|n| vec![0; n]),
-            origin: slots.map(|n| vec![0; n]),
-        }
-    }
-
-    pub(crate) fn clear(&mut self) {
-        for lanes in &mut self.lanes {
-            lanes.fill(0);
-        }
-    }
-
-    /// Poisoned lanes of a slot and where the poison came from.
-    #[inline(always)]
-    pub(crate) fn get(&self, slot: SlotRef) -> (u32, u32) {
-        match slot.get() {
-            Some((file, slot)) => (
-                self.lanes[index(file)][slot],
-                self.origin[index(file)][slot],
-            ),
-            None => (0, 0),
-        }
-    }
-
-    /// Replaces the poison of some lanes of a slot.
-    #[inline(always)]
-    pub(crate) fn set(&mut self, slot: SlotRef, mask: u32, poisoned: u32, origin: u32) {
-        let Some((file, slot)) = slot.get() else {
-            return;
-        };
-        let lanes = &mut self.lanes[index(file)][slot];
-        *lanes = (*lanes & !mask) | (poisoned & mask);
-        if poisoned & mask != 0 {
-            self.origin[index(file)][slot] = origin;
-        }
-    }
-
-    /// Results are poisoned where an operand is.
-    pub(crate) fn flow(&mut self, flow: &Flow, mask: u32) {
-        let mut poisoned = 0;
-        let mut origin = 0;
-        for source in flow.s {
-            let (lanes, from) = self.get(source);
-            if poisoned == 0 && lanes & mask != 0 {
-                origin = from;
-            }
-            poisoned |= lanes & mask;
-        }
-        self.set(flow.d, mask, poisoned, origin);
-        self.set(flow.q, mask, poisoned, origin);
-    }
-
-    /// Whether a lane of each slot is poisoned.
-    fn of_lane(&self, lane: usize) -> [Vec<bool>; 3] {
-        [0, 1, 2].map(|file| {
-            self.lanes[file]
-                .iter()
-                .map(|lanes| lanes >> lane & 1 == 1)
-                .collect()
-        })
-    }
-
-    fn set_lane(&mut self, lane: usize, poisoned: &[Vec<bool>; 3]) {
-        for (file, poisoned) in self.lanes.iter_mut().zip(poisoned) {
-            for (lanes, poisoned) in file.iter_mut().zip(poisoned) {
-                *lanes = *lanes & !(1 << lane) | u32::from(*poisoned) << lane;
-            }
-        }
-    }
-
-    pub(crate) fn any(&self) -> bool {
-        self.lanes.iter().flatten().any(|lanes| *lanes != 0)
-    }
-}
 
 /// What a fragment waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,7 +86,7 @@ pub(crate) struct Warp {
 pub(crate) struct Caller {
     pub(crate) back: u32,
     pub(crate) registers: [Vec<u64>; 3],
-    pub(crate) poisoned: [Vec<bool>; 3],
+    pub(crate) poisoned: [Vec<u64>; 3],
 }
 
 /// An asynchronous copy that has not landed.

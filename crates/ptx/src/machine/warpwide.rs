@@ -297,7 +297,18 @@ fn shuffle(warp: &mut Warp, op: &WarpOp, mask: u32, pc: u32) {
         let (poisoned, origin) = warp.poison.get(op.a);
         let moved = (0..32).fold(0, |bits, lane| bits | (poisoned >> from[lane] & 1) << lane);
         let origin = if moved & mask != 0 { origin } else { pc };
-        warp.poison.set(op.d, mask, moved | absent, origin);
+        if (moved | absent) & mask == 0 {
+            warp.poison.set(op.d, mask, 0, pc);
+        } else {
+            let bits = std::array::from_fn(|lane| {
+                if absent >> lane & 1 == 1 {
+                    u64::MAX
+                } else {
+                    warp.poison.bits(op.a, (from[lane] & 31) as usize)
+                }
+            });
+            warp.poison.set_bits(op.d, mask, &bits, origin);
+        }
         warp.poison.set(op.p, mask, 0, pc);
     }
 }

@@ -3,12 +3,13 @@
 use super::super::block::Shared;
 use super::super::exec::{Exec, Fatal, Track};
 use super::super::pattern::Shape;
+use super::super::poison::poisoned_bytes;
 use super::super::traffic::Way;
 use super::super::warp::Warp;
 use super::between::Reads;
 use super::{
     Offsets, Request, Want, Words, atomic, atomic_poison, between, collect, fault, lanes,
-    load_part, offsets_at, write_element,
+    load_part, offsets_at, poison_loaded, write_element,
 };
 use crate::code::{MemoryOp, Reach};
 use crate::report::{Access, FindingKind, Space};
@@ -159,7 +160,10 @@ fn load_poison(
                 .fold(0, |bad, lane| bad | 1 << lane)
         };
         warp.tainted |= bad != 0;
-        warp.poison.set(op.regs[part as usize], mask, bad, pc);
+        let invalid = |lane: usize, byte: u32| {
+            !allocation.is_valid(offsets[lane] + step + u64::from(byte), 1)
+        };
+        poison_loaded(warp, op, part, (mask, bad), pc, invalid);
     }
 }
 
@@ -207,12 +211,17 @@ fn store_poison(
     let allocation = &*track.allocation;
     for part in 0..op.count {
         let step = u64::from(part * op.element);
+        let register = op.regs[part as usize];
         let (poisoned, origin) = if warp.tainted {
-            warp.poison.get(op.regs[part as usize])
+            warp.poison.get(register)
         } else {
             (0, 0)
         };
-        let poisoned = poisoned & mask;
+        let bytes = |lane: usize| poisoned_bytes(warp.poison.bits(register, lane), op.element);
+        // What lies above the stored bytes is not stored.
+        let poisoned = lanes(poisoned & mask)
+            .filter(|lane| bytes(*lane) != 0)
+            .fold(0u32, |stored, lane| stored | 1 << lane);
         if poisoned != 0 {
             let place = place(
                 track,
@@ -228,7 +237,14 @@ fn store_poison(
                 Some(place),
             );
             for lane in lanes(poisoned) {
-                allocation.clear_valid(offsets[lane] + step, u64::from(op.element));
+                for byte in 0..op.element {
+                    let at = offsets[lane] + step + u64::from(byte);
+                    if bytes(lane) >> byte & 1 == 1 {
+                        allocation.clear_valid(at, 1);
+                    } else {
+                        allocation.set_valid(at, 1);
+                    }
+                }
             }
         }
         if shape == Shape::Run && op.count == 1 && poisoned == 0 {

@@ -18,6 +18,7 @@ pub(crate) use stack::copy_on_stack;
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
 use super::pattern::Shape;
+use super::poison::of_loaded;
 use super::traffic::Way;
 use super::vector::{put32, put64};
 use super::warp::Warp;
@@ -211,6 +212,31 @@ fn load_part<W: Words + ?Sized>(
         values[lane] = read_element(words, offsets[lane] + step, op.element);
     }
     deliver(warp, op, register, mask, &values);
+}
+
+/// A register takes the poison of the bytes it was loaded from: `bad` lanes loaded some that are not initialised.
+#[inline(always)]
+fn poison_loaded(
+    warp: &mut Warp,
+    op: &MemoryOp,
+    part: u32,
+    (mask, bad): (u32, u32),
+    pc: u32,
+    invalid: impl Fn(usize, u32) -> bool,
+) {
+    let register = op.regs[part as usize];
+    if bad == 0 {
+        warp.poison.set(register, mask, 0, pc);
+        return;
+    }
+    let mut bits = [0; 32];
+    for lane in lanes(bad) {
+        let bytes = (0..op.element)
+            .filter(|byte| invalid(lane, *byte))
+            .fold(0, |bytes, byte| bytes | 1 << byte);
+        bits[lane] = of_loaded(bytes, op.element, op.signed);
+    }
+    warp.poison.set_bits(register, mask, &bits, pc);
 }
 
 /// Writes loaded elements into a register, extended as the instruction says.

@@ -5,10 +5,11 @@ use std::cell::Cell;
 use super::super::block::Shared;
 use super::super::exec::{Exec, Fatal};
 use super::super::pattern::Shape;
+use super::super::poison::poisoned_bytes;
 use super::super::warp::{FULL, Warp};
 use super::{
     Offsets, Request, Want, atomic, atomic_poison, collect, fault, lanes, load_part, offsets_at,
-    read_element, write_element,
+    poison_loaded, read_element, write_element,
 };
 use crate::code::{MemoryOp, Op};
 use crate::report::{Access, Space};
@@ -141,7 +142,9 @@ fn load_poison(
             bad & !in_flight(exec, block, warp, (offsets, step, op.element), bad, pc)
         };
         warp.tainted = true;
-        warp.poison.set(op.regs[part as usize], mask, bad, pc);
+        let invalid =
+            |lane: usize, byte: u32| !block.is_valid(offsets[lane] as u32 + step + byte, 1);
+        poison_loaded(warp, op, part, (mask, bad), pc, invalid);
     }
 }
 
@@ -252,13 +255,17 @@ fn store(
         }
         if shape == Shape::Run && op.count == 1 && poisoned == 0 {
             block.set_valid(begin, end - begin, true);
-        } else {
-            for lane in lanes(mask) {
-                block.set_valid(
-                    (offsets[lane] + step) as u32,
-                    op.element,
-                    poisoned >> lane & 1 == 0,
-                );
+            continue;
+        }
+        for lane in lanes(mask) {
+            let at = (offsets[lane] + step) as u32;
+            if poisoned >> lane & 1 == 0 {
+                block.set_valid(at, op.element, true);
+                continue;
+            }
+            let bytes = poisoned_bytes(warp.poison.bits(register, lane), op.element);
+            for byte in 0..op.element {
+                block.set_valid(at + byte, 1, bytes >> byte & 1 == 0);
             }
         }
     }

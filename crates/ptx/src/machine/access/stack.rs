@@ -4,8 +4,11 @@ use std::cell::Cell;
 
 use super::super::block::Shared;
 use super::super::exec::{Exec, Fatal};
+use super::super::poison::poisoned_bytes;
 use super::super::warp::Warp;
-use super::{Request, Want, Words, deliver, fault, lanes, read_element, write_element};
+use super::{
+    Request, Want, Words, deliver, fault, lanes, poison_loaded, read_element, write_element,
+};
 use crate::check::spoken;
 use crate::report::{Access, FindingKind, Space};
 use crate::simd::Forms;
@@ -85,19 +88,25 @@ pub(super) fn local(
         } else {
             (0, 0)
         };
-        let mut bad = 0;
+        let mut invalid = [0; 32];
         let mut values = [0; 32];
         for lane in lanes(mask) {
             let at = list[lane] + step;
+            let stored = if poisoned >> lane & 1 == 1 {
+                poisoned_bytes(warp.poison.bits(register, lane), op.element)
+            } else {
+                0
+            };
             let valid = &mut warp.local_valid[at as usize..(at + u64::from(op.element)) as usize];
             let bit = 1 << lane;
             if want == Want::Load {
-                if valid.iter().any(|lanes| lanes & bit == 0) {
-                    bad |= bit;
-                }
+                invalid[lane] = (0..)
+                    .zip(valid.iter())
+                    .filter(|(_, lanes)| *lanes & bit == 0)
+                    .fold(0, |bytes, (byte, _)| bytes | 1 << byte);
             } else {
-                for lanes in valid {
-                    *lanes = *lanes & !bit | bit & !poisoned;
+                for (byte, lanes) in valid.iter_mut().enumerate() {
+                    *lanes = *lanes & !bit | if stored >> byte & 1 == 0 { bit } else { 0 };
                 }
             }
             let value = warp.lane(register, lane);
@@ -113,9 +122,13 @@ pub(super) fn local(
         }
         if want == Want::Load {
             deliver(warp, op, register, mask, &values);
+            let bad = lanes(mask)
+                .filter(|lane| invalid[*lane] != 0)
+                .fold(0, |bad, lane| bad | 1 << lane);
             warp.tainted |= bad != 0;
             if warp.tainted {
-                warp.poison.set(register, mask, bad, pc);
+                let not_there = |lane: usize, byte: u32| invalid[lane] >> byte & 1 == 1;
+                poison_loaded(warp, op, part, (mask, bad), pc, not_there);
             }
         }
     }
