@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 //! Tests that the table of modes in `docs/reference/evaluation.md` is complete and names tests that exist.
+=======
+//! The table of modes in `docs/reference/attacks.md` is whole, and what it names exists.
+>>>>>>> ef71ff0 (Divide the evaluation document by the reader's questions)
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,7 +39,7 @@ fn sources(folder: &Path, into: &mut String) {
 #[test]
 fn every_mode_has_its_row_and_every_named_test_exists() {
     let repository = lab::repository();
-    let text = std::fs::read_to_string(repository.join("docs/reference/evaluation.md"))
+    let text = std::fs::read_to_string(repository.join("docs/reference/attacks.md"))
         .expect("it exists");
     let mut code = String::new();
     for folder in [
