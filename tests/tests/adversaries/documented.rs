@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-//! Tests that the table of modes in `docs/reference/evaluation.md` is complete and names tests that exist.
-=======
-//! The table of modes in `docs/reference/attacks.md` is whole, and what it names exists.
->>>>>>> ef71ff0 (Divide the evaluation document by the reader's questions)
+//! Tests that the table of modes in `docs/reference/attacks.md` is complete and names tests that exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,10 +1,5 @@
-<<<<<<< HEAD
 //! Tests with adversaries: candidates that try to be accepted without a right and fast answer, and
-//! defects that other harnesses had. Each test is named after its mode in `docs/reference/evaluation.md`.
-=======
-//! Adversaries: candidates that try to be accepted for something other than a right answer fast,
-//! and bugs that other harnesses had. Each test is named after its mode in `docs/reference/attacks.md`.
->>>>>>> ef71ff0 (Divide the evaluation document by the reader's questions)
+//! defects that other harnesses had. Each test is named after its mode in `docs/reference/attacks.md`.
 //!
 //! After every adversary the same evaluator evaluates an honest candidate, whose evaluation must be
 //! the same as before the first adversary.
