@@ -4,6 +4,7 @@
 //! without NUL, with a plan that is well-formed; nothing downstream checks that again.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -16,6 +17,7 @@ use crate::plan::{
     Argument, Configuration, KernelStep, LaunchPlan, MAX_STEPS, Step, Tunable, Workspace,
 };
 use crate::problem::{Problem, Problems};
+use crate::splice;
 use crate::verdict::VerdictKind;
 
 /// The longest source in bytes: 256 KiB.
@@ -30,6 +32,9 @@ const MAX_CHOICES: usize = 64;
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelSource {
     text: String,
+    /// The TOML between the two fences, as offsets into `text`.
+    front: Range<usize>,
+    /// Offset of the line after the closing fence.
     body_offset: usize,
     plan: LaunchPlan,
     idea: Option<Idea>,
@@ -79,7 +84,7 @@ impl KernelSource {
     /// # Errors
     /// Every defect of the text and of its front matter, each with line and column.
     pub fn parse(file: &str, text: impl Into<String>) -> Result<Self, Problems> {
-        let text = text.into().replace("\r\n", "\n");
+        let text = text.into().replace("\r\n", "\n").replace('\r', "\n");
         if text.len() > MAX_SOURCE_BYTES {
             let message = format!(
                 "the source has {} bytes; at most {MAX_SOURCE_BYTES} are read",
@@ -90,9 +95,9 @@ impl KernelSource {
         if let Some(offset) = text.find('\0') {
             return Err(Problem::at(file, &text, offset, "a NUL byte", "remove it").into());
         }
-        let (start, end) = front_matter_span(file, &text)?;
-        let front = &text[start..end];
-        let raw: RawFront = toml::from_str(front).map_err(|error| {
+        let front = find_front_matter(file, &text)?;
+        let start = front.start;
+        let raw: RawFront = toml::from_str(&text[front.clone()]).map_err(|error| {
             let offset = start + error.span().map_or(0, |span| span.start);
             Problem::at(
                 file,
@@ -113,7 +118,8 @@ impl KernelSource {
             return Err(Problems(reader.problems));
         }
         Ok(Self {
-            body_offset: end + CLOSING.len(),
+            body_offset: next_line(&text, front.end),
+            front,
             plan,
             idea: raw.idea,
             step: raw.step,
@@ -127,15 +133,22 @@ impl KernelSource {
         &self.text
     }
 
-    /// The front matter: the lines between the opening and the closing one, from line 2 on.
+    /// The front matter: the lines between the two fences, from line 2 on.
     pub fn front_matter(&self) -> &str {
-        let lines = &self.text[..self.body_offset - CLOSING.len()];
-        lines.split_once('\n').map_or("", |(_, front)| front)
+        &self.text[self.front.clone()]
     }
 
-    /// What follows the front matter: the code.
+    /// The code: the lines after the closing fence.
     pub fn body(&self) -> &str {
         &self.text[self.body_offset..]
+    }
+
+    /// The text that is handed to the compiler: the code, after an empty line for each line of the
+    /// front matter, so that lines keep their numbers. Nothing that stands in the front matter can
+    /// become part of the program, however it is written.
+    pub fn compiler_input(&self) -> String {
+        let lines = self.text[..self.body_offset].matches('\n').count();
+        "\n".repeat(lines) + self.body()
     }
 
     /// The launch plan.
@@ -158,20 +171,21 @@ impl KernelSource {
         self.expect.as_ref()
     }
 
-    /// Identity of what would run: code (trailing white space apart), plan and tunable values.
-    /// The idea's prose does not count.
+    /// The digest that identifies the program and the way it is launched: exactly the bytes that the
+    /// compiler gets, the steps and workspaces of the plan, and the values of the tunables, which the
+    /// compiler gets as options. The idea does not count, except for its number of lines, on which
+    /// `__LINE__` depends.
     pub fn candidate_digest(&self, configuration: &Configuration) -> Digest {
-        let body = self.text[self.body_offset..]
-            .lines()
-            .map(str::trim_end)
-            .collect::<Vec<_>>()
-            .join("\n");
         let plan = format!("{:?}", (&self.plan.steps, &self.plan.workspaces));
         let values = configuration
             .iter()
             .map(|(name, value)| format!("{name}={value};"))
             .collect::<String>();
-        Digest::of_parts([body.trim().as_bytes(), plan.as_bytes(), values.as_bytes()])
+        Digest::of_parts([
+            self.compiler_input().as_bytes(),
+            plan.as_bytes(),
+            values.as_bytes(),
+        ])
     }
 
     /// The configuration with `overrides` applied to the declared values.
@@ -213,43 +227,61 @@ impl KernelSource {
     }
 }
 
-/// Finds the TOML between the opening and the closing line; offsets into `text`.
-fn front_matter_span(file: &str, text: &str) -> Result<(usize, usize), Problem> {
-    if !text.starts_with(OPENING) {
+/// Finds the TOML between the two fences, each of which is a whole line; offsets into `text`.
+fn find_front_matter(file: &str, text: &str) -> Result<Range<usize>, Problem> {
+    let problem = |offset, message, fix| Err(Problem::at(file, text, offset, message, fix));
+    let first = text.lines().next().unwrap_or_default();
+    if first.trim_end() != OPENING {
         let fix = "begin with a line /*--- and end the front matter with a line ---*/";
-        return Err(Problem::at(
-            file,
-            text,
-            0,
-            "the file does not begin with its launch plan",
-            fix,
-        ));
+        return if first.starts_with(OPENING) {
+            problem(
+                OPENING.len(),
+                "the opening line of the front matter holds more than /*---",
+                fix,
+            )
+        } else {
+            problem(0, "the file does not begin with its launch plan", fix)
+        };
     }
-    let start = text.find('\n').map_or(text.len(), |at| at + 1);
-    let mut offset = start;
+    let start = next_line(text, 0);
+    let mut end = start;
     for line in text[start..].split_inclusive('\n') {
         if line.trim_end() == CLOSING {
-            return Ok((start, offset));
+            return Ok(start..end);
         }
-        if line.contains("*/") {
-            let fix = "write the closing line as ---*/ alone on its line";
-            return Err(Problem::at(
-                file,
-                text,
-                offset,
+        if ends_comment(&text[end..], line.len()) {
+            return problem(
+                end,
                 "the head comment ends inside the front matter",
-                fix,
-            ));
+                "write the closing line as ---*/ alone on its line",
+            );
         }
-        offset += line.len();
+        end += line.len();
     }
-    Err(Problem::at(
-        file,
-        text,
+    problem(
         0,
         "the front matter is never closed",
         "end it with a line ---*/",
-    ))
+    )
+}
+
+/// The offset of the line after the one that `offset` stands on.
+fn next_line(text: &str, offset: usize) -> usize {
+    text[offset..]
+        .find('\n')
+        .map_or(text.len(), |at| offset + at + 1)
+}
+
+/// Returns true if a `*` within the first `within` bytes of `text` is followed by a `/`, directly or
+/// after line continuations, which a compiler resolves before it looks for comments.
+fn ends_comment(text: &str, within: usize) -> bool {
+    text[..within].match_indices('*').any(|(at, _)| {
+        let mut rest = &text[at + 1..];
+        while let Some(after) = splice::strip_splice(rest) {
+            rest = after;
+        }
+        rest.starts_with('/')
+    })
 }
 
 #[derive(Deserialize)]

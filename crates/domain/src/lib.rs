@@ -31,6 +31,7 @@ pub mod reply;
 pub mod role;
 pub mod search;
 pub mod seeds;
+mod splice;
 pub mod statistics;
 pub mod task;
 pub mod timing;

@@ -1,6 +1,7 @@
 //! Candidate files: what parses, and where a defect is located.
 
 use domain::candidate::KernelSource;
+use domain::digest::Digest;
 use domain::dtype::Dtype;
 use domain::plan::{Argument, Configuration, Step};
 use domain::policy;
@@ -81,19 +82,19 @@ fn windows_line_ends_make_no_difference() {
     assert_eq!(unix, windows);
 }
 
+fn digest(text: &str, overrides: &Configuration) -> Digest {
+    let source = KernelSource::parse("kernel.cu", text).unwrap();
+    source.candidate_digest(&source.configure(overrides).unwrap())
+}
+
 #[test]
-fn the_digest_sees_code_plan_and_values_but_neither_prose_nor_trailing_space() {
-    let digest = |text: &str, overrides: &Configuration| {
-        let source = KernelSource::parse("kernel.cu", text).unwrap();
-        source.candidate_digest(&source.configure(overrides).unwrap())
-    };
+fn the_digest_depends_on_code_plan_and_values_but_not_on_the_idea() {
     let none = Configuration::new();
     let base = digest(SPLIT, &none);
     assert_eq!(
         base,
         digest(&SPLIT.replace("two blocks", "few blocks"), &none)
     );
-    assert_eq!(base, digest(&SPLIT.replace(" {}\n", " {}  \n\n"), &none));
     assert_ne!(base, digest(&SPLIT.replace(" {}\n", " { }\n"), &none));
     assert_ne!(
         base,
@@ -107,6 +108,106 @@ fn the_digest_sees_code_plan_and_values_but_neither_prose_nor_trailing_space() {
     assert_eq!(
         digest(&rewritten, &none),
         digest(SPLIT, &Configuration::from([("SPLITS".into(), 8)]))
+    );
+}
+
+#[test]
+fn sources_that_compile_to_different_bytes_have_different_digests() {
+    let none = Configuration::new();
+    // Some compilers join lines across blanks behind the backslash, and some do not.
+    let endings = [
+        "#define F(x) \\\n (x)\n",
+        "#define F(x) \\ \n (x)\n",
+        "#define F(x) \\\t\n (x)\n",
+        "// \\\nint hidden;\n",
+        "// \\ \nint hidden;\n",
+        "// ??/\nint hidden;\n",
+        "// ??/ \nint hidden;\n",
+        "const char* raw = R\"(a \n)\";\n",
+        "const char* raw = R\"(a\n)\";\n",
+        "\n",
+        "\n\n",
+        " \n",
+    ];
+    let digests = endings.map(|code| digest(&format!("{SPLIT}{code}"), &none));
+    for (index, one) in digests.iter().enumerate() {
+        assert_ne!(*one, digest(SPLIT, &none), "{:?}", endings[index]);
+        for (other, earlier) in digests[..index].iter().enumerate() {
+            assert_ne!(
+                one, earlier,
+                "{:?} and {:?}",
+                endings[index], endings[other]
+            );
+        }
+    }
+    // `__LINE__` is part of the program as well.
+    let longer = SPLIT.replace("[idea]\n", "[idea]\n\n");
+    assert_ne!(digest(&longer, &none), digest(SPLIT, &none));
+}
+
+#[test]
+fn the_compiler_gets_nothing_of_the_front_matter_but_its_line_ends() {
+    let source = KernelSource::parse("kernel.cu", SPLIT).unwrap();
+    let code = source.compiler_input();
+    let (front, body) = code.split_at(code.len() - source.body().len());
+    assert!(front.chars().all(|one| one == '\n'), "{front:?}");
+    assert!(body.starts_with("#include <cuda_fp16.h>\n"), "{body:?}");
+    // Messages and line tables of the compiler name the lines of the file.
+    let line = |text: &str| text.lines().position(|line| line.starts_with("extern"));
+    assert_eq!(line(&code), line(source.text()));
+}
+
+#[test]
+fn the_fences_of_the_front_matter_are_whole_lines() {
+    let line_of = |text: &str| {
+        let found = KernelSource::parse("kernel.cu", text).expect_err("code beside a fence");
+        found.0[0].line
+    };
+    for opening in [
+        "/*--- */ __device__ int hidden; /*\n",
+        "/*--- # a comment\n",
+        "/*----\n",
+        "/*---\\\n",
+        "/*---??/\n",
+    ] {
+        let text = SPLIT.replacen("/*---\n", opening, 1);
+        assert_eq!(line_of(&text), 1, "{opening:?}");
+    }
+    // The end of a comment: plain, behind a line continuation, and behind a trigraph for one.
+    for inside in [
+        "*/ int hidden; /*",
+        "*\\\n/ int hidden; /*",
+        "*\\ \t\n/ int hidden; /*",
+        "*\\\n\\\n/ int hidden; /*",
+        "*??/\n/ int hidden; /*",
+        "*??/ \n/ int hidden; /*",
+    ] {
+        let stated = "hypothesis = \"two blocks cannot fill the device\"\n";
+        let text = SPLIT.replacen(stated, &format!("hypothesis = '''{inside}'''\n"), 1);
+        assert_ne!(text, SPLIT);
+        assert_eq!(line_of(&text), 4, "{inside:?}");
+    }
+    let closing = SPLIT.lines().zip(1..).find(|(line, _)| *line == "---*/");
+    let (_, closing) = closing.unwrap();
+    for ending in ["---*/ int hidden;\n", "---*/\\\n", "---*/ //\n"] {
+        let text = SPLIT.replacen("---*/\n", ending, 1);
+        assert_eq!(line_of(&text), closing, "{ending:?}");
+    }
+    // Blanks at the end of a fence are no code.
+    let spaced = SPLIT
+        .replacen("/*---\n", "/*--- \t\n", 1)
+        .replacen("---*/\n", "---*/  \n", 1);
+    let none = Configuration::new();
+    assert_eq!(digest(&spaced, &none), digest(SPLIT, &none));
+}
+
+#[test]
+fn a_single_carriage_return_ends_a_line() {
+    let none = Configuration::new();
+    let code = "// note\rint hidden;\n";
+    assert_eq!(
+        digest(&format!("{SPLIT}{code}"), &none),
+        digest(&format!("{SPLIT}{}", code.replace('\r', "\n")), &none)
     );
 }
 
@@ -255,6 +356,12 @@ fn includes_that_leave_the_header_folders_are_policy_violations_with_their_line(
         "#include NAME",
         "#embed \"/etc/passwd\"",
         "asm(\".incbin \\\"/etc/passwd\\\"\");",
+        "#inc\\\nlude \"/etc/passwd\"",
+        "#include \\ \n\"/etc/passwd\"",
+        "??=include \"/etc/passwd\"",
+        "#inc??/\nlude \"/etc/passwd\"",
+        "/* a */ #include \"/etc/passwd\"",
+        "# /* a */ include \"/etc/passwd\"",
     ] {
         assert_eq!(violation(hostile), [35], "{hostile}");
     }

@@ -7,17 +7,16 @@
 use crate::candidate::KernelSource;
 use crate::patch::outside_regions;
 use crate::problem::Problem;
+use crate::splice::logical_lines;
 
 /// The policy violations of a source, in line order; empty for an honest one.
 pub fn violations(file: &str, source: &KernelSource, baseline: &KernelSource) -> Vec<Problem> {
     let text = source.text();
     let mut problems = Vec::new();
-    let mut offset = 0;
-    for line in text.split_inclusive('\n') {
-        if let Some((message, fix)) = violation(line) {
+    for (offset, line) in logical_lines(text) {
+        if let Some((message, fix)) = violation(&line) {
             problems.push(Problem::at(file, text, offset, message, fix));
         }
-        offset += line.len();
     }
     if let Some(breach) = outside_regions(baseline, source) {
         problems.push(Problem {
@@ -32,20 +31,30 @@ pub fn violations(file: &str, source: &KernelSource, baseline: &KernelSource) ->
     problems
 }
 
+/// The line without the white space and the comments that it begins with.
+fn skip_blanks(line: &str) -> &str {
+    let mut rest = line.trim_start();
+    while let Some((_, after)) = rest
+        .strip_prefix("/*")
+        .and_then(|rest| rest.split_once("*/"))
+    {
+        rest = after.trim_start();
+    }
+    rest
+}
+
 fn violation(line: &str) -> Option<(String, &'static str)> {
     const DATA: &str = "write the data as a constant array";
     if line.contains(".incbin") {
         return Some((".incbin reads files into the kernel".to_owned(), DATA));
     }
-    let directive = line
-        .trim_start()
-        .strip_prefix('#')
-        .or_else(|| line.trim_start().strip_prefix("%:"))?;
-    let directive = directive.trim_start();
+    let line = skip_blanks(line);
+    let directive = line.strip_prefix('#').or_else(|| line.strip_prefix("%:"))?;
+    let directive = skip_blanks(directive);
     if directive.starts_with("embed") {
         return Some(("#embed reads files into the kernel".to_owned(), DATA));
     }
-    let target = directive.strip_prefix("include")?.trim();
+    let target = skip_blanks(directive.strip_prefix("include")?).trim_end();
     let name = target
         .strip_prefix('<')
         .and_then(|rest| rest.split_once('>'))

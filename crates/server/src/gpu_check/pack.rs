@@ -261,9 +261,10 @@ pub fn prepare(
             let name = format!("{}/{file}", task.name);
             progress(&format!("compiling {name}"));
             let configuration = source.plan().default_configuration();
+            let text = source.compiler_input();
             let work = Work {
                 name: &name,
-                text: source.text(),
+                text: &text,
                 configuration: &configuration,
                 headers: &task.headers,
             };

@@ -502,8 +502,9 @@ impl<'a> Course<'a> {
         configuration: &Configuration,
     ) -> Result<Result<Compiled, Verdict>, EvaluateError> {
         let architecture = self.evaluator.host.device().architecture();
+        let text = source.compiler_input();
         let recipe = Recipe {
-            source: source.text(),
+            source: &text,
             configuration,
             headers: &self.task.headers,
             architecture: &architecture,
