@@ -1,5 +1,9 @@
-//! How many blocks of a launch a multiprocessor can hold at once, and what keeps it from holding
-//! more. Computed from what the assembler reports and the device's own limits.
+//! Occupancy: the number of blocks of a launch that one multiprocessor holds at once, and the
+//! resource that limits it. Computed from the resources that the assembler reports and the device's
+//! limits.
+//!
+//! `ptx` computes the same for the emulated device, and neither crate may depend on the other. Both
+//! are tested with `tests/occupancy.csv`, so that the two cannot differ.
 
 use serde::Serialize;
 
@@ -11,25 +15,30 @@ pub const WARP: u32 = 32;
 /// Registers are granted to a warp in multiples of this (CUDA occupancy calculator, compute
 /// capability 7.0 and up).
 const REGISTER_UNIT: u32 = 256;
-/// Parts of a multiprocessor, each with registers of its own (`cuda_occupancy.h` of CUDA 13.5).
-const PARTS: u32 = 4;
-/// Shared memory that the driver keeps of each block from compute capability 8.0 on, bytes.
+/// Partitions of a multiprocessor, each with a register file of its own (`cuda_occupancy.h` of CUDA 13.5).
+const PARTITIONS: u32 = 4;
+/// Shared memory that the system reserves in each block from compute capability 8.0 on, bytes (CUDA
+/// C++ Programming Guide, "Compute Capability 8.x").
 const SHARED_RESERVED: u32 = 1024;
+/// Shared memory is allocated to a block in multiples of this, bytes: 128 from compute capability 8.0
+/// on, 256 before (CUDA occupancy calculator).
+const SHARED_UNIT: u64 = 128;
+const SHARED_UNIT_BEFORE_8: u64 = 256;
 
-/// What a multiprocessor can hold of one launch.
+/// The occupancy of one multiprocessor by one launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Occupancy {
-    /// Blocks at once; 0 where not even one fits.
+    /// Resident blocks; 0 if not even one fits.
     pub blocks_per_sm: u32,
-    /// Their warps.
+    /// The warps of these blocks.
     pub warps: u32,
-    /// Warps that the multiprocessor has room for.
+    /// The most warps that can be resident on the multiprocessor.
     pub warps_limit: u32,
-    /// What keeps it from holding more.
+    /// The scarcest resource.
     pub limited_by: Limiter,
 }
 
-/// What bounds the blocks of a multiprocessor.
+/// The resource that limits the number of resident blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limiter {
@@ -37,7 +46,7 @@ pub enum Limiter {
     Threads,
     /// Registers.
     Registers,
-    /// The limit on blocks itself.
+    /// The device's limit on resident blocks.
     Blocks,
     /// Shared memory, static and dynamic.
     Shared,
@@ -59,10 +68,10 @@ fn registers_of_warp(registers: u32) -> u32 {
     (registers.max(1) * WARP).next_multiple_of(REGISTER_UNIT)
 }
 
-/// What a block is taken to need when it is launched, in registers: as if its warps filled all
-/// parts of a multiprocessor alike.
+/// The registers that the driver requires for a block at its launch: its warps count as if they
+/// filled all partitions of a multiprocessor evenly.
 pub(crate) fn registers_of_block(registers: u32, threads: u32) -> u64 {
-    let warps = threads.max(1).div_ceil(WARP).next_multiple_of(PARTS);
+    let warps = threads.max(1).div_ceil(WARP).next_multiple_of(PARTITIONS);
     u64::from(registers_of_warp(registers)) * u64::from(warps)
 }
 
@@ -79,22 +88,26 @@ pub fn occupancy(
     let by_registers = if whole > u64::from(limits.registers_per_block) {
         0
     } else {
-        // Each part has registers of its own.
-        limits.registers_per_sm / PARTS / registers_of_warp(resources.registers) * PARTS / warps
+        // Each partition has a register file of its own.
+        limits.registers_per_sm / PARTITIONS / registers_of_warp(resources.registers) * PARTITIONS
+            / warps
     };
-    let reserved = if device.compute_capability >= (8, 0) {
-        SHARED_RESERVED
+    let (reserved, unit) = if device.compute_capability >= (8, 0) {
+        (SHARED_RESERVED, SHARED_UNIT)
     } else {
-        0
+        (0, SHARED_UNIT_BEFORE_8)
     };
-    let shared = resources.static_shared_bytes + dynamic_shared;
+    let used = u64::from(resources.static_shared_bytes) + u64::from(dynamic_shared);
     let mut bounds = vec![
         (limits.threads_per_sm / (warps * WARP), Limiter::Threads),
         (by_registers, Limiter::Registers),
         (limits.blocks_per_sm, Limiter::Blocks),
     ];
-    if shared > 0 {
-        bounds.push((limits.shared_per_sm / (shared + reserved), Limiter::Shared));
+    if used > 0 {
+        let allocated = (used + u64::from(reserved)).next_multiple_of(unit);
+        let by_shared = u64::from(limits.shared_per_sm) / allocated;
+        let by_shared = u32::try_from(by_shared).expect("no more than bytes of shared memory");
+        bounds.push((by_shared, Limiter::Shared));
     }
     let (blocks_per_sm, limited_by) = bounds
         .into_iter()

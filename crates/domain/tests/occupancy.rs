@@ -1,7 +1,7 @@
-//! How many blocks a multiprocessor holds, by hand, on an L4.
+//! Occupancy against a table of hand-computed cases on an L4.
 
 use domain::device::{Device, DeviceKind, Limits};
-use domain::occupancy::{Limiter, occupancy};
+use domain::occupancy::occupancy;
 use domain::role::KernelResources;
 
 fn l4() -> Device {
@@ -29,39 +29,39 @@ fn l4() -> Device {
     }
 }
 
+/// The table that the occupancy of the emulated device is tested with as well.
+const TABLE: &str = include_str!("../../../tests/occupancy.csv");
+
 #[test]
-fn what_a_multiprocessor_holds() {
-    use Limiter::{Blocks, Registers, Shared, Threads};
-    // Threads, registers of each, shared bytes of a block; blocks, and what bounds them.
-    let table = [
-        (32, 16, 0, 24, Blocks),
-        (256, 32, 0, 6, Threads),
-        (128, 128, 0, 4, Registers),
-        (128, 32, 48 << 10, 2, Shared),
-        (128, 32, 100 << 10, 0, Shared),
-        // 72 registers are 2304 of a warp: seven warps in each of four parts.
-        (64, 72, 0, 14, Registers),
-        // 168 registers: three warps in each part. Nine warps are checked as twelve, which fit.
-        (288, 168, 0, 1, Registers),
-        // Twelve warps of 200 registers are 76,800 of 65,536.
-        (288, 200, 0, 0, Registers),
-    ];
-    for (threads, registers, shared, blocks, limiter) in table {
-        let resources = KernelResources {
-            kernel: "k".to_owned(),
-            registers,
-            spill_bytes: 0,
-            stack_bytes: 0,
-            static_shared_bytes: 0,
-            constant_bytes: 0,
-            parameters: Vec::new(),
+fn occupancy_matches_the_hand_computed_table() {
+    let rows = TABLE.lines().filter(|line| !line.starts_with('#'));
+    for row in rows {
+        let fields = row.split(',').map(str::trim).collect::<Vec<_>>();
+        let [numbers @ .., limiter] = fields.as_slice() else {
+            panic!("an empty row");
         };
-        let found = occupancy(&resources, threads, shared, &l4());
-        assert_eq!(
-            (found.blocks_per_sm, found.limited_by),
-            (blocks, limiter),
-            "{threads} threads, {registers} registers, {shared} bytes"
-        );
-        assert_eq!(found.warps, blocks * threads.div_ceil(32));
+        let numbers = numbers.iter().map(|field| field.parse::<u32>().unwrap());
+        let [threads, registers, shared, blocks] =
+            <[u32; 4]>::try_from(numbers.collect::<Vec<_>>()).unwrap();
+        // Static and dynamic shared memory count alike.
+        for static_shared_bytes in [0, shared / 3, shared] {
+            let resources = KernelResources {
+                kernel: "k".to_owned(),
+                registers,
+                spill_bytes: 0,
+                stack_bytes: 0,
+                static_shared_bytes,
+                constant_bytes: 0,
+                parameters: Vec::new(),
+            };
+            let dynamic = shared - static_shared_bytes;
+            let found = occupancy(&resources, threads, dynamic, &l4());
+            assert_eq!(
+                (found.blocks_per_sm, found.limited_by.as_str()),
+                (blocks, *limiter),
+                "{row}, {static_shared_bytes} bytes of it static"
+            );
+            assert_eq!(found.warps, blocks * threads.div_ceil(32));
+        }
     }
 }

@@ -96,33 +96,8 @@ mod tests {
     #[test]
     fn residency_matches_hand_computed_cases_on_an_l4() {
         let limits = Device::embedded("l4").expect("embedded").limits;
-        // Threads, registers, shared bytes, blocks, limiter.
-        let cases = [
-            (32, 16, 0, 24, Limiter::Blocks),
-            (256, 32, 0, 6, Limiter::Warps),
-            (1024, 32, 0, 1, Limiter::Warps),
-            // 128 registers x 32 = 4096 per warp, 16 warps fit, 4 per block.
-            (128, 128, 0, 4, Limiter::Registers),
-            // 168 registers x 32 = 5376 per warp, 12 warps fit, 8 per block.
-            (256, 168, 0, 1, Limiter::Registers),
-            // 40 registers x 32 = 1280 per warp, 12 warps in each of four parts: 48, where the whole file would hold 51.
-            (32 * 3, 40, 0, 16, Limiter::Warps),
-            // 72 registers x 32 = 2304 per warp, 7 warps in each part: 28, where the whole file would hold 28.4.
-            (32, 72, 0, 24, Limiter::Blocks),
-            (64, 72, 0, 14, Limiter::Registers),
-            // 168 registers: 3 warps in each part, 12 in all; 9 warps count as 12 and fit exactly.
-            (288, 168, 0, 1, Limiter::Registers),
-            // 200 registers x 32 = 6400 per warp: 9 warps count as 12, which is 76,800 registers.
-            (288, 200, 0, 0, Limiter::Registers),
-            // 48 KB + 1 KB twice is 98 of 100 KB.
-            (128, 32, 48 << 10, 2, Limiter::SharedMemory),
-            (128, 32, 99 << 10, 1, Limiter::SharedMemory),
-            (128, 32, 100 << 10, 0, Limiter::SharedMemory),
-            (128, 32, u32::MAX, 0, Limiter::SharedMemory),
-            (1024, 128, 0, 0, Limiter::Registers),
-            (128, 256, 0, 0, Limiter::Registers),
-        ];
-        for (threads, registers, shared_bytes, blocks, limiter) in cases {
+        let check = |numbers: [u32; 4], limiter: Limiter| {
+            let [threads, registers, shared_bytes, blocks] = numbers;
             let found = occupancy(
                 Footprint {
                     threads,
@@ -136,6 +111,25 @@ mod tests {
                 (blocks, limiter),
                 "{threads} threads, {registers} registers, {shared_bytes} bytes"
             );
+        };
+        // The same table tests what the evaluator says about real devices.
+        let table = include_str!("../../../../tests/occupancy.csv");
+        for row in table.lines().filter(|line| !line.starts_with('#')) {
+            let (numbers, limiter) = row.rsplit_once(',').expect("five fields");
+            let limiter = match limiter.trim() {
+                "blocks" => Limiter::Blocks,
+                "threads" => Limiter::Warps,
+                "registers" => Limiter::Registers,
+                "shared" => Limiter::SharedMemory,
+                other => panic!("no limiter {other:?}"),
+            };
+            let numbers = numbers.split(',').map(|field| field.trim().parse());
+            let numbers = numbers.collect::<Result<Vec<u32>, _>>().expect("numbers");
+            check(numbers.try_into().expect("four numbers"), limiter);
         }
+        // Requests beyond the limits of any launch.
+        check([128, 32, u32::MAX, 0], Limiter::SharedMemory);
+        check([1024, 128, 0, 0], Limiter::Registers);
+        check([128, 256, 0, 0], Limiter::Registers);
     }
 }
