@@ -45,64 +45,90 @@ impl TensorData {
     }
 }
 
-/// How the values of an input are distributed.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Distribution {
+/// Declares [`Distribution`] from one list of its variants and their wire names, so that
+/// [`Distribution::ALL`] and [`Distribution::as_str`] cannot miss one. Code that treats distributions
+/// differently matches them without a wildcard, so that the compiler names what a new one needs: its
+/// values in `gpu::inputs`, and in `worker` the tasks and tensors that it is meant for.
+macro_rules! distributions {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// The distribution of an input's values.
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+        )]
+        #[serde(rename_all = "snake_case")]
+        pub enum Distribution {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Distribution {
+            /// Every distribution, the ordinary one first.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// The name as the wire carries it.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+distributions! {
     /// Normal, mean 0, deviation 1.
-    Normal,
+    Normal = "normal",
     /// Uniform in -1..1.
-    Uniform,
+    Uniform = "uniform",
     /// Uniform in 0..1.
-    Positive,
+    Positive = "positive",
     /// Small integers -2..=2.
-    Integers,
+    Integers = "integers",
     /// Large magnitudes that provoke overflow: normal, deviation 100, capped to the type.
-    Large,
+    Large = "large",
     /// Tiny and denormal magnitudes of the type.
-    Tiny,
+    Tiny = "tiny",
     /// 99% normal, 1% a thousand times larger.
-    HeavyTail,
+    HeavyTail = "heavy_tail",
     /// Equal rows and sorted runs.
-    Ties,
+    Ties = "ties",
     /// Each element encodes its own coordinates.
-    IndexCoded,
+    IndexCoded = "index_coded",
     /// Normal, scaled down to where the type still has its full precision, but an absolute
     /// tolerance takes everything for zero.
-    Small,
+    Small = "small",
     /// Large numbers of alternating sign with small ones on top, in one input, so that sums cancel.
-    Cancellation,
+    Cancellation = "cancellation",
     /// A quarter of the type's largest number, or as much as sums of products can bear, in one
     /// input that the function is linear in.
-    Huge,
+    Huge = "huge",
     /// Normal, with a few NaN and infinities of both signs in one input whose specials the function
     /// passes on.
-    Specials,
+    Specials = "specials",
     /// One input that the function is linear in is zero but for one element, which shows every
     /// output that depends on it and every other that should not.
-    Impulse,
+    Impulse = "impulse",
 }
 
 impl Distribution {
-    /// Name as the wire carries it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "normal",
-            Self::Uniform => "uniform",
-            Self::Positive => "positive",
-            Self::Integers => "integers",
-            Self::Large => "large",
-            Self::Tiny => "tiny",
-            Self::HeavyTail => "heavy_tail",
-            Self::Ties => "ties",
-            Self::IndexCoded => "index_coded",
-            Self::Small => "small",
-            Self::Cancellation => "cancellation",
-            Self::Huge => "huge",
-            Self::Specials => "specials",
-            Self::Impulse => "impulse",
+    /// Every distribution but the ordinary one, in the order of the list.
+    pub fn beyond_normal() -> impl Iterator<Item = Self> + Clone {
+        Self::ALL.into_iter().filter(|one| *one != Self::Normal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_wire_and_different() {
+        let mut names = std::collections::BTreeSet::new();
+        for distribution in Distribution::ALL {
+            let name = distribution.as_str();
+            assert_eq!(serde_json::to_value(distribution).unwrap(), name);
+            assert!(names.insert(name), "{name} twice");
         }
+        let beyond = Distribution::beyond_normal().count();
+        assert_eq!(beyond + 1, names.len());
     }
 }

@@ -16,22 +16,6 @@ use domain::task::{Case, Role, Task, Tensor, Use, Values};
 
 /// A case whose tensors have at most this many elements together is small: 2^17.
 pub(super) const SMALL_ELEMENTS: u64 = 1 << 17;
-/// The distributions beyond the ordinary one.
-const EXTRAORDINARY: [Distribution; 13] = [
-    Distribution::Uniform,
-    Distribution::Positive,
-    Distribution::Integers,
-    Distribution::Large,
-    Distribution::Tiny,
-    Distribution::HeavyTail,
-    Distribution::Ties,
-    Distribution::IndexCoded,
-    Distribution::Small,
-    Distribution::Cancellation,
-    Distribution::Huge,
-    Distribution::Specials,
-    Distribution::Impulse,
-];
 
 /// One pass through the plan to be made.
 #[derive(Debug, Clone, PartialEq)]
@@ -240,8 +224,7 @@ impl<'a> Passes<'a> {
         let (largest, others) = small
             .split_last()
             .expect("a task has at least one case, and the smallest counts as small");
-        let distributions = EXTRAORDINARY
-            .into_iter()
+        let distributions = Distribution::beyond_normal()
             .filter(|distribution| self.applies(*distribution))
             .collect::<Vec<_>>();
         let mut passes = Vec::new();
@@ -296,8 +279,7 @@ impl<'a> Passes<'a> {
             passes.extend(self.screen(extent)?);
             return Ok(passes);
         }
-        let distributions = EXTRAORDINARY
-            .into_iter()
+        let distributions = Distribution::beyond_normal()
             .filter(|distribution| self.applies(*distribution))
             .collect::<Vec<_>>();
         let first = usize::try_from(self.seed(&["gate"]) % distributions.len() as u64)
@@ -316,7 +298,17 @@ impl<'a> Passes<'a> {
         match distribution {
             Distribution::Huge | Distribution::Impulse => !contract.linear_in.is_empty(),
             Distribution::Specials => !contract.specials_in.is_empty(),
-            _ => true,
+            Distribution::Normal
+            | Distribution::Uniform
+            | Distribution::Positive
+            | Distribution::Integers
+            | Distribution::Large
+            | Distribution::Tiny
+            | Distribution::HeavyTail
+            | Distribution::Ties
+            | Distribution::IndexCoded
+            | Distribution::Small
+            | Distribution::Cancellation => true,
         }
     }
 
@@ -564,7 +556,14 @@ impl<'a> Turn<'a> {
             Distribution::Huge | Distribution::Impulse => self.struck == name,
             Distribution::Specials => self.special == name,
             Distribution::Cancellation if self.any != name => return Distribution::Ties,
-            _ => true,
+            Distribution::Cancellation
+            | Distribution::Uniform
+            | Distribution::Positive
+            | Distribution::Integers
+            | Distribution::Tiny
+            | Distribution::Ties
+            | Distribution::IndexCoded
+            | Distribution::Small => true,
         };
         if concerned { distribution } else { ordinary }
     }
