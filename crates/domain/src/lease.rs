@@ -1,11 +1,15 @@
 //! The one path between the service and its workers: register, lease, renew, report.
 
+mod validate;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::device::Device;
 use crate::evaluation::{Evaluation, EvaluationRequest};
 use crate::id::{CandidateId, JobId, RunId, WorkerId};
+
+pub use validate::{MAX_ITEMS, MAX_NAME_BYTES, MAX_TEXT_BYTES};
 
 /// How long a lease lasts without renewal, seconds.
 pub const LEASE_SECONDS: u32 = 15;

@@ -52,6 +52,19 @@ impl CacheState {
     }
 }
 
+/// The shortest time that an execution can have, microseconds: one nanosecond, about two cycles of the
+/// fastest multiprocessor. A shorter one is a defect of whatever reports it.
+pub const MIN_TIME_US: f64 = 1e-3;
+/// The longest time that an execution can have, microseconds: one day, which is longer than any
+/// deadline of a worker.
+pub const MAX_TIME_US: f64 = 86_400.0 * 1e6;
+
+/// Returns true if `us` microseconds can be the time of an execution: a number from [`MIN_TIME_US`] to
+/// [`MAX_TIME_US`].
+pub fn is_valid_time(us: f64) -> bool {
+    (MIN_TIME_US..=MAX_TIME_US).contains(&us)
+}
+
 /// One time among others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CaseTime<'a> {

@@ -9,7 +9,7 @@ use domain::lease::{LEASE_SECONDS, Receipt, Renewal, Report, ReportOutcome};
 use domain::plan::Configuration;
 use domain::role::Key;
 use domain::task::Bundle;
-use domain::timing::Timing;
+use domain::timing::{Timing, is_valid_time};
 use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
@@ -457,8 +457,7 @@ async fn examine(
         return Ok(Err("it accepts without naming a device".to_owned()));
     }
     let cases = acceptance.timing.cases();
-    let is_one = |us: f64| us.is_finite() && us > 0.0;
-    if cases.is_empty() || !cases.iter().all(|time| is_one(time.us)) {
+    if cases.is_empty() || !cases.iter().all(|time| is_valid_time(time.us)) {
         return Ok(Err(
             "it accepts without a positive time for each case".to_owned()
         ));

@@ -39,6 +39,7 @@ pub async fn register(
     State(app): State<App>,
     Body(registration): Body<Registration>,
 ) -> Result<(StatusCode, Json<Registered>), ApiError> {
+    registration.validate().map_err(ApiError::Invalid)?;
     let registered = app
         .engine
         .store()
@@ -62,6 +63,7 @@ pub async fn tell_health(
     Id(worker): Id<WorkerId>,
     Body(report): Body<HealthReport>,
 ) -> Result<StatusCode, ApiError> {
+    report.validate().map_err(ApiError::Invalid)?;
     let store = app.engine.store();
     store.note_health(worker, &report, app.engine.now()).await?;
     if let Condition::Quarantined { reason } = &report.condition {
@@ -125,6 +127,7 @@ pub async fn renew(
     Id(job): Id<JobId>,
     Body(renewal): Body<Renewal>,
 ) -> Result<Json<Receipt>, ApiError> {
+    renewal.validate().map_err(ApiError::Invalid)?;
     let store = app.engine.store();
     Ok(Json(store.renew(job, &renewal, app.engine.now()).await?))
 }
@@ -137,6 +140,7 @@ pub async fn report(
     Id(job): Id<JobId>,
     Body(report): Body<Report>,
 ) -> Result<Json<Receipt>, ApiError> {
+    report.validate().map_err(ApiError::Invalid)?;
     let store = app.engine.store();
     let receipt = store.report(job, &report, app.engine.now()).await?;
     tracing::info!(lease.job = %job, lease.attempt = report.attempt, "report on {job}: {receipt:?}");

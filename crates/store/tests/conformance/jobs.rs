@@ -238,8 +238,8 @@ async fn nothing_is_evaluated_before_the_baseline_is_accepted() {
 async fn a_report_about_something_else_is_a_fault_of_the_worker() {
     type Spoil = fn(&mut domain::evaluation::Evaluation);
     let other_version = format!("version {}", EVALUATOR_VERSION + 1);
-    let spoilt: [(Spoil, &str); 6] = [
-        (|e| e.evaluator += 1, &other_version),
+    let spoilt = [
+        ((|e| e.evaluator += 1) as Spoil, other_version.as_str()),
         (
             |e| e.stage = domain::evaluation::EvaluationStage::Confirmation,
             "another stage",
@@ -254,6 +254,14 @@ async fn a_report_about_something_else_is_a_fault_of_the_worker() {
             |e| {
                 if let Verdict::Accepted(acceptance) = &mut e.verdict {
                     acceptance.timing = timing(-1.0);
+                }
+            },
+            "positive time",
+        ),
+        (
+            |e| {
+                if let Verdict::Accepted(acceptance) = &mut e.verdict {
+                    acceptance.timing = timing(5e-324);
                 }
             },
             "positive time",
