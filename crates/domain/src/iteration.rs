@@ -5,10 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::margins::{is_regression, regression_percent};
 use crate::verdict::Verdict;
-
-/// A kernel that is slower than the best by more than this factor goes back: 2%.
-pub const REGRESSION: f64 = 1.02;
 
 /// What becomes of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,9 +88,12 @@ pub fn decide(
         return revert(None, "it has no time".to_owned());
     };
     let gain = best.map(|best| speedup / best);
-    if let Some(gain) = gain.filter(|gain| gain * REGRESSION < 1.0) {
+    if let Some(gain) = gain.filter(|gain| is_regression(*gain, 1.0)) {
         let slower = 100.0 * (1.0 / gain - 1.0);
-        let reason = format!("{slower:.1}% slower than the best kept, more than 2%");
+        let reason = format!(
+            "{slower:.1}% slower than the best kept, more than {}",
+            regression_percent()
+        );
         return revert(Some(gain), reason);
     }
     if let Some(target) = target.filter(|target| speedup >= *target) {
@@ -107,7 +108,7 @@ pub fn decide(
         Some(gain) if gain > 1.0 => {
             format!("{:.1}% faster than the best kept", 100.0 * (gain - 1.0))
         }
-        Some(_) => "within 2% of the best kept".to_owned(),
+        Some(_) => format!("within {} of the best kept", regression_percent()),
     };
     Decided {
         decision: Decision::Keep,
@@ -181,7 +182,7 @@ mod tests {
                     best = best.max(tried);
                 }
             }
-            prop_assert!(current * REGRESSION >= best);
+            prop_assert!(!is_regression(current, best));
         }
     }
 }

@@ -12,8 +12,9 @@ mod output;
 
 use crate::device::DeviceKind;
 use crate::evaluation::EvaluationStage;
+use crate::margins::FASTER_MARGIN;
 use crate::role::CompileReply;
-use crate::timing::Timing;
+use crate::timing::{Timing, is_valid_time};
 use crate::verdict::{Acceptance, Comparison, Outcome, Verdict};
 
 pub use execution::{
@@ -23,10 +24,6 @@ pub use execution::{
 pub use gates::{CaseBlocks, evaluate_gates, judge_gates};
 pub use image::judge_image;
 pub use output::{ComparedOutput, is_within_tolerance, judge_dependence, judge_outputs};
-
-/// How much faster than the incumbent a modelled time must be to count as faster: 0.5%, the
-/// least clear gap that the measuring protocol accepts as well.
-pub const FASTER_MARGIN: f64 = 0.005;
 
 /// Something that is not the candidate's doing. The evaluation has no verdict; it is repeated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -163,8 +160,8 @@ fn out_of_wall_time(stage: &str) -> InfrastructureFault {
 /// processes are never compared: until both are measured side by side the outcome is
 /// [`Outcome::Unresolved`], which nothing promotes.
 pub fn judge_times(timing: Timing, incumbent: Option<&Timing>, launch_bound: bool) -> Verdict {
-    let is_one = |us: f64| us.is_finite() && us > 0.0;
-    if let Some(time) = timing.cases().into_iter().find(|time| !is_one(time.us)) {
+    let cases = timing.cases().into_iter();
+    if let Some(time) = cases.clone().find(|time| !is_valid_time(time.us)) {
         let case = time.cache.name_of(time.case);
         return Verdict::InvalidRun {
             reason: format!("the time of case {case} reads {} us", time.us),

@@ -19,6 +19,7 @@ pub mod id;
 pub mod iteration;
 pub mod judge;
 pub mod lease;
+pub mod margins;
 pub mod measurement;
 pub mod model;
 pub mod occupancy;

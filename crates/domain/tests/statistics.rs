@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 use domain::digest::Digest;
+use domain::margins::{FASTER_MARGIN_LOG, REGRESSION_LOG};
 use domain::role::Key;
 use domain::statistics::simulate::stated;
 use domain::statistics::{
-    ALPHA, BufferSets, CONFIRMATION, Clocks, Contender, Cycles, Interval, LOOKS, MARGIN, Order,
-    REGRESSION_LIMIT, RESAMPLES, Reading, Standing, WarmUp, batch, binomial_tail, bootstrap,
-    bounds_on_share, confirm, deviation, disagreement, draws, effect, holm, interval, longest_warm,
-    median, normal_tail, plan, quantile, regressions, screen, signed_rank, split, student_quantile,
-    student_tail, turns,
+    ALPHA, BufferSets, CONFIRMATION, Clocks, Contender, Cycles, Interval, LOOKS, Order, RESAMPLES,
+    Reading, Standing, WarmUp, batch, binomial_tail, bootstrap, bounds_on_share, confirm,
+    deviation, disagreement, draws, effect, holm, interval, longest_warm, median, normal_tail,
+    plan, quantile, regressions, screen, signed_rank, split, student_quantile, student_tail, turns,
 };
 use domain::verdict::Outcome;
 use proptest::prelude::*;
@@ -245,7 +245,7 @@ fn one_slow_case_blocks_whatever_the_others_gain() {
         let cases = cases.iter().map(|centre| vec![case(*centre)[0].clone()]);
         blocks(&cases.collect::<Vec<_>>())
     };
-    assert_eq!(one(&[0.0, -REGRESSION_LIMIT]), [false, true]);
+    assert_eq!(one(&[0.0, -REGRESSION_LOG]), [false, true]);
     assert!(blocks(&[]).is_empty());
 }
 
@@ -450,8 +450,8 @@ proptest! {
 #[test]
 fn a_run_of_500_equal_candidates_promotes_one_in_less_than_one_percent() {
     assert_eq!((CONFIRMATION.processes, CONFIRMATION.pairs), (8, 60));
-    near(MARGIN.exp(), 1.005, 1e-12);
-    near(REGRESSION_LIMIT.exp(), 1.02, 1e-12);
+    near(FASTER_MARGIN_LOG.exp(), 1.005, 1e-12);
+    near(REGRESSION_LOG.exp(), 1.02, 1e-12);
     for (seed, pair) in [(10, 0.01), (11, 0.03)] {
         let noise = stated(pair);
         let mut rng = rng(seed);

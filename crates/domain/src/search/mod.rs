@@ -18,6 +18,7 @@ use utoipa::ToSchema;
 
 use crate::brief::in_words;
 use crate::id::CandidateId;
+use crate::margins::MIN_PROMOTION_SPEEDUP;
 use crate::model::{Ceiling, Dollars, Usage};
 use crate::plan::Configuration;
 use crate::task::Task;
@@ -353,10 +354,6 @@ pub struct Proposal {
     pub trial: bool,
 }
 
-/// The least speedup over the baseline that is worth a promotion: a 2% regression must not
-/// undo it.
-pub const PROMOTION_MARGIN: f64 = 1.02;
-
 /// What a method wants when nothing stops the run.
 enum Plan {
     Propose(Vec<Proposal>),
@@ -503,7 +500,7 @@ impl RunSnapshot<'_> {
     /// failed, and it beats the baseline by more than the margin.
     pub fn champion(&self) -> Option<&Entry> {
         let eligible = |entry: &&Entry| {
-            matches!(entry.standing, Standing::Accepted { promotable: true, speedup, .. } if speedup > PROMOTION_MARGIN)
+            matches!(entry.standing, Standing::Accepted { promotable: true, speedup, .. } if speedup > MIN_PROMOTION_SPEEDUP)
                 && !self.refused.contains(&entry.id)
         };
         fastest(self.candidates.iter().filter(eligible))

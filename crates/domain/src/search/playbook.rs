@@ -4,12 +4,9 @@
 use super::sweep;
 use super::{Entry, Operator, Plan, Proposal, RunSnapshot, Standing, StopReason, fastest};
 use crate::candidate::KernelSource;
+use crate::margins::MIN_STEP_SHARE;
 use crate::plan::Configuration;
 use crate::task::Task;
-
-/// A step that loses less than this share is neutral: kept, because a later step may build on
-/// it. One that loses more is passed over.
-const NEUTRAL_LOSS: f64 = 0.98;
 
 pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
     let mut kept = vec![&run.candidates[0]];
@@ -25,7 +22,7 @@ pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
             Standing::Rejected(_) | Standing::Abandoned { .. } => continue,
             Standing::Accepted { speedup, .. } => speedup,
         };
-        if speedup < best.speedup().unwrap_or(1.0) * NEUTRAL_LOSS {
+        if speedup < best.speedup().unwrap_or(1.0) * MIN_STEP_SHARE {
             continue;
         }
         kept.push(step);

@@ -12,11 +12,10 @@ use utoipa::ToSchema;
 use super::bootstrap::{RESAMPLES, bootstrap};
 use super::interval::{Interval, effect, interval};
 use super::rank::signed_rank;
+use crate::margins::FASTER_MARGIN_LOG;
 use crate::role::Key;
 use crate::verdict::Outcome;
 
-/// The least gain that counts: half a percent, as a log-ratio.
-pub const MARGIN: f64 = 0.004_987_541_511_039;
 /// How often a comparison may be wrong in either direction.
 pub const ALPHA: f64 = 0.01;
 /// After how many pairs a screening is looked at. Two pairs make a round.
@@ -148,7 +147,7 @@ fn look_at(rounds: &[f64], cycles: Cycles<Vec<Vec<f64>>>, key: Key) -> Settled {
     let data = Data {
         rounds: &[rounds.to_vec()],
         cycles,
-        margin: MARGIN,
+        margin: FASTER_MARGIN_LOG,
     };
     data.decide(alpha, key)
 }
@@ -168,7 +167,7 @@ pub fn confirm(
 ) -> Result<Settled, String> {
     let noise = interval(control, ALPHA / 2.0);
     // Written so that bounds that are no numbers fail.
-    let includes_none = noise.lower <= MARGIN && noise.upper >= -MARGIN;
+    let includes_none = noise.lower <= FASTER_MARGIN_LOG && noise.upper >= -FASTER_MARGIN_LOG;
     if !includes_none {
         return Err(format!(
             "compared with itself the incumbent differs by {:.2}% to {:.2}%",
@@ -179,7 +178,7 @@ pub fn confirm(
     let data = Data {
         rounds,
         cycles: cycles.clone(),
-        margin: MARGIN.max(noise.half_width()),
+        margin: FASTER_MARGIN_LOG.max(noise.half_width()),
     };
     Ok(data.decide(ALPHA, key))
 }

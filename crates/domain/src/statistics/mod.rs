@@ -40,15 +40,15 @@ pub use bootstrap::{RESAMPLES, bootstrap};
 pub use clock::{Clocks, Reading, disagreement};
 pub use conditions::{Moment, conditions};
 pub use decide::{
-    ALPHA, CONFIRMATION, Cycles, Design, Evidence, LOOKS, MARGIN, Settled, Standing, confirm,
-    next_look, screen, screen_all,
+    ALPHA, CONFIRMATION, Cycles, Design, Evidence, LOOKS, Settled, Standing, confirm, next_look,
+    screen, screen_all,
 };
 pub use distribution::{binomial_tail, normal_tail, student_quantile, student_tail};
 pub use floor::{Arithmetic, Bound, Floor, Rates, Work, floor, is_launch_bound};
 pub use interval::{Interval, effect, interval};
 pub use plan::{Contender, Order, PlannedBlock, plan, turns};
 pub use rank::{holm, signed_rank};
-pub use regression::{REGRESSION_LIMIT, Regression, regressions};
+pub use regression::{Regression, regressions};
 pub use scatter::{Scatter, scatter};
 pub use share::bounds_on_share;
 pub use split::{ALTERNATIONS, Split, split};

@@ -7,9 +7,8 @@ use super::distribution::{binomial_tail, student_tail};
 use super::interval::effect;
 use super::rank::holm;
 use super::summary::{mean, median};
+use crate::margins::REGRESSION_LOG;
 
-/// The slowdown of one case that blocks a candidate: two percent, as a log-ratio.
-pub const REGRESSION_LIMIT: f64 = 0.019_802_627_296_179_7;
 /// How often the gate may pass a case that is slower than that.
 const LEVEL: f64 = 0.05;
 
@@ -56,14 +55,14 @@ fn if_slower(processes: &[Vec<f64>]) -> f64 {
     let medians = processes
         .iter()
         .filter_map(|one| median(one))
-        .map(|value| value + REGRESSION_LIMIT)
+        .map(|value| value + REGRESSION_LOG)
         .collect::<Vec<_>>();
     match (processes, medians.as_slice()) {
         (_, []) => 1.0,
         ([only], _) => {
             let below = only
                 .iter()
-                .filter(|value| **value <= -REGRESSION_LIMIT)
+                .filter(|value| **value <= -REGRESSION_LOG)
                 .count();
             binomial_tail(only.len(), below)
         }

@@ -5,7 +5,7 @@
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
-use super::decide::{ALPHA, CONFIRMATION, Cycles, LOOKS, MARGIN, Standing, confirm, screen};
+use super::decide::{ALPHA, CONFIRMATION, Cycles, LOOKS, Standing, confirm, screen};
 use super::interval::interval;
 use super::plan::Order;
 use super::split::{ALTERNATIONS, split};
@@ -13,6 +13,7 @@ use super::summary::median;
 use super::validity::{Block, Conditions};
 use crate::control::ControlResult;
 use crate::digest::Digest;
+use crate::margins::FASTER_MARGIN_LOG;
 use crate::role::Key;
 use crate::verdict::Outcome;
 
@@ -128,7 +129,7 @@ impl Noise {
     /// nothing else.
     pub fn confirmed(&self, gain: f64, rng: &mut ChaCha8Rng) -> bool {
         let rounds = self.processes(gain, rng);
-        if interval(&rounds, ALPHA).lower <= MARGIN {
+        if interval(&rounds, ALPHA).lower <= FASTER_MARGIN_LOG {
             // No control lowers the margin, so none is needed.
             return false;
         }

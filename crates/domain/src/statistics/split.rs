@@ -5,8 +5,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::decide::{ALPHA, MARGIN};
+use super::decide::ALPHA;
 use super::interval::{Interval, effect, interval};
+use crate::margins::FASTER_MARGIN_LOG;
 
 /// So many times each of the two has a process of its own, in turn.
 pub const ALTERNATIONS: usize = 4;
@@ -38,7 +39,8 @@ pub fn split(ratios: &[f64], shared: Interval) -> Result<Split, String> {
     };
     // Written so that bounds that are no numbers fail, and so do those that say nothing.
     let bounded = bounds.lower.is_finite() && bounds.upper.is_finite() && ratios.len() >= 3;
-    let meet = bounds.lower <= shared.upper + MARGIN && bounds.upper >= shared.lower - MARGIN;
+    let meet = bounds.lower <= shared.upper + FASTER_MARGIN_LOG
+        && bounds.upper >= shared.lower - FASTER_MARGIN_LOG;
     if bounded && meet {
         return Ok(found);
     }

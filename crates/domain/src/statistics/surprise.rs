@@ -1,7 +1,7 @@
 //! Times that are so good that nothing rests on them before they were taken twice.
 
-use super::decide::MARGIN;
 use super::floor::Floor;
+use crate::margins::FASTER_MARGIN_LOG;
 use crate::verdict::{Comparison, Outcome};
 
 /// Who is so many times as fast as what it has to beat is looked at again.
@@ -31,7 +31,7 @@ pub fn surprise(comparison: &Comparison, floors: &[Floor]) -> Option<String> {
 /// Says how they contradict each other.
 pub fn repeats(first: &Comparison, second: &Comparison) -> Result<(), String> {
     let lost = first.outcome == Outcome::Faster && second.outcome != Outcome::Faster;
-    let margin = MARGIN.exp();
+    let margin = FASTER_MARGIN_LOG.exp();
     // Written so that bounds that are no numbers fail.
     let meet = first.interval[0] <= second.interval[1] * margin
         && second.interval[0] <= first.interval[1] * margin;

@@ -6,11 +6,11 @@ use utoipa::ToSchema;
 use super::decide::Cycles;
 use super::plan::Order;
 use super::summary::{mean, median};
+use crate::margins::MAX_CLOCK_DIFFERENCE_LOG;
+use crate::timing::is_valid_time;
 
 /// A clock this far below the run's median is not the clock the run was measured at.
 const LOWEST_CLOCK: f64 = 0.90;
-/// Incumbent's and candidate's clocks may differ by this share.
-const CLOCK_DIFFERENCE: f64 = 0.02;
 /// The baseline may differ by this share from its own history: a candidate that heats the device,
 /// or fills its cache, slows whoever is beside it.
 const HISTORY_DIFFERENCE: f64 = 0.03;
@@ -375,7 +375,7 @@ fn times(block: &Block) -> Option<Defect> {
         .chain(&block.candidate_us)
         .chain(anchor);
     times
-        .find(|us| !(us.is_finite() && **us > 0.0))
+        .find(|us| !is_valid_time(**us))
         .map(|us| Defect::NoTime { us: us.to_string() })
 }
 
@@ -415,7 +415,7 @@ fn clock(block: &Block, median_mhz: f64) -> Option<Defect> {
     }
     let [incumbent_mhz, candidate_mhz] = mhz;
     let difference = (incumbent_mhz / candidate_mhz).ln().abs();
-    let same = difference <= CLOCK_DIFFERENCE;
+    let same = difference <= MAX_CLOCK_DIFFERENCE_LOG;
     (!same).then_some(Defect::ClocksDiffer {
         incumbent_mhz,
         candidate_mhz,

@@ -15,7 +15,8 @@ use domain::candidate::KernelSource;
 use domain::digest::Digest;
 use domain::evaluation::Evaluation;
 use domain::id::RunId;
-use domain::search::{Operator, PROMOTION_MARGIN};
+use domain::margins::{MIN_PROMOTION_SPEEDUP, is_regression};
+use domain::search::Operator;
 use store::{Committed, ConfirmationOutcome, OutstandingPromotion};
 use tracing::{info, warn};
 
@@ -23,9 +24,6 @@ use crate::{Engine, EngineError};
 use evidence::{Winner, commit_message, evidence_json, revert_message};
 use repository::{Change, File, Tip};
 
-/// A re-check that finds the winner slower than this share of its recorded speedup takes it back:
-/// 2%.
-const REGRESSION: f64 = 1.02;
 /// How long a revert that the repository refused waits.
 const RETRY_REVERT: TimeDelta = TimeDelta::seconds(60);
 
@@ -329,9 +327,9 @@ fn holds(confirmation: &Evaluation, speedup: Option<f64>) -> Result<f64, String>
     if !confirmation.promotable() {
         return Err("a gate that stands before promotion does not hold".to_owned());
     }
-    if speedup <= PROMOTION_MARGIN {
+    if speedup <= MIN_PROMOTION_SPEEDUP {
         return Err(format!(
-            "confirmed at only {speedup:.3} times the baseline's speed; {PROMOTION_MARGIN} is \
+            "confirmed at only {speedup:.3} times the baseline's speed; {MIN_PROMOTION_SPEEDUP} is \
              the least"
         ));
     }
@@ -348,7 +346,7 @@ fn still_holds(
     let speedup = holds(recheck, speedup)?;
     let known = committed.device_uuid.as_deref();
     let comparable = known.is_none() || known == device_uuid(recheck);
-    if comparable && speedup * REGRESSION < committed.speedup {
+    if comparable && is_regression(speedup, committed.speedup) {
         let recorded = committed.speedup;
         return Err(format!(
             "re-checked at {speedup:.3} times the baseline's speed; {recorded:.3} was recorded"

@@ -1,6 +1,7 @@
 //! Times a candidate against somebody who cannot share a process with it.
 
-use domain::statistics::{self, ALPHA, ALTERNATIONS, History, LOOKS, MARGIN};
+use domain::margins::FASTER_MARGIN_LOG;
+use domain::statistics::{self, ALPHA, ALTERNATIONS, History, LOOKS};
 use domain::timing::CacheState;
 use domain::verdict::{Comparison, Outcome};
 
@@ -71,9 +72,9 @@ impl Duel<'_> {
                 .map(|(case, (name, _))| (name.clone(), middle(&others, case), middle(&own, case)))
                 .collect(),
             comparison: Comparison {
-                outcome: if bounds.lower > MARGIN {
+                outcome: if bounds.lower > FASTER_MARGIN_LOG {
                     Outcome::Faster
-                } else if bounds.upper < MARGIN {
+                } else if bounds.upper < FASTER_MARGIN_LOG {
                     Outcome::NotFaster
                 } else {
                     Outcome::Unresolved
