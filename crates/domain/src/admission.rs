@@ -1,4 +1,5 @@
-//! Whether a task may be searched at all: a task that rewards the wrong kernel is worse than none.
+//! Admission of tasks: the rules that a task must meet before it may be searched, because a task
+//! that rewards the wrong kernel is worse than none.
 //!
 //! Pure numbers and rules. Whoever measures brings the reference's answers and the errors of
 //! kernels; nothing here knows how they were made. The thresholds of the outputs are those with
@@ -21,7 +22,7 @@ pub const SEPARATION: f64 = 4.0;
 /// Two references may differ by this share of what a candidate may be off.
 pub const AGREEMENT: f64 = 1e-3;
 
-/// What was found out about a task.
+/// The result of a task's admission: every rule with the number that decides it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Admission {
     /// The task.
@@ -37,7 +38,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Whether every rule holds.
+    /// Returns true if every rule holds.
     pub fn admitted(&self) -> bool {
         !self.points.is_empty() && self.points.iter().all(|point| point.holds)
     }
@@ -54,13 +55,13 @@ pub struct Point {
     pub found: Option<f64>,
     /// The number that it was held against.
     pub limit: Option<f64>,
-    /// Whether the rule holds.
+    /// True if the rule holds.
     pub holds: bool,
     /// One sentence; for a rule that does not hold, with what to do.
     pub says: String,
 }
 
-/// What admission asks for.
+/// The rules of admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
@@ -76,7 +77,7 @@ pub enum Rule {
     VariesAlongAxes,
     /// Outputs change with each input by itself.
     DependsOnInput,
-    /// What an element of an input reaches is what the contract says.
+    /// Outputs depend on the elements of inputs that the contract declares, and on no others.
     DependsAsDeclared,
     /// The task's own kernels are inside the tolerance.
     HonestInside,
@@ -104,11 +105,11 @@ pub struct Floor {
     pub bytes: u64,
     /// The baseline's time, microseconds.
     pub baseline_us: Option<f64>,
-    /// Whether that time comes from a model.
+    /// True if that time is modelled.
     pub modelled: bool,
 }
 
-/// How one output behaves over several draws of the inputs.
+/// The variation of one output over several draws of the inputs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spread {
     /// The largest magnitude.
@@ -121,7 +122,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of the values of one output in several draws.
+    /// Summarises the values of one output in several draws.
     ///
     /// # Panics
     /// If a draw does not have as many values as the extents say.
@@ -178,7 +179,7 @@ impl Spread {
         }
     }
 
-    /// What the rules about a single output say.
+    /// The points of the rules about a single output.
     pub fn points(&self, output: &str) -> Vec<Point> {
         let point = |rule, subject: String, found: f64, what: &str| {
             let holds = found >= LEAST;
@@ -269,8 +270,8 @@ pub fn distance(one: &[f64], other: &[f64]) -> f64 {
     }
 }
 
-/// How many elements that an element of an input cannot reach changed with it, and how many that
-/// it can.
+/// The number of elements that changed with an element of an input although they cannot depend on
+/// it, and of those that changed and can.
 pub fn reached(before: &[f64], after: &[f64], extents: &[u64], parts: &[Part]) -> [u64; 2] {
     let mut counts = [0, 0];
     for ((before, after), flat) in before.iter().zip(after).zip(0_u64..) {
@@ -307,12 +308,12 @@ pub struct Calibration {
     pub honest: f64,
     /// The best of the forbidden.
     pub forbidden: f64,
-    /// What the task allows.
+    /// The error that the task allows.
     pub allowed: f64,
 }
 
 impl Calibration {
-    /// How far apart they are. An exact honest kernel is infinitely far from any error.
+    /// The ratio of the two errors. An exact honest kernel is infinitely far from any error.
     pub fn ratio(&self) -> f64 {
         if self.honest == 0.0 && self.forbidden > 0.0 {
             f64::MAX
@@ -326,7 +327,7 @@ impl Calibration {
         (self.honest * self.forbidden).sqrt()
     }
 
-    /// What the rules about precision say. Every condition is written so that a NaN fails it.
+    /// The points of the rules about precision. Every condition is written so that a NaN fails it.
     pub fn points(&self, worst: &str, imitation: &str) -> Vec<Point> {
         let Self {
             honest,
@@ -377,8 +378,8 @@ impl Calibration {
     }
 }
 
-/// Whether a verdict turns a kernel away for what it computes. A gate or a fault of the kernel's
-/// making says nothing about the task's sharpness.
+/// Returns true if a verdict rejects a kernel because of what it computes. A gate, or an error that
+/// the kernel makes on the way, says nothing about how well the task tells right from wrong.
 pub fn is_turned_away(kind: VerdictKind) -> bool {
     matches!(
         kind,

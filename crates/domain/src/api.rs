@@ -40,33 +40,33 @@ pub struct PromotionView {
     pub repository: String,
     /// The branch.
     pub branch: String,
-    /// Where it stands.
+    /// The state of the promotion.
     pub state: PromotionState,
-    /// What each device said of the champion last, the newest first.
+    /// The latest check of the champion on each device, the newest first.
     #[serde(default)]
     pub checks: Vec<ChampionCheck>,
 }
 
-/// What came of confirming a champion, or of asking it again.
+/// The result of a champion's confirmation, or of a later re-check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ChampionCheck {
-    /// When the verdict arrived.
+    /// The time at which the verdict arrived.
     pub at: DateTime<Utc>,
     /// Name of the device.
     pub device: String,
     /// Its identity, such as `GPU-2f1b...`.
     pub device_uuid: String,
-    /// How much was asked.
+    /// The stage of the evaluation.
     pub stage: EvaluationStage,
     /// The verdict.
     pub verdict: VerdictKind,
     /// Baseline's time over the champion's, if it was accepted.
     pub speedup: Option<f64>,
-    /// Whether the times are modelled.
+    /// True if the times are modelled.
     pub modelled: bool,
 }
 
-/// Where a promotion stands.
+/// The state of a promotion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum PromotionState {
@@ -81,17 +81,17 @@ pub enum PromotionState {
     Reverted {
         /// The commit that takes it back.
         commit: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The confirmation failed; nothing was committed.
     Refused {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The repository refused; someone must fix it and resume.
     Blocked {
-        /// What is wrong and how to fix it.
+        /// The defect and its remedy.
         reason: String,
     },
 }
@@ -109,7 +109,7 @@ pub struct TaskView {
     pub cases: Vec<String>,
     /// Playbook files in order.
     pub playbook: Vec<String>,
-    /// When this version was stored.
+    /// The time at which this version was stored.
     pub created_at: DateTime<Utc>,
 }
 
@@ -124,15 +124,15 @@ pub struct WorkerView {
     pub device: Device,
     /// Its compiler.
     pub toolchain: String,
-    /// Whether it was heard of within a lease's time.
+    /// True if the worker sent something within a lease's duration.
     pub alive: bool,
-    /// When it was last heard of.
+    /// The time of the worker's last request.
     pub seen_at: DateTime<Utc>,
     /// The candidate it evaluates.
     pub evaluating: Option<CandidateId>,
 }
 
-/// How the fleet's devices fare.
+/// The health of the fleet's devices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FleetHealth {
     /// Every device that a worker has told of.
@@ -148,18 +148,18 @@ pub struct DeviceView {
     pub worker: String,
     /// The device's identity.
     pub uuid: String,
-    /// What it is.
+    /// The device's name.
     pub name: String,
     /// Silicon or emulation: modelled times have no noise, and nothing controls them.
     pub kind: DeviceKind,
-    /// Whether it takes work, with the reason if not.
+    /// The device's condition, with the reason if it takes no work.
     pub condition: Condition,
     /// Since when.
     pub since: DateTime<Utc>,
-    /// When the worker last said so.
+    /// The time at which the worker last reported it.
     pub told_at: DateTime<Utc>,
-    /// How often its comparisons called the incumbent faster than itself, under this version of the
-    /// protocol.
+    /// The number of controls in which comparisons on this device called the incumbent faster than
+    /// itself, under this version of the protocol.
     #[serde(default)]
     pub controls: ControlTally,
 }
@@ -173,7 +173,7 @@ pub struct PoisonView {
     pub broke: u32,
 }
 
-/// Whether the service works.
+/// The health of the service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// The program's version.
@@ -193,9 +193,9 @@ pub struct ProblemDocument {
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What happened this time, and how to fix it.
+    /// This occurrence of the error, and its remedy.
     pub detail: String,
-    /// Where the input is wrong.
+    /// The defects of the input, each with its position.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
 }

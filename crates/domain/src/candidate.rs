@@ -42,13 +42,13 @@ pub struct KernelSource {
     expect: Option<Expectation>,
 }
 
-/// What the author hopes for, written down before anything is measured.
+/// The author's expectation, written down before anything is measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Idea {
     /// A few words for lists and commit messages.
     pub title: String,
-    /// Why it should be faster.
+    /// The reason why it should be faster.
     #[serde(default)]
     pub hypothesis: String,
     /// Expected speedup over the parent, lowest and highest, as ratios.
@@ -56,7 +56,7 @@ pub struct Idea {
     pub gain: Option<[f64; 2]>,
 }
 
-/// What makes a candidate a step of a playbook.
+/// The front matter's table that makes a candidate a step of a playbook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlaybookStep {
@@ -71,7 +71,7 @@ pub struct PlaybookStep {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
-    /// Which verdict.
+    /// The verdict.
     pub verdict: VerdictKind,
     /// The driver's error code, where the verdict carries one.
     #[serde(default)]
@@ -337,7 +337,7 @@ struct RawTunable {
 struct Reader<'a> {
     file: &'a str,
     text: &'a str,
-    /// Where the front matter starts in `text`: spans count from there.
+    /// The offset in `text` at which the front matter starts: spans count from there.
     start: usize,
     problems: Vec<Problem>,
 }
@@ -605,7 +605,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether `name` can be a C identifier of at most 64 characters.
+/// Returns true if `name` can be a C identifier of at most 64 characters.
 pub(crate) fn is_identifier(name: &str) -> bool {
     let mut characters = name.chars();
     characters

@@ -13,11 +13,12 @@ use crate::statistics::{Settled, bounds_on_share};
 
 /// One comparison of a search in so many is followed by a control.
 pub const ONE_IN: u64 = 50;
-/// How often a published bound may be wrong.
+/// The probability that a published bound is wrong.
 pub const BOUND_ALPHA: f64 = 0.05;
 
-/// Whether a candidate's comparison is followed by a control. Drawn below the root of the search,
-/// which no author knows, and for each candidate anew, so that a replay draws the same.
+/// Returns true if a candidate's comparison is followed by a control. The draw is made below the
+/// root of the search, which no author knows, and for each candidate anew, so that a replay draws
+/// the same.
 pub fn is_due(root: Key, candidate: Digest) -> bool {
     let Key(drawn) = root.derive(&["control", &candidate.to_string()]);
     let (word, _) = drawn
@@ -27,39 +28,39 @@ pub fn is_due(root: Key, candidate: Digest) -> bool {
     u64::from_le_bytes(*word).is_multiple_of(ONE_IN)
 }
 
-/// What came of a control.
+/// The result of a control.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Control {
     /// Its screening gave no answer, so that it shows nothing.
     Unfinished {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Its screening called nothing faster, as is right.
     Level {
-        /// What the screening rests on.
+        /// The decision of the screening with its evidence.
         screening: Settled,
     },
     /// Its screening called the incumbent faster than itself, and the confirmation did not.
     Caught {
-        /// What the screening rests on.
+        /// The decision of the screening with its evidence.
         screening: Settled,
-        /// What the confirmation said instead.
+        /// The confirmation's different result, in words.
         reason: String,
     },
     /// Its screening called the incumbent faster than itself, and the confirmation gave no answer.
     Undecided {
-        /// What the screening rests on.
+        /// The decision of the screening with its evidence.
         screening: Settled,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Both called the incumbent faster than itself: a candidate would have been promoted.
     Promoted {
-        /// What the screening rests on.
+        /// The decision of the screening with its evidence.
         screening: Settled,
-        /// What the confirmation rests on.
+        /// The decision of the confirmation with its evidence.
         confirmation: Settled,
     },
 }
@@ -81,7 +82,7 @@ pub enum ControlResult {
 }
 
 impl Control {
-    /// What came of it in a word.
+    /// The result without its evidence.
     pub fn result(&self) -> ControlResult {
         match self {
             Self::Unfinished { .. } => ControlResult::Unfinished,
@@ -93,17 +94,19 @@ impl Control {
     }
 }
 
-/// What all controls of a device came to, as it is published. A bound is Clopper's and Pearson's, is
-/// wrong once in twenty times, and is about one comparison: a run makes as many as it has candidates.
+/// The counts of all controls of a device, as they are published. A bound is Clopper's and
+/// Pearson's, is wrong once in twenty times, and is about one comparison: a run makes as many as it
+/// has candidates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ControlTally {
     /// Controls whose screening gave an answer.
     pub made: u32,
-    /// Of these, those that the screening called faster.
+    /// The number of these that the screening called faster.
     pub screened: u32,
-    /// Of these, those that the confirmation called faster, too: false promotions.
+    /// The number of these that the confirmation called faster as well: false promotions.
     pub promoted: u32,
-    /// Of those that the screening called faster, those without an answer of the confirmation.
+    /// The number of those called faster by the screening for which the confirmation gave no
+    /// answer.
     pub undecided: u32,
     /// Controls whose screening gave no answer. They count nowhere else.
     pub unfinished: u32,

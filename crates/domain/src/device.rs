@@ -1,12 +1,12 @@
-//! What a worker's device is: queried from the driver, never written by hand.
+//! A worker's device: facts queried from the driver, never written by hand.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Whether silicon or our emulated driver executes the kernels. Times of the two kinds are
-/// never compared.
+/// The kind of a device: silicon, or our emulated driver. Times of the two kinds are never
+/// compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
@@ -33,7 +33,7 @@ pub struct Device {
     pub memory_bytes: u64,
     /// Second-level cache in bytes.
     pub l2_bytes: u64,
-    /// What a launch may ask for.
+    /// The limits of a launch.
     pub limits: Limits,
 }
 

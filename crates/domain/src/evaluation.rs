@@ -1,4 +1,4 @@
-//! What is asked of an evaluator, and what it answers with its evidence.
+//! The request for an evaluation, and its result with the evidence.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -25,26 +25,27 @@ pub const EVALUATOR_VERSION: u32 = 9;
 pub struct EvaluationRequest {
     /// The task's files.
     pub task: Bundle,
-    /// What the candidate's file is called in messages.
+    /// The name of the candidate's file in messages.
     pub file: String,
     /// The candidate's text.
     pub source: String,
     /// Tunables that differ from the source's own values.
     #[schema(value_type = std::collections::BTreeMap<String, i64>)]
     pub configuration: Configuration,
-    /// How much is asked.
+    /// The stage.
     pub stage: EvaluationStage,
     /// Root of all inputs of this evaluation: one for the search of a run, one for each of its
     /// confirmations. [`SeedFamily`] keeps apart what is drawn below it.
     pub key: Key,
-    /// What to compare with; nothing is the task's baseline, where times are measured.
+    /// The incumbent to compare with; none stands for the task's baseline, where times are
+    /// measured.
     pub incumbent: Option<Incumbent>,
 }
 
 /// A candidate that another one has to beat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Incumbent {
-    /// What its file is called in messages.
+    /// The name of its file in messages.
     pub file: String,
     /// Its text: where times are measured it runs beside the candidate.
     pub source: String,
@@ -55,8 +56,9 @@ pub struct Incumbent {
     pub timing: Timing,
 }
 
-/// How much an evaluation asks of a candidate. Baseline and search share one family of seeds, so
-/// that the reference's answers are computed once; every confirmation has a root of its own.
+/// The stage of an evaluation, which decides how much is executed. Baseline and search share one
+/// family of seeds, so that the reference's answers are computed once; every confirmation has a
+/// root of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EvaluationStage {
@@ -66,13 +68,13 @@ pub enum EvaluationStage {
     Search,
     /// Before promotion: fresh seeds, held-out cases, a second schedule.
     Confirmation,
-    /// What a winner has to stand again and again: a confirmation with as many repeats and draws
-    /// as a night has room for, on every device that there is. The verb `eval` asks for it.
+    /// The re-check of a winner: a confirmation with as many repeats and draws as a night has room
+    /// for, on every device that there is. The command `eval` asks for it.
     Champion,
 }
 
 impl EvaluationStage {
-    /// Whether a winner is made, or kept, by what it says.
+    /// Returns true if the verdict of this stage makes a candidate a winner, or keeps it one.
     pub fn decides_promotion(self) -> bool {
         matches!(self, Self::Confirmation | Self::Champion)
     }
@@ -85,12 +87,12 @@ pub struct Evaluation {
     pub verdict: Verdict,
     /// The evaluation protocol's version.
     pub evaluator: u32,
-    /// How much was asked.
+    /// The stage.
     pub stage: EvaluationStage,
     /// The family of the inputs that the verdict was found on; none where nothing ran.
     #[serde(default)]
     pub found_on: Option<SeedFamily>,
-    /// What belongs to such an evaluation and was not done.
+    /// The parts of the protocol that belong to this stage and were not run.
     #[serde(default)]
     pub not_run: Vec<NotRun>,
     /// The task's version.
@@ -102,7 +104,8 @@ pub struct Evaluation {
     pub image_digest: Option<Digest>,
     /// The device; none if nothing ran on it.
     pub device: Option<Device>,
-    /// What was executed on the emulated device before; none where nothing was.
+    /// The executions on the emulated device before the device was used; none where there were
+    /// none.
     #[serde(default)]
     pub prescreen: Option<Prescreen>,
     /// The compiler with its version; none if nothing was compiled.
@@ -119,18 +122,18 @@ pub struct Evaluation {
     /// nobody measured what it can.
     #[serde(default)]
     pub floors: Vec<Floor>,
-    /// How it was timed beside the incumbent; none where nothing was.
+    /// The comparison with the incumbent; none where nothing was timed.
     #[serde(default)]
     pub measurement: Option<Measurement>,
     /// Warnings of the compiler.
     pub diagnostics: Vec<Diagnostic>,
-    /// What the task's policy allows and points out.
+    /// Features that the task's policy allows and points out.
     #[serde(default)]
     pub flags: Vec<Problem>,
-    /// What the machine code holds; none where nobody looked, as during the search.
+    /// The contents of the machine code; none where it was not read, as during the search.
     #[serde(default)]
     pub machine_code: Option<MachineCode>,
-    /// What sanitizers said; none where nobody asked them, as during the search.
+    /// The results of the sanitizers; none where they were not run, as during the search.
     #[serde(default)]
     pub sanitizers: Option<Sanitizers>,
     /// Digest of the bundle with everything that the verdict rests on, kept where it was made.
@@ -142,13 +145,13 @@ pub struct Evaluation {
     pub stages: Vec<StageTime>,
 }
 
-/// What the emulated device executed of a candidate before the device itself, which proves less,
-/// was asked. It can only reject, by what it proves of an execution.
+/// The pre-screen of a candidate: executions on the emulated device, made before the device itself,
+/// which proves less, is used. It can only reject, by what it proves of an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Prescreen {
     /// The emulated device.
     pub device: Device,
-    /// How many executions would have been made with time enough and nothing in their way.
+    /// The number of executions that are made if time suffices and nothing prevents them.
     pub planned: u32,
     /// Those that were, in their order.
     pub executions: Vec<Prescreened>,
@@ -161,24 +164,24 @@ pub struct Prescreened {
     pub case: String,
     /// The input distribution.
     pub distribution: Distribution,
-    /// Whether warps and blocks took other turns than usual.
+    /// True if warps and blocks ran in another order than the usual one.
     pub rescheduled: bool,
 }
 
-/// What came of reading an image's machine code.
+/// The result of reading an image's machine code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MachineCode {
-    /// It was read, and the task's policy applied to it.
+    /// The machine code was read, and the task's policy applied to it.
     Read {
         /// The disassembler with its release.
         tool: String,
         /// Every function of the image.
         kernels: Vec<KernelCode>,
     },
-    /// It was not.
+    /// The machine code was not read.
     NotRun {
-        /// Why, and what to do about it.
+        /// The reason and its remedy.
         reason: String,
     },
 }
@@ -186,9 +189,9 @@ pub enum MachineCode {
 /// A part of the protocol that was left out: neither good news nor bad.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NotRun {
-    /// Which.
+    /// The part.
     pub part: ProtocolPart,
-    /// Why, and what to do about it.
+    /// The reason and its remedy.
     pub reason: String,
 }
 
@@ -232,7 +235,7 @@ impl ProtocolPart {
 /// A soft gate with what was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GateOutcome {
-    /// What was looked at.
+    /// The quantity that the gate limits.
     pub subject: GateSubject,
     /// The phase the gate belongs to; none for the task's own.
     pub phase: Option<String>,
@@ -242,11 +245,11 @@ pub struct GateOutcome {
     pub min: Option<f64>,
     /// Largest allowed value.
     pub max: Option<f64>,
-    /// What was found.
+    /// The value found.
     pub found: f64,
-    /// Whether the gate holds.
+    /// True if the gate holds.
     pub met: bool,
-    /// What breaking it means.
+    /// The consequence of breaking it.
     pub enforce: Enforce,
 }
 
@@ -263,7 +266,7 @@ pub struct CheckOutcome {
     pub relative_l2: Option<f64>,
     /// Largest element error over its bound, where it has a value.
     pub worst_ratio: Option<f64>,
-    /// Whether it passed.
+    /// True if the output passed.
     pub passed: bool,
 }
 
@@ -276,27 +279,27 @@ pub struct CaseLaunches {
     pub launches: Vec<LaunchFacts>,
 }
 
-/// How long one stage took.
+/// The wall time of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StageTime {
-    /// Such as "compile".
+    /// The stage, such as "compile".
     pub stage: String,
     /// Wall time in milliseconds.
     pub milliseconds: f64,
 }
 
 impl Evaluation {
-    /// Whether what it found may be shown to whoever writes the next candidate, or its verdict's
-    /// class alone.
+    /// Returns true if the evaluation's findings may be shown to the author of the next candidate,
+    /// and false if only the verdict's class may.
     pub fn may_be_shown(&self) -> bool {
         let family = self.found_on.unwrap_or(SeedFamily::Feedback);
         !self.stage.decides_promotion() && family.may_be_shown()
     }
 
-    /// Whether it may be promoted: accepted, inside every gate that stands before promotion, and
-    /// not on the strength of times that nobody compared. A measured time counts only as the
-    /// outcome [`Outcome::Faster`] of a comparison beside the incumbent; a modelled one has no
-    /// noise, and its ratio speaks for itself.
+    /// Returns true if the candidate may be promoted: it is accepted, every gate that stands before
+    /// promotion holds, and its times were compared. A measured time counts only as the outcome
+    /// [`Outcome::Faster`] of a comparison beside the incumbent; a modelled one has no noise, so
+    /// that its ratio decides.
     pub fn promotable(&self) -> bool {
         let settled = |acceptance: &Acceptance| {
             let outcome = acceptance

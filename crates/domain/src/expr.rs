@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How deep parentheses and calls may nest; protects the parser's stack from hostile input.
+/// The deepest nesting of parentheses and calls; protects the parser's stack from hostile input.
 const MAX_DEPTH: usize = 32;
 /// The longest expression in bytes.
 const MAX_LENGTH: usize = 512;
@@ -53,7 +53,7 @@ enum Function {
     PowerOfTwo,
 }
 
-/// Why an expression has no value.
+/// The reasons why an expression has no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExprError {
     /// The text does not parse; `offset` counts bytes from the expression's start.
@@ -61,7 +61,7 @@ pub enum ExprError {
     Syntax {
         /// Byte offset of the defect in the expression.
         offset: usize,
-        /// What is wrong there.
+        /// The defect.
         message: String,
     },
     /// A name nobody defined.

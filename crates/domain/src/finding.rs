@@ -1,4 +1,5 @@
-//! What the emulated device, or a sanitizer, proved about one access or one barrier.
+//! Findings: facts that the emulated device, or a sanitizer, proved about one access or one
+//! barrier.
 
 use std::fmt;
 
@@ -42,7 +43,7 @@ pub enum FindingKind {
 /// One thing that was proved, with the place in the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Finding {
-    /// What kind.
+    /// The kind.
     pub kind: FindingKind,
     /// The kernel.
     pub kernel: String,
@@ -58,7 +59,7 @@ pub struct Finding {
     pub offset: Option<i64>,
     /// The other party of a conflict.
     pub other: Option<OtherParty>,
-    /// How often it happened at this line.
+    /// The number of occurrences at this line.
     pub occurrences: u64,
     /// One sentence that says what happened and what to do.
     pub message: String,

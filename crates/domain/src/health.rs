@@ -1,5 +1,5 @@
-//! When a device can be believed: what errors and kernel messages say of it, what a probe must find, and when a
-//! device or a candidate is set aside.
+//! The health of a device: the meaning of errors and kernel messages, the thresholds of the health
+//! check, and the rules by which a device or a candidate is quarantined.
 //!
 //! Pure: whoever probes, reads the kernel's messages and keeps the record does that elsewhere. A verdict is never made
 //! here; this module only says whose fault something is and whether the device may go on.
@@ -13,26 +13,26 @@ use crate::digest::Digest;
 use crate::plan::Configuration;
 use crate::statistics::Rates;
 
-/// What an error or a kernel message means.
+/// The meaning of an error or a kernel message for the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
     /// The program that ran is to blame; the device goes on once a probe says so.
     Candidate,
     /// The device is to blame, whatever ran: no verdict, and no further work until somebody has looked at it.
     Drain,
-    /// It says nothing by itself: the probe decides.
+    /// It says nothing by itself: the health check decides.
     Suspicious,
 }
 
-/// What an Xid, the number of an NVIDIA driver's message in the kernel's log, means when it names the process that
-/// ran a candidate. Numbers as NVIDIA's "Xid errors" guide describes them.
+/// The meaning of an Xid, the number of an NVIDIA driver's message in the kernel's log, when it
+/// names the process that ran a candidate. Numbers as NVIDIA's "Xid errors" guide describes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Xid {
     /// The number.
     pub number: u32,
     /// The event in a few words.
     pub event: &'static str,
-    /// Whose fault it is.
+    /// The cause that it points to.
     pub meaning: Meaning,
 }
 
@@ -83,7 +83,8 @@ pub fn of_xid(number: u32, names_the_runner: bool) -> Meaning {
     }
 }
 
-/// What a driver's error (a `CUresult`) says of the device, apart from what it means for the candidate.
+/// The meaning of a driver's error (a `CUresult`) for the device, apart from its meaning for the
+/// candidate.
 #[must_use]
 pub fn of_driver_error(code: u32) -> Meaning {
     match code {
@@ -98,14 +99,14 @@ pub fn of_driver_error(code: u32) -> Meaning {
     }
 }
 
-/// What one probe measured on a device that works at all.
+/// The values that one health check measured on a device that works.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Vitals {
     /// Device memory that was free, bytes.
     pub free_bytes: u64,
     /// Copies to the device and back, gigabytes per second; modelled on the emulated device.
     pub copy_gigabytes_per_second: f64,
-    /// Whether it computed a matrix product, which was the known one to the bit. Not asked of a card
+    /// True if a matrix product was computed and was the known one to the bit. Not asked of a card
     /// whose driver compiles no PTX.
     pub computed: bool,
 }
@@ -123,31 +124,32 @@ pub const JOBS_BETWEEN_PROBES: u32 = 100;
 /// Devices a candidate must break to be set aside itself: one may have been about to fail anyway.
 pub const BREAKS_OF_POISON: usize = 2;
 
-/// Whether a device takes work, with the reason if not.
+/// The condition of a device: it takes work, or the reason why it does not.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Condition {
-    /// It takes work.
+    /// The device takes work.
     #[default]
     Well,
-    /// It takes none until somebody has looked at it and cleared the record.
+    /// The device takes no work until a person has looked at it and cleared the record.
     Quarantined {
-        /// What was found.
+        /// The finding.
         reason: String,
     },
 }
 
-/// What a worker tells its service of its device and of what broke it.
+/// A worker's report on its device and on the candidates that broke it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HealthReport {
-    /// Whether the device takes work.
+    /// The device's condition.
     pub condition: Condition,
-    /// Which devices each candidate broke, by [`content`].
+    /// The devices that each candidate broke, by [`content`].
     pub breaks: BTreeMap<Digest, BTreeSet<String>>,
 }
 
-/// What tells one candidate from another before it is read: its text and the values it was given.
+/// The identity of a candidate before it is parsed: the digest of its text and of the values it was
+/// given.
 #[must_use]
 pub fn content(source: &str, configuration: &Configuration) -> Digest {
     let configuration = serde_json::to_vec(configuration).expect("only names and numbers");
@@ -159,7 +161,7 @@ pub fn content(source: &str, configuration: &Configuration) -> Digest {
 pub struct Record {
     /// The device's identity; a record of another device says nothing of this one.
     pub device: String,
-    /// Whether it takes work.
+    /// The device's condition.
     pub condition: Condition,
     /// The most memory that was ever free, bytes: as much as a clean device has.
     pub clean_bytes: u64,
@@ -167,9 +169,10 @@ pub struct Record {
     pub copies: Vec<f64>,
     /// Evaluations since the last probe.
     pub jobs: u32,
-    /// Which devices each candidate broke, by [`content`].
+    /// The devices that each candidate broke, by [`content`].
     pub breaks: BTreeMap<Digest, BTreeSet<String>>,
-    /// How often this device was cleared and broke anew, so that its breaks count as those of two devices.
+    /// The number of times that this device was cleared and broke again, so that its breaks count
+    /// as those of two devices.
     pub life: u32,
     /// The best rates it ever showed; none of an emulated device, which knows its own.
     #[serde(default)]
@@ -194,7 +197,8 @@ impl Record {
         });
     }
 
-    /// Whether what a probe measured is what this device usually shows; otherwise what is not.
+    /// Checks that the values of a health check are this device's usual ones; otherwise says which
+    /// are not.
     ///
     /// # Errors
     /// The reason in words.
@@ -257,7 +261,7 @@ impl Record {
         self.jobs >= JOBS_BETWEEN_PROBES
     }
 
-    /// What a service is told of it.
+    /// The report to the service.
     #[must_use]
     pub fn report(&self) -> HealthReport {
         HealthReport {
@@ -272,7 +276,7 @@ impl Record {
         self.breaks.entry(candidate).or_default().insert(device);
     }
 
-    /// Whether a candidate has broken so many devices that no other may meet it.
+    /// Returns true if a candidate has broken so many devices that no other may run it.
     #[must_use]
     pub fn is_poison(&self, candidate: &Digest) -> bool {
         self.breaks

@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use crate::margins::{is_regression, regression_percent};
 use crate::verdict::Verdict;
 
-/// What becomes of a step.
+/// The decision about a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// It stays.
+    /// The change stays.
     Keep,
-    /// It goes back.
+    /// The change is reverted.
     Revert,
-    /// It stays, and the task's target is reached.
+    /// The change stays, and the task's target is reached.
     Target,
 }
 
@@ -30,7 +30,7 @@ impl Decision {
         }
     }
 
-    /// Whether the change stays.
+    /// Returns true if the change stays.
     pub fn stays(self) -> bool {
         self != Self::Revert
     }
@@ -45,12 +45,12 @@ impl fmt::Display for Decision {
 /// A decision with what it rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decided {
-    /// What becomes of it.
+    /// The decision.
     pub decision: Decision,
     /// Best time so far over this one's, both relative to the baseline beside them; none without
     /// a best or without a time.
     pub gain: Option<f64>,
-    /// In one sentence.
+    /// The reason in one sentence.
     pub reason: String,
 }
 

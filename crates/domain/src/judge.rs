@@ -30,7 +30,7 @@ pub use output::{ComparedOutput, is_within_tolerance, judge_dependence, judge_ou
 #[error("{0}")]
 pub struct InfrastructureFault(pub String);
 
-/// How a role process ended without a usable reply.
+/// The ways in which a role process ends without a usable reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exit {
     /// A signal ended it.
@@ -38,32 +38,32 @@ pub enum Exit {
         /// The signal's number.
         signal: i32,
     },
-    /// It ended by itself and said nothing.
+    /// It exited without a reply.
     Silent {
         /// Its exit status.
         status: i32,
     },
-    /// It had to be killed at its deadline of wall time.
+    /// It was killed at its deadline of wall time.
     TimedOut,
-    /// It used up its processor time.
+    /// It exceeded its processor time.
     OverCpu {
-        /// How much it was given, seconds.
+        /// The limit, seconds.
         seconds: u64,
     },
-    /// It used more memory than it was given.
+    /// It exceeded its memory.
     OverMemory {
-        /// How much it was given, bytes.
+        /// The limit, bytes.
         bytes: u64,
     },
-    /// What it sent is no reply to the job.
+    /// It sent something that is no reply to the job.
     Garbled {
-        /// What is wrong with it.
+        /// The defect of the reply.
         how: String,
     },
 }
 
 impl Exit {
-    /// Whether it ended before its time, so that another try may go better.
+    /// Returns true if the process ended before its limits, so that a second try may succeed.
     pub fn may_succeed_on_retry(&self) -> bool {
         !matches!(self, Self::TimedOut | Self::OverCpu { .. })
     }
@@ -194,7 +194,8 @@ pub fn judge_times(timing: Timing, incumbent: Option<&Timing>, launch_bound: boo
     })
 }
 
-/// Whether soft gates may reject at this stage: a baseline is what it is.
+/// Returns true if soft gates may reject at this stage. They never reject a baseline, because it is
+/// what the others are compared with.
 fn may_reject(stage: EvaluationStage) -> bool {
     stage != EvaluationStage::Baseline
 }

@@ -11,9 +11,9 @@ use crate::id::{CandidateId, JobId, RunId, WorkerId};
 
 pub use validate::{MAX_ITEMS, MAX_NAME_BYTES, MAX_TEXT_BYTES};
 
-/// How long a lease lasts without renewal, seconds.
+/// The duration of a lease without renewal, seconds.
 pub const LEASE_SECONDS: u32 = 15;
-/// How often a worker renews, seconds: a third of the lease.
+/// The interval between a worker's renewals, seconds: a third of the lease.
 pub const HEARTBEAT_SECONDS: u32 = 5;
 
 /// A worker introduces itself.
@@ -21,7 +21,7 @@ pub const HEARTBEAT_SECONDS: u32 = 5;
 pub struct Registration {
     /// A name for people, the host's by default.
     pub name: String,
-    /// What it evaluates on.
+    /// The device it evaluates on.
     pub device: Device,
     /// Its compiler with version.
     pub toolchain: String,
@@ -47,7 +47,7 @@ pub struct Lease {
     pub run: RunId,
     /// The candidate it evaluates.
     pub candidate: CandidateId,
-    /// What to evaluate.
+    /// The evaluation to make.
     pub request: EvaluationRequest,
     /// W3C trace context of the run, if it has one.
     pub traceparent: Option<String>,
@@ -58,7 +58,7 @@ pub struct Lease {
 pub struct Renewal {
     /// The attempt the worker holds.
     pub attempt: i64,
-    /// What it is doing, such as "compile".
+    /// The worker's present activity, such as "compile".
     pub stage: String,
 }
 
@@ -67,40 +67,40 @@ pub struct Renewal {
 pub struct Report {
     /// The attempt the worker held.
     pub attempt: i64,
-    /// What became of it.
+    /// The outcome.
     pub outcome: ReportOutcome,
 }
 
-/// What became of a lease.
+/// The outcome of a lease.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ReportOutcome {
     /// A verdict.
     Evaluated {
-        /// With its evidence.
+        /// The evaluation with its evidence.
         evaluation: Box<Evaluation>,
     },
     /// Trouble that is not the candidate's; the job returns to the queue within its budget.
     Faulted {
-        /// What went wrong.
+        /// The error.
         message: String,
     },
     /// The worker stops; the job returns to the queue at no charge.
     HandedBack,
 }
 
-/// What the service still lacks of a bundle of evidence.
+/// The files of an evidence bundle that the service still lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EvidenceReceipt {
     /// Names of files to send; none once the bundle is complete.
     pub missing: Vec<String>,
 }
 
-/// What the service did with a renewal or report.
+/// The service's answer to a renewal or report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Receipt {
-    /// It counted.
+    /// The message counted.
     Accepted,
     /// Another attempt holds or held the job; nothing changed.
     Superseded,

@@ -1,5 +1,5 @@
-//! What a comparison of times leaves behind: enough to doubt its decision, and to decide it again
-//! from the same numbers.
+//! The record of a comparison of times: enough to check its decision, and to decide it again from
+//! the same numbers.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -18,7 +18,7 @@ pub struct Measurement {
     pub incumbent_timing: Timing,
     /// The decision and what it rests on.
     pub settled: Settled,
-    /// How often the pairs were looked at until they decided.
+    /// The number of interim analyses until the decision.
     pub looks: u32,
     /// The mean over the cases of each round's log-ratio, by process: what the decision was made
     /// from.
@@ -29,27 +29,27 @@ pub struct Measurement {
     pub discarded: Vec<Discarded>,
     /// Every case before the gate against regressions, in each state of the cache that is scored.
     pub regressions: Vec<Regression>,
-    /// How much faster than the task's baseline the candidate is, timed beside it: the score.
+    /// The candidate's speedup over the task's baseline, timed beside it: the score.
     pub anchor: Anchored,
-    /// What the incumbent compared with itself varied by; in a confirmation only.
+    /// The variation of the incumbent compared with itself; in a confirmation only.
     pub noise: Option<Noise>,
     /// The same comparison by processes that ran one of the two only; in a confirmation only.
     pub split: Option<Split>,
-    /// How much of it was done under the eyes of the device's management library.
+    /// The number of blocks for which the device's management library reported each fact.
     pub watched: Watched,
-    /// Whether the device's clocks were locked meanwhile.
+    /// True if the device's clocks were locked meanwhile.
     #[serde(default)]
     pub locked: bool,
     /// The incumbent compared with itself after this comparison; none where it was not drawn, which
     /// is 49 times in 50, and in a confirmation.
     #[serde(default)]
     pub control: Option<Control>,
-    /// How each case was timed, in each state of the cache that is scored.
+    /// The timing protocol of each case, in each state of the cache that is scored.
     pub cases: Vec<CaseProtocol>,
 }
 
-/// Of how many blocks each fact of the device is known. A rule about a fact that is known of none
-/// was not applied.
+/// The number of blocks for which each fact of the device is known. A rule about a fact that is
+/// known of none was not applied.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Watched {
     /// Blocks in all.
@@ -77,7 +77,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// What is known of these rounds.
+    /// Counts the facts that are known of these rounds.
     pub fn of(rounds: &[Round]) -> Self {
         let mut watched = Self::default();
         for block in rounds.iter().flat_map(|round| &round.blocks) {
@@ -108,7 +108,7 @@ impl Watched {
 pub struct Discarded {
     /// Its number, from 0.
     pub round: u32,
-    /// Why.
+    /// The reason.
     pub reason: Defect,
 }
 
@@ -136,7 +136,7 @@ pub struct Noise {
     pub processes: u32,
 }
 
-/// How one case was timed.
+/// The timing protocol of one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CaseProtocol {
     /// The case.
@@ -150,14 +150,14 @@ pub struct CaseProtocol {
     pub sets: u32,
     /// Blocks before the first that counted, in the last process.
     pub warm_up: u32,
-    /// How the log-ratios of all its blocks lie about their median, incumbent over candidate; none
-    /// where nothing was timed.
+    /// The scatter of the log-ratios of all its blocks about their median, incumbent over
+    /// candidate; none where nothing was timed.
     #[serde(default)]
     pub scatter: Option<Scatter>,
 }
 
 impl Discarded {
-    /// What the rounds were discarded for, most frequent first, with how many of each.
+    /// The reasons of discarded rounds, the most frequent first, with the number of rounds each.
     pub fn reasons(discarded: &[Self]) -> Vec<(&'static str, usize)> {
         let mut reasons: Vec<(&'static str, usize)> = Vec::new();
         for one in discarded {

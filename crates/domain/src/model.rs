@@ -18,7 +18,7 @@ const NANOS: f64 = 1e9;
 pub struct Dollars(u64);
 
 impl Dollars {
-    /// So many nano-dollars.
+    /// An amount in nano-dollars.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
@@ -63,7 +63,7 @@ impl Mul<u64> for Dollars {
 impl Sub for Dollars {
     type Output = Self;
 
-    /// What is left; nothing rather than a debt.
+    /// The difference, or zero if it is negative.
     fn sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
@@ -104,7 +104,7 @@ impl<'de> Deserialize<'de> for Dollars {
     }
 }
 
-/// Who says something in a conversation with a model.
+/// The speakers of a conversation with a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Speaker {
@@ -126,16 +126,17 @@ impl fmt::Display for Speaker {
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub struct Message {
-    /// Who says it.
+    /// The speaker.
     pub speaker: Speaker,
-    /// What.
+    /// The text.
     pub text: String,
 }
 
 /// Everything that is said to a model before it answers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub struct Prompt {
-    /// What holds for the whole conversation, and is the same for many: the part worth caching.
+    /// The system message, which holds for the whole conversation and is the same for many: the
+    /// part worth caching.
     pub system: String,
     /// The conversation; the last message is ours.
     pub messages: Vec<Message>,
@@ -156,17 +157,17 @@ impl Prompt {
     }
 }
 
-/// Why a model stopped.
+/// The reasons why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyEnd {
-    /// It had said everything.
+    /// It had finished.
     Complete,
-    /// It ran into the limit of its output or of its context.
+    /// It reached the limit of its output or of its context.
     Length,
 }
 
-/// What one call used, as the model's server counted it.
+/// The tokens of one call, as the model's server counted them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Usage {
     /// Tokens read, those of `cached` and `cache_written` not counted.
@@ -199,7 +200,7 @@ impl Add for Usage {
     }
 }
 
-/// What a model costs, dollars per million tokens.
+/// The price of a model, dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
@@ -216,7 +217,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// What a call cost, rounded up to a nano-dollar.
+    /// The cost of a call, rounded up to a nano-dollar.
     pub fn of(self, usage: Usage) -> Dollars {
         let part = |tokens: u64, price: Dollars| u128::from(tokens) * u128::from(price.nanos());
         let total = part(usage.input, self.input)
@@ -236,13 +237,14 @@ impl Price {
 pub struct ModelView {
     /// The name that runs use.
     pub name: String,
-    /// Which protocol it speaks: "openai", "anthropic" or "cassette".
+    /// The protocol: "openai", "anthropic" or "cassette".
     pub api: String,
-    /// What its server calls it.
+    /// The server's name for the model.
     pub model: String,
     /// The host it is asked at; none for a recording.
     pub host: Option<String>,
-    /// What it costs; none if the configuration does not say: budgets in dollars then refuse it.
+    /// The price; none if the configuration does not state it: budgets in dollars then refuse the
+    /// model.
     pub price: Option<Price>,
     /// Tokens of prompt and reply together.
     pub context_tokens: u64,
@@ -262,7 +264,7 @@ pub struct Ceiling {
 }
 
 impl ModelView {
-    /// What a call costs whose reply is as long as the model allows.
+    /// The largest cost of a call: that of a reply as long as the model allows.
     pub fn ceiling(&self, prompt: &Prompt) -> Ceiling {
         let usage = Usage {
             input: prompt.estimated_tokens(),

@@ -15,7 +15,8 @@ pub const SENTENCE_CHARACTERS: usize = 400;
 pub const NAME_CHARACTERS: usize = 64;
 /// The most messages of one compilation.
 pub const MESSAGES: usize = 20;
-/// So many words in a row within quotes are prose and no longer a type or a name.
+/// The number of successive words within quotes from which they are prose and no longer a type or a
+/// name.
 const PROSE_WORDS: usize = 3;
 
 /// One line of at most `most` characters: white space as single blanks; without control,
@@ -26,8 +27,8 @@ pub fn line(text: &str, most: usize) -> String {
     capped(&words.join(" "), most)
 }
 
-/// As [`line()`], for sentences of the evaluator: words that are absolute paths are left out, since
-/// they speak of the machine and not of the kernel.
+/// As [`line()`], for sentences of the evaluator: words that are absolute paths are left out,
+/// because they describe the machine and not the kernel.
 pub fn sentence(text: &str, most: usize) -> String {
     let is_path = |word: &str| {
         let bare = word.trim_start_matches(['"', '\'', '(', '`', '[']);
@@ -108,7 +109,7 @@ pub fn without_prose(text: &str) -> String {
     out
 }
 
-/// Where a quotation begins. An apostrophe inside a word begins none.
+/// The offset at which a quotation begins. An apostrophe inside a word begins none.
 fn opening(text: &str) -> Option<usize> {
     let begins =
         |at: &usize| text[*at..].starts_with('"') || !text[..*at].ends_with(char::is_alphanumeric);
@@ -117,7 +118,8 @@ fn opening(text: &str) -> Option<usize> {
         .find(begins)
 }
 
-/// Whether a quoted text is more than a type or a name: several words that no type is written with.
+/// Returns true if a quoted text is more than a type or a name: it has several words that no type
+/// is written with.
 fn is_prose(text: &str) -> bool {
     const OF_TYPES: [&str; 19] = [
         "const", "volatile", "unsigned", "signed", "long", "short", "int", "char", "float",

@@ -61,7 +61,7 @@ pub struct KernelStep {
     pub block: [Expr; 3],
     /// Dynamic shared memory, bytes.
     pub shared: Expr,
-    /// Whether the grid synchronises as a whole.
+    /// True if the grid synchronises as a whole.
     pub cooperative: bool,
     /// Arguments in the entry's order.
     pub arguments: Vec<Argument>,
@@ -112,7 +112,7 @@ pub struct ResolvedPlan {
 }
 
 impl ResolvedPlan {
-    /// What the scratch buffers take together.
+    /// The size of all scratch buffers together, bytes.
     pub fn workspace_bytes(&self) -> u64 {
         let sizes = self.workspaces.iter();
         let sizes =
@@ -158,7 +158,7 @@ pub struct ResolvedLaunch {
     pub block: [u32; 3],
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
-    /// Whether the grid synchronises as a whole.
+    /// True if the grid synchronises as a whole.
     pub cooperative: bool,
     /// Arguments in order.
     pub arguments: Vec<ResolvedArgument>,
@@ -202,21 +202,22 @@ impl ResolvedArgument {
     }
 }
 
-/// Why a plan cannot run for a case on a device. The message names what, where and the limit.
+/// The reasons why a plan cannot run for a case on a device. The message names the entry, the value
+/// and the limit.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanError {
     /// An expression of the plan has no value.
     #[error("{place}: {source}")]
     Expression {
-        /// Which entry of the plan.
+        /// The entry of the plan.
         place: String,
-        /// Why.
+        /// The reason.
         source: ExprError,
     },
     /// A value that is not allowed there.
     #[error("{place} is {found}, outside {lowest}..={highest} ({limit})")]
     OutOfRange {
-        /// Which entry of the plan.
+        /// The entry of the plan.
         place: String,
         /// Its value.
         found: i64,
@@ -224,13 +225,13 @@ pub enum PlanError {
         lowest: i64,
         /// The largest allowed value.
         highest: i64,
-        /// Whose limit that is.
+        /// The owner of that limit.
         limit: String,
     },
     /// An argument or buffer that neither the task nor the plan declares.
     #[error("{place}: {name:?} is no tensor, workspace, dim or scalar; known here: {known}")]
     UnknownArgument {
-        /// Which entry of the plan.
+        /// The entry of the plan.
         place: String,
         /// The name.
         name: String,
@@ -240,7 +241,7 @@ pub enum PlanError {
     /// A workspace or tunable with a name that the task or the device's facts already use.
     #[error("{place}: the name {name:?} is in use already; choose another")]
     NameTaken {
-        /// Which entry of the plan.
+        /// The entry of the plan.
         place: String,
         /// The name.
         name: String,

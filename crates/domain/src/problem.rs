@@ -1,4 +1,5 @@
-//! What is wrong with a text that a person, a model or an agent wrote: where, and how to fix it.
+//! Defects of a text that a person, a model or an agent wrote, each with its position and its
+//! remedy.
 
 use std::fmt;
 
@@ -16,9 +17,9 @@ pub struct Problem {
     pub line: u32,
     /// Column of the defect, counted from 1; 0 where the whole line is meant.
     pub column: u32,
-    /// What is wrong.
+    /// The defect.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub fix: String,
 }
 

@@ -82,11 +82,11 @@ impl Key {
 /// Asks what the device is and whether it is well.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProbeJob {
-    /// Whether to measure what it does at best, too.
+    /// True if the device's best rates are measured, too.
     pub measure_rates: bool,
 }
 
-/// What the probe found.
+/// The reply of the health check.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -97,16 +97,17 @@ pub enum ProbeReply {
         device: Device,
         /// The compiler with its version, if it was found.
         toolchain: Option<String>,
-        /// What the emulated device's model does at best, as its driver knows; none on silicon.
+        /// The best rates of the emulated device's model, as its driver knows them; none on
+        /// silicon.
         rates: Option<Rates>,
-        /// What the device did at best just now; none unless it was asked for.
+        /// The best rates that the device showed just now; none unless they were asked for.
         measured_rates: Option<Rates>,
-        /// What was measured.
+        /// The measured values.
         vitals: Vitals,
     },
     /// No driver, no device, or one that does not work.
     Unusable {
-        /// What is wrong and how to fix it.
+        /// The defect and its remedy.
         reason: String,
     },
 }

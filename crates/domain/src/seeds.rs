@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::evaluation::EvaluationStage;
 use crate::role::Key;
 
-/// Who may learn what about the inputs of a family.
+/// The families of inputs, by who may learn what about them.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
@@ -53,7 +53,7 @@ impl SeedFamily {
         root.derive(&["seed family", self.as_str()])
     }
 
-    /// Whether what failed may be shown to whoever writes the next candidate.
+    /// Returns true if a failure may be shown to the author of the next candidate.
     pub fn may_be_shown(self) -> bool {
         self == Self::Feedback
     }

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What the second level cache holds when an execution begins. Times of the two states are different
-/// quantities that no function compares.
+/// The contents of the second level cache when an execution begins. Times of the two states are
+/// different quantities that no function compares.
 #[derive(
     Debug,
     Clone,
@@ -43,7 +43,7 @@ impl CacheState {
         }
     }
 
-    /// What messages call a case in this state; without a word for it the cache is cold.
+    /// The name of a case in this state in messages; without an addition the cache is cold.
     pub fn name_of(self, case: &str) -> String {
         match self {
             Self::Cold => case.to_owned(),
@@ -76,7 +76,7 @@ pub struct CaseTime<'a> {
     pub us: f64,
 }
 
-/// Where the times of an accepted candidate come from.
+/// The times of an accepted candidate, by their origin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Timing {
@@ -94,7 +94,7 @@ pub enum Timing {
     Modelled {
         /// The modelled device.
         device: String,
-        /// How far the model can be trusted, such as "uncalibrated".
+        /// The trust that the model deserves, such as "uncalibrated".
         label: String,
         /// One entry per score case and state of the cache that the task scores, in the task's
         /// order.
@@ -117,7 +117,7 @@ pub struct MeasuredTime {
     pub median_us: f64,
     /// The samples' quartiles, microseconds.
     pub quartiles_us: [f64; 2],
-    /// How many executions were timed.
+    /// The number of executions timed.
     pub samples: u32,
 }
 
@@ -142,12 +142,12 @@ pub struct ModelledLaunch {
     pub kernel: String,
     /// Microseconds, the launch's fixed cost included.
     pub us: f64,
-    /// That fixed cost alone: what launching an empty kernel takes, microseconds.
+    /// The launch's fixed cost: the time of launching an empty kernel, microseconds.
     #[serde(default)]
     pub launch_us: f64,
     /// The term of the model that dominates.
     pub bottleneck: String,
-    /// That term's share of the whole, 0 to 1.
+    /// The term's share of the whole, 0 to 1.
     pub share: f64,
 }
 
@@ -172,7 +172,7 @@ impl ModelledTime {
 }
 
 impl Timing {
-    /// Whether the times are modelled.
+    /// Returns true if the times are modelled.
     pub fn is_modelled(&self) -> bool {
         matches!(self, Self::Modelled { .. })
     }
@@ -202,9 +202,9 @@ impl Timing {
         mean.exp()
     }
 
-    /// How much faster these times are than `anchor`'s: the geometric mean of the ratios
-    /// anchor/this over all that are scored. `None` unless both are of the same kind, for the same
-    /// device and model label, over the same cases with the cache in the same states.
+    /// The speedup of these times over `anchor`'s: the geometric mean of the ratios anchor/this
+    /// over all that are scored. `None` unless both are of the same kind, for the same device and
+    /// model label, over the same cases with the cache in the same states.
     pub fn speedup_over(&self, anchor: &Self) -> Option<f64> {
         match (self, anchor) {
             (Self::Measured { .. }, Self::Measured { .. }) => {}

@@ -1,5 +1,5 @@
-//! What we learned of a candidate. A verdict is data, however bad the news; trouble of the
-//! infrastructure is a fault, a type of its own elsewhere, and never appears here.
+//! The verdict on a candidate. A verdict is data, however bad; trouble of the infrastructure is a
+//! fault, a type of its own elsewhere, and never appears here.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ pub enum Verdict {
         gate: String,
         /// Its limit.
         limit: f64,
-        /// What was found.
+        /// The value found.
         found: f64,
     },
     /// The compiler found errors.
@@ -47,23 +47,23 @@ pub enum Verdict {
     },
     /// The kernel needs more of a resource than the device has.
     CompileResource {
-        /// Which resource, such as "static shared memory".
+        /// The resource, such as "static shared memory".
         resource: String,
         /// The device's limit.
         limit: u64,
-        /// What the kernel needs, where the compiler said so.
+        /// The kernel's need, where the compiler reported it.
         found: Option<u64>,
         /// One sentence.
         message: String,
     },
     /// The compiler itself died.
     CompileCrash {
-        /// How.
+        /// The way in which it crashed.
         how: String,
     },
     /// The plan cannot be launched: device limits, unknown entry, argument mismatch.
     LaunchRejected {
-        /// What, where and the limit.
+        /// The defect, its position and the limit.
         reason: String,
     },
     /// The emulated device lacks an instruction. A trial, but no evidence against the idea.
@@ -75,9 +75,9 @@ pub enum Verdict {
     },
     /// The candidate exceeded a deadline or an instruction budget.
     Timeout {
-        /// What it was doing.
+        /// The stage in which it happened.
         stage: String,
-        /// Where it hung, if the emulated device could tell.
+        /// The position at which it hung, if the emulated device could tell.
         finding: Option<Finding>,
     },
     /// The device reported an error while the candidate ran.
@@ -86,38 +86,38 @@ pub enum Verdict {
         code: u32,
         /// Its name.
         name: String,
-        /// Where, if the emulated device could tell.
+        /// The position, if the emulated device could tell.
         finding: Option<Finding>,
     },
     /// The runner died twice on healthy devices.
     RunnerCrash {
-        /// How.
+        /// The way in which it crashed.
         how: String,
     },
     /// An access outside every buffer.
     OutOfBounds {
         /// Read or write.
         access: Access,
-        /// Where; absent where only a red zone or a differing output shows it.
+        /// The access; absent where only a red zone or a differing output shows it.
         finding: Option<Finding>,
-        /// What shows it.
+        /// The observation that shows it.
         reason: String,
     },
     /// The result depends on memory that nobody wrote.
     UninitDependent {
-        /// Where, if known.
+        /// The position, if known.
         finding: Option<Finding>,
-        /// What shows it.
+        /// The observation that shows it.
         reason: String,
     },
     /// Two threads conflict without synchronisation.
     DataRace {
-        /// Where and with whom.
+        /// The two accesses.
         finding: Finding,
     },
     /// A barrier that not all threads reach, or reach in different places.
     BarrierError {
-        /// Where and who waits.
+        /// The position and the threads that wait.
         finding: Finding,
     },
     /// An input changed while the candidate ran.
@@ -131,9 +131,9 @@ pub enum Verdict {
     PrecisionDowngrade(Mismatch),
     /// The same inputs gave different outputs.
     NonDeterministic {
-        /// What shows it.
+        /// The observation that shows it.
         reason: String,
-        /// Where, if known.
+        /// The position, if known.
         finding: Option<Finding>,
     },
     /// Two clocks disagree about the execution.
@@ -152,12 +152,12 @@ pub enum Verdict {
     },
     /// Too few valid measurements.
     Inconclusive {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The measurement was disturbed.
     InvalidRun {
-        /// By what.
+        /// The disturbance.
         reason: String,
     },
 }
@@ -252,7 +252,7 @@ pub struct Acceptance {
 /// The outcome of a comparison with the incumbent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Comparison {
-    /// What could be decided.
+    /// The decision.
     pub outcome: Outcome,
     /// Incumbent's time over candidate's, geometric mean over score cases.
     pub ratio: f64,
@@ -260,7 +260,7 @@ pub struct Comparison {
     pub interval: [f64; 2],
 }
 
-/// What a comparison decided.
+/// The decision of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -277,13 +277,13 @@ pub enum Outcome {
 pub struct Diagnostic {
     /// Line in the candidate's file, from 1; absent for messages without a place.
     pub line: Option<u32>,
-    /// Whether it stops the compilation.
+    /// The severity: an error stops the compilation.
     pub severity: Severity,
     /// The message, at most 200 characters.
     pub message: String,
 }
 
-/// How bad a [`Diagnostic`] is.
+/// The severity of a [`Diagnostic`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
@@ -293,7 +293,7 @@ pub enum Severity {
     Warning,
 }
 
-/// Whether memory was read or written.
+/// The direction of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
@@ -303,7 +303,7 @@ pub enum Access {
     Write,
 }
 
-/// Where and how an output differs from the reference.
+/// The difference between an output and the reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Mismatch {
     /// The case.
@@ -312,7 +312,7 @@ pub struct Mismatch {
     pub distribution: String,
     /// The output tensor.
     pub tensor: String,
-    /// Which rule failed, in words.
+    /// The rule that failed, in words.
     pub reason: String,
     /// Relative L2 error over the tensor, where it has a value.
     pub relative_l2: Option<f64>,
@@ -327,14 +327,14 @@ pub struct Mismatch {
 pub struct WorstElement {
     /// Index along each axis.
     pub index: Vec<u64>,
-    /// What the candidate wrote, as text, so that NaN and infinities survive JSON.
+    /// The candidate's value, as text, so that NaN and infinities survive JSON.
     pub found: String,
-    /// What the reference says, as text.
+    /// The reference's value, as text.
     pub expected: String,
 }
 
 impl Verdict {
-    /// Which of the closed list it is.
+    /// The verdict's kind in the closed list.
     pub fn kind(&self) -> VerdictKind {
         match self {
             Self::Accepted(_) => VerdictKind::Accepted,
@@ -401,8 +401,8 @@ impl Verdict {
         }
     }
 
-    /// Whether the verdict blames a source line: its own, or that of a conflict's other party.
-    /// Which of two accesses that nothing orders comes second is nobody's fault.
+    /// Returns true if the verdict blames a source line: its own, or that of a conflict's other
+    /// party, because either of two unordered accesses can be the defect.
     pub fn blames(&self, line: u32) -> bool {
         let other = self.finding().and_then(|finding| finding.other.as_ref());
         [self.line(), other.and_then(|other| other.line)].contains(&Some(line))

@@ -1,4 +1,4 @@
-//! What a proposer is told.
+//! The brief of an outside proposer.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,14 +8,14 @@ use crate::id::{CandidateId, RunId};
 use crate::model::Prompt;
 use crate::task::Case;
 
-/// What an outside proposer is told: the same that a model would be.
+/// The brief of an outside proposer: the same facts that a model's prompt holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Brief {
     /// The run.
     pub run: RunId,
     /// The task.
     pub task: String,
-    /// What a candidate must know of the task.
+    /// The task's facts that a candidate depends on, as text.
     pub context: String,
     /// The device with its limits.
     pub device: Option<Device>,
@@ -27,7 +27,7 @@ pub struct Brief {
     pub parent_source: String,
     /// Its time in microseconds, if it has one.
     pub parent_time_us: Option<f64>,
-    /// What was tried, newest last, each with its outcome.
+    /// The candidates tried so far, the newest last, each with its outcome.
     pub history: Vec<HistoryEntry>,
     /// Seeded insights.
     pub insights: String,

@@ -15,7 +15,7 @@ use crate::search::Operator;
 use crate::task::GateSubject;
 use crate::verdict::VerdictKind;
 
-/// Where a candidate stands.
+/// The state of a candidate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum CandidateState {
@@ -23,28 +23,28 @@ pub enum CandidateState {
     Drafting {
         /// The configured model.
         model: String,
-        /// Why it was not answered the last time, if it was asked before.
+        /// The reason why the last attempt gave no answer, if there was one.
         trouble: Option<String>,
     },
     /// Waits for a worker.
     Queued,
     /// A worker evaluates it.
     Evaluating {
-        /// What the worker is doing.
+        /// The worker's present activity.
         stage: String,
-        /// Which worker.
+        /// The worker.
         worker: WorkerId,
     },
-    /// It has a verdict.
+    /// The candidate has a verdict.
     Evaluated,
     /// The same code was evaluated before; that verdict is its verdict.
     Duplicate {
-        /// Of which candidate.
+        /// The candidate whose code is repeated.
         of: CandidateId,
     },
     /// The infrastructure failed too often to say anything about it.
     Abandoned {
-        /// What went wrong last.
+        /// The last error.
         message: String,
     },
 }
@@ -60,15 +60,15 @@ pub struct CandidateSummary {
     pub generation: u32,
     /// Parents; the first is the primary one.
     pub parents: Vec<CandidateId>,
-    /// How it came about.
+    /// The candidate's operator.
     pub operator: Operator,
-    /// Who proposed it: "playbook", "sweep", or the name an outside proposer gave.
+    /// The proposer: "playbook", "sweep", or the name that an outside proposer gave.
     pub proposer: String,
     /// A few words.
     pub title: String,
     /// Values of its tunables.
     pub configuration: BTreeMap<String, i64>,
-    /// Where it stands.
+    /// The candidate's state.
     pub state: CandidateState,
     /// Its verdict, once it has one.
     pub verdict: Option<VerdictKind>,
@@ -80,15 +80,15 @@ pub struct CandidateSummary {
     pub speedup: Option<f64>,
     /// Its time, geometric mean over the score cases, microseconds; only if accepted.
     pub time_us: Option<f64>,
-    /// Whether that time is modelled.
+    /// True if that time is modelled.
     pub modelled: bool,
     /// Phase gates that it does not meet.
     pub unmet_gates: Vec<GateSubject>,
-    /// Whether it is the run's best.
+    /// True if the candidate is the run's best.
     pub best: bool,
-    /// When it was proposed.
+    /// The time of the proposal.
     pub created_at: DateTime<Utc>,
-    /// When its verdict came.
+    /// The time of the verdict.
     pub judged_at: Option<DateTime<Utc>>,
 }
 
@@ -108,14 +108,14 @@ pub struct CandidateDetail {
     pub run: RunId,
     /// The task.
     pub task: String,
-    /// What lists show.
+    /// The candidate as lists show it.
     #[serde(flatten)]
     pub summary: CandidateSummary,
-    /// What its file is called.
+    /// The name of the file in messages.
     pub file: String,
     /// The text.
     pub source: String,
-    /// What its author hoped for.
+    /// The author's idea.
     pub idea: Option<Idea>,
     /// Identity of the code.
     pub digest: Option<Digest>,
@@ -127,7 +127,7 @@ pub struct CandidateDetail {
     pub diff: Vec<DiffLine>,
     /// Candidates bred from it.
     pub children: Vec<CandidateId>,
-    /// What models were asked for it and what they answered, in order.
+    /// The model calls made for the candidate, with their answers, in order.
     pub calls: Vec<CallView>,
 }
 
@@ -142,23 +142,23 @@ pub struct CallView {
     pub template: String,
     /// Version of the template with everything it includes.
     pub template_digest: Digest,
-    /// What was said, word for word.
+    /// The prompt, word for word.
     pub prompt: Prompt,
-    /// What was left out for lack of room.
+    /// The parts of the prompt that were left out for lack of room.
     pub dropped: Vec<String>,
-    /// What the prompt showed.
+    /// The facts that the prompt showed.
     pub seen: Seen,
-    /// How often it failed without an answer.
+    /// The number of attempts that failed without an answer.
     pub failures: u32,
-    /// Why it failed the last time.
+    /// The reason of the last failure.
     pub trouble: Option<String>,
     /// The answer, once there is one.
     pub reply: Option<ReplyView>,
-    /// When it was planned.
+    /// The time at which the call was planned.
     pub created_at: DateTime<Utc>,
 }
 
-/// What a prompt showed, besides the task.
+/// The facts that a prompt showed, besides the task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Seen {
     /// The best candidate at that time.
@@ -171,24 +171,24 @@ pub struct Seen {
     pub duplicates: Vec<CandidateId>,
 }
 
-/// What a model answered.
+/// A model's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReplyView {
     /// Word for word.
     pub text: String,
-    /// Whether the model ended by itself rather than at its token limit.
+    /// True if the model ended by itself rather than at its token limit.
     pub complete: bool,
-    /// Why it holds no candidate, if it holds none.
+    /// The reason why the reply holds no candidate, if it holds none.
     pub unusable: Option<String>,
-    /// What reading it took for granted.
+    /// The assumptions made while the reply was read.
     pub notes: Vec<String>,
-    /// What it used.
+    /// The tokens used.
     pub usage: Usage,
-    /// Whether that is an estimate, because the server did not say.
+    /// True if the usage is an estimate, because the server did not report it.
     pub usage_estimated: bool,
-    /// What it cost; none without a known price.
+    /// The cost; none without a known price.
     pub cost: Option<Dollars>,
-    /// What the server calls the model that answered.
+    /// The server's name for the model that answered.
     pub answered_by: String,
     /// Until the first token, milliseconds, if it was streamed.
     pub first_token_ms: Option<f64>,
@@ -196,14 +196,14 @@ pub struct ReplyView {
     pub total_ms: f64,
     /// Requests it took, refused ones counted.
     pub attempts: u32,
-    /// When it came.
+    /// The time of the answer.
     pub at: DateTime<Utc>,
 }
 
 /// One line of a difference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DiffLine {
-    /// Whether the line was kept, added or removed.
+    /// The line's change: kept, added or removed.
     pub change: Change,
     /// Line number in the parent, from 1.
     pub old: Option<u32>,
@@ -213,7 +213,7 @@ pub struct DiffLine {
     pub text: String,
 }
 
-/// What happened to a line.
+/// The change of a line in a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
@@ -231,16 +231,16 @@ pub enum Change {
 pub struct Submission {
     /// The whole file.
     pub source: String,
-    /// What the file is called in messages.
+    /// The name of the file in messages.
     #[serde(default)]
     pub file: Option<String>,
     /// The candidate it was made from; the run's best when absent.
     #[serde(default)]
     pub parent: Option<CandidateId>,
-    /// Who proposes it.
+    /// The proposer.
     #[serde(default)]
     pub proposer: Option<String>,
-    /// Why it should be faster; overrides the file's own idea.
+    /// The reason why it should be faster; overrides the file's own idea.
     #[serde(default)]
     pub hypothesis: Option<String>,
 }

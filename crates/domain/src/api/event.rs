@@ -1,4 +1,4 @@
-//! What happened, in order.
+//! Events of a run, in order.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -17,13 +17,13 @@ pub struct Event {
     pub id: i64,
     /// The run.
     pub run: RunId,
-    /// When.
+    /// The time of the event.
     pub at: DateTime<Utc>,
-    /// What.
+    /// The event.
     pub what: EventKind,
 }
 
-/// What happened.
+/// The events of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EventKind {
@@ -51,9 +51,9 @@ pub enum EventKind {
         model: String,
         /// Tokens used.
         tokens: u64,
-        /// What it cost, if the price is known.
+        /// The cost, if the price is known.
         cost: Option<Dollars>,
-        /// Why the reply holds no candidate, if it holds none.
+        /// The reason why the reply holds no candidate, if it holds none.
         unusable: Option<String>,
     },
     /// A model did not answer; it will be asked again.
@@ -62,14 +62,14 @@ pub enum EventKind {
         candidate: CandidateId,
         /// The configured model.
         model: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Nothing will come of a candidate.
     Abandoned {
         /// The candidate.
         candidate: CandidateId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A worker began a stage.
@@ -91,23 +91,23 @@ pub enum EventKind {
         title: String,
         /// The verdict.
         verdict: VerdictKind,
-        /// In one sentence.
+        /// The verdict in one sentence.
         summary: String,
         /// Speedup over the baseline, if accepted.
         speedup: Option<f64>,
-        /// Whether it is the best so far.
+        /// True if the candidate is the best so far.
         best: bool,
     },
     /// A job went back to the queue.
     Requeued {
         /// The candidate.
         candidate: CandidateId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A promotion moved on.
     Promotion {
-        /// As it stands now.
+        /// The promotion after the event.
         promotion: PromotionView,
     },
 }

@@ -21,12 +21,12 @@ use crate::verdict::VerdictKind;
 pub struct RunRequest {
     /// Name of a stored task.
     pub task: String,
-    /// How candidates come about.
+    /// The method.
     pub method: Method,
     /// A name for people; made from task and method when absent.
     #[serde(default)]
     pub name: Option<String>,
-    /// When to stop.
+    /// The limits that stop the run.
     #[serde(default)]
     pub budget: Budget,
     /// Seed of every random decision of the search.
@@ -39,13 +39,13 @@ pub struct RunRequest {
     /// Only workers whose device has this name take the run's jobs; any when absent.
     #[serde(default)]
     pub device: Option<String>,
-    /// Where a winner goes; the service's own repository when absent.
+    /// The repository that a winner is committed to; the service's own when absent.
     #[serde(default)]
     pub promotion: Option<PromotionTarget>,
-    /// Which configured models write candidates, for the methods that ask some.
+    /// The configured models that write candidates, for the methods that ask models.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<ModelChoice>,
-    /// How they are asked.
+    /// The settings of the methods that ask models.
     #[serde(default)]
     pub evolution: Evolution,
 }
@@ -77,12 +77,12 @@ pub struct PromotionTarget {
     /// The branch a new promotion branch starts from; an empty history when absent.
     #[serde(default)]
     pub base: Option<String>,
-    /// Where the winner's file goes in the tree; `kernels/<task>.cu` when absent.
+    /// The path of the winner's file in the repository; `kernels/<task>.cu` when absent.
     #[serde(default)]
     pub path: Option<String>,
 }
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum RunState {
@@ -94,17 +94,17 @@ pub enum RunState {
     Running,
     /// Nothing happens until someone resumes it.
     Paused {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Ended as planned.
     Completed {
-        /// Why it ended.
+        /// The reason why the run ended.
         reason: StopReason,
     },
     /// Ended because it could not go on.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Ended by request.
@@ -112,7 +112,7 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// Whether the run has ended.
+    /// Returns true if the run has ended.
     pub fn is_over(&self) -> bool {
         matches!(
             self,
@@ -159,19 +159,19 @@ pub struct RunView {
     pub task: String,
     /// The task's version.
     pub task_version: Digest,
-    /// How candidates come about.
+    /// The method.
     pub method: Method,
-    /// Where it stands.
+    /// The run's state.
     pub state: RunState,
-    /// When to stop.
+    /// The limits that stop the run.
     pub budget: Budget,
     /// Trials charged.
     pub trials: u32,
-    /// Which models write its candidates.
+    /// The models that write its candidates.
     pub models: Vec<ModelChoice>,
-    /// How they are asked.
+    /// The settings of the methods that ask models.
     pub evolution: Evolution,
-    /// What models and devices have used.
+    /// The resources that models and devices have used.
     pub spend: Spend,
     /// Milliseconds it has been running, pauses not counted; kept every few seconds.
     pub running_ms: u64,
@@ -185,9 +185,9 @@ pub struct RunView {
     pub promotion: Option<PromotionView>,
     /// Seed of the search.
     pub seed: u64,
-    /// When it was asked for.
+    /// The time of the request.
     pub created_at: DateTime<Utc>,
-    /// When it last changed.
+    /// The time of the last change.
     pub updated_at: DateTime<Utc>,
 }
 
@@ -202,7 +202,7 @@ pub struct Best {
     pub speedup: f64,
     /// Its time, geometric mean over the score cases, microseconds.
     pub time_us: f64,
-    /// Whether that time is modelled.
+    /// True if that time is modelled.
     pub modelled: bool,
 }
 
@@ -215,7 +215,7 @@ pub struct RunPage {
     pub next: Option<String>,
 }
 
-/// What the first model call of a run would say and what the run would cost.
+/// A preview of a run: its first prompt and its estimated cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunPreview {
     /// The model that would be asked first.
@@ -224,17 +224,17 @@ pub struct RunPreview {
     pub prompt: Prompt,
     /// Its template.
     pub template: String,
-    /// What was left out for lack of room.
+    /// The parts of the prompt that were left out for lack of room.
     pub dropped: Vec<String>,
-    /// What the prompt cannot show yet, because the baseline was never evaluated here; empty if
-    /// the prompt is exact.
+    /// The facts that the prompt cannot show yet, because the baseline was never evaluated here;
+    /// empty if the prompt is exact.
     pub unknown: Vec<String>,
     /// Tokens of the first prompt, an upper estimate.
     pub prompt_tokens: u64,
     /// Replies asked for if nothing else ends the run first, repairs counted. Second turns after
     /// replies that cannot be read come on top.
     pub calls: u64,
-    /// What they would cost if each prompt were as long as this one and each reply as long as the
+    /// The cost of all calls if each prompt were as long as this one and each reply as long as the
     /// model allows; none if a price is unknown.
     pub most_dollars: Option<Dollars>,
 }
@@ -244,6 +244,6 @@ pub struct RunPreview {
 pub struct Lineage {
     /// Candidates by ordinal; edges are their `parents`.
     pub nodes: Vec<CandidateSummary>,
-    /// Whether the run has more candidates than are shown.
+    /// True if the run has more candidates than are shown.
     pub truncated: bool,
 }

@@ -1,5 +1,5 @@
-//! What a device can do, derived from what its driver says of it: never written by hand, and
-//! never read from a task's prose.
+//! The capabilities of a device, derived from its driver's facts: never written by hand, and never
+//! read from a task's prose.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct DeviceBrief {
     pub name: String,
     /// The compiler's name of its architecture, such as `sm_89`.
     pub architecture: String,
-    /// Whether its times are modelled.
+    /// True if its times are modelled.
     pub modelled: bool,
     /// Streaming multiprocessors.
     pub sm_count: u32,
@@ -36,9 +36,9 @@ pub struct DeviceBrief {
     pub memory_bytes: u64,
     /// Element types that its tensor cores multiply.
     pub tensor_types: Vec<String>,
-    /// What its architecture offers beyond plain CUDA, a sentence each.
+    /// The features of its architecture beyond plain CUDA, a sentence each.
     pub has: Vec<String>,
-    /// What it lacks although newer devices have it, a sentence each.
+    /// The features of newer devices that it lacks, a sentence each.
     pub lacks: Vec<String>,
 }
 
@@ -91,8 +91,8 @@ struct Capability {
     offered: fn((u32, u32)) -> bool,
 }
 
-/// What is worth knowing, with the compute capabilities that have it: the CUDA programming guide's
-/// table of compute capabilities and the target notes of the PTX ISA.
+/// Features worth knowing, with the compute capabilities that have them: the CUDA programming
+/// guide's table of compute capabilities and the target notes of the PTX ISA.
 const CAPABILITIES: &[Capability] = &[
     Capability {
         what: "WMMA: tensor cores through nvcuda::wmma of <mma.h>",

@@ -34,9 +34,9 @@ pub struct Feedback {
     pub verdict: Option<VerdictKind>,
     /// The verdict in one sentence.
     pub summary: String,
-    /// Where and why, a line each.
+    /// The positions and reasons, a line each.
     pub details: Vec<String>,
-    /// What the compiler said.
+    /// The compiler's messages.
     pub diagnostics: Option<Untrusted>,
     /// The time of each score case and launch, a line each.
     pub times: Vec<String>,
@@ -66,7 +66,7 @@ impl Untrusted {
     }
 }
 
-/// What an evaluation of `source` says to its author.
+/// The feedback of an evaluation of `source` for its author.
 pub fn feedback(evaluation: &Evaluation, source: &str) -> Feedback {
     let verdict = &evaluation.verdict;
     if !evaluation.may_be_shown() && verdict.acceptance().is_none() {
@@ -108,8 +108,8 @@ pub fn feedback(evaluation: &Evaluation, source: &str) -> Feedback {
     }
 }
 
-/// What a verdict of a kind means, in words that say nothing about the candidate it is on. The
-/// sentence that a [`Verdict`] prints is for people: it tells how far off an output is.
+/// A verdict's kind as a sentence that discloses nothing about the candidate. The sentence that a
+/// [`Verdict`] prints is for people: it includes how far off an output is.
 pub fn in_words(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Accepted => "accepted",

@@ -28,7 +28,7 @@ const MAX_TITLE: usize = 120;
 /// The longest thought, characters.
 const MAX_THOUGHT: usize = 2_000;
 
-/// What a prompt can show.
+/// The facts that a prompt can show.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Context {
     /// The task.
@@ -39,18 +39,18 @@ pub struct Context {
     pub seeds: String,
     /// The fastest candidate so far.
     pub best: Option<Shown>,
-    /// What the next candidate is made from, the primary parent first: edits apply to it. Empty
-    /// where that is the best.
+    /// The candidates that the next one is made from, the primary parent first: edits apply to it.
+    /// Empty where that is the best.
     pub parents: Vec<Shown>,
     /// Lessons of the run, the most telling first.
     pub insights: Vec<Lesson>,
     /// Candidates that repeated what was there already.
     pub duplicates: Vec<Repetition>,
-    /// What was tried before, oldest first.
+    /// The candidates tried before, the oldest first.
     pub history: Vec<Attempt>,
     /// Trials that the run has left.
     pub trials_left: Option<u32>,
-    /// Whether wording and answer follow the published method to the letter.
+    /// True if wording and answer follow the published method to the letter.
     pub faithful: bool,
 }
 
@@ -61,9 +61,9 @@ pub struct TaskBrief {
     pub name: String,
     /// A few words.
     pub title: String,
-    /// What a proposer should know, as the task's author wrote it.
+    /// The task author's advice to proposers.
     pub text: String,
-    /// What a plan may pass to a kernel.
+    /// The arguments that a plan may pass to a kernel.
     pub arguments: Vec<ArgumentBrief>,
     /// The cases that every candidate is checked on.
     pub cases: Vec<CaseBrief>,
@@ -89,7 +89,7 @@ pub struct ArgumentBrief {
     pub name: String,
     /// The parameter's type in the kernel's signature.
     pub parameter: String,
-    /// What it is.
+    /// The argument's meaning.
     pub what: String,
 }
 
@@ -100,7 +100,7 @@ pub struct CaseBrief {
     pub name: String,
     /// Its dims, such as `B = 1, S = 128`.
     pub dims: String,
-    /// Whether its time counts.
+    /// True if its time counts.
     pub scored: bool,
 }
 
@@ -118,21 +118,21 @@ pub struct PhaseBrief {
 /// A candidate that is shown with its code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shown {
-    /// What the prompt calls it; the same candidate has the same name everywhere.
+    /// The prompt's name for the candidate; the same candidate has the same name everywhere.
     pub name: String,
     /// A few words for it.
     pub title: String,
-    /// Why its author expected it to be faster.
+    /// The reason why its author expected it to be faster.
     pub thought: Option<String>,
     /// The whole file.
     pub source: String,
     /// Geometric mean of its times over the score cases, microseconds, if it was accepted.
     pub time_us: Option<f64>,
-    /// Whether that time is modelled.
+    /// True if that time is modelled.
     pub modelled: bool,
     /// Baseline's time over its time.
     pub speedup: Option<f64>,
-    /// What its evaluation said; none before the first.
+    /// The feedback of its evaluation; none before the first.
     pub outcome: Option<Feedback>,
 }
 
@@ -141,7 +141,7 @@ pub struct Shown {
 pub struct Lesson {
     /// The thought.
     pub thought: String,
-    /// What was found; none by the published method, which shows thoughts alone.
+    /// The outcome; none by the published method, which shows thoughts alone.
     pub outcome: Option<String>,
 }
 
@@ -150,9 +150,9 @@ pub struct Lesson {
 pub struct Repetition {
     /// Its title.
     pub title: String,
-    /// What it repeated, as the prompt or the run calls it.
+    /// The candidate it repeated, by its name in the prompt or in the run.
     pub of: String,
-    /// What is known of that one.
+    /// The outcome of that candidate.
     pub outcome: Option<String>,
 }
 
@@ -161,12 +161,12 @@ pub struct Repetition {
 pub struct Attempt {
     /// Its title.
     pub title: String,
-    /// What became of it.
+    /// The outcome.
     pub outcome: String,
 }
 
 impl Context {
-    /// What is known of a task on a device before any candidate.
+    /// The context of a task on a device before any candidate.
     pub fn new(task: &Task, device: Option<&Device>) -> Self {
         Self {
             task: TaskBrief::new(task),
@@ -247,7 +247,7 @@ impl Attempt {
     }
 }
 
-/// What became of a candidate, in a few words: its speed against the baseline's, or its verdict.
+/// The outcome of a candidate in a few words: its speed over the baseline's, or its verdict.
 pub fn outcome(evaluation: &Evaluation, speedup: Option<f64>) -> String {
     match (evaluation.verdict.acceptance(), speedup) {
         (Some(acceptance), Some(speedup)) => {

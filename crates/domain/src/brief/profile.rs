@@ -1,5 +1,5 @@
-//! Where a kernel's time goes, in a few lines: times with their bottleneck, and the counters that
-//! say why.
+//! A kernel's profile in a few lines: times with their bottleneck, and the counters that explain
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -174,7 +174,8 @@ fn traffic(counters: &BTreeMap<String, u64>) -> Vec<String> {
     facts
 }
 
-/// How many blocks a multiprocessor can hold, what limits them, and how many there are.
+/// The number of resident blocks on a multiprocessor, their limiting resource, and the number of
+/// blocks launched.
 fn residency(resources: &KernelResources, launch: &LaunchFacts, device: &Device) -> String {
     let threads = launch.block.iter().product::<u32>();
     let held = occupancy(resources, threads, launch.shared_bytes, device);

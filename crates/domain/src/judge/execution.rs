@@ -1,4 +1,4 @@
-//! What one execution's facts mean, and what differing repeats of it mean.
+//! Judges one execution by its facts, and two executions of the same inputs by their differences.
 
 use super::InfrastructureFault;
 use crate::finding::{Finding, FindingKind};
@@ -7,7 +7,7 @@ use crate::role::{DeviceFault, Distribution, ExecutionFacts, TensorData, Unwritt
 use crate::task::{Role, Tolerance};
 use crate::verdict::{Access, Mismatch, Verdict, WorstElement};
 
-/// What was asked of the execution whose facts are judged.
+/// The context of the execution that is judged.
 #[derive(Debug, Clone, Copy)]
 pub struct ExecutionContext<'a> {
     /// The evaluation's stage in words, such as "smoke".
@@ -20,7 +20,7 @@ pub struct ExecutionContext<'a> {
     pub plan: &'a ResolvedPlan,
     /// The tensors.
     pub tensors: &'a [TensorData],
-    /// How close outputs must be.
+    /// The tolerance of outputs.
     pub tolerance: &'a Tolerance,
 }
 
@@ -122,14 +122,14 @@ fn breaks_a_rule(kind: FindingKind) -> bool {
     }
 }
 
-/// What was different when an execution was repeated on the same inputs.
+/// The condition that was varied when an execution was repeated on the same inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepeatVariation {
     /// None: the same inputs, schedule and memory.
     None,
     /// The emulated device's schedule.
     Schedule,
-    /// Which lane holds which element of a `wmma` fragment.
+    /// The assignment of a `wmma` fragment's elements to lanes.
     FragmentLayout {
         /// The line on which the source first uses fragments.
         line: Option<u32>,
@@ -242,7 +242,7 @@ fn rank(kind: FindingKind) -> u8 {
     }
 }
 
-/// What the emulated device proved, as a verdict.
+/// The verdict on a finding, which is a proof.
 fn proved(finding: &Finding, subject: &ExecutionContext<'_>) -> Verdict {
     let own = finding.clone();
     let fault = |code, name: &str| Verdict::RuntimeFault {
@@ -285,15 +285,15 @@ fn proved(finding: &Finding, subject: &ExecutionContext<'_>) -> Verdict {
     }
 }
 
-/// Whether an error of the driver is one that a kernel leaves behind: illegal address, assertion,
+/// Returns true if a kernel can leave this error of the driver behind: illegal address, assertion,
 /// stack error, illegal instruction, misaligned address, invalid address space, invalid program
 /// counter, launch failure. Codes are those of `CUresult`.
 pub fn can_kernel_cause(code: u32) -> bool {
     matches!(code, 700 | 710 | 714..=719)
 }
 
-/// What an error of the driver means, `launched` telling whether a kernel of the candidate's had
-/// been started. Codes are those of `CUresult`.
+/// Judges an error of the driver. `launched` is true if a kernel of the candidate had been started.
+/// Codes are those of `CUresult`.
 fn reported(
     fault: &DeviceFault,
     launched: bool,

@@ -24,7 +24,7 @@ enum Blocks {
 }
 
 impl<'a> CaseBlocks<'a> {
-    /// What a plan says before it runs; none for a plan without a launch.
+    /// The blocks of a plan, before it runs; none for a plan without a launch.
     pub fn planned(case: &'a str, plan: &ResolvedPlan) -> Option<Self> {
         let blocks = || {
             plan.steps.iter().filter_map(|step| match step {
@@ -41,7 +41,7 @@ impl<'a> CaseBlocks<'a> {
         })
     }
 
-    /// What an execution showed: the largest number of blocks such that launches of at least as
+    /// The blocks of an execution: the largest number of blocks such that launches of at least as
     /// many do more than half of the work, which is the time beyond that of an empty launch.
     ///
     /// Where a launch has no such time the one with the fewest blocks counts. None without
@@ -72,7 +72,8 @@ impl<'a> CaseBlocks<'a> {
         })
     }
 
-    /// What a gate looks at, per multiprocessor; none if it depends on which launch does the work.
+    /// The value that a gate limits, per multiprocessor; none if it depends on which launch does
+    /// the work.
     fn found(&self, gate: &Gate, limits: &Limits) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a ratio to show and compare")]
         let ratio = |blocks: u64| blocks as f64 / f64::from(limits.sm_count.max(1));
@@ -154,7 +155,7 @@ fn meets(gate: &Gate, found: f64) -> bool {
     gate.min.is_none_or(|min| found >= min) && gate.max.is_none_or(|max| found <= max)
 }
 
-/// What was found of a subject: per score case, or once.
+/// The values found of a subject: per score case, or one.
 fn findings<'a>(
     gate: &Gate,
     launches: &[CaseBlocks<'a>],

@@ -1,4 +1,4 @@
-//! Whether a compiled image can run the plan at all: entries, argument lists and resources.
+//! Checks that a compiled image can run the plan: entries, argument lists and resources.
 
 use crate::device::Limits;
 use crate::occupancy::registers_of_block;

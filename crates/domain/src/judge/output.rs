@@ -1,4 +1,4 @@
-//! What a comparison with the reference means.
+//! Judges outputs by their comparison with the reference.
 
 use super::execution::unravel_index;
 use crate::role::{Distribution, OutputComparison, TensorData};
@@ -10,8 +10,8 @@ use crate::verdict::{Mismatch, Verdict, WorstElement};
 /// which are 10 to 60 times apart, and a logic error is further off.
 const DOWNGRADE_FACTOR: f64 = 25.0;
 
-/// By how much an element of the next lower precision may exceed its bound: the ratio of the two
-/// unit roundoffs.
+/// The factor by which an element of the next lower precision may exceed its bound: the ratio of
+/// the two unit roundoffs.
 fn downgrade_ratio(class: ToleranceClass) -> f64 {
     let bits = match class {
         // From 24 bits to the 11 of TF32 and f16.
@@ -36,8 +36,8 @@ pub struct ComparedOutput<'a> {
     pub distribution: Distribution,
 }
 
-/// Whether an output is close enough everywhere. Every condition is written so that a NaN among
-/// the facts fails.
+/// Returns true if an output is within the tolerance everywhere. Every condition is written so that
+/// a NaN among the facts fails.
 pub fn is_within_tolerance(facts: &OutputComparison, tolerance: &Tolerance) -> bool {
     facts.elements > 0 && facts.special_mismatches == 0 && norm_holds(facts, tolerance) && {
         facts.beyond_bound == 0 && facts.worst_ratio.is_none_or(|ratio| ratio <= 1.0)

@@ -27,37 +27,37 @@ pub const MAX_HUNKS: usize = 200;
 /// The longest line of the text that an error quotes, characters.
 const MAX_QUOTE: usize = 160;
 
-/// Why a patch does not apply. Nothing of it was applied.
+/// The error of a patch that does not apply. No part of it was applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema, thiserror::Error)]
 #[error("edit {hunk} {why}")]
 pub struct PatchError {
-    /// Which hunk, from 1.
+    /// The hunk's number, from 1.
     pub hunk: u32,
-    /// Why.
+    /// The reason.
     pub why: Misfit,
 }
 
-/// What is wrong with a hunk.
+/// The defects of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Misfit {
     /// The hunk itself is not well-formed.
     Malformed {
-        /// What is missing or too much.
+        /// The part that is missing or superfluous.
         what: String,
     },
-    /// It does not say which lines it replaces.
+    /// It does not name the lines that it replaces.
     Unplaced,
     /// The lines it replaces stand nowhere.
     NotFound {
         /// The first of them that is not blank.
         line: String,
-        /// Where the text comes closest.
+        /// The lines of the text that match best.
         nearest: Option<Nearest>,
     },
     /// The lines it replaces stand in several places.
     Ambiguous {
-        /// Where they begin, from 1; the first of them.
+        /// The lines at which they begin, from 1; the first of them.
         lines: Vec<u32>,
     },
 }
@@ -67,9 +67,9 @@ pub enum Misfit {
 pub struct Nearest {
     /// The first line that differs, from 1.
     pub line: u32,
-    /// What stands there.
+    /// The line in the text.
     pub text: String,
-    /// What the hunk expects there.
+    /// The line that the hunk expects.
     pub expected: String,
 }
 
@@ -222,8 +222,8 @@ fn place(lines: &[String], hunk: &Hunk, hint: Option<usize>) -> Result<Place, Mi
     })
 }
 
-/// How many lines of `before`, from its first on, stand in `lines` from each line on. The
-/// Z-function of both together: linear, so that no patch can keep a processor busy.
+/// For each line of `lines`, the number of lines of `before`, from its first on, that stand there.
+/// This is the Z-function of both together: linear, so that no patch can keep a processor busy.
 fn agreeing(lines: &[String], before: &[String], form: Form) -> Vec<usize> {
     let all: Vec<Cow<'_, str>> = before.iter().chain(lines).map(|line| form(line)).collect();
     let mut agreeing = vec![0_usize; all.len()];

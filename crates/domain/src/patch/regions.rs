@@ -20,7 +20,7 @@ pub struct Breach {
     pub line: u32,
     /// The region before it; none at the file's beginning.
     pub after: Option<String>,
-    /// What the fixed text has there; none if it has nothing more.
+    /// The line of the fixed text at this position; none if it has no more lines.
     pub expected: Option<String>,
 }
 
@@ -74,7 +74,7 @@ pub fn outside_regions(base: &KernelSource, new: &KernelSource) -> Option<Breach
     })
 }
 
-/// Whether two plans are the same but for the values of their tunables, which a sweep chooses.
+/// Returns true if two plans differ at most in the values of their tunables, which a sweep chooses.
 fn same_search_space(one: &LaunchPlan, other: &LaunchPlan) -> bool {
     let choices = |plan: &LaunchPlan| -> Vec<(String, Vec<i64>)> {
         let tunables = plan.tunables.iter();

@@ -2,14 +2,14 @@
 
 use super::{Hunk, MAX_HUNKS, Misfit, PatchError, Patched, apply};
 
-/// Which part of a block a line belongs to.
+/// The part of a block that a line belongs to.
 enum Part {
     Outside,
     Search(Hunk),
     Replace(Hunk),
 }
 
-/// Whether a text has a line that opens a SEARCH/REPLACE block.
+/// Returns true if a text has a line that opens a SEARCH/REPLACE block.
 pub(crate) fn is_search_replace(text: &str) -> bool {
     text.lines().any(opens)
 }
@@ -88,7 +88,7 @@ fn closes(line: &str) -> bool {
     marker(line, '>').is_some_and(|rest| rest.starts_with("REPLACE"))
 }
 
-/// What follows five to nine of `mark` at the line's start.
+/// The rest of a line that begins with five to nine of `mark`.
 fn marker(line: &str, mark: char) -> Option<&str> {
     let rest = line.trim_start_matches(mark);
     let length = line.len() - rest.len();

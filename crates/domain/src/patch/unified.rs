@@ -3,7 +3,7 @@
 
 use super::{Hunk, MAX_HUNKS, Misfit, PatchError, Patched, apply};
 
-/// Whether a text looks like a unified diff: a hunk's header with changed lines after it.
+/// Returns true if a text looks like a unified diff: a hunk's header with changed lines after it.
 pub(crate) fn is_unified(text: &str) -> bool {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("@@"));
     lines.any(|line| line.starts_with(['+', '-']))

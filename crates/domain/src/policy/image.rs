@@ -7,12 +7,12 @@ use crate::plain;
 use crate::problem::Problem;
 use crate::role::{Contents, Variable, VariableSpace};
 
-/// What the policy says of an image.
+/// The review of an image under a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Review {
-    /// What the task denies; anything here is a verdict.
+    /// Features that the task denies; any of them leads to a verdict.
     pub denied: Vec<Problem>,
-    /// What the task allows and wants pointed out.
+    /// Features that the task allows and points out.
     pub flagged: Vec<Problem>,
 }
 

@@ -1,5 +1,5 @@
-//! What a candidate may do besides computing: the policy of a task, and its review of texts and
-//! images.
+//! The policy of a task: the features that a candidate may use besides computing, and the review of
+//! texts and images for them.
 //!
 //! A look at the text answers before anything is compiled and is only a courtesy; the look at the
 //! image is the one that counts, since nothing can be hidden from it. Neither is what keeps the
@@ -22,7 +22,7 @@ pub use text::violations;
 /// of right answers is not.
 pub const TABLE_BYTES: u64 = 4096;
 
-/// What an image can do besides computing, by the names that task files use.
+/// The features of an image besides computing, by the names that task files use.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
@@ -112,7 +112,7 @@ impl Feature {
     }
 }
 
-/// What a task makes of a feature.
+/// A task's rule for a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Rule {

@@ -1,4 +1,4 @@
-//! Whether a kernel that came without a launch plan fits the plan of its parent.
+//! Adoption of the parent's launch plan by a kernel that came without one.
 //!
 //! A plan is adopted only where it certainly belongs: the same entries with the same parameters,
 //! names included, since two pointers of one type may have changed places.
@@ -9,7 +9,8 @@ use crate::candidate::KernelSource;
 
 /// Qualifiers that change no argument.
 const QUALIFIERS: &[&str] = &["const", "__restrict__", "__restrict", "volatile"];
-/// What may stand between a kernel's type and its name, with an argument list of its own.
+/// Qualifiers with an argument list of their own that may stand between a kernel's type and its
+/// name.
 const BOUNDS: &[&str] = &[
     "__launch_bounds__",
     "__cluster_dims__",
@@ -30,7 +31,7 @@ pub(super) fn adopted(parent: &KernelSource, code: &str) -> Option<String> {
     Some(format!("{}\n{code}", front.trim_end()))
 }
 
-/// Whether a text defines a kernel.
+/// Returns true if a text defines a kernel.
 pub(super) fn has_kernel(code: &str) -> bool {
     !entries(code).is_empty()
 }

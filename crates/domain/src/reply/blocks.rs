@@ -64,7 +64,7 @@ fn fence(line: &str) -> Option<Fence<'_>> {
     })
 }
 
-/// Whether a line is a fence of any kind.
+/// Returns true if a line is a fence of any kind.
 pub(super) fn is_fence(line: &str) -> bool {
     fence(line).is_some()
 }
@@ -75,7 +75,7 @@ struct Open<'a> {
     length: usize,
     line: u32,
     block: Block<'a>,
-    /// Whether a block inside it was seen: then it is a frame, not a block.
+    /// True if a block inside it was seen: then it is a frame, not a block.
     frame: bool,
 }
 

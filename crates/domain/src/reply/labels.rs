@@ -1,4 +1,5 @@
-//! What a reply says of its kernel in prose: lines such as `Name: ...` and `Thought: ...`.
+//! The labelled lines of a reply, such as `Name: ...` and `Thought: ...`, which describe its kernel
+//! in prose.
 
 /// The longest title that is kept, characters.
 pub(super) const MAX_TITLE: usize = 120;

@@ -1,4 +1,4 @@
-//! From what a language model wrote to the kernel in it, or to the reason why there is none.
+//! Reading of a language model's reply: the kernel in it, or the reason why there is none.
 //!
 //! A reply is one whole file, SEARCH/REPLACE edits or a unified diff. Reading is tolerant where
 //! only one meaning is possible, and every liberty taken is noted; it never guesses between two
@@ -25,16 +25,16 @@ use labels::{MAX_THOUGHT, MAX_TITLE, Stated, stated, tidy};
 pub const MAX_REPLY_BYTES: usize = 4 * MAX_SOURCE_BYTES;
 const OPENING: &str = "/*---";
 
-/// What a reply is read against.
+/// The sources that a reply is read against.
 #[derive(Debug, Clone, Copy)]
 pub struct Bases<'a> {
-    /// What problems call the file in the reply.
+    /// The name of the reply's file in problems.
     pub file: &'a str,
-    /// What edits apply to, and whose plan a kernel without one may adopt.
+    /// The source that edits apply to, and whose plan a kernel without one may adopt.
     pub primary: &'a KernelSource,
     /// The task's baseline: where it has regions, only they may change.
     pub baseline: &'a KernelSource,
-    /// How the reply ended.
+    /// The reason why the reply ended.
     pub end: ReplyEnd,
 }
 
@@ -43,17 +43,17 @@ pub struct Bases<'a> {
 pub struct Kernel {
     /// The whole file; [`KernelSource::parse`] accepts it.
     pub source: String,
-    /// How it was written.
+    /// The form in which it was written.
     pub form: Form,
     /// A few words for it, if it has them.
     pub title: Option<String>,
-    /// Why it should be faster, if the reply says so.
+    /// The reason why it should be faster, if the reply states one.
     pub thought: Option<String>,
     /// One sentence per liberty that reading took.
     pub notes: Vec<String>,
 }
 
-/// How a reply writes its kernel.
+/// The forms in which a reply writes its kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
@@ -65,7 +65,8 @@ pub enum Form {
     UnifiedDiff,
 }
 
-/// Why a reply has no kernel that could be evaluated. The text is a sentence to its author.
+/// The reasons why a reply has no kernel that could be evaluated. The text is a sentence to its
+/// author.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Unusable {
@@ -78,7 +79,7 @@ pub enum Unusable {
         /// The most that are read.
         limit: u64,
     },
-    /// It stops before its end.
+    /// The reply stops before its end.
     Truncated {
         /// Line of the block that is never closed, from 1; none if the token limit ended it.
         line: Option<u32>,
@@ -87,7 +88,7 @@ pub enum Unusable {
     ProseOnly,
     /// Several kernels, and none of them is clearly meant.
     SeveralBlocks {
-        /// How many.
+        /// The number found.
         found: u32,
     },
     /// A kernel without a launch plan that does not fit its parent's.

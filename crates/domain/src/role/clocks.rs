@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 pub struct ClocksJob {
     /// The device's identity, as the CUDA driver prints it.
     pub uuid: String,
-    /// What they are to be.
+    /// The requested setting of the clocks.
     pub clocks: Clocks,
 }
 
-/// What the clocks of a device may be.
+/// The settings of a device's clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clocks {
@@ -21,17 +21,17 @@ pub enum Clocks {
     Free,
 }
 
-/// What came of it.
+/// The reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ClocksReply {
-    /// They are as they were to be.
+    /// The clocks are set as requested.
     Set,
     /// This process may not.
     Forbidden,
     /// The device or its library does not do that.
     Impossible {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

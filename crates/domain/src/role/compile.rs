@@ -15,19 +15,19 @@ use crate::verdict::Diagnostic;
 pub struct CompileJob {
     /// The source file; diagnostics count its lines.
     pub source: PathBuf,
-    /// Such as `sm_89`.
+    /// The architecture, such as `sm_89`.
     pub architecture: String,
     /// Tunables as macros.
     pub defines: BTreeMap<String, i64>,
     /// The task's own headers; absent when it has none.
     pub headers: Option<PathBuf>,
-    /// Where the toolchain's bundled headers lie, or are unpacked to on first use.
+    /// The folder of the toolchain's bundled headers, to which they are unpacked on first use.
     pub toolchain_headers: PathBuf,
-    /// Where `image.cubin` and `image.ptx` go.
+    /// The folder for `image.cubin` and `image.ptx`.
     pub output: PathBuf,
 }
 
-/// What the compiler said.
+/// The result of a compilation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum CompileReply {
@@ -40,11 +40,11 @@ pub enum CompileReply {
     },
     /// The assembler refused the kernel's resource use.
     OverResource {
-        /// Which resource.
+        /// The resource.
         resource: String,
         /// The limit.
         limit: u64,
-        /// What was asked for, where it is known.
+        /// The amount required, where it is known.
         found: Option<u64>,
         /// One sentence.
         message: String,
@@ -58,7 +58,7 @@ pub struct Compiled {
     pub image: Image,
     /// One entry per `extern "C"` kernel.
     pub kernels: Vec<KernelResources>,
-    /// What the image holds besides, for the policy.
+    /// The other contents of the image, for the policy.
     pub contents: Contents,
     /// Warnings.
     pub diagnostics: Vec<Diagnostic>,
@@ -80,7 +80,7 @@ pub struct Image {
     pub code_digest: Digest,
 }
 
-/// What an image holds besides the code of its kernels.
+/// The contents of an image besides the code of its kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Contents {
     /// Variables of the module, those that kernels write first.
@@ -102,17 +102,17 @@ pub struct Variable {
     pub name: String,
     /// Its size.
     pub bytes: u64,
-    /// Where it lives.
+    /// The memory space.
     pub space: VariableSpace,
-    /// Whether the source gives it a first value.
+    /// True if the source initialises it.
     pub initialised: bool,
-    /// Whether a kernel may write it, so that it can carry something from launch to launch.
+    /// True if a kernel may write it, so that it can carry something from launch to launch.
     pub written: bool,
-    /// Whether the host shares it.
+    /// True if the host shares it.
     pub managed: bool,
 }
 
-/// Where a variable of a module lives.
+/// The memory space of a module's variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VariableSpace {
@@ -125,7 +125,7 @@ pub enum VariableSpace {
 /// One use of a feature that the policy has an opinion on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Use {
-    /// Which feature.
+    /// The feature.
     pub feature: Feature,
     /// The instruction or register.
     pub what: String,
@@ -144,7 +144,7 @@ pub struct DisassembleJob {
     pub source: String,
 }
 
-/// What the machine code holds.
+/// The contents of the machine code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disassembly {
     /// The disassembler with its release.
@@ -163,7 +163,7 @@ pub struct KernelCode {
     pub kernel: String,
     /// Instructions, padding not counted.
     pub instructions: u32,
-    /// Of those, the ones that multiply matrices on tensor cores.
+    /// The number of these that multiply matrices on tensor cores.
     pub tensor: u32,
     /// Instructions by name, without modifiers.
     pub mix: BTreeMap<String, u32>,
@@ -173,7 +173,7 @@ pub struct KernelCode {
 /// taken, on every multiprocessor: an H100 has room for 270,000 threads at once.
 pub const MOST_STACK_BYTES: u32 = 64 << 10;
 
-/// What one kernel needs, as the assembler reports it.
+/// The resources of one kernel, as the assembler reports them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KernelResources {
     /// The entry.

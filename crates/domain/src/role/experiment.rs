@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
 
-/// What the role is asked.
+/// The job of the role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExperimentJob {
     /// The file to load: machine code on silicon, PTX on the emulated device.
     pub image: PathBuf,
     /// Host threads the emulated device may use.
     pub threads: u32,
-    /// What to do with it.
+    /// The experiment.
     pub experiment: Experiment,
 }
 
-/// What to do.
+/// The experiments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Experiment {
@@ -27,20 +27,20 @@ pub enum Experiment {
     Case {
         /// Its name.
         case: String,
-        /// How often, each time with the module loaded anew.
+        /// The number of repetitions, each with the module loaded anew.
         repeats: u32,
-        /// Where everything that came back goes, as a [`CaseRecord`].
+        /// The file for everything that came back, as a [`CaseRecord`].
         record: PathBuf,
     },
     /// Measure something of the device.
     Measure {
-        /// What.
+        /// The quantity to measure.
         what: Measure,
     },
 }
 
-/// What is measured. Each runs in a process of its own, since several end the process's use of
-/// the device.
+/// The quantities that are measured. Each is measured in a process of its own, because several end
+/// the process's use of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -62,7 +62,7 @@ pub enum Measure {
     Endless,
     /// A small known answer.
     Usable,
-    /// How much of a buffer stays in the second level cache while it is flushed.
+    /// The part of a buffer that stays in the second level cache while it is flushed.
     CacheSurvival,
     /// The same kernel timed against itself.
     Noise,
@@ -74,24 +74,24 @@ pub enum Measure {
     Precision,
 }
 
-/// What the role saw.
+/// The role's reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentReply {
     /// The device.
     pub device: Device,
-    /// How it ended.
+    /// The end of the experiment.
     pub end: End,
     /// A sentence with the first difference, refusal or finding.
     pub message: Option<String>,
     /// A case's launches, in order.
     pub launches: Vec<CaseLaunch>,
-    /// Whether repetitions gave different bytes.
+    /// True if repetitions gave different bytes.
     pub varies: bool,
     /// Series of a measurement by name; units are in the names.
     pub series: BTreeMap<String, Vec<f64>>,
 }
 
-/// How an experiment ended: what two drivers must agree on.
+/// The ends of an experiment, on which two drivers must agree.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum End {
@@ -106,7 +106,7 @@ pub enum End {
     },
     /// The emulated device proved something against the kernel.
     Found {
-        /// What.
+        /// The finding.
         finding: String,
     },
     /// The emulated device lacks an instruction.
@@ -159,7 +159,7 @@ pub struct ReadBack {
 /// Numbers held against a reference. They are kept as bits, so that NaN survives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComparedNumbers {
-    /// What they are.
+    /// The meaning of the numbers.
     pub what: String,
     /// The largest error allowed, absolutely or relative to a reference above 1, as bits.
     pub tolerance: u64,

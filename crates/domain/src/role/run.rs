@@ -16,7 +16,7 @@ use crate::timing::ModelledLaunch;
 /// Runs a candidate's executions in order on one device, then exits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunJob {
-    /// What to load.
+    /// The image to load.
     pub image: Image,
     /// The kernels' resources, for the emulated device's time model.
     pub kernels: Vec<KernelResources>,
@@ -27,16 +27,16 @@ pub struct RunJob {
     pub disturber: Option<Side>,
     /// Host threads the emulated device may use.
     pub threads: u32,
-    /// Whether to report the counters of each source line, too.
+    /// True if the counters of each source line are reported, too.
     #[serde(default)]
     pub lines: bool,
-    /// Whether each execution is a reply of its own, after which the process is told what is
-    /// [`Next`]. The last reply holds none.
+    /// True if each execution is a reply of its own, after which the process receives a [`Next`].
+    /// The last reply holds no execution.
     #[serde(default)]
     pub one_by_one: bool,
 }
 
-/// What a process that has replied with one execution is told.
+/// The message to a process that has replied with one execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Next {
@@ -53,7 +53,7 @@ pub struct Execution {
     pub id: u32,
     /// The case.
     pub case: String,
-    /// What to launch.
+    /// The plan to launch.
     pub plan: ResolvedPlan,
     /// The tensors with their content.
     pub tensors: Vec<TensorData>,
@@ -61,14 +61,15 @@ pub struct Execution {
     pub poison: u64,
     /// Seed of the emulated device's schedule; none is its serial one.
     pub schedule: Option<u64>,
-    /// Where its buffers lie.
+    /// The placement of its buffers.
     pub placement: Placement,
-    /// Whether the emulated device lays `wmma` fragments out the other way.
+    /// True if the emulated device assigns the elements of `wmma` fragments to lanes in its second
+    /// layout.
     pub turned_fragments: bool,
-    /// What is done to the device around it.
+    /// The disturbance of the device around it.
     #[serde(default)]
     pub disturbance: Disturbance,
-    /// Whether its time counts.
+    /// The purpose, which decides if its time counts.
     pub purpose: ExecutionPurpose,
     /// Thread instructions one launch may execute on the emulated device.
     pub instruction_budget: Option<u64>,
@@ -76,7 +77,7 @@ pub struct Execution {
     pub save: Option<PathBuf>,
 }
 
-/// What is done to the device around an execution, which must not depend on it.
+/// A disturbance of the device around an execution, which must not depend on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disturbance {
     /// Before it, shared memory and registers are filled with words that depend on its poison.
@@ -85,7 +86,7 @@ pub struct Disturbance {
     pub company: bool,
 }
 
-/// Where the buffers of an execution lie in the device's memory.
+/// The placement of an execution's buffers in the device's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
@@ -111,7 +112,7 @@ pub enum Placement {
     Bare,
 }
 
-/// Why an execution happens.
+/// The purposes of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionPurpose {
@@ -127,12 +128,12 @@ pub enum ExecutionPurpose {
     },
 }
 
-/// What the runner saw.
+/// The runner's reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunReply {
     /// The device it ran on.
     pub device: Device,
-    /// How far the emulated device's times can be trusted; none on silicon.
+    /// The trust that the emulated device's times deserve, in a word; none on silicon.
     pub model_label: Option<String>,
     /// One entry per execution, in order; shorter than the job if one ended the process's
     /// use of the device. Where executions are told one by one, the one that was just made.
@@ -142,7 +143,7 @@ pub struct RunReply {
     pub lines: Vec<LaunchLines>,
 }
 
-/// What was counted on each source line of one launch.
+/// The counters of each source line of one launch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LaunchLines {
     /// The execution's number.
@@ -153,7 +154,7 @@ pub struct LaunchLines {
     pub lines: Vec<LineCounters>,
 }
 
-/// What was counted on one source line.
+/// The counters of one source line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LineCounters {
     /// Line in the candidate's file, from 1.
@@ -162,14 +163,14 @@ pub struct LineCounters {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// What one execution did.
+/// The facts of one execution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionFacts {
     /// The execution's number.
     pub id: u32,
     /// Launches that really ran, in order.
     pub launches: Vec<LaunchFacts>,
-    /// What the emulated device proved.
+    /// The findings of the emulated device.
     pub findings: Vec<Finding>,
     /// The first driver error.
     pub fault: Option<DeviceFault>,
@@ -183,12 +184,12 @@ pub struct ExecutionFacts {
     pub unwritten: Vec<Unwritten>,
     /// Time between events around the plan, microseconds; on silicon only.
     pub event_us: Option<f64>,
-    /// Whether it ended only after the blocks beside it had given up waiting for that, which takes
+    /// True if it ended only after the blocks beside it had stopped waiting for that, which takes
     /// seconds: its own blocks needed all of the device at once.
     #[serde(default)]
     pub outlasted: bool,
-    /// Whether inputs beside guards could be written to, since the driver maps no memory for reading
-    /// alone.
+    /// True if inputs beside guards could be written to, because the driver cannot map memory for
+    /// reading alone.
     #[serde(default)]
     pub unprotected: bool,
     /// Digest of each output's bytes.
@@ -243,7 +244,7 @@ pub struct UnsupportedInstruction {
 pub struct Unwritten {
     /// The tensor.
     pub tensor: String,
-    /// How many elements.
+    /// The number of elements.
     pub elements: u64,
     /// The first, as a flat index.
     pub first: u64,

@@ -1,4 +1,4 @@
-//! What inputs hold: a shape, a distribution and a key say every value.
+//! The content of inputs: a shape, a distribution and a key determine every value.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -20,11 +20,11 @@ pub struct TensorData {
     pub role: Role,
     /// The base address is a multiple of this; the weakest that a candidate must accept.
     pub align: u64,
-    /// How the content is drawn; for an output, ignored.
+    /// The distribution of the content; ignored for an output.
     pub distribution: Distribution,
     /// The key it is drawn with.
     pub key: Key,
-    /// What is done to the values after they are drawn.
+    /// The change made to the values after they are drawn.
     pub alteration: Option<Alteration>,
 }
 

@@ -14,14 +14,14 @@ use crate::timing::CacheState;
 /// Times an incumbent, a candidate and perhaps an anchor beside each other in one process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimeJob {
-    /// What takes part, each at most once; incumbent and candidate always do.
+    /// The sides that are timed, each at most once; incumbent and candidate always are.
     pub sides: BTreeMap<Contender, Side>,
     /// The score cases, each with one state of the cache; a case may come in both.
     pub cases: Vec<TimedCase>,
     /// The blocks of each round, by the number of their case. What comes in none of these has no
     /// warm-up of its own: the device is warm when further rounds ask for it.
     pub rounds: Vec<Vec<PlannedBlock>>,
-    /// How the device is brought to its usual state before the first round.
+    /// The warm-up of the device before the first round.
     pub warm_up: WarmUp,
     /// After so many seconds no further round is begun: of the wall's time on silicon, of the
     /// processor's on the emulated device, where the processor is what works.
@@ -38,7 +38,7 @@ pub struct TimeJob {
     pub threads: u32,
 }
 
-/// What a process that has timed rounds is told next.
+/// The message to a process that has timed rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MoreRounds {
     /// Further rounds. None: it has done enough, and clears up before it says its last word.
@@ -48,11 +48,11 @@ pub struct MoreRounds {
 /// One of the images.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Side {
-    /// What to load.
+    /// The image to load.
     pub image: Image,
     /// Its kernels' resources.
     pub kernels: Vec<KernelResources>,
-    /// Whether a launch can leave something in variables of the image. It is loaded anew for each
+    /// True if a launch can leave something in variables of the image. It is loaded anew for each
     /// batch, so that they begin as the source has them.
     #[serde(default)]
     pub stateful: bool,
@@ -99,16 +99,16 @@ impl TimedCase {
     }
 }
 
-/// What was timed. Made in a process that ran the candidate: a claim. A process replies whenever it
-/// has finished the rounds that it knows of, each time with what is new.
+/// The times. They are made in a process that ran the candidate, so that they are claims. A process
+/// replies whenever it has finished the rounds that it knows of, each time with the new ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimeReply {
     /// The device.
     pub device: Device,
-    /// How far the emulated device's times can be trusted; none on silicon.
+    /// The trust that the emulated device's times deserve, in a word; none on silicon.
     pub model_label: Option<String>,
-    /// Whether it can bring a case's buffers into the cache. Where the driver compiles no PTX it
-    /// cannot, and blocks with a warm cache fail.
+    /// True if the process can bring a case's buffers into the cache. Where the driver compiles no
+    /// PTX it cannot, and blocks with a warm cache fail.
     #[serde(default)]
     pub warms: bool,
     /// Sets of buffers that take turns, by case.
@@ -120,7 +120,7 @@ pub struct TimeReply {
     /// Everything that executions left behind and that no earlier reply tells of. Numbers count
     /// through all replies.
     pub left: Vec<Left>,
-    /// What ended the rounds early, if something did.
+    /// The error that ended the rounds early, if there was one.
     pub failure: Option<Failure>,
 }
 
@@ -129,7 +129,7 @@ pub struct TimeReply {
 pub struct TimedBlock {
     /// The case.
     pub case: usize,
-    /// Whose samples they are: [`crate::statistics::turns`] says so.
+    /// The order of the samples' owners, by [`crate::statistics::turns`].
     pub order: Order,
     /// One sample for each turn.
     pub samples: Vec<Sample>,
@@ -144,15 +144,16 @@ pub struct Sample {
     /// MHz.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sm_mhz: Option<[f64; 2]>,
-    /// How many of its executions left what, by the number in [`TimeReply::left`]: of a thousand
-    /// batches most leave the same, and replies have to be short.
+    /// The number of its executions that left the same contents, by the number in
+    /// [`TimeReply::left`]: of a thousand batches most leave the same, and replies have to be
+    /// short.
     pub left: BTreeMap<usize, u32>,
 }
 
-/// What an execution left behind.
+/// The contents that an execution left in its outputs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Left {
-    /// Which inputs it had.
+    /// The number of the inputs it had.
     pub draw: usize,
     /// [`fingerprint`] of its outputs.
     pub outputs: Digest,
@@ -167,7 +168,7 @@ pub struct Left {
 /// A refusal of the driver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Who was running.
+    /// The kernel that was running.
     pub contender: Contender,
     /// The case.
     pub case: usize,

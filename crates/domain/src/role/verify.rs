@@ -36,14 +36,14 @@ pub struct Check {
     pub outputs: Option<PathBuf>,
     /// Folder where the reference's answer to these inputs is kept and looked for.
     pub cache: PathBuf,
-    /// How close the outputs must be.
+    /// The tolerance of the outputs.
     pub tolerance: Tolerance,
     /// The workspace with the forward-error scale of each output.
     pub error_scale: BTreeMap<String, String>,
-    /// How many terms are summed for one element of each output.
+    /// The number of terms that are summed for one element of each output.
     pub error_terms: BTreeMap<String, f64>,
-    /// Whether the inputs are integers that the function sums and multiplies, so that every
-    /// element whose error scale the output's type can count to must be exact.
+    /// True if the inputs are integers that the function sums and multiplies, so that every element
+    /// whose error scale the output's type can count to must be exact.
     pub exact: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What a role process is told of the walls around it. It believes none of it: it proves each part
-//! before it does anything else.
+//! The claims that a role process receives about its confinement. It trusts none of them: it proves
+//! each part before it does anything else.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -59,7 +59,7 @@ impl fmt::Display for Namespace {
     }
 }
 
-/// What a supervisor says it has put around a process.
+/// The confinement that a supervisor claims to have put around a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
     /// The namespaces that the process has for itself, each with the supervisor's identity of it,
@@ -78,6 +78,6 @@ pub struct GroupClaim {
     pub memory_bytes: Option<u64>,
     /// Processes and threads together; none where the group cannot limit them.
     pub tasks: Option<u64>,
-    /// Whether all its processes can be killed at once.
+    /// True if all its processes can be killed at once.
     pub kill: bool,
 }

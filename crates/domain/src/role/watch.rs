@@ -13,18 +13,18 @@ pub struct WatchJob {
     pub every_ms: u32,
     /// After so many glimpses it replies by itself.
     pub most: u32,
-    /// It replies once this file exists.
+    /// The file whose existence makes the role reply.
     pub stop: PathBuf,
 }
 
-/// What a watch that has replied is told next.
+/// The message to a watch that has replied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoreWatching {
     /// The file that ends what follows; none ends the watch.
     pub stop: Option<PathBuf>,
 }
 
-/// What was seen.
+/// The reply of the watch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum WatchReply {
@@ -35,15 +35,16 @@ pub enum WatchReply {
     },
     /// The device cannot be watched here.
     Blind {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What the management library said at one moment. What it did not say is unknown, not well.
+/// The management library's facts at one moment. A fact that it did not report is unknown, not
+/// well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Glimpse {
-    /// When, by the system's monotonic clock, nanoseconds.
+    /// The time by the system's monotonic clock, nanoseconds.
     pub at_ns: u64,
     /// Clock of the multiprocessors, MHz.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -33,11 +33,11 @@ const INSIGHTS: usize = 3;
 /// Duplicates named in one prompt, the newest.
 const DUPLICATES: usize = 5;
 
-/// How a run that asks models goes about it.
+/// The settings of the methods that ask models.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Evolution {
-    /// Whether slots come in generations or one by one.
+    /// The schedule: slots in generations, or one by one.
     pub schedule: Schedule,
     /// Generations after the initial ones.
     pub generations: u32,
@@ -69,7 +69,7 @@ impl Default for Evolution {
     }
 }
 
-/// When slots are planned.
+/// The schedules by which slots are planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Schedule {
@@ -89,7 +89,7 @@ pub enum PromptStyle {
     /// The published method's sections.
     #[default]
     Standard,
-    /// What to try in which order: first parallelism, then tensor cores and pipelining, memory,
+    /// A recommended order of changes: first parallelism, then tensor cores and pipelining, memory,
     /// compute, tuning.
     ParallelismFirst,
     /// Task and insights, nothing else.
@@ -113,7 +113,7 @@ impl PromptStyle {
 pub struct ModelChoice {
     /// Its configured name.
     pub name: String,
-    /// How often it is asked, relative to the others.
+    /// The probability of being asked, relative to the other models.
     #[serde(default = "one")]
     pub weight: f64,
 }
@@ -126,11 +126,11 @@ fn one() -> f64 {
 /// planned: what happens later does not change what the slot sees.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Draft {
-    /// How it comes about.
+    /// The operator.
     pub operator: Operator,
     /// Generation.
     pub generation: u32,
-    /// Whom it is bred from; edits apply to the first.
+    /// The parents; edits apply to the first.
     pub parents: Vec<CandidateId>,
     /// The best of what the slot sees.
     pub best: CandidateId,
@@ -142,7 +142,7 @@ pub struct Draft {
     pub model: String,
     /// Told to models that take a seed, so that equal prompts get different replies.
     pub seed: u64,
-    /// Whether it is charged as a trial once its reply is there.
+    /// True if it is charged as a trial once its reply is there.
     pub trial: bool,
 }
 
@@ -267,7 +267,7 @@ fn repairs_left(run: &RunSnapshot<'_>, entries: &[Entry]) -> usize {
     (run.evolution.repairs as usize).saturating_sub(used)
 }
 
-/// How many candidates a method that asks models writes in one generation.
+/// The number of candidates in one generation of a method that asks models.
 pub fn slots(method: Method) -> usize {
     cycle(method).len()
 }
@@ -281,8 +281,8 @@ fn cycle(method: Method) -> &'static [Operator] {
 }
 
 impl Entry {
-    /// How a draft stands among the entries before it has an identity: only its place, its
-    /// operator and whom it repairs count.
+    /// A draft as an entry among the others before it has an identity: only its position, its
+    /// operator and the candidate it repairs count.
     fn drafted(draft: &Draft) -> Self {
         Self {
             id: draft.best,
@@ -298,7 +298,7 @@ impl Entry {
     }
 }
 
-/// What a slot sees: the run up to some candidate, all of it judged.
+/// The part of the run that a slot sees: the candidates up to some position, all of them judged.
 struct Absorbed<'a> {
     run: &'a RunSnapshot<'a>,
     entries: &'a [Entry],
@@ -339,7 +339,8 @@ impl<'a> Absorbed<'a> {
             || self.valid().take(VALID_REQUIRED).count() == VALID_REQUIRED
     }
 
-    /// Whether a whole batch of first replies held no kernel: asking again would buy the same.
+    /// Returns true if a whole batch of first replies held no kernel: asking again would buy the
+    /// same.
     fn hopeless(&self) -> bool {
         let init = self.entries.iter().rev();
         let last = init
@@ -436,8 +437,8 @@ impl<'a> Absorbed<'a> {
         }
     }
 
-    /// Whose thoughts are shown: of any candidate with a verdict, each thought once; by the
-    /// published method, those of the survivors.
+    /// The candidates whose thoughts are shown: any with a verdict, each thought once; by the
+    /// published method, the survivors.
     fn insights(&self, elite: &[&Entry], rng: &mut ChaCha8Rng) -> Vec<CandidateId> {
         let faithful = self.run.evolution.faithful;
         let survivors = match self.run.method {
@@ -490,7 +491,8 @@ impl<'a> Absorbed<'a> {
     }
 }
 
-/// Whether a verdict says what to mend. The others blame the machine, or would need another idea.
+/// Returns true if a verdict says what to repair. The others blame the machine, or would need
+/// another idea.
 fn mendable(kind: VerdictKind) -> bool {
     use VerdictKind as V;
     matches!(

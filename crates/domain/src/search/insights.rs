@@ -1,5 +1,5 @@
-//! What became of the thoughts that prompts showed: who read each, and how those candidates fared.
-//! A record for people; which thoughts are shown next does not depend on it.
+//! The effect of the thoughts that prompts showed: the candidates that were shown each, and their
+//! outcomes. A record for people; which thoughts are shown next does not depend on it.
 
 use std::collections::HashMap;
 
@@ -18,23 +18,23 @@ const COMPARABLE: usize = 3;
 /// A candidate's thought and what came of showing it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Insight {
-    /// Whose thought it is.
+    /// The candidate whose thought it is.
     pub candidate: CandidateId,
-    /// That candidate's position in the run.
+    /// The candidate's position in the run.
     pub ordinal: u32,
     /// In its author's words.
     pub thought: String,
-    /// That candidate's own verdict; none if there will be none.
+    /// The candidate's own verdict; none if there will be none.
     pub verdict: Option<VerdictKind>,
-    /// That candidate's own speedup over the baseline, if accepted.
+    /// The candidate's own speedup over the baseline, if accepted.
     pub speedup: Option<f64>,
     /// Candidates whose prompt showed it.
     pub shown: u32,
-    /// Of those, the ones with a verdict.
+    /// The number of those with a verdict.
     pub judged: u32,
-    /// Of those, the accepted ones.
+    /// The number of those that were accepted.
     pub accepted: u32,
-    /// Of those, the ones faster than the best that their prompt showed.
+    /// The number of those that were faster than the best that their prompt showed.
     pub wins: u32,
     /// Median speedup of the accepted candidates that were shown it, over that of the accepted
     /// ones that came after it and were not; none with fewer than three on either side. An

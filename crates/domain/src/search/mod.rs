@@ -27,7 +27,7 @@ use crate::verdict::VerdictKind;
 pub use evolve::{Draft, Evolution, ModelChoice, PromptStyle, Schedule, slots};
 pub use insights::{Insight, insights};
 
-/// How candidates come about.
+/// The methods by which candidates are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
@@ -58,13 +58,13 @@ impl Method {
         }
     }
 
-    /// Whether its candidates are written by models.
+    /// Returns true if its candidates are written by models.
     pub fn asks_models(self) -> bool {
         matches!(self, Self::Free | Self::Insight | Self::Full)
     }
 }
 
-/// When a run stops.
+/// The limits that stop a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Budget {
@@ -75,7 +75,7 @@ pub struct Budget {
     /// Tokens read and written by models; none is unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// What models may cost; none is unlimited.
+    /// The cost of models; none is unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dollars: Option<Dollars>,
     /// Seconds that devices spend on the run's candidates; none is unlimited. Those on their way
@@ -96,7 +96,7 @@ impl Default for Budget {
     }
 }
 
-/// What a run has used of its budget, besides trials and wall time.
+/// The resources that a run has used, besides trials and wall time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Spend {
     /// Replies that models gave.
@@ -109,15 +109,15 @@ pub struct Spend {
     pub unpriced_calls: u64,
     /// Tokens that the replies still waited for may use at most.
     pub committed_tokens: u64,
-    /// What they may cost at most.
+    /// The most that these replies may cost.
     pub committed_dollars: Dollars,
     /// Milliseconds that devices spent on candidates, compilation not counted.
     pub device_ms: u64,
 }
 
 impl Budget {
-    /// Which limit a further call would break, with what is spent and what is committed counted;
-    /// none if it may be made.
+    /// The limit that a further call would exceed, with past and committed spending counted; none
+    /// if the call may be made.
     pub fn forbids(&self, spend: &Spend, call: &Ceiling) -> Option<StopReason> {
         let all_tokens = spend.usage.total() + spend.committed_tokens + call.usage.total();
         let all_dollars = spend.dollars + spend.committed_dollars + call.dollars;
@@ -131,7 +131,7 @@ impl Budget {
     }
 }
 
-/// How a candidate came about.
+/// The operators by which a candidate is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "operator", rename_all = "snake_case")]
 pub enum Operator {
@@ -171,7 +171,7 @@ impl Operator {
         }
     }
 
-    /// Whether a model writes the candidate.
+    /// Returns true if a model writes the candidate.
     pub fn asks_model(&self) -> bool {
         matches!(
             self,
@@ -180,7 +180,7 @@ impl Operator {
     }
 }
 
-/// Why a run ended as planned.
+/// The reasons why a run ended as planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
@@ -233,17 +233,17 @@ pub struct RunSnapshot<'a> {
     pub task: &'a Task,
     /// The method.
     pub method: Method,
-    /// When to stop.
+    /// The limits that stop the run.
     pub budget: Budget,
     /// Seed of every random decision.
     pub seed: u64,
     /// The file a sweep starts from; the baseline when absent.
     pub start: Option<&'a str>,
-    /// How models are asked, for the methods that do.
+    /// The settings of the methods that ask models.
     pub evolution: &'a Evolution,
-    /// Which models are asked.
+    /// The models to ask.
     pub models: &'a [ModelChoice],
-    /// What models and devices have used.
+    /// The resources that models and devices have used.
     pub spend: Spend,
     /// The limit that the next call would break, if that is known.
     pub short_of: Option<StopReason>,
@@ -253,7 +253,7 @@ pub struct RunSnapshot<'a> {
     pub finish_requested: bool,
     /// Every candidate by ordinal.
     pub candidates: &'a [Entry],
-    /// How far the promotion of the champion is.
+    /// The progress of the champion's promotion.
     pub promotion: PromotionProgress,
     /// Candidates whose confirmation failed.
     pub refused: &'a [CandidateId],
@@ -266,24 +266,24 @@ pub struct Entry {
     pub id: CandidateId,
     /// The primary parent.
     pub parent: Option<CandidateId>,
-    /// How it came about.
+    /// The operator.
     pub operator: Operator,
     /// Generation.
     pub generation: u32,
     /// Values of all its tunables.
     pub configuration: Configuration,
-    /// What is known of it.
+    /// The candidate's standing.
     pub standing: Standing,
-    /// Whether it is charged as a trial; one that a model has not written yet is counted too, as
-    /// a commitment.
+    /// True if it is charged as a trial; one that a model has not written yet is counted too, as a
+    /// commitment.
     pub trial: bool,
-    /// Whether it repeats the code of another candidate.
+    /// True if it repeats the code of another candidate.
     pub duplicate: bool,
-    /// Why its author expects it to be faster.
+    /// The reason why its author expects it to be faster.
     pub thought: Option<String>,
 }
 
-/// What the search knows of a candidate's worth.
+/// The standing of a candidate: what the search knows of its worth.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Standing {
     /// No verdict yet, perhaps not even a text.
@@ -292,7 +292,7 @@ pub enum Standing {
     Accepted {
         /// Baseline's time over its time.
         speedup: f64,
-        /// Whether every gate that stands before promotion holds.
+        /// True if every gate that stands before promotion holds.
         promotable: bool,
         /// Names of the phases whose gates do not all hold.
         unmet_phases: Vec<String>,
@@ -301,12 +301,12 @@ pub enum Standing {
     Rejected(VerdictKind),
     /// No verdict will come: the infrastructure gave up.
     Abandoned {
-        /// Over what, in words.
+        /// The reason, in words.
         reason: String,
     },
 }
 
-/// How far the promotion of the champion is.
+/// The progress of the champion's promotion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PromotionProgress {
     /// Nothing was asked yet, or the last champion was refused.
@@ -318,7 +318,7 @@ pub enum PromotionProgress {
     Committed,
 }
 
-/// What to do next.
+/// The actions that the search asks the engine for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Record a candidate and have it evaluated.
@@ -340,7 +340,7 @@ pub enum Action {
 pub struct Proposal {
     /// The primary parent; none for the baseline.
     pub parent: Option<CandidateId>,
-    /// How it comes about.
+    /// The operator.
     pub operator: Operator,
     /// Generation.
     pub generation: u32,
@@ -350,11 +350,11 @@ pub struct Proposal {
     pub configuration: Configuration,
     /// A few words.
     pub title: String,
-    /// Whether it is charged as a trial.
+    /// True if it is charged as a trial.
     pub trial: bool,
 }
 
-/// What a method wants when nothing stops the run.
+/// A method's next wish when nothing stops the run.
 enum Plan {
     Propose(Vec<Proposal>),
     Draft(Vec<Draft>),
@@ -451,7 +451,7 @@ pub fn next(run: &RunSnapshot<'_>) -> Vec<Action> {
     }
 }
 
-/// As many as the trials cover, in order.
+/// The first items that the remaining trials cover.
 fn affordable<T>(
     planned: Vec<T>,
     trials_left: usize,

@@ -1,4 +1,4 @@
-//! How far two orders of the same things agree.
+//! Agreement of two rankings of the same things.
 
 /// Spearman's rank correlation: Pearson's of the ranks, ties sharing their mean rank. Zero where
 /// one side does not vary. Both sides have the same length.
@@ -66,9 +66,9 @@ pub fn kendall(left: &[f64], right: &[f64]) -> f64 {
     }
 }
 
-/// What believing the model costs: the best measured time among its `choices` lowest modelled
-/// ones, over the best of all, less one. Choices beyond what there is are all there is; of equal
-/// modelled times the earlier one is chosen.
+/// The regret of choosing by the model: the best measured time among its `choices` lowest modelled
+/// ones, over the best of all, less one. If there are fewer, all of them are chosen; of equal
+/// modelled times the earlier one is.
 pub fn regret(measured: &[f64], modelled: &[f64], choices: usize) -> f64 {
     let mut order: Vec<usize> = (0..modelled.len()).collect();
     order.sort_by(|a, b| modelled[*a].total_cmp(&modelled[*b]));

@@ -1,17 +1,17 @@
-//! How many executions are timed together, on how many different inputs, and over how many sets of
-//! buffers they are spread.
+//! Batch sizes: the number of executions that are timed together, of different inputs, and of sets
+//! of buffers that they are spread over.
 
 /// A time below this is too much the clock's own: events are read to half a microsecond.
 const SHORT_US: f64 = 20.0;
-/// What the executions of a batch take together, at least.
+/// The shortest duration of a batch, microseconds.
 const BATCH_US: f64 = 200.0;
 /// The longest batch. Of a launch that does nothing, two microseconds, so many take long enough for a
 /// clock of half a microsecond to be off by less than 1%.
 const MOST: u32 = 32;
 /// Fewer different inputs would show too little of what a time depends on.
 const FEWEST_DRAWS: u64 = 4;
-/// What the different inputs of a case take together, where they are more than the fewest: every
-/// process that times makes all of them.
+/// The memory of all the different inputs of a case, where they are more than the fewest, bytes:
+/// every process that times makes all of them.
 const DRAWS_BYTES: u64 = 64 << 20;
 /// Fewer sets of buffers would let a kernel meet its own traces.
 const FEWEST_SETS: u64 = 4;
@@ -19,7 +19,7 @@ const FEWEST_SETS: u64 = 4;
 const MOST_SETS: u64 = 256;
 /// A cache of this many times its size has been passed by before a set comes round again.
 const CACHES: u64 = 3;
-/// And with this many nothing of it is left, so that flushing adds nothing.
+/// With this many times its size nothing of a cache is left, so that flushing adds nothing.
 const CACHES_WITHOUT_FLUSH: u64 = 4;
 
 /// The part of the second level cache, as a divisor, that a warm batch's sets take together. From the
@@ -63,9 +63,9 @@ pub fn longest_warm(bytes: u64, l2_bytes: u64) -> u32 {
 /// Sets of buffers that take turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferSets {
-    /// How many.
+    /// The number of sets.
     pub count: u32,
-    /// Whether the cache has to be overwritten before each batch, because they do not fill it.
+    /// True if the cache has to be overwritten before each batch, because the sets do not fill it.
     pub flush: bool,
 }
 

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use super::interval::Interval;
 use super::summary::sorted;
 
-/// How often data are drawn anew.
+/// The number of resamples.
 pub const RESAMPLES: usize = 10_000;
 
 /// Bounds on the effect of log-ratios grouped by process, each at probability `alpha`, from

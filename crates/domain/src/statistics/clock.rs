@@ -1,5 +1,5 @@
-//! Whether two clocks agree: the device's events, which the process that ran the candidate
-//! reports, and the supervisor's own, which it cannot touch.
+//! The check of two clocks against each other: the device's events, which the process that ran the
+//! candidate reports, and the supervisor's own, which it cannot touch.
 
 use super::plan::Contender;
 use super::summary::{deviation, median};
@@ -10,21 +10,22 @@ const RESOLUTION_US: f64 = 2.0;
 /// A gain by events that the supervisor does not see is a contradiction beyond this share of the
 /// incumbent's time.
 const UNSEEN_SHARE: f64 = 0.05;
-/// And beyond this many standard errors of what the supervisor sees.
+/// A gain that the supervisor does not see must also exceed this many standard errors of what it
+/// sees.
 const ERRORS: f64 = 4.0;
 
 /// One sample by both clocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
-    /// Whose it is.
+    /// The kernel that was timed.
     pub contender: Contender,
-    /// By events, microseconds.
+    /// The time by events, microseconds.
     pub event_us: f64,
-    /// By the supervisor, from before the first launch to after the last, microseconds.
+    /// The time by the supervisor, from before the first launch to after the last, microseconds.
     pub wall_us: f64,
 }
 
-/// What the events mean.
+/// The origin of the events' times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clocks {
     /// Both clocks run on the same work.
@@ -33,7 +34,7 @@ pub enum Clocks {
     Modelled,
 }
 
-/// How the clocks contradict each other on executions of one case; none if they do not.
+/// The contradiction between the clocks on executions of one case; none if there is none.
 ///
 /// No execution may take less than no time, or longer by events than by the wall, whatever the noise. Between
 /// incumbent and candidate, what events say was gained must be visible to the supervisor as

@@ -1,4 +1,5 @@
-//! What a device was like during a block, from glimpses at it that come at their own pace.
+//! The conditions of a device during a block, from samples of its state that come at their own
+//! pace.
 
 use super::plan::Contender;
 use super::summary::median;
@@ -8,18 +9,18 @@ use crate::role::Glimpse;
 /// A glimpse this far from a sample says nothing about it, nanoseconds.
 const REACH_NS: u64 = 250_000_000;
 
-/// When somebody was timed.
+/// The interval in which one kernel was timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Who.
+    /// The kernel.
     pub contender: Contender,
-    /// From, by the clock of the glimpses, nanoseconds.
+    /// The beginning, by the clock of the device's samples, nanoseconds.
     pub from_ns: u64,
     /// Until.
     pub until_ns: u64,
 }
 
-/// What is known of the device during the samples of one block.
+/// The conditions of the device during the samples of one block.
 ///
 /// A clock is that of the glimpses nearest to a contender's samples, so that short blocks, which fit
 /// between two glimpses, have one clock for both. Faults, errors, slowdowns and other processes count
@@ -75,8 +76,8 @@ fn clock(glimpses: &[Glimpse], samples: &[Moment], contender: Contender) -> Opti
     median(&clocks)
 }
 
-/// By how much a counter rose between the first and the last glimpse that know it; nothing of fewer
-/// than two.
+/// The increase of a counter between the first and the last sample that know it; none of fewer than
+/// two.
 fn risen(counts: impl Iterator<Item = Option<u64>>) -> Option<u32> {
     let known = counts.flatten().collect::<Vec<_>>();
     let (first, last) = known

@@ -1,4 +1,4 @@
-//! When a comparison is settled, and how.
+//! The decision of a comparison.
 //!
 //! A screening is made in one process and looks at its rounds four times at most; each look may
 //! be wrong with a quarter of the probability. A confirmation spreads its rounds over fresh
@@ -16,12 +16,12 @@ use crate::margins::FASTER_MARGIN_LOG;
 use crate::role::Key;
 use crate::verdict::Outcome;
 
-/// How often a comparison may be wrong in either direction.
+/// The probability of a wrong decision in either direction.
 pub const ALPHA: f64 = 0.01;
 /// After how many pairs a screening is looked at. Two pairs make a round.
 pub const LOOKS: [usize; 4] = [30, 60, 120, 240];
-/// What a confirmation measures, and as much again for its control. With half the pairs a gain of
-/// 2% under noise of 3% would be confirmed in eight of ten cases only.
+/// The size of a confirmation; its control is as large. With half the pairs a gain of 2% under
+/// noise of 3% would be confirmed in eight of ten cases only.
 pub const CONFIRMATION: Design = Design {
     processes: 8,
     pairs: 60,
@@ -49,7 +49,7 @@ pub struct Evidence {
     pub signed_rank: f64,
     /// The effect in clock cycles instead of time, where clocks are known.
     pub cycles: Option<f64>,
-    /// What the effect must exceed.
+    /// The margin that the effect must exceed.
     pub margin: f64,
     /// Processes with at least one round.
     pub processes: usize,
@@ -62,17 +62,18 @@ pub struct Evidence {
 pub struct Settled {
     /// The decision.
     pub outcome: Outcome,
-    /// What it rests on.
+    /// The evidence of the decision.
     pub evidence: Evidence,
 }
 
 /// Log-ratios in clock cycles instead of time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cycles<R> {
-    /// Nobody counted them, or not in all rounds.
+    /// Cycles were not counted, or not in all rounds.
     Unknown,
-    /// They are told and decide nothing: where the power limit holds the clock down, a candidate that
-    /// draws more power takes fewer cycles for the same time, and one that draws less takes more.
+    /// Cycles are reported and decide nothing: where the power limit holds the clock down, a
+    /// candidate that draws more power takes fewer cycles for the same time, and one that draws
+    /// less takes more.
     Telling(R),
     /// Nothing is faster that takes no fewer of them.
     Deciding(R),
@@ -89,15 +90,15 @@ impl<R> Cycles<R> {
     }
 }
 
-/// How far a screening has come.
+/// The progress of a screening.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Standing {
-    /// It needs this many pairs in all before it is looked at again.
+    /// It needs this many pairs in all before its next interim analysis.
     Open {
         /// Pairs.
         pairs: usize,
     },
-    /// It is over.
+    /// It is decided.
     Settled(Settled),
 }
 

@@ -1,5 +1,6 @@
-//! What no kernel can beat: the bytes that must move, the operations that must be done, and the
-//! launch itself. A time below is a defect of the measurement or of the check, never a gain.
+//! The physical lower bound of a time: the bytes that must move, the operations that must be done,
+//! and the launch itself. A shorter time is a defect of the measurement or of the check, never a
+//! gain.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ const SLACK: f64 = 0.95;
 /// Within this factor of an empty launch, launching is most of the time.
 const LAUNCH_FACTOR: f64 = 1.5;
 
-/// What a task's essential operations are done with, at best.
+/// The fastest units that can do a task's essential operations.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
@@ -69,7 +70,7 @@ impl Rates {
     }
 }
 
-/// Which of them bounds a case.
+/// The resource that bounds a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -91,21 +92,21 @@ pub struct Floor {
     pub cache: CacheState,
     /// The least time in which a device can do its work, microseconds.
     pub us: f64,
-    /// What takes that long.
+    /// The resource that takes that long.
     pub bound: Bound,
     /// The candidate's time, microseconds.
     pub found_us: f64,
 }
 
 impl Floor {
-    /// Whether the time found is so close to what is possible that it is looked at again before
-    /// anything rests on it. Also for a time that is none.
+    /// Returns true if the time found is so close to the floor that it is measured again before
+    /// anything rests on it. Also for a time that is no number.
     pub fn is_close(&self) -> bool {
         let usual = self.found_us >= CLOSE * self.us;
         !usual
     }
 
-    /// Whether the time found is too short to be true. Also for a time that is none.
+    /// Returns true if the time found is too short to be true. Also for a time that is no number.
     pub fn is_broken(&self) -> bool {
         let possible = self.found_us >= SLACK * self.us;
         !possible
@@ -134,8 +135,8 @@ pub fn floor(work: Work, cache: CacheState, rates: &Rates) -> (f64, Bound) {
         })
 }
 
-/// Whether a time is little more than that of so many empty launches, so that small differences
-/// are those of launching.
+/// Returns true if a time is little more than that of so many empty launches, so that small
+/// differences are those of launching.
 pub fn is_launch_bound(us: f64, launches: usize, launch_us: f64) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "a plan has few launches")]
     let launches = launches as f64;

@@ -8,17 +8,17 @@ use utoipa::ToSchema;
 
 use crate::role::Key;
 
-/// Who is timed.
+/// The kernels that are timed in a comparison.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Contender {
-    /// What scores are relative to: the task's baseline. Absent where it is the incumbent itself.
+    /// The task's baseline, which scores are relative to. Absent where it is the incumbent itself.
     Anchor,
-    /// What the candidate has to beat.
+    /// The kernel that the candidate has to beat.
     Incumbent,
-    /// What is being judged.
+    /// The kernel that is judged.
     Candidate,
 }
 
@@ -33,7 +33,7 @@ impl Contender {
     }
 }
 
-/// Who comes first and last among the four executions of incumbent and candidate.
+/// The order of the four executions of incumbent and candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
@@ -43,7 +43,7 @@ pub enum Order {
     CandidateOutside,
 }
 
-/// Whose turn each sample of a block is. An anchor stands at both ends, so that a drift that is
+/// The kernel of each sample of a block. An anchor stands at both ends, so that a drift that is
 /// linear over the block cancels between it and the candidate as well.
 pub fn turns(order: Order, anchored: bool) -> Vec<Contender> {
     use Contender::{Anchor, Candidate, Incumbent};

@@ -9,7 +9,7 @@ use super::rank::holm;
 use super::summary::{mean, median};
 use crate::margins::REGRESSION_LOG;
 
-/// How often the gate may pass a case that is slower than that.
+/// The probability that the gate passes a case that is slower than the limit.
 const LEVEL: f64 = 0.05;
 
 /// One case before the gate.
@@ -22,7 +22,7 @@ pub struct Regression {
     /// The probability of such rounds if the case were slower by the limit, corrected for the
     /// number of cases.
     pub probability: f64,
-    /// Whether the case blocks the candidate: a slowdown beyond the limit cannot be excluded.
+    /// True if the case blocks the candidate: a slowdown beyond the limit cannot be excluded.
     pub blocks: bool,
 }
 

@@ -1,14 +1,14 @@
-//! What the numbers of a comparison look like beside their middle. Nothing is left out for it and
-//! nothing decided: medians stand whatever the tails do, and people want to know.
+//! The shape of a comparison's distribution beside its median, for people. No value is left out for
+//! it and nothing is decided by it, because medians hold whatever the tails are.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::summary::{mean, median, quantile, sorted};
 
-/// So many interquartile ranges beyond a quartile a value is an outlier: Tukey's "far out".
+/// A value this many interquartile ranges beyond a quartile is an outlier: Tukey's "far out".
 const FAR_OUT: f64 = 3.0;
-/// With fewer values nothing is said of their modes.
+/// The fewest values whose modes are described.
 const FEWEST: usize = 15;
 /// The least share of the values that is a mode of its own, and no tail.
 const LEAST_MODE: f64 = 0.1;
@@ -17,7 +17,7 @@ const LEAST_MODE: f64 = 0.1;
 /// modes of equal weight lie five of their standard deviations apart.
 const EXPLAINED: f64 = 0.86;
 
-/// How values lie about their median.
+/// The scatter of values about their median.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Scatter {
     /// The value that is farthest from the median, less the median.
@@ -29,7 +29,7 @@ pub struct Scatter {
     pub modes: Option<[f64; 2]>,
 }
 
-/// How values lie about their median; none of nothing.
+/// The scatter of values about their median; none without a value.
 ///
 /// # Panics
 /// If a value is NaN.

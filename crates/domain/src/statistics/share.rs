@@ -1,4 +1,4 @@
-//! What so many hits of so many trials say of a probability.
+//! Bounds on a probability from a number of hits among a number of trials.
 
 /// Bounds on a probability of which `hits` of `trials` were seen, each wrong with probability
 /// `alpha` (Clopper and Pearson, 1934).

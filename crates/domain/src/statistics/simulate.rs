@@ -44,12 +44,12 @@ pub const fn stated(pair: f64) -> Noise {
     }
 }
 
-/// What became of one simulated candidate.
+/// The outcome of one simulated candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fate {
-    /// What the screening decided.
+    /// The decision of the screening.
     pub screening: Outcome,
-    /// How many pairs it took.
+    /// The number of pairs it took.
     pub pairs: usize,
 }
 
@@ -125,8 +125,8 @@ impl Noise {
         }
     }
 
-    /// Whether a confirmation calls the candidate faster, and processes that the two do not share say
-    /// nothing else.
+    /// Returns true if a confirmation calls the candidate faster, and processes that the two do not
+    /// share do not contradict it.
     pub fn confirmed(&self, gain: f64, rng: &mut ChaCha8Rng) -> bool {
         let rounds = self.processes(gain, rng);
         if interval(&rounds, ALPHA).lower <= FASTER_MARGIN_LOG {

@@ -1,6 +1,6 @@
-//! Whether a ratio that was seen in shared processes is also seen where incumbent and candidate
-//! share none. A candidate that slows the incumbent beside it, or profits from what the incumbent
-//! leaves behind, looks faster only in company.
+//! The check that a ratio seen in shared processes is also seen where incumbent and candidate share
+//! none. A candidate that slows the incumbent beside it, or profits from what the incumbent leaves
+//! behind, looks faster only in shared processes.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,7 +9,7 @@ use super::decide::ALPHA;
 use super::interval::{Interval, effect, interval};
 use crate::margins::FASTER_MARGIN_LOG;
 
-/// So many times each of the two has a process of its own, in turn.
+/// The number of processes of its own that each of the two has, in turn.
 pub const ALTERNATIONS: usize = 4;
 
 /// The comparison of processes that ran one of the two only.
@@ -19,7 +19,7 @@ pub struct Split {
     pub effect: f64,
     /// Bounds on it, each at [`ALPHA`].
     pub interval: Interval,
-    /// How many processes each had.
+    /// The number of processes of each.
     pub alternations: usize,
 }
 

@@ -4,10 +4,11 @@ use super::floor::Floor;
 use crate::margins::FASTER_MARGIN_LOG;
 use crate::verdict::{Comparison, Outcome};
 
-/// Who is so many times as fast as what it has to beat is looked at again.
+/// A candidate that is this many times as fast as what it has to beat is measured again.
 const LEAP: f64 = 3.0;
 
-/// Why a comparison has to be repeated before its candidate may be a parent; none if it need not.
+/// The reason why a comparison has to be repeated before its candidate may be a parent; none if it
+/// need not.
 pub fn surprise(comparison: &Comparison, floors: &[Floor]) -> Option<String> {
     let ratio = comparison.ratio;
     // Written so that a ratio that is no number surprises.
@@ -24,8 +25,8 @@ pub fn surprise(comparison: &Comparison, floors: &[Floor]) -> Option<String> {
     ))
 }
 
-/// Whether a second comparison shows what the first one did: bounds that meet within the margin, and
-/// nothing that was faster only once.
+/// Checks that a second comparison agrees with the first one: the bounds meet within the margin,
+/// and the candidate was not faster only once.
 ///
 /// # Errors
 /// Says how they contradict each other.

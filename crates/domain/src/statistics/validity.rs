@@ -1,4 +1,4 @@
-//! Which rounds count. A disturbed round is left out with its reason; it is never repaired.
+//! The validity of rounds. A disturbed round is left out with its reason; it is never repaired.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -35,7 +35,7 @@ const FEWEST_PAIRS: usize = 20;
 pub struct Block {
     /// The score case, counted from 0.
     pub case: usize,
-    /// Who came first and last.
+    /// The order of the executions.
     pub order: Order,
     /// The incumbent's times in the order they were taken, microseconds of one execution.
     pub incumbent_us: [f64; 2],
@@ -46,11 +46,11 @@ pub struct Block {
     /// The clock of the multiprocessors during the incumbent's times and the candidate's, as a kernel
     /// of ours counted it beside them, MHz.
     pub counted_mhz: Option<[[f64; 2]; 2]>,
-    /// What the device was like.
+    /// The conditions of the device.
     pub conditions: Conditions,
 }
 
-/// What is known of the device during a block. Absent is unknown, not well.
+/// The known conditions of the device during a block. An absent value is unknown, not well.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Conditions {
     /// Clock of the multiprocessors during the incumbent's and the candidate's executions, MHz.
@@ -68,7 +68,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Whether the power limit held the clock down.
+    /// Returns true if the power limit held the clock down.
     pub fn is_power_capped(&self) -> bool {
         self.clock_events.is_some_and(|mask| mask & POWER_CAP != 0)
     }
@@ -83,21 +83,21 @@ pub struct Round {
     pub blocks: Vec<Block>,
 }
 
-/// What is known of the baseline from before, by case.
+/// The baseline's earlier times, by case.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
     /// Its usual time in microseconds, where there is one.
     pub baseline_us: Vec<Option<f64>>,
 }
 
-/// Why a round does not count.
+/// The reasons why a round does not count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Defect {
     /// A time is zero, negative, infinite or not a number.
     #[error("a time reads {us} us")]
     NoTime {
-        /// As text, so that every value survives JSON.
+        /// The time as text, so that every value survives JSON.
         us: String,
     },
     /// The round does not have one block for each case.
@@ -133,19 +133,19 @@ pub enum Defect {
     /// The driver logged a fault.
     #[error("the driver logged {count} faults")]
     NewXid {
-        /// How many.
+        /// The number.
         count: u32,
     },
     /// Device memory lost bits.
     #[error("device memory had {count} errors that could not be corrected")]
     EccErrors {
-        /// How many.
+        /// The number.
         count: u32,
     },
     /// Somebody else used the device.
     #[error("{count} other processes used the device")]
     Shared {
-        /// How many.
+        /// The number.
         count: u32,
     },
     /// The baseline was not itself.
@@ -189,7 +189,7 @@ pub struct Kept {
     pub anchored: Vec<Vec<f64>>,
     /// The rounds that were left out: number and first reason.
     pub discarded: Vec<(usize, Defect)>,
-    /// Why what is left is not enough to decide anything; none if it is.
+    /// The reason why the valid rounds are too few to decide anything; none if they suffice.
     pub inconclusive: Option<String>,
 }
 
@@ -264,9 +264,9 @@ pub fn keep(rounds: &[Round], cases: usize, history: &History) -> Kept {
     kept
 }
 
-/// Says which process's rounds the device grew warmer or cooler over by too much: the change along
-/// the straight line through all its temperatures (least squares), which one reading that is off
-/// hardly moves.
+/// The process during whose rounds the device's temperature changed by too much, in words: the
+/// change along the straight line through all its temperatures (least squares), which one wrong
+/// reading hardly moves.
 fn heating(rounds: &[Round]) -> Option<String> {
     let processes = rounds.iter().map(|round| round.process + 1).max()?;
     (0..processes).find_map(|process| {
@@ -301,7 +301,7 @@ fn change_along_a_line(points: &[(f64, f64)]) -> Option<f64> {
 }
 
 impl Block {
-    /// How much faster the candidate was: the mean of the two pairs' log-ratios.
+    /// The candidate's gain over the incumbent: the mean of the two pairs' log-ratios.
     pub fn log_ratio(&self) -> f64 {
         log_ratio(self.incumbent_us, self.candidate_us)
     }
@@ -333,7 +333,7 @@ impl Block {
         self.anchor_us.unwrap_or(self.incumbent_us)
     }
 
-    /// How much faster the candidate was than what scores are relative to.
+    /// The candidate's gain over the kernel that scores are relative to, as a log-ratio.
     pub fn log_ratio_to_anchor(&self) -> f64 {
         log_ratio(self.baseline_us(), self.candidate_us)
     }
@@ -422,7 +422,8 @@ fn clock(block: &Block, median_mhz: f64) -> Option<Defect> {
     })
 }
 
-/// Where the power limit holds the clock down, the clock is the company's doing and that of both.
+/// Compares the baseline with its own history. Where the power limit holds the clock down, the
+/// clock results from both kernels together, so that the history does not apply.
 fn own_history(block: &Block, history: &History) -> Option<Defect> {
     if block.conditions.is_power_capped() {
         return None;

@@ -1,20 +1,21 @@
-//! When a device is warm: clocks and caches have settled, and what is timed from now on counts.
+//! The warm-up of a device: it ends when clocks and caches have settled, and from then on times
+//! count.
 
 use serde::{Deserialize, Serialize};
 
 /// Medians of successive blocks of a warm device differ by no more than this share.
 const ALIKE: f64 = 0.01;
-/// So many in a row.
+/// The number of successive medians that must be alike.
 const IN_A_ROW: usize = 3;
 
-/// How long a device is worked before times count.
+/// The length of the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// At least, milliseconds.
     pub least_ms: f64,
     /// At most, milliseconds: a device that does not settle is timed as it is.
     pub most_ms: f64,
-    /// And at most so many blocks.
+    /// The most blocks.
     pub most_blocks: usize,
 }
 
@@ -33,7 +34,7 @@ impl WarmUp {
         most_blocks: 5,
     };
 
-    /// Whether it is over, after so long and with blocks of these medians.
+    /// Returns true if the warm-up is over after this time and with blocks of these medians.
     pub fn is_over(&self, medians: &[f64], elapsed_ms: f64) -> bool {
         elapsed_ms >= self.most_ms
             || medians.len() >= self.most_blocks
@@ -41,7 +42,7 @@ impl WarmUp {
     }
 }
 
-/// Whether the last few are alike.
+/// Returns true if the last few medians are alike.
 fn settled(medians: &[f64]) -> bool {
     let Some(last) = medians
         .len()

@@ -1,9 +1,10 @@
-//! Which inputs an output depends on, as a task declares it: `a[m,:]` says that an element of the
-//! output depends on the row of `a` whose number is the element's own along the axis of extent `M`.
+//! The inputs that an output depends on, as a task declares them: `a[m,:]` says that an element of
+//! the output depends on the row of `a` whose number is the element's own along the axis of extent
+//! `M`.
 
 use super::Tensor;
 
-/// What one output takes from one input.
+/// The part of one input that one output depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dependence {
     /// The input.

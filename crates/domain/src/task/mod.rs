@@ -50,7 +50,7 @@ pub struct Task {
     pub version: Digest,
     /// Dims that are the same in every case.
     pub fixed_dims: BTreeMap<String, i64>,
-    /// Which values the other dims may have.
+    /// The values that the other dims may have.
     pub free_dims: BTreeMap<String, Range>,
     /// Inputs and outputs.
     pub tensors: Vec<Tensor>,
@@ -58,11 +58,11 @@ pub struct Task {
     pub scalars: Vec<Scalar>,
     /// Shapes to check, score or hold out.
     pub cases: Vec<Case>,
-    /// How close an output must be.
+    /// The tolerance of outputs.
     pub tolerance: Tolerance,
-    /// What a candidate may do besides computing.
+    /// The features that a candidate may use besides computing.
     pub policy: Policy,
-    /// What else is promised of the function.
+    /// Further promises about the function.
     pub contract: Contract,
     /// The operations that no candidate avoids; none where algebra might.
     pub essential: Option<Essential>,
@@ -70,7 +70,7 @@ pub struct Task {
     pub gates: Vec<Gate>,
     /// Phases in order, with their own gates.
     pub phases: Vec<Phase>,
-    /// What a run minimises.
+    /// The objective of a run.
     pub objective: Objective,
     /// The trusted definition of the right answer.
     pub reference: KernelSource,
@@ -86,7 +86,7 @@ pub struct Task {
     pub broken: Vec<(String, KernelSource)>,
     /// Other solutions to be timed beside candidates, such as a library's: file name and rival.
     pub rivals: Vec<(String, Rival)>,
-    /// What a model should know.
+    /// Advice for models.
     pub context: String,
     /// Seeded insights, as written.
     pub insights: String,
@@ -104,7 +104,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Whether a value is one of them.
+    /// Returns true if a value is one of them.
     pub fn contains(&self, value: i64) -> bool {
         (self.least..=self.most).contains(&value) && value % self.multiple == 0
     }
@@ -203,18 +203,18 @@ pub struct Case {
     pub name: String,
     /// Every dim with its value, the fixed ones included.
     pub dims: BTreeMap<String, i64>,
-    /// What it is used for; nothing for a case that no task file lists.
+    /// The uses of the case; none for a case that no task file lists.
     pub uses: Vec<Use>,
 }
 
 impl Case {
-    /// Whether the case has a use.
+    /// Returns true if the case has a use.
     pub fn is_for(&self, wanted: Use) -> bool {
         self.uses.contains(&wanted)
     }
 }
 
-/// What a case is used for.
+/// The uses of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Use {
@@ -233,28 +233,28 @@ pub struct Contract {
     pub linear_in: Vec<String>,
     /// Inputs whose NaN and infinities reach the outputs as IEEE 754 and the reference have it.
     pub specials_in: Vec<String>,
-    /// Which inputs each output depends on; nothing is known of an output that is not here.
+    /// The inputs that each output depends on; nothing is known of an output that is not here.
     pub depends: BTreeMap<String, Vec<Dependence>>,
     /// The reference's workspace that receives the forward-error scale of each output.
     pub error_scale: BTreeMap<String, String>,
-    /// How many terms are summed for one element of each output.
+    /// The number of terms that are summed for one element of each output.
     pub error_terms: BTreeMap<String, Expr>,
 }
 
 /// A soft gate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
-    /// What is looked at.
+    /// The quantity that the gate limits.
     pub subject: GateSubject,
     /// Smallest allowed value.
     pub min: Option<f64>,
     /// Largest allowed value.
     pub max: Option<f64>,
-    /// What breaking it means.
+    /// The consequence of breaking it.
     pub enforce: Enforce,
 }
 
-/// What a gate looks at.
+/// The quantities that gates limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateSubject {
@@ -280,7 +280,7 @@ impl GateSubject {
     }
 }
 
-/// What breaking a soft gate means.
+/// The consequence of breaking a soft gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Enforce {
@@ -303,14 +303,14 @@ pub struct Phase {
     pub targets: BTreeMap<String, f64>,
 }
 
-/// What a run minimises.
+/// The objective of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
     /// In which states of the cache the score cases are timed for the score.
     pub cache: ScoredCache,
     /// The speedup over the baseline that counts as the target.
     pub target_speedup: Option<f64>,
-    /// Whether a run ends when it is reached.
+    /// True if a run ends when the target is reached.
     pub stop_at_target: bool,
 }
 

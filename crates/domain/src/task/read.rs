@@ -1,4 +1,4 @@
-//! From the files of a task folder to a checked task, with every defect located.
+//! Reading of a task folder's files into a checked task, with every defect located.
 
 mod contract;
 
@@ -329,7 +329,7 @@ impl Reader<'_> {
         Some(task)
     }
 
-    /// What is not named is cold.
+    /// Reads the cache states that are scored. Without a name it is the cold one.
     fn scored_cache(&mut self, named: Option<&Spanned<String>>) -> ScoredCache {
         let Some(named) = named else {
             return ScoredCache::default();

@@ -1,4 +1,4 @@
-//! What stands in a task's `baselines`: kernels, scripts, and machine code with a plan.
+//! The contents of a task's `baselines`: kernels, scripts, and machine code with a plan.
 //!
 //! Machine code travels as the hexadecimal digits of its bytes, since a task consists of texts.
 
@@ -8,7 +8,7 @@ use crate::candidate::KernelSource;
 use crate::problem::{Problem, Problems};
 
 const FOLDER: &str = "baselines/";
-/// What a task folder names machine code by; a reader of folders has to know.
+/// The ending of files with machine code in a task folder.
 pub const MACHINE_CODE: &str = ".cubin";
 
 impl Reader<'_> {
@@ -57,8 +57,8 @@ impl Reader<'_> {
     }
 }
 
-/// What a file is called without its ending, and without the architecture that may stand before it
-/// as in `gemm.sm_89.cubin`: a library has machine code for several, and one plan.
+/// The file's name without its ending, and without the architecture that may stand before it as in
+/// `gemm.sm_89.cubin`: a library has machine code for several, and one plan.
 fn stems(path: &str) -> [&str; 2] {
     let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
     let general = match stem.rsplit_once('.') {
@@ -68,7 +68,7 @@ fn stems(path: &str) -> [&str; 2] {
     [stem, general]
 }
 
-/// Whether a plan or PTX goes with machine code.
+/// Returns true if a plan or PTX belongs to machine code.
 fn is_for(path: &str, code: &str) -> bool {
     code.ends_with(MACHINE_CODE) && stems(code).contains(&stems(path)[0])
 }

@@ -8,15 +8,15 @@ use crate::statistics::{Arithmetic, Work};
 /// Operations that a task says are essential.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Essential {
-    /// How many, over the dims.
+    /// The number of operations, over the dims.
     pub operations: Expr,
-    /// What they are done with, at best.
+    /// The fastest units that can do them.
     pub arithmetic: Arithmetic,
 }
 
 impl Task {
-    /// What must be read, written and computed in one case: every input once, every output once,
-    /// and the operations that the task declares.
+    /// The essential work of one case: every input read once, every output written once, and the
+    /// operations that the task declares.
     ///
     /// # Errors
     /// A [`Problem`] for an extent without a positive value.

@@ -14,7 +14,7 @@ pub struct Profiled {
     pub values: Values,
 }
 
-/// What is asked of the profiler on this device.
+/// The options of the profiler on this device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// Nsight Compute's name for each of our metrics that the device has.
@@ -89,7 +89,7 @@ pub fn read(log: &str, choice: &Choice) -> Result<Vec<Profiled>, String> {
     Ok(kernels)
 }
 
-/// Why the profiler gave nothing, if it says so.
+/// The reason why the profiler gave nothing, if its log states one.
 pub fn trouble(log: &str) -> Option<String> {
     if log.contains("ERR_NVGPUCTRPERM") {
         return Some(

@@ -15,7 +15,7 @@ use crate::role::{KernelResources, LaunchFacts};
 pub struct Metric {
     /// Our name.
     pub id: &'static str,
-    /// What it is.
+    /// The metric's meaning.
     pub title: &'static str,
     /// Its unit.
     pub unit: &'static str,
@@ -156,14 +156,14 @@ pub const METRICS: &[Metric] = &[
 /// The values of a launch by the metrics' own names. What is missing is not known.
 pub type Values = BTreeMap<String, f64>;
 
-/// When a rule applies: all of its conditions hold.
+/// A rule, which applies if all of its conditions hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
     /// Its name.
     pub id: &'static str,
     /// All of these.
     pub when: &'static [Condition],
-    /// What to do about it.
+    /// The advice.
     pub advice: &'static str,
 }
 
@@ -172,13 +172,13 @@ pub struct Rule {
 pub struct Condition {
     /// The metric's name, or `blocks_per_sm`.
     pub metric: &'static str,
-    /// How.
+    /// The comparison.
     pub is: Is,
-    /// With what.
+    /// The value to compare with.
     pub value: f64,
 }
 
-/// How a value is compared.
+/// The comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Is {
     /// At least this.
@@ -236,30 +236,30 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// What a rule says of a launch.
+/// The suggestion of a rule for a launch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suggestion {
     /// The rule.
     pub rule: String,
-    /// Whether it applies.
+    /// The result.
     #[serde(flatten)]
     pub applies: Applies,
 }
 
-/// Whether a rule applies.
+/// The application of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "applies", rename_all = "snake_case")]
 pub enum Applies {
-    /// It does.
+    /// The rule applies.
     Yes {
-        /// What to do.
+        /// The advice.
         advice: String,
     },
-    /// It does not.
+    /// The rule does not apply.
     No,
     /// Numbers that it needs are not known.
     Unknown {
-        /// Which.
+        /// The missing metrics.
         missing: Vec<String>,
     },
 }

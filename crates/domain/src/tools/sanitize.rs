@@ -9,7 +9,7 @@ use crate::verdict::{Access, Verdict};
 
 /// Findings kept of one tool.
 const MAX_FINDINGS: usize = 20;
-/// What begins every line of compute-sanitizer.
+/// The beginning of every line of compute-sanitizer's log.
 const MARK: &str = "=========";
 
 /// A sanitizer, named as `compute-sanitizer --tool` names it.
@@ -66,17 +66,17 @@ impl Tool {
     }
 }
 
-/// What all tools said of a candidate before it could be promoted.
+/// The results of all tools on a candidate before its promotion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Sanitizers {
-    /// Who looked.
+    /// The tool, or the device, that checked.
     pub by: String,
     /// A row for each tool.
     pub tools: Vec<ToolResult>,
 }
 
 impl Sanitizers {
-    /// Nobody looked, for one reason.
+    /// The results if no tool ran, all for one reason.
     pub fn not_run(by: &str, reason: &str) -> Self {
         let tools = Tool::ALL.map(|tool| ToolResult {
             tool,
@@ -91,32 +91,32 @@ impl Sanitizers {
     }
 }
 
-/// What one tool found.
+/// The result of one tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = SanitizerResult)]
 pub struct ToolResult {
     /// The tool.
     pub tool: Tool,
-    /// What became of it.
+    /// The status.
     #[serde(flatten)]
     pub status: Status,
 }
 
-/// What became of a tool.
+/// The status of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 #[schema(as = SanitizerStatus)]
 pub enum Status {
-    /// It looked at all that it was to look at and has nothing to say.
+    /// The tool checked everything and found nothing.
     Clean,
-    /// It has something to say.
+    /// The tool found something.
     Found {
         /// At most twenty, in the tool's order.
         findings: Vec<Said>,
     },
-    /// It did not look, or not at everything.
+    /// The tool did not run, or did not check everything.
     NotRun {
-        /// Why, and how to change that.
+        /// The reason and its remedy.
         reason: String,
     },
 }
@@ -127,7 +127,7 @@ pub enum Status {
 pub struct Said {
     /// Line in the candidate's file, where known.
     pub line: Option<u32>,
-    /// What it says.
+    /// The message.
     pub message: String,
     /// The kernel, where it is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -223,7 +223,7 @@ pub fn read(tool: Tool, log: &str) -> Status {
     }
 }
 
-/// Whether a heading tells how the process fared and nothing of a kernel.
+/// Returns true if a heading describes the process and not a kernel.
 fn is_about_the_process(heading: &str) -> bool {
     heading.starts_with("Target application returned an error")
 }
@@ -286,11 +286,11 @@ impl Said {
     }
 }
 
-/// What a detail says of an access whose address is no multiple of its width.
+/// The words of a detail about an access whose address is no multiple of its width.
 const MISALIGNED: &str = "is misaligned";
 
-/// What a finding of a tool means; none where nobody knows, as of errors of calls to the driver,
-/// which are ours, and of mere warnings.
+/// The verdict on a tool's finding; none for findings without a known meaning, such as errors of
+/// calls to the driver, which are ours, and warnings.
 pub fn verdict(tool: Tool, said: &Said) -> Option<Verdict> {
     let message = said.message.as_str();
     let finding = |kind| Finding {
