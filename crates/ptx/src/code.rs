@@ -3,7 +3,7 @@
 //! Three register files: 32-bit slots (8- and 16-bit values live zero-extended in them), 64-bit slots and predicates.
 //! Immediates and special registers are slots too, filled when a warp starts, so that every operand is a slot.
 
-use crate::ir::Place;
+use crate::ir::SourcePosition;
 
 /// No operand.
 pub(crate) const NONE: u16 = u16::MAX;
@@ -350,7 +350,7 @@ pub(crate) enum Op {
 
 impl Op {
     /// Whether it leaves alone who runs, so that the same lanes go on behind it. Those that do come first in the list.
-    pub(crate) fn stays_in_row(self) -> bool {
+    pub(crate) fn keeps_active_lanes(self) -> bool {
         self as u16 <= Self::Atomic as u16
     }
 }
@@ -655,7 +655,7 @@ pub(crate) enum LaneMask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) ptx_line: u32,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<SourcePosition>,
 }
 
 /// What a kernel may write in device memory.

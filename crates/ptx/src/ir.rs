@@ -184,7 +184,7 @@ pub(crate) struct Instruction {
     pub(crate) modifiers: Vec<String>,
     pub(crate) operands: Vec<Operand>,
     pub(crate) line: u32,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<SourcePosition>,
 }
 
 impl Instruction {
@@ -201,7 +201,7 @@ impl Instruction {
 
 /// The user's source position: a file number and a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct SourcePosition {
     pub(crate) file: u32,
     pub(crate) line: u32,
 }

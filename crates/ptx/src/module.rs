@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::code::Program;
 use crate::config::LaunchError;
 use crate::ir::{Init, StateSpace, Variable};
-use crate::lower::{self, Refusal};
+use crate::lower::{self, UnsupportedInstruction};
 use crate::memory::window;
 use crate::parse;
 
@@ -113,7 +113,7 @@ pub(crate) struct Placed {
 #[derive(Debug)]
 struct Inner {
     kernels: Vec<KernelInfo>,
-    programs: Vec<Result<Program, Refusal>>,
+    programs: Vec<Result<Program, UnsupportedInstruction>>,
     variables: Vec<Placed>,
     in_memory: Vec<VariableInfo>,
     files: Arc<HashMap<u32, String>>,

@@ -28,30 +28,30 @@ fn run(body: &str) -> (Vec<FindingKind>, Vec<u32>) {
 }
 
 /// Ways to take a part out of a value into `%r20`, and to put parts together; what is found if `%r20` is stored.
-struct Way {
+struct MemoryPath {
     name: &'static str,
     body: &'static str,
     /// The value that a thread stores; none if it is not initialised.
     value: Option<fn(u32) -> u32>,
 }
 
-const fn good(name: &'static str, body: &'static str, value: fn(u32) -> u32) -> Way {
-    Way {
+const fn good(name: &'static str, body: &'static str, value: fn(u32) -> u32) -> MemoryPath {
+    MemoryPath {
         name,
         body,
         value: Some(value),
     }
 }
 
-const fn bad(name: &'static str, body: &'static str) -> Way {
-    Way {
+const fn bad(name: &'static str, body: &'static str) -> MemoryPath {
+    MemoryPath {
         name,
         body,
         value: None,
     }
 }
 
-const WAYS: &[Way] = &[
+const WAYS: &[MemoryPath] = &[
     good(
         "the lower half of a pair of words",
         "mov.b64 %rd20, {%r11, %r10};\nmov.b64 {%r20, %r21}, %rd20;",

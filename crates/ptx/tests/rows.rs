@@ -11,7 +11,7 @@ const THREADS: u32 = 64;
 
 /// The instruction sets of this processor.
 fn sets() -> impl Iterator<Item = Isa> {
-    Isa::ALL.iter().copied().filter(|isa| isa.is_here())
+    Isa::ALL.iter().copied().filter(|isa| isa.is_available())
 }
 
 /// Runs a body with 4 KiB of shared memory at `%r3`, whose first `written` bytes hold words that differ. `%r4` is four

@@ -159,7 +159,7 @@ fn main() {
     }
     let only = std::env::var("RATE_ISA").unwrap_or_default();
     for isa in Isa::ALL {
-        if isa.is_here() && isa.name().contains(&only) {
+        if isa.is_available() && isa.name().contains(&only) {
             table(*isa);
         }
     }

@@ -1,8 +1,8 @@
 //! Loads, stores, atomics and asynchronous copies.
 
 use super::arithmetic::{definition, integer};
-use super::operands::{Words, file_of};
-use super::{Detail, Lowering, MemoryDetail, Unknown, V};
+use super::operands::{Modifiers, file_of};
+use super::{Detail, Lowering, MemoryDetail, UnsupportedForm, VReg};
 use crate::code::{Class, File, LaneFn, MemSpace, Op, Reach};
 use crate::ir::{Base, Instruction, Operand, Ty};
 use crate::numeric::{Mode, int};
@@ -18,7 +18,7 @@ fn space_word(word: &str) -> Option<MemSpace> {
     })
 }
 
-/// Words that steer caches and change no result.
+/// Modifiers that steer caches and change no result.
 fn is_hint(word: &str) -> bool {
     matches!(
         word,
@@ -55,14 +55,14 @@ fn store_class(space: MemSpace) -> Class {
 }
 
 impl Lowering<'_> {
-    pub(super) fn access(&mut self, i: &Instruction) -> Result<(), Unknown> {
-        let words = Words::new(&i.modifiers);
+    pub(super) fn access(&mut self, i: &Instruction) -> Result<(), UnsupportedForm> {
+        let modifiers = Modifiers::new(&i.modifiers);
         match i.base.as_str() {
-            "ld" | "ldu" => self.load(i, words),
-            "st" => self.store(i, words),
-            "atom" | "red" => self.atomic(i, words),
-            "cp" => self.copy_async(i, words),
-            _ => Err(Unknown),
+            "ld" | "ldu" => self.load(i, modifiers),
+            "st" => self.store(i, modifiers),
+            "atom" | "red" => self.atomic(i, modifiers),
+            "cp" => self.copy_async(i, modifiers),
+            _ => Err(UnsupportedForm),
         }
     }
 
@@ -71,46 +71,46 @@ impl Lowering<'_> {
     ///
     /// They change no result, so a hint counts as one issued instruction and does nothing else. An opcode belongs here
     /// only if the ISA lets an implementation ignore it. `discard` does not: its data may be lost.
-    pub(super) fn cache_hint(&mut self, i: &Instruction) -> Result<(), Unknown> {
-        let mut words = Words::new(&i.modifiers);
+    pub(super) fn cache_hint(&mut self, i: &Instruction) -> Result<(), UnsupportedForm> {
+        let mut modifiers = Modifiers::new(&i.modifiers);
         let has_level = match i.base.as_str() {
             "prefetch" => {
-                let _ = words.take("global") || words.take("local");
+                let _ = modifiers.take("global") || modifiers.take("local");
                 ["L1", "L2", "L2::evict_last", "L2::evict_normal"]
                     .into_iter()
-                    .any(|level| words.take(level))
+                    .any(|level| modifiers.take(level))
             }
-            "prefetchu" => words.take("L1"),
+            "prefetchu" => modifiers.take("L1"),
             "applypriority" => {
-                let _ = words.take("global");
-                words.take("L2::evict_normal")
+                let _ = modifiers.take("global");
+                modifiers.take("L2::evict_normal")
             }
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
-        words.done()?;
+        modifiers.done()?;
         let has_operands = match &i.operands[..] {
             [Operand::Memory(..)] => i.base != "applypriority",
             [Operand::Memory(..), Operand::Integer(128)] => i.base == "applypriority",
             _ => false,
         };
         if !(has_level && has_operands) {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         self.emit(Op::Hint, &[], &[], Class::Other);
         Ok(())
     }
 
     /// Ordering and scope words. An access without a scope that is ordered at all is so for the whole device.
-    fn ordering(words: &mut Words<'_>) -> Ordering {
-        let both = words.take("acq_rel");
-        let release = words.take("release") | both;
-        let acquire = words.take("acquire") | both;
-        let ordered = words.take("volatile") | words.take("relaxed") | acquire | release;
-        let _ = words.take("weak");
-        let reach = if words.take("cta") {
+    fn ordering(modifiers: &mut Modifiers<'_>) -> Ordering {
+        let both = modifiers.take("acq_rel");
+        let release = modifiers.take("release") | both;
+        let acquire = modifiers.take("acquire") | both;
+        let ordered = modifiers.take("volatile") | modifiers.take("relaxed") | acquire | release;
+        let _ = modifiers.take("weak");
+        let reach = if modifiers.take("cta") {
             Reach::Block
         } else {
-            let _ = words.take("gpu") | words.take("sys") | words.take("cluster");
+            let _ = modifiers.take("gpu") | modifiers.take("sys") | modifiers.take("cluster");
             Reach::Device
         };
         Ordering {
@@ -121,8 +121,8 @@ impl Lowering<'_> {
         }
     }
 
-    fn space(words: &mut Words<'_>) -> MemSpace {
-        words.take_by(space_word).unwrap_or(MemSpace::Generic)
+    fn space(modifiers: &mut Modifiers<'_>) -> MemSpace {
+        modifiers.take_by(space_word).unwrap_or(MemSpace::Generic)
     }
 
     /// Parameters of kernels stay parameters; those of calls are on the stack.
@@ -130,9 +130,9 @@ impl Lowering<'_> {
         &mut self,
         space: MemSpace,
         operand: &Operand,
-    ) -> Result<(MemSpace, V, i64, bool), Unknown> {
+    ) -> Result<(MemSpace, VReg, i64, bool), UnsupportedForm> {
         let Operand::Memory(base, offset) = operand else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         if let (MemSpace::Param, Base::Variable(symbol)) = (space, base) {
             if let Some(at) = self.kernel_parameter(*symbol) {
@@ -152,46 +152,53 @@ impl Lowering<'_> {
         Ok((space, v, offset, false))
     }
 
-    fn elements(operand: &Operand, vector: usize) -> Result<Vec<&Operand>, Unknown> {
+    fn elements(operand: &Operand, vector: usize) -> Result<Vec<&Operand>, UnsupportedForm> {
         match operand {
             Operand::Vector(parts) if parts.len() == vector => Ok(parts.iter().collect()),
-            Operand::Vector(_) => Err(Unknown),
+            Operand::Vector(_) => Err(UnsupportedForm),
             single if vector == 1 => Ok(vec![single]),
-            _ => Err(Unknown),
+            _ => Err(UnsupportedForm),
         }
     }
 
-    fn vector(words: &mut Words<'_>) -> usize {
-        if words.take("v2") {
+    fn vector(modifiers: &mut Modifiers<'_>) -> usize {
+        if modifiers.take("v2") {
             2
-        } else if words.take("v4") {
+        } else if modifiers.take("v4") {
             4
-        } else if words.take("v8") {
+        } else if modifiers.take("v8") {
             8
         } else {
             1
         }
     }
 
-    fn load(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let ty = words.ty()?;
+    fn load(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let ty = modifiers.ty()?;
         let Ordering {
             ordered,
             release,
             acquire,
             reach,
-        } = Self::ordering(&mut words);
-        let vector = Self::vector(&mut words);
-        let space = Self::space(&mut words);
-        let read_only_path = words.take("nc") | (i.base == "ldu");
-        let past_cache = words.take("cg") | words.take("cv");
-        while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
-        words.done()?;
+        } = Self::ordering(&mut modifiers);
+        let vector = Self::vector(&mut modifiers);
+        let space = Self::space(&mut modifiers);
+        let read_only_path = modifiers.take("nc") | (i.base == "ldu");
+        let past_cache = modifiers.take("cg") | modifiers.take("cv");
+        while modifiers
+            .take_by(|word| is_hint(word).then_some(()))
+            .is_some()
+        {}
+        modifiers.done()?;
         let [d, address] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         if ty == Ty::Pred || ty == Ty::B128 {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let parameter = match address {
             Operand::Memory(Base::Variable(symbol), offset) if space == MemSpace::Param => self
@@ -204,7 +211,7 @@ impl Lowering<'_> {
         for part in Self::elements(d, vector)? {
             let declared = self.declared(part).unwrap_or(ty);
             if declared.bits() < ty.bits() || declared == Ty::Pred {
-                return Err(Unknown);
+                return Err(UnsupportedForm);
             }
             keep = declared.bits();
             d_v.push(self.destination(part, file_of(declared)?)?);
@@ -240,32 +247,39 @@ impl Lowering<'_> {
             read_only_path,
             past_cache,
         };
-        self.draft(Op::Load, &d_v, &[v], class, 0, Detail::Memory(detail));
+        self.emit_detail(Op::Load, &d_v, &[v], class, 0, Detail::Memory(detail));
         Ok(())
     }
 
-    fn store(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let ty = words.ty()?;
+    fn store(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let ty = modifiers.ty()?;
         let Ordering {
             ordered,
             release,
             acquire,
             reach,
-        } = Self::ordering(&mut words);
-        let vector = Self::vector(&mut words);
-        let space = Self::space(&mut words);
-        while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
-        words.done()?;
+        } = Self::ordering(&mut modifiers);
+        let vector = Self::vector(&mut modifiers);
+        let space = Self::space(&mut modifiers);
+        while modifiers
+            .take_by(|word| is_hint(word).then_some(()))
+            .is_some()
+        {}
+        modifiers.done()?;
         let [address, value] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         if ty == Ty::Pred || ty == Ty::B128 {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let mut s = Vec::new();
         let (space, v, offset, of_call) = self.resolve(space, address)?;
         if matches!(space, MemSpace::Param | MemSpace::Const) {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         s.push(v);
         for part in Self::elements(value, vector)? {
@@ -293,23 +307,30 @@ impl Lowering<'_> {
             read_only_path: false,
             past_cache: false,
         };
-        self.draft(Op::Store, &[], &s, class, 0, Detail::Memory(detail));
+        self.emit_detail(Op::Store, &[], &s, class, 0, Detail::Memory(detail));
         Ok(())
     }
 
     /// `atom.sem.scope.space.op.type d, [a], b[, c]` and `red` without d.
-    fn atomic(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let ty = words.ty()?;
+    fn atomic(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let ty = modifiers.ty()?;
         let Ordering {
             release,
             acquire,
             reach,
             ..
-        } = Self::ordering(&mut words);
-        let space = Self::space(&mut words);
-        let _ = words.take("noftz");
-        while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
-        let name = words
+        } = Self::ordering(&mut modifiers);
+        let space = Self::space(&mut modifiers);
+        let _ = modifiers.take("noftz");
+        while modifiers
+            .take_by(|word| is_hint(word).then_some(()))
+            .is_some()
+        {}
+        let name = modifiers
             .take_by(|word| {
                 [
                     "add", "min", "max", "and", "or", "xor", "inc", "dec", "exch", "cas",
@@ -317,8 +338,8 @@ impl Lowering<'_> {
                 .into_iter()
                 .find(|name| *name == word)
             })
-            .ok_or(Unknown)?;
-        words.done()?;
+            .ok_or(UnsupportedForm)?;
+        modifiers.done()?;
         let combine: LaneFn = match (name, ty) {
             ("exch", _) => int::exchange,
             ("cas", _) => int::compare_exchange,
@@ -326,19 +347,19 @@ impl Lowering<'_> {
             ("dec", Ty::U32) => int::dec,
             ("add", Ty::F32 | Ty::F64 | Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2)
             | ("min" | "max", Ty::F16 | Ty::F16x2 | Ty::Bf16 | Ty::Bf16x2) => {
-                definition(name, ty, Mode::PLAIN, false).ok_or(Unknown)?
+                definition(name, ty, Mode::PLAIN, false).ok_or(UnsupportedForm)?
             }
-            ("add", _) => integer!(ty, add).ok_or(Unknown)?,
-            ("min", _) => integer!(ty, min).ok_or(Unknown)?,
-            ("max", _) => integer!(ty, max).ok_or(Unknown)?,
-            ("and", _) => integer!(ty, and).ok_or(Unknown)?,
-            ("or", _) => integer!(ty, or).ok_or(Unknown)?,
-            ("xor", _) => integer!(ty, xor).ok_or(Unknown)?,
-            _ => return Err(Unknown),
+            ("add", _) => integer!(ty, add).ok_or(UnsupportedForm)?,
+            ("min", _) => integer!(ty, min).ok_or(UnsupportedForm)?,
+            ("max", _) => integer!(ty, max).ok_or(UnsupportedForm)?,
+            ("and", _) => integer!(ty, and).ok_or(UnsupportedForm)?,
+            ("or", _) => integer!(ty, or).ok_or(UnsupportedForm)?,
+            ("xor", _) => integer!(ty, xor).ok_or(UnsupportedForm)?,
+            _ => return Err(UnsupportedForm),
         };
         let returns = i.base == "atom";
         let operands = if returns {
-            i.operands.get(1..).ok_or(Unknown)?
+            i.operands.get(1..).ok_or(UnsupportedForm)?
         } else {
             &i.operands[..]
         };
@@ -351,14 +372,14 @@ impl Lowering<'_> {
         let (address, b, c) = match operands {
             [address, b] if name != "cas" => (address, b, None),
             [address, b, c] if name == "cas" => (address, b, Some(c)),
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         let (space, v, offset, _) = self.resolve(space, address)?;
         if !matches!(
             space,
             MemSpace::Global | MemSpace::Shared | MemSpace::Generic
         ) {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let mut s = vec![v, self.source(b, ty)?];
         if let Some(c) = c {
@@ -382,7 +403,7 @@ impl Lowering<'_> {
             read_only_path: false,
             past_cache: false,
         };
-        self.draft(
+        self.emit_detail(
             Op::Atomic,
             &d,
             &s,
@@ -394,61 +415,70 @@ impl Lowering<'_> {
     }
 
     /// `cp.async.{ca,cg}.shared.global [dst], [src], bytes[, source bytes]`, `commit_group`, `wait_group`, `wait_all`.
-    fn copy_async(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        if !words.take("async") {
-            return Err(Unknown);
+    fn copy_async(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        if !modifiers.take("async") {
+            return Err(UnsupportedForm);
         }
-        if words.take("mbarrier") {
-            return self.copies_arrive(i, words);
+        if modifiers.take("mbarrier") {
+            return self.copies_arrive(i, modifiers);
         }
-        if words.take("commit_group") {
-            words.done()?;
+        if modifiers.take("commit_group") {
+            modifiers.done()?;
             self.emit(Op::AsyncCommit, &[], &[], Class::Other);
             return Ok(());
         }
-        if words.take("wait_all") {
-            words.done()?;
+        if modifiers.take("wait_all") {
+            modifiers.done()?;
             self.emit_x(Op::AsyncWait, &[], &[], Class::Other, u32::MAX);
             return Ok(());
         }
-        if words.take("wait_group") {
-            words.done()?;
+        if modifiers.take("wait_group") {
+            modifiers.done()?;
             let [Operand::Integer(groups)] = i.operands[..] else {
-                return Err(Unknown);
+                return Err(UnsupportedForm);
             };
-            let groups = u32::try_from(groups).map_err(|_| Unknown)?;
+            let groups = u32::try_from(groups).map_err(|_| UnsupportedForm)?;
             self.emit_x(Op::AsyncWait, &[], &[], Class::Other, groups);
             return Ok(());
         }
-        let whole_lines = words.take("cg");
-        let any = words.take("ca");
+        let whole_lines = modifiers.take("cg");
+        let any = modifiers.take("ca");
         if whole_lines == any {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
-        while words.take_by(|word| is_hint(word).then_some(())).is_some() {}
-        if !((words.take("shared") || words.take("shared::cta")) && words.take("global")) {
-            return Err(Unknown);
+        while modifiers
+            .take_by(|word| is_hint(word).then_some(()))
+            .is_some()
+        {}
+        if !((modifiers.take("shared") || modifiers.take("shared::cta"))
+            && modifiers.take("global"))
+        {
+            return Err(UnsupportedForm);
         }
-        words.done()?;
+        modifiers.done()?;
         let [shared, global, Operand::Integer(bytes), rest @ ..] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         let bytes = *bytes as u32;
         if !(bytes == 16 || (any && (bytes == 4 || bytes == 8))) {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let (shared, shared_offset) = self.memory_operand(shared)?;
         let (global, global_offset) = self.memory_operand(global)?;
         let (source_bytes, ignore) = match rest {
-            [] => (V::NONE, V::NONE),
+            [] => (VReg::NONE, VReg::NONE),
             [operand] if self.declared(operand) == Some(Ty::Pred) => {
                 let (v, negated) = self.predicate(operand)?;
-                (V::NONE, if negated { self.negated(v) } else { v })
+                (VReg::NONE, if negated { self.negated(v) } else { v })
             }
-            [operand] => (self.source(operand, Ty::U32)?, V::NONE),
-            _ => return Err(Unknown),
+            [operand] => (self.source(operand, Ty::U32)?, VReg::NONE),
+            _ => return Err(UnsupportedForm),
         };
-        self.draft(
+        self.emit_detail(
             Op::AsyncCopy,
             &[],
             &[shared, global, source_bytes, ignore],

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::{Detail, Draft, Lowering, Refusal, V, rows};
+use super::{Detail, Lowering, UnsupportedInstruction, VReg, VirtualInst, load_groups};
 use crate::code::{
     AtomicOp, BarrierOp, BarrierReduce, CallOp, Class, CopyOp, Entry, File, Flow, GUARD_NOT, Inst,
     Leader, MAX_SLOTS, MBarrierOp, MemSpace, MemoryOp, NO_GROUP, NONE, Op, Program, Reach, SlotRef,
@@ -82,17 +82,17 @@ fn blocks(lowering: &Lowering<'_>) -> Vec<Block> {
         .collect()
 }
 
-fn uses(draft: &Draft) -> impl Iterator<Item = V> + '_ {
+fn uses(draft: &VirtualInst) -> impl Iterator<Item = VReg> + '_ {
     draft
         .s
         .iter()
         .copied()
         .chain(draft.guard.map(|(v, _)| v))
-        .filter(|v| *v != V::NONE)
+        .filter(|v| *v != VReg::NONE)
 }
 
-pub(super) fn defs(draft: &Draft) -> impl Iterator<Item = V> + '_ {
-    draft.d.iter().copied().filter(|v| *v != V::NONE)
+pub(super) fn defs(draft: &VirtualInst) -> impl Iterator<Item = VReg> + '_ {
+    draft.d.iter().copied().filter(|v| *v != VReg::NONE)
 }
 
 /// Where a register must keep its value: in half steps, reads before writes.
@@ -105,18 +105,18 @@ struct Range {
 struct Live {
     ranges: Vec<Option<Range>>,
     /// Registers a path can read before writing.
-    undefined: Vec<V>,
+    undefined: Vec<VReg>,
 }
 
-fn live(lowering: &Lowering<'_>, pinned: &[bool]) -> Result<Live, Refusal> {
+fn live(lowering: &Lowering<'_>, pinned: &[bool]) -> Result<Live, UnsupportedInstruction> {
     let count = lowering.files.len();
-    let words = count.div_ceil(64);
+    let modifiers = count.div_ceil(64);
     let blocks = blocks(lowering);
     if blocks.len().saturating_mul(count) > MAX_LIVENESS_BITS {
-        return Err(lowering.refusal("a kernel this long"));
+        return Err(lowering.unsupported("a kernel this long"));
     }
-    let mut reads = vec![vec![0u64; words]; blocks.len()];
-    let mut writes = vec![vec![0u64; words]; blocks.len()];
+    let mut reads = vec![vec![0u64; modifiers]; blocks.len()];
+    let mut writes = vec![vec![0u64; modifiers]; blocks.len()];
     for (block, (reads, writes)) in blocks.iter().zip(reads.iter_mut().zip(&mut writes)) {
         for draft in &lowering.code[block.start..block.end] {
             for v in uses(draft).filter(|v| !pinned[v.0 as usize]) {
@@ -132,12 +132,12 @@ fn live(lowering: &Lowering<'_>, pinned: &[bool]) -> Result<Live, Refusal> {
         }
     }
     let mut live_in = reads.clone();
-    let mut live_out = vec![vec![0u64; words]; blocks.len()];
+    let mut live_out = vec![vec![0u64; modifiers]; blocks.len()];
     let mut changed = true;
     while changed {
         changed = false;
         for b in (0..blocks.len()).rev() {
-            for word in 0..words {
+            for word in 0..modifiers {
                 let out = blocks[b]
                     .next
                     .iter()
@@ -187,7 +187,7 @@ fn live(lowering: &Lowering<'_>, pinned: &[bool]) -> Result<Live, Refusal> {
     }
     let undefined = members(&live_in[0])
         .into_iter()
-        .map(|v| V(v as u32))
+        .map(|v| VReg(v as u32))
         .collect();
     Ok(Live { ranges, undefined })
 }
@@ -217,7 +217,7 @@ fn pool(file: File) -> usize {
 }
 
 /// Assigns slots and builds the program.
-pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
+pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, UnsupportedInstruction> {
     let shared_end = lowering
         .shared_bytes
         .next_multiple_of(lowering.dynamic_align);
@@ -227,7 +227,7 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
     } else {
         lowering.shared_bytes
     };
-    let mut constants: Vec<(V, u64)> = lowering
+    let mut constants: Vec<(VReg, u64)> = lowering
         .constants
         .iter()
         .map(|((_, bits), v)| (*v, *bits))
@@ -266,7 +266,7 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
     let give =
         |lowering: &Lowering<'_>, slots: &mut Vec<Option<SlotRef>>, v: usize, slot: usize| {
             if slot >= MAX_SLOTS {
-                return Err(lowering.refusal("a kernel with this many live registers"));
+                return Err(lowering.unsupported("a kernel with this many live registers"));
             }
             slots[v] = Some(SlotRef::new(lowering.files[v], slot as u16));
             Ok(())
@@ -306,8 +306,8 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
         let slot = pool.count - 1;
         give(&lowering, &mut slots, v, slot)?;
     }
-    let slot = |v: V| -> SlotRef {
-        if v == V::NONE {
+    let slot = |v: VReg| -> SlotRef {
+        if v == VReg::NONE {
             SlotRef::NONE
         } else {
             slots[v.0 as usize].unwrap_or(SlotRef::NONE)
@@ -345,18 +345,20 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
             .shared_names
             .push((shared_end, u32::MAX, "dynamic shared memory".into()));
     }
-    program.writes = super::stores::writes(&lowering);
+    program.writes = super::written_buffers::writes(&lowering);
     let position = |label: usize| lowering.labels[label].map(|at| at as u32);
     for subroutine in &lowering.subroutines {
         let function = &lowering.tree.functions[subroutine.function];
         program.entries.push(Entry {
             function: subroutine.function,
-            pc: position(subroutine.entry).ok_or_else(|| lowering.refusal("a call of nothing"))?,
-            signature: Lowering::signature(function)
-                .map_err(|super::Unknown| lowering.refusal(format!("call {}", function.name)))?,
+            pc: position(subroutine.entry)
+                .ok_or_else(|| lowering.unsupported("a call of nothing"))?,
+            signature: Lowering::signature(function).map_err(|super::UnsupportedForm| {
+                lowering.unsupported(format!("call {}", function.name))
+            })?,
         });
     }
-    let fixed: HashSet<V> = constants.iter().map(|(v, _)| *v).collect();
+    let fixed: HashSet<VReg> = constants.iter().map(|(v, _)| *v).collect();
     for draft in &lowering.code {
         let members = match draft.op {
             Op::WarpBarrier => draft.s.first(),
@@ -367,11 +369,11 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
             .same_members
             .push(members.is_some_and(|v| fixed.contains(v)));
         let x = table_entry(&mut program, draft, &slot, &position)
-            .ok_or_else(|| lowering.refusal("a jump to nowhere"))?;
+            .ok_or_else(|| lowering.unsupported("a jump to nowhere"))?;
         note_memory(&mut program, draft);
-        let at = |list: &[V], index: usize| list.get(index).map_or(NONE, |v| slot(*v).slot());
+        let at = |list: &[VReg], index: usize| list.get(index).map_or(NONE, |v| slot(*v).slot());
         let reference =
-            |list: &[V], index: usize| list.get(index).map_or(SlotRef::NONE, |v| slot(*v));
+            |list: &[VReg], index: usize| list.get(index).map_or(SlotRef::NONE, |v| slot(*v));
         program.code.push(Inst {
             op: draft.op,
             d: at(&draft.d, 0),
@@ -396,7 +398,7 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, Refusal> {
         program.class.push(draft.class);
         program.origin.push(draft.origin);
     }
-    rows::note(&mut program, &lowering.code, &slot);
+    load_groups::find(&mut program, &lowering.code, &slot);
     Ok(program)
 }
 
@@ -409,7 +411,7 @@ fn width(file: File) -> usize {
 }
 
 /// Notes what the whole kernel does to memory.
-fn note_memory(program: &mut Program, draft: &Draft) {
+fn note_memory(program: &mut Program, draft: &VirtualInst) {
     if let Detail::Tensor {
         kind: TensorKind::Load { element, .. } | TensorKind::Store { element, .. },
         ..
@@ -438,8 +440,8 @@ fn note_memory(program: &mut Program, draft: &Draft) {
 /// Puts an instruction's detail into its table and says what its `x` is.
 fn table_entry(
     program: &mut Program,
-    draft: &Draft,
-    slot: &impl Fn(V) -> SlotRef,
+    draft: &VirtualInst,
+    slot: &impl Fn(VReg) -> SlotRef,
     position: &impl Fn(usize) -> Option<u32>,
 ) -> Option<u32> {
     fn push<T>(table: &mut Vec<T>, entry: T) -> u32 {
@@ -448,7 +450,7 @@ fn table_entry(
     }
     let d = |index: usize| draft.d.get(index).map_or(SlotRef::NONE, |v| slot(*v));
     let s = |index: usize| draft.s.get(index).map_or(SlotRef::NONE, |v| slot(*v));
-    let memory = |detail: &super::MemoryDetail, list: &[V], atomic: Option<AtomicOp>| {
+    let memory = |detail: &super::MemoryDetail, list: &[VReg], atomic: Option<AtomicOp>| {
         let mut regs = [SlotRef::NONE; 8];
         for (register, v) in regs.iter_mut().zip(list) {
             *register = slot(*v);
@@ -633,10 +635,10 @@ fn plain(detail: &super::MemoryDetail, registers: &[SlotRef]) -> bool {
 fn matrix_accesses(
     kind: TensorKind,
     space: MemSpace,
-    draft: &Draft,
-    slot: &impl Fn(V) -> SlotRef,
+    draft: &VirtualInst,
+    slot: &impl Fn(VReg) -> SlotRef,
 ) -> Vec<MemoryOp> {
-    let (count, element, words) = match kind {
+    let (count, element, modifiers) = match kind {
         TensorKind::LoadMatrix { .. } | TensorKind::StoreMatrix { .. } => (1, 4, 4),
         TensorKind::Load {
             size,
@@ -650,7 +652,7 @@ fn matrix_accesses(
         TensorKind::MultiplyAdd { .. } => (0, 4, 0),
     };
     let mut regs = [SlotRef::NONE; 8];
-    let scratch = draft.d.len().saturating_sub(words);
+    let scratch = draft.d.len().saturating_sub(modifiers);
     for (register, v) in regs.iter_mut().zip(&draft.d[scratch..]) {
         *register = slot(*v);
     }
@@ -660,7 +662,7 @@ fn matrix_accesses(
     let access = MemoryOp {
         space,
         element,
-        count: words as u32,
+        count: modifiers as u32,
         regs,
         address: slot(draft.s[0]),
         offset,
@@ -674,7 +676,7 @@ fn matrix_accesses(
         past_cache: false,
         atomic: None,
         stack_of_call: false,
-        plain: regs[..words]
+        plain: regs[..modifiers]
             .iter()
             .all(|register| matches!(register.get(), Some((File::R32, _)))),
         leader: Leader::NONE,

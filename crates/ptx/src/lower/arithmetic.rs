@@ -1,7 +1,7 @@
 //! Integer and floating-point arithmetic.
 
-use super::operands::{Words, file_of};
-use super::{Detail, Lowering, Unknown, V};
+use super::operands::{Modifiers, file_of};
+use super::{Detail, Lowering, UnsupportedForm, VReg};
 use crate::code::{Class, File, LaneFn, LaneFn2, Op};
 use crate::ir::{Instruction, Operand, Ty};
 use crate::numeric::{Mode, Rounding, approx, directed, float, half, int};
@@ -39,9 +39,14 @@ fn float_class(ty: Ty) -> Class {
 
 impl Lowering<'_> {
     /// The sources from the second operand on, all of one type.
-    fn sources(&mut self, i: &Instruction, ty: Ty, count: usize) -> Result<Vec<V>, Unknown> {
+    fn sources(
+        &mut self,
+        i: &Instruction,
+        ty: Ty,
+        count: usize,
+    ) -> Result<Vec<VReg>, UnsupportedForm> {
         if i.operands.len() != count + 1 {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         i.operands[1..]
             .iter()
@@ -49,57 +54,57 @@ impl Lowering<'_> {
             .collect()
     }
 
-    pub(super) fn arithmetic(&mut self, i: &Instruction) -> Result<(), Unknown> {
-        let mut words = Words::new(&i.modifiers);
+    pub(super) fn arithmetic(&mut self, i: &Instruction) -> Result<(), UnsupportedForm> {
+        let mut modifiers = Modifiers::new(&i.modifiers);
         match i.base.as_str() {
-            "dp4a" | "dp2a" => return self.dot(i, words),
-            "testp" => return self.testp(i, words),
+            "dp4a" | "dp2a" => return self.dot(i, modifiers),
+            "testp" => return self.testp(i, modifiers),
             "copysign" => {
-                let ty = words.ty()?;
-                words.done()?;
+                let ty = modifiers.ty()?;
+                modifiers.done()?;
                 let f: LaneFn = match ty {
                     Ty::F32 => float::copysign32,
                     Ty::F64 => float::copysign64,
-                    _ => return Err(Unknown),
+                    _ => return Err(UnsupportedForm),
                 };
                 let d = self.destination(Self::operand(&i.operands, 0)?, file_of(ty)?)?;
                 let s = self.sources(i, ty, 2)?;
-                self.lane(f, d, &s, float_class(ty));
+                self.emit_lane_fn(f, d, &s, float_class(ty));
                 return Ok(());
             }
             _ => {}
         }
-        let ty = words.ty()?;
+        let ty = modifiers.ty()?;
         if is_integer(ty) {
-            self.integer_arithmetic(i, words, ty)
+            self.integer_arithmetic(i, modifiers, ty)
         } else {
-            self.float_arithmetic(i, words, ty)
+            self.float_arithmetic(i, modifiers, ty)
         }
     }
 
     fn integer_arithmetic(
         &mut self,
         i: &Instruction,
-        mut words: Words<'_>,
+        mut modifiers: Modifiers<'_>,
         ty: Ty,
-    ) -> Result<(), Unknown> {
+    ) -> Result<(), UnsupportedForm> {
         let base = i.base.as_str();
-        if words.take("cc") || matches!(base, "addc" | "subc" | "madc") {
-            return self.carry_arithmetic(i, words, ty);
+        if modifiers.take("cc") || matches!(base, "addc" | "subc" | "madc") {
+            return self.carry_arithmetic(i, modifiers, ty);
         }
         let class = Class::Integer;
-        let wide = words.take("wide");
-        let high = words.take("hi");
-        let low = words.take("lo");
-        let saturate = words.take("sat");
-        words.done()?;
+        let wide = modifiers.take("wide");
+        let high = modifiers.take("hi");
+        let low = modifiers.take("lo");
+        let saturate = modifiers.take("sat");
+        modifiers.done()?;
         let d_ty = if wide {
             if ty.bits() == 16 { Ty::B32 } else { Ty::B64 }
         } else {
             ty
         };
         if wide && ty.bits() == 64 {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let d = self.destination(Self::operand(&i.operands, 0)?, file_of(d_ty)?)?;
         let three = matches!(base, "mad" | "sad" | "mad24");
@@ -112,7 +117,7 @@ impl Lowering<'_> {
             2
         };
         if i.operands.len() != count + 1 {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let mut s = Vec::new();
         for (index, operand) in i.operands[1..].iter().enumerate() {
@@ -168,16 +173,16 @@ impl Lowering<'_> {
             "sad" => integer!(ty, sad),
             _ => None,
         };
-        self.lane(f.ok_or(Unknown)?, d, &s, class);
+        self.emit_lane_fn(f.ok_or(UnsupportedForm)?, d, &s, class);
         Ok(())
     }
 
     /// The carry flag's register.
-    fn carry(&mut self) -> V {
+    fn carry(&mut self) -> VReg {
         match self.carry {
             Some(v) => v,
             None => {
-                let v = self.fresh(File::Predicate);
+                let v = self.new_register(File::Predicate);
                 self.carry = Some(v);
                 v
             }
@@ -188,20 +193,20 @@ impl Lowering<'_> {
     fn carry_arithmetic(
         &mut self,
         i: &Instruction,
-        mut words: Words<'_>,
+        mut modifiers: Modifiers<'_>,
         ty: Ty,
-    ) -> Result<(), Unknown> {
-        let _ = words.take("cc");
+    ) -> Result<(), UnsupportedForm> {
+        let _ = modifiers.take("cc");
         let out = i.modifiers.iter().any(|word| word == "cc");
-        let high = words.take("hi");
-        let low = words.take("lo");
-        words.done()?;
+        let high = modifiers.take("hi");
+        let low = modifiers.take("lo");
+        modifiers.done()?;
         macro_rules! pick {
             ($f:ident) => {
                 match ty.bits() {
                     32 => int::$f::<u32> as LaneFn2,
                     64 => int::$f::<u64> as LaneFn2,
-                    _ => return Err(Unknown),
+                    _ => return Err(UnsupportedForm),
                 }
             };
         }
@@ -215,7 +220,7 @@ impl Lowering<'_> {
                 (64, true) => int::mad_hi_carry::<i64> as LaneFn2,
                 _ => pick!(mad_hi_carry),
             },
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         let file = file_of(ty)?;
         let d = self.destination(Self::operand(&i.operands, 0)?, file)?;
@@ -234,32 +239,33 @@ impl Lowering<'_> {
         let q = if out {
             carry
         } else {
-            self.fresh(File::Predicate)
+            self.new_register(File::Predicate)
         };
-        self.draft(Op::Lane2, &[d, q], &s, Class::Integer, 0, Detail::Lane2(f));
+        self.emit_detail(Op::Lane2, &[d, q], &s, Class::Integer, 0, Detail::Lane2(f));
         Ok(())
     }
 
     fn float_arithmetic(
         &mut self,
         i: &Instruction,
-        mut words: Words<'_>,
+        mut modifiers: Modifiers<'_>,
         ty: Ty,
-    ) -> Result<(), Unknown> {
+    ) -> Result<(), UnsupportedForm> {
         let base = i.base.as_str();
-        let approximate = words.take("approx");
-        let full = words.take("full");
-        let directed =
-            words.take("rz") as u8 + words.take("rm") as u8 * 2 + words.take("rp") as u8 * 3;
-        let mut mode = words.mode();
+        let approximate = modifiers.take("approx");
+        let full = modifiers.take("full");
+        let directed = modifiers.take("rz") as u8
+            + modifiers.take("rm") as u8 * 2
+            + modifiers.take("rp") as u8 * 3;
+        let mut mode = modifiers.mode();
         mode.rounding = match directed {
             0 => mode.rounding,
             1 => Rounding::Zero,
             2 => Rounding::Down,
             3 => Rounding::Up,
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
-        words.done()?;
+        modifiers.done()?;
         let count = match base {
             "fma" | "mad" => 3,
             "add" | "sub" | "mul" | "div" | "min" | "max" => 2,
@@ -280,20 +286,24 @@ impl Lowering<'_> {
             self.emit(op, &[d], &s, class);
             return Ok(());
         }
-        let f = definition(base, ty, mode, approximate || full).ok_or(Unknown)?;
+        let f = definition(base, ty, mode, approximate || full).ok_or(UnsupportedForm)?;
         let mut s = s;
         let zero = self.constant(file_of(ty)?, 0);
         s.resize(3, zero);
         s.push(self.mode_constant(mode));
-        self.lane(f, d, &s, class);
+        self.emit_lane_fn(f, d, &s, class);
         Ok(())
     }
 
-    fn dot(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let (low, high) = (words.take("lo"), words.take("hi"));
-        let b = words.ty()?;
-        let a = words.ty()?;
-        words.done()?;
+    fn dot(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let (low, high) = (modifiers.take("lo"), modifiers.take("hi"));
+        let b = modifiers.ty()?;
+        let a = modifiers.ty()?;
+        modifiers.done()?;
         let f: LaneFn = match (i.base.as_str(), a, b) {
             ("dp4a", Ty::U32, Ty::U32) => int::dp4a::<u8, u8>,
             ("dp4a", Ty::S32, Ty::U32) => int::dp4a::<i8, u8>,
@@ -307,22 +317,26 @@ impl Lowering<'_> {
             ("dp2a", Ty::S32, Ty::U32) if high => int::dp2a_hi::<i16, u8>,
             ("dp2a", Ty::U32, Ty::S32) if high => int::dp2a_hi::<u16, i8>,
             ("dp2a", Ty::S32, Ty::S32) if high => int::dp2a_hi::<i16, i8>,
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         let d = self.destination(Self::operand(&i.operands, 0)?, File::R32)?;
         let s = self.sources(i, Ty::B32, 3)?;
-        self.lane(f, d, &s, Class::Integer);
+        self.emit_lane_fn(f, d, &s, Class::Integer);
         Ok(())
     }
 
-    fn testp(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let ty = words.ty()?;
+    fn testp(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let ty = modifiers.ty()?;
         let pick = |single: LaneFn, double: LaneFn| match ty {
             Ty::F32 => Some(single),
             Ty::F64 => Some(double),
             _ => None,
         };
-        let f = words
+        let f = modifiers
             .take_by(|word| {
                 Some(match word {
                     "finite" => pick(float::finite32, float::finite64),
@@ -335,23 +349,23 @@ impl Lowering<'_> {
                 })
             })
             .flatten()
-            .ok_or(Unknown)?;
-        words.done()?;
+            .ok_or(UnsupportedForm)?;
+        modifiers.done()?;
         let d = self.destination(Self::operand(&i.operands, 0)?, File::Predicate)?;
         let s = self.sources(i, ty, 1)?;
-        self.lane(f, d, &s, float_class(ty));
+        self.emit_lane_fn(f, d, &s, float_class(ty));
         Ok(())
     }
 
     /// A source that is a predicate, possibly negated: the register, and whether it is negated.
-    pub(super) fn predicate(&mut self, operand: &Operand) -> Result<(V, bool), Unknown> {
+    pub(super) fn predicate(&mut self, operand: &Operand) -> Result<(VReg, bool), UnsupportedForm> {
         match operand {
             Operand::Not(register) => {
                 let v = self.register(*register);
                 if self.file(v) == File::Predicate {
                     Ok((v, true))
                 } else {
-                    Err(Unknown)
+                    Err(UnsupportedForm)
                 }
             }
             Operand::Integer(value) => Ok((

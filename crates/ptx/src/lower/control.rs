@@ -1,44 +1,46 @@
 //! Branches, calls, barriers and fences.
 
-use super::operands::Words;
+use super::operands::Modifiers;
 use super::subroutine::Passed;
-use super::{Detail, Home, Leave, Lowering, Refusal, Unknown, V};
+use super::{
+    Detail, Lowering, ReturnTarget, Storage, UnsupportedForm, UnsupportedInstruction, VReg,
+};
 use crate::code::{Class, File, Op, Reach, ReduceKind};
 use crate::ir::{Instruction, Operand, Symbol, Ty};
 
 impl Lowering<'_> {
-    pub(super) fn control(&mut self, i: &Instruction) -> Result<(), Unknown> {
-        let mut words = Words::new(&i.modifiers);
+    pub(super) fn control(&mut self, i: &Instruction) -> Result<(), UnsupportedForm> {
+        let mut modifiers = Modifiers::new(&i.modifiers);
         match i.base.as_str() {
             "bra" => {
-                let _ = words.take("uni");
-                words.done()?;
+                let _ = modifiers.take("uni");
+                modifiers.done()?;
                 let [Operand::Label(label)] = i.operands[..] else {
-                    return Err(Unknown);
+                    return Err(UnsupportedForm);
                 };
                 let label = self.label(label);
                 self.emit_x(Op::Branch, &[], &[], Class::Branch, label as u32);
                 Ok(())
             }
             "brx" => {
-                if !words.take("idx") {
-                    return Err(Unknown);
+                if !modifiers.take("idx") {
+                    return Err(UnsupportedForm);
                 }
-                let _ = words.take("uni");
-                words.done()?;
+                let _ = modifiers.take("uni");
+                modifiers.done()?;
                 let [index, Operand::Label(table)] = &i.operands[..] else {
-                    return Err(Unknown);
+                    return Err(UnsupportedForm);
                 };
                 let index = self.source(index, Ty::U32)?;
                 let targets = self
-                    .frame()
+                    .scope()
                     .function
                     .tables
                     .get(table)
                     .cloned()
-                    .ok_or(Unknown)?;
+                    .ok_or(UnsupportedForm)?;
                 let targets = targets.into_iter().map(|label| self.label(label)).collect();
-                self.draft(
+                self.emit_detail(
                     Op::BranchTable,
                     &[],
                     &[index],
@@ -49,128 +51,132 @@ impl Lowering<'_> {
                 Ok(())
             }
             "ret" => {
-                let _ = words.take("uni");
-                words.done()?;
-                match self.frame().leave {
-                    Leave::Label(label) => {
+                let _ = modifiers.take("uni");
+                modifiers.done()?;
+                match self.scope().leave {
+                    ReturnTarget::Label(label) => {
                         self.emit_x(Op::Branch, &[], &[], Class::Branch, label as u32);
                     }
-                    Leave::Return => self.emit(Op::Return, &[], &[], Class::Branch),
-                    Leave::Exit => self.emit(Op::Exit, &[], &[], Class::Branch),
+                    ReturnTarget::Return => self.emit(Op::Return, &[], &[], Class::Branch),
+                    ReturnTarget::Exit => self.emit(Op::Exit, &[], &[], Class::Branch),
                 }
                 Ok(())
             }
             "exit" => {
-                words.done()?;
+                modifiers.done()?;
                 self.emit(Op::Exit, &[], &[], Class::Branch);
                 Ok(())
             }
             "trap" | "brkpt" => {
-                words.done()?;
+                modifiers.done()?;
                 self.emit(Op::Trap, &[], &[], Class::Other);
                 Ok(())
             }
             "nanosleep" => {
-                let _ = words.take("u32");
-                words.done()?;
+                let _ = modifiers.take("u32");
+                modifiers.done()?;
                 self.emit(Op::Sleep, &[], &[], Class::Other);
                 Ok(())
             }
             // Everything here goes the same way to memory, so that a fence between ways has nothing to order.
-            "fence" if words.take("proxy") => {
-                let _ = words.take("async") || words.take("alias");
-                let _ = words.take("global") || words.take("shared::cta");
-                words.done()?;
+            "fence" if modifiers.take("proxy") => {
+                let _ = modifiers.take("async") || modifiers.take("alias");
+                let _ = modifiers.take("global") || modifiers.take("shared::cta");
+                modifiers.done()?;
                 self.emit_x(Op::Fence, &[], &[], Class::Other, Reach::Block as u32);
                 Ok(())
             }
-            "fence" if words.take("mbarrier_init") => {
-                let _ = words.take("release");
-                let _ = words.take("cluster");
-                words.done()?;
+            "fence" if modifiers.take("mbarrier_init") => {
+                let _ = modifiers.take("release");
+                let _ = modifiers.take("cluster");
+                modifiers.done()?;
                 self.emit_x(Op::Fence, &[], &[], Class::Other, Reach::Block as u32);
                 Ok(())
             }
             "membar" | "fence" => {
-                let _ = words.take("sc") | words.take("acq_rel");
-                let reach = if words.take("cta") {
+                let _ = modifiers.take("sc") | modifiers.take("acq_rel");
+                let reach = if modifiers.take("cta") {
                     Reach::Block
                 } else {
-                    let _ = words.take("gl")
-                        | words.take("gpu")
-                        | words.take("sys")
-                        | words.take("cluster");
+                    let _ = modifiers.take("gl")
+                        | modifiers.take("gpu")
+                        | modifiers.take("sys")
+                        | modifiers.take("cluster");
                     Reach::Device
                 };
-                words.done()?;
+                modifiers.done()?;
                 self.emit_x(Op::Fence, &[], &[], Class::Other, reach as u32);
                 Ok(())
             }
-            "bar" | "barrier" => self.barrier(i, words),
-            _ => Err(Unknown),
+            "bar" | "barrier" => self.barrier(i, modifiers),
+            _ => Err(UnsupportedForm),
         }
     }
 
     /// `bar{.cta}.{sync,arrive,red}`, `barrier...{.aligned}`, `bar.warp.sync`.
-    fn barrier(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
+    fn barrier(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
         // `bar` is `barrier.aligned`.
         let mut aligned = i.base == "bar";
-        if words.take("warp") {
-            if !words.take("sync") {
-                return Err(Unknown);
+        if modifiers.take("warp") {
+            if !modifiers.take("sync") {
+                return Err(UnsupportedForm);
             }
-            words.done()?;
+            modifiers.done()?;
             let [mask] = &i.operands[..] else {
-                return Err(Unknown);
+                return Err(UnsupportedForm);
             };
             let mask = self.source(mask, Ty::B32)?;
             self.emit(Op::WarpBarrier, &[], &[mask], Class::Warp);
             return Ok(());
         }
-        let _ = words.take("cta");
+        let _ = modifiers.take("cta");
         // `aligned` promises that warps come whole; a warp that does not is found by where its lanes meet.
-        aligned |= words.take("aligned");
-        let arrive = words.take("arrive");
-        let sync = words.take("sync");
-        let red = words.take("red");
-        aligned |= words.take("aligned");
+        aligned |= modifiers.take("aligned");
+        let arrive = modifiers.take("arrive");
+        let sync = modifiers.take("sync");
+        let red = modifiers.take("red");
+        aligned |= modifiers.take("aligned");
         if u32::from(arrive) + u32::from(sync) + u32::from(red) != 1 {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let mut reduce = None;
         let mut d = Vec::new();
         let mut operands = &i.operands[..];
-        let mut predicate = (V::NONE, false);
+        let mut predicate = (VReg::NONE, false);
         if red {
-            let _ = words.take("popc") && {
+            let _ = modifiers.take("popc") && {
                 reduce = Some(ReduceKind::Count);
                 true
             };
-            if words.take("and") {
+            if modifiers.take("and") {
                 reduce = Some(ReduceKind::And);
             }
-            if words.take("or") {
+            if modifiers.take("or") {
                 reduce = Some(ReduceKind::Or);
             }
-            let kind = reduce.ok_or(Unknown)?;
-            let _ = words.take("pred") | words.take("u32");
+            let kind = reduce.ok_or(UnsupportedForm)?;
+            let _ = modifiers.take("pred") | modifiers.take("u32");
             let file = if kind == ReduceKind::Count {
                 File::R32
             } else {
                 File::Predicate
             };
             let [first, middle @ .., last] = operands else {
-                return Err(Unknown);
+                return Err(UnsupportedForm);
             };
             d.push(self.destination(first, file)?);
             predicate = self.predicate(last)?;
             operands = middle;
         }
-        words.done()?;
+        modifiers.done()?;
         let (id, count) = match operands {
-            [id] if !arrive => (self.source(id, Ty::U32)?, V::NONE),
+            [id] if !arrive => (self.source(id, Ty::U32)?, VReg::NONE),
             [id, count] => (self.source(id, Ty::U32)?, self.source(count, Ty::U32)?),
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         let detail = Detail::Barrier {
             arrive,
@@ -178,7 +184,7 @@ impl Lowering<'_> {
             reduce,
             negated: predicate.1,
         };
-        self.draft(
+        self.emit_detail(
             Op::Barrier,
             &d,
             &[id, count, predicate.0],
@@ -190,8 +196,8 @@ impl Lowering<'_> {
     }
 
     /// `call[.uni] [(results),] name[, (arguments)]`, or a register and a prototype instead of the name.
-    pub(super) fn call(&mut self, i: &Instruction) -> Result<(), Refusal> {
-        let unknown = self.refusal(i.opcode());
+    pub(super) fn call(&mut self, i: &Instruction) -> Result<(), UnsupportedInstruction> {
+        let unknown = self.unsupported(i.opcode());
         if i.modifiers.iter().any(|word| word != "uni") {
             return Err(unknown);
         }
@@ -213,11 +219,11 @@ impl Lowering<'_> {
             pointer => {
                 let pointer = self
                     .source(pointer, Ty::B64)
-                    .map_err(|Unknown| unknown.clone())?;
+                    .map_err(|UnsupportedForm| unknown.clone())?;
                 return self.guarded(|lowering| {
                     lowering
                         .call_subroutine(Err(pointer), &results, &arguments)
-                        .map_err(|Unknown| unknown)
+                        .map_err(|UnsupportedForm| unknown)
                 });
             }
         };
@@ -229,7 +235,7 @@ impl Lowering<'_> {
         if let Some(op) = builtin {
             return self
                 .builtin(op, &results, &arguments)
-                .map_err(|Unknown| unknown);
+                .map_err(|UnsupportedForm| unknown);
         }
         let tree = self.tree;
         let Some(index) = tree
@@ -237,7 +243,7 @@ impl Lowering<'_> {
             .iter()
             .position(|function| function.name == *name)
         else {
-            return Err(self.refusal(format!("call {name} (not defined)")));
+            return Err(self.unsupported(format!("call {name} (not defined)")));
         };
         let function = &tree.functions[index];
         let slots: Vec<(u32, u32)> = results
@@ -246,9 +252,9 @@ impl Lowering<'_> {
             .map(|(_, slot)| *slot)
             .collect();
         if function.params.len() != arguments.len()
-            || Self::signature(function).map_err(|Unknown| unknown.clone())? != slots
+            || Self::signature(function).map_err(|UnsupportedForm| unknown.clone())? != slots
         {
-            return Err(self.refusal(format!(
+            return Err(self.unsupported(format!(
                 "call {name} (its arguments do not fit its parameters)"
             )));
         }
@@ -256,20 +262,20 @@ impl Lowering<'_> {
             if lowering.graph.is_recursive(index) {
                 return lowering
                     .call_subroutine(Ok(index), &results, &arguments)
-                    .map_err(|Unknown| unknown);
+                    .map_err(|UnsupportedForm| unknown);
             }
-            let mut homes = vec![None; function.variables.len()];
+            let mut storage = vec![None; function.variables.len()];
             for (variable, (home, _)) in function
                 .returns
                 .iter()
                 .zip(results)
                 .chain(function.params.iter().zip(arguments))
             {
-                homes[*variable] = Some(home);
+                storage[*variable] = Some(home);
             }
             let after = lowering.new_label();
-            lowering.body(function, homes, Leave::Label(after))?;
-            lowering.place_label(after);
+            lowering.body(function, storage, ReturnTarget::Label(after))?;
+            lowering.bind_label(after);
             Ok(())
         })
     }
@@ -279,17 +285,19 @@ impl Lowering<'_> {
         &mut self,
         i: &Instruction,
         operands: &[Operand],
-    ) -> Result<Vec<Passed>, Refusal> {
+    ) -> Result<Vec<Passed>, UnsupportedInstruction> {
         let mut list = Vec::new();
         for operand in operands {
             let Operand::Variable(Symbol::Function(index), 0) = operand else {
-                return Err(self.refusal(format!("{} (with registers as arguments)", i.opcode())));
+                return Err(
+                    self.unsupported(format!("{} (with registers as arguments)", i.opcode()))
+                );
             };
             let found = self
                 .home(*index)
                 .and_then(|home| Ok((home, self.slot_of_variable(*index)?)))
-                .map_err(|Unknown| {
-                    self.refusal(format!(
+                .map_err(|UnsupportedForm| {
+                    self.unsupported(format!(
                         "{} (its arguments do not fit the stack)",
                         i.opcode()
                     ))
@@ -302,8 +310,8 @@ impl Lowering<'_> {
     /// Lowers a call for the lanes its guard lets through; the others jump over it.
     fn guarded(
         &mut self,
-        call: impl FnOnce(&mut Self) -> Result<(), Refusal>,
-    ) -> Result<(), Refusal> {
+        call: impl FnOnce(&mut Self) -> Result<(), UnsupportedInstruction>,
+    ) -> Result<(), UnsupportedInstruction> {
         let outer = self.origin;
         let over = self.new_label();
         if let Some((guard, negated)) = self.guard.take() {
@@ -313,17 +321,22 @@ impl Lowering<'_> {
         }
         call(self)?;
         self.origin = outer;
-        self.place_label(over);
+        self.bind_label(over);
         Ok(())
     }
 
     /// A call of a function the machine itself provides.
-    fn builtin(&mut self, op: Op, results: &[Passed], arguments: &[Passed]) -> Result<(), Unknown> {
-        let offsets = |list: &[Passed]| -> Result<Vec<u32>, Unknown> {
+    fn builtin(
+        &mut self,
+        op: Op,
+        results: &[Passed],
+        arguments: &[Passed],
+    ) -> Result<(), UnsupportedForm> {
+        let offsets = |list: &[Passed]| -> Result<Vec<u32>, UnsupportedForm> {
             list.iter()
                 .map(|(home, _)| match home {
-                    Home::Local(at) | Home::Frame(at) => Ok(*at),
-                    _ => Err(Unknown),
+                    Storage::Local(at) | Storage::Frame(at) => Ok(*at),
+                    _ => Err(UnsupportedForm),
                 })
                 .collect()
         };
@@ -335,7 +348,7 @@ impl Lowering<'_> {
             Some(_) => self.frame_pointer(),
             None => self.constant(File::R64, 0),
         };
-        self.draft(op, &[], &[frame], Class::Other, 0, detail);
+        self.emit_detail(op, &[], &[frame], Class::Other, 0, detail);
         Ok(())
     }
 }

@@ -1,40 +1,44 @@
 //! Moves, packing, conversions and address space casts.
 
-use super::operands::{Words, file_of};
-use super::{Home, Lowering, Unknown, V};
+use super::operands::{Modifiers, file_of};
+use super::{Lowering, Storage, UnsupportedForm, VReg};
 use crate::code::{Class, File, LaneFn, Op, Spread};
 use crate::ir::{Instruction, Operand, StateSpace, Symbol, Ty};
 use crate::memory::window;
 use crate::numeric::{Mode, Rounding, float, half, int};
 
 impl Lowering<'_> {
-    pub(super) fn convert(&mut self, i: &Instruction) -> Result<(), Unknown> {
-        let words = Words::new(&i.modifiers);
+    pub(super) fn convert(&mut self, i: &Instruction) -> Result<(), UnsupportedForm> {
+        let modifiers = Modifiers::new(&i.modifiers);
         match i.base.as_str() {
-            "mov" => self.mov(i, words),
-            "cvt" => self.cvt(i, words),
-            "cvta" => self.cvta(i, words),
-            "isspacep" => self.isspacep(i, words),
-            _ => Err(Unknown),
+            "mov" => self.mov(i, modifiers),
+            "cvt" => self.cvt(i, modifiers),
+            "cvta" => self.cvta(i, modifiers),
+            "isspacep" => self.isspacep(i, modifiers),
+            _ => Err(UnsupportedForm),
         }
     }
 
-    pub(super) fn copy(&mut self, d: V, s: V) -> Result<(), Unknown> {
+    pub(super) fn copy(&mut self, d: VReg, s: VReg) -> Result<(), UnsupportedForm> {
         let op = match (self.file(d), self.file(s)) {
             (File::R32, File::R32) => Op::Mov32,
             (File::R64, File::R64) => Op::Mov64,
             (File::Predicate, File::Predicate) => Op::MovP,
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         self.emit(op, &[d], &[s], Class::Move);
         Ok(())
     }
 
-    fn mov(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let ty = words.ty()?;
-        words.done()?;
+    fn mov(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let ty = modifiers.ty()?;
+        modifiers.done()?;
         let [d, s] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         match (d, s) {
             (Operand::Vector(parts), _) => self.unpack(parts, s, ty),
@@ -49,7 +53,7 @@ impl Lowering<'_> {
                     "clock" => 0,
                     "clock64" => 1,
                     "globaltimer" => 2,
-                    _ => return Err(Unknown),
+                    _ => return Err(UnsupportedForm),
                 };
                 let d = self.destination(d, file_of(ty)?)?;
                 self.emit_x(Op::Clock, &[d], &[], Class::Other, which);
@@ -73,7 +77,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn unpack(&mut self, parts: &[Operand], s: &Operand, ty: Ty) -> Result<(), Unknown> {
+    fn unpack(&mut self, parts: &[Operand], s: &Operand, ty: Ty) -> Result<(), UnsupportedForm> {
         let s = self.source(s, ty)?;
         match (ty.bits(), parts) {
             (64, [low, high]) => {
@@ -104,18 +108,18 @@ impl Lowering<'_> {
                     self.lane_with(Spread::Bits(1), f, d, &[s, position, length], Class::Move);
                 }
             }
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         }
         Ok(())
     }
 
-    fn pack(&mut self, d: &Operand, parts: &[Operand], ty: Ty) -> Result<(), Unknown> {
+    fn pack(&mut self, d: &Operand, parts: &[Operand], ty: Ty) -> Result<(), UnsupportedForm> {
         let d = self.destination(d, file_of(ty)?)?;
         let part_ty = match (ty.bits(), parts.len()) {
             (64, 2) => Ty::B32,
             (32, 2) | (64, 4) => Ty::B16,
             (32, 4) => Ty::B8,
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         let mut s = Vec::new();
         for part in parts {
@@ -143,9 +147,13 @@ impl Lowering<'_> {
     }
 
     /// `cvt[.rounding][.ftz][.sat].dtype.stype d, a[, b]`
-    fn cvt(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let from = words.ty()?;
-        let to = words.ty()?;
+    fn cvt(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let from = modifiers.ty()?;
+        let to = modifiers.ty()?;
         let rounded = i
             .modifiers
             .iter()
@@ -154,8 +162,8 @@ impl Lowering<'_> {
             .modifiers
             .iter()
             .any(|word| matches!(word.as_str(), "rni" | "rzi" | "rmi" | "rpi"));
-        let mode = words.mode();
-        words.done()?;
+        let mode = modifiers.mode();
+        modifiers.done()?;
         let zero = self.constant(File::R32, 0);
         let mode_v = self.mode_constant(mode);
         let class = if from.bits() == 64 || to.bits() == 64 {
@@ -170,7 +178,7 @@ impl Lowering<'_> {
                 self.source(&i.operands[2], Ty::F32)?,
             );
             if from != Ty::F32 || !rounded {
-                return Err(Unknown);
+                return Err(UnsupportedForm);
             }
             let plain = mode == Mode::PLAIN;
             match to {
@@ -191,20 +199,20 @@ impl Lowering<'_> {
                     class,
                 ),
                 Ty::E4m3x2 => {
-                    self.lane(half::f32_pair_to_e4m3_lane, d, &[a, b, zero, mode_v], class);
+                    self.emit_lane_fn(half::f32_pair_to_e4m3_lane, d, &[a, b, zero, mode_v], class);
                 }
                 Ty::E5m2x2 => {
-                    self.lane(half::f32_pair_to_e5m2_lane, d, &[a, b, zero, mode_v], class);
+                    self.emit_lane_fn(half::f32_pair_to_e5m2_lane, d, &[a, b, zero, mode_v], class);
                 }
-                _ => return Err(Unknown),
+                _ => return Err(UnsupportedForm),
             }
             return Ok(());
         }
         let [d, a] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         // Registers may be wider than the types: a narrow integer lands extended in a wide register.
-        let d_declared = self.declared(d).ok_or(Unknown)?;
+        let d_declared = self.declared(d).ok_or(UnsupportedForm)?;
         let d = self.destination(d, file_of(d_declared)?)?;
         let a_ty = self
             .declared(a)
@@ -215,7 +223,7 @@ impl Lowering<'_> {
             return self.integer_to_integer(d, d_declared, a, a_ty, to, from, mode);
         }
         if file_of(to)? != self.file(d) {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let plain = mode == Mode::PLAIN;
         let fast = match (from, to) {
@@ -258,14 +266,14 @@ impl Lowering<'_> {
             self.emit(op, &[d], &[a], class);
             return Ok(());
         }
-        let f = conversion(from, to, integral).ok_or(Unknown)?;
+        let f = conversion(from, to, integral).ok_or(UnsupportedForm)?;
         match f {
-            Path::Direct(f) => self.lane(f, d, &[a, zero, zero, mode_v], class),
+            Path::Direct(f) => self.emit_lane_fn(f, d, &[a, zero, zero, mode_v], class),
             Path::Through(first, middle, second) => {
-                let between = self.fresh(file_of(middle)?);
+                let between = self.new_register(file_of(middle)?);
                 let plain = self.mode_constant(Mode::PLAIN);
-                self.lane(first, between, &[a, zero, zero, plain], Class::Move);
-                self.lane(second, d, &[between, zero, zero, mode_v], class);
+                self.emit_lane_fn(first, between, &[a, zero, zero, plain], Class::Move);
+                self.emit_lane_fn(second, d, &[between, zero, zero, mode_v], class);
             }
         }
         Ok(())
@@ -277,20 +285,20 @@ impl Lowering<'_> {
     )]
     fn integer_to_integer(
         &mut self,
-        d: V,
+        d: VReg,
         d_declared: Ty,
-        a: V,
+        a: VReg,
         a_ty: Ty,
         to: Ty,
         from: Ty,
         mode: Mode,
-    ) -> Result<(), Unknown> {
+    ) -> Result<(), UnsupportedForm> {
         if !(Mode {
             saturate: false,
             ..mode
         } == Mode::PLAIN)
         {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let class = Class::Conversion;
         // The destination register holds the value extended by the destination type's sign.
@@ -317,7 +325,7 @@ impl Lowering<'_> {
             self.emit(op, &[d], &[a], class);
             return Ok(());
         }
-        let f = integer_conversion(from, to, mode.saturate).ok_or(Unknown)?;
+        let f = integer_conversion(from, to, mode.saturate).ok_or(UnsupportedForm)?;
         // Bits are dropped, kept, or filled with a sign.
         let spread = if mode.saturate {
             Spread::All
@@ -328,7 +336,7 @@ impl Lowering<'_> {
             self.lane_with(spread, f, d, &[a], class);
             return Ok(());
         }
-        let narrow = self.fresh(if to.bits() == 64 {
+        let narrow = self.new_register(if to.bits() == 64 {
             File::R64
         } else {
             File::R32
@@ -339,16 +347,20 @@ impl Lowering<'_> {
             32 => Ty::U32,
             _ => Ty::U64,
         };
-        let extend = integer_conversion(to, unsigned, false).ok_or(Unknown)?;
+        let extend = integer_conversion(to, unsigned, false).ok_or(UnsupportedForm)?;
         self.lane_with(Spread::Bits(1), extend, d, &[narrow], Class::Move);
         Ok(())
     }
 
     /// `cvta[.to].space.type`: between a window's own addresses and generic ones.
-    fn cvta(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let ty = words.ty()?;
-        let to = words.take("to");
-        let base = words
+    fn cvta(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let ty = modifiers.ty()?;
+        let to = modifiers.take("to");
+        let base = modifiers
             .take_by(|word| {
                 Some(match word {
                     "global" | "const" => 0,
@@ -358,13 +370,13 @@ impl Lowering<'_> {
                     _ => return None,
                 })
             })
-            .ok_or(Unknown)?;
-        words.done()?;
+            .ok_or(UnsupportedForm)?;
+        modifiers.done()?;
         let [d, a] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         if ty.bits() != 64 {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let d = self.destination(d, File::R64)?;
         let a = self.source(a, ty)?;
@@ -381,8 +393,12 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn isspacep(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let f: LaneFn = words
+    fn isspacep(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let f: LaneFn = modifiers
             .take_by(|word| {
                 let f: LaneFn = match word {
                     "shared" | "shared::cta" => |v| u64::from(window::of(v[0]) == window::SHARED),
@@ -393,14 +409,14 @@ impl Lowering<'_> {
                 };
                 Some(f)
             })
-            .ok_or(Unknown)?;
-        words.done()?;
+            .ok_or(UnsupportedForm)?;
+        modifiers.done()?;
         let [d, a] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         let d = self.destination(d, File::Predicate)?;
         let a = self.source(a, Ty::B64)?;
-        self.lane(f, d, &[a], Class::Integer);
+        self.emit_lane_fn(f, d, &[a], Class::Integer);
         Ok(())
     }
 
@@ -408,7 +424,7 @@ impl Lowering<'_> {
     pub(super) fn kernel_parameter(&mut self, symbol: Symbol) -> Option<u32> {
         match symbol {
             Symbol::Function(index) => match self.home(index) {
-                Ok(Home::KernelParam(offset)) => Some(offset),
+                Ok(Storage::KernelParam(offset)) => Some(offset),
                 _ => None,
             },
             Symbol::Module(_) => None,

@@ -1,8 +1,8 @@
 //! Bits, comparisons and selections.
 
 use super::arithmetic::integer;
-use super::operands::{Words, file_of};
-use super::{Lowering, Unknown, V};
+use super::operands::{Modifiers, file_of};
+use super::{Lowering, UnsupportedForm, VReg};
 use crate::code::{Class, Compare, File, LaneFn, Op, Spread};
 use crate::ir::{Instruction, Operand, Ty};
 use crate::numeric::{Mode, half, int};
@@ -28,16 +28,16 @@ fn compare_named(word: &str) -> Option<Compare> {
 }
 
 impl Lowering<'_> {
-    pub(super) fn logic(&mut self, i: &Instruction) -> Result<(), Unknown> {
-        let mut words = Words::new(&i.modifiers);
+    pub(super) fn logic(&mut self, i: &Instruction) -> Result<(), UnsupportedForm> {
+        let mut modifiers = Modifiers::new(&i.modifiers);
         match i.base.as_str() {
-            "setp" => self.setp(i, words),
-            "set" => self.set(i, words),
+            "setp" => self.setp(i, modifiers),
+            "set" => self.set(i, modifiers),
             "selp" => {
-                let ty = words.ty()?;
-                words.done()?;
+                let ty = modifiers.ty()?;
+                modifiers.done()?;
                 let [d, a, b, c] = &i.operands[..] else {
-                    return Err(Unknown);
+                    return Err(UnsupportedForm);
                 };
                 let file = file_of(ty)?;
                 let d = self.destination(d, file)?;
@@ -46,25 +46,25 @@ impl Lowering<'_> {
                 let op = match file {
                     File::R32 => Op::Select32,
                     File::R64 => Op::Select64,
-                    File::Predicate => return Err(Unknown),
+                    File::Predicate => return Err(UnsupportedForm),
                 };
                 let s = if negated { [b, a, c] } else { [a, b, c] };
                 self.emit(op, &[d], &s, Class::Integer);
                 Ok(())
             }
-            "slct" => self.slct(i, words),
+            "slct" => self.slct(i, modifiers),
             "and" | "or" | "xor" | "not"
                 if i.modifiers.last().is_some_and(|word| word == "pred") =>
             {
                 self.predicate_logic(i)
             }
-            _ => self.bits(i, words),
+            _ => self.bits(i, modifiers),
         }
     }
 
-    fn predicate_logic(&mut self, i: &Instruction) -> Result<(), Unknown> {
+    fn predicate_logic(&mut self, i: &Instruction) -> Result<(), UnsupportedForm> {
         if i.modifiers.len() != 1 {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let d = self.destination(Self::operand(&i.operands, 0)?, File::Predicate)?;
         let mut s = Vec::new();
@@ -77,17 +77,17 @@ impl Lowering<'_> {
             "or" => (Op::OrP, 2),
             "xor" => (Op::XorP, 2),
             "not" => (Op::NotP, 1),
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         if s.len() != count {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         self.emit(op, &[d], &s, Class::Integer);
         Ok(())
     }
 
-    pub(super) fn negated(&mut self, v: V) -> V {
-        let d = self.fresh(File::Predicate);
+    pub(super) fn negated(&mut self, v: VReg) -> VReg {
+        let d = self.new_register(File::Predicate);
         // Not guarded: the lanes that are off never read it.
         let guard = self.guard.take();
         self.emit(Op::NotP, &[d], &[v], Class::Integer);
@@ -95,12 +95,16 @@ impl Lowering<'_> {
         d
     }
 
-    fn bits(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
+    fn bits(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
         let base = i.base.as_str();
-        let (wrap, clamp) = (words.take("wrap"), words.take("clamp"));
-        let (left, right) = (words.take("l"), words.take("r"));
-        let amount = words.take("shiftamt");
-        let selectors: Option<[u16; 4]> = words.take_by(|word| {
+        let (wrap, clamp) = (modifiers.take("wrap"), modifiers.take("clamp"));
+        let (left, right) = (modifiers.take("l"), modifiers.take("r"));
+        let amount = modifiers.take("shiftamt");
+        let selectors: Option<[u16; 4]> = modifiers.take_by(|word| {
             Some(match word {
                 "f4e" => [0x3210, 0x4321, 0x5432, 0x6543],
                 "b4e" => [0x5670, 0x6701, 0x7012, 0x0123],
@@ -111,8 +115,8 @@ impl Lowering<'_> {
                 _ => return None,
             })
         });
-        let ty = words.ty()?;
-        words.done()?;
+        let ty = modifiers.ty()?;
+        modifiers.done()?;
         let file = file_of(ty)?;
         let bits = ty.bits();
         let result_32 = matches!(base, "popc" | "clz" | "bfind");
@@ -130,10 +134,10 @@ impl Lowering<'_> {
             "bmsk" => vec![ty; 2],
             "shf" | "prmt" => vec![Ty::B32; 3],
             "lop3" => vec![Ty::B32, Ty::B32, Ty::B32, Ty::B32],
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         if i.operands.len() != types.len() + 1 {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let mut s = Vec::new();
         for (operand, ty) in i.operands[1..].iter().zip(&types) {
@@ -208,28 +212,32 @@ impl Lowering<'_> {
             "lop3" => Spread::Bits(3),
             _ => Spread::All,
         };
-        self.lane_with(spread, f.ok_or(Unknown)?, d, &s, Class::Integer);
+        self.lane_with(spread, f.ok_or(UnsupportedForm)?, d, &s, Class::Integer);
         Ok(())
     }
 
-    fn slct(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let by = words.ty()?;
-        let ty = words.ty()?;
-        let _ = words.take("ftz");
-        words.done()?;
+    fn slct(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let by = modifiers.ty()?;
+        let ty = modifiers.ty()?;
+        let _ = modifiers.take("ftz");
+        modifiers.done()?;
         let [d, a, b, c] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         let file = file_of(ty)?;
         let d = self.destination(d, file)?;
         let (a, b) = (self.source(a, ty)?, self.source(b, ty)?);
         let c = self.source(c, by)?;
         let zero = self.constant(File::R32, 0);
-        let condition = self.fresh(File::Predicate);
+        let condition = self.new_register(File::Predicate);
         let op = match by {
             Ty::S32 => Op::SetpS32,
             Ty::F32 => Op::SetpF32,
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         self.emit_x(
             op,
@@ -255,9 +263,9 @@ impl Lowering<'_> {
         a: &Operand,
         b: &Operand,
         flush: bool,
-    ) -> Result<V, Unknown> {
+    ) -> Result<VReg, UnsupportedForm> {
         let (mut a, mut b) = (self.source(a, ty)?, self.source(b, ty)?);
-        let d = self.fresh(File::Predicate);
+        let d = self.new_register(File::Predicate);
         let guard = self.guard.take();
         if flush && ty == Ty::F32 {
             let mode = self.mode_constant(Mode {
@@ -266,8 +274,8 @@ impl Lowering<'_> {
             });
             let zero = self.constant(File::R32, 0);
             for v in [&mut a, &mut b] {
-                let flushed = self.fresh(File::R32);
-                self.lane(
+                let flushed = self.new_register(File::R32);
+                self.emit_lane_fn(
                     crate::numeric::float::f32_to_f32,
                     flushed,
                     &[*v, zero, zero, mode],
@@ -284,7 +292,7 @@ impl Lowering<'_> {
                     Op::Bf16ToF32
                 };
                 for v in [&mut a, &mut b] {
-                    let single = self.fresh(File::R32);
+                    let single = self.new_register(File::R32);
                     self.emit(op, &[single], &[*v], Class::Move);
                     *v = single;
                 }
@@ -299,7 +307,7 @@ impl Lowering<'_> {
         let (op, class) = match ty {
             Ty::F32 => (Some(Op::SetpF32), Class::Fp32),
             Ty::F64 => (Some(Op::SetpF64), Class::Fp64),
-            _ if float_only => return Err(Unknown),
+            _ if float_only => return Err(UnsupportedForm),
             Ty::S32 => (Some(Op::SetpS32), Class::Integer),
             Ty::U32 | Ty::B32 => (Some(Op::SetpU32), Class::Integer),
             Ty::S64 => (Some(Op::SetpS64), Class::Integer),
@@ -317,7 +325,7 @@ impl Lowering<'_> {
                     Compare::Gt => integer!(ty, gt),
                     _ => integer!(ty, ge),
                 };
-                self.lane(f.ok_or(Unknown)?, d, &[a, b], class);
+                self.emit_lane_fn(f.ok_or(UnsupportedForm)?, d, &[a, b], class);
             }
         }
         self.guard = guard;
@@ -325,20 +333,24 @@ impl Lowering<'_> {
     }
 
     /// `setp.cmp[.bool][.ftz].type p[|q], a, b[, c]`
-    fn setp(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let ty = words.ty()?;
-        let compare = words.take_by(compare_named).ok_or(Unknown)?;
-        let combine = words.take_by(|word| match word {
+    fn setp(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let ty = modifiers.ty()?;
+        let compare = modifiers.take_by(compare_named).ok_or(UnsupportedForm)?;
+        let combine = modifiers.take_by(|word| match word {
             "and" => Some(Op::AndP),
             "or" => Some(Op::OrP),
             "xor" => Some(Op::XorP),
             _ => None,
         });
-        let flush = words.take("ftz");
-        words.done()?;
+        let flush = modifiers.take("ftz");
+        modifiers.done()?;
         let operands = &i.operands;
         if operands.len() != if combine.is_some() { 4 } else { 3 } {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let (p, q) = match &operands[0] {
             Operand::Pair(p, q) => (
@@ -376,7 +388,7 @@ impl Lowering<'_> {
         match (combine, other) {
             (Some(op), Some(other)) => {
                 // Both read the old operand, so it must not be one of the results yet.
-                let first = self.fresh(File::Predicate);
+                let first = self.new_register(File::Predicate);
                 self.emit(op, &[first], &[truth, other], Class::Move);
                 self.emit(op, &[q], &[inverse, other], Class::Move);
                 self.emit(Op::MovP, &[p], &[first], Class::Move);
@@ -390,21 +402,25 @@ impl Lowering<'_> {
     }
 
     /// `set.cmp[.bool].dtype.stype d, a, b[, c]`: all ones or 1.0 where true.
-    fn set(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let ty = words.ty()?;
-        let d_ty = words.ty()?;
-        let compare = words.take_by(compare_named).ok_or(Unknown)?;
-        let combine = words.take_by(|word| match word {
+    fn set(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let ty = modifiers.ty()?;
+        let d_ty = modifiers.ty()?;
+        let compare = modifiers.take_by(compare_named).ok_or(UnsupportedForm)?;
+        let combine = modifiers.take_by(|word| match word {
             "and" => Some(Op::AndP),
             "or" => Some(Op::OrP),
             "xor" => Some(Op::XorP),
             _ => None,
         });
-        let flush = words.take("ftz");
-        words.done()?;
+        let flush = modifiers.take("ftz");
+        modifiers.done()?;
         if matches!(ty, Ty::F16x2 | Ty::Bf16x2) {
             if combine.is_some() || i.operands.len() != 3 {
-                return Err(Unknown);
+                return Err(UnsupportedForm);
             }
             let d = self.destination(&i.operands[0], File::R32)?;
             let (a, b) = (
@@ -415,26 +431,26 @@ impl Lowering<'_> {
                 Ty::F16x2 => 0x3c00,
                 Ty::Bf16x2 => 0x3f80,
                 Ty::U32 | Ty::S32 => 0xffff,
-                _ => return Err(Unknown),
+                _ => return Err(UnsupportedForm),
             };
             let brain = u64::from(ty == Ty::Bf16x2) << 32;
             let how = self.constant(File::R64, truth | (compare as u64) << 16 | brain);
             let zero = self.constant(File::R32, 0);
-            self.lane(half::set_pair, d, &[a, b, zero, how], Class::Fp16);
+            self.emit_lane_fn(half::set_pair, d, &[a, b, zero, how], Class::Fp16);
             return Ok(());
         }
         let [d, a, b, ..] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         let other = match (combine, i.operands.get(3)) {
             (Some(_), Some(operand)) => Some(self.predicate(operand)?),
             (None, None) => None,
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         let other = other.map(|(v, negated)| if negated { self.negated(v) } else { v });
         let mut truth = self.comparison(compare, ty, a, b, flush)?;
         if let (Some(op), Some(other)) = (combine, other) {
-            let both = self.fresh(File::Predicate);
+            let both = self.new_register(File::Predicate);
             self.emit(op, &[both], &[truth, other], Class::Move);
             truth = both;
         }
@@ -444,7 +460,7 @@ impl Lowering<'_> {
             Ty::F16 => 0x3c00,
             Ty::Bf16 => 0x3f80,
             Ty::U16 | Ty::S16 => 0xffff,
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         let d = self.destination(d, File::R32)?;
         let (one, zero) = (self.constant(File::R32, one), self.constant(File::R32, 0));

@@ -6,16 +6,16 @@ mod allocate;
 mod arithmetic;
 mod control;
 mod convert;
-mod hand_over;
+mod load_groups;
 mod logic;
+mod mbarrier;
 mod operands;
-mod rows;
 pub(crate) mod schedule;
 mod spread;
-mod stores;
 pub(crate) mod subroutine;
 mod tensor;
 mod warp;
+mod written_buffers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use std::sync::LazyLock;
 use crate::code::{
     Class, File, LaneFn, LaneFn2, MBarrierKind, Op, Origin, Program, Special, Spread, WarpKind,
 };
-use crate::ir::{Function, Instruction, Place, StateSpace, Statement, Tree, Variable};
+use crate::ir::{Function, Instruction, SourcePosition, StateSpace, Statement, Tree, Variable};
 use crate::tensor::TensorKind;
 use subroutine::{CallGraph, Signature, Subroutine};
 
@@ -37,21 +37,21 @@ const MAX_LOCAL: u32 = 512 << 10;
 
 /// An instruction this machine does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct UnsupportedInstruction {
     pub(crate) opcode: String,
     pub(crate) line: u32,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<SourcePosition>,
 }
 
 /// The handler does not know the instruction in this form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unknown;
+pub(crate) struct UnsupportedForm;
 
 /// A virtual register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct V(u32);
+pub(crate) struct VReg(u32);
 
-impl V {
+impl VReg {
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 
@@ -129,11 +129,11 @@ pub(crate) struct MemoryDetail {
 
 /// An instruction over virtual registers. For branches `x` is a label until allocation.
 #[derive(Debug, Clone)]
-pub(crate) struct Draft {
+pub(crate) struct VirtualInst {
     pub(crate) op: Op,
-    pub(crate) guard: Option<(V, bool)>,
-    pub(crate) d: Vec<V>,
-    pub(crate) s: Vec<V>,
+    pub(crate) guard: Option<(VReg, bool)>,
+    pub(crate) d: Vec<VReg>,
+    pub(crate) s: Vec<VReg>,
     pub(crate) x: u32,
     pub(crate) class: Class,
     pub(crate) detail: Detail,
@@ -142,7 +142,7 @@ pub(crate) struct Draft {
 
 /// Where a variable of a function lives.
 #[derive(Debug, Clone, Copy)]
-enum Home {
+enum Storage {
     Local(u32),
     /// In the frame of a subroutine.
     Frame(u32),
@@ -153,7 +153,7 @@ enum Home {
 
 /// Where `ret` goes.
 #[derive(Debug, Clone, Copy)]
-enum Leave {
+enum ReturnTarget {
     /// The thread ends.
     Exit,
     /// Behind an inlined call.
@@ -163,43 +163,43 @@ enum Leave {
 }
 
 /// One inlined function body.
-struct Frame<'t> {
+struct FunctionScope<'t> {
     function: &'t Function,
-    registers: Vec<Option<V>>,
-    homes: Vec<Option<Home>>,
+    registers: Vec<Option<VReg>>,
+    storage: Vec<Option<Storage>>,
     /// Our label for each label of the function.
     labels: Vec<Option<usize>>,
-    leave: Leave,
+    leave: ReturnTarget,
 }
 
 pub(crate) struct Lowering<'t> {
     tree: &'t Tree,
     files: Vec<File>,
-    code: Vec<Draft>,
+    code: Vec<VirtualInst>,
     /// Positions of labels in `code`.
     labels: Vec<Option<usize>>,
-    constants: HashMap<(File, u64), V>,
-    specials: HashMap<(File, Special), V>,
-    addresses: HashMap<(usize, i64), V>,
-    dynamic: HashMap<(File, i64), V>,
-    shared_homes: HashMap<usize, Home>,
+    constants: HashMap<(File, u64), VReg>,
+    specials: HashMap<(File, Special), VReg>,
+    addresses: HashMap<(usize, i64), VReg>,
+    dynamic: HashMap<(File, i64), VReg>,
+    shared_homes: HashMap<usize, Storage>,
     shared_names: Vec<(u32, u32, String)>,
     shared_bytes: u32,
     dynamic_align: u32,
     local_bytes: u32,
-    frames: Vec<Frame<'t>>,
+    scopes: Vec<FunctionScope<'t>>,
     call_chain: Vec<String>,
-    guard: Option<(V, bool)>,
+    guard: Option<(VReg, bool)>,
     origin: Origin,
     /// The carry flag, made at its first use.
-    carry: Option<V>,
+    carry: Option<VReg>,
     graph: CallGraph,
     subroutines: Vec<Subroutine>,
     /// The subroutine being lowered; none for the kernel itself.
     region: Option<usize>,
-    frame_pointer: Option<V>,
+    frame_pointer: Option<VReg>,
     /// Constants that hold the size of a region's frame.
-    frame_sizes: Vec<(V, Option<usize>)>,
+    frame_sizes: Vec<(VReg, Option<usize>)>,
 }
 
 /// Offsets of a kernel's parameters and the size of their block.
@@ -220,15 +220,15 @@ pub(crate) fn lower(
     tree: &Tree,
     kernel: usize,
     files: &Arc<HashMap<u32, String>>,
-) -> Result<Program, Refusal> {
+) -> Result<Program, UnsupportedInstruction> {
     let function = &tree.functions[kernel];
     let mut lowering = Lowering::new(tree);
-    let mut homes = vec![None; function.variables.len()];
+    let mut storage = vec![None; function.variables.len()];
     let (offsets, _) = parameter_offsets(function);
     for (&index, &offset) in function.params.iter().zip(&offsets) {
-        homes[index] = Some(Home::KernelParam(offset));
+        storage[index] = Some(Storage::KernelParam(offset));
     }
-    lowering.body(function, homes, Leave::Exit)?;
+    lowering.body(function, storage, ReturnTarget::Exit)?;
     lowering.emit(Op::Exit, &[], &[], Class::Branch);
     lowering.subroutine_bodies()?;
     let mut program = allocate::finish(lowering)?;
@@ -252,7 +252,7 @@ impl<'t> Lowering<'t> {
             shared_bytes: 0,
             dynamic_align: 16,
             local_bytes: 0,
-            frames: Vec::new(),
+            scopes: Vec::new(),
             call_chain: Vec::new(),
             guard: None,
             origin: Origin {
@@ -268,28 +268,28 @@ impl<'t> Lowering<'t> {
         }
     }
 
-    fn refusal(&self, opcode: impl Into<String>) -> Refusal {
-        Refusal {
+    fn unsupported(&self, opcode: impl Into<String>) -> UnsupportedInstruction {
+        UnsupportedInstruction {
             opcode: opcode.into(),
             line: self.origin.ptx_line,
             place: self.origin.place,
         }
     }
 
-    fn frame(&self) -> &Frame<'t> {
-        self.frames.last().expect("a body is being lowered")
+    fn scope(&self) -> &FunctionScope<'t> {
+        self.scopes.last().expect("a body is being lowered")
     }
 
-    fn frame_mut(&mut self) -> &mut Frame<'t> {
-        self.frames.last_mut().expect("a body is being lowered")
+    fn scope_mut(&mut self) -> &mut FunctionScope<'t> {
+        self.scopes.last_mut().expect("a body is being lowered")
     }
 
-    fn fresh(&mut self, file: File) -> V {
+    fn new_register(&mut self, file: File) -> VReg {
         self.files.push(file);
-        V(self.files.len() as u32 - 1)
+        VReg(self.files.len() as u32 - 1)
     }
 
-    fn file(&self, v: V) -> File {
+    fn file(&self, v: VReg) -> File {
         self.files[v.0 as usize]
     }
 
@@ -298,8 +298,16 @@ impl<'t> Lowering<'t> {
         self.labels.len() - 1
     }
 
-    fn draft(&mut self, op: Op, d: &[V], s: &[V], class: Class, x: u32, detail: Detail) {
-        self.code.push(Draft {
+    fn emit_detail(
+        &mut self,
+        op: Op,
+        d: &[VReg],
+        s: &[VReg],
+        class: Class,
+        x: u32,
+        detail: Detail,
+    ) {
+        self.code.push(VirtualInst {
             op,
             guard: self.guard,
             d: d.to_vec(),
@@ -311,25 +319,25 @@ impl<'t> Lowering<'t> {
         });
     }
 
-    fn emit(&mut self, op: Op, d: &[V], s: &[V], class: Class) {
-        self.draft(op, d, s, class, 0, Detail::None);
+    fn emit(&mut self, op: Op, d: &[VReg], s: &[VReg], class: Class) {
+        self.emit_detail(op, d, s, class, 0, Detail::None);
     }
 
-    fn emit_x(&mut self, op: Op, d: &[V], s: &[V], class: Class, x: u32) {
-        self.draft(op, d, s, class, x, Detail::None);
+    fn emit_x(&mut self, op: Op, d: &[VReg], s: &[VReg], class: Class, x: u32) {
+        self.emit_detail(op, d, s, class, x, Detail::None);
     }
 
-    fn lane(&mut self, f: LaneFn, d: V, s: &[V], class: Class) {
+    fn emit_lane_fn(&mut self, f: LaneFn, d: VReg, s: &[VReg], class: Class) {
         self.lane_with(Spread::All, f, d, s, class);
     }
 
     /// The same for a function through which poison passes in a way of its own.
-    fn lane_with(&mut self, spread: Spread, f: LaneFn, d: V, s: &[V], class: Class) {
-        self.draft(Op::Lane, &[d], s, class, 0, Detail::Lane(f, spread));
+    fn lane_with(&mut self, spread: Spread, f: LaneFn, d: VReg, s: &[VReg], class: Class) {
+        self.emit_detail(Op::Lane, &[d], s, class, 0, Detail::Lane(f, spread));
     }
 
     /// Reserves stack bytes.
-    fn stack(&mut self, bytes: u32, align: u32) -> Result<Home, Unknown> {
+    fn stack(&mut self, bytes: u32, align: u32) -> Result<Storage, UnsupportedForm> {
         let used = match self.region {
             None => &mut self.local_bytes,
             Some(region) => &mut self.subroutines[region].bytes,
@@ -338,47 +346,47 @@ impl<'t> Lowering<'t> {
         *used = at
             .checked_add(bytes)
             .filter(|end| *end <= MAX_LOCAL)
-            .ok_or(Unknown)?;
+            .ok_or(UnsupportedForm)?;
         Ok(match self.region {
-            None => Home::Local(at),
-            Some(_) => Home::Frame(at),
+            None => Storage::Local(at),
+            Some(_) => Storage::Frame(at),
         })
     }
 
-    fn shared(&mut self, variable: &Variable) -> Result<Home, Unknown> {
+    fn shared(&mut self, variable: &Variable) -> Result<Storage, UnsupportedForm> {
         if variable.unsized_array {
             self.dynamic_align = self.dynamic_align.max(variable.align);
-            return Ok(Home::DynamicShared);
+            return Ok(Storage::DynamicShared);
         }
         let at = self.shared_bytes.next_multiple_of(variable.align);
-        let bytes = u32::try_from(variable.bytes).map_err(|_| Unknown)?;
+        let bytes = u32::try_from(variable.bytes).map_err(|_| UnsupportedForm)?;
         self.shared_bytes = at
             .checked_add(bytes)
             .filter(|end| *end < 1 << 24)
-            .ok_or(Unknown)?;
+            .ok_or(UnsupportedForm)?;
         self.shared_names
             .push((at, bytes, plain_name(&variable.name)));
-        Ok(Home::Shared(at))
+        Ok(Storage::Shared(at))
     }
 
-    fn home(&mut self, index: usize) -> Result<Home, Unknown> {
-        if let Some(home) = self.frame().homes[index] {
+    fn home(&mut self, index: usize) -> Result<Storage, UnsupportedForm> {
+        if let Some(home) = self.scope().storage[index] {
             return Ok(home);
         }
-        let function = self.frame().function;
+        let function = self.scope().function;
         let variable = &function.variables[index];
         let home = match variable.space {
             StateSpace::Shared => self.shared(variable)?,
             _ => self.stack(
-                u32::try_from(variable.bytes).map_err(|_| Unknown)?,
+                u32::try_from(variable.bytes).map_err(|_| UnsupportedForm)?,
                 variable.align,
             )?,
         };
-        self.frame_mut().homes[index] = Some(home);
+        self.scope_mut().storage[index] = Some(home);
         Ok(home)
     }
 
-    fn module_shared(&mut self, index: usize) -> Result<Home, Unknown> {
+    fn module_shared(&mut self, index: usize) -> Result<Storage, UnsupportedForm> {
         if let Some(home) = self.shared_homes.get(&index) {
             return Ok(*home);
         }
@@ -389,23 +397,28 @@ impl<'t> Lowering<'t> {
     }
 
     fn label(&mut self, label: usize) -> usize {
-        if let Some(known) = self.frame().labels[label] {
+        if let Some(known) = self.scope().labels[label] {
             return known;
         }
         let new = self.new_label();
-        self.frame_mut().labels[label] = Some(new);
+        self.scope_mut().labels[label] = Some(new);
         new
     }
 
-    fn place_label(&mut self, label: usize) {
+    fn bind_label(&mut self, label: usize) {
         self.labels[label] = Some(self.code.len());
     }
 
-    fn enter_scope(&mut self, function: &'t Function, homes: Vec<Option<Home>>, leave: Leave) {
-        self.frames.push(Frame {
+    fn enter_scope(
+        &mut self,
+        function: &'t Function,
+        storage: Vec<Option<Storage>>,
+        leave: ReturnTarget,
+    ) {
+        self.scopes.push(FunctionScope {
             function,
             registers: vec![None; function.registers.len()],
-            homes,
+            storage,
             labels: vec![None; function.labels.len()],
             leave,
         });
@@ -415,29 +428,30 @@ impl<'t> Lowering<'t> {
     fn body(
         &mut self,
         function: &'t Function,
-        homes: Vec<Option<Home>>,
-        leave: Leave,
-    ) -> Result<(), Refusal> {
+        storage: Vec<Option<Storage>>,
+        leave: ReturnTarget,
+    ) -> Result<(), UnsupportedInstruction> {
         if let Some((feature, line)) = &function.refused {
-            return Err(Refusal {
+            return Err(UnsupportedInstruction {
                 opcode: feature.clone(),
                 line: *line,
                 place: None,
             });
         }
         let Some(body) = &function.body else {
-            return Err(self.refusal(format!("call {} (declared, not defined)", function.name)));
+            return Err(self.unsupported(format!("call {} (declared, not defined)", function.name)));
         };
         if self.call_chain.len() >= MAX_DEPTH {
-            return Err(self.refusal(format!("call {} (nested too deeply)", function.name)));
+            return Err(self.unsupported(format!("call {} (nested too deeply)", function.name)));
         }
         self.call_chain.push(function.name.clone());
-        self.enter_scope(function, homes, leave);
+        self.enter_scope(function, storage, leave);
         // What is declared takes room, used or not.
         for (index, variable) in function.variables.iter().enumerate() {
             if variable.space == StateSpace::Shared {
-                self.home(index)
-                    .map_err(|Unknown| self.refusal(format!(".shared {}", variable.name)))?;
+                self.home(index).map_err(|UnsupportedForm| {
+                    self.unsupported(format!(".shared {}", variable.name))
+                })?;
             }
         }
         let mut at: HashMap<usize, Vec<usize>> = HashMap::new();
@@ -449,25 +463,25 @@ impl<'t> Lowering<'t> {
         for (position, statement) in body.iter().enumerate() {
             for &label in at.get(&position).map_or(&[][..], Vec::as_slice) {
                 let label = self.label(label);
-                self.place_label(label);
+                self.bind_label(label);
             }
             if let Statement::Instruction(instruction) = statement {
                 self.instruction(instruction)?;
             }
             if self.code.len() > MAX_CODE {
-                return Err(self.refusal("a kernel this long"));
+                return Err(self.unsupported("a kernel this long"));
             }
         }
         for &label in at.get(&body.len()).map_or(&[][..], Vec::as_slice) {
             let label = self.label(label);
-            self.place_label(label);
+            self.bind_label(label);
         }
-        self.frames.pop();
+        self.scopes.pop();
         self.call_chain.pop();
         Ok(())
     }
 
-    fn instruction(&mut self, instruction: &'t Instruction) -> Result<(), Refusal> {
+    fn instruction(&mut self, instruction: &'t Instruction) -> Result<(), UnsupportedInstruction> {
         let outer = self.origin;
         // Inside an inlined call the caller's place would hide the callee's own lines; both are the user's.
         self.origin = Origin {
@@ -481,20 +495,20 @@ impl<'t> Lowering<'t> {
             self.call(instruction)
         } else {
             self.dispatch(instruction)
-                .map_err(|Unknown| self.refusal(instruction.opcode()))
+                .map_err(|UnsupportedForm| self.unsupported(instruction.opcode()))
         };
         self.guard = None;
         result
     }
 
-    fn dispatch(&mut self, i: &Instruction) -> Result<(), Unknown> {
-        let family = BY_OPCODE.get(i.base.as_str()).ok_or(Unknown)?;
+    fn dispatch(&mut self, i: &Instruction) -> Result<(), UnsupportedForm> {
+        let family = BY_OPCODE.get(i.base.as_str()).ok_or(UnsupportedForm)?;
         self.lower_as(*family, i)
     }
 
     /// Lowers an instruction with the handler of a family. Each handler names the opcodes that it lowers and refuses
     /// every other one, so an opcode that [`FAMILIES`] lists but no handler lowers is unsupported, never ignored.
-    fn lower_as(&mut self, family: Family, i: &Instruction) -> Result<(), Unknown> {
+    fn lower_as(&mut self, family: Family, i: &Instruction) -> Result<(), UnsupportedForm> {
         match family {
             Family::Arithmetic => self.arithmetic(i),
             Family::Logic => self.logic(i),
@@ -506,7 +520,7 @@ impl<'t> Lowering<'t> {
             Family::Warp => self.warp(i),
             Family::Tensor => self.tensor(i),
             // `instruction` lowers calls itself, because their errors differ.
-            Family::Call => Err(Unknown),
+            Family::Call => Err(UnsupportedForm),
         }
     }
 }
@@ -584,7 +598,7 @@ fn plain_name(mangled: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{FAMILIES, Leave, Lowering, Unknown, plain_name};
+    use super::{FAMILIES, Lowering, ReturnTarget, UnsupportedForm, plain_name};
     use crate::ir::Statement;
     use crate::parse;
 
@@ -618,10 +632,10 @@ mod tests {
             };
             for (family, _) in FAMILIES {
                 let mut lowering = Lowering::new(&tree);
-                lowering.enter_scope(function, Vec::new(), Leave::Exit);
+                lowering.enter_scope(function, Vec::new(), ReturnTarget::Exit);
                 assert_eq!(
                     lowering.lower_as(*family, instruction),
-                    Err(Unknown),
+                    Err(UnsupportedForm),
                     "{family:?}: {operands}"
                 );
             }

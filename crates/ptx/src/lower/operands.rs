@@ -1,27 +1,27 @@
 //! Operands and modifiers: how a handler asks for a register, an address, a constant, or one more word.
 
-use super::{Home, Lowering, Unknown, V};
+use super::{Lowering, Storage, UnsupportedForm, VReg};
 use crate::code::{Class, File, LaneMask, Op, Special};
 use crate::ir::{Base, Operand, StateSpace, Symbol, Ty};
 use crate::numeric::{Mode, Rounding};
 
 /// The dotted words of an opcode; each must be taken by someone.
-pub(super) struct Words<'a> {
-    words: Vec<&'a str>,
+pub(super) struct Modifiers<'a> {
+    modifiers: Vec<&'a str>,
 }
 
-impl<'a> Words<'a> {
-    pub(super) fn new(words: &'a [String]) -> Self {
+impl<'a> Modifiers<'a> {
+    pub(super) fn new(modifiers: &'a [String]) -> Self {
         Self {
-            words: words.iter().map(String::as_str).collect(),
+            modifiers: modifiers.iter().map(String::as_str).collect(),
         }
     }
 
     /// Takes a word if it is there.
     pub(super) fn take(&mut self, word: &str) -> bool {
-        match self.words.iter().position(|w| *w == word) {
+        match self.modifiers.iter().position(|w| *w == word) {
             Some(index) => {
-                self.words.remove(index);
+                self.modifiers.remove(index);
                 true
             }
             None => false,
@@ -31,31 +31,31 @@ impl<'a> Words<'a> {
     /// Takes the first word that the function knows.
     pub(super) fn take_by<T>(&mut self, f: impl Fn(&str) -> Option<T>) -> Option<T> {
         let (index, value) = self
-            .words
+            .modifiers
             .iter()
             .enumerate()
             .find_map(|(index, word)| Some((index, f(word)?)))?;
-        self.words.remove(index);
+        self.modifiers.remove(index);
         Some(value)
     }
 
     /// The last word as a type.
-    pub(super) fn ty(&mut self) -> Result<Ty, Unknown> {
+    pub(super) fn ty(&mut self) -> Result<Ty, UnsupportedForm> {
         let ty = self
-            .words
+            .modifiers
             .last()
             .and_then(|word| Ty::parse(word))
-            .ok_or(Unknown)?;
-        self.words.pop();
+            .ok_or(UnsupportedForm)?;
+        self.modifiers.pop();
         Ok(ty)
     }
 
     /// Every word is understood.
-    pub(super) fn done(&self) -> Result<(), Unknown> {
-        if self.words.is_empty() {
+    pub(super) fn done(&self) -> Result<(), UnsupportedForm> {
+        if self.modifiers.is_empty() {
             Ok(())
         } else {
-            Err(Unknown)
+            Err(UnsupportedForm)
         }
     }
 
@@ -84,25 +84,25 @@ impl<'a> Words<'a> {
     }
 }
 
-pub(super) fn file_of(ty: Ty) -> Result<File, Unknown> {
+pub(super) fn file_of(ty: Ty) -> Result<File, UnsupportedForm> {
     match ty {
         Ty::Pred => Ok(File::Predicate),
-        Ty::B128 => Err(Unknown),
+        Ty::B128 => Err(UnsupportedForm),
         _ if ty.bits() == 64 => Ok(File::R64),
         _ => Ok(File::R32),
     }
 }
 
 impl Lowering<'_> {
-    pub(super) fn register(&mut self, register: usize) -> V {
-        if let Some(v) = self.frame().registers[register] {
+    pub(super) fn register(&mut self, register: usize) -> VReg {
+        if let Some(v) = self.scope().registers[register] {
             return v;
         }
-        let ty = self.frame().function.registers[register];
+        let ty = self.scope().function.registers[register];
         // 128-bit registers are refused where they are used.
         let file = file_of(ty).unwrap_or(File::R64);
-        let v = self.fresh(file);
-        self.frame_mut().registers[register] = Some(v);
+        let v = self.new_register(file);
+        self.scope_mut().registers[register] = Some(v);
         v
     }
 
@@ -110,84 +110,88 @@ impl Lowering<'_> {
     pub(super) fn declared(&self, operand: &Operand) -> Option<Ty> {
         match operand {
             Operand::Register(register) | Operand::Not(register) => {
-                Some(self.frame().function.registers[*register])
+                Some(self.scope().function.registers[*register])
             }
             _ => None,
         }
     }
 
-    pub(super) fn constant(&mut self, file: File, bits: u64) -> V {
+    pub(super) fn constant(&mut self, file: File, bits: u64) -> VReg {
         if let Some(v) = self.constants.get(&(file, bits)) {
             return *v;
         }
-        let v = self.fresh(file);
+        let v = self.new_register(file);
         self.constants.insert((file, bits), v);
         v
     }
 
-    pub(super) fn mode_constant(&mut self, mode: Mode) -> V {
+    pub(super) fn mode_constant(&mut self, mode: Mode) -> VReg {
         self.constant(File::R64, mode.pack())
     }
 
-    pub(super) fn special(&mut self, file: File, special: Special) -> V {
+    pub(super) fn special(&mut self, file: File, special: Special) -> VReg {
         if let Some(v) = self.specials.get(&(file, special)) {
             return *v;
         }
-        let v = self.fresh(file);
+        let v = self.new_register(file);
         self.specials.insert((file, special), v);
         v
     }
 
     /// The operand at a position, or nothing known.
-    pub(super) fn operand(operands: &[Operand], index: usize) -> Result<&Operand, Unknown> {
-        operands.get(index).ok_or(Unknown)
+    pub(super) fn operand(operands: &[Operand], index: usize) -> Result<&Operand, UnsupportedForm> {
+        operands.get(index).ok_or(UnsupportedForm)
     }
 
     /// A destination register; `_` gets one nobody reads.
-    pub(super) fn destination(&mut self, operand: &Operand, file: File) -> Result<V, Unknown> {
+    pub(super) fn destination(
+        &mut self,
+        operand: &Operand,
+        file: File,
+    ) -> Result<VReg, UnsupportedForm> {
         match operand {
             Operand::Register(register) => {
                 let v = self.register(*register);
                 if self.file(v) == file && self.declared(operand) != Some(Ty::B128) {
                     Ok(v)
                 } else {
-                    Err(Unknown)
+                    Err(UnsupportedForm)
                 }
             }
-            Operand::Sink => Ok(self.fresh(file)),
-            _ => Err(Unknown),
+            Operand::Sink => Ok(self.new_register(file)),
+            _ => Err(UnsupportedForm),
         }
     }
 
     /// A source of a type.
-    pub(super) fn source(&mut self, operand: &Operand, ty: Ty) -> Result<V, Unknown> {
+    pub(super) fn source(&mut self, operand: &Operand, ty: Ty) -> Result<VReg, UnsupportedForm> {
         let file = file_of(ty)?;
         match operand {
             Operand::Register(register) => {
                 let v = self.register(*register);
                 if self.declared(operand) == Some(Ty::B128) {
-                    return Err(Unknown);
+                    return Err(UnsupportedForm);
                 }
                 if self.file(v) == file {
                     Ok(v)
                 } else {
-                    Err(Unknown)
+                    Err(UnsupportedForm)
                 }
             }
             Operand::Special(name) => {
                 if let Some(value) = alone_in_its_cluster(name) {
                     return Ok(self.constant(file, value));
                 }
-                let special = special_named(name).ok_or(Unknown)?;
+                let special = special_named(name).ok_or(UnsupportedForm)?;
                 Ok(self.special(file, special))
             }
             Operand::Variable(symbol, offset) => self.address(*symbol, *offset, file),
             Operand::Function(name) if file == File::R64 => {
-                let address = super::subroutine::address(self.tree, name).ok_or(Unknown)?;
+                let address = super::subroutine::address(self.tree, name).ok_or(UnsupportedForm)?;
                 Ok(self.constant(File::R64, address))
             }
             _ => {
-                let bits = immediate(operand, ty).ok_or(Unknown)?;
+                let bits = immediate(operand, ty).ok_or(UnsupportedForm)?;
                 Ok(self.constant(file, bits))
             }
         }
@@ -199,7 +203,7 @@ impl Lowering<'_> {
         symbol: Symbol,
         offset: i64,
         file: File,
-    ) -> Result<V, Unknown> {
+    ) -> Result<VReg, UnsupportedForm> {
         let home = match symbol {
             Symbol::Function(index) => self.home(index)?,
             Symbol::Module(index) => {
@@ -207,33 +211,33 @@ impl Lowering<'_> {
                     self.module_shared(index)?
                 } else {
                     if file != File::R64 {
-                        return Err(Unknown);
+                        return Err(UnsupportedForm);
                     }
                     if let Some(v) = self.addresses.get(&(index, offset)) {
                         return Ok(*v);
                     }
-                    let v = self.fresh(File::R64);
+                    let v = self.new_register(File::R64);
                     self.addresses.insert((index, offset), v);
                     return Ok(v);
                 }
             }
         };
         let at = match home {
-            Home::Local(at) | Home::Shared(at) | Home::KernelParam(at) => at,
-            Home::Frame(at) => {
+            Storage::Local(at) | Storage::Shared(at) | Storage::KernelParam(at) => at,
+            Storage::Frame(at) => {
                 if file != File::R64 {
-                    return Err(Unknown);
+                    return Err(UnsupportedForm);
                 }
-                let (pointer, v) = (self.frame_pointer(), self.fresh(File::R64));
+                let (pointer, v) = (self.frame_pointer(), self.new_register(File::R64));
                 let offset = self.constant(File::R64, (i64::from(at) + offset) as u64);
                 self.emit(Op::Add64, &[v], &[pointer, offset], Class::Move);
                 return Ok(v);
             }
-            Home::DynamicShared => {
+            Storage::DynamicShared => {
                 if let Some(v) = self.dynamic.get(&(file, offset)) {
                     return Ok(*v);
                 }
-                let v = self.fresh(file);
+                let v = self.new_register(file);
                 self.dynamic.insert((file, offset), v);
                 return Ok(v);
             }
@@ -250,15 +254,18 @@ impl Lowering<'_> {
     }
 
     /// The address register and byte offset of `[base+offset]`.
-    pub(super) fn memory_operand(&mut self, operand: &Operand) -> Result<(V, i64), Unknown> {
+    pub(super) fn memory_operand(
+        &mut self,
+        operand: &Operand,
+    ) -> Result<(VReg, i64), UnsupportedForm> {
         let Operand::Memory(base, offset) = operand else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         match base {
             Base::Register(register) => {
                 let v = self.register(*register);
                 if self.file(v) == File::Predicate {
-                    Err(Unknown)
+                    Err(UnsupportedForm)
                 } else {
                     Ok((v, *offset))
                 }

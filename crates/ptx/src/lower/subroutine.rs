@@ -6,12 +6,15 @@
 
 use std::collections::HashSet;
 
-use super::{Detail, Frame, Home, Leave, Lowering, MAX_LOCAL, Refusal, Unknown, V};
+use super::{
+    Detail, FunctionScope, Lowering, MAX_LOCAL, ReturnTarget, Storage, UnsupportedForm,
+    UnsupportedInstruction, VReg,
+};
 use crate::code::{Class, File, Op};
 use crate::ir::{Function, Init, Instruction, Operand, Statement, Tree, Variable};
 use crate::memory::window;
 
-/// A function with frames of its own.
+/// A function that is called at run time, with stack frames of its own.
 #[derive(Debug)]
 pub(crate) struct Subroutine {
     /// Its number in the tree.
@@ -23,7 +26,7 @@ pub(crate) struct Subroutine {
 }
 
 /// A variable of the caller that is passed or gets a result: where it lives, its bytes and its alignment.
-pub(super) type Passed = (Home, (u32, u32));
+pub(super) type Passed = (Storage, (u32, u32));
 
 /// Bytes and alignments of results and parameters: what caller and callee must agree on.
 pub(crate) type Signature = Vec<(u32, u32)>;
@@ -114,13 +117,13 @@ pub(super) fn address(tree: &Tree, name: &str) -> Option<u64> {
     Some(window::FUNCTION + index as u64 * window::FUNCTION_STEP)
 }
 
-fn slot_of(variable: &Variable) -> Result<(u32, u32), Unknown> {
-    let bytes = u32::try_from(variable.bytes).map_err(|_| Unknown)?;
+fn slot_of(variable: &Variable) -> Result<(u32, u32), UnsupportedForm> {
+    let bytes = u32::try_from(variable.bytes).map_err(|_| UnsupportedForm)?;
     Ok((bytes, variable.align.max(4)))
 }
 
 /// Where values of a signature lie in a frame, and where they end.
-fn layout(signature: &[(u32, u32)]) -> Result<(Vec<u32>, u32), Unknown> {
+fn layout(signature: &[(u32, u32)]) -> Result<(Vec<u32>, u32), UnsupportedForm> {
     let mut at = 0u32;
     let mut offsets = Vec::new();
     for (bytes, align) in signature {
@@ -129,14 +132,14 @@ fn layout(signature: &[(u32, u32)]) -> Result<(Vec<u32>, u32), Unknown> {
         at = at
             .checked_add(*bytes)
             .filter(|end| *end <= MAX_LOCAL)
-            .ok_or(Unknown)?;
+            .ok_or(UnsupportedForm)?;
     }
     Ok((offsets, at))
 }
 
 impl<'t> Lowering<'t> {
     /// The signature of a function of the tree.
-    pub(super) fn signature(function: &Function) -> Result<Signature, Unknown> {
+    pub(super) fn signature(function: &Function) -> Result<Signature, UnsupportedForm> {
         function
             .returns
             .iter()
@@ -146,7 +149,7 @@ impl<'t> Lowering<'t> {
     }
 
     /// The subroutine of a function; lowered when the code before it is complete.
-    fn subroutine(&mut self, function: usize) -> Result<usize, Unknown> {
+    fn subroutine(&mut self, function: usize) -> Result<usize, UnsupportedForm> {
         if let Some(known) = self
             .subroutines
             .iter()
@@ -165,37 +168,37 @@ impl<'t> Lowering<'t> {
     }
 
     /// Where the running frame stands on the stack; kernels have none.
-    pub(super) fn frame_pointer(&mut self) -> V {
+    pub(super) fn frame_pointer(&mut self) -> VReg {
         if let Some(v) = self.frame_pointer {
             return v;
         }
-        let v = self.fresh(File::R64);
+        let v = self.new_register(File::R64);
         self.frame_pointer = Some(v);
         v
     }
 
     /// Where the next frame will stand: behind the running one, whose size is known only at the end.
-    fn next_frame(&mut self) -> V {
-        let size = self.fresh(File::R64);
+    fn next_frame(&mut self) -> VReg {
+        let size = self.new_register(File::R64);
         self.frame_sizes.push((size, self.region));
         if self.region.is_none() {
             return size;
         }
-        let (pointer, next) = (self.frame_pointer(), self.fresh(File::R64));
+        let (pointer, next) = (self.frame_pointer(), self.new_register(File::R64));
         self.emit(Op::Add64, &[next], &[pointer, size], Class::Move);
         next
     }
 
     /// Base register and offset of a variable on the stack.
-    fn stack_place(&mut self, home: Home) -> Result<(V, u32), Unknown> {
+    fn stack_place(&mut self, home: Storage) -> Result<(VReg, u32), UnsupportedForm> {
         match home {
-            Home::Local(at) => Ok((self.constant(File::R64, 0), at)),
-            Home::Frame(at) => Ok((self.frame_pointer(), at)),
-            _ => Err(Unknown),
+            Storage::Local(at) => Ok((self.constant(File::R64, 0), at)),
+            Storage::Frame(at) => Ok((self.frame_pointer(), at)),
+            _ => Err(UnsupportedForm),
         }
     }
 
-    fn copy_stack(&mut self, from: (V, u32), to: (V, u32), bytes: u32) {
+    fn copy_stack(&mut self, from: (VReg, u32), to: (VReg, u32), bytes: u32) {
         if bytes == 0 {
             return;
         }
@@ -204,16 +207,16 @@ impl<'t> Lowering<'t> {
             to: to.1,
             bytes,
         };
-        self.draft(Op::StackCopy, &[], &[from.0, to.0], Class::Move, 0, detail);
+        self.emit_detail(Op::StackCopy, &[], &[from.0, to.0], Class::Move, 0, detail);
     }
 
     /// Calls a function by name, or whichever one a register points to.
     pub(super) fn call_subroutine(
         &mut self,
-        target: Result<usize, V>,
+        target: Result<usize, VReg>,
         results: &[Passed],
         arguments: &[Passed],
-    ) -> Result<(), Unknown> {
+    ) -> Result<(), UnsupportedForm> {
         let signature: Signature = results
             .iter()
             .chain(arguments)
@@ -231,7 +234,7 @@ impl<'t> Lowering<'t> {
                 let subroutine = self.subroutine(function)?;
                 let entry = self.subroutines[subroutine].entry;
                 self.frame_pointer();
-                self.draft(
+                self.emit_detail(
                     Op::Call,
                     &[],
                     &[frame],
@@ -245,7 +248,7 @@ impl<'t> Lowering<'t> {
                     self.subroutine(function)?;
                 }
                 self.frame_pointer();
-                self.draft(
+                self.emit_detail(
                     Op::CallPointer,
                     &[],
                     &[frame, pointer],
@@ -263,7 +266,7 @@ impl<'t> Lowering<'t> {
     }
 
     /// Lowers every subroutine that something calls, and those that they call.
-    pub(super) fn subroutine_bodies(&mut self) -> Result<(), Refusal> {
+    pub(super) fn subroutine_bodies(&mut self) -> Result<(), UnsupportedInstruction> {
         let mut next = 0;
         while next < self.subroutines.len() {
             let (index, entry) = (
@@ -273,9 +276,9 @@ impl<'t> Lowering<'t> {
             let tree = self.tree;
             let function = &tree.functions[index];
             self.region = Some(next);
-            self.place_label(entry);
-            let mut homes = vec![None; function.variables.len()];
-            let unknown = |Unknown| Refusal {
+            self.bind_label(entry);
+            let mut storage = vec![None; function.variables.len()];
+            let unknown = |UnsupportedForm| UnsupportedInstruction {
                 opcode: format!(
                     "call {} (its parameters do not fit the stack)",
                     function.name
@@ -287,9 +290,9 @@ impl<'t> Lowering<'t> {
                 .and_then(|signature| layout(&signature))
                 .map_err(unknown)?;
             for (variable, at) in function.returns.iter().chain(&function.params).zip(offsets) {
-                homes[*variable] = Some(Home::Frame(at));
+                storage[*variable] = Some(Storage::Frame(at));
             }
-            self.body(function, homes, Leave::Return)?;
+            self.body(function, storage, ReturnTarget::Return)?;
             self.emit(Op::Return, &[], &[], Class::Branch);
             next += 1;
         }
@@ -298,8 +301,8 @@ impl<'t> Lowering<'t> {
     }
 
     /// Bytes and alignment of a variable of the running function.
-    pub(super) fn slot_of_variable(&self, index: usize) -> Result<(u32, u32), Unknown> {
-        let frame: &Frame<'_> = self.frame();
+    pub(super) fn slot_of_variable(&self, index: usize) -> Result<(u32, u32), UnsupportedForm> {
+        let frame: &FunctionScope<'_> = self.scope();
         slot_of(&frame.function.variables[index])
     }
 }

@@ -1,7 +1,7 @@
 //! Tensor-core instructions and the matrix loads that feed them.
 
-use super::operands::Words;
-use super::{Detail, Lowering, Unknown, V};
+use super::operands::Modifiers;
+use super::{Detail, Lowering, UnsupportedForm, VReg};
 use crate::code::{Class, File, MemSpace, Op};
 use crate::ir::{Instruction, Operand, Ty};
 use crate::tensor::{Combine, Element, Matrix, Size, TensorKind};
@@ -94,24 +94,24 @@ fn known_wmma(size: Size, a: Element, b: Element, c: Element, d: Element) -> boo
 }
 
 impl Lowering<'_> {
-    pub(super) fn tensor(&mut self, i: &Instruction) -> Result<(), Unknown> {
-        let mut words = Words::new(&i.modifiers);
+    pub(super) fn tensor(&mut self, i: &Instruction) -> Result<(), UnsupportedForm> {
+        let mut modifiers = Modifiers::new(&i.modifiers);
         match i.base.as_str() {
-            "ldmatrix" => self.load_matrix(i, words),
-            "stmatrix" => self.store_matrix(i, words),
-            "mma" => self.mma(i, words),
+            "ldmatrix" => self.load_matrix(i, modifiers),
+            "stmatrix" => self.store_matrix(i, modifiers),
+            "mma" => self.mma(i, modifiers),
             "wmma" => {
-                if words.take("load") {
-                    self.wmma_load(i, words)
-                } else if words.take("store") {
-                    self.wmma_store(i, words)
-                } else if words.take("mma") {
-                    self.wmma_mma(i, words)
+                if modifiers.take("load") {
+                    self.wmma_load(i, modifiers)
+                } else if modifiers.take("store") {
+                    self.wmma_store(i, modifiers)
+                } else if modifiers.take("mma") {
+                    self.wmma_mma(i, modifiers)
                 } else {
-                    Err(Unknown)
+                    Err(UnsupportedForm)
                 }
             }
-            _ => Err(Unknown),
+            _ => Err(UnsupportedForm),
         }
     }
 
@@ -130,7 +130,11 @@ impl Lowering<'_> {
         }
     }
 
-    fn fragment(&mut self, operand: &Operand, element: Element) -> Result<Vec<V>, Unknown> {
+    fn fragment(
+        &mut self,
+        operand: &Operand,
+        element: Element,
+    ) -> Result<Vec<VReg>, UnsupportedForm> {
         let ty = if element == Element::F64 {
             Ty::B64
         } else {
@@ -142,7 +146,11 @@ impl Lowering<'_> {
             .collect()
     }
 
-    fn results(&mut self, operand: &Operand, element: Element) -> Result<Vec<V>, Unknown> {
+    fn results(
+        &mut self,
+        operand: &Operand,
+        element: Element,
+    ) -> Result<Vec<VReg>, UnsupportedForm> {
         let file = Self::file_of_element(element);
         Self::parts(operand)
             .into_iter()
@@ -151,42 +159,50 @@ impl Lowering<'_> {
     }
 
     /// `.sync.aligned.m8n8.x4[.trans][.shared].b16`: how many matrices, whether transposed, and where.
-    fn matrix_words(mut words: Words<'_>) -> Result<(usize, bool, MemSpace), Unknown> {
-        let needed =
-            words.take("sync") && words.take("aligned") && words.take("m8n8") && words.take("b16");
-        let count = words.take_by(|word| match word {
+    fn matrix_words(
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(usize, bool, MemSpace), UnsupportedForm> {
+        let needed = modifiers.take("sync")
+            && modifiers.take("aligned")
+            && modifiers.take("m8n8")
+            && modifiers.take("b16");
+        let count = modifiers.take_by(|word| match word {
             "x1" => Some(1),
             "x2" => Some(2),
             "x4" => Some(4),
             _ => None,
         });
-        let transposed = words.take("trans");
-        let space = if words.take("shared") || words.take("shared::cta") {
+        let transposed = modifiers.take("trans");
+        let space = if modifiers.take("shared") || modifiers.take("shared::cta") {
             MemSpace::Shared
         } else {
             MemSpace::Generic
         };
-        words.done()?;
+        modifiers.done()?;
         match (needed, count) {
             (true, Some(count)) => Ok((count, transposed, space)),
-            _ => Err(Unknown),
+            _ => Err(UnsupportedForm),
         }
     }
 
     /// `stmatrix.sync.aligned.m8n8.x4[.trans][.shared].b16 [address], {values}`
-    fn store_matrix(&mut self, i: &Instruction, words: Words<'_>) -> Result<(), Unknown> {
-        let (count, transposed, space) = Self::matrix_words(words)?;
+    fn store_matrix(
+        &mut self,
+        i: &Instruction,
+        modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let (count, transposed, space) = Self::matrix_words(modifiers)?;
         let [address, values] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         let values = self.fragment(values, Element::F16)?;
         if values.len() != count {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let (address, offset) = self.memory_operand(address)?;
         // Scratch for the rows as they will lie in memory.
-        let scratch: Vec<V> = (0..4).map(|_| self.fresh(File::R32)).collect();
-        let mut s = vec![address, V::NONE];
+        let scratch: Vec<VReg> = (0..4).map(|_| self.new_register(File::R32)).collect();
+        let mut s = vec![address, VReg::NONE];
         s.extend(&values);
         let detail = Detail::Tensor {
             kind: TensorKind::StoreMatrix {
@@ -199,24 +215,28 @@ impl Lowering<'_> {
             offset,
             space,
         };
-        self.draft(Op::Tensor, &scratch, &s, Class::StoreShared, 0, detail);
+        self.emit_detail(Op::Tensor, &scratch, &s, Class::StoreShared, 0, detail);
         Ok(())
     }
 
     /// `ldmatrix.sync.aligned.m8n8.x4[.trans][.shared].b16 {d}, [address]`
-    fn load_matrix(&mut self, i: &Instruction, words: Words<'_>) -> Result<(), Unknown> {
-        let (count, transposed, space) = Self::matrix_words(words)?;
+    fn load_matrix(
+        &mut self,
+        i: &Instruction,
+        modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let (count, transposed, space) = Self::matrix_words(modifiers)?;
         let [d, address] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         let mut d = self.results(d, Element::F16)?;
         if d.len() != count {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let (address, offset) = self.memory_operand(address)?;
         // Scratch for the rows as they lie in memory.
         for _ in 0..4 {
-            let scratch = self.fresh(File::R32);
+            let scratch = self.new_register(File::R32);
             d.push(scratch);
         }
         let kind = TensorKind::LoadMatrix {
@@ -231,10 +251,10 @@ impl Lowering<'_> {
             offset,
             space,
         };
-        self.draft(
+        self.emit_detail(
             Op::LoadMatrix,
             &d,
-            &[address, V::NONE],
+            &[address, VReg::NONE],
             Class::LoadShared,
             0,
             detail,
@@ -243,28 +263,34 @@ impl Lowering<'_> {
     }
 
     /// `mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype[.bitop.popc] d, a, b, c`
-    fn mma(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let needed =
-            words.take("sync") && words.take("aligned") && words.take("row") && words.take("col");
-        let size = words.take_by(Size::parse).ok_or(Unknown)?;
-        let clamp = words.take("satfinite");
+    fn mma(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let needed = modifiers.take("sync")
+            && modifiers.take("aligned")
+            && modifiers.take("row")
+            && modifiers.take("col");
+        let size = modifiers.take_by(Size::parse).ok_or(UnsupportedForm)?;
+        let clamp = modifiers.take("satfinite");
         let mut types = Vec::new();
-        while let Some(element) = words.take_by(element_named) {
+        while let Some(element) = modifiers.take_by(element_named) {
             types.push(element);
         }
-        let combine = words.take_by(|word| match word {
+        let combine = modifiers.take_by(|word| match word {
             "xor" => Some(Combine::Xor),
             "and" => Some(Combine::And),
             _ => None,
         });
-        let counts = words.take("popc");
-        words.done()?;
+        let counts = modifiers.take("popc");
+        modifiers.done()?;
         let [d, a, b, c] = types[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         let binary = a == Element::B1;
         if !needed || !known(size, a, b, c, d) || binary != combine.is_some() || binary != counts {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         self.multiply_add(
             i,
@@ -281,15 +307,15 @@ impl Lowering<'_> {
         )
     }
 
-    fn multiply_add(&mut self, i: &Instruction, kind: TensorKind) -> Result<(), Unknown> {
+    fn multiply_add(&mut self, i: &Instruction, kind: TensorKind) -> Result<(), UnsupportedForm> {
         let TensorKind::MultiplyAdd {
             size, a, b, c, d, ..
         } = kind
         else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         let [d_operand, a_operand, b_operand, c_operand] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         let results = self.results(d_operand, d)?;
         let (a_v, b_v, c_v) = (
@@ -297,7 +323,7 @@ impl Lowering<'_> {
             self.fragment(b_operand, b)?,
             self.fragment(c_operand, c)?,
         );
-        let enough = |list: &[V], matrix, element| {
+        let enough = |list: &[VReg], matrix, element| {
             holds(list.len(), registers(size, matrix, element), matrix)
         };
         if !(enough(&a_v, Matrix::A, a)
@@ -305,9 +331,9 @@ impl Lowering<'_> {
             && c_v.len() == registers(size, Matrix::Accumulator, c)
             && results.len() == registers(size, Matrix::Accumulator, d))
         {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
-        let mut s = vec![V::NONE, V::NONE];
+        let mut s = vec![VReg::NONE, VReg::NONE];
         s.extend(&a_v);
         s.extend(&b_v);
         s.extend(&c_v);
@@ -319,12 +345,12 @@ impl Lowering<'_> {
             offset: 0,
             space: MemSpace::Generic,
         };
-        self.draft(Op::Tensor, &results, &s, Class::Tensor, 0, detail);
+        self.emit_detail(Op::Tensor, &results, &s, Class::Tensor, 0, detail);
         Ok(())
     }
 
-    fn wmma_space(words: &mut Words<'_>) -> MemSpace {
-        words
+    fn wmma_space(modifiers: &mut Modifiers<'_>) -> MemSpace {
+        modifiers
             .take_by(|word| match word {
                 "shared" | "shared::cta" => Some(MemSpace::Shared),
                 "global" => Some(MemSpace::Global),
@@ -334,26 +360,30 @@ impl Lowering<'_> {
     }
 
     /// `wmma.load.{a,b,c}.sync.aligned.{row,col}.shape[.space].type {r}, [address][, stride]`
-    fn wmma_load(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let matrix = words
+    fn wmma_load(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let matrix = modifiers
             .take_by(|word| match word {
                 "a" => Some(Matrix::A),
                 "b" => Some(Matrix::B),
                 "c" => Some(Matrix::Accumulator),
                 _ => None,
             })
-            .ok_or(Unknown)?;
-        let (size, row, space, element) = Self::wmma_words(&mut words)?;
-        words.done()?;
+            .ok_or(UnsupportedForm)?;
+        let (size, row, space, element) = Self::wmma_words(&mut modifiers)?;
+        modifiers.done()?;
         let (d, address, stride) = match &i.operands[..] {
             [d, address] => (d, address, None),
             [d, address, stride] => (d, address, Some(stride)),
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         let mut results = self.results(d, element)?;
         let needed = registers(size, matrix, element);
         if !holds(results.len(), needed, matrix) {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let (address, offset) = self.memory_operand(address)?;
         let (_, columns) = size.rows_columns(matrix);
@@ -363,7 +393,7 @@ impl Lowering<'_> {
             Some(stride) => self.source(stride, Ty::U32)?,
             None => self.constant(File::R32, packed as u64),
         };
-        let scratch = self.fresh(Self::file_of_element(element));
+        let scratch = self.new_register(Self::file_of_element(element));
         results.push(scratch);
         let kind = TensorKind::Load {
             size,
@@ -384,45 +414,51 @@ impl Lowering<'_> {
             offset,
             space,
         };
-        self.draft(Op::Tensor, &results, &[address, stride], class, 0, detail);
+        self.emit_detail(Op::Tensor, &results, &[address, stride], class, 0, detail);
         Ok(())
     }
 
-    fn wmma_words(words: &mut Words<'_>) -> Result<(Size, bool, MemSpace, Element), Unknown> {
-        let needed = words.take("sync") && words.take("aligned");
-        let row = words.take("row");
-        let column = words.take("col");
-        let size = words.take_by(Size::parse).ok_or(Unknown)?;
-        let space = Self::wmma_space(words);
-        let element = words.take_by(element_named).ok_or(Unknown)?;
+    fn wmma_words(
+        modifiers: &mut Modifiers<'_>,
+    ) -> Result<(Size, bool, MemSpace, Element), UnsupportedForm> {
+        let needed = modifiers.take("sync") && modifiers.take("aligned");
+        let row = modifiers.take("row");
+        let column = modifiers.take("col");
+        let size = modifiers.take_by(Size::parse).ok_or(UnsupportedForm)?;
+        let space = Self::wmma_space(modifiers);
+        let element = modifiers.take_by(element_named).ok_or(UnsupportedForm)?;
         if !needed || row == column {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         Ok((size, row, space, element))
     }
 
     /// `wmma.store.d.sync.aligned.{row,col}.shape[.space].type [address], {r}[, stride]`
-    fn wmma_store(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        if !words.take("d") {
-            return Err(Unknown);
+    fn wmma_store(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        if !modifiers.take("d") {
+            return Err(UnsupportedForm);
         }
-        let (size, row, space, element) = Self::wmma_words(&mut words)?;
-        words.done()?;
+        let (size, row, space, element) = Self::wmma_words(&mut modifiers)?;
+        modifiers.done()?;
         let (address, values, stride) = match &i.operands[..] {
             [address, values] => (address, values, None),
             [address, values, stride] => (address, values, Some(stride)),
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         let fragment = self.fragment(values, element)?;
         if fragment.len() != registers(size, Matrix::Accumulator, element) {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let (address, offset) = self.memory_operand(address)?;
         let stride = match stride {
             Some(stride) => self.source(stride, Ty::U32)?,
             None => self.constant(File::R32, if row { size.n } else { size.m } as u64),
         };
-        let scratch = self.fresh(Self::file_of_element(element));
+        let scratch = self.new_register(Self::file_of_element(element));
         let mut s = vec![address, stride];
         s.extend(&fragment);
         let kind = TensorKind::Store { size, element, row };
@@ -439,34 +475,38 @@ impl Lowering<'_> {
             offset,
             space,
         };
-        self.draft(Op::Tensor, &[scratch], &s, class, 0, detail);
+        self.emit_detail(Op::Tensor, &[scratch], &s, class, 0, detail);
         Ok(())
     }
 
     /// `wmma.mma.sync.aligned.alayout.blayout.shape.dtype[.atype.btype].ctype d, a, b, c`
-    fn wmma_mma(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let needed = words.take("sync") && words.take("aligned");
+    fn wmma_mma(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let needed = modifiers.take("sync") && modifiers.take("aligned");
         // Fragments remember their elements, not their layout in memory.
         for _ in 0..2 {
-            if !(words.take("row") || words.take("col")) {
-                return Err(Unknown);
+            if !(modifiers.take("row") || modifiers.take("col")) {
+                return Err(UnsupportedForm);
             }
         }
-        let size = words.take_by(Size::parse).ok_or(Unknown)?;
-        let clamp = words.take("satfinite");
-        let _ = words.take("rn");
+        let size = modifiers.take_by(Size::parse).ok_or(UnsupportedForm)?;
+        let clamp = modifiers.take("satfinite");
+        let _ = modifiers.take("rn");
         let mut types = Vec::new();
-        while let Some(element) = words.take_by(element_named) {
+        while let Some(element) = modifiers.take_by(element_named) {
             types.push(element);
         }
-        words.done()?;
+        modifiers.done()?;
         let (a, b, c, d) = match types[..] {
             [d, c] => (Element::F16, Element::F16, c, d),
             [d, a, b, c] => (a, b, c, d),
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         if !needed || !known_wmma(size, a, b, c, d) {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         self.multiply_add(
             i,

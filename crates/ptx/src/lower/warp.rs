@@ -1,51 +1,55 @@
 //! What the lanes of a warp do together: shuffles, votes, matches, reductions.
 
-use super::operands::Words;
-use super::{Detail, Lowering, Unknown, V};
+use super::operands::Modifiers;
+use super::{Detail, Lowering, UnsupportedForm, VReg};
 use crate::code::{Class, File, Op, WarpKind};
 use crate::ir::{Instruction, Operand, Ty};
 
 impl Lowering<'_> {
-    pub(super) fn warp(&mut self, i: &Instruction) -> Result<(), Unknown> {
-        let mut words = Words::new(&i.modifiers);
+    pub(super) fn warp(&mut self, i: &Instruction) -> Result<(), UnsupportedForm> {
+        let mut modifiers = Modifiers::new(&i.modifiers);
         if i.base == "activemask" {
-            let _ = words.ty()?;
-            words.done()?;
+            let _ = modifiers.ty()?;
+            modifiers.done()?;
             let d = self.destination(Self::operand(&i.operands, 0)?, File::R32)?;
             self.emit(Op::ActiveMask, &[d], &[], Class::Warp);
             return Ok(());
         }
         // The forms without a member mask are gone since sm_70.
-        if !words.take("sync") {
-            return Err(Unknown);
+        if !modifiers.take("sync") {
+            return Err(UnsupportedForm);
         }
         match i.base.as_str() {
-            "shfl" => self.shuffle(i, words),
-            "vote" => self.vote(i, words),
-            "match" => self.match_lanes(i, words),
-            "redux" => self.redux(i, words),
-            "elect" => self.elect(i, &words),
-            _ => Err(Unknown),
+            "shfl" => self.shuffle(i, modifiers),
+            "vote" => self.vote(i, modifiers),
+            "match" => self.match_lanes(i, modifiers),
+            "redux" => self.redux(i, modifiers),
+            "elect" => self.elect(i, &modifiers),
+            _ => Err(UnsupportedForm),
         }
     }
 
-    fn warp_draft(&mut self, op: Op, kind: WarpKind, negated: bool, d: &[V], s: [V; 4]) {
-        self.draft(op, d, &s, Class::Warp, 0, Detail::Warp { kind, negated });
+    fn emit_warp(&mut self, op: Op, kind: WarpKind, negated: bool, d: &[VReg], s: [VReg; 4]) {
+        self.emit_detail(op, d, &s, Class::Warp, 0, Detail::Warp { kind, negated });
     }
 
-    fn pair(&mut self, operand: &Operand, file: File) -> Result<(V, V), Unknown> {
+    fn pair(&mut self, operand: &Operand, file: File) -> Result<(VReg, VReg), UnsupportedForm> {
         match operand {
             Operand::Pair(d, p) => Ok((
                 self.destination(d, file)?,
                 self.destination(p, File::Predicate)?,
             )),
-            single => Ok((self.destination(single, file)?, V::NONE)),
+            single => Ok((self.destination(single, file)?, VReg::NONE)),
         }
     }
 
-    fn shuffle(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let ty = words.ty()?;
-        let kind = words
+    fn shuffle(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let ty = modifiers.ty()?;
+        let kind = modifiers
             .take_by(|word| {
                 Some(match word {
                     "up" => WarpKind::ShuffleUp,
@@ -55,13 +59,13 @@ impl Lowering<'_> {
                     _ => return None,
                 })
             })
-            .ok_or(Unknown)?;
-        words.done()?;
+            .ok_or(UnsupportedForm)?;
+        modifiers.done()?;
         let [d, a, b, c, mask] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         if ty.bits() != 32 {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let (d, p) = self.pair(d, File::R32)?;
         let s = [
@@ -70,13 +74,17 @@ impl Lowering<'_> {
             self.source(c, Ty::B32)?,
             self.source(mask, Ty::B32)?,
         ];
-        self.warp_draft(Op::Shuffle, kind, false, &[d, p], s);
+        self.emit_warp(Op::Shuffle, kind, false, &[d, p], s);
         Ok(())
     }
 
-    fn vote(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let ty = words.ty()?;
-        let kind = words
+    fn vote(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let ty = modifiers.ty()?;
+        let kind = modifiers
             .take_by(|word| {
                 Some(match word {
                     "all" => WarpKind::VoteAll,
@@ -86,34 +94,44 @@ impl Lowering<'_> {
                     _ => return None,
                 })
             })
-            .ok_or(Unknown)?;
-        words.done()?;
+            .ok_or(UnsupportedForm)?;
+        modifiers.done()?;
         let [d, a, mask] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         let file = match (kind, ty) {
             (WarpKind::Ballot, Ty::B32) => File::R32,
-            (WarpKind::Ballot, _) => return Err(Unknown),
+            (WarpKind::Ballot, _) => return Err(UnsupportedForm),
             (_, Ty::Pred) => File::Predicate,
-            _ => return Err(Unknown),
+            _ => return Err(UnsupportedForm),
         };
         let d = self.destination(d, file)?;
         let (a, negated) = self.predicate(a)?;
         let mask = self.source(mask, Ty::B32)?;
-        self.warp_draft(Op::Vote, kind, negated, &[d], [a, V::NONE, V::NONE, mask]);
+        self.emit_warp(
+            Op::Vote,
+            kind,
+            negated,
+            &[d],
+            [a, VReg::NONE, VReg::NONE, mask],
+        );
         Ok(())
     }
 
-    fn match_lanes(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let ty = words.ty()?;
-        let any = words.take("any");
-        let all = words.take("all");
-        words.done()?;
+    fn match_lanes(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let ty = modifiers.ty()?;
+        let any = modifiers.take("any");
+        let all = modifiers.take("all");
+        modifiers.done()?;
         if any == all {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         }
         let [d, a, mask] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         let (d, p) = self.pair(d, File::R32)?;
         let a = self.source(a, ty)?;
@@ -123,13 +141,23 @@ impl Lowering<'_> {
         } else {
             WarpKind::MatchAll
         };
-        self.warp_draft(Op::Match, kind, false, &[d, p], [a, V::NONE, V::NONE, mask]);
+        self.emit_warp(
+            Op::Match,
+            kind,
+            false,
+            &[d, p],
+            [a, VReg::NONE, VReg::NONE, mask],
+        );
         Ok(())
     }
 
-    fn redux(&mut self, i: &Instruction, mut words: Words<'_>) -> Result<(), Unknown> {
-        let ty = words.ty()?;
-        let kind = words
+    fn redux(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let ty = modifiers.ty()?;
+        let kind = modifiers
             .take_by(|word| {
                 Some(match (word, ty) {
                     ("add", Ty::U32 | Ty::S32) => WarpKind::ReduxAdd,
@@ -143,31 +171,37 @@ impl Lowering<'_> {
                     _ => return None,
                 })
             })
-            .ok_or(Unknown)?;
-        words.done()?;
+            .ok_or(UnsupportedForm)?;
+        modifiers.done()?;
         let [d, a, mask] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         let d = self.destination(d, File::R32)?;
         let a = self.source(a, ty)?;
         let mask = self.source(mask, Ty::B32)?;
-        self.warp_draft(Op::Redux, kind, false, &[d], [a, V::NONE, V::NONE, mask]);
+        self.emit_warp(
+            Op::Redux,
+            kind,
+            false,
+            &[d],
+            [a, VReg::NONE, VReg::NONE, mask],
+        );
         Ok(())
     }
 
-    fn elect(&mut self, i: &Instruction, words: &Words<'_>) -> Result<(), Unknown> {
-        words.done()?;
+    fn elect(&mut self, i: &Instruction, modifiers: &Modifiers<'_>) -> Result<(), UnsupportedForm> {
+        modifiers.done()?;
         let [d, mask] = &i.operands[..] else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
         let (d, p) = self.pair(d, File::R32)?;
         let mask = self.source(mask, Ty::B32)?;
-        self.warp_draft(
+        self.emit_warp(
             Op::Elect,
             WarpKind::Elect,
             false,
             &[d, p],
-            [V::NONE, V::NONE, V::NONE, mask],
+            [VReg::NONE, VReg::NONE, VReg::NONE, mask],
         );
         Ok(())
     }

@@ -12,7 +12,7 @@ use super::vector::{
 use super::warp::Warp;
 use crate::code::{Compare, Inst, Op, SlotRef};
 use crate::numeric::{approx, float, half};
-use crate::simd::{Forms, Pair};
+use crate::simd::{Pair, VectorOps};
 
 #[inline(always)]
 fn f(bits: u32) -> f32 {
@@ -38,7 +38,7 @@ fn flushed(value: f32) -> u32 {
 /// Executes one for the lanes of a mask; false if the instruction at `pc` is none of these. `CLEAN` promises that no
 /// register of the warp is poisoned.
 #[inline(always)]
-pub(crate) fn run<F: Forms, const CLEAN: bool>(
+pub(crate) fn run<F: VectorOps, const CLEAN: bool>(
     exec: &Exec<'_>,
     warp: &mut Warp,
     inst: &Inst,

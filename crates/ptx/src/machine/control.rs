@@ -353,7 +353,7 @@ pub(crate) fn arrive(
         }
     }
     if !op.arrive {
-        super::aside::park_at(warp, pc, Wait::Block { barrier: id as u8 });
+        super::run_end::park_at(warp, pc, Wait::Block { barrier: id as u8 });
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use super::access::{
 };
 use super::block::Shared;
 use super::exec::{Exec, Fatal, Track};
-use super::traffic::Way;
+use super::traffic::MemoryPath;
 use super::warp::{PendingCopy, Warp};
 use crate::code::SlotRef;
 use crate::memory::window;
@@ -150,12 +150,12 @@ fn cost(
     if reading != 0 {
         let global = &mut exec.patterns[base + 2 * x];
         let first = global.observe(reading, from, bytes);
-        global.price(first, bytes, Way::Global);
+        global.update_cost(first, bytes, MemoryPath::Global);
         moved.add(&global.moved);
     }
     let shared = &mut exec.patterns[base + 2 * x + 1];
     let first = shared.observe(mask, to, bytes);
-    shared.price(first, bytes, Way::SharedStore);
+    shared.update_cost(first, bytes, MemoryPath::SharedStore);
     moved.add(&shared.moved);
 }
 

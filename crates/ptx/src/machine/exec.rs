@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use super::access::Want;
-use super::access::led::Led;
+use super::access::load_groups::GroupState;
 use super::block::Shared;
 use super::counts::Counts;
 use super::leftovers::Leftovers;
 use super::pattern::Pattern;
-use super::traffic::{Cost, Way};
+use super::traffic::{Cost, MemoryPath};
 use super::warp::{FULL, Fragment, Wait, Warp};
 use crate::check::{Findings, Observation, buffer_name, outcome_of, spoken};
 use crate::code::{File, Inst, LaneMask, Program, SlotRef, Special};
@@ -20,7 +20,7 @@ use crate::sync::Messages;
 
 /// Memory costs of one instruction.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Moved {
+pub(crate) struct Traffic {
     pub(crate) sectors: u64,
     pub(crate) sectors_ideal: u64,
     pub(crate) bytes: u64,
@@ -32,11 +32,11 @@ pub(crate) struct Moved {
     pub(crate) local_bytes: u64,
 }
 
-impl Moved {
+impl Traffic {
     /// One access, whose lanes move `lane_bytes` bytes together.
-    pub(crate) fn of(cost: &Cost, way: Way, lane_bytes: u32) -> Self {
+    pub(crate) fn of(cost: &Cost, way: MemoryPath, lane_bytes: u32) -> Self {
         let lane_bytes = u64::from(lane_bytes);
-        if way == Way::Global {
+        if way == MemoryPath::Global {
             Self {
                 sectors: u64::from(cost.sectors),
                 sectors_ideal: u64::from(cost.sectors_ideal),
@@ -116,7 +116,7 @@ pub(crate) struct Launch<'a> {
     /// The launch's number on this machine.
     pub(crate) number: u64,
     /// Whether `wmma` fragments use the other layout.
-    pub(crate) turned_fragments: bool,
+    pub(crate) alternative_fragments: bool,
     /// Whether blocks run on several host threads.
     pub(crate) parallel: bool,
     /// Where the blocks of a cooperative grid count each other; 0 for other grids.
@@ -251,9 +251,9 @@ fn axis(values: [u32; 3], axis: u8) -> u32 {
 }
 
 /// Branches back that lanes go ahead of those they have parted from.
-const AHEAD: u32 = 64;
+const LEAD_BRANCHES: u32 = 64;
 /// Warps that a multiprocessor has numbers for: those of the largest block, and real ones have more.
-const WARPS: u32 = 32;
+const WARP_SLOTS: u32 = 32;
 
 /// Another number for each, in no order that shows; 0 for 0.
 fn scattered(number: u64) -> u64 {
@@ -269,12 +269,12 @@ pub(crate) struct Fatal;
 pub(crate) struct Exec<'a> {
     pub(crate) launch: &'a Launch<'a>,
     pub(crate) counts: Counts,
-    pub(crate) moved: Vec<Moved>,
+    pub(crate) moved: Vec<Traffic>,
     pub(crate) divergent: Vec<u64>,
     pub(crate) patterns: Vec<Pattern>,
     /// What is known of each group of loads, and the number of the row that runs, counted from 1.
-    pub(crate) led: Vec<Led>,
-    pub(crate) row: u64,
+    pub(crate) load_groups: Vec<GroupState>,
+    pub(crate) run_number: u64,
     /// The patterns of whole fragments' pieces, by the place of the piece's first element in the memory table.
     pub(crate) pieces: Vec<Pattern>,
     pub(crate) findings: Findings,
@@ -298,14 +298,14 @@ impl<'a> Exec<'a> {
         Self {
             launch,
             counts: Counts::new(code),
-            moved: vec![Moved::default(); code],
+            moved: vec![Traffic::default(); code],
             divergent: vec![0; code],
             patterns: vec![
                 Pattern::default();
                 launch.program.memory.len() + launch.program.copies.len() * 2
             ],
-            led: vec![Led::default(); launch.program.groups.len()],
-            row: 0,
+            load_groups: vec![GroupState::default(); launch.program.groups.len()],
+            run_number: 0,
             pieces: Vec::new(),
             findings: Findings::new(findings),
             outcome: None,
@@ -439,7 +439,7 @@ impl<'a> Exec<'a> {
         warp.last_barrier = [u32::MAX; 32];
         warp.copies.clear();
         warp.waits_at = None;
-        warp.heard = (u32::MAX, 0, 0);
+        warp.last_poll = (u32::MAX, 0, 0);
         for callers in &mut warp.callers {
             callers.clear();
         }
@@ -450,7 +450,7 @@ impl<'a> Exec<'a> {
             warp.poison.set(*slot, FULL, FULL, 0);
         }
         for (slot, special) in &program.specials {
-            if let Some(value) = self.of_block(*special, block) {
+            if let Some(value) = self.block_special(*special, block) {
                 broadcast(warp, *slot, u64::from(value));
             }
         }
@@ -482,7 +482,7 @@ impl<'a> Exec<'a> {
             copy_groups: [0; 32],
             unused: 0,
             waits_at: None,
-            heard: (u32::MAX, 0, 0),
+            last_poll: (u32::MAX, 0, 0),
             callers: Default::default(),
         };
         for (slot, bits) in &program.constants {
@@ -497,7 +497,7 @@ impl<'a> Exec<'a> {
         }
         for (slot, special) in &program.specials {
             for lane in 0..32 {
-                let value = self.of_thread(*special, index * 32 + lane as u32);
+                let value = self.thread_special(*special, index * 32 + lane as u32);
                 warp.set_lane(*slot, lane, value);
             }
         }
@@ -507,7 +507,7 @@ impl<'a> Exec<'a> {
     /// Whether a warp's lanes part at an ordered load: in another schedule some go ahead, as they may where nothing
     /// synchronises them, however a device is used to keep them together.
     #[inline(always)]
-    pub(crate) fn parts_lanes(&self, warp: &Warp, inst: &Inst, mask: u32) -> bool {
+    pub(crate) fn should_split_lanes(&self, warp: &Warp, inst: &Inst, mask: u32) -> bool {
         self.launch.placement != 0
             && self.launch.program.memory[inst.x as usize].ordered
             && warp.others.is_empty()
@@ -518,7 +518,7 @@ impl<'a> Exec<'a> {
     /// Lets some lanes of a warp go ahead, up to where they wait for the others.
     #[cold]
     #[inline(never)]
-    pub(crate) fn part_lanes(&self, warp: &mut Warp, pc: u32) {
+    pub(crate) fn split_lanes(&self, warp: &mut Warp, pc: u32) {
         let place = u64::from(warp.index) << 32 | u64::from(pc);
         let drawn = (scattered(self.launch.placement ^ place) >> 16) as u32;
         let first = 1 << warp.mask.trailing_zeros();
@@ -533,11 +533,11 @@ impl<'a> Exec<'a> {
             wait: Wait::Ready,
         });
         warp.mask = ahead;
-        warp.hold = AHEAD;
+        warp.hold = LEAD_BRANCHES;
     }
 
     /// A special register that differs from block to block.
-    fn of_block(&self, special: Special, block: &Shared) -> Option<u32> {
+    fn block_special(&self, special: Special, block: &Shared) -> Option<u32> {
         match special {
             Special::Ctaid(a) => Some(axis(block.coordinates, a)),
             // In another schedule blocks meet on some multiprocessors and others stay empty.
@@ -553,7 +553,7 @@ impl<'a> Exec<'a> {
     }
 
     /// A special register that is the same in every block.
-    fn of_thread(&self, special: Special, thread: u32) -> u64 {
+    fn thread_special(&self, special: Special, thread: u32) -> u64 {
         let lane = thread % 32;
         if special == Special::GridId {
             return self.launch.number;
@@ -567,10 +567,10 @@ impl<'a> Exec<'a> {
             Special::LaneId => lane,
             // A multiprocessor numbers the warps of all its blocks, so that a block's first need not be 0.
             Special::WarpId => {
-                let before = scattered(self.launch.placement) % u64::from(WARPS);
-                (thread / 32 + before as u32) % WARPS
+                let before = scattered(self.launch.placement) % u64::from(WARP_SLOTS);
+                (thread / 32 + before as u32) % WARP_SLOTS
             }
-            Special::NWarpId => WARPS,
+            Special::NWarpId => WARP_SLOTS,
             Special::NSmId => self.launch.multiprocessors,
             Special::Env(1) => (self.launch.workspace >> 32) as u32,
             Special::Env(2) => self.launch.workspace as u32,

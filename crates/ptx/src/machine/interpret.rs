@@ -2,21 +2,21 @@
 //!
 //! A warp executes runs: instructions in a row with the same lanes. What is the same for a run is kept outside the
 //! warp and settled once at its end: the counts, the cycles, and what is left of the slice. Instructions that may
-//! change who runs are in [`super::aside`], and end the run.
+//! change who runs are in [`super::run_end`], and end the run.
 //!
 //! Everything here is `#[inline(always)]` on purpose: the whole loop is compiled once per instruction set in the
 //! `simd` module, and a function that is not inlined would be compiled for the plainest one.
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::access::{self, Want, quick};
-use super::aside::{self, Aside};
+use super::access::{self, Want, fast_path};
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
+use super::run_end::{self, RunEnd};
 use super::warp::{FULL, Warp};
-use super::{arithmetic, control, rows};
+use super::{arithmetic, control, full_warp};
 use crate::code::{GUARD_NOT, Inst, NONE, Op};
-use crate::simd::Forms;
+use crate::simd::VectorOps;
 
 /// Why a warp stopped running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +32,9 @@ pub(crate) enum Stop {
 }
 
 /// Instructions of the budget that a lane pays for asking the same again, so that who waits for ever is found out soon.
-const ASKING: u64 = 512;
+const POLL_COST: u64 = 512;
 /// Backward branches before another ready fragment gets a turn.
-pub(super) const SPINS: u32 = 512;
+pub(super) const SPIN_LIMIT: u32 = 512;
 
 /// Instructions in a row, executed by the same lanes.
 pub(super) struct Run {
@@ -56,7 +56,7 @@ impl Run {
 
 /// Runs a warp until it must wait, is done, or has used up `left` instructions (checked at branches).
 #[inline(always)]
-pub(crate) fn run<F: Forms>(
+pub(crate) fn run<F: VectorOps>(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
@@ -76,10 +76,10 @@ pub(crate) fn run<F: Forms>(
         if warp.pc >= stop_at {
             stop_at = warp.reschedule();
         }
-        if rows::may_run(warp) {
+        if full_warp::can_run(warp) {
             let op = code[warp.pc as usize].op;
-            if (op.stays_in_row() || op == Op::Branch)
-                && let Some(stop) = F::run_rows(exec, block, warp, left)
+            if (op.keeps_active_lanes() || op == Op::Branch)
+                && let Some(stop) = F::run_full_warp(exec, block, warp, left)
             {
                 return stop;
             }
@@ -116,9 +116,9 @@ pub(crate) fn run<F: Forms>(
                 break;
             }
             match inst.op {
-                Op::Load if exec.parts_lanes(warp, inst, mask) => {
+                Op::Load if exec.should_split_lanes(warp, inst, mask) => {
                     run.settle(exec, warp, left, pc);
-                    exec.part_lanes(warp, pc);
+                    exec.split_lanes(warp, pc);
                     stop_at = u32::MAX;
                 }
                 Op::Load | Op::Store | Op::Atomic => {
@@ -127,27 +127,27 @@ pub(crate) fn run<F: Forms>(
                         Op::Store => Want::Store,
                         _ => Want::Atomic,
                     };
-                    let at = quick::Place {
+                    let at = fast_path::AccessSite {
                         x: inst.x as usize,
                         pc,
-                        run: run.begin,
-                        row: 0,
+                        run_begin: run.begin,
+                        run_number: 0,
                     };
                     let quick = mask == FULL
                         && !warp.tainted
-                        && F::quick(exec, block, warp, want, mask, at);
+                        && F::access_fast(exec, block, warp, want, mask, at);
                     if !quick && F::access(exec, block, warp, want, mask, at) == Err(Fatal) {
                         run.settle(exec, warp, left, pc + 1);
                         return Stop::Fatal;
                     }
                     // Who hears the same again waits for somebody, and lets the others run.
-                    if !quick && access::hears_the_same(exec, warp, mask, at) {
+                    if !quick && access::polls_unchanged_value(exec, warp, mask, at) {
                         run.settle(exec, warp, left, pc + 1);
-                        warp.give_way(left);
+                        warp.yield_slice(left);
                         let lanes = u64::from(warp.live.count_ones());
-                        exec.launch.spent.fetch_add(ASKING * lanes, Relaxed);
+                        exec.launch.spent.fetch_add(POLL_COST * lanes, Relaxed);
                         // It may be a lane of its own warp.
-                        warp.spins = SPINS;
+                        warp.spins = SPIN_LIMIT;
                         break;
                     }
                     // What others do between an ordered load and whatever follows from it is what another schedule
@@ -158,7 +158,7 @@ pub(crate) fn run<F: Forms>(
                         return Stop::Slice;
                     }
                     pc += 1;
-                    if pc < stop_at && !rows::may_run(warp) {
+                    if pc < stop_at && !full_warp::can_run(warp) {
                         continue;
                     }
                     run.settle(exec, warp, left, pc);
@@ -182,7 +182,7 @@ pub(crate) fn run<F: Forms>(
                         if stop_at != u32::MAX || warp.hold > 0 || !warp.others.is_empty() {
                             warp.spins += 1;
                             warp.hold = warp.hold.saturating_sub(1);
-                            if warp.spins > SPINS {
+                            if warp.spins > SPIN_LIMIT {
                                 warp.rotate();
                             }
                             stop_at = warp.reschedule();
@@ -194,14 +194,14 @@ pub(crate) fn run<F: Forms>(
                 }
                 _ => {
                     run.settle(exec, warp, left, pc + 1);
-                    let aside = Aside {
+                    let end = RunEnd {
                         inst,
                         mask,
                         pc,
                         slice,
                         stop_at,
                     };
-                    match aside::step::<F>(exec, block, warp, left, &aside) {
+                    match run_end::step::<F>(exec, block, warp, left, &end) {
                         Ok(at) => stop_at = at,
                         Err(stop) => return stop,
                     }

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::access::led;
+use super::access::load_groups;
 use super::block::{Barrier, Shared};
+use super::block_work;
 use super::control;
+use super::counters;
 use super::exec::{Exec, Launch};
-use super::heaviest;
 use super::interpret::Stop;
-use super::tally;
 use super::warp::{Wait, Warp};
 use crate::check::{Findings, Observation, spoken};
 use crate::code::Program;
@@ -20,7 +20,7 @@ use crate::sync::{Shadow, Standing};
 /// Instructions a warp runs before its neighbours get a turn.
 const SLICE: u64 = 1 << 15;
 /// Turns a block gets before the other resident blocks do, where blocks can wait for each other.
-const TURNS: u32 = 4;
+const ROUNDS: u32 = 4;
 
 /// A block on its way.
 struct Block {
@@ -31,7 +31,7 @@ struct Block {
 
 /// How a turn of a block ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum RoundEnd {
     Done,
     /// It could go on, but others should.
     Yield,
@@ -39,10 +39,10 @@ enum Turn {
 }
 
 /// A small generator for seeded schedules.
-struct Dice(u64);
+struct ScheduleRng(u64);
 
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
+impl ScheduleRng {
+    fn below(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -122,17 +122,17 @@ fn turn(
     block: &mut Block,
     isa: Isa,
     turns: u32,
-    dice: &mut Option<Dice>,
-) -> Turn {
+    rng: &mut Option<ScheduleRng>,
+) -> RoundEnd {
     let mut order: Vec<usize> = (0..block.warps.len()).collect();
     let mut idle_rounds = 0;
     for _ in 0..turns {
         if exec.launch.stopped_at.load(Relaxed) < block.shared.index {
-            return Turn::Fatal;
+            return RoundEnd::Fatal;
         }
-        if let Some(dice) = dice {
+        if let Some(rng) = rng {
             for i in (1..order.len()).rev() {
-                order.swap(i, dice.roll(i as u64 + 1) as usize);
+                order.swap(i, rng.below(i as u64 + 1) as usize);
             }
         }
         let mut moved = false;
@@ -145,7 +145,7 @@ fn turn(
             if warp.live == 0 {
                 continue;
             }
-            let slice = dice.as_mut().map_or(SLICE, |dice| 1 + dice.roll(200));
+            let slice = rng.as_mut().map_or(SLICE, |rng| 1 + rng.below(200));
             let mut left = slice;
             warp.waits_at = None;
             warp.unused = 0;
@@ -159,7 +159,7 @@ fn turn(
                 || stop == Stop::Waiting
                 || (stop == Stop::Slice && warp.waits_at.is_some());
             match stop {
-                Stop::Fatal => return Turn::Fatal,
+                Stop::Fatal => return RoundEnd::Fatal,
                 Stop::Done | Stop::Waiting | Stop::Slice => {}
             }
             // Whatever ended the slice: a loop without an end may wait at a barrier every time.
@@ -167,12 +167,12 @@ fn turn(
             let spent = exec.launch.spent.fetch_add(work, Relaxed) + work;
             if spent > exec.launch.budget {
                 budget_exhausted(exec, block, w);
-                return Turn::Fatal;
+                return RoundEnd::Fatal;
             }
         }
         if !live {
             finish(exec, block);
-            return Turn::Done;
+            return RoundEnd::Done;
         }
         let released = release_barriers(exec, block);
         let asks = only_asks && block.warps.iter().any(|warp| warp.waits_at.is_some());
@@ -185,7 +185,7 @@ fn turn(
             // Fragments of a warp take turns: give each a few before giving up.
             if idle_rounds > 64 {
                 deadlock(exec, block);
-                return Turn::Fatal;
+                return RoundEnd::Fatal;
             }
         } else {
             idle_rounds = 0;
@@ -197,11 +197,11 @@ fn turn(
                 .fold(false, |any, warp| warp.release_warp_waits() | any);
             if !freed {
                 deadlock(exec, block);
-                return Turn::Fatal;
+                return RoundEnd::Fatal;
             }
         }
     }
-    Turn::Yield
+    RoundEnd::Yield
 }
 
 fn finish(exec: &mut Exec<'_>, block: &mut Block) {
@@ -439,12 +439,12 @@ fn budget_exhausted(exec: &mut Exec<'_>, block: &Block, warp: usize) {
 
 /// The blocks that run: all of them, or a sample spread evenly over the grid.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Chosen {
+pub(crate) struct SampledBlocks {
     grid: u64,
     run: u64,
 }
 
-impl Chosen {
+impl SampledBlocks {
     pub(crate) fn new(grid: u64, sample: Option<u64>) -> Self {
         let run = sample.map_or(grid, |wanted| wanted.clamp(1, grid));
         Self { grid, run }
@@ -462,16 +462,16 @@ impl Chosen {
 }
 
 /// Runs all blocks one after another on this thread, several resident at a time where they can wait for each other.
-fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, chosen: Chosen, isa: Isa) {
+fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, chosen: SampledBlocks, isa: Isa) {
     let communicate = exec.launch.program.blocks_communicate || config.cooperative;
-    let mut dice = match config.schedule {
+    let mut rng = match config.schedule {
         Schedule::Serial => None,
-        Schedule::Seeded(seed) => Some(Dice(seed)),
+        Schedule::Seeded(seed) => Some(ScheduleRng(seed)),
     };
     let mut order: Vec<u64> = (0..chosen.len()).map(|n| chosen.block(n)).collect();
-    if let Some(dice) = &mut dice {
+    if let Some(rng) = &mut rng {
         for i in (1..order.len()).rev() {
-            order.swap(i, dice.roll(i as u64 + 1) as usize);
+            order.swap(i, rng.below(i as u64 + 1) as usize);
         }
     }
     let mut next = order.into_iter();
@@ -485,23 +485,23 @@ fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, chosen: Chosen, 
     loop {
         let mut index = 0;
         while index < running.len() {
-            let turns = match (&mut dice, communicate) {
+            let turns = match (&mut rng, communicate) {
                 (_, false) => u32::MAX,
-                (None, true) => TURNS,
-                (Some(dice), true) => 1 + dice.roll(u64::from(TURNS)) as u32,
+                (None, true) => ROUNDS,
+                (Some(rng), true) => 1 + rng.below(u64::from(ROUNDS)) as u32,
             };
-            let ended = turn(exec, &mut running[index], isa, turns, &mut dice);
+            let ended = turn(exec, &mut running[index], isa, turns, &mut rng);
             // No time is modelled for another schedule.
-            if dice.is_none() {
-                heaviest::account(exec, &mut running[index].shared);
+            if rng.is_none() {
+                block_work::charge(exec, &mut running[index].shared);
             }
             match ended {
-                Turn::Done => {
-                    heaviest::close(exec, &mut running[index].shared);
+                RoundEnd::Done => {
+                    block_work::finish(exec, &mut running[index].shared);
                     idle.push(running.swap_remove(index));
                 }
-                Turn::Yield => index += 1,
-                Turn::Fatal => return,
+                RoundEnd::Yield => index += 1,
+                RoundEnd::Fatal => return,
             }
         }
         // One more block joins each round: most kernels never need a second one to be resident.
@@ -523,7 +523,7 @@ fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, chosen: Chosen, 
 fn run_in_parallel<'a>(
     launch: &'a Launch<'a>,
     config: &LaunchConfig<'_>,
-    chosen: Chosen,
+    chosen: SampledBlocks,
     isa: Isa,
     findings: usize,
 ) -> Vec<Exec<'a>> {
@@ -549,8 +549,8 @@ fn run_in_parallel<'a>(
                         }
                         start(&exec, &mut block, index);
                         turn(&mut exec, &mut block, isa, u32::MAX, &mut None);
-                        heaviest::account(&mut exec, &mut block.shared);
-                        heaviest::close(&mut exec, &mut block.shared);
+                        block_work::charge(&mut exec, &mut block.shared);
+                        block_work::finish(&mut exec, &mut block.shared);
                     }
                 })
             })
@@ -583,7 +583,7 @@ pub(crate) fn run(
     limit: usize,
 ) -> LaunchReport {
     let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
-    let chosen = Chosen::new(blocks, config.sample);
+    let chosen = SampledBlocks::new(blocks, config.sample);
     let mut parts = if launch.parallel {
         run_in_parallel(launch, config, chosen, isa, limit)
     } else {
@@ -592,14 +592,14 @@ pub(crate) fn run(
         vec![exec]
     };
     for part in &mut parts {
-        led::settle(part);
+        load_groups::settle(part);
     }
     let outcome = parts
         .iter()
         .filter_map(|exec| exec.outcome.clone())
         .min_by_key(|(block, _)| *block)
         .map_or(Outcome::Completed, |(_, outcome)| outcome);
-    let counters = tally::counters(launch, &parts, blocks, chosen.len());
+    let counters = counters::total(launch, &parts, blocks, chosen.len());
     let mut printed: Vec<(u64, String)> = Vec::new();
     let mut findings = Vec::new();
     for mut part in parts {

@@ -8,12 +8,12 @@ use super::block::Shared;
 use super::exec::{Exec, Fatal};
 use super::pattern::Pattern;
 use super::tile;
-use super::traffic::Way;
+use super::traffic::MemoryPath;
 use super::warp::{FULL, Warp};
 use crate::code::{File, MemSpace, SlotRef, TensorOp};
 use crate::memory::window;
 use crate::numeric::half;
-use crate::simd::{Factor, Forms};
+use crate::simd::{Factor, VectorOps};
 use crate::tensor::{Combine, Element, Matrix, Size, TensorKind, place};
 
 /// Largest fragment sides: 32 rows or columns, sums of 32.
@@ -24,7 +24,7 @@ type Grid = [[f32; SIDE]; SIDE];
 
 /// Spreads the rows an `ldmatrix` loaded: lane l holds 16 bytes of row l in the scratch registers.
 #[inline(always)]
-pub(crate) fn spread<F: Forms>(
+pub(crate) fn spread<F: VectorOps>(
     warp: &mut Warp,
     op: &TensorOp,
     count: u8,
@@ -44,7 +44,7 @@ pub(crate) fn spread<F: Forms>(
         }
         let values = &mut warp.r32[slot(result)].0;
         if transposed {
-            *values = F::turned(&words);
+            *values = F::transposed(&words);
         } else {
             values
                 .as_chunks_mut::<4>()
@@ -166,7 +166,7 @@ fn collect(
 
 /// The multiply-add.
 #[inline(always)]
-pub(crate) fn multiply_add<F: Forms>(warp: &mut Warp, op: &TensorOp, turned: bool) {
+pub(crate) fn multiply_add<F: VectorOps>(warp: &mut Warp, op: &TensorOp, turned: bool) {
     let TensorKind::MultiplyAdd {
         size,
         a,
@@ -197,7 +197,7 @@ pub(crate) fn multiply_add<F: Forms>(warp: &mut Warp, op: &TensorOp, turned: boo
 }
 
 #[inline(always)]
-fn single<F: Forms>(
+fn single<F: VectorOps>(
     warp: &mut Warp,
     op: &TensorOp,
     size: Size,
@@ -419,7 +419,7 @@ pub(crate) fn fragment(
         _ => return Ok(()),
     };
     let size = Size {
-        turned: exec.launch.turned_fragments,
+        turned: exec.launch.alternative_fragments,
         ..size
     };
     let base = super::access::addresses(warp, op.address, op.offset);
@@ -523,9 +523,9 @@ fn count_fragment(
         _ => false,
     };
     let way = if shared {
-        want.way_through_shared()
+        want.shared_path()
     } else {
-        Way::Global
+        MemoryPath::Global
     };
     let moved = &mut exec.moved[pc as usize];
     let mut index = 0;
@@ -537,7 +537,7 @@ fn count_fragment(
         let piece = bytes * together as u32;
         let pattern = &mut exec.pieces[first + index];
         let at = pattern.observe(FULL, &lists[index], piece);
-        pattern.price(at, piece, way);
+        pattern.update_cost(at, piece, way);
         moved.add(&pattern.moved);
         index += together;
     }

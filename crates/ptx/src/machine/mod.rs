@@ -2,13 +2,14 @@
 
 pub(crate) mod access;
 mod arithmetic;
-pub(crate) mod aside;
 pub(crate) mod block;
+mod block_work;
 mod control;
 mod copy;
+mod counters;
 mod counts;
 pub(crate) mod exec;
-mod heaviest;
+pub(crate) mod full_warp;
 pub(crate) mod interpret;
 mod launch;
 mod leftovers;
@@ -17,8 +18,7 @@ mod mbarrier;
 mod pattern;
 mod poison;
 mod print;
-pub(crate) mod rows;
-mod tally;
+pub(crate) mod run_end;
 pub(crate) mod tile;
 mod traffic;
 pub(crate) mod vector;
@@ -237,7 +237,7 @@ impl Machine {
 
     /// Runs launches with another instruction set, if this processor has it.
     pub fn use_isa(&mut self, isa: Isa) {
-        if isa.is_here() {
+        if isa.is_available() {
             self.isa = isa;
         }
     }
@@ -440,7 +440,7 @@ impl Machine {
                 info.param_bytes
             ));
         }
-        let whole = launch::Chosen::new(blocks, config.sample).len() == blocks;
+        let whole = launch::SampledBlocks::new(blocks, config.sample).len() == blocks;
         if !whole && (config.cooperative || program.blocks_synchronise) {
             return invalid(
                 "a sample of its blocks, which wait for each other: only all of them get anywhere"
@@ -497,7 +497,7 @@ impl Machine {
                 Schedule::Seeded(seed) => seed | 1,
             },
             number: self.launches,
-            turned_fragments: config.fragments == Fragments::Turned,
+            alternative_fragments: config.fragments == Fragments::Turned,
             workspace,
             printed_limit: self.limits.printed_bytes,
             leftovers: self.leftovers.as_ref(),

@@ -6,8 +6,8 @@
 
 use std::sync::atomic::AtomicU32;
 
-use super::exec::{Moved, Track};
-use super::traffic::{self, Cost, Way};
+use super::exec::{Track, Traffic};
+use super::traffic::{self, Cost, MemoryPath};
 
 /// The relation of the lanes' addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(crate) struct Pattern {
     /// Changes whenever the shape does.
     pub(crate) version: u64,
     /// The version of the leader's pattern that this one was found to be equal to.
-    pub(crate) alike: u64,
+    pub(crate) leader_version: u64,
     pub(crate) shape: Shape,
     pub(crate) chunks: [Chunk; 4],
     /// Lowest and highest relative address.
@@ -50,13 +50,13 @@ pub(crate) struct Pattern {
     phase: u64,
     /// What one execution moves, and what that adds to the counts.
     pub(crate) cost: Cost,
-    pub(crate) moved: Moved,
+    pub(crate) moved: Traffic,
     /// The place in a sector that the ranges were worked out for, and the ranges of sectors that an execution touches:
     /// first and last, counted from the first active lane's.
     sectors_phase: u64,
     sectors: Vec<(i64, i64)>,
     /// Whether no two lanes touch the same bytes, if anyone asked.
-    apart: Option<bool>,
+    disjoint: Option<bool>,
     /// By warp: shared memory's state and the first address for which everything was found initialised.
     found_valid: [(u64, u64); REMEMBERED],
     /// The allocation the last access was in.
@@ -72,7 +72,7 @@ impl Default for Pattern {
             mask: 0,
             relative: [0; 32],
             version: 0,
-            alike: Self::NEVER,
+            leader_version: Self::NEVER,
             shape: Shape::Other,
             chunks: [Chunk::Mixed; 4],
             low: 0,
@@ -80,10 +80,10 @@ impl Default for Pattern {
             low_bits: 0,
             phase: u64::MAX,
             cost: Cost::default(),
-            moved: Moved::default(),
+            moved: Traffic::default(),
             sectors_phase: u64::MAX,
             sectors: Vec::new(),
-            apart: None,
+            disjoint: None,
             found_valid: [(u64::MAX, 0); REMEMBERED],
             allocation: usize::MAX,
         }
@@ -106,18 +106,18 @@ impl Pattern {
             differs |= relative[lane] ^ self.relative[lane];
         }
         if differs != 0 || mask != self.mask {
-            self.learn(mask, &relative, bytes);
+            self.replace_shape(mask, &relative, bytes);
         }
         first
     }
 
     #[cold]
     #[inline(never)]
-    fn learn(&mut self, mask: u32, relative: &[u64; 32], bytes: u32) {
+    fn replace_shape(&mut self, mask: u32, relative: &[u64; 32], bytes: u32) {
         self.version += 1;
-        self.alike = Self::NEVER;
+        self.leader_version = Self::NEVER;
         self.sectors_phase = u64::MAX;
-        self.apart = None;
+        self.disjoint = None;
         self.found_valid = [(u64::MAX, 0); REMEMBERED];
         self.mask = mask;
         self.relative = *relative;
@@ -161,15 +161,15 @@ impl Pattern {
 
     /// Whether no two lanes touch the same bytes.
     #[inline(always)]
-    pub(crate) fn apart(&mut self, bytes: u32) -> bool {
-        match self.apart {
+    pub(crate) fn disjoint(&mut self, bytes: u32) -> bool {
+        match self.disjoint {
             Some(apart) => apart,
-            None => self.find_apart(bytes),
+            None => self.compute_disjoint(bytes),
         }
     }
 
     #[inline(never)]
-    fn find_apart(&mut self, bytes: u32) -> bool {
+    fn compute_disjoint(&mut self, bytes: u32) -> bool {
         let mut starts: Vec<i64> = super::access::lanes(self.mask)
             .map(|lane| self.relative[lane] as i64)
             .collect();
@@ -177,28 +177,28 @@ impl Pattern {
         let apart = starts
             .windows(2)
             .all(|pair| pair[1].saturating_sub(pair[0]) >= i64::from(bytes));
-        self.apart = Some(apart);
+        self.disjoint = Some(apart);
         apart
     }
 
     /// Works out what an access moves whose first active lane is at `first`, unless that is known.
     #[inline(always)]
-    pub(crate) fn price(&mut self, first: u64, bytes: u32, way: Way) {
+    pub(crate) fn update_cost(&mut self, first: u64, bytes: u32, way: MemoryPath) {
         // Sectors depend on the place in a sector. Banks all move on together, whole words at a time.
         let phase = match way {
-            Way::Global => first & 31,
+            MemoryPath::Global => first & 31,
             _ => first & 3 | (way as u64) << 32,
         };
         if self.phase != phase {
             self.phase = phase;
-            self.price_anew(first, bytes, way);
+            self.compute_cost(first, bytes, way);
         }
     }
 
     #[inline(never)]
-    fn price_anew(&mut self, first: u64, bytes: u32, way: Way) {
+    fn compute_cost(&mut self, first: u64, bytes: u32, way: MemoryPath) {
         self.cost = traffic::cost(way, self.mask, &self.relative, first, bytes, self.shape);
-        self.moved = Moved::of(&self.cost, way, self.mask.count_ones() * bytes);
+        self.moved = Traffic::of(&self.cost, way, self.mask.count_ones() * bytes);
     }
 
     /// The lowest and the highest address.

@@ -2,12 +2,12 @@
 //!
 //! [`super::matrix`] does every shape by looking each element's place up. Here rows are moved whole and four of them
 //! are summed at once. Each sum runs over k in the same order, so the bits are the same. Instruction sets may have
-//! forms of their own: [`Forms::tile`].
+//! forms of their own: [`VectorOps::tile`].
 
 use super::warp::Warp;
 use crate::code::{File, SlotRef};
 use crate::numeric::float::canon32;
-use crate::simd::{Factor, Forms, Slot};
+use crate::simd::{Factor, Slot, VectorOps};
 use crate::tensor::Size;
 
 /// The shape.
@@ -58,7 +58,7 @@ fn slots<const N: usize>(list: &[SlotRef]) -> Option<[usize; N]> {
 
 /// d = a b + c in a warp's registers.
 #[inline(always)]
-pub(super) fn run<F: Forms>(warp: &mut Warp, at: &Registers, factor: Factor) {
+pub(super) fn run<F: VectorOps>(warp: &mut Warp, at: &Registers, factor: Factor) {
     let registers = &warp.r32;
     let slot = |slot: usize| &registers[slot].0;
     // Spelt out, as `map` would be a call of code for the plainest instruction set.

@@ -23,7 +23,7 @@ use super::pattern::Shape;
 
 /// Which way an access goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum MemoryPath {
     Global,
     SharedLoad,
     SharedStore,
@@ -45,7 +45,7 @@ pub(crate) struct Cost {
 
 /// The cost of one access of `bytes` bytes a lane. Addresses are `first` plus what is relative to it.
 pub(super) fn cost(
-    way: Way,
+    way: MemoryPath,
     mask: u32,
     relative: &[u64; 32],
     first: u64,
@@ -53,7 +53,7 @@ pub(super) fn cost(
     shape: Shape,
 ) -> Cost {
     match way {
-        Way::Global => sectors(mask, relative, first, bytes, shape),
+        MemoryPath::Global => sectors(mask, relative, first, bytes, shape),
         _ => wavefronts(way, mask, relative, first, bytes),
     }
 }
@@ -99,7 +99,7 @@ fn sectors(mask: u32, relative: &[u64; 32], first: u64, bytes: u32, shape: Shape
     }
 }
 
-fn wavefronts(way: Way, mask: u32, relative: &[u64; 32], first: u64, bytes: u32) -> Cost {
+fn wavefronts(way: MemoryPath, mask: u32, relative: &[u64; 32], first: u64, bytes: u32) -> Cost {
     let active = |lane: usize| mask >> lane & 1 == 1;
     let alike = |step: usize| {
         (0..32).all(|lane| {
@@ -112,7 +112,7 @@ fn wavefronts(way: Way, mask: u32, relative: &[u64; 32], first: u64, bytes: u32)
         2 => 2,
         _ => 4,
     };
-    let packed = way == Way::SharedLoad && parts > 1 && (alike(1) || alike(2));
+    let packed = way == MemoryPath::SharedLoad && parts > 1 && (alike(1) || alike(2));
     let lanes_per_part = 32 / if packed { parts / 2 } else { parts };
     let mut cost = Cost::default();
     let mut all_words: Vec<u64> = Vec::with_capacity(128);
@@ -127,7 +127,7 @@ fn wavefronts(way: Way, mask: u32, relative: &[u64; 32], first: u64, bytes: u32)
         if words.is_empty() {
             continue;
         }
-        if way != Way::SharedAtomic {
+        if way != MemoryPath::SharedAtomic {
             words.sort_unstable();
             words.dedup();
         }
@@ -157,11 +157,11 @@ mod tests {
 
     const ALL: u32 = u32::MAX;
 
-    fn observed(way: Way, bytes: u32, mask: u32, address: fn(u64) -> u64) -> Cost {
+    fn observed(way: MemoryPath, bytes: u32, mask: u32, address: fn(u64) -> u64) -> Cost {
         let addresses = std::array::from_fn(|lane| address(lane as u64));
         let mut pattern = Pattern::default();
         let first = pattern.observe(mask, &addresses, bytes);
-        pattern.price(first, bytes, way);
+        pattern.update_cost(first, bytes, way);
         pattern.cost
     }
 
@@ -211,7 +211,7 @@ mod tests {
             ),
         ];
         for (name, bytes, mask, address, expected) in cases {
-            let cost = observed(Way::Global, *bytes, *mask, *address);
+            let cost = observed(MemoryPath::Global, *bytes, *mask, *address);
             let found = (cost.sectors, cost.sectors_ideal, cost.bytes);
             assert_eq!(found, *expected, "{name}");
         }
@@ -310,7 +310,7 @@ mod tests {
             ("its rows, four by turns", 16, ALL, |l| 16 * (l % 4), (4, 4)),
         ];
         for (name, bytes, mask, address, expected) in cases {
-            let cost = observed(Way::SharedLoad, *bytes, *mask, *address);
+            let cost = observed(MemoryPath::SharedLoad, *bytes, *mask, *address);
             let found = (cost.wavefronts, cost.wavefronts_ideal);
             assert_eq!(found, *expected, "{name}");
         }
@@ -318,29 +318,59 @@ mod tests {
 
     #[test]
     fn hand_counted_wavefronts_of_stores_and_atomics() {
-        type Case = (&'static str, Way, u32, fn(u64) -> u64, (u32, u32));
+        type Case = (&'static str, MemoryPath, u32, fn(u64) -> u64, (u32, u32));
         let cases: &[Case] = &[
-            ("words", Way::SharedStore, 4, |l| 4 * l, (1, 1)),
-            ("one word", Way::SharedStore, 4, |_| 0, (1, 1)),
-            ("halves", Way::SharedStore, 2, |l| 2 * l, (1, 1)),
-            ("a column", Way::SharedStore, 4, |l| 128 * l, (32, 1)),
-            ("a padded column", Way::SharedStore, 4, |l| 132 * l, (1, 1)),
-            ("pairs", Way::SharedStore, 8, |l| 8 * l, (2, 2)),
-            ("shared pairs", Way::SharedStore, 8, |l| 8 * (l / 2), (2, 2)),
-            ("quads", Way::SharedStore, 16, |l| 16 * l, (4, 4)),
-            ("one quad", Way::SharedStore, 16, |_| 0, (4, 4)),
-            ("rows", Way::SharedStore, 16, |l| 128 * l, (32, 4)),
-            ("rows padded", Way::SharedStore, 16, |l| 144 * l, (4, 4)),
-            ("own counters", Way::SharedAtomic, 4, |l| 4 * l, (1, 1)),
-            ("one counter", Way::SharedAtomic, 4, |_| 0, (32, 1)),
+            ("words", MemoryPath::SharedStore, 4, |l| 4 * l, (1, 1)),
+            ("one word", MemoryPath::SharedStore, 4, |_| 0, (1, 1)),
+            ("halves", MemoryPath::SharedStore, 2, |l| 2 * l, (1, 1)),
+            ("a column", MemoryPath::SharedStore, 4, |l| 128 * l, (32, 1)),
+            (
+                "a padded column",
+                MemoryPath::SharedStore,
+                4,
+                |l| 132 * l,
+                (1, 1),
+            ),
+            ("pairs", MemoryPath::SharedStore, 8, |l| 8 * l, (2, 2)),
+            (
+                "shared pairs",
+                MemoryPath::SharedStore,
+                8,
+                |l| 8 * (l / 2),
+                (2, 2),
+            ),
+            ("quads", MemoryPath::SharedStore, 16, |l| 16 * l, (4, 4)),
+            ("one quad", MemoryPath::SharedStore, 16, |_| 0, (4, 4)),
+            ("rows", MemoryPath::SharedStore, 16, |l| 128 * l, (32, 4)),
+            (
+                "rows padded",
+                MemoryPath::SharedStore,
+                16,
+                |l| 144 * l,
+                (4, 4),
+            ),
+            (
+                "own counters",
+                MemoryPath::SharedAtomic,
+                4,
+                |l| 4 * l,
+                (1, 1),
+            ),
+            ("one counter", MemoryPath::SharedAtomic, 4, |_| 0, (32, 1)),
             (
                 "four counters",
-                Way::SharedAtomic,
+                MemoryPath::SharedAtomic,
                 4,
                 |l| 4 * (l % 4),
                 (8, 1),
             ),
-            ("one bank", Way::SharedAtomic, 4, |l| 128 * l, (32, 1)),
+            (
+                "one bank",
+                MemoryPath::SharedAtomic,
+                4,
+                |l| 128 * l,
+                (32, 1),
+            ),
         ];
         for (name, way, bytes, address, expected) in cases {
             let cost = observed(*way, *bytes, ALL, *address);

@@ -2,7 +2,7 @@
 //! set the surrounding function is compiled for.
 
 use super::warp::{FULL, Lanes32, Lanes64};
-use crate::simd::Forms;
+use crate::simd::VectorOps;
 
 /// All ones in the lanes of a mask.
 #[inline(always)]
@@ -61,7 +61,7 @@ pub(crate) fn put64(d: &mut Lanes64, mask: u32, values: &[u64; 32]) {
 
 /// The same in the instruction set's own way.
 #[inline(always)]
-pub(crate) fn merge32<F: Forms>(d: &mut Lanes32, mask: u32, values: &[u32; 32]) {
+pub(crate) fn merge32<F: VectorOps>(d: &mut Lanes32, mask: u32, values: &[u32; 32]) {
     if mask == FULL {
         d.0 = *values;
     } else {
@@ -70,7 +70,7 @@ pub(crate) fn merge32<F: Forms>(d: &mut Lanes32, mask: u32, values: &[u32; 32]) 
 }
 
 #[inline(always)]
-pub(crate) fn merge64<F: Forms>(d: &mut Lanes64, mask: u32, values: &[u64; 32]) {
+pub(crate) fn merge64<F: VectorOps>(d: &mut Lanes64, mask: u32, values: &[u64; 32]) {
     if mask == FULL {
         d.0 = *values;
     } else {
@@ -82,7 +82,7 @@ macro_rules! map {
     ($($name:ident $d:ident $dt:ty, $put:ident: $($arg:ident $file:ty, $ft:ty),*;)*) => {$(
         /// Applies a function to each lane of the mask.
         #[inline(always)]
-        pub(crate) fn $name<F: Forms>(
+        pub(crate) fn $name<F: VectorOps>(
             d: &mut $d,
             mask: u32,
             $($arg: &$file,)*
@@ -138,7 +138,7 @@ pub(crate) fn compare64(a: &Lanes64, b: &Lanes64, f: impl Fn(u64, u64) -> bool) 
 
 /// Picks a where the bit is set, b elsewhere.
 #[inline(always)]
-pub(crate) fn select32<F: Forms>(
+pub(crate) fn select32<F: VectorOps>(
     d: &mut Lanes32,
     mask: u32,
     a: &Lanes32,
@@ -154,7 +154,7 @@ pub(crate) fn select32<F: Forms>(
 }
 
 #[inline(always)]
-pub(crate) fn select64<F: Forms>(
+pub(crate) fn select64<F: VectorOps>(
     d: &mut Lanes64,
     mask: u32,
     a: &Lanes64,

@@ -74,7 +74,7 @@ pub(crate) struct Warp {
     /// Instructions of its slice that the warp gave up to let others run.
     pub(crate) unused: u64,
     /// The ordered or atomic access that last gave a value: its instruction, the address and the value of its first lane.
-    pub(crate) heard: (u32, u64, u64),
+    pub(crate) last_poll: (u32, u64, u64),
     /// The test of an mbarrier that last said its phase was not over.
     pub(crate) waits_at: Option<u32>,
     /// The calls each lane is in, innermost last.
@@ -287,7 +287,7 @@ impl Warp {
     }
 
     /// Lets other warps run at the next branch back, with what is left of the slice.
-    pub(crate) fn give_way(&mut self, left: &mut u64) {
+    pub(crate) fn yield_slice(&mut self, left: &mut u64) {
         self.unused += *left;
         *left = 0;
     }

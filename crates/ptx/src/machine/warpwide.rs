@@ -7,7 +7,7 @@ use super::warp::{FULL, Fragment, Wait, Warp};
 use crate::check::spoken;
 use crate::code::{Inst, Op, Program, SlotRef, WarpKind, WarpOp};
 use crate::report::FindingKind;
-use crate::simd::Forms;
+use crate::simd::VectorOps;
 
 /// The member mask of a warp-wide instruction, as its first active lane sees it, and whether all lanes agree.
 #[inline(always)]
@@ -65,7 +65,7 @@ fn wait_for_members(warp: &mut Warp, pc: u32, members: u32, barrier: bool) -> bo
             return true;
         }
     }
-    super::aside::park_at(warp, pc, Wait::Warp { members, barrier });
+    super::run_end::park_at(warp, pc, Wait::Warp { members, barrier });
     false
 }
 
@@ -212,7 +212,7 @@ fn source(kind: WarpKind, lane: u32, b: u32, c: u32) -> (u32, bool) {
 
 /// The plain shuffles of a whole warp that everything else is built from; false if this is none of them.
 #[inline(always)]
-pub(crate) fn quick_shuffle<F: Forms>(warp: &mut Warp, op: &WarpOp, mask: u32) -> bool {
+pub(crate) fn shuffle_full_warp<F: VectorOps>(warp: &mut Warp, op: &WarpOp, mask: u32) -> bool {
     let (Some((_, a)), Some((_, b)), Some((_, c)), Some((_, d))) =
         (op.a.get(), op.b.get(), op.c.get(), op.d.get())
     else {
@@ -245,7 +245,7 @@ pub(crate) fn quick_shuffle<F: Forms>(warp: &mut Warp, op: &WarpOp, mask: u32) -
             FULL
         }
         WarpKind::ShuffleXor => {
-            results = F::crossed(&values, delta);
+            results = F::shuffle_xor(&values, delta);
             FULL
         }
         WarpKind::ShuffleDown => {

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use super::Parser;
-use crate::ir::{Base, Function, Instruction, Operand, Place, StateSpace, Statement, Symbol, Ty};
+use crate::ir::{
+    Base, Function, Instruction, Operand, SourcePosition, StateSpace, Statement, Symbol, Ty,
+};
 use crate::lex::Kind;
 use crate::module::LoadError;
 
@@ -34,7 +36,7 @@ struct Body<'p, 'a> {
     /// Uses of labels not yet seen in their scope, by placeholder label id.
     forward: Vec<Vec<(&'a str, usize)>>,
     statements: Vec<Statement>,
-    place: Option<Place>,
+    place: Option<SourcePosition>,
     /// Where an inlined position was called from, by file, line and column.
     callers: HashMap<(u32, u32, u32), (u32, u32, u32)>,
     /// Labels that mean another label.
@@ -343,7 +345,7 @@ impl<'a> Body<'_, 'a> {
         }
         // Line 0 marks code without a line of its own: it belongs to what surrounds it.
         if place.1 != 0 {
-            self.place = Some(Place {
+            self.place = Some(SourcePosition {
                 file: place.0,
                 line: place.1,
             });

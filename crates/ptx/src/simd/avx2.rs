@@ -1,4 +1,4 @@
-//! Forms for AVX2 with FMA and F16C.
+//! VectorOps for AVX2 with FMA and F16C.
 //!
 //! Conversions of halves are the processor's own; it keeps the payload of a NaN, so results pass through
 //! [`canonical`], as the definitions demand. None of these instructions depends on the modes of the control register
@@ -23,14 +23,14 @@ use std::arch::x86_64::{
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::forms::{Factor, Forms, Pair, Slot};
-use crate::machine::access::quick::{self, Place};
+use super::ops::{Factor, Pair, Slot, VectorOps};
+use crate::machine::access::fast_path::{self, AccessSite};
 use crate::machine::access::{self, Want};
 use crate::machine::block::Shared;
 use crate::machine::exec::{Exec, Fatal};
 use crate::machine::interpret::Stop;
 use crate::machine::warp::Warp;
-use crate::machine::{aside, rows};
+use crate::machine::{full_warp, run_end};
 use crate::numeric::float::NAN32;
 
 /// The set. Only [`super::run`] names it, once the processor was asked.
@@ -43,27 +43,27 @@ macro_rules! ask {
     }};
 }
 
-impl Forms for Avx2 {
+impl VectorOps for Avx2 {
     #[inline(always)]
-    fn run_rows(
+    fn run_full_warp(
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
         left: &mut u64,
     ) -> Option<Stop> {
-        ask!(run_rows(exec, block, warp, left))
+        ask!(run_full_warp(exec, block, warp, left))
     }
 
     #[inline(always)]
-    fn quick(
+    fn access_fast(
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
         want: Want,
         mask: u32,
-        at: Place,
+        at: AccessSite,
     ) -> bool {
-        ask!(quick(exec, block, warp, want, mask, at))
+        ask!(access_fast(exec, block, warp, want, mask, at))
     }
 
     #[inline(always)]
@@ -73,7 +73,7 @@ impl Forms for Avx2 {
         warp: &mut Warp,
         want: Want,
         mask: u32,
-        at: Place,
+        at: AccessSite,
     ) -> Result<(), Fatal> {
         ask!(access(exec, block, warp, want, mask, at))
     }
@@ -84,8 +84,8 @@ impl Forms for Avx2 {
     }
 
     #[inline(always)]
-    fn crossed(values: &Slot, across: usize) -> Slot {
-        ask!(crossed(values, across))
+    fn shuffle_xor(values: &Slot, across: usize) -> Slot {
+        ask!(shuffle_xor(values, across))
     }
 
     #[inline(always)]
@@ -139,8 +139,8 @@ impl Forms for Avx2 {
     }
 
     #[inline(always)]
-    fn turned(columns: &[[u32; 8]; 4]) -> Slot {
-        ask!(words_turned(columns))
+    fn transposed(columns: &[[u32; 8]; 4]) -> Slot {
+        ask!(words_transposed(columns))
     }
 
     #[inline(always)]
@@ -162,39 +162,39 @@ fn access(
     warp: &mut Warp,
     want: Want,
     mask: u32,
-    at: Place,
+    at: AccessSite,
 ) -> Result<(), Fatal> {
     access::instruction(exec, block, warp, want, mask, at)
 }
 
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt")]
 #[inline(never)]
-fn run_rows(
+fn run_full_warp(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
     left: &mut u64,
 ) -> Option<Stop> {
-    rows::run::<Avx2>(exec, block, warp, left)
+    full_warp::run::<Avx2>(exec, block, warp, left)
 }
 
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt")]
 #[inline(never)]
-fn quick(
+fn access_fast(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
     want: Want,
     mask: u32,
-    at: Place,
+    at: AccessSite,
 ) -> bool {
-    quick::access::<Avx2>(exec, block, warp, want, mask, at)
+    fast_path::access::<Avx2>(exec, block, warp, want, mask, at)
 }
 
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt")]
 #[inline(never)]
 fn tensor(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, x: usize, pc: u32) -> bool {
-    aside::tensor_at_once::<Avx2>(exec, block, warp, x, pc)
+    run_end::tensor_fast::<Avx2>(exec, block, warp, x, pc)
 }
 
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
@@ -243,7 +243,7 @@ fn canonical(value: __m256) -> __m256 {
 
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
-fn crossed(values: &Slot, across: usize) -> Slot {
+fn shuffle_xor(values: &Slot, across: usize) -> Slot {
     let inside = _mm256_xor_si256(
         _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
         _mm256_set1_epi32(across as i32 & 7),
@@ -487,7 +487,10 @@ fn factors(factor: Factor, words: __m128i) -> __m256 {
 #[inline]
 fn transposed(rows: [__m256; 8]) -> [__m256; 8] {
     let [a, b, c, d, e, f, g, h] = rows;
-    let (top, bottom) = (turned([a, b, c, d]), turned([e, f, g, h]));
+    let (top, bottom) = (
+        transposed_halves([a, b, c, d]),
+        transposed_halves([e, f, g, h]),
+    );
     let mut columns = [_mm256_setzero_ps(); 8];
     for at in 0..4 {
         columns[at] = _mm256_permute2f128_ps::<0x20>(top[at], bottom[at]);
@@ -555,7 +558,7 @@ fn tile(factor: Factor, a: [&Slot; 4], b: [&Slot; 2], c: [&Slot; 4]) -> [Slot; 4
 /// Transposes the two 4 x 4 matrices whose rows are in the lower, and in the upper halves of four vectors.
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
-fn turned(rows: [__m256; 4]) -> [__m256; 4] {
+fn transposed_halves(rows: [__m256; 4]) -> [__m256; 4] {
     let [a, b, c, d] = rows;
     let pair = |low: __m256, high: __m256| {
         let (low, high) = (_mm256_castps_pd(low), _mm256_castps_pd(high));
@@ -583,7 +586,7 @@ fn columns(rows: &[[u32; 4]; 8]) -> [[u32; 8]; 4] {
         };
     }
     let mut columns = [[0; 8]; 4];
-    for (column, value) in columns.iter_mut().zip(turned(both)) {
+    for (column, value) in columns.iter_mut().zip(transposed_halves(both)) {
         // SAFETY: each column has 32 bytes.
         unsafe { _mm256_storeu_ps(column.as_mut_ptr().cast(), value) };
     }
@@ -599,7 +602,7 @@ fn rows(columns: &[[u32; 8]; 4]) -> [[u32; 4]; 8] {
         *vector = unsafe { _mm256_loadu_ps(column.as_ptr().cast()) };
     }
     let mut rows = [[0; 4]; 8];
-    for (row, both) in turned(vectors).into_iter().enumerate() {
+    for (row, both) in transposed_halves(vectors).into_iter().enumerate() {
         // SAFETY: each row has 16 bytes.
         unsafe {
             _mm_storeu_ps(rows[row].as_mut_ptr().cast(), _mm256_castps256_ps128(both));
@@ -614,7 +617,7 @@ fn rows(columns: &[[u32; 8]; 4]) -> [[u32; 4]; 8] {
 
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
-fn words_turned(columns: &[[u32; 8]; 4]) -> Slot {
+fn words_transposed(columns: &[[u32; 8]; 4]) -> Slot {
     // Two rows make 64 bits; the lower halves of both words come first, then the upper ones.
     let halves = _mm256_broadcastsi128_si256(_mm_setr_epi8(
         0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15,

@@ -1,4 +1,4 @@
-//! Forms for AVX-512 (F, BW, DQ and VL) beside what AVX2 has.
+//! VectorOps for AVX-512 (F, BW, DQ and VL) beside what AVX2 has.
 //!
 //! Lanes that sit out are a mask of the instruction itself, conversions of halves take sixteen at a time, and a tile's
 //! product keeps a column of sixteen sums in one vector. What moves rows of eight words is AVX2's. Its bits are those
@@ -21,14 +21,14 @@ use std::arch::x86_64::{
 use std::sync::atomic::AtomicU32;
 
 use super::avx2::Avx2;
-use super::forms::{Factor, Forms, Pair, Slot};
-use crate::machine::access::quick::{self, Place};
+use super::ops::{Factor, Pair, Slot, VectorOps};
+use crate::machine::access::fast_path::{self, AccessSite};
 use crate::machine::access::{self, Want};
 use crate::machine::block::Shared;
 use crate::machine::exec::{Exec, Fatal};
 use crate::machine::interpret::Stop;
 use crate::machine::warp::Warp;
-use crate::machine::{aside, rows};
+use crate::machine::{full_warp, run_end};
 use crate::numeric::float::NAN32;
 
 /// The set. Only [`super::run`] names it, once the processor was asked.
@@ -41,27 +41,27 @@ macro_rules! ask {
     }};
 }
 
-impl Forms for Avx512 {
+impl VectorOps for Avx512 {
     #[inline(always)]
-    fn run_rows(
+    fn run_full_warp(
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
         left: &mut u64,
     ) -> Option<Stop> {
-        ask!(run_rows(exec, block, warp, left))
+        ask!(run_full_warp(exec, block, warp, left))
     }
 
     #[inline(always)]
-    fn quick(
+    fn access_fast(
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
         want: Want,
         mask: u32,
-        at: Place,
+        at: AccessSite,
     ) -> bool {
-        ask!(quick(exec, block, warp, want, mask, at))
+        ask!(access_fast(exec, block, warp, want, mask, at))
     }
 
     #[inline(always)]
@@ -71,7 +71,7 @@ impl Forms for Avx512 {
         warp: &mut Warp,
         want: Want,
         mask: u32,
-        at: Place,
+        at: AccessSite,
     ) -> Result<(), Fatal> {
         ask!(access(exec, block, warp, want, mask, at))
     }
@@ -92,8 +92,8 @@ impl Forms for Avx512 {
     }
 
     #[inline(always)]
-    fn crossed(values: &Slot, across: usize) -> Slot {
-        ask!(crossed(values, across))
+    fn shuffle_xor(values: &Slot, across: usize) -> Slot {
+        ask!(shuffle_xor(values, across))
     }
 
     #[inline(always)]
@@ -147,8 +147,8 @@ impl Forms for Avx512 {
     }
 
     #[inline(always)]
-    fn turned(columns: &[[u32; 8]; 4]) -> Slot {
-        Avx2::turned(columns)
+    fn transposed(columns: &[[u32; 8]; 4]) -> Slot {
+        Avx2::transposed(columns)
     }
 
     #[inline(always)]
@@ -181,14 +181,14 @@ macro_rules! for_set {
 }
 
 for_set! {
-    whole fn run_rows(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, left: &mut u64) -> Option<Stop> {
-        rows::run::<Avx512>(exec, block, warp, left)
+    whole fn run_full_warp(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, left: &mut u64) -> Option<Stop> {
+        full_warp::run::<Avx512>(exec, block, warp, left)
     }
 }
 
 for_set! {
-    whole fn quick(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, want: Want, mask: u32, at: Place) -> bool {
-        quick::access::<Avx512>(exec, block, warp, want, mask, at)
+    whole fn access_fast(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, want: Want, mask: u32, at: AccessSite) -> bool {
+        fast_path::access::<Avx512>(exec, block, warp, want, mask, at)
     }
 }
 
@@ -199,7 +199,7 @@ for_set! {
         warp: &mut Warp,
         want: Want,
         mask: u32,
-        at: Place,
+        at: AccessSite,
     ) -> Result<(), Fatal> {
         access::instruction(exec, block, warp, want, mask, at)
     }
@@ -207,7 +207,7 @@ for_set! {
 
 for_set! {
     whole fn tensor(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, x: usize, pc: u32) -> bool {
-        aside::tensor_at_once::<Avx512>(exec, block, warp, x, pc)
+        run_end::tensor_fast::<Avx512>(exec, block, warp, x, pc)
     }
 }
 
@@ -264,7 +264,7 @@ for_set! {
 }
 
 for_set! {
-    fn crossed(values: &Slot, across: usize) -> Slot {
+    fn shuffle_xor(values: &Slot, across: usize) -> Slot {
         let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         let inside = _mm512_xor_si512(lanes, _mm512_set1_epi32(across as i32 & 15));
         let mut d = [0; 32];

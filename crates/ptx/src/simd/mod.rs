@@ -1,12 +1,12 @@
 //! The one interpreter, compiled for several instruction sets and chosen at run time.
 //!
 //! The only `unsafe` of the crate: calling functions compiled for instructions the processor was asked about. What an
-//! instruction set does better than a compiler makes of a loop over lanes is in [`Forms`]; a new set is one more
+//! instruction set does better than a compiler makes of a loop over lanes is in [`VectorOps`]; a new set is one more
 //! variant of [`Isa`], one more file beside `avx2`, and one more arm in [`run`].
 //!
 //! The portable forms are plain safe loops over 32 lanes, which compilers turn into vector code of whatever the target
 //! always has, NEON on 64-bit ARM included. A module for NEON would have to provide the five functions that compile
-//! the loops for a set (`run_rows`, `quick`, `access` and `tensor` of [`Forms`], and the arm in [`run`]); what pays
+//! the loops for a set (`run_full_warp`, `quick`, `access` and `tensor` of [`VectorOps`], and the arm in [`run`]); what pays
 //! beyond that are the conversions between halves and singles (`vcvt_f32_f16` and back, after which NaNs are made
 //! canonical as with AVX2), arithmetic on halves through them, the tile's product with `vfmaq_laneq_f32`, the
 //! transpositions `columns`, `rows` and `turned` with `vtrn`, and `read` and `write` by pairs of vectors. Fused
@@ -21,10 +21,10 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod forms;
+mod ops;
 
-use forms::Portable;
-pub(crate) use forms::{Factor, Forms, Pair, Slot};
+use ops::Portable;
+pub(crate) use ops::{Factor, Pair, Slot, VectorOps};
 
 use crate::machine::block::Shared;
 use crate::machine::exec::Exec;
@@ -58,7 +58,7 @@ impl Isa {
     #[must_use]
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
-        if Self::Avx2.is_here() {
+        if Self::Avx2.is_available() {
             return Self::Avx2;
         }
         Self::Portable
@@ -66,7 +66,7 @@ impl Isa {
 
     /// Whether this processor has it.
     #[must_use]
-    pub fn is_here(self) -> bool {
+    pub fn is_available(self) -> bool {
         match self {
             Self::Portable => true,
             #[cfg(target_arch = "x86_64")]
@@ -81,7 +81,7 @@ impl Isa {
             }
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
-                Self::Avx2.is_here()
+                Self::Avx2.is_available()
                     && std::arch::is_x86_feature_detected!("avx512f")
                     && std::arch::is_x86_feature_detected!("avx512bw")
                     && std::arch::is_x86_feature_detected!("avx512dq")

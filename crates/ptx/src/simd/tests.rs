@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicU32;
 
 use super::avx2::Avx2;
 use super::avx512::Avx512;
-use super::forms::Portable;
-use super::{Factor, Forms, Isa, Pair, Slot};
+use super::ops::Portable;
+use super::{Factor, Isa, Pair, Slot, VectorOps};
 
 /// Bits of halves that decide something: zeros, subnormals, ties, the largest, infinities, NaNs with payloads.
 const EDGES: [u32; 24] = [
@@ -45,10 +45,10 @@ fn packed(state: &mut u64) -> u32 {
 /// Calls a test with every set of forms that this processor can execute.
 macro_rules! with_each_set {
     ($test:ident) => {
-        if Isa::Avx2.is_here() {
+        if Isa::Avx2.is_available() {
             $test::<Avx2>();
         }
-        if Isa::Avx512.is_here() {
+        if Isa::Avx512.is_available() {
             $test::<Avx512>();
         }
     };
@@ -59,7 +59,7 @@ fn conversions_are_the_definitions() {
     with_each_set!(conversions);
 }
 
-fn conversions<F: Forms>() {
+fn conversions<F: VectorOps>() {
     for first in (0..0x1_0000).step_by(32) {
         let bits: Slot = std::array::from_fn(|lane| first + lane as u32);
         assert_eq!(F::widen(&bits), Portable::widen(&bits), "{first:#x}");
@@ -85,7 +85,7 @@ fn arithmetic_on_halves_is_the_definition() {
     with_each_set!(arithmetic);
 }
 
-fn arithmetic<F: Forms>() {
+fn arithmetic<F: VectorOps>() {
     let mut state = 2;
     for _ in 0..20_000 {
         let [a, b, c] = std::array::from_fn(|_| slot(&mut state, packed));
@@ -128,7 +128,7 @@ fn rounding_down_is_the_definition() {
     with_each_set!(rounded_down);
 }
 
-fn rounded_down<F: Forms>() {
+fn rounded_down<F: VectorOps>() {
     let mut state = 5;
     let mut single = |state: &mut u64| {
         let choice = next(state);
@@ -158,7 +158,7 @@ fn products_are_the_definition() {
     with_each_set!(products);
 }
 
-fn products<F: Forms>() {
+fn products<F: VectorOps>() {
     let mut state = 3;
     for round in 0..500 {
         let a: [Slot; 4] = std::array::from_fn(|_| slot(&mut state, packed));
@@ -184,19 +184,19 @@ fn words_keep_their_places() {
     with_each_set!(places);
 }
 
-fn places<F: Forms>() {
+fn places<F: VectorOps>() {
     let rows: [[u32; 4]; 8] =
         std::array::from_fn(|row| std::array::from_fn(|word| (10 * row + word) as u32));
     assert_eq!(F::columns(&rows), Portable::columns(&rows));
     assert_eq!(F::rows(&F::columns(&rows)), rows);
     let columns: [[u32; 8]; 4] =
         std::array::from_fn(|word| std::array::from_fn(|row| (row << 20 | word) as u32 + 0x1_0000));
-    assert_eq!(F::turned(&columns), Portable::turned(&columns));
+    assert_eq!(F::transposed(&columns), Portable::transposed(&columns));
     let lanes: Slot = std::array::from_fn(|lane| 100 + lane as u32);
     for across in 0..32 {
         assert_eq!(
-            F::crossed(&lanes, across),
-            Portable::crossed(&lanes, across)
+            F::shuffle_xor(&lanes, across),
+            Portable::shuffle_xor(&lanes, across)
         );
     }
     let words: [AtomicU32; 13] = std::array::from_fn(|word| AtomicU32::new(word as u32));
@@ -211,7 +211,7 @@ fn lanes_that_sit_out_keep_their_values() {
     with_each_set!(merged);
 }
 
-fn merged<F: Forms>() {
+fn merged<F: VectorOps>() {
     let mut state = 4;
     for _ in 0..100 {
         let mask = next(&mut state);

@@ -48,7 +48,7 @@ pub struct Form {
     pub oracle: Oracle,
 }
 
-/// Forms that the ISA has and the machine lacks; executing one is refused by name. NVRTC emits none of them.
+/// VectorOps that the ISA has and the machine lacks; executing one is refused by name. NVRTC emits none of them.
 fn is_lacking(name: &str) -> bool {
     name == "mad24.hi.sat.s32" || name.contains(".xorsign.abs.")
 }
@@ -169,7 +169,7 @@ fn hold(forms: Vec<Form>) -> usize {
             form.name
         );
         held += 1;
-        for isa in Isa::ALL.iter().filter(|isa| isa.is_here()) {
+        for isa in Isa::ALL.iter().filter(|isa| isa.is_available()) {
             assert_eq!(
                 execute(&form, *isa, &inputs).as_ref(),
                 Some(&found),

@@ -4,7 +4,7 @@ use super::super::block::Shared;
 use super::super::exec::{Exec, Fatal, Track};
 use super::super::pattern::Shape;
 use super::super::poison::poisoned_bytes;
-use super::super::traffic::Way;
+use super::super::traffic::MemoryPath;
 use super::super::warp::Warp;
 use super::between::Reads;
 use super::{
@@ -43,7 +43,7 @@ pub(super) fn access(
     if !pattern.aligned(first, bytes) {
         return fault::misaligned(exec, block, warp, request, Space::Global);
     }
-    pattern.price(first, bytes, Way::Global);
+    pattern.update_cost(first, bytes, MemoryPath::Global);
     exec.moved[pc as usize].add(&pattern.moved);
     let shape = pattern.shape;
     let track = &launch.tracks[index];
@@ -111,7 +111,7 @@ pub(super) fn access(
     Ok(())
 }
 
-/// A block may learn from what it reads which other blocks have come before it.
+/// A block may replace_shape from what it reads which other blocks have come before it.
 #[inline(always)]
 fn hear(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
     if exec.launch.program.blocks_synchronise && exec.compares_blocks() {
@@ -124,7 +124,7 @@ fn hear(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
     }
 }
 
-/// Others may learn from what a block writes what came before it.
+/// Others may replace_shape from what a block writes what came before it.
 #[inline(always)]
 fn signal(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
     if exec.launch.program.blocks_synchronise && exec.compares_blocks() {

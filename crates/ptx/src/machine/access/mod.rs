@@ -1,10 +1,10 @@
 //! Loads, stores and atomics of a warp: bounds, alignment, initialisation, races, costs, then the data.
 
 mod between;
+pub(crate) mod fast_path;
 mod fault;
 mod global;
-pub(crate) mod led;
-pub(crate) mod quick;
+pub(crate) mod load_groups;
 mod shared;
 mod stack;
 
@@ -19,13 +19,13 @@ use super::block::Shared;
 use super::exec::{Exec, Fatal};
 use super::pattern::Shape;
 use super::poison::of_loaded;
-use super::traffic::Way;
+use super::traffic::MemoryPath;
 use super::vector::{put32, put64};
 use super::warp::Warp;
 use crate::code::{File, MemSpace, MemoryOp, SlotRef};
 use crate::memory::window;
 use crate::report::FindingKind;
-use crate::simd::Forms;
+use crate::simd::VectorOps;
 
 /// What a warp wants from memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,11 +38,11 @@ pub(crate) enum Want {
 impl Want {
     /// How it passes shared memory's banks.
     #[inline(always)]
-    pub(crate) fn way_through_shared(self) -> Way {
+    pub(crate) fn shared_path(self) -> MemoryPath {
         match self {
-            Self::Load => Way::SharedLoad,
-            Self::Store => Way::SharedStore,
-            Self::Atomic => Way::SharedAtomic,
+            Self::Load => MemoryPath::SharedLoad,
+            Self::Store => MemoryPath::SharedStore,
+            Self::Atomic => MemoryPath::SharedAtomic,
         }
     }
 }
@@ -69,8 +69,8 @@ trait Words {
     /// Replaces the bits of the mask.
     fn put(&self, index: usize, mask: u32, bits: u32);
     /// Neighbouring words.
-    fn row<F: Forms, const N: usize>(&self, index: usize) -> [u32; N];
-    fn put_row<F: Forms, const N: usize>(&self, index: usize, values: &[u32; N]);
+    fn row<F: VectorOps, const N: usize>(&self, index: usize) -> [u32; N];
+    fn put_row<F: VectorOps, const N: usize>(&self, index: usize, values: &[u32; N]);
 }
 
 /// Neighbours in memory whose bounds were checked.
@@ -83,12 +83,12 @@ fn neighbours<T, const N: usize>(words: &[T], index: usize) -> &[T; N] {
 
 impl Words for [AtomicU32] {
     #[inline(always)]
-    fn row<F: Forms, const N: usize>(&self, index: usize) -> [u32; N] {
+    fn row<F: VectorOps, const N: usize>(&self, index: usize) -> [u32; N] {
         F::read(neighbours(self, index))
     }
 
     #[inline(always)]
-    fn put_row<F: Forms, const N: usize>(&self, index: usize, values: &[u32; N]) {
+    fn put_row<F: VectorOps, const N: usize>(&self, index: usize, values: &[u32; N]) {
         F::write(neighbours(self, index), values);
     }
 
@@ -111,7 +111,7 @@ impl Words for [AtomicU32] {
 
 impl Words for [Cell<u32>] {
     #[inline(always)]
-    fn row<F: Forms, const N: usize>(&self, index: usize) -> [u32; N] {
+    fn row<F: VectorOps, const N: usize>(&self, index: usize) -> [u32; N] {
         let mut values = [0; N];
         for (value, word) in values.iter_mut().zip(neighbours::<_, N>(self, index)) {
             *value = word.get();
@@ -120,7 +120,7 @@ impl Words for [Cell<u32>] {
     }
 
     #[inline(always)]
-    fn put_row<F: Forms, const N: usize>(&self, index: usize, values: &[u32; N]) {
+    fn put_row<F: VectorOps, const N: usize>(&self, index: usize, values: &[u32; N]) {
         for (value, word) in values.iter().zip(neighbours::<_, N>(self, index)) {
             word.set(*value);
         }
@@ -339,7 +339,7 @@ pub(crate) fn instruction(
     warp: &mut Warp,
     want: Want,
     mask: u32,
-    at: quick::Place,
+    at: fast_path::AccessSite,
 ) -> Result<(), Fatal> {
     let op = &exec.launch.program.memory[at.x];
     let list = addresses(warp, op.address, op.offset);
@@ -377,11 +377,11 @@ pub(crate) fn access(
 /// Whether an instruction that is ordered or atomic has just got the value that it got from the same place when the warp
 /// last executed one.
 #[inline(always)]
-pub(crate) fn hears_the_same(
+pub(crate) fn polls_unchanged_value(
     exec: &Exec<'_>,
     warp: &mut Warp,
     mask: u32,
-    at: quick::Place,
+    at: fast_path::AccessSite,
 ) -> bool {
     let op = &exec.launch.program.memory[at.x];
     let result = op.atomic.map_or(op.regs[0], |how| how.d);
@@ -394,7 +394,7 @@ pub(crate) fn hears_the_same(
         warp.lane(op.address, lane).wrapping_add_signed(op.offset),
         warp.lane(result, lane),
     );
-    std::mem::replace(&mut warp.heard, now) == now
+    std::mem::replace(&mut warp.last_poll, now) == now
 }
 
 /// The same outside the interpreter's loop.

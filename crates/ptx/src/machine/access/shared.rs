@@ -27,7 +27,7 @@ pub(super) fn access(
     let op = &launch.program.memory[x];
     let bytes = op.bytes();
     let pattern = &mut exec.patterns[x];
-    let way = request.want.way_through_shared();
+    let way = request.want.shared_path();
     let first = pattern.observe(mask, request.list, bytes);
     let low = (first as i64).wrapping_add(pattern.low);
     let high = (first as i64).wrapping_add(pattern.high);
@@ -37,7 +37,7 @@ pub(super) fn access(
     if !pattern.aligned(first, bytes) {
         return fault::misaligned(exec, block, warp, request, Space::Shared);
     }
-    pattern.price(first, bytes, way);
+    pattern.update_cost(first, bytes, way);
     exec.moved[pc as usize].add(&pattern.moved);
     let shape = pattern.shape;
     let offsets = offsets_at(first, &pattern.relative);

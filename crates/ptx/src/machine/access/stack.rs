@@ -11,7 +11,7 @@ use super::{
 };
 use crate::check::spoken;
 use crate::report::{Access, FindingKind, Space};
-use crate::simd::Forms;
+use crate::simd::VectorOps;
 
 /// One lane's stack in the interleaved words.
 struct Column<'a> {
@@ -20,11 +20,11 @@ struct Column<'a> {
 }
 
 impl Words for Column<'_> {
-    fn row<F: Forms, const N: usize>(&self, index: usize) -> [u32; N] {
+    fn row<F: VectorOps, const N: usize>(&self, index: usize) -> [u32; N] {
         std::array::from_fn(|next| self.get(index + next))
     }
 
-    fn put_row<F: Forms, const N: usize>(&self, index: usize, values: &[u32; N]) {
+    fn put_row<F: VectorOps, const N: usize>(&self, index: usize, values: &[u32; N]) {
         for (next, value) in values.iter().enumerate() {
             self.put(index + next, u32::MAX, *value);
         }

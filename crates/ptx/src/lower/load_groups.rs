@@ -8,14 +8,14 @@
 use std::collections::HashMap;
 
 use super::allocate::defs;
-use super::{Detail, Draft, V};
+use super::{Detail, VReg, VirtualInst};
 use crate::code::{Group, Leader, MemSpace, MemoryOp, Op, Program, SlotRef};
 
 /// How far behind its leader a load may be: well inside 32 bits, and past any shared memory.
 const REACH: i64 = 1 << 20;
 
 /// Notes both.
-pub(super) fn note(program: &mut Program, drafts: &[Draft], slot: &impl Fn(V) -> SlotRef) {
+pub(super) fn find(program: &mut Program, drafts: &[VirtualInst], slot: &impl Fn(VReg) -> SlotRef) {
     let mut leaders: HashMap<SlotRef, Leader> = HashMap::new();
     // By register and words of a lane.
     let mut open: HashMap<(SlotRef, u32), usize> = HashMap::new();
@@ -52,7 +52,7 @@ pub(super) fn note(program: &mut Program, drafts: &[Draft], slot: &impl Fn(V) ->
                 }
             }
         }
-        if !draft.op.stays_in_row() {
+        if !draft.op.keeps_active_lanes() {
             open.clear();
         }
         for v in defs(draft) {

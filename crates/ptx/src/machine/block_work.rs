@@ -1,16 +1,16 @@
 //! What single blocks took of their multiprocessors, so that the time model knows the heaviest: a grid whose blocks
 //! have different amounts of work does not spread it evenly, however many blocks with nothing to do stand beside.
 
-use super::access::led;
+use super::access::load_groups;
 use super::block::Shared;
+use super::counters::slot_of;
 use super::exec::Exec;
-use super::tally::slot_of;
 use crate::code::Op;
 use crate::report::BlockWork;
 
 /// Puts what this host thread has executed since it was last asked on a block's account.
-pub(super) fn account(exec: &mut Exec<'_>, block: &mut Shared) {
-    led::settle(exec);
+pub(super) fn charge(exec: &mut Exec<'_>, block: &mut Shared) {
+    load_groups::settle(exec);
     let program = exec.launch.program;
     let mut now = BlockWork::default();
     for (pc, warps) in exec.counts.warps().enumerate() {
@@ -33,7 +33,7 @@ pub(super) fn account(exec: &mut Exec<'_>, block: &mut Shared) {
 }
 
 /// A block is done.
-pub(super) fn close(exec: &mut Exec<'_>, block: &mut Shared) {
+pub(super) fn finish(exec: &mut Exec<'_>, block: &mut Shared) {
     exec.heaviest.combine(&block.work, u64::max);
     block.work = BlockWork::default();
 }

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::machine::access::quick::{self, Place};
+use crate::machine::access::fast_path::{self, AccessSite};
 use crate::machine::access::{self, Want};
 use crate::machine::block::Shared;
 use crate::machine::exec::{Exec, Fatal};
 use crate::machine::interpret::Stop;
 use crate::machine::tile;
 use crate::machine::warp::Warp;
-use crate::machine::{aside, rows, vector};
+use crate::machine::{full_warp, run_end, vector};
 use crate::numeric::{float, half};
 
 /// A 32-bit value per lane.
@@ -47,9 +47,9 @@ pub(crate) enum Factor {
 
 /// What an instruction set does in its own way. The forms given here are the definitions: every other one returns the
 /// same bits, which the tests beside it hold.
-pub(crate) trait Forms: Sized {
+pub(crate) trait VectorOps: Sized {
     /// The interpreter's quick loop, with this set's instructions.
-    fn run_rows(
+    fn run_full_warp(
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
@@ -57,13 +57,13 @@ pub(crate) trait Forms: Sized {
     ) -> Option<Stop>;
 
     /// A memory instruction the quick way; false, with nothing done, if it has to go the long way.
-    fn quick(
+    fn access_fast(
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
         want: Want,
         mask: u32,
-        at: Place,
+        at: AccessSite,
     ) -> bool;
 
     /// A memory instruction, the long way and outside the interpreter's loop, with this set's instructions.
@@ -73,10 +73,10 @@ pub(crate) trait Forms: Sized {
         warp: &mut Warp,
         want: Want,
         mask: u32,
-        at: Place,
+        at: AccessSite,
     ) -> Result<(), Fatal>;
 
-    /// A tensor-core instruction, as [`aside::tensor_at_once`].
+    /// A tensor-core instruction, as [`run_end::tensor_fast`].
     fn tensor(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, x: usize, pc: u32) -> bool;
 
     /// Replaces the lanes of a mask.
@@ -93,7 +93,7 @@ pub(crate) trait Forms: Sized {
 
     /// Every lane's value from the lane whose number differs in the bits of `across`, which is below 32.
     #[inline(always)]
-    fn crossed(values: &Slot, across: usize) -> Slot {
+    fn shuffle_xor(values: &Slot, across: usize) -> Slot {
         each(|lane| values[(lane ^ across) & 31])
     }
 
@@ -174,7 +174,7 @@ pub(crate) trait Forms: Sized {
 
     /// A matrix of 8 by 8 halves, given as four columns of words, turned: a word has two halves of one column.
     #[inline(always)]
-    fn turned(columns: &[[u32; 8]; 4]) -> Slot {
+    fn transposed(columns: &[[u32; 8]; 4]) -> Slot {
         each(|lane| {
             let (group, pair) = (lane / 4, lane % 4);
             let words = columns[group / 2];
@@ -218,32 +218,32 @@ fn each(f: impl Fn(usize) -> u32) -> Slot {
 /// The forms every processor has.
 pub(crate) struct Portable;
 
-impl Forms for Portable {
+impl VectorOps for Portable {
     #[inline(never)]
-    fn run_rows(
+    fn run_full_warp(
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
         left: &mut u64,
     ) -> Option<Stop> {
-        rows::run::<Self>(exec, block, warp, left)
+        full_warp::run::<Self>(exec, block, warp, left)
     }
 
     #[inline(never)]
-    fn quick(
+    fn access_fast(
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
         want: Want,
         mask: u32,
-        at: Place,
+        at: AccessSite,
     ) -> bool {
-        quick::access::<Self>(exec, block, warp, want, mask, at)
+        fast_path::access::<Self>(exec, block, warp, want, mask, at)
     }
 
     #[inline(never)]
     fn tensor(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, x: usize, pc: u32) -> bool {
-        aside::tensor_at_once::<Self>(exec, block, warp, x, pc)
+        run_end::tensor_fast::<Self>(exec, block, warp, x, pc)
     }
 
     #[inline(never)]
@@ -253,7 +253,7 @@ impl Forms for Portable {
         warp: &mut Warp,
         want: Want,
         mask: u32,
-        at: Place,
+        at: AccessSite,
     ) -> Result<(), Fatal> {
         access::instruction(exec, block, warp, want, mask, at)
     }

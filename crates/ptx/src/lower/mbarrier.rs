@@ -1,73 +1,73 @@
 //! Objects in shared memory that count arrivals: mbarriers.
 
-use super::operands::Words;
-use super::{Detail, Lowering, Unknown, V};
+use super::operands::Modifiers;
+use super::{Detail, Lowering, UnsupportedForm, VReg};
 use crate::code::{Class, File, MBarrierKind, Op};
 use crate::ir::{Instruction, Operand, Ty};
 use crate::numeric::mbarrier;
 
 impl Lowering<'_> {
     /// `mbarrier.{init,inval,arrive,arrive_drop,test_wait,try_wait,pending_count}...b64`
-    pub(super) fn mbarrier(&mut self, i: &Instruction) -> Result<(), Unknown> {
-        let mut words = Words::new(&i.modifiers);
-        if i.base != "mbarrier" || words.ty()? != Ty::B64 {
-            return Err(Unknown);
+    pub(super) fn mbarrier(&mut self, i: &Instruction) -> Result<(), UnsupportedForm> {
+        let mut modifiers = Modifiers::new(&i.modifiers);
+        if i.base != "mbarrier" || modifiers.ty()? != Ty::B64 {
+            return Err(UnsupportedForm);
         }
-        if words.take("pending_count") {
-            words.done()?;
+        if modifiers.take("pending_count") {
+            modifiers.done()?;
             let [d, token] = &i.operands[..] else {
-                return Err(Unknown);
+                return Err(UnsupportedForm);
             };
             let (d, token) = (
                 self.destination(d, File::R32)?,
                 self.source(token, Ty::B64)?,
             );
-            self.lane(mbarrier::pending_lane, d, &[token], Class::Integer);
+            self.emit_lane_fn(mbarrier::pending_lane, d, &[token], Class::Integer);
             return Ok(());
         }
-        let _ = words.take("shared") || words.take("shared::cta");
+        let _ = modifiers.take("shared") || modifiers.take("shared::cta");
         // Both ends are ordered here whatever is asked for.
-        let _ = words.take("acquire") | words.take("release") | words.take("relaxed");
-        let _ = words.take("cta");
-        if words.take("init") {
-            words.done()?;
+        let _ = modifiers.take("acquire") | modifiers.take("release") | modifiers.take("relaxed");
+        let _ = modifiers.take("cta");
+        if modifiers.take("init") {
+            modifiers.done()?;
             let [address, count] = &i.operands[..] else {
-                return Err(Unknown);
+                return Err(UnsupportedForm);
             };
             let count = self.source(count, Ty::U32)?;
-            return self.mbarrier_draft(MBarrierKind::Init, address, V::NONE, count);
+            return self.emit_mbarrier(MBarrierKind::Init, address, VReg::NONE, count);
         }
-        if words.take("inval") {
-            words.done()?;
+        if modifiers.take("inval") {
+            modifiers.done()?;
             let [address] = &i.operands[..] else {
-                return Err(Unknown);
+                return Err(UnsupportedForm);
             };
-            return self.mbarrier_draft(MBarrierKind::Invalidate, address, V::NONE, V::NONE);
+            return self.emit_mbarrier(MBarrierKind::Invalidate, address, VReg::NONE, VReg::NONE);
         }
-        let drop = words.take("arrive_drop");
-        if drop || words.take("arrive") {
+        let drop = modifiers.take("arrive_drop");
+        if drop || modifiers.take("arrive") {
             // Without completing a phase: nothing here depends on the promise.
-            let partial = words.take("noComplete");
-            words.done()?;
+            let partial = modifiers.take("noComplete");
+            modifiers.done()?;
             let (token, address, count) = match &i.operands[..] {
                 [token, address] if !partial => (token, address, None),
                 [token, address, count] => (token, address, Some(count)),
-                _ => return Err(Unknown),
+                _ => return Err(UnsupportedForm),
             };
             let token = self.destination(token, File::R64)?;
             let count = match count {
                 Some(count) => self.source(count, Ty::U32)?,
-                None => V::NONE,
+                None => VReg::NONE,
             };
-            return self.mbarrier_draft(MBarrierKind::Arrive { drop }, address, token, count);
+            return self.emit_mbarrier(MBarrierKind::Arrive { drop }, address, token, count);
         }
-        if words.take("test_wait") || words.take("try_wait") {
-            let parity = words.take("parity");
-            words.done()?;
+        if modifiers.take("test_wait") || modifiers.take("try_wait") {
+            let parity = modifiers.take("parity");
+            modifiers.done()?;
             let (answer, address, state) = match &i.operands[..] {
                 // A limit on how long to sleep makes no difference to one who does not.
                 [answer, address, state] | [answer, address, state, _] => (answer, address, state),
-                _ => return Err(Unknown),
+                _ => return Err(UnsupportedForm),
             };
             let answer = self.destination(answer, File::Predicate)?;
             let (kind, state) = if parity {
@@ -75,36 +75,41 @@ impl Lowering<'_> {
             } else {
                 (MBarrierKind::Test, self.source(state, Ty::B64)?)
             };
-            return self.mbarrier_draft(kind, address, answer, state);
+            return self.emit_mbarrier(kind, address, answer, state);
         }
-        Err(Unknown)
+        Err(UnsupportedForm)
     }
 
     /// `cp.async.mbarrier.arrive[.noinc][.shared].b64 [address]`
     pub(super) fn copies_arrive(
         &mut self,
         i: &Instruction,
-        mut words: Words<'_>,
-    ) -> Result<(), Unknown> {
-        let needed = words.ty()? == Ty::B64 && words.take("arrive");
-        let counted = words.take("noinc");
-        let _ = words.take("shared") || words.take("shared::cta");
-        words.done()?;
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let needed = modifiers.ty()? == Ty::B64 && modifiers.take("arrive");
+        let counted = modifiers.take("noinc");
+        let _ = modifiers.take("shared") || modifiers.take("shared::cta");
+        modifiers.done()?;
         let (true, [address]) = (needed, &i.operands[..]) else {
-            return Err(Unknown);
+            return Err(UnsupportedForm);
         };
-        self.mbarrier_draft(MBarrierKind::Copies { counted }, address, V::NONE, V::NONE)
+        self.emit_mbarrier(
+            MBarrierKind::Copies { counted },
+            address,
+            VReg::NONE,
+            VReg::NONE,
+        )
     }
 
-    fn mbarrier_draft(
+    fn emit_mbarrier(
         &mut self,
         kind: MBarrierKind,
         address: &Operand,
-        d: V,
-        a: V,
-    ) -> Result<(), Unknown> {
+        d: VReg,
+        a: VReg,
+    ) -> Result<(), UnsupportedForm> {
         let (address, offset) = self.memory_operand(address)?;
-        self.draft(
+        self.emit_detail(
             Op::MBarrier,
             &[d],
             &[address, a],

@@ -5,19 +5,19 @@
 //! Whatever is not so, or is rare, is left to [`super::interpret`], which goes on where this loop stops. Both execute
 //! arithmetic by the same definitions, compiled twice.
 
-use super::access::quick::Place;
-use super::access::{Want, led};
+use super::access::fast_path::AccessSite;
+use super::access::{Want, load_groups};
 use super::block::Shared;
 use super::exec::Exec;
 use super::interpret::{Run, Stop};
 use super::warp::{FULL, Warp};
 use super::{arithmetic, warpwide};
 use crate::code::{GUARD_NOT, Inst, NONE, Op, Program};
-use crate::simd::Forms;
+use crate::simd::VectorOps;
 
 /// Whether a warp may run here.
 #[inline(always)]
-pub(super) fn may_run(warp: &Warp) -> bool {
+pub(super) fn can_run(warp: &Warp) -> bool {
     warp.mask == FULL && !warp.tainted && warp.others.is_empty() && warp.hold == 0
 }
 
@@ -37,7 +37,7 @@ fn holds(warp: &Warp, inst: &Inst) -> u32 {
 
 /// Executes a shuffle in which all lanes take part; false, with nothing done, if it is not one of the plain ones.
 #[inline(always)]
-fn shuffle<F: Forms>(
+fn shuffle<F: VectorOps>(
     program: &Program,
     block: &mut Shared,
     warp: &mut Warp,
@@ -45,7 +45,7 @@ fn shuffle<F: Forms>(
     pc: u32,
 ) -> bool {
     if warpwide::members(warp, program, inst, FULL, pc) != (FULL, true)
-        || !warpwide::quick_shuffle::<F>(warp, &program.warp_ops[inst.x as usize], FULL)
+        || !warpwide::shuffle_full_warp::<F>(warp, &program.warp_ops[inst.x as usize], FULL)
     {
         return false;
     }
@@ -58,7 +58,7 @@ fn shuffle<F: Forms>(
 /// Runs a warp that may run here until its slice is used up, or, with nothing returned, to an instruction that is not
 /// for this loop.
 #[inline(always)]
-pub(crate) fn run<F: Forms>(
+pub(crate) fn run<F: VectorOps>(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
@@ -72,7 +72,7 @@ pub(crate) fn run<F: Forms>(
             begin: pc,
             lanes: FULL,
         };
-        exec.row += 1;
+        exec.run_number += 1;
         loop {
             let inst = &code[pc as usize];
             let mask = holds(warp, inst);
@@ -104,14 +104,14 @@ pub(crate) fn run<F: Forms>(
                 _ => break,
             };
             let op = &program.memory[inst.x as usize];
-            if want == Want::Store || !led::follow::<F>(exec, block, warp, op) {
-                let at = Place {
+            if want == Want::Store || !load_groups::load_follower::<F>(exec, block, warp, op) {
+                let at = AccessSite {
                     x: inst.x as usize,
                     pc,
-                    run: run.begin,
-                    row: exec.row,
+                    run_begin: run.begin,
+                    run_number: exec.run_number,
                 };
-                if !F::quick(exec, block, warp, want, FULL, at) {
+                if !F::access_fast(exec, block, warp, want, FULL, at) {
                     break;
                 }
             }
@@ -120,8 +120,8 @@ pub(crate) fn run<F: Forms>(
         let inst = &code[pc as usize];
         let mask = holds(warp, inst);
         if inst.op != Op::Branch || mask != FULL && mask != 0 {
-            if inst.op.stays_in_row() {
-                led::leave(exec, run.begin, pc);
+            if inst.op.keeps_active_lanes() {
+                load_groups::abandon_run(exec, run.begin, pc);
             }
             run.settle(exec, warp, left, pc);
             return None;

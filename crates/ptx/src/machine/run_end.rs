@@ -1,23 +1,23 @@
 //! Instructions that may change who runs, or that are not about a thread's registers and memory: tensor products,
 //! warp-wide exchanges, barriers, calls, output. Each ends the interpreter's run.
 
-use super::access::quick::{self, Place};
+use super::access::fast_path::{self, AccessSite};
 use super::access::{self, Want};
 use super::arithmetic::clear_poison;
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
-use super::interpret::{SPINS, Stop};
+use super::interpret::{SPIN_LIMIT, Stop};
 use super::vector::{put32, put64};
 use super::warp::{FULL, Wait, Warp};
 use super::{control, matrix, warpwide};
 use crate::code::{Inst, Op, TensorOp};
 use crate::report::FindingKind;
-use crate::simd::Forms;
+use crate::simd::VectorOps;
 use crate::tensor::TensorKind;
 
 /// An instruction and who executes it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Aside<'a> {
+pub(super) struct RunEnd<'a> {
     pub(super) inst: &'a Inst,
     /// The lanes whose guard holds; at least one.
     pub(super) mask: u32,
@@ -31,14 +31,14 @@ pub(super) struct Aside<'a> {
 /// Executes it. The warp stands behind it, with `left` of its slice; returns where the fragment that runs now has to
 /// look again, or why the warp stops.
 #[inline(always)]
-pub(super) fn step<F: Forms>(
+pub(super) fn step<F: VectorOps>(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
     left: &mut u64,
-    aside: &Aside<'_>,
+    end: &RunEnd<'_>,
 ) -> Result<u32, Stop> {
-    let Aside { inst, mask, pc, .. } = *aside;
+    let RunEnd { inst, mask, pc, .. } = *end;
     let program = exec.launch.program;
     let x = inst.x as usize;
     let fatal = |Fatal| Stop::Fatal;
@@ -50,21 +50,21 @@ pub(super) fn step<F: Forms>(
             let waits = super::mbarrier::run(exec, block, warp, x, mask, pc).map_err(fatal)?;
             // Who has to wait lets the others run.
             if waits {
-                warp.give_way(left);
+                warp.yield_slice(left);
                 warp.waits_at = Some(pc);
                 // Whom it waits for may be a lane of its own warp.
-                warp.spins = SPINS;
+                warp.spins = SPIN_LIMIT;
             }
         }
         Op::LoadMatrix | Op::Tensor => {
             if !warpwide::gather_members(warp, pc, FULL, false) {
-                return wait_again(exec, warp, aside);
+                return wait_again(exec, warp, end);
             }
-            tensor::<F>(exec, block, warp, aside).map_err(fatal)?;
+            tensor::<F>(exec, block, warp, end).map_err(fatal)?;
             return Ok(warp.reschedule());
         }
         Op::Shuffle | Op::Vote | Op::Match | Op::Redux | Op::Elect | Op::WarpBarrier => {
-            return warp_wide::<F>(exec, block, warp, aside);
+            return warp_wide::<F>(exec, block, warp, end);
         }
         Op::ActiveMask => {
             put32(&mut warp.r32[inst.d as usize], mask, &[mask; 32]);
@@ -118,11 +118,11 @@ pub(super) fn step<F: Forms>(
         Op::Fence => control::fence(block, warp, inst.x),
         Op::Sleep => {
             // A sleeping warp lets the others run.
-            warp.give_way(left);
+            warp.yield_slice(left);
             warp.cycles += 100;
         }
         Op::Clock => {
-            let now = exec.clock + (aside.slice - *left - warp.unused);
+            let now = exec.clock + (end.slice - *left - warp.unused);
             match inst.x {
                 0 => put32(&mut warp.r32[inst.d as usize], mask, &[now as u32; 32]),
                 2 => {
@@ -141,7 +141,7 @@ pub(super) fn step<F: Forms>(
         // A hint about caches; everything else was executed before.
         _ => {}
     }
-    Ok(aside.stop_at)
+    Ok(end.stop_at)
 }
 
 /// Lets the next fragment run, if there is one.
@@ -157,8 +157,8 @@ fn look_again(warp: &mut Warp) -> Result<u32, Stop> {
 
 /// The same where the instruction was not executed, because lanes of it are missing.
 #[inline(never)]
-fn wait_again(exec: &mut Exec<'_>, warp: &mut Warp, aside: &Aside<'_>) -> Result<u32, Stop> {
-    exec.counts.take_back(aside.pc, aside.mask.count_ones());
+fn wait_again(exec: &mut Exec<'_>, warp: &mut Warp, end: &RunEnd<'_>) -> Result<u32, Stop> {
+    exec.counts.take_back(end.pc, end.mask.count_ones());
     look_again(warp)
 }
 
@@ -174,7 +174,7 @@ fn jumped(warp: &mut Warp, left: u64) -> Result<u32, Stop> {
 
 /// Executes a product, or a matrix load that goes the quick way; false, with nothing done, if it is neither.
 #[inline(always)]
-pub(crate) fn tensor_at_once<F: Forms>(
+pub(crate) fn tensor_fast<F: VectorOps>(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
@@ -184,11 +184,11 @@ pub(crate) fn tensor_at_once<F: Forms>(
     let op = &exec.launch.program.tensor[x];
     match op.kind {
         TensorKind::MultiplyAdd { .. } => {
-            matrix::multiply_add::<F>(warp, op, exec.launch.turned_fragments);
+            matrix::multiply_add::<F>(warp, op, exec.launch.alternative_fragments);
         }
         TensorKind::LoadMatrix { count, transposed } => {
             let (rows, at) = matrix_rows(op, count, pc);
-            if !quick::access::<F>(exec, block, warp, Want::Load, rows, at) {
+            if !fast_path::access::<F>(exec, block, warp, Want::Load, rows, at) {
                 return false;
             }
             matrix::spread::<F>(warp, op, count, transposed, pc);
@@ -200,24 +200,24 @@ pub(crate) fn tensor_at_once<F: Forms>(
 
 /// Each lane of the first 8, 16 or all 32 brings the address of one row.
 #[inline(always)]
-fn matrix_rows(op: &TensorOp, count: u8, pc: u32) -> (u32, Place) {
-    let at = Place {
+fn matrix_rows(op: &TensorOp, count: u8, pc: u32) -> (u32, AccessSite) {
+    let at = AccessSite {
         x: op.memory as usize,
         pc,
-        run: pc,
-        row: 0,
+        run_begin: pc,
+        run_number: 0,
     };
     (FULL >> (32 - 8 * u32::from(count)), at)
 }
 
 #[inline(always)]
-fn tensor<F: Forms>(
+fn tensor<F: VectorOps>(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
-    aside: &Aside<'_>,
+    end: &RunEnd<'_>,
 ) -> Result<(), Fatal> {
-    let (x, pc) = (aside.inst.x as usize, aside.pc);
+    let (x, pc) = (end.inst.x as usize, end.pc);
     if F::tensor(exec, block, warp, x, pc) {
         return Ok(());
     }
@@ -239,13 +239,13 @@ fn tensor<F: Forms>(
 }
 
 #[inline(always)]
-fn warp_wide<F: Forms>(
+fn warp_wide<F: VectorOps>(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
-    aside: &Aside<'_>,
+    end: &RunEnd<'_>,
 ) -> Result<u32, Stop> {
-    let Aside { inst, mask, pc, .. } = *aside;
+    let RunEnd { inst, mask, pc, .. } = *end;
     let program = exec.launch.program;
     let (members, uniform) = warpwide::members(warp, program, inst, mask, pc);
     if !uniform {
@@ -256,7 +256,7 @@ fn warp_wide<F: Forms>(
         warpwide::outside(exec, block, warp, mask & !members, pc);
     }
     if !warpwide::gather_members(warp, pc, members, inst.op == Op::WarpBarrier) {
-        return wait_again(exec, warp, aside);
+        return wait_again(exec, warp, end);
     }
     // Lanes that waited here join, so the guard is looked at again.
     let mask = warp.mask & control::guard(warp, inst.guard);
@@ -265,7 +265,7 @@ fn warp_wide<F: Forms>(
     }
     if inst.op != Op::WarpBarrier
         && !(inst.op == Op::Shuffle
-            && warpwide::quick_shuffle::<F>(warp, &program.warp_ops[inst.x as usize], mask))
+            && warpwide::shuffle_full_warp::<F>(warp, &program.warp_ops[inst.x as usize], mask))
     {
         warpwide::run(exec, warp, inst.x as usize, mask, pc);
     }

@@ -110,7 +110,7 @@ impl Scale {
 ///
 /// Where only `executed` of the `blocks` ran, everything is scaled up to the whole grid; distinct sectors not beyond
 /// what the buffers have.
-pub(crate) fn counters(
+pub(crate) fn total(
     launch: &Launch<'_>,
     parts: &[Exec<'_>],
     blocks: u64,

@@ -6,34 +6,34 @@ use std::cell::Cell;
 use super::super::block::Shared;
 use super::super::exec::{Exec, Track};
 use super::super::pattern::{Chunk, Pattern, Shape};
-use super::super::traffic::Way;
+use super::super::traffic::MemoryPath;
 use super::super::warp::{FULL, Warp};
-use super::{Want, Words, collect, deliver, led, read_element, write_element};
+use super::{Want, Words, collect, deliver, load_groups, read_element, write_element};
 use crate::code::{File, MemSpace, MemoryOp};
-use crate::simd::Forms;
+use crate::simd::VectorOps;
 use crate::sync::{Accessor, Reading};
 
 /// A memory instruction on its way.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct AccessSite {
     /// Its entry in the memory table.
     pub(crate) x: usize,
     pub(crate) pc: u32,
     /// Where the run of instructions began that it is part of; all of them had the same lanes.
-    pub(crate) run: u32,
+    pub(crate) run_begin: u32,
     /// The number of that run if it is a row of the quick loop, else 0.
-    pub(crate) row: u64,
+    pub(crate) run_number: u64,
 }
 
 /// Executes a load or store the quick way; false if it has to go the long way, with nothing done.
 #[inline(always)]
-pub(crate) fn access<F: Forms>(
+pub(crate) fn access<F: VectorOps>(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
     want: Want,
     mask: u32,
-    at: Place,
+    at: AccessSite,
 ) -> bool {
     let op = &exec.launch.program.memory[at.x];
     if mask != FULL || warp.tainted || op.ordered {
@@ -50,16 +50,16 @@ pub(crate) fn access<F: Forms>(
 
 /// The first lane's address, if the lanes' addresses relate as the instruction's pattern says.
 #[inline(always)]
-fn repeated(exec: &mut Exec<'_>, warp: &Warp, op: &MemoryOp, at: Place) -> Option<u64> {
+fn repeated(exec: &mut Exec<'_>, warp: &Warp, op: &MemoryOp, at: AccessSite) -> Option<u64> {
     // Behind an access through the same register there is nothing to compare.
-    let led = (at.run..at.pc).contains(&op.leader.pc);
-    let version = if led {
+    let state = (at.run_begin..at.pc).contains(&op.leader.pc);
+    let version = if state {
         exec.patterns[op.leader.x as usize].version
     } else {
         Pattern::NEVER
     };
     let pattern = &mut exec.patterns[at.x];
-    let known = led && pattern.alike == version;
+    let known = state && pattern.leader_version == version;
     let (first, differs) = match op.address.get() {
         Some((File::R32, slot)) => {
             let list = &warp.r32[slot].0;
@@ -88,7 +88,7 @@ fn repeated(exec: &mut Exec<'_>, warp: &Warp, op: &MemoryOp, at: Place) -> Optio
     if differs || pattern.mask != FULL {
         return None;
     }
-    pattern.alike = version;
+    pattern.leader_version = version;
     Some(first)
 }
 
@@ -107,7 +107,7 @@ fn in_buffer(track: &Track, pattern: &Pattern, first: u64, bytes: u32) -> Option
 }
 
 #[inline(always)]
-fn load_global<F: Forms>(exec: &mut Exec<'_>, warp: &mut Warp, at: Place) -> bool {
+fn load_global<F: VectorOps>(exec: &mut Exec<'_>, warp: &mut Warp, at: AccessSite) -> bool {
     let launch = exec.launch;
     let op = &launch.program.memory[at.x];
     // Shorter addresses could wrap around inside a buffer.
@@ -129,7 +129,7 @@ fn load_global<F: Forms>(exec: &mut Exec<'_>, warp: &mut Warp, at: Place) -> boo
     if compares && noticed {
         return false;
     }
-    pattern.price(first, op.bytes(), Way::Global);
+    pattern.update_cost(first, op.bytes(), MemoryPath::Global);
     exec.moved[at.pc as usize].add(&pattern.moved);
     pattern.mark_sectors(&track.read, from, op.bytes());
     load::<F, _>(warp, track.allocation.words(), op, from, pattern);
@@ -137,7 +137,7 @@ fn load_global<F: Forms>(exec: &mut Exec<'_>, warp: &mut Warp, at: Place) -> boo
 }
 
 #[inline(always)]
-fn store_global<F: Forms>(exec: &mut Exec<'_>, warp: &Warp, at: Place) -> bool {
+fn store_global<F: VectorOps>(exec: &mut Exec<'_>, warp: &Warp, at: AccessSite) -> bool {
     let launch = exec.launch;
     let op = &launch.program.memory[at.x];
     let Some((File::R64, _)) = op.address.get() else {
@@ -160,7 +160,7 @@ fn store_global<F: Forms>(exec: &mut Exec<'_>, warp: &Warp, at: Place) -> bool {
     if track.allocation.read_only() {
         return false;
     }
-    pattern.price(first, op.bytes(), Way::Global);
+    pattern.update_cost(first, op.bytes(), MemoryPath::Global);
     exec.moved[at.pc as usize].add(&pattern.moved);
     pattern.mark_sectors(&track.written, from, op.bytes());
     store::<F, _>(warp, track.allocation.words(), op, from, pattern);
@@ -202,11 +202,11 @@ fn initialised(
 }
 
 #[inline(always)]
-pub(crate) fn load_shared<F: Forms>(
+pub(crate) fn load_shared<F: VectorOps>(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
-    at: Place,
+    at: AccessSite,
 ) -> bool {
     let op = &exec.launch.program.memory[at.x];
     let bytes = op.bytes();
@@ -220,7 +220,7 @@ pub(crate) fn load_shared<F: Forms>(
     if !initialised(block, pattern, warp, first, (begin, end), bytes) {
         return false;
     }
-    pattern.price(first, bytes, Way::SharedLoad);
+    pattern.update_cost(first, bytes, MemoryPath::SharedLoad);
     exec.moved[at.pc as usize].add(&pattern.moved);
     let words = Cell::from_mut(&mut block.words[..]).as_slice_of_cells();
     load::<F, _>(warp, words, op, first, pattern);
@@ -244,12 +244,17 @@ pub(crate) fn load_shared<F: Forms>(
             exec.shared_race(conflict, at.pc, (offset, bytes), Want::Load, block, warp);
         }
     }
-    led::grant(exec, block, warp, at, first);
+    load_groups::check_followers(exec, block, warp, at, first);
     true
 }
 
 #[inline(always)]
-fn store_shared<F: Forms>(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, at: Place) -> bool {
+fn store_shared<F: VectorOps>(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &Warp,
+    at: AccessSite,
+) -> bool {
     let op = &exec.launch.program.memory[at.x];
     let bytes = op.bytes();
     let Some(first) = repeated(exec, warp, op, at) else {
@@ -265,7 +270,7 @@ fn store_shared<F: Forms>(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, 
             pc: at.pc,
         };
         // Elements narrower than the cells of the shadow share them.
-        if op.element < shadow.grain() || !pattern.apart(bytes) {
+        if op.element < shadow.grain() || !pattern.disjoint(bytes) {
             return false;
         }
         let touched = shadow.before_write(begin, end);
@@ -273,7 +278,7 @@ fn store_shared<F: Forms>(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, 
             return false;
         }
     }
-    pattern.price(first, bytes, Way::SharedStore);
+    pattern.update_cost(first, bytes, MemoryPath::SharedStore);
     exec.moved[at.pc as usize].add(&pattern.moved);
     block.progress += 1;
     let now = (block.validity, first);
@@ -288,7 +293,7 @@ fn store_shared<F: Forms>(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, 
 
 /// Reads what every lane asks for; `from` is the first lane's offset in the words.
 #[inline(always)]
-pub(super) fn load<F: Forms, W: Words + ?Sized>(
+pub(super) fn load<F: VectorOps, W: Words + ?Sized>(
     warp: &mut Warp,
     words: &W,
     op: &MemoryOp,
@@ -370,7 +375,7 @@ pub(super) fn load<F: Forms, W: Words + ?Sized>(
 
 /// Writes what every lane holds. Where lanes write to one place the last one's value stays.
 #[inline(always)]
-fn store<F: Forms, W: Words + ?Sized>(
+fn store<F: VectorOps, W: Words + ?Sized>(
     warp: &Warp,
     words: &W,
     op: &MemoryOp,

@@ -7,13 +7,13 @@
 use std::cell::Cell;
 
 use super::super::block::Shared;
-use super::super::exec::{Exec, Moved};
+use super::super::exec::{Exec, Traffic};
 use super::super::pattern::{Chunk, Pattern, REMEMBERED, Shape};
 use super::super::warp::Warp;
 use super::Words;
-use super::quick::{self, Place};
+use super::fast_path::{self, AccessSite};
 use crate::code::{Group, MemoryOp};
-use crate::simd::Forms;
+use crate::simd::VectorOps;
 
 /// How a group's words lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +29,9 @@ enum Form {
 
 /// What is known of a group.
 #[derive(Debug, Clone)]
-pub(crate) struct Led {
+pub(crate) struct GroupState {
     /// The row for which it holds, by its number.
-    row: u64,
+    run_number: u64,
     /// The version of the leader's pattern it was worked out for.
     version: u64,
     form: Form,
@@ -39,30 +39,30 @@ pub(crate) struct Led {
     first: u64,
     starts: [u32; 4],
     /// What one execution of one load moves, and how often the followers were executed since that was added up.
-    moved: Moved,
+    moved: Traffic,
     passes: u64,
     /// By warp: shared memory's state and the first address for which everything was found initialised.
     found_valid: [(u64, u64); REMEMBERED],
 }
 
-impl Default for Led {
+impl Default for GroupState {
     fn default() -> Self {
         Self {
-            row: 0,
+            run_number: 0,
             version: Pattern::NEVER,
             form: Form::Other,
             first: 0,
             starts: [0; 4],
-            moved: Moved::default(),
+            moved: Traffic::default(),
             passes: 0,
             found_valid: [(u64::MAX, 0); REMEMBERED],
         }
     }
 }
 
-impl Led {
+impl GroupState {
     /// Adds up what the followers have moved.
-    fn settle(&mut self, group: &Group, moved: &mut [Moved]) {
+    fn settle(&mut self, group: &Group, moved: &mut [Traffic]) {
         let all = self.moved.times(self.passes);
         for (pc, _) in &group.followers {
             moved[*pc as usize].add(&all);
@@ -72,7 +72,13 @@ impl Led {
 
     #[cold]
     #[inline(never)]
-    fn learn(&mut self, group: &Group, op: &MemoryOp, pattern: &Pattern, moved: &mut [Moved]) {
+    fn replace_shape(
+        &mut self,
+        group: &Group,
+        op: &MemoryOp,
+        pattern: &Pattern,
+        moved: &mut [Traffic],
+    ) {
         self.settle(group, moved);
         self.version = pattern.version;
         self.moved = pattern.moved;
@@ -101,16 +107,22 @@ fn initialised(block: &Shared, group: &Group, pattern: &Pattern, first: u64, byt
 
 /// Looks at a group for its followers, behind its leader, whose first lane is at `first`.
 #[inline(always)]
-pub(super) fn grant(exec: &mut Exec<'_>, block: &Shared, warp: &Warp, at: Place, first: u64) {
+pub(super) fn check_followers(
+    exec: &mut Exec<'_>,
+    block: &Shared,
+    warp: &Warp,
+    at: AccessSite,
+    first: u64,
+) {
     let op = &exec.launch.program.memory[at.x];
     let Some(group) = exec.launch.program.groups.get(op.leads as usize) else {
         return;
     };
-    if at.row == 0 || block.shadow.is_some() {
+    if at.run_number == 0 || block.shadow.is_some() {
         return;
     }
     let pattern = &exec.patterns[at.x];
-    let led = &mut exec.led[op.leads as usize];
+    let state = &mut exec.load_groups[op.leads as usize];
     let bytes = op.bytes();
     let reach = |lane: i64, follower| {
         (first as i64)
@@ -124,12 +136,12 @@ pub(super) fn grant(exec: &mut Exec<'_>, block: &Shared, warp: &Warp, at: Place,
     if low < 0 || low > high || high > i64::from(block.bytes) - i64::from(bytes) {
         return;
     }
-    if led.version != pattern.version {
-        led.learn(group, op, pattern, &mut exec.moved);
+    if state.version != pattern.version {
+        state.replace_shape(group, op, pattern, &mut exec.moved);
     }
     if block.invalid != 0 {
         let now = (block.validity, first);
-        let found = &mut led.found_valid[warp.index as usize % REMEMBERED];
+        let found = &mut state.found_valid[warp.index as usize % REMEMBERED];
         if *found != now {
             if !initialised(block, group, pattern, first, bytes) {
                 return;
@@ -137,32 +149,32 @@ pub(super) fn grant(exec: &mut Exec<'_>, block: &Shared, warp: &Warp, at: Place,
             *found = now;
         }
     }
-    led.first = first;
-    for (number, start) in led.starts.iter_mut().enumerate() {
+    state.first = first;
+    for (number, start) in state.starts.iter_mut().enumerate() {
         *start = (first.wrapping_add(pattern.relative[8 * number]) / 4) as u32;
     }
-    led.passes += 1;
-    led.row = at.row;
+    state.passes += 1;
+    state.run_number = at.run_number;
 }
 
 /// Executes a follower; false, with nothing done, if nobody has looked at its group in this row.
 #[inline(always)]
-pub(crate) fn follow<F: Forms>(
+pub(crate) fn load_follower<F: VectorOps>(
     exec: &Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
     op: &MemoryOp,
 ) -> bool {
-    let Some(led) = exec.led.get(op.follows as usize) else {
+    let Some(state) = exec.load_groups.get(op.follows as usize) else {
         return false;
     };
-    if led.row != exec.row {
+    if state.run_number != exec.run_number {
         return false;
     }
     let words = Cell::from_mut(&mut block.words[..]).as_slice_of_cells();
     let slot = |part: usize| op.regs[part].slot() as usize;
-    let start = |number: usize| led.starts[number].wrapping_add_signed(op.behind) as usize;
-    match led.form {
+    let start = |number: usize| state.starts[number].wrapping_add_signed(op.behind) as usize;
+    match state.form {
         Form::Same => {
             for part in 0..op.count as usize {
                 warp.r32[slot(part)].0 = [words[start(0) + part].get(); 32];
@@ -181,9 +193,9 @@ pub(crate) fn follow<F: Forms>(
             }
         }
         Form::Other => {
-            let first = led.first.wrapping_add_signed(4 * i64::from(op.behind));
+            let first = state.first.wrapping_add_signed(4 * i64::from(op.behind));
             let pattern = &exec.patterns[op.leader.x as usize];
-            quick::load::<F, _>(warp, words, op, first, pattern);
+            fast_path::load::<F, _>(warp, words, op, first, pattern);
         }
     }
     true
@@ -192,16 +204,16 @@ pub(crate) fn follow<F: Forms>(
 /// A row that began at `begin` is left before `pc`: followers from there on are executed by other means, and counted
 /// there.
 #[inline(never)]
-pub(crate) fn leave(exec: &mut Exec<'_>, begin: u32, pc: u32) {
+pub(crate) fn abandon_run(exec: &mut Exec<'_>, begin: u32, pc: u32) {
     let groups = &exec.launch.program.groups;
     let from = groups.partition_point(|group| group.leader.pc < begin);
-    for (group, led) in groups.iter().zip(&mut exec.led).skip(from) {
+    for (group, state) in groups.iter().zip(&mut exec.load_groups).skip(from) {
         if group.leader.pc >= pc {
             break;
         }
-        if led.row == exec.row {
-            led.row = 0;
-            let none = led.moved.times(1u64.wrapping_neg());
+        if state.run_number == exec.run_number {
+            state.run_number = 0;
+            let none = state.moved.times(1u64.wrapping_neg());
             for (at, _) in &group.followers {
                 if *at >= pc {
                     exec.moved[*at as usize].add(&none);
@@ -213,7 +225,7 @@ pub(crate) fn leave(exec: &mut Exec<'_>, begin: u32, pc: u32) {
 
 /// Adds up everything that was moved so far.
 pub(crate) fn settle(exec: &mut Exec<'_>) {
-    for (group, led) in exec.launch.program.groups.iter().zip(&mut exec.led) {
-        led.settle(group, &mut exec.moved);
+    for (group, state) in exec.launch.program.groups.iter().zip(&mut exec.load_groups) {
+        state.settle(group, &mut exec.moved);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::{Detail, Draft, Lowering, V};
+use super::{Detail, Lowering, VReg, VirtualInst};
 use crate::code::{File, MemSpace, Op, Writes};
 use crate::tensor::TensorKind;
 
@@ -15,11 +15,11 @@ const PARAMETERS: u32 = 120;
 const VARIABLES: Origins = 1 << 126;
 const ANYTHING: Origins = 1 << 127;
 
-fn source(draft: &Draft, files: &[File]) -> Origins {
+fn source(draft: &VirtualInst, files: &[File]) -> Origins {
     let wide = draft
         .d
         .iter()
-        .any(|v| *v != V::NONE && files[v.0 as usize] == File::R64);
+        .any(|v| *v != VReg::NONE && files[v.0 as usize] == File::R64);
     match draft.op {
         Op::Param64 if draft.x.is_multiple_of(8) && draft.x / 8 < PARAMETERS => 1 << (draft.x / 8),
         // Pointers have 64 bits.
@@ -30,7 +30,7 @@ fn source(draft: &Draft, files: &[File]) -> Origins {
     }
 }
 
-fn stored_address(draft: &Draft) -> Option<V> {
+fn stored_address(draft: &VirtualInst) -> Option<VReg> {
     let (space, stores) = match &draft.detail {
         Detail::Memory(detail) => (detail.space, draft.op == Op::Store),
         Detail::Atomic(detail, _) => (detail.space, true),
@@ -61,10 +61,10 @@ pub(super) fn writes(lowering: &Lowering<'_>) -> Writes {
                 all |= draft
                     .s
                     .iter()
-                    .filter(|v| **v != V::NONE)
+                    .filter(|v| **v != VReg::NONE)
                     .fold(0, |all, v| all | origins[v.0 as usize]);
             }
-            for v in draft.d.iter().filter(|v| **v != V::NONE) {
+            for v in draft.d.iter().filter(|v| **v != VReg::NONE) {
                 let known = &mut origins[v.0 as usize];
                 changed |= *known | all != *known;
                 *known |= all;
@@ -74,7 +74,7 @@ pub(super) fn writes(lowering: &Lowering<'_>) -> Writes {
     let mut all = 0;
     let mut seen = HashSet::new();
     for address in lowering.code.iter().filter_map(stored_address) {
-        if address == V::NONE || !seen.insert(address.0) {
+        if address == VReg::NONE || !seen.insert(address.0) {
             continue;
         }
         let from = origins[address.0 as usize];
