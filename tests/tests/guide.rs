@@ -211,7 +211,7 @@ async fn every_command_of_the_guide_does_what_the_guide_says() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut reader = Reader {
         folder: folder.path().to_owned(),
-        lab: Lab::of(folder.path().join(".kernelwright"))?,
+        lab: Lab::with_data(folder.path().join(".kernelwright"))?,
         workers: Vec::new(),
         addresses: BTreeMap::from([(MODEL, endpoint.to_owned())]),
     };

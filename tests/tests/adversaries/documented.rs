@@ -35,8 +35,8 @@ fn sources(folder: &Path, into: &mut String) {
 #[test]
 fn every_mode_has_its_row_and_every_named_test_exists() {
     let repository = lab::repository();
-    let text = std::fs::read_to_string(repository.join("docs/reference/attacks.md"))
-        .expect("it exists");
+    let text =
+        std::fs::read_to_string(repository.join("docs/reference/attacks.md")).expect("it exists");
     let mut code = String::new();
     for folder in [
         "tests/tests",
