@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::ServeArgs;
 use crate::data::{Data, Lock};
+use crate::http::connections::{self, ConnectionLimits};
 use crate::http::{self, App, guard};
 use crate::local_worker::{self, Filter, Manner};
 use crate::logging::Format;
@@ -134,16 +135,13 @@ impl Service {
             engine: engine.clone(),
             closing: closing.clone(),
         };
-        let answering = axum::serve(listener, http::router(app))
-            .with_graceful_shutdown(closing.clone().cancelled_owned());
-        parts.push((
-            "HTTP",
-            tokio::spawn(async move {
-                if let Err(error) = answering.await {
-                    tracing::error!("failed to serve HTTP: {error}");
-                }
-            }),
-        ));
+        let serving = connections::serve(
+            listener,
+            http::router(app),
+            ConnectionLimits::default(),
+            closing.clone(),
+        );
+        parts.push(("HTTP", tokio::spawn(serving)));
         let token = closing.clone();
         parts.push((
             "the engine",

@@ -3,6 +3,7 @@
 //! Handlers translate: a request into one call of the engine or the store, its result into an
 //! answer. They hold no state and no rules.
 
+pub mod connections;
 pub mod dashboard;
 pub mod error;
 pub mod guard;
@@ -20,10 +21,13 @@ mod workers;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::{Json, Router};
 use domain::api::ProblemDocument;
 use domain::task::MAX_BUNDLE_BYTES;
 use engine::Engine;
@@ -82,13 +86,18 @@ struct Description;
 /// The service's routes with everything around them.
 pub fn router(app: App) -> Router {
     let (routes, description) = api().split_for_parts();
-    let description = Json(description);
+    // Serialised once: the value has tens of thousands of parts, and axum copies what a handler
+    // holds for each request.
+    let description = Bytes::from(
+        serde_json::to_vec(&description).expect("an API description always serialises"),
+    );
+    let described = move || {
+        let json = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        std::future::ready((json, description.clone()))
+    };
     routes
         .with_state(app)
-        .route(
-            "/api/openapi.json",
-            axum::routing::get(move || std::future::ready(description.clone())),
-        )
+        .route("/api/openapi.json", axum::routing::get(described))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .fallback(dashboard::serve)
         .layer(middleware::from_fn(guard::local_only))

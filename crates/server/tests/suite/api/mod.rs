@@ -1,5 +1,6 @@
 //! The HTTP API over a real store and engine; only the clock is ours and the worker scripted.
 
+mod connections;
 mod edge;
 mod events;
 mod evidence;
