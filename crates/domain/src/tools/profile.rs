@@ -199,7 +199,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "parallelism_bound",
         when: &[when("blocks_per_sm", Is::Below, 4.0)],
-        advice: "too few blocks to fill the device: split the work further, such as over K and V",
+        advice: "too few blocks to fill the device: give each block less work, so that there are more of them",
     },
     Rule {
         id: "occupancy_bound",
