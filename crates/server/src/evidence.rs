@@ -97,7 +97,13 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
 /// The winner of a run with its evidence, or why there is none.
 pub fn winner(run: &RunView, winner: Option<&CandidateDetail>) -> String {
     let Some(detail) = winner else {
-        return "winner     none: no candidate was accepted\n".to_owned();
+        return match &run.promotion {
+            Some(failed) => format!(
+                "winner     none: no accepted candidate was confirmed\n{}",
+                promotion(Some(failed))
+            ),
+            None => "winner     none: no candidate was accepted\n".to_owned(),
+        };
     };
     let summary = &detail.summary;
     let mut text = format!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use domain::api::{CandidateState, CandidateSummary, Lineage};
+use domain::api::{CandidateState, CandidateSummary, Lineage, PromotionState, RunState};
 use domain::id::CandidateId;
 use domain::search::Operator;
 
@@ -12,8 +12,10 @@ use crate::terminal::{labelled_time, line};
 /// The longest label before the outcome column, characters.
 const MAX_LABEL: usize = 56;
 
-/// Draws every candidate under its primary parent, in lines of at most `width` characters.
-pub fn render(lineage: &Lineage, width: usize) -> String {
+/// Draws every candidate of a run under its primary parent, in lines of at most `width`
+/// characters. A run that is over evaluates nothing more, so its waiting candidates are shown as
+/// not evaluated.
+pub fn render(lineage: &Lineage, run: &RunState, width: usize) -> String {
     let known: BTreeMap<CandidateId, &CandidateSummary> =
         lineage.nodes.iter().map(|node| (node.id, node)).collect();
     let mut children: BTreeMap<Option<CandidateId>, Vec<&CandidateSummary>> = BTreeMap::new();
@@ -33,7 +35,7 @@ pub fn render(lineage: &Lineage, width: usize) -> String {
     for (label, node) in rows {
         let label = line_keeping_indent(&label, MAX_LABEL);
         let outcome = line(
-            &outcome(node, &known),
+            &outcome(node, &known, run),
             width.saturating_sub(column + 2).max(20),
         );
         let padding = column.saturating_sub(label.chars().count()) + 2;
@@ -84,11 +86,21 @@ fn line_keeping_indent(label: &str, width: usize) -> String {
     cut
 }
 
-fn outcome(node: &CandidateSummary, known: &BTreeMap<CandidateId, &CandidateSummary>) -> String {
+fn outcome(
+    node: &CandidateSummary,
+    known: &BTreeMap<CandidateId, &CandidateSummary>,
+    run: &RunState,
+) -> String {
     let mut text = match (&node.state, node.speedup, node.time_us) {
         (_, Some(speedup), Some(us)) => {
             format!("{speedup:.2}x  {}", labelled_time(us, node.modelled))
         }
+        (
+            CandidateState::Queued
+            | CandidateState::Drafting { .. }
+            | CandidateState::Evaluating { .. },
+            ..,
+        ) if run.is_over() => "not evaluated: the run ended before".to_owned(),
         (CandidateState::Queued, ..) => "waits for a worker".to_owned(),
         (CandidateState::Evaluating { stage, .. }, ..) => format!("evaluating: {stage}"),
         (CandidateState::Abandoned { message }, ..) => format!("given up: {message}"),
@@ -102,6 +114,13 @@ fn outcome(node: &CandidateSummary, known: &BTreeMap<CandidateId, &CandidateSumm
         let original = known.get(of).map(|node| format!("#{}", node.ordinal));
         let original = original.unwrap_or_else(|| of.to_string());
         let _infallible = write!(text, "  (same code as {original})");
+    }
+    if let Some(reason) = node.promotion_failure() {
+        let what = match &node.promotion {
+            Some(PromotionState::Reverted { .. }) => "promotion taken back",
+            _ => "not confirmed",
+        };
+        let _infallible = write!(text, "  ({what}: {reason})");
     }
     if !node.unmet_gates.is_empty() {
         let gates: Vec<_> = node.unmet_gates.iter().map(|gate| gate.as_str()).collect();

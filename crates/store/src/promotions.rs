@@ -1,5 +1,7 @@
 //! How far champions are on their way into a repository. What git says is the engine's business.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use domain::api::{
     ChampionCheck, EventKind, PromotionState, PromotionTarget, PromotionView, RunState,
@@ -422,6 +424,39 @@ pub(crate) async fn refuse_open(
         tell(tx, run, promotion, now).await?;
     }
     Ok(())
+}
+
+#[derive(sqlx::FromRow)]
+struct StateRow {
+    id: Uuid,
+    candidate: Uuid,
+    state: String,
+    state_detail: String,
+    commit_id: Option<String>,
+    revert_id: Option<String>,
+}
+
+/// The state of the newest promotion of each candidate of the run that had one.
+pub(crate) async fn states(
+    connection: &mut Connection,
+    run: RunId,
+) -> Result<BTreeMap<CandidateId, PromotionState>, StoreError> {
+    let rows: Vec<StateRow> = query_as(
+        "SELECT id, candidate, state, state_detail, commit_id, revert_id FROM promotions \
+         WHERE run = $1 ORDER BY created_at, id",
+    )
+    .bind(run.uuid())
+    .fetch_all(connection)
+    .await
+    .doing("read the states of the promotions")?;
+    rows.into_iter()
+        .map(|row| {
+            let place = Place::new("promotions", PromotionId::from(row.id));
+            let (state, detail) = (&row.state, &row.state_detail);
+            let state = place.promotion_state(state, detail, row.commit_id, row.revert_id)?;
+            Ok((CandidateId::from(row.candidate), state))
+        })
+        .collect()
 }
 
 /// The run's newest promotion.

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use domain::api::{
-    Best, CandidatePage, CandidateState, CandidateSummary, Lineage, RunPage, RunRequest, RunView,
+    Best, CandidatePage, CandidateState, CandidateSummary, Lineage, PromotionState, RunPage,
+    RunRequest, RunView,
 };
 use domain::digest::Digest;
 use domain::evaluation::Evaluation;
 use domain::id::{CandidateId, RunId, WorkerId};
+use domain::model::Dollars;
 use domain::verdict::VerdictKind;
 use sqlx::{query_as, query_scalar};
 use uuid::Uuid;
@@ -70,11 +72,17 @@ struct SummaryRow {
     modelled: Option<i64>,
     unmet_gates: Option<String>,
     judged_at: Option<i64>,
+    cost: Option<i64>,
 }
 
 impl SummaryRow {
-    fn read(self, best: Option<CandidateId>) -> Result<CandidateSummary, StoreError> {
+    fn read(
+        self,
+        best: Option<CandidateId>,
+        promotions: &BTreeMap<CandidateId, PromotionState>,
+    ) -> Result<CandidateSummary, StoreError> {
         let id = CandidateId::from(self.id);
+        let original = CandidateId::from(self.duplicate_of.unwrap_or(self.id));
         let place = Place::new("candidates", id);
         let state =
             match place.candidate_state(&self.state, &self.state_detail, self.duplicate_of)? {
@@ -119,6 +127,11 @@ impl SummaryRow {
             modelled: self.modelled == Some(1),
             unmet_gates: place.json("unmet_gates", self.unmet_gates.as_deref().unwrap_or("[]"))?,
             best: best == Some(id),
+            promotion: promotions.get(&original).cloned(),
+            cost: self
+                .cost
+                .map(|nanos| place.number("cost", nanos).map(Dollars::from_nanos))
+                .transpose()?,
             created_at: place.time("created_at", self.created_at)?,
             judged_at: self
                 .judged_at
@@ -135,7 +148,8 @@ macro_rules! summaries {
             "SELECT c.id, c.ordinal, c.generation, c.parent, c.further_parents, c.operator, c.proposer, c.title, \
              c.configuration, c.state, c.state_detail, c.duplicate_of, c.created_at, \
              j.worker, j.progress, k.model AS asked, k.last_error AS trouble, e.verdict, e.summary, e.line, e.speedup, e.time_us, \
-             e.modelled, e.unmet_gates, e.created_at AS judged_at FROM candidates c \
+             e.modelled, e.unmet_gates, e.created_at AS judged_at, \
+             (SELECT CAST(SUM(q.cost) AS BIGINT) FROM calls q WHERE q.candidate = c.id) AS cost FROM candidates c \
              LEFT JOIN evaluations e ON e.candidate = COALESCE(c.duplicate_of, c.id) \
              AND e.stage <> 'confirmation' \
              LEFT JOIN jobs j ON j.candidate = c.id AND j.stage <> 'confirmation' \
@@ -209,10 +223,11 @@ impl Store {
         .doing("list the candidates")?;
         let more = rows.len() > limit as usize;
         let best = judgements::best(&mut view, run).await?;
+        let promotions = promotions::states(&mut view, run).await?;
         let candidates = rows
             .into_iter()
             .take(limit as usize)
-            .map(|row| row.read(best))
+            .map(|row| row.read(best, &promotions))
             .collect::<Result<Vec<_>, _>>()?;
         let next = candidates
             .last()
@@ -337,8 +352,10 @@ async fn summary(
         .fetch_one(&mut *connection)
         .await
         .doing("read a candidate")?;
-    let best = judgements::best(connection, RunId::from(run)).await?;
-    row.read(best).map(Some)
+    let run = RunId::from(run);
+    let best = judgements::best(connection, run).await?;
+    let promotions = promotions::states(connection, run).await?;
+    row.read(best, &promotions).map(Some)
 }
 
 #[derive(sqlx::FromRow)]

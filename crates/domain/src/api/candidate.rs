@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::PromotionState;
 use crate::candidate::Idea;
 use crate::digest::Digest;
 use crate::evaluation::Evaluation;
@@ -86,10 +87,31 @@ pub struct CandidateSummary {
     pub unmet_gates: Vec<GateSubject>,
     /// True if the candidate is the run's best.
     pub best: bool,
+    /// The state of the newest promotion of this code in the run, if there was one. An accepted
+    /// candidate whose promotion was refused or taken back is not a winner.
+    #[serde(default)]
+    pub promotion: Option<PromotionState>,
+    /// Price of the model calls for it so far; none where no call had a price.
+    #[serde(default)]
+    pub cost: Option<Dollars>,
     /// The time of the proposal.
     pub created_at: DateTime<Utc>,
     /// The time of the verdict.
     pub judged_at: Option<DateTime<Utc>>,
+}
+
+impl CandidateSummary {
+    /// The reason its promotion was refused or taken back, if it was.
+    pub fn promotion_failure(&self) -> Option<&str> {
+        match self.promotion.as_ref()? {
+            PromotionState::Refused { reason } | PromotionState::Reverted { reason, .. } => {
+                Some(reason)
+            }
+            PromotionState::Confirming
+            | PromotionState::Committed { .. }
+            | PromotionState::Blocked { .. } => None,
+        }
+    }
 }
 
 /// One page of candidates by ordinal.

@@ -55,7 +55,7 @@ pub(super) async fn report(client: &Client, run: &RunView) -> Result<String, Fai
     if let Some(spent) = evidence::spent(run) {
         let _infallible = writeln!(text, "{spent}\n");
     }
-    text.push_str(&tree::render(&lineage, WIDTH));
+    text.push_str(&tree::render(&lineage, &run.state, WIDTH));
     text.push('\n');
     text.push_str(&evidence::winner(run, winner.as_ref()));
     let _infallible = writeln!(text, "page       {}", client.run_page(run.id));

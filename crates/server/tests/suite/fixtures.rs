@@ -49,6 +49,8 @@ pub fn accepted(ordinal: u32, parent: Option<u32>, title: &str, speedup: f64) ->
         modelled: true,
         unmet_gates: Vec::new(),
         best: false,
+        promotion: None,
+        cost: None,
         created_at: then(),
         judged_at: Some(then()),
     }

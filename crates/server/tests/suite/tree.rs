@@ -1,4 +1,4 @@
-use domain::api::{CandidateState, Lineage};
+use domain::api::{CandidateState, Lineage, PromotionState, RunState};
 use domain::search::Operator;
 use domain::task::GateSubject;
 use domain::verdict::VerdictKind;
@@ -47,7 +47,7 @@ fn family() -> Lineage {
 
 #[test]
 fn every_candidate_hangs_under_its_parent_with_its_outcome() {
-    assert_snapshot!(render(&family(), 120), @r"
+    assert_snapshot!(render(&family(), &RunState::Running, 120), @r"
     #0 baseline                      1.00x 100.00 us modelled
     ├─ #1 shared tiles               3.20x 31.25 us modelled (gate not met: ctas_per_sm)
     │  └─ #2 BLOCK_M=32 BLOCK_N=64   3.50x 28.57 us modelled
@@ -60,7 +60,7 @@ fn every_candidate_hangs_under_its_parent_with_its_outcome() {
 
 #[test]
 fn a_narrow_terminal_cuts_outcomes_not_the_tree() {
-    let text = render(&family(), 60);
+    let text = render(&family(), &RunState::Running, 60);
     assert!(
         text.lines().all(|line| line.chars().count() <= 60),
         "{text}"
@@ -74,7 +74,7 @@ fn a_candidate_whose_parent_is_not_shown_is_a_root() {
         nodes: vec![accepted(8, Some(7), "late", 2.0)],
         truncated: true,
     };
-    assert_snapshot!(render(&lineage, 80), @r"
+    assert_snapshot!(render(&lineage, &RunState::Running, 80), @r"
     #8 late  2.00x 50.00 us modelled
     … more candidates than are shown
     ");
@@ -86,5 +86,44 @@ fn a_title_cannot_command_the_terminal() {
         nodes: vec![accepted(0, None, "\u{1b}]0;owned\u{7}", 1.0)],
         truncated: false,
     };
-    assert!(!render(&lineage, 80).contains('\u{1b}'));
+    assert!(!render(&lineage, &RunState::Running, 80).contains('\u{1b}'));
+}
+
+#[test]
+fn a_candidate_that_was_not_confirmed_says_so() {
+    let mut refused = accepted(1, Some(0), "lucky", 9.0);
+    refused.promotion = Some(PromotionState::Refused {
+        reason: "incorrect output on fresh inputs".to_owned(),
+    });
+    let mut reverted = accepted(2, Some(0), "unlucky", 8.0);
+    reverted.promotion = Some(PromotionState::Reverted {
+        commit: "c0ffee".to_owned(),
+        reason: "incorrect output on another card".to_owned(),
+    });
+    let lineage = Lineage {
+        nodes: vec![accepted(0, None, "baseline", 1.0), refused, reverted],
+        truncated: false,
+    };
+    assert_snapshot!(render(&lineage, &RunState::Running, 140), @r"
+    #0 baseline    1.00x 100.00 us modelled
+    ├─ #1 lucky    9.00x 11.11 us modelled (not confirmed: incorrect output on fresh inputs)
+    └─ #2 unlucky  8.00x 12.50 us modelled (promotion taken back: incorrect output on another card)
+    ");
+}
+
+#[test]
+fn nothing_waits_for_a_worker_once_the_run_is_over() {
+    let mut waiting = rejected(0, 0, "baseline", VerdictKind::Accepted, "");
+    waiting.parents = Vec::new();
+    waiting.state = CandidateState::Queued;
+    waiting.verdict = None;
+    waiting.summary = None;
+    let lineage = Lineage {
+        nodes: vec![waiting],
+        truncated: false,
+    };
+    let failed = RunState::Failed {
+        reason: "the task was refused".to_owned(),
+    };
+    assert_snapshot!(render(&lineage, &failed, 80), @"#0 baseline  not evaluated: the run ended before");
 }

@@ -275,6 +275,30 @@ async fn a_submission_gets_its_verdict_and_its_place_in_the_lineage() {
 }
 
 #[tokio::test]
+async fn a_candidate_whose_confirmation_failed_carries_the_reason() {
+    let (service, run, worker) = Service::running().await;
+    let submitted = service.submit(run, "small blocks", 64).await;
+    service.judge(worker, 50.0).await;
+    let finish = format!("/api/v1/runs/{}/finish", run.uuid());
+    service.post(&finish, &()).await;
+    // The confirmation finds it slower than the baseline.
+    service.judge(worker, 101.0).await;
+    service.until(run, |run| run.state.is_over()).await;
+
+    let lineage: Lineage = service
+        .get(&format!("/api/v1/runs/{}/lineage", run.uuid()))
+        .await
+        .read();
+    let candidate = &lineage.nodes[1];
+    assert_eq!(candidate.id, submitted.id);
+    assert_eq!(candidate.verdict, Some(VerdictKind::Accepted));
+    let reason = candidate.promotion_failure().unwrap();
+    assert!(reason.contains("times"), "{reason}");
+    assert!(!candidate.best);
+    assert_eq!(lineage.nodes[0].promotion, None);
+}
+
+#[tokio::test]
 async fn a_kernel_that_does_not_parse_is_a_verdict() {
     let (service, run, _) = Service::running().await;
     let body = json!({ "source": "__global__ void k() {}", "proposer": "test" });
