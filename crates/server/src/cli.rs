@@ -2,6 +2,7 @@
 
 mod device;
 mod kernel;
+mod number;
 mod run;
 mod service;
 

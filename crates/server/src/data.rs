@@ -5,6 +5,15 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+/// A folder for a command that keeps nothing: the data folder where there is one, so that its
+/// builds are used again, else a temporary folder that goes when this is dropped.
+#[derive(Debug)]
+pub struct WorkFolder {
+    data: Data,
+    _temporary: Option<TempDir>,
+}
 
 /// Why a data folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +28,11 @@ pub enum DataError {
         /// Why it failed.
         source: io::Error,
     },
+    /// There is no such folder, and the command only reads.
+    #[error(
+        "find the data folder {0}: nothing is there; name the folder with --data DIR or KERNELWRIGHT_DATA"
+    )]
+    Missing(PathBuf),
     /// Another process serves from it.
     #[error(
         "lock the data folder {folder}: another service works in it{}; stop that one, or give this one a folder of its own with --data DIR",
@@ -72,6 +86,18 @@ impl Data {
             .canonicalize()
             .map_err(io("find the data folder", root))?;
         Ok(Self { root })
+    }
+
+    /// The folder at `root`, for a command that only reads what others wrote.
+    ///
+    /// # Errors
+    /// [`DataError::Missing`] when there is none.
+    pub fn existing(root: &Path) -> Result<Self, DataError> {
+        if root.is_dir() {
+            Self::open(root)
+        } else {
+            Err(DataError::Missing(root.to_owned()))
+        }
     }
 
     /// The folder itself.
@@ -128,6 +154,39 @@ impl Data {
         let text = fs::read_to_string(self.address_file()).ok()?;
         let address: Address = serde_json::from_str(&text).ok()?;
         Some(address.url)
+    }
+}
+
+impl WorkFolder {
+    /// The folder at `root` where it exists, else a temporary one.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] when neither can be used.
+    pub fn open(root: &Path) -> Result<Self, DataError> {
+        if root.is_dir() {
+            return Ok(Self {
+                data: Data::open(root)?,
+                _temporary: None,
+            });
+        }
+        let parent = std::env::temp_dir();
+        let temporary = tempfile::Builder::new()
+            .prefix("kernelwright.")
+            .tempdir_in(&parent)
+            .map_err(|source| DataError::Io {
+                doing: "make a temporary folder in",
+                path: parent,
+                source,
+            })?;
+        Ok(Self {
+            data: Data::open(temporary.path())?,
+            _temporary: Some(temporary),
+        })
+    }
+
+    /// The folder as the rest of the program takes it.
+    pub fn data(&self) -> &Data {
+        &self.data
     }
 }
 

@@ -14,6 +14,7 @@ pub mod data;
 pub mod evidence;
 pub mod gpu_check;
 pub mod http;
+pub mod json_error;
 pub mod local_worker;
 pub mod logging;
 pub mod models;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::DataFolder;
+use super::number::whole;
 use crate::gpu_check::Part;
 use crate::score::kernel::Argument;
 
@@ -21,7 +22,7 @@ pub struct ScoreModelArgs {
     #[arg(long = "arg", value_name = "SPEC", required = true)]
     pub arguments: Vec<Argument>,
     /// The problem's extents, where the cache does not say.
-    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub problem: Vec<u64>,
     /// The tunables of the block's extents.
     #[arg(
@@ -45,10 +46,10 @@ pub struct ScoreModelArgs {
     #[arg(long, value_name = "ID")]
     pub device: Option<String>,
     /// Blocks of each launch that run, the rest being taken to count the same.
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64, allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub blocks: u64,
     /// Try only the first configurations that have a time.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<usize>)]
     pub limit: Option<usize>,
     /// Print JSON with every configuration instead of text.
     #[arg(long)]

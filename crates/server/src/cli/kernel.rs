@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::DataFolder;
+use super::number::{decimal, whole};
 
 /// Arguments of `eval`.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -73,7 +74,7 @@ pub struct KernelArgs {
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub settings: Vec<(String, i64)>,
     /// Repeat the inputs of an earlier call with this seed; fresh inputs by default.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub seed: Option<u64>,
     /// Print one line of JSON instead of text (docs/reference/local-commands.md).
     #[arg(long)]
@@ -115,7 +116,7 @@ pub struct EvaluateArgs {
     #[arg(long)]
     pub hypothesis: Option<String>,
     /// The gain expected over the best kept so far, as a factor such as 1.2.
-    #[arg(long, value_name = "FACTOR")]
+    #[arg(long, value_name = "FACTOR", allow_negative_numbers = true, value_parser = decimal)]
     pub expect: Option<f64>,
 }
 
@@ -139,7 +140,7 @@ pub struct IterateArgs {
     #[command(flatten)]
     pub evaluate: EvaluateArgs,
     /// Let the sanitizers look at every Nth step.
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub sanitize_every: u32,
 }
 

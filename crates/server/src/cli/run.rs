@@ -8,6 +8,7 @@ use domain::id::{CandidateId, RunId};
 use domain::model::Dollars;
 use domain::search::{Evolution, Method, ModelChoice, PromptStyle, Schedule};
 
+use super::number::{decimal, whole};
 use super::{DataFolder, ServiceAddress};
 
 /// How a run's candidates come about.
@@ -52,19 +53,19 @@ pub struct RunArgs {
     #[arg(long)]
     pub name: Option<String>,
     /// Candidates to try at most.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub budget_trials: Option<u32>,
     /// Running time in seconds at most, pauses not counted.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub budget_seconds: Option<u64>,
     /// Seconds that devices may spend on the run's candidates.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub budget_device_seconds: Option<u64>,
     /// How models are asked.
     #[command(flatten)]
     pub asking: AskingArgs,
     /// Seed of the search's random decisions.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub seed: u64,
     /// The task's file that a sweep starts from; the baseline by default.
     #[arg(long, value_name = "FILE")]
@@ -103,31 +104,31 @@ pub struct AskingArgs {
     #[arg(long = "model", value_name = "NAME", value_parser = parse_model)]
     pub models: Vec<ModelChoice>,
     /// Tokens that models may read and write.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub budget_tokens: Option<u64>,
     /// What models may cost, dollars.
-    #[arg(long, value_name = "DOLLARS", value_parser = parse_dollars)]
+    #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true, value_parser = parse_dollars)]
     pub budget_dollars: Option<Dollars>,
     /// Generations after the first.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub generations: Option<u32>,
     /// Keep this many candidates open instead of working in generations.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub steady: Option<u32>,
     /// Follow the published method to the letter.
     #[arg(long)]
     pub faithful: bool,
     /// Sampling temperature, for models that take one.
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", allow_negative_numbers = true, value_parser = decimal)]
     pub temperature: Option<f64>,
     /// Failed candidates that may be handed back for a repair.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub repairs: Option<u32>,
     /// The wording of prompts.
     #[arg(long, value_enum)]
     pub style: Option<StyleName>,
     /// The longest prompt, tokens.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub prompt_tokens: Option<u32>,
     /// Show the first prompt and what the run may cost, and start nothing.
     #[arg(long, conflicts_with = "follow")]
@@ -277,5 +278,5 @@ fn parse_dollars(text: &str) -> Result<Dollars, String> {
     let number = text.trim_start_matches('$').parse().ok();
     number
         .and_then(Dollars::new)
-        .ok_or_else(|| format!("{text:?} is no amount of dollars, such as 2.50"))
+        .ok_or_else(|| "give an amount of dollars from 0, such as 2.50".to_owned())
 }

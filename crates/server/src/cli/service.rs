@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use worker::host::Isolation;
 
+use super::number::whole;
 use super::{DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder, ServiceAddress};
 
 /// Arguments of `serve`.
@@ -25,7 +26,7 @@ pub struct ServeArgs {
     pub author_email: String,
     /// Hours after which a committed champion is looked at again, on another card where one has
     /// joined; 0 never does.
-    #[arg(long, value_name = "HOURS", default_value_t = DEFAULT_RECHECK_HOURS)]
+    #[arg(long, value_name = "HOURS", default_value_t = DEFAULT_RECHECK_HOURS, allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub recheck_hours: u32,
 }
 
@@ -107,7 +108,7 @@ pub struct CheckArgs {
     #[arg(long)]
     pub json: bool,
     /// Draws the same inputs each time.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub seed: Option<u64>,
     /// Where builds and reference answers are kept.
     #[command(flatten)]
@@ -169,7 +170,7 @@ pub struct DemoArgs {
     #[arg(long)]
     pub new: bool,
     /// Candidates to try at most.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub budget_trials: Option<u32>,
     /// Address to listen on: a loopback address; by default 127.0.0.1:8787, or any free port
     /// where that is taken.

@@ -290,7 +290,10 @@ impl Client {
         serde_json::from_slice(&body).map_err(|error| ClientError::Trouble {
             doing: doing.to_owned(),
             status,
-            detail: format!("its answer is not understood: {error}"),
+            detail: format!(
+                "its answer is not understood: {}",
+                crate::json_error::describe(&error.to_string())
+            ),
         })
     }
 

@@ -48,7 +48,7 @@ pub(super) async fn evidence(command: EvidenceCommand) -> Ending {
 }
 
 fn show(args: &EvidenceArgs) -> Ending {
-    let data = serve::open(&args.folder.data)?;
+    let data = serve::open_existing(&args.folder.data)?;
     let found = find(&data, &args.digest)?;
     let shown = Shown {
         digest: found.digest,
@@ -90,7 +90,7 @@ async fn fetch(args: &FetchArgs) -> Ending {
 
 /// Evaluates again what the bundle holds, on the inputs that it commits to.
 async fn replay(args: &EvidenceArgs) -> Ending {
-    let data = serve::open(&args.folder.data)?;
+    let data = serve::open_existing(&args.folder.data)?;
     let found = find(&data, &args.digest)?;
     let key = found.sealed_key(data.root()).ok_or_else(|| {
         Failure::infrastructure(anyhow::anyhow!(

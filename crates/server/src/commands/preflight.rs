@@ -27,9 +27,9 @@ struct Machine {
 }
 
 pub(super) async fn preflight(args: PreflightArgs) -> Ending {
-    let data = serve::open(&args.folder.data)?;
+    let folder = serve::open_work_folder(&args.folder.data)?;
     let cancellation = eval::cancellation()?;
-    let host = eval::host(&data, &cancellation).await?;
+    let host = eval::host(folder.data(), &cancellation).await?;
     let device = host.device().clone();
     let machine = eval::blocking(move || {
         let checks = worker::preflight::look(&host, &cancellation);

@@ -82,6 +82,12 @@ pub(super) async fn submit(args: SubmitArgs) -> Ending {
 /// A kernel's text.
 pub(super) fn source(file: &Path) -> Result<String, Failure> {
     let name = file.display();
+    if file.is_dir() {
+        return Err(Failure::input(anyhow::anyhow!(
+            "read {name}: it is a folder, and a kernel is one file; name a file such as {}",
+            file.join("baseline.cu").display()
+        )));
+    }
     let mut bytes = Vec::new();
     File::open(file)
         .and_then(|file| file.take(MOST_READ).read_to_end(&mut bytes))

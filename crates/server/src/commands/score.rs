@@ -38,7 +38,7 @@ pub(super) async fn score(args: ScoreModelArgs) -> Ending {
     let source = read(&args.source)?;
     let device = device(&args, &cache)?;
     let geometry = geometry(&args, &cache)?;
-    let data = serve::open(&args.folder.data)?;
+    let folder = serve::open_work_folder(&args.folder.data)?;
     let cancellation = eval::cancellation()?;
     let interrupted = cancellation.clone();
     tokio::spawn(async move {
@@ -46,7 +46,7 @@ pub(super) async fn score(args: ScoreModelArgs) -> Ending {
             interrupted.cancel();
         }
     });
-    let (root, json) = (data.root().to_owned(), args.json);
+    let (root, json) = (folder.data().root().to_owned(), args.json);
     let work = move || -> Result<Score, Failure> {
         let mut settings = Settings::from_environment(&root).map_err(Failure::infrastructure)?;
         settings.emulate = true;

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::ServeArgs;
-use crate::data::{Data, Lock};
+use crate::data::{Data, Lock, WorkFolder};
 use crate::http::connections::{self, ConnectionLimits};
 use crate::http::{self, App, guard};
 use crate::local_worker::{self, Filter, Manner};
@@ -89,9 +89,28 @@ pub(super) fn recheck_after(hours: u32) -> Option<TimeDelta> {
     (hours > 0).then(|| TimeDelta::hours(i64::from(hours)))
 }
 
-/// The data folder, or why it cannot be used.
+/// Opens the data folder of a command that keeps state, and makes it where it is missing. Says on
+/// standard error where a new one is, because the default lies in the current folder.
 pub(super) fn open(root: &Path) -> Result<Data, Failure> {
-    Data::open(root).map_err(Failure::infrastructure)
+    let is_new = !root.is_dir();
+    let data = Data::open(root).map_err(Failure::infrastructure)?;
+    if is_new {
+        eprintln!(
+            "kernelwright: made the data folder {} (--data DIR or KERNELWRIGHT_DATA names another)",
+            data.root().display()
+        );
+    }
+    Ok(data)
+}
+
+/// Opens the data folder of a command that only reads it.
+pub(super) fn open_existing(root: &Path) -> Result<Data, Failure> {
+    Data::existing(root).map_err(Failure::input)
+}
+
+/// Opens the folder of a command that keeps nothing.
+pub(super) fn open_work_folder(root: &Path) -> Result<WorkFolder, Failure> {
+    WorkFolder::open(root).map_err(Failure::infrastructure)
 }
 
 /// Returns on Ctrl-C or a request to terminate.

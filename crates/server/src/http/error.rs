@@ -16,6 +16,8 @@ use store::StoreError;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
 use uuid::Uuid;
 
+use crate::json_error;
+
 /// Everything that a request can run into.
 #[derive(Debug)]
 pub enum ApiError {
@@ -223,14 +225,20 @@ impl From<JsonRejection> for ApiError {
         }
         match rejection {
             JsonRejection::MissingJsonContentType(_) => Self::NotJson,
-            other => Self::Malformed(other.body_text()),
+            other => Self::Malformed(format!(
+                "failed to read the body: {}",
+                json_error::describe(&other.body_text())
+            )),
         }
     }
 }
 
 impl From<QueryRejection> for ApiError {
     fn from(rejection: QueryRejection) -> Self {
-        Self::Malformed(rejection.body_text())
+        Self::Malformed(format!(
+            "failed to read the query: {}",
+            json_error::describe(&rejection.body_text())
+        ))
     }
 }
 

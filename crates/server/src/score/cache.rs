@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::json_error;
+
 /// Times at or beyond this, milliseconds, stand for a failure.
 const NO_TIME: f64 = 1e15;
 
@@ -45,8 +47,8 @@ pub struct Recorded {
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// It is no JSON, not even an unfinished one.
-    #[error("read the cache file as JSON")]
-    Json(#[from] serde_json::Error),
+    #[error("read the cache file as JSON: {0}")]
+    Json(String),
     /// A configuration lacks one of its tunables.
     #[error("read the cache file: configuration {key:?} has no {tunable:?}")]
     Incomplete {
@@ -85,7 +87,8 @@ impl Cache {
         let file = match serde_json::from_str::<File>(text) {
             Ok(file) => file,
             // What is wrong with the file as it stands says more than what closing it brings up.
-            Err(error) => serde_json::from_str(&closed(text)).map_err(|_| error)?,
+            Err(error) => serde_json::from_str(&closed(text))
+                .map_err(|_| CacheError::Json(json_error::describe(&error.to_string())))?,
         };
         let configurations = file
             .cache

@@ -7,6 +7,7 @@ mod api;
 mod bundle;
 mod command_line;
 mod command_reference;
+mod data_folder;
 mod fixtures;
 mod progress;
 mod stream;

@@ -12,7 +12,7 @@ use crate::report::{Report, SCHEMA};
 
 pub(crate) async fn summary(args: SummaryArgs) -> Ending {
     let (folder, path) = worktree::place(&args.file).map_err(Failure::input)?;
-    let data = serve::open(&args.folder.data)?;
+    let data = serve::open_existing(&args.folder.data)?;
     let store = Store::open(data.database())
         .await
         .map_err(Failure::infrastructure)?;

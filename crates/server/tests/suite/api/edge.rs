@@ -113,7 +113,7 @@ async fn what_cannot_be_read_is_refused_with_the_place() {
     assert_snapshot!(service.get("/api/v1/runs?limit=many").await.show(), @r#"
     400 Bad Request
     {
-      "detail": "Failed to deserialize query string: limit: invalid digit found in string",
+      "detail": "failed to read the query: limit: a whole number from 0 is needed",
       "status": 400,
       "title": "Malformed request",
       "type": "/problems/malformed-request"
@@ -132,7 +132,7 @@ async fn what_cannot_be_read_is_refused_with_the_place() {
     assert_snapshot!(service.post("/api/v1/runs", &unknown_field).await.show(), @r#"
     400 Bad Request
     {
-      "detail": "Failed to deserialize the JSON body into the target type: trials: unknown field `trials`, expected one of `task`, `method`, `name`, `budget`, `seed`, `start`, `device`, `promotion`, `models`, `evolution` at line 1 column 44",
+      "detail": "failed to read the body: line 1, column 44: trials: no field is called \"trials\"; the fields are task, method, name, budget, seed, start, device, promotion, models, evolution",
       "status": 400,
       "title": "Malformed request",
       "type": "/problems/malformed-request"
