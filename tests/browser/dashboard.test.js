@@ -82,7 +82,7 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
       path: () => `/candidates/${candidateId(BEST)}`,
       ready: () => panel("Times").waitFor(),
       async check() {
-        assert.match(await panel("Times").innerText(), /wide\s+18\.6 µs\s+modelled[\s\S]*4,096 blocks of 128 threads[\s\S]*dram bandwidth, 81 %/);
+        assert.match(await panel("Times").innerText(), /wide\s+18\.6 µs[\s\S]*4,096 blocks of 128 threads[\s\S]*dram bandwidth, 81 %/);
         assert.match(await panel("Times").innerText(), /wide[\s\S]*warm cache 9\.32 µs, not scored/);
         assert.match(await panel("Hypothesis").innerText(), /1\.40× to 2\.60×[\s\S]*1\.41×\s+modelled\s+as expected/);
         assert.match(await panel("Gates").innerText(), /CTAs per SM[\s\S]*at least 4 CTAs\/SM[\s\S]*8\.83 CTAs\/SM/);
@@ -217,7 +217,132 @@ describe("a run that goes on while it is watched", () => {
   });
 });
 
+describe("a service that goes away", () => {
+  it("is missed at once, and the page continues by itself when it is back", async () => {
+    await open(run());
+    await panel("Events").getByText("live").waitFor();
+    const { port } = service.server.address();
+    await service.stop();
+    await page.getByText("The service is not reachable.").waitFor();
+    await page.screenshot({ path: "screenshots/gone.png" });
+    service.emit(accept(service.world, 17, 5.1));
+    await service.start(port);
+    await page.getByText("The service is not reachable.").waitFor({ state: "detached" });
+    await page.locator(".facts").getByText("5.10×").waitFor();
+  });
+
+  it("leaves a list that reads again when it is back", async () => {
+    await open("/");
+    await page.getByRole("link", { name: "row-softmax playbook" }).waitFor();
+    const { port } = service.server.address();
+    await service.stop();
+    await page.getByText("The service is not reachable.").waitFor();
+    service.world.runs[0].name = "renamed meanwhile";
+    await service.start(port);
+    await page.getByRole("link", { name: "renamed meanwhile" }).waitFor();
+  });
+});
+
+describe("a run without a worker", () => {
+  it("says so where the run waits", async () => {
+    service.workers = 0;
+    await open(run());
+    await page.getByText("No worker is attached, so nothing is evaluated.").waitFor();
+    assert.match(await page.locator("main").innerText(), /kernelwright worker join http:\/\/127\.0\.0\.1:\d+/);
+    await page.goto(`${service.origin}/candidates/${candidateId(18)}`);
+    await page.getByText("No worker is attached, so nothing is evaluated.").waitFor();
+  });
+});
+
+describe("a champion whose confirmation failed", () => {
+  it("is nowhere shown as accepted", async () => {
+    const champion = service.world.nodes.find((other) => other.ordinal === BEST);
+    Object.assign(champion, { best: false, promotion: { state: "refused", reason: "incorrect output on fresh inputs" } });
+    await open(run());
+    await node(BEST).waitFor();
+    assert.match(await node(BEST).getAttribute("aria-label"), /not confirmed/);
+    const row = panel("Candidates").locator("tbody tr", { hasText: champion.title });
+    assert.match(await row.innerText(), /incorrect output on fresh inputs[\s\S]*not confirmed/);
+    assert.match(await page.getByRole("img", { name: /Best speedup so far/ }).getAttribute("aria-label"), /3\.35× by candidate 13/);
+    await page.screenshot({ path: "screenshots/not-confirmed.png", fullPage: true });
+    await node(BEST).click();
+    assert.match(await panel("Verdict").innerText(), /not confirmed[\s\S]*The confirmation before promotion failed: incorrect output on fresh inputs/);
+    assert.deepEqual(complaints, []);
+  });
+
+  it("is marked by its event", async () => {
+    await open(run());
+    await node(BEST).waitFor();
+    const event = promote(service.world);
+    const refused = { state: "refused", reason: "incorrect output on fresh inputs" };
+    event.promotion.state = refused;
+    Object.assign(service.world.nodes.find((other) => other.ordinal === BEST), { best: false, promotion: refused });
+    service.emit(event);
+    await page.locator(`a[data-candidate="${candidateId(BEST)}"][aria-label*="not confirmed"]`).waitFor();
+  });
+});
+
+describe("the curve", () => {
+  const ticks = () => panel("Best so far").locator("text.axis").allTextContents();
+
+  it("fits its axis to small gains", async () => {
+    for (const node of service.world.nodes) if (node.speedup !== null && node.ordinal > 0) node.speedup = 1 + node.ordinal / 100;
+    await open(run());
+    await node(BEST).waitFor();
+    const shown = (await ticks()).filter((text) => text.endsWith("×")).map(parseFloat);
+    assert.ok(Math.min(...shown) >= 0.9 && Math.max(...shown) <= 1.2, `ticks ${shown}`);
+    assert.ok(shown.length >= 3, `ticks ${shown}`);
+    await page.screenshot({ path: "screenshots/small-gains.png", fullPage: true });
+  });
+
+  it("runs along candidates, time or cost", async () => {
+    for (const node of service.world.nodes) node.cost = node.ordinal === 0 ? null : 0.01;
+    await open(run());
+    const axis = page.getByRole("group", { name: "Horizontal axis" });
+    await axis.getByRole("button", { name: "time" }).click();
+    assert.ok((await ticks()).includes("minutes"), `${await ticks()}`);
+    await axis.getByRole("button", { name: "cost" }).click();
+    assert.ok((await ticks()).includes("dollars"), `${await ticks()}`);
+    assert.deepEqual(complaints, []);
+  });
+});
+
+describe("the keyboard", () => {
+  it("Escape takes a question back, and a card away", async () => {
+    await open(run());
+    await page.getByRole("button", { name: "Cancel…" }).click();
+    await page.getByRole("button", { name: "Cancel the run" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Cancel…" }).waitFor();
+    await node(RACY).focus();
+    await page.locator(".view .card").first().waitFor();
+    await page.keyboard.press("Escape");
+    await page.locator(".view .card").first().waitFor({ state: "detached" });
+  });
+});
+
 describe("the lineage", () => {
+  it("keeps its labels apart", async () => {
+    for (const node of service.world.nodes) if (node.ordinal > 0) node.title = `${node.title}: WWWWMMMM and a long rest of a title`;
+    Object.assign(service.world.nodes[13], { state: { state: "duplicate", of: candidateId(15) }, verdict: "compile_rejected", speedup: null });
+    await open(run());
+    await node(BEST).waitFor();
+    await page.screenshot({ path: "screenshots/long-titles.png", fullPage: true });
+    const boxes = await page.locator("a.node text:not(.sign)").evaluateAll((texts) =>
+      texts.map((text) => {
+        const { left, right, top, bottom } = text.getBoundingClientRect();
+        return { text: text.textContent, left, right, top, bottom };
+      }),
+    );
+    assert.ok(boxes.length > 20, `${boxes.length} labels`);
+    boxes.forEach((one, index) => {
+      for (const other of boxes.slice(index + 1)) {
+        const apart = one.right <= other.left || other.right <= one.left || one.bottom <= other.top + 3 || other.bottom <= one.top + 3;
+        assert.ok(apart, `${one.text} and ${other.text}`);
+      }
+    });
+  });
+
   it("leads to a candidate by a click, and back", async () => {
     await open(run());
     await node(RACY).click();

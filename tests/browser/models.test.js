@@ -77,6 +77,17 @@ describe("the form", () => {
     complaints.splice(0);
   });
 
+  it("puts numbers that cannot be sent beside their fields", async () => {
+    await open("/runs/new");
+    for (const [field, value, message] of [["Trials", "-3", "give a number from 0"], ["Trials", "2.5", "give a whole number"]]) {
+      await page.getByLabel(field, { exact: true }).fill(value);
+      await button("Launch").click();
+      await page.locator('[data-field="budget.trials"]').getByText(message).waitFor();
+    }
+    assert.equal(await page.evaluate(() => document.activeElement.id), "field-budget-trials");
+    assert.deepEqual(complaints, [], "nothing was asked of the service");
+  });
+
   it("unfolds what a problem names", async () => {
     await open("/runs/new");
     await page.getByText("How models are asked").click();
@@ -148,6 +159,8 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
         assert.match(spend, /Trials\s+8 of 9[\s\S]*Tokens\s+[\d,]+ no limit, up to [\d,]+ promised to calls under way[\s\S]*Dollars\s+\$0\.\d+ of \$1/);
         assert.match(spend, /Running time\s+\d+ s no limit[\s\S]*Device time\s+[\d.]+ s no limit[\s\S]*Model\s+hand\s[\s\S]*1 generation after the first[\s\S]*1 repair at most/);
         await panel("Insights").getByRole("row").nth(1).waitFor();
+        const [table, room] = await panel("Insights").locator(".scroll").evaluate((scroll) => [scroll.scrollWidth, scroll.clientWidth]);
+        assert.ok(table <= room, `the insights are ${table} px wide in ${room} px`);
         const told = await panel("Insights").locator("tbody tr").allInnerTexts();
         assert.ok(told.some((row) => /^#\d \S[\s\S]*\d×[\s\S]*last to #\d[\s\S]*\d of \d/.test(row)), `a thought that was shown, with what became of it: ${told}`);
         assert.ok(told.some((row) => /does not compile/.test(row)), "a thought that failed is told, too");

@@ -20,11 +20,14 @@ export class Service {
     /** Answers every request of the API with a problem while set. */
     this.problem = null;
     this.readers = new Set();
+    /** Workers that the service's health counts. */
+    this.workers = 1;
     this.server = createServer((request, response) => void this.#answer(request, response));
   }
 
-  async start() {
-    await new Promise((done) => this.server.listen(0, "127.0.0.1", done));
+  /** Listens on any free port, or on the port that it had before. */
+  async start(port = 0) {
+    await new Promise((done) => this.server.listen(port, "127.0.0.1", done));
     this.origin = `http://127.0.0.1:${this.server.address().port}`;
   }
 
@@ -75,7 +78,7 @@ export class Service {
     if (this.problem) return send(response, this.problem.status, this.problem);
     const { world } = this;
     const [, , , collection, id, part] = url.pathname.split("/");
-    if (collection === "health") return send(response, 200, { version: "0.1.0", workers: 1, queued: 1 });
+    if (collection === "health") return send(response, 200, { version: "0.1.0", workers: this.workers, queued: 1 });
     if (["tasks", "models", "workers"].includes(collection)) return send(response, 200, world[collection]);
     if (collection === "devices") return send(response, 200, world.devices);
     if (collection === "runs" && id === undefined) return send(response, 200, { runs: world.runs, next: null });

@@ -82,6 +82,8 @@ function summary([ordinal, generation, parent, operator, title, outcome, speedup
     modelled: speedup !== null && modelled,
     unmet_gates: ordinal === 0 || ordinal === 6 ? ["ctas_per_sm"] : [],
     best: ordinal === BEST,
+    promotion: null,
+    cost: null,
     created_at: at(8 + ordinal * 38),
     judged_at: verdict ? at(30 + ordinal * 38) : null,
   };

@@ -26,6 +26,8 @@ export function candidate(ordinal: number, over: Partial<CandidateSummary> = {})
     modelled: true,
     unmet_gates: [],
     best: false,
+    promotion: null,
+    cost: null,
     created_at: "2026-11-21T14:00:00Z",
     judged_at: "2026-11-21T14:00:20Z",
     ...over,

@@ -1,6 +1,7 @@
 // The only place that speaks HTTP. Answers are values of ./types or an ApiError that a page can
 // show as it is.
 
+import { reportReach } from "./reach";
 import type {
   CandidateDetail,
   CandidatePage,
@@ -41,8 +42,10 @@ async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
   try {
     response = await fetch(BASE + path, { headers: { accept: "application/json" }, ...init });
   } catch {
+    reportReach(false);
     throw new ApiError(0, "No answer", "The service does not answer. Check that it runs, then retry.");
   }
+  reportReach(true);
   if (!response.ok) throw await problemOf(response);
   return (await response.json()) as T;
 }

@@ -1,19 +1,28 @@
-// The best-so-far curve as values: what to draw, not how.
+// The best-so-far curve as values: positions, ranges and ticks. The part Curve.svelte draws them.
 
 import type { CandidateSummary } from "../api/types";
+import { promotionFailure } from "../words/verdicts";
+
+/** What the horizontal axis counts: candidates by ordinal, seconds since the run began, or dollars. */
+export type Axis = "candidates" | "time" | "cost";
 
 export interface Point {
   ordinal: number;
+  /** Position along the horizontal axis, in the axis's unit. */
+  x: number;
   speedup: number;
 }
 
 export interface Curve {
-  /** Every accepted candidate with a speedup. */
+  /** Every accepted candidate with a speedup, in the order of the axis. */
   accepted: CandidateSummary[];
-  /** Ordinals of the candidates that got another verdict. */
+  /** The candidates that got another verdict. */
   rejected: CandidateSummary[];
-  /** Where the best so far rises, first the baseline's 1×. */
+  /** Where the best so far rises, first the baseline's 1×. A candidate that was not confirmed never counts. */
   best: Point[];
+  /** Positions along the axis by candidate id. */
+  x: Map<string, number>;
+  /** The last position. */
   last: number;
 }
 
@@ -21,23 +30,62 @@ export interface Curve {
  * The curve over candidates given by ordinal. `modelled` picks the kind of time: the two kinds
  * never share an axis.
  */
-export function curve(nodes: readonly CandidateSummary[], modelled: boolean): Curve {
-  const accepted = nodes.filter((node) => node.speedup !== null && node.modelled === modelled);
+export function curve(nodes: readonly CandidateSummary[], modelled: boolean, axis: Axis = "candidates"): Curve {
+  const x = positions(nodes, axis);
+  const at = (node: CandidateSummary) => x.get(node.id) ?? 0;
+  const accepted = nodes.filter((node) => node.speedup !== null && node.modelled === modelled).sort((one, other) => at(one) - at(other));
   const rejected = nodes.filter((node) => node.verdict !== null && node.verdict !== "accepted");
   const best: Point[] = [];
-  for (const { ordinal, speedup } of accepted) {
+  for (const node of accepted) {
+    const { ordinal, speedup } = node;
     const before = best.at(-1);
-    if (speedup !== null && (!before || speedup > before.speedup)) best.push({ ordinal, speedup });
+    if (speedup === null || promotionFailure(node)) continue;
+    if (!before || speedup > before.speedup) best.push({ ordinal, x: at(node), speedup });
   }
-  return { accepted, rejected, best, last: nodes.at(-1)?.ordinal ?? 0 };
+  return { accepted, rejected, best, x, last: Math.max(0, ...x.values()) };
 }
 
-/** At most about `wanted` round numbers that cover 0 to `top`. */
-export function ticks(top: number, wanted: number): number[] {
-  const rough = top / Math.max(1, wanted);
+/** Positions along an axis. A candidate without a verdict stands at the time when it was proposed. */
+function positions(nodes: readonly CandidateSummary[], axis: Axis): Map<string, number> {
+  const begin = Math.min(...nodes.map((node) => Date.parse(node.created_at)));
+  let spent = 0;
+  return new Map(
+    nodes.map((node) => {
+      spent += node.cost ?? 0;
+      const seconds = (Date.parse(node.judged_at ?? node.created_at) - begin) / 1000;
+      return [node.id, axis === "candidates" ? node.ordinal : axis === "time" ? seconds : spent];
+    }),
+  );
+}
+
+/** The least range of speedups that an axis shows, so that noise does not fill it. */
+const LEAST_SPAN = 0.02;
+
+/**
+ * The range of the vertical axis: from the baseline, or somewhat below it where accepted
+ * candidates are slower, to the best. What lies outside stands at the edge.
+ */
+export function speedupRange({ accepted, best }: Curve): { low: number; high: number } {
+  const high = Math.max(1, best.at(-1)?.speedup ?? 1);
+  const span = Math.max(LEAST_SPAN, high - 1);
+  const slowest = Math.min(1, ...accepted.map((node) => node.speedup ?? 1));
+  const low = Math.max(slowest, 1 - span / 2);
+  return { low: Math.max(0, low - 0.08 * span), high: high + 0.1 * span };
+}
+
+/** At most about `wanted` round numbers from `low` to `high`. */
+export function ticks(low: number, high: number, wanted: number): number[] {
+  const rough = (high - low) / Math.max(1, wanted);
   const size = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * size).find((candidate) => candidate >= rough) ?? rough;
   const made: number[] = [];
-  for (let tick = 0; tick <= top + step * 1e-9; tick += step) made.push(Number(tick.toPrecision(12)));
+  for (let tick = Math.ceil(low / step - 1e-9); tick * step <= high + step * 1e-9; tick += 1) made.push(Number((tick * step).toPrecision(12)));
   return made;
+}
+
+/** The unit in which an axis of so many seconds is labelled, and its seconds. */
+export function timeUnit(seconds: number): { name: string; seconds: number } {
+  if (seconds > 7_200) return { name: "hours", seconds: 3_600 };
+  if (seconds > 120) return { name: "minutes", seconds: 60 };
+  return { name: "seconds", seconds: 1 };
 }

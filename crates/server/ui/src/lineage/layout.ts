@@ -5,7 +5,7 @@
 import type { CandidateSummary } from "../api/types";
 
 /** Distance between two columns and between two rows of one column, in pixels at zoom 1. */
-export const COLUMN = 166;
+export const COLUMN = 176;
 export const ROW = 36;
 /** A column longer than this continues beside itself. */
 export const COLUMN_ROWS = 32;
@@ -256,6 +256,11 @@ function nearest(places: Place[], y: number): Place | undefined {
 
 /** Length of an edge's bend. What comes before it runs level, between a label's two lines. */
 const BEND = 46;
+/**
+ * Where a label begins, beside its node, and the most of its width. Where edges leave the node it
+ * ends before they bend, elsewhere before the node of the next column.
+ */
+export const LABEL = { x: 16, parent: COLUMN - BEND - 16 - 4, leaf: COLUMN - 16 - 20 };
 
 /** The line from a primary parent to its child, past what stands between them; empty for a root. */
 export function edge(to: Place): string {

@@ -1,6 +1,7 @@
 // What a batch of events changes in the candidates that are already known.
 
 import type { CandidateSummary, RunEvent } from "../api/types";
+import { promotionFailure } from "../words/verdicts";
 
 /** Candidates with successive ordinals. */
 export interface Window {
@@ -30,9 +31,18 @@ export function patch(nodes: readonly CandidateSummary[], events: readonly RunEv
   for (const { what, at } of events) {
     switch (what.kind) {
       case "run_changed":
-      case "promotion":
         runChanged = true;
         break;
+      case "promotion": {
+        runChanged = true;
+        const { candidate, state } = what.promotion;
+        const champion = byId.get(candidate);
+        if (!champion) break;
+        byId.set(candidate, { ...champion, promotion: state });
+        // A failed confirmation makes another candidate the best, and duplicates fail with it.
+        if (promotionFailure({ promotion: state })) for (const node of byId.values()) if (node.verdict === "accepted") stale.add(node.ordinal);
+        break;
+      }
       case "proposed":
         if (byId.has(what.candidate)) break;
         runChanged = true;

@@ -94,6 +94,14 @@ function evolutionOf(form: Form): NonNullable<RunRequest["evolution"]> {
   return { schedule, style, faithful, ...filled({ generations, temperature, repairs, prompt_tokens }) };
 }
 
+/** Why a number that was typed in cannot be sent; null where it can. */
+export function complaint({ validity, valueAsNumber }: Pick<HTMLInputElement, "validity" | "valueAsNumber">): string | null {
+  if (validity.badInput) return "give a number";
+  if (valueAsNumber < 0) return "give a number from 0";
+  if (validity.stepMismatch) return "give a whole number";
+  return null;
+}
+
 /** Problems by the field they name; those that name no field of the form stand under the empty name. */
 export function byField(problems: readonly Problem[], fields: readonly string[]): Map<string, Problem[]> {
   const sorted = new Map<string, Problem[]>();

@@ -4,7 +4,8 @@
 // in the smallest portion that the API has: the run itself, or a window of candidates around the
 // changed ordinal. The whole lineage is never read twice.
 
-import { ApiError, candidates, control, eventsUrl, lineage, run, type Control } from "../api/client";
+import { ApiError, candidates, control, eventsUrl, health, lineage, run, type Control } from "../api/client";
+import { onRecovery } from "../api/reach";
 import type { CandidateSummary, RunEvent, RunState, RunView } from "../api/types";
 import { merge, patch, type Window } from "./patch";
 
@@ -38,6 +39,7 @@ export class RunWatch {
   #batch: Timer;
   #retry: Timer;
   #closed = false;
+  #stopWatching: () => void = () => {};
 
   constructor(id: string) {
     this.id = id;
@@ -45,6 +47,8 @@ export class RunWatch {
 
   async open(): Promise<void> {
     this.error = null;
+    this.#stopWatching();
+    this.#stopWatching = onRecovery(() => this.#recover());
     try {
       const [view, graph] = await Promise.all([run(this.id), lineage(this.id)]);
       if (this.#closed) return;
@@ -61,6 +65,7 @@ export class RunWatch {
 
   close(): void {
     this.#closed = true;
+    this.#stopWatching();
     document.removeEventListener("visibilitychange", this.#look);
     this.#disconnect();
     clearTimeout(this.#batch);
@@ -70,6 +75,18 @@ export class RunWatch {
   /** Asks the service to pause, resume, finish or cancel the run. */
   async control(action: Control): Promise<void> {
     this.run = await control(this.id, action);
+  }
+
+  /** The service answers again: it may be another process, whose run stands elsewhere. */
+  #recover(): void {
+    if (this.run === null) {
+      void this.open();
+      return;
+    }
+    this.#owed.run = true;
+    this.#disconnect();
+    this.#look();
+    void this.#settle();
   }
 
   /** A page that nobody sees holds no stream: a browser has few connections to one host. */
@@ -103,6 +120,8 @@ export class RunWatch {
         return;
       }
       this.connection = "lost";
+      // Finds out at once whether the service is gone or only this stream.
+      void health().catch(() => undefined);
       // A browser reopens a stream that broke, but not one that was refused.
       if (stream.readyState === EventSource.CLOSED) {
         this.#stream = null;

@@ -14,6 +14,11 @@ export function count(value: number): string {
   return grouped.format(value);
 }
 
+/** A number of candidates, with the noun in its form. */
+export function candidates(number: number): string {
+  return `${count(number)} ${number === 1 ? "candidate" : "candidates"}`;
+}
+
 /** A large count in three digits: 1.24 M. */
 export function compact(value: number): string {
   const steps: [number, string][] = [

@@ -82,9 +82,27 @@ export interface Standing {
   label: string;
 }
 
+/** Why the promotion of a candidate failed: its confirmation was refused, or a later check took it back. */
+export function promotionFailure({ promotion }: Pick<CandidateSummary, "promotion">): { label: string; reason: string } | null {
+  if (promotion?.state === "refused") return { label: "not confirmed", reason: promotion.reason };
+  if (promotion?.state === "reverted") return { label: "promotion taken back", reason: promotion.reason };
+  return null;
+}
+
+/** What a candidate of a run that is over stands as: nothing is evaluated there any more. */
+export function whenOver(node: CandidateSummary): CandidateSummary {
+  if (!["drafting", "queued", "evaluating"].includes(node.state.state)) return node;
+  return { ...node, state: { state: "abandoned", message: ENDED } };
+}
+
+const ENDED = "The run ended before it was evaluated.";
+
 /** Where a candidate stands, in a few words. */
 export function standing(candidate: CandidateSummary): Standing {
   const { state, verdict } = candidate;
+  if (state.state === "abandoned" && state.message === ENDED) return { tone: "pending", label: "not evaluated" };
+  const failure = promotionFailure(candidate);
+  if (failure) return { tone: "wrong", label: state.state === "duplicate" ? `duplicate, ${failure.label}` : failure.label };
   if (state.state === "abandoned") return { tone: "died", label: "abandoned" };
   if (verdict) {
     const word = state.state === "duplicate" ? `duplicate, ${label(verdict)}` : label(verdict);
