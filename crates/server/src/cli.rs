@@ -1,4 +1,5 @@
-//! The command line's grammar. Says what can be asked, and knows nothing of how it is done.
+//! The command line's grammar: commands, arguments, defaults and their help texts. The module
+//! `commands` carries them out.
 
 mod device;
 mod kernel;
@@ -24,27 +25,27 @@ pub use self::service::{
     ModelListArgs, ModelsFile, ServeArgs, TaskCommand, WorkerCommand,
 };
 
-/// Where state lives unless `--data` says otherwise.
+/// Default of `--data`: a folder beside the files that a person works on.
 pub const DEFAULT_DATA: &str = ".kernelwright";
-/// Where the service listens unless `--listen` says otherwise.
+/// Default of `--listen`.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8787";
 
-/// The e-mail address in commits unless `--author-email` says otherwise.
+/// Default of `--author-email`.
 pub const DEFAULT_AUTHOR: &str = "kernelwright@localhost";
-/// How long a committed champion is left alone, hours.
+/// Default of `--recheck-hours`.
 pub const DEFAULT_RECHECK_HOURS: u32 = 24;
 
 const EXIT_CODES: &str = "Exit codes:
   0  done; the candidate was accepted
-  1  the candidate, or the run, did not reach an accepted verdict
-  2  bad input: the message says where and how to fix it
-  3  trouble of the infrastructure: nothing was learned, try again";
+  1  the candidate was not accepted, or the run ended without a committed winner
+  2  the input is wrong: the message says where and how to fix it
+  3  the machine, the service or the network failed: nothing was learned, try again";
 
-/// Optimises CUDA kernels by evolution, and proves what it claims.
+/// Optimises CUDA kernels by evolutionary search, and verifies every candidate before it is timed.
 #[derive(Debug, Clone, PartialEq, Parser)]
 #[command(name = "kernelwright", version, after_help = EXIT_CODES)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
     /// Write the log as JSON, one object per line.
@@ -52,83 +53,88 @@ pub struct Cli {
     pub log_json: bool,
 }
 
-/// Every verb.
+/// Every command.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Command {
     /// Serve the HTTP API and the dashboard.
     Serve(ServeArgs),
-    /// Evaluate for a service.
+    /// Evaluate candidates for a service.
     #[command(subcommand)]
     Worker(WorkerCommand),
-    /// Show how a service's devices fare, and how often their comparisons are wrong.
+    /// Show the health of a service's devices and the error rates of their comparisons.
     Devices(DevicesArgs),
-    /// Launch a run on a service.
+    /// Start a run, which is one search for a faster kernel, on a service.
     Run(Box<RunArgs>),
-    /// Show a run: its lineage, its winner and where that went.
+    /// Show a run: its state, its candidates as a tree, its winner and the winner's commit.
     Show(ShowArgs),
-    /// Evaluate one file, without a service.
+    /// Evaluate one kernel file on this machine, without a service.
     Eval(EvalArgs),
-    /// Look at what a verdict rests on, or repeat it.
+    /// Show, repeat or fetch the evidence bundle of an evaluation.
     #[command(subcommand)]
     Evidence(EvidenceCommand),
-    /// Compile one file and show what it takes.
+    /// Compile one kernel file and show its registers, spills and shared memory.
     Build(BuildArgs),
-    /// Find out whether one file is right, without timing it.
+    /// Check that one kernel file computes the right answer, without timing it.
     Test(KernelArgs),
-    /// Time one file beside the task's baseline.
+    /// Time one kernel file beside the task's baseline.
     Bench(BenchArgs),
-    /// Let the four sanitizers look at one file.
+    /// Run the four compute-sanitizer tools (memcheck, racecheck, initcheck, synccheck) on one
+    /// kernel file.
     Sanitize(KernelArgs),
-    /// Show where one file's time goes, to the source line.
+    /// Profile one kernel file, by launch and by source line.
     Profile(KernelArgs),
-    /// Judge the file of a checkout; commit it, or commit it and take it back.
+    /// Evaluate the kernel file of a git checkout and commit it; a step that is no improvement is
+    /// reverted by a second commit.
     Evaluate(EvaluateArgs),
-    /// Show the steps that `evaluate` recorded for a file.
+    /// Show the steps that `evaluate` and `iterate` recorded for a kernel file.
     Summary(SummaryArgs),
-    /// Do one whole step: all of these in order, with a report.
+    /// Build, test, time, profile and evaluate one kernel file in this order, with a report.
     Iterate(IterateArgs),
-    /// Print what a run tells whoever proposes its next kernel.
+    /// Print the prompt from which a run's next kernel can be written.
     Context(ContextArgs),
-    /// Propose a kernel to a run.
+    /// Submit a kernel file to a run as a candidate.
     Submit(SubmitArgs),
-    /// Print a run's calls of models as a recording.
+    /// Print all model calls of a run as a recording for `replay`.
     Recording(RecordingArgs),
-    /// Run a recording again, without a network and without a model.
+    /// Repeat a recorded run, with the recorded replies in the place of the models.
     Replay(ReplayArgs),
-    /// Work on a task folder.
+    /// Check a task folder.
     #[command(subcommand)]
     Task(TaskCommand),
-    /// Look at the language models that runs may name.
+    /// List or check the configured language models.
     #[command(subcommand)]
     Model(ModelCommand),
-    /// Hold the emulated device's time model against times that Kernel Tuner recorded.
+    /// Compare the emulated device's modelled times with times that Kernel Tuner measured.
     ScoreModel(Box<ScoreModelArgs>),
-    /// Say what this machine can do, and what it lacks.
+    /// Check that this machine can evaluate kernels, and say how to fix what is missing.
     Preflight(PreflightArgs),
-    /// Run the corpus, the tasks and the open questions on this machine's GPU.
+    /// Compare this machine's GPU with the emulated device on the corpus and the tasks, and
+    /// measure properties of the GPU.
     GpuCheck(GpuCheckArgs),
-    /// Serve with a local worker, run a task to its end and show the winner.
+    /// Start a service with a local worker, run one task to its end and show the winner.
     Demo(DemoArgs),
-    /// Body of a supervised child process.
+    /// Run as a child process of a worker.
     #[command(hide = true)]
     Role(RoleArgs),
 }
 
-/// Where the service keeps its state.
+/// The data folder.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct DataFolder {
-    /// Folder that holds the state; made when missing.
+    /// Folder of the database, builds, reference answers and evidence. Commands that keep state
+    /// make it where it is missing.
     #[arg(long, value_name = "DIR", default_value = DEFAULT_DATA, env = "KERNELWRIGHT_DATA")]
     pub data: PathBuf,
 }
 
-/// Which service to talk to.
+/// The service that a command talks to.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ServiceAddress {
-    /// The service's address; by default that of the service in the data folder.
+    /// Address of the service. By default that of the service that runs in the data folder, else
+    /// http://127.0.0.1:8787.
     #[arg(long, value_name = "URL", env = "KERNELWRIGHT_SERVER")]
     pub server: Option<String>,
-    /// Where to look for a running service.
+    /// The data folder, which names the address of its running service.
     #[command(flatten)]
     pub folder: DataFolder,
 }
@@ -136,6 +142,6 @@ pub struct ServiceAddress {
 /// Arguments of `role`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct RoleArgs {
-    /// Which body: compile, disassemble, run, trace, verify, time or probe.
+    /// Name of the role: compile, disassemble, run, trace, verify, time or probe.
     pub name: String,
 }

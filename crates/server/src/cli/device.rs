@@ -1,4 +1,4 @@
-//! Verbs about the machine and its device.
+//! Commands about the machine and its device.
 
 use std::path::PathBuf;
 
@@ -12,19 +12,19 @@ use crate::score::kernel::Argument;
 /// Arguments of `score-model`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ScoreModelArgs {
-    /// The cache file of a tuning session.
+    /// Cache file of a Kernel Tuner session.
     pub cache: PathBuf,
-    /// The kernel's source, as it was tuned.
+    /// Source of the kernel that was tuned.
     #[arg(long, value_name = "FILE")]
     pub source: PathBuf,
-    /// The kernel's arguments in order: a buffer of random values such as `f32*4096*4096`, or a
-    /// number such as `i32=4096`.
+    /// One argument of the kernel: a buffer of random values such as `f32*4096*4096`, or a number
+    /// such as `i32=4096`. Repeat the option for each argument, in order.
     #[arg(long = "arg", value_name = "SPEC", required = true)]
     pub arguments: Vec<Argument>,
-    /// The problem's extents, where the cache does not say.
+    /// Extents of the problem, where the cache file does not hold them.
     #[arg(long, value_name = "N,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub problem: Vec<u64>,
-    /// The tunables of the block's extents.
+    /// Names of the tunables that hold the extents of a block.
     #[arg(
         long,
         value_name = "X,Y,Z",
@@ -33,28 +33,29 @@ pub struct ScoreModelArgs {
         default_value = "block_size_x,block_size_y,block_size_z"
     )]
     pub block: Vec<String>,
-    /// Tunables whose product divides the problem's first extent; the block's by default.
+    /// Tunables whose product divides the problem's first extent. By default the block's first
+    /// tunable.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub grid_div_x: Option<Vec<String>>,
-    /// The same for the second extent.
+    /// Tunables whose product divides the problem's second extent.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub grid_div_y: Option<Vec<String>>,
-    /// The same for the third extent.
+    /// Tunables whose product divides the problem's third extent.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub grid_div_z: Option<Vec<String>>,
-    /// The device to model, such as `a4000`; by default the one that the cache names.
+    /// Device to model, such as `a4000`. By default the one that the cache file names.
     #[arg(long, value_name = "ID")]
     pub device: Option<String>,
-    /// Blocks of each launch that run, the rest being taken to count the same.
+    /// Blocks of each launch that are emulated. The others are counted as their average.
     #[arg(long, value_name = "N", default_value_t = 64, allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub blocks: u64,
-    /// Try only the first configurations that have a time.
+    /// Number of configurations to try, the first that have a time. By default all.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<usize>)]
     pub limit: Option<usize>,
-    /// Print JSON with every configuration instead of text.
+    /// Print JSON with every configuration.
     #[arg(long)]
     pub json: bool,
-    /// Where builds are kept.
+    /// The data folder, for builds. Where there is none, builds go to a temporary folder.
     #[command(flatten)]
     pub folder: DataFolder,
 }
@@ -62,37 +63,38 @@ pub struct ScoreModelArgs {
 /// Arguments of `gpu-check`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct GpuCheckArgs {
-    /// Folder for the reports and everything made in passing.
+    /// Folder for the reports, builds and scratch files.
     #[arg(long, value_name = "DIR", default_value = "gpu-check")]
     pub out: PathBuf,
-    /// Prebuilt images, tasks and the emulated driver; by default the pack this program lies in.
+    /// Folder of a pack: prebuilt images, tasks and the emulated driver. By default the pack that
+    /// this program lies in.
     #[arg(long, value_name = "DIR")]
     pub pack: Option<PathBuf>,
-    /// Make a pack instead: this program and everything it needs, for a machine without compiler
-    /// and network.
+    /// Make a pack in this folder instead: this program and all files that it needs on a machine
+    /// without a compiler and a network.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["pack", "emulated", "parts"])]
     pub prepare: Option<PathBuf>,
-    /// Compare the emulated driver with itself; no GPU is needed.
+    /// Use the emulated driver in the GPU's place, so that no GPU is needed.
     #[arg(long)]
     pub emulated: bool,
-    /// Only cases, kernels and questions whose names contain this; may be given several times.
+    /// Only cases, kernels and questions whose names contain this text. May be repeated.
     #[arg(long, value_name = "TEXT")]
     pub only: Vec<String>,
-    /// A device that the pack gets machine code for, such as `sm_89`; by default those of Ampere,
-    /// Ada and Hopper.
+    /// Architecture that the pack gets machine code for, such as `sm_89`. May be repeated. By
+    /// default those of Ampere, Ada and Hopper.
     #[arg(
         long = "architecture",
         value_name = "ARCHITECTURE",
         requires = "prepare"
     )]
     pub architectures: Vec<String>,
-    /// Only these parts; all by default.
+    /// Only this part. May be repeated. By default all parts.
     #[arg(long = "part", value_enum, value_name = "PART")]
     pub parts: Vec<Part>,
-    /// The folder of the task folders, where no pack has them.
+    /// Folder of the task folders, used where no pack has them.
     #[arg(long, value_name = "DIR", default_value = "kernels")]
     pub tasks: PathBuf,
-    /// Print JSON instead of text.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -100,10 +102,10 @@ pub struct GpuCheckArgs {
 /// Arguments of `preflight`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct PreflightArgs {
-    /// Print JSON instead of text.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Where builds and reference answers are kept.
+    /// The data folder to check. Where there is none, a temporary folder is used.
     #[command(flatten)]
     pub folder: DataFolder,
 }

@@ -1,4 +1,4 @@
-//! Verbs of one engineer with one kernel.
+//! Commands for one kernel file on this machine.
 
 use std::path::PathBuf;
 
@@ -10,41 +10,42 @@ use super::number::{decimal, whole};
 /// Arguments of `eval`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct EvalArgs {
-    /// The candidate.
+    /// The kernel and its task.
     #[command(flatten)]
     pub kernel: KernelArgs,
-    /// Ask all that a promotion asks: held-out cases and a second schedule.
+    /// Evaluate as before a promotion: also with held-out cases and a second schedule.
     #[arg(long, group = "asked")]
     pub confirm: bool,
-    /// Ask what a champion has to stand every night: all that a promotion asks, and on silicon 1000
+    /// Evaluate as a committed champion is checked: as with --confirm, and on a GPU also 1000
     /// repeats and 512 further draws of each score case.
     #[arg(long, group = "asked")]
     pub champion: bool,
-    /// Ask so many times, each with inputs and shapes of its own, until a verdict is not accepted.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "asked", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Number of evaluations, each with fresh inputs and shapes. They end early with the first
+    /// verdict that is not accepted.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "asked", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
 }
 
-/// Verbs of the evidence.
+/// Commands for evidence bundles.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum EvidenceCommand {
-    /// Show a bundle, after checking every byte of it.
+    /// Verify the digests of a bundle and show it.
     Show(EvidenceArgs),
-    /// Evaluate again what a bundle holds, and compare the verdicts.
+    /// Evaluate a bundle's kernel again on the same inputs and compare the verdicts.
     Replay(EvidenceArgs),
-    /// Bring a bundle from a service into a data folder, to show it there.
+    /// Download a bundle from a service into the data folder.
     Fetch(FetchArgs),
 }
 
 /// Arguments of `evidence fetch`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct FetchArgs {
-    /// The bundle's whole digest, as an evaluation names it.
+    /// Digest of the bundle, 64 hexadecimal digits, as the evaluation names it.
     pub digest: String,
-    /// The service that has it, such as `http://127.0.0.1:8787`.
+    /// Address of the service that has the bundle, such as `http://127.0.0.1:8787`.
     #[arg(long, value_name = "URL", env = "KERNELWRIGHT_SERVER")]
     pub server: String,
-    /// Where it goes.
+    /// The data folder that the bundle goes to.
     #[command(flatten)]
     pub folder: DataFolder,
 }
@@ -52,34 +53,35 @@ pub struct FetchArgs {
 /// Arguments of `evidence show` and `evidence replay`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct EvidenceArgs {
-    /// The bundle's digest, or its first digits.
+    /// Digest of the bundle, or at least its first 6 digits.
     pub digest: String,
     /// Print one line of JSON instead of text (docs/reference/local-commands.md).
     #[arg(long)]
     pub json: bool,
-    /// Where the evaluation ran.
+    /// The data folder of the evaluation.
     #[command(flatten)]
     pub folder: DataFolder,
 }
 
-/// A kernel and its task, as the local verbs take them.
+/// A kernel file and its task, as the commands for one kernel take them.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct KernelArgs {
-    /// The kernel: one .cu file with its launch plan in the head comment.
+    /// Kernel file: one .cu file with its launch plan in the head comment.
     pub file: PathBuf,
-    /// The task's folder.
+    /// Folder of the task.
     #[arg(long, value_name = "DIR")]
     pub task: PathBuf,
-    /// Sets a tunable, such as `KV_SPLITS=16`; may be repeated.
+    /// Value of a tunable, such as `KV_SPLITS=16`. May be repeated.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting)]
     pub settings: Vec<(String, i64)>,
-    /// Repeat the inputs of an earlier call with this seed; fresh inputs by default.
+    /// Seed of the inputs: the same seed gives the same inputs. By default each call draws fresh
+    /// inputs.
     #[arg(long, allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub seed: Option<u64>,
     /// Print one line of JSON instead of text (docs/reference/local-commands.md).
     #[arg(long)]
     pub json: bool,
-    /// Where builds and reference answers are kept.
+    /// The data folder, for builds, reference answers and evidence.
     #[command(flatten)]
     pub folder: DataFolder,
 }
@@ -87,10 +89,11 @@ pub struct KernelArgs {
 /// Arguments of `build`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct BuildArgs {
-    /// The kernel.
+    /// The kernel and its task.
     #[command(flatten)]
     pub kernel: KernelArgs,
-    /// Also build every choice of every tunable, one at a time, and name those that change nothing.
+    /// Also build with each choice of each tunable, one change at a time, and name the tunables
+    /// that change nothing.
     #[arg(long)]
     pub variants: bool,
 }
@@ -98,10 +101,11 @@ pub struct BuildArgs {
 /// Arguments of `bench`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct BenchArgs {
-    /// The kernel.
+    /// The kernel and its task.
     #[command(flatten)]
     pub kernel: KernelArgs,
-    /// Also time what stands in the task's `baselines`. Scripts there run as programs of yours.
+    /// Also time the solutions in the task's folder `baselines`. Scripts there run as programs of
+    /// the calling user.
     #[arg(long)]
     pub rivals: bool,
 }
@@ -109,13 +113,13 @@ pub struct BenchArgs {
 /// Arguments of `evaluate`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct EvaluateArgs {
-    /// The kernel, in a git checkout.
+    /// The kernel, in a git checkout, and its task.
     #[command(flatten)]
     pub kernel: KernelArgs,
-    /// Why it should be faster.
+    /// The reason why the kernel should be faster; it is recorded.
     #[arg(long)]
     pub hypothesis: Option<String>,
-    /// The gain expected over the best kept so far, as a factor such as 1.2.
+    /// Expected speedup over the best step kept so far, as a factor such as 1.2.
     #[arg(long, value_name = "FACTOR", allow_negative_numbers = true, value_parser = decimal)]
     pub expect: Option<f64>,
 }
@@ -123,12 +127,12 @@ pub struct EvaluateArgs {
 /// Arguments of `summary`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct SummaryArgs {
-    /// The kernel, in a git checkout.
+    /// Kernel file in a git checkout.
     pub file: PathBuf,
     /// Print one line of JSON instead of text (docs/reference/local-commands.md).
     #[arg(long)]
     pub json: bool,
-    /// Where the record is.
+    /// The data folder that holds the record.
     #[command(flatten)]
     pub folder: DataFolder,
 }
@@ -136,10 +140,10 @@ pub struct SummaryArgs {
 /// Arguments of `iterate`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct IterateArgs {
-    /// The kernel and what is expected of it.
+    /// The kernel, its task and the expectation.
     #[command(flatten)]
     pub evaluate: EvaluateArgs,
-    /// Let the sanitizers look at every Nth step.
+    /// Run the sanitizers in every Nth step.
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub sanitize_every: u32,
 }

@@ -1,4 +1,4 @@
-//! Verbs that launch runs, look at them and propose to them.
+//! Commands that start runs, show them and submit candidates to them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use domain::search::{Evolution, Method, ModelChoice, PromptStyle, Schedule};
 use super::number::{decimal, whole};
 use super::{DataFolder, ServiceAddress};
 
-/// How a run's candidates come about.
+/// The search methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MethodName {
     /// The task's hand-written steps in order, each with a sweep.
     Playbook,
     /// Values of one source's tunables.
     Sweep,
-    /// Kernels come from outside, through `submit` or the API.
+    /// Kernels that others submit, through `submit` or the API.
     External,
     /// A model that is shown the task and the best code (EvoEngineer-Free).
     Free,
@@ -44,99 +44,101 @@ impl From<MethodName> for Method {
 /// Arguments of `run`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct RunArgs {
-    /// A task folder, which is uploaded first, or the name of a stored task.
+    /// Task folder, which is uploaded first, or the name of a task that the service has.
     pub task: String,
-    /// How candidates come about.
+    /// Search method, which decides where candidates come from.
     #[arg(long, value_enum, default_value = "playbook")]
     pub method: MethodName,
-    /// A name for people.
+    /// Name of the run. By default made from task and method.
     #[arg(long)]
     pub name: Option<String>,
-    /// Candidates to try at most.
+    /// Budget: the most candidates besides the baseline. By default 45.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub budget_trials: Option<u32>,
-    /// Running time in seconds at most, pauses not counted.
+    /// Budget: the longest running time, seconds, pauses not counted. By default no limit.
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub budget_seconds: Option<u64>,
-    /// Seconds that devices may spend on the run's candidates.
+    /// Budget: the most device time, seconds. By default no limit.
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub budget_device_seconds: Option<u64>,
-    /// How models are asked.
+    /// Options of the methods that ask models.
     #[command(flatten)]
     pub asking: AskingArgs,
-    /// Seed of the search's random decisions.
+    /// Seed of the random decisions of the search.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub seed: u64,
-    /// The task's file that a sweep starts from; the baseline by default.
+    /// File of the task that a sweep starts from. By default the baseline.
     #[arg(long, value_name = "FILE")]
     pub start: Option<String>,
-    /// Only workers with this device take the run's jobs.
+    /// Name of the device that must evaluate the run. By default any device.
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
-    /// Git repository that the winner is committed to; the service's own by default.
+    /// Git repository that the winner is committed to. By default a bare repository in the
+    /// service's data folder.
     #[arg(long, value_name = "REPO")]
     pub promote_to: Option<PathBuf>,
-    /// Branch that a new promotion branch starts from.
+    /// Branch that a new promotion branch starts from. By default an empty history.
     #[arg(long, value_name = "BRANCH", requires = "promote_to")]
     pub promote_base: Option<String>,
-    /// Where the winner's file goes in the repository's tree.
+    /// Path of the winner's file in the repository.
     #[arg(long, value_name = "PATH", requires = "promote_to")]
     pub promote_path: Option<String>,
-    /// The same key always gives the same run; by default each call makes a new one.
+    /// Key that identifies the request: repeating a request with its key makes no second run. By
+    /// default each call makes a new run.
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,
-    /// Stay until the run is over and show its progress.
+    /// Show the progress and wait until the run is over.
     #[arg(long)]
     pub follow: bool,
-    /// Print JSON instead of text.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Which service.
+    /// The service.
     #[command(flatten)]
     pub service: ServiceAddress,
 }
 
-/// How a run asks models, for the methods that do.
+/// Options of the methods that ask models.
 #[derive(Debug, Clone, PartialEq, Args)]
 #[command(next_help_heading = "Methods that ask models")]
 pub struct AskingArgs {
-    /// A configured model to ask, or NAME=WEIGHT; may be repeated.
+    /// Name of a configured model, or NAME=WEIGHT. May be repeated.
     #[arg(long = "model", value_name = "NAME", value_parser = parse_model)]
     pub models: Vec<ModelChoice>,
-    /// Tokens that models may read and write.
+    /// Budget: the most tokens, read and written. By default no limit.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub budget_tokens: Option<u64>,
-    /// What models may cost, dollars.
+    /// Budget: the most that models may cost, US dollars. By default no limit.
     #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true, value_parser = parse_dollars)]
     pub budget_dollars: Option<Dollars>,
-    /// Generations after the first.
+    /// Number of generations after the first. By default 10.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub generations: Option<u32>,
-    /// Keep this many candidates open instead of working in generations.
+    /// Work without generations, with this many candidates open at a time.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub steady: Option<u32>,
-    /// Follow the published method to the letter.
+    /// Follow the published method without this program's extensions.
     #[arg(long)]
     pub faithful: bool,
-    /// Sampling temperature, for models that take one.
+    /// Sampling temperature, from 0 to 2, for models that take one. By default 1.
     #[arg(long, value_name = "T", allow_negative_numbers = true, value_parser = decimal)]
     pub temperature: Option<f64>,
-    /// Failed candidates that may be handed back for a repair.
+    /// Number of failed candidates that their model may repair. By default 0.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub repairs: Option<u32>,
-    /// The wording of prompts.
+    /// Wording of the prompts.
     #[arg(long, value_enum)]
     pub style: Option<StyleName>,
-    /// The longest prompt, tokens.
+    /// Length of the longest prompt, tokens. By default what the model's context leaves.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub prompt_tokens: Option<u32>,
-    /// Show the first prompt and what the run may cost, and start nothing.
+    /// Print the first prompt and an upper estimate of the cost, and start nothing.
     #[arg(long, conflicts_with = "follow")]
     pub preview: bool,
 }
 
 impl AskingArgs {
-    /// What was said, and the defaults for the rest.
+    /// The options that were given, with defaults for the others.
     pub fn evolution(&self) -> Evolution {
         let default = Evolution::default();
         Evolution {
@@ -153,14 +155,14 @@ impl AskingArgs {
     }
 }
 
-/// A family of prompt wordings.
+/// The wordings of prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StyleName {
     /// The published method's sections.
     Standard,
-    /// What to try in which order, parallelism first.
+    /// A fixed order of ideas to try, parallelism first.
     ParallelismFirst,
-    /// Task and insights, nothing else.
+    /// The task and the insights only.
     TaskInsights,
 }
 
@@ -177,7 +179,7 @@ impl From<StyleName> for PromptStyle {
 /// Arguments of `show`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ShowArgs {
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
     /// Which service.
     #[command(flatten)]
@@ -187,9 +189,9 @@ pub struct ShowArgs {
 /// Arguments of `context`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ContextArgs {
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
-    /// Print JSON instead of text.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
     /// Which service.
@@ -200,23 +202,23 @@ pub struct ContextArgs {
 /// Arguments of `submit`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct SubmitArgs {
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
-    /// The kernel.
+    /// Kernel file.
     pub file: PathBuf,
-    /// Why it should be faster.
+    /// The reason why the kernel should be faster.
     #[arg(long)]
     pub hypothesis: Option<String>,
-    /// The candidate it was made from; the run's best by default.
+    /// Id of the candidate that it was made from. By default the run's best.
     #[arg(long)]
     pub parent: Option<CandidateId>,
-    /// Who proposes it.
+    /// Name of the proposer.
     #[arg(long)]
     pub proposer: Option<String>,
-    /// Stay until the verdict is there and print it.
+    /// Wait for the verdict and print it.
     #[arg(long)]
     pub wait: bool,
-    /// Print JSON instead of text.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
     /// Which service.
@@ -227,7 +229,7 @@ pub struct SubmitArgs {
 /// Arguments of `recording`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct RecordingArgs {
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
     /// Which service.
     #[command(flatten)]
@@ -237,22 +239,22 @@ pub struct RecordingArgs {
 /// Arguments of `replay`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ReplayArgs {
-    /// The recording, as `recording` prints it.
+    /// Recording file, as `recording` prints it.
     pub file: PathBuf,
-    /// The task's folder.
+    /// Folder of the task.
     #[arg(long, value_name = "DIR")]
     pub task: PathBuf,
-    /// Take recorded replies for other prompts too: where times are measured, no two runs have
-    /// the same prompts.
+    /// Use the recorded replies even where a prompt differs. Measured times are in the prompts, so
+    /// on a GPU no two runs have the same ones.
     #[arg(long)]
     pub lenient: bool,
-    /// Print JSON instead of text.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Address to listen on: a loopback address; port 0 takes any free port.
+    /// Address to listen on, a loopback address. Port 0 takes any free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
-    /// Where state lives.
+    /// The data folder.
     #[command(flatten)]
     pub folder: DataFolder,
 }

@@ -1,4 +1,4 @@
-//! Verbs that serve, evaluate for a service, and manage what it knows: tasks and models.
+//! Commands that run a service or a worker, and that check tasks and models.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,25 +12,25 @@ use super::{DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder, S
 /// Arguments of `serve`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ServeArgs {
-    /// Address to listen on: a loopback address; port 0 takes any free port.
+    /// Address to listen on, a loopback address. Port 0 takes any free port.
     #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_LISTEN)]
     pub listen: SocketAddr,
-    /// Where state lives, and which models runs may ask.
+    /// The models file and the data folder.
     #[command(flatten)]
     pub models: ModelsFile,
-    /// Also start a worker on this machine, as a process of its own.
+    /// Also start a worker process on this machine.
     #[arg(long)]
     pub with_local_worker: bool,
-    /// Address in the commits that winners become.
+    /// E-mail address of the author in commits of winners.
     #[arg(long, value_name = "EMAIL", default_value = DEFAULT_AUTHOR, env = "KERNELWRIGHT_AUTHOR_EMAIL")]
     pub author_email: String,
-    /// Hours after which a committed champion is looked at again, on another card where one has
-    /// joined; 0 never does.
+    /// Hours after which a committed champion is evaluated again, on another device where there is
+    /// one. 0 never does.
     #[arg(long, value_name = "HOURS", default_value_t = DEFAULT_RECHECK_HOURS, allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub recheck_hours: u32,
 }
 
-/// The variable with the least isolation that a worker accepts.
+/// Environment variable with the default of `--least-isolation`.
 pub const LEAST_ISOLATION: &str = "KERNELWRIGHT_LEAST_ISOLATION";
 
 fn isolation(name: &str) -> Result<Isolation, String> {
@@ -41,23 +41,23 @@ fn isolation(name: &str) -> Result<Isolation, String> {
         .ok_or_else(|| format!("the levels are {}", known()))
 }
 
-/// Verbs of a worker.
+/// Commands of a worker.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum WorkerCommand {
-    /// Take jobs from a service until stopped.
+    /// Evaluate candidates for a service until stopped.
     Join(JoinArgs),
 }
 
 /// Arguments of `worker join`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct JoinArgs {
-    /// The service's address, such as `http://127.0.0.1:8787`.
+    /// Address of the service, such as `http://127.0.0.1:8787`.
     pub url: String,
-    /// Name shown on the fleet page; the host's name by default.
+    /// Name of the worker. By default the host's name.
     #[arg(long)]
     pub name: Option<String>,
-    /// Do not work with less isolation than this; `preflight` says what this machine has, and what
-    /// it takes for more.
+    /// Least isolation of the processes that run candidates. The worker does not start where the
+    /// machine offers less; `preflight` says what it offers and how to get more.
     #[arg(
         long,
         value_name = "LEVEL",
@@ -66,10 +66,10 @@ pub struct JoinArgs {
         value_parser = isolation
     )]
     pub least_isolation: Isolation,
-    /// Stop when standard input closes: how a service's own worker ends with it.
+    /// Stop when standard input closes. A service's own worker ends with the service in this way.
     #[arg(long, hide = true)]
     pub while_stdin_open: bool,
-    /// Where builds and reference answers are kept.
+    /// The data folder, for builds and reference answers.
     #[command(flatten)]
     pub folder: DataFolder,
 }
@@ -77,72 +77,73 @@ pub struct JoinArgs {
 /// Arguments of `devices`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct DevicesArgs {
-    /// Print JSON instead of text.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Which service.
+    /// The service.
     #[command(flatten)]
     pub service: ServiceAddress,
 }
 
-/// Verbs of a task folder.
+/// Commands for a task folder.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum TaskCommand {
-    /// Read a task folder and name every defect with its place.
+    /// Check that a task folder can be used for runs, and name every defect with its place.
     Check(CheckArgs),
 }
 
 /// Arguments of `task check`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct CheckArgs {
-    /// The task's folder.
+    /// Folder of the task.
     pub dir: PathBuf,
-    /// Only read the folder: compile and run nothing.
+    /// Only read the folder, without compiling or running a kernel.
     #[arg(long, conflicts_with = "evaluate")]
     pub read_only: bool,
-    /// Also evaluate the playbook and the broken variants, and hold each against the verdict it
-    /// must get.
+    /// Also evaluate the playbook and the broken variants, and compare each verdict with the one
+    /// that the file expects.
     #[arg(long)]
     pub evaluate: bool,
-    /// Print JSON instead of text.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Draws the same inputs each time.
+    /// Seed of the inputs: the same seed gives the same inputs. By default each call draws fresh
+    /// inputs.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub seed: Option<u64>,
-    /// Where builds and reference answers are kept.
+    /// The data folder, for builds and reference answers.
     #[command(flatten)]
     pub folder: DataFolder,
 }
 
-/// Which file names the models.
+/// The models file.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ModelsFile {
-    /// The file that names the models; by default models.toml in the data folder, else in the
-    /// current one.
+    /// File that configures the models. By default models.toml in the data folder, else in the
+    /// current folder.
     #[arg(long, value_name = "FILE", env = "KERNELWRIGHT_MODELS")]
     pub models: Option<PathBuf>,
-    /// Where state lives.
+    /// The data folder.
     #[command(flatten)]
     pub folder: DataFolder,
 }
 
-/// Verbs of the models.
+/// Commands for models.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum ModelCommand {
-    /// List the models with their prices and limits.
+    /// List the configured models with their prices and limits.
     List(ModelListArgs),
-    /// Ask a model for one line: whether it answers, how fast and at what price.
+    /// Send one short request to a model, and show its reply, speed and price.
     Check(ModelCheckArgs),
 }
 
 /// Arguments of `model list`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ModelListArgs {
-    /// Print JSON instead of text.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Where the models stand.
+    /// The models file and the data folder.
     #[command(flatten)]
     pub file: ModelsFile,
 }
@@ -150,12 +151,12 @@ pub struct ModelListArgs {
 /// Arguments of `model check`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ModelCheckArgs {
-    /// The model's name in the file.
+    /// Name of the model in the models file.
     pub name: String,
-    /// Print JSON instead of text.
+    /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Where the models stand.
+    /// The models file and the data folder.
     #[command(flatten)]
     pub file: ModelsFile,
 }
@@ -163,20 +164,20 @@ pub struct ModelCheckArgs {
 /// Arguments of `demo`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct DemoArgs {
-    /// The task's folder.
+    /// Folder of the task.
     #[arg(long, value_name = "DIR", default_value = "kernels/attention-f16")]
     pub task: PathBuf,
-    /// Start another run even though one is finished or under way.
+    /// Start another run although one has finished or is in progress.
     #[arg(long)]
     pub new: bool,
-    /// Candidates to try at most.
+    /// Budget: the most candidates besides the baseline. By default 45.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub budget_trials: Option<u32>,
-    /// Address to listen on: a loopback address; by default 127.0.0.1:8787, or any free port
-    /// where that is taken.
+    /// Address to listen on, a loopback address. By default 127.0.0.1:8787, or any free port where
+    /// that one is taken.
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
-    /// Where state lives.
+    /// The data folder.
     #[command(flatten)]
     pub folder: DataFolder,
 }
