@@ -86,6 +86,16 @@ impl Traffic {
     }
 }
 
+/// The charge for repeated reads since all blocks last had a turn. It is dropped if something changed meanwhile, because
+/// waiting for others that work is no effort of the kernel.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Waiting {
+    /// Thread instructions.
+    pub(crate) charge: u64,
+    /// Whether memory was written, a barrier opened, or a warp ran that did not wait.
+    pub(crate) changed: bool,
+}
+
 /// What all blocks of a launch share and nobody changes.
 pub(crate) struct Launch<'a> {
     pub(crate) program: &'a Program,
@@ -285,6 +295,7 @@ pub(crate) struct Exec<'a> {
     pub(crate) cycles_sum: u64,
     /// What was on blocks' accounts when one was last charged, and the most that any block had on its own.
     pub(crate) accounted: BlockWork,
+    pub(crate) waiting: Waiting,
     pub(crate) heaviest: BlockWork,
     /// A clock for `%clock`: instructions issued so far in the block.
     pub(crate) clock: u64,
@@ -314,6 +325,7 @@ impl<'a> Exec<'a> {
             cycles_max: 0,
             cycles_sum: 0,
             accounted: BlockWork::default(),
+            waiting: Waiting::default(),
             heaviest: BlockWork::default(),
             clock: 0,
             messages: Messages::default(),
@@ -439,7 +451,7 @@ impl<'a> Exec<'a> {
         warp.last_barrier = [u32::MAX; 32];
         warp.copies.clear();
         warp.waits_at = None;
-        warp.last_poll = (u32::MAX, 0, 0);
+        warp.last_polls = [(u32::MAX, 0, 0); 4];
         for callers in &mut warp.callers {
             callers.clear();
         }
@@ -482,7 +494,8 @@ impl<'a> Exec<'a> {
             copy_groups: [0; 32],
             unused: 0,
             waits_at: None,
-            last_poll: (u32::MAX, 0, 0),
+            last_polls: [(u32::MAX, 0, 0); 4],
+            repeats_read: false,
             callers: Default::default(),
         };
         for (slot, bits) in &program.constants {

@@ -7,8 +7,6 @@
 //! Everything here is `#[inline(always)]` on purpose: the whole loop is compiled once per instruction set in the
 //! `simd` module, and a function that is not inlined would be compiled for the plainest one.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use super::access::{self, Want, fast_path};
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
@@ -31,7 +29,8 @@ pub(crate) enum Stop {
     Fatal,
 }
 
-/// Instructions of the budget that a lane pays for asking the same again, so that who waits for ever is found out soon.
+/// Instructions of the budget that a lane pays for each repeated read while nothing changes, so that a launch that
+/// waits for ever ends soon.
 const POLL_COST: u64 = 512;
 /// Backward branches before another ready fragment gets a turn.
 pub(super) const SPIN_LIMIT: u32 = 512;
@@ -140,12 +139,13 @@ pub(crate) fn run<F: VectorOps>(
                         run.settle(exec, warp, left, pc + 1);
                         return Stop::Fatal;
                     }
-                    // Who hears the same again waits for somebody, and lets the others run.
+                    // A warp that reads the same value again waits for a write, and lets the others run.
                     if !quick && access::polls_unchanged_value(exec, warp, mask, at) {
                         run.settle(exec, warp, left, pc + 1);
                         warp.yield_slice(left);
                         let lanes = u64::from(warp.live.count_ones());
-                        exec.launch.spent.fetch_add(POLL_COST * lanes, Relaxed);
+                        exec.waiting.charge += POLL_COST * lanes;
+                        warp.repeats_read = true;
                         // It may be a lane of its own warp.
                         warp.spins = SPIN_LIMIT;
                         break;

@@ -149,7 +149,10 @@ fn turn(
             let mut left = slice;
             warp.waits_at = None;
             warp.unused = 0;
+            warp.repeats_read = false;
             let lanes = u64::from(warp.live.count_ones());
+            let changed_before = std::mem::take(&mut exec.waiting.changed);
+            let progress_before = block.shared.progress;
             let stop = simd::run(isa, exec, &mut block.shared, warp, &mut left);
             let executed = slice - left - warp.unused;
             exec.clock += executed;
@@ -158,12 +161,21 @@ fn turn(
             only_asks &= warp.live == 0
                 || stop == Stop::Waiting
                 || (stop == Stop::Slice && warp.waits_at.is_some());
+            let waits = stop == Stop::Waiting || warp.waits_at.is_some() || warp.repeats_read;
+            exec.waiting.changed |= block.shared.progress != progress_before;
+            // A slice that only waits is charged with the repeated reads, if at all.
+            let only_waits = warp.repeats_read && !exec.waiting.changed;
+            exec.waiting.changed |= changed_before || !waits;
             match stop {
                 Stop::Fatal => return RoundEnd::Fatal,
                 Stop::Done | Stop::Waiting | Stop::Slice => {}
             }
             // Whatever ended the slice: a loop without an end may wait at a barrier every time.
             let work = executed * lanes;
+            if only_waits {
+                exec.waiting.charge += work;
+                continue;
+            }
             let spent = exec.launch.spent.fetch_add(work, Relaxed) + work;
             if spent > exec.launch.budget {
                 budget_exhausted(exec, block, w);
@@ -175,6 +187,10 @@ fn turn(
             return RoundEnd::Done;
         }
         let released = release_barriers(exec, block);
+        exec.waiting.changed |= released || block.shared.progress != before;
+        if !exec.launch.program.blocks_communicate && !settle_waiting(exec, block) {
+            return RoundEnd::Fatal;
+        }
         let asks = only_asks && block.warps.iter().any(|warp| warp.waits_at.is_some());
         if asks
             && !released
@@ -202,6 +218,21 @@ fn turn(
         }
     }
     RoundEnd::Yield
+}
+
+/// Charges the budget for repeated reads if nothing has changed since the last call. False if the launch ends.
+fn settle_waiting(exec: &mut Exec<'_>, block: &Block) -> bool {
+    let waiting = std::mem::take(&mut exec.waiting);
+    if waiting.changed || waiting.charge == 0 {
+        return true;
+    }
+    let spent = exec.launch.spent.fetch_add(waiting.charge, Relaxed) + waiting.charge;
+    if spent <= exec.launch.budget {
+        return true;
+    }
+    let waits = block.warps.iter().position(|warp| warp.repeats_read);
+    budget_exhausted(exec, block, waits.unwrap_or(0));
+    false
 }
 
 fn finish(exec: &mut Exec<'_>, block: &mut Block) {
@@ -504,10 +535,18 @@ fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, chosen: SampledB
                 RoundEnd::Fatal => return,
             }
         }
+        if let Some(block) = running
+            .iter()
+            .find(|block| block.warps.iter().any(|warp| warp.repeats_read))
+            && !settle_waiting(exec, block)
+        {
+            return;
+        }
         // One more block joins each round: most kernels never need a second one to be resident.
         if running.len() < resident {
             match next.next() {
                 Some(block) => {
+                    exec.waiting.changed = true;
                     let mut state = idle.pop().unwrap_or_else(|| new_block(exec));
                     start(exec, &mut state, block);
                     running.push(state);

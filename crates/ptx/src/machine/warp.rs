@@ -73,8 +73,10 @@ pub(crate) struct Warp {
     pub(crate) copy_groups: [u32; 32],
     /// Instructions of its slice that the warp gave up to let others run.
     pub(crate) unused: u64,
-    /// The ordered or atomic access that last gave a value: its instruction, the address and the value of its first lane.
-    pub(crate) last_poll: (u32, u64, u64),
+    /// The ordered or atomic accesses that last gave a value: instruction, address and value of the first lane.
+    pub(crate) last_polls: [(u32, u64, u64); 4],
+    /// Whether one of them gave the same value again in this slice.
+    pub(crate) repeats_read: bool,
     /// The test of an mbarrier that last said its phase was not over.
     pub(crate) waits_at: Option<u32>,
     /// The calls each lane is in, innermost last.

@@ -163,6 +163,7 @@ fn store_global<F: VectorOps>(exec: &mut Exec<'_>, warp: &Warp, at: AccessSite) 
     pattern.update_cost(first, op.bytes(), MemoryPath::Global);
     exec.moved[at.pc as usize].add(&pattern.moved);
     pattern.mark_sectors(&track.written, from, op.bytes());
+    exec.waiting.changed = true;
     store::<F, _>(warp, track.allocation.words(), op, from, pattern);
     true
 }

@@ -87,6 +87,7 @@ pub(super) fn access(
         } else if exec.compares_blocks() {
             between::writes(exec, block, warp, request, track, &offsets);
         }
+        exec.waiting.changed = true;
         store(warp, op, track, &offsets, mask, shape);
         if !allocation.all_valid() || warp.tainted {
             store_poison(exec, block, warp, request, track, &offsets, shape);
@@ -106,7 +107,7 @@ pub(super) fn access(
     let bad = lanes(mask)
         .filter(|lane| !allocation.is_valid(offsets[*lane], op.element))
         .fold(0, |bad, lane| bad | 1 << lane);
-    atomic(warp, op, allocation.words(), &offsets, mask);
+    exec.waiting.changed |= atomic(warp, op, allocation.words(), &offsets, mask);
     atomic_poison(exec, block, warp, request, bad);
     Ok(())
 }

@@ -374,8 +374,8 @@ pub(crate) fn access(
     }
 }
 
-/// Whether an instruction that is ordered or atomic has just got the value that it got from the same place when the warp
-/// last executed one.
+/// Reports whether an ordered or atomic instruction has just got the value that it got from the same address when the
+/// warp last executed it. Several are remembered, because a loop may wait for one of several flags.
 #[inline(always)]
 pub(crate) fn polls_unchanged_value(
     exec: &Exec<'_>,
@@ -394,7 +394,12 @@ pub(crate) fn polls_unchanged_value(
         warp.lane(op.address, lane).wrapping_add_signed(op.offset),
         warp.lane(result, lane),
     );
-    std::mem::replace(&mut warp.last_poll, now) == now
+    if let Some(last) = warp.last_polls.iter_mut().find(|last| last.0 == now.0) {
+        return std::mem::replace(last, now) == now;
+    }
+    warp.last_polls.rotate_right(1);
+    warp.last_polls[0] = now;
+    false
 }
 
 /// The same outside the interpreter's loop.
@@ -462,7 +467,7 @@ fn generic(
     Ok(())
 }
 
-/// Applies an atomic lane by lane, in lane order.
+/// Applies an atomic lane by lane, in lane order. Returns true if it changed memory.
 #[inline(never)]
 fn atomic<W: Words + ?Sized>(
     warp: &mut Warp,
@@ -470,14 +475,17 @@ fn atomic<W: Words + ?Sized>(
     words: &W,
     offsets: &Offsets,
     mask: u32,
-) {
-    let Some(how) = op.atomic else { return };
+) -> bool {
+    let Some(how) = op.atomic else { return false };
+    let mut changed = false;
     for lane in lanes(mask) {
         let old = read_element(words, offsets[lane], op.element);
         let new = (how.combine)([old, warp.lane(how.b, lane), warp.lane(how.c, lane), 0]);
         write_element(words, offsets[lane], op.element, new);
+        changed |= read_element(words, offsets[lane], op.element) != old;
         warp.set_lane(how.d, lane, old);
     }
+    changed
 }
 
 /// An atomic on bytes nobody initialised (`bad`), or with an operand nobody initialised.

@@ -78,7 +78,6 @@ pub(super) fn access(
         }
         Want::Store => store(exec, block, warp, op, &offsets, mask, shape, range, by),
         Want::Atomic => {
-            block.progress += 1;
             let mut conflict = None;
             if let Some(shadow) = &mut block.shadow {
                 shadow.before_write(range.0, range.1);
@@ -100,7 +99,7 @@ pub(super) fn access(
                 .filter(|lane| !block.is_valid(offsets[*lane] as u32, op.element))
                 .fold(0, |bad, lane| bad | 1 << lane);
             let words = Cell::from_mut(&mut block.words[..]).as_slice_of_cells();
-            atomic(warp, op, words, &offsets, mask);
+            block.progress += u64::from(atomic(warp, op, words, &offsets, mask));
             atomic_poison(exec, block, warp, request, bad);
         }
     }
