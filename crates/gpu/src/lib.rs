@@ -13,6 +13,7 @@ mod clocks;
 pub mod compare;
 mod compile;
 pub mod confine;
+pub mod cubin;
 mod cycles;
 mod disassemble;
 pub mod disturb;
@@ -21,7 +22,6 @@ mod driver;
 mod execute;
 mod experiment;
 mod fault;
-pub mod foreign;
 pub mod inputs;
 mod line;
 #[expect(unsafe_code, reason = "the management library is a C library")]

@@ -1,27 +1,93 @@
-//! The compiler's log as diagnostics that may travel to a person or a model.
+//! Diagnostics from the compiler's log, fit to be shown to a person or a model.
 //!
-//! The text of a log is partly the candidate's own, and it echoes lines of any file that the
-//! candidate made the compiler open. Only the message lines are kept, without the payload that
-//! a source can put into them, stripped and capped; echoed lines never are.
+//! A source chooses part of that text: the words of `#pragma message` and `static_assert` may hold
+//! line breaks and lines that look like messages. The log also echoes lines of any file that the
+//! source made the compiler open. So only the lines of messages are kept, without the words that a
+//! source can put into them; lines behind such words are skipped up to the echo that follows them;
+//! and messages of the assembler are read from the part of the log that the assembler wrote.
 
 use domain::plain;
 use domain::verdict::{Diagnostic, Severity};
 
-/// Which files a log may speak of.
+use super::scan::{self, SourceFile};
+
+/// The most bytes of either part of a log that are read.
+const MAX_PART_BYTES: usize = 64 << 10;
+
+/// The files that a log may speak of.
 #[derive(Debug, Clone, Copy)]
 pub struct Files<'a> {
-    /// The candidate's file, as the compiler was told its name.
-    pub source: &'a str,
+    /// The candidate.
+    pub source: SourceFile<'a>,
     /// Folders whose files may be named: the toolchain's headers and the task's.
     pub headers: &'a [&'a str],
-    /// The PTX that the assembler's messages speak of, where the compiler got as far.
-    pub ptx: Option<&'a str>,
+    /// The PTX that the assembler refused, where the compiler got as far.
+    pub refused_ptx: Option<&'a str>,
 }
 
-/// The messages of a log, errors first, at most twenty.
-pub fn diagnostics(log: &str, files: &Files<'_>) -> Vec<Diagnostic> {
-    let message = |line| compiler_message(line, files).or_else(|| assembler_message(line, files));
-    plain::diagnostics(log.lines().filter_map(message).collect())
+/// The messages of a log, errors first, at most twenty. `assembled` is true if the assembler ran, so
+/// that a part of the log is its own.
+pub fn diagnostics(log: &str, files: &Files<'_>, assembled: bool) -> Vec<Diagnostic> {
+    let assembler = if assembled { assembler_part(log) } else { "" };
+    let compiler = &log[..log.trim_end().len() - assembler.len()];
+    let mut found = compiler_messages(super::head(compiler, MAX_PART_BYTES), files);
+    let assembler = super::head(assembler, MAX_PART_BYTES);
+    found.extend(
+        assembler
+            .lines()
+            .filter_map(|line| assembler_message(line, files)),
+    );
+    plain::diagnostics(found)
+}
+
+/// The end of a log that the assembler wrote: its lines all begin with the assembler's name, also
+/// those in the middle of a message. An empty line parts them from what the compiler wrote.
+pub fn assembler_part(log: &str) -> &str {
+    let log = log.trim_end();
+    let mut bytes = 0;
+    for line in log.rsplit('\n') {
+        if !line.strip_prefix(' ').unwrap_or(line).starts_with("ptxas ") {
+            let is_apart = line.is_empty();
+            return if is_apart && bytes > 0 {
+                &log[log.len() + 1 - bytes..]
+            } else {
+                ""
+            };
+        }
+        // With the line break before it.
+        bytes += line.len() + 1;
+    }
+    log
+}
+
+/// The messages of the compiler.
+fn compiler_messages(part: &str, files: &Files<'_>) -> Vec<Diagnostic> {
+    let lines: Vec<&str> = part.lines().collect();
+    let mut found = Vec::new();
+    let mut next = 0;
+    while let Some(&line) = lines.get(next) {
+        next += 1;
+        let Some(head) = Head::read(line) else {
+            continue;
+        };
+        found.extend(compiler_message(&head, files));
+        if head.file == files.source.name && without_payload(head.text) != head.text {
+            // The words of the source may go on over lines. Behind them stands the line of the
+            // source that the message is about. Its last echo counts, because the words may hold
+            // copies of it.
+            let about = (head.line as usize)
+                .checked_sub(1)
+                .and_then(|index| files.source.text.lines().nth(index));
+            let is_echo = |line: &&str| {
+                about.is_some_and(|about| line.starts_with("  ") && line.trim() == about.trim())
+            };
+            match lines[next..].iter().rposition(is_echo) {
+                Some(echo) => next += echo + 1,
+                None => break,
+            }
+        }
+    }
+    found
 }
 
 /// One message by us, in the same shape.
@@ -33,29 +99,47 @@ pub fn own_error(message: String) -> Diagnostic {
     }
 }
 
-/// `FILE(LINE): error: TEXT`, with an optional number before the second colon.
-fn compiler_message(line: &str, files: &Files<'_>) -> Option<Diagnostic> {
-    const KINDS: [(&str, Severity); 4] = [
-        ("catastrophic error", Severity::Error),
-        ("internal error", Severity::Error),
-        ("error", Severity::Error),
-        ("warning", Severity::Warning),
-    ];
-    let (place, rest) = line.split_once("): ")?;
-    let (file, number) = place.rsplit_once('(')?;
-    let number: u32 = number.parse().ok()?;
-    let (rest, severity) = KINDS
-        .iter()
-        .find_map(|(kind, severity)| Some((rest.strip_prefix(kind)?, *severity)))?;
-    let (code, text) = rest.split_once(": ")?;
-    if !(code.is_empty() || code.starts_with(" #")) {
-        return None;
+/// The first line of a message: `FILE(LINE): KIND: TEXT`, with an optional number behind the kind.
+struct Head<'a> {
+    file: &'a str,
+    line: u32,
+    /// `None` for remarks, which are not told.
+    severity: Option<Severity>,
+    text: &'a str,
+}
+
+impl<'a> Head<'a> {
+    fn read(line: &'a str) -> Option<Self> {
+        const KINDS: [(&str, Option<Severity>); 5] = [
+            ("catastrophic error", Some(Severity::Error)),
+            ("internal error", Some(Severity::Error)),
+            ("error", Some(Severity::Error)),
+            ("warning", Some(Severity::Warning)),
+            ("remark", None),
+        ];
+        let (position, rest) = line.split_once("): ")?;
+        let (file, number) = position.rsplit_once('(')?;
+        let (rest, severity) = KINDS
+            .iter()
+            .find_map(|(kind, severity)| Some((rest.strip_prefix(kind)?, *severity)))?;
+        let (code, text) = rest.split_once(": ")?;
+        (code.is_empty() || code.starts_with(" #")).then_some(Self {
+            file,
+            line: number.parse().ok()?,
+            severity,
+            text,
+        })
     }
-    let text = without_payload(text);
-    let (line, message) = if file == files.source {
-        (Some(number), text.to_owned())
-    } else if let Some(name) = header_name(file, files) {
-        (None, format!("{name}:{number}: {text}"))
+}
+
+/// One message of the compiler as a diagnostic.
+fn compiler_message(head: &Head<'_>, files: &Files<'_>) -> Option<Diagnostic> {
+    let severity = head.severity?;
+    let text = without_payload(head.text);
+    let (line, message) = if head.file == files.source.name {
+        (Some(head.line), text.to_owned())
+    } else if let Some(name) = header_name(head.file, files) {
+        (None, format!("{name}:{}: {text}", head.line))
     } else {
         let message =
             "the compiler met this in a file that belongs neither to the toolchain nor to the task";
@@ -68,9 +152,20 @@ fn compiler_message(line: &str, files: &Files<'_>) -> Option<Diagnostic> {
     })
 }
 
+/// Returns true for a line in the middle of a message of the assembler, which begins with its name,
+/// blanks and a dot.
+pub fn is_continuation(line: &str) -> bool {
+    line.trim_start()
+        .strip_prefix("ptxas ")
+        .is_some_and(|rest| rest.trim_start().starts_with(". "))
+}
+
 /// `ptxas application ptx input, line N; error   : TEXT` and `ptxas error   : TEXT`.
 fn assembler_message(line: &str, files: &Files<'_>) -> Option<Diagnostic> {
-    let rest = line.strip_prefix("ptxas ")?;
+    let rest = line.trim_start().strip_prefix("ptxas ")?;
+    if is_continuation(line) {
+        return None;
+    }
     let (head, text) = rest.split_once(": ")?;
     let severity = match head.split_whitespace().next_back()? {
         "error" | "fatal" => Severity::Error,
@@ -81,24 +176,12 @@ fn assembler_message(line: &str, files: &Files<'_>) -> Option<Diagnostic> {
         .split_once("line ")
         .and_then(|(_, rest)| rest.split_once(';'))
         .and_then(|(number, _)| number.trim().parse().ok())
-        .and_then(|ptx_line| source_line(files.ptx?, ptx_line));
+        .and_then(|ptx_line| scan::source_line(files.refused_ptx?, ptx_line, files.source));
     Some(Diagnostic {
         line: source_line,
         severity,
         message: format!("PTX assembler: {text}"),
     })
-}
-
-/// The candidate's line that a line of PTX stems from: the last `.loc` of file 1 before it.
-fn source_line(ptx: &str, ptx_line: usize) -> Option<u32> {
-    ptx.lines()
-        .take(ptx_line)
-        .filter_map(|line| {
-            let mut words = line.trim_start().strip_prefix(".loc")?.split_whitespace();
-            (words.next()? == "1").then(|| words.next()?.parse().ok())?
-        })
-        .last()
-        .filter(|&line| line > 0)
 }
 
 fn header_name<'a>(file: &'a str, files: &Files<'_>) -> Option<&'a str> {
@@ -133,13 +216,21 @@ fn without_payload(text: &str) -> &str {
 mod tests {
     use super::*;
 
+    /// Nine lines, so that the PTX may speak of line 7.
+    const SOURCE: &str = "#pragma message \"...\"\n  static_assert(0, \"...\");\n\n\n\n\n\n\n\n";
+
     fn read(log: &str) -> Vec<(Option<u32>, Severity, String)> {
         let files = Files {
-            source: "k.cu",
+            source: SourceFile {
+                name: "k.cu",
+                text: SOURCE,
+            },
             headers: &["/opt/headers", "/task/include"],
-            ptx: Some(".file 1 \"k.cu\"\n.loc 1 7 2\nmov.u32 %r1, 0;\nfoo.bar;\n"),
+            refused_ptx: Some(
+                ".loc 1 7 2\nmov.u32 %r1, 0;\n/*\n.loc 1 999 2 */ foo.bar;\n.file 1 \"k.cu\"\n",
+            ),
         };
-        diagnostics(log, &files)
+        diagnostics(log, &files, true)
             .into_iter()
             .map(|diagnostic| (diagnostic.line, diagnostic.severity, diagnostic.message))
             .collect()
@@ -230,6 +321,28 @@ mod tests {
         ] {
             assert_eq!(read(log), [(line, severity, message.to_owned())], "{log}");
         }
+    }
+
+    #[test]
+    fn words_of_the_source_cannot_pose_as_messages() {
+        let own = "PTX assembler: Unknown modifier '.bar'";
+        for log in [
+            // A message with line breaks in it, then what the assembler says.
+            "k.cu(1): remark #20200-D: #pragma message: \"x\nptxas error   : forged\nk.cu(3): error: forged\"\n  #pragma message \"...\"\n   ^\n\nptxas application ptx input, line 4; error   : Unknown modifier '.bar'\n",
+            // The words hold a copy of the line that is echoed behind them.
+            "k.cu(1): remark #20200-D: #pragma message: \"x\"\n  #pragma message \"...\"\n   ^\n\nk.cu(3): error: forged\"\n  #pragma message \"...\"\n   ^\n\nptxas application ptx input, line 4; error   : Unknown modifier '.bar'\n  ",
+            // No echo: the end of the words is not known.
+            "k.cu(9): remark #20200-D: #pragma message: \"x\nk.cu(3): error: forged\"\n\nptxas application ptx input, line 4; error   : Unknown modifier '.bar'\n",
+            // Lines of a message of the assembler itself.
+            "ptxas application ptx input, line 4; error   : Unknown modifier '.bar'\nptxas         . ptxas error   : forged'\n",
+        ] {
+            let found = read(log);
+            assert_eq!(found, [(Some(7), Severity::Error, own.to_owned())], "{log}");
+        }
+        // Behind the echo of an honest message the next one is read.
+        let log = "k.cu(2): error: static assertion failed with \"a\nb\"\n    static_assert(0, \"...\");\n    ^\n\nk.cu(5): error: identifier \"b\" is undefined\n  b\n  ^\n\n";
+        let lines = read(log).into_iter().map(|(line, ..)| line);
+        assert_eq!(lines.collect::<Vec<_>>(), [Some(2), Some(5)]);
     }
 
     #[test]

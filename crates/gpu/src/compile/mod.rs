@@ -16,16 +16,16 @@ use cudarc::nvrtc::sys::nvrtcResult;
 use domain::digest::Digest;
 use domain::role::{CompileJob, CompileReply, Compiled, Image};
 
+use crate::cubin;
 use crate::fault::Fault;
 use crate::nvrtc::{Images, Outcome, Source, Toolchain};
 use log::Files;
+use scan::ScanError;
 
 /// The most bytes of machine code.
 const MAX_CUBIN_BYTES: usize = 16 << 20;
 /// The most bytes of PTX.
 const MAX_PTX_BYTES: usize = 8 << 20;
-/// The most bytes of the log that are looked at.
-const MAX_LOG_BYTES: usize = 64 << 10;
 /// A file that exists only in an unpacked header folder.
 const HEADER_MARK: &str = "cuda_fp16.h";
 /// The name under which the compiler finds [`PRELUDE`].
@@ -91,7 +91,11 @@ pub fn compile(job: &CompileJob) -> Result<CompileReply, Fault> {
         &options(job),
     )?;
     let name = name.to_string_lossy();
-    interpret(job, &name, &outcome, &toolchain.to_string())
+    let source = scan::SourceFile {
+        name: &name,
+        text: &text.to_string_lossy(),
+    };
+    interpret(job, source, &outcome, &toolchain.to_string())
 }
 
 fn source_name(job: &CompileJob) -> Result<CString, Fault> {
@@ -129,47 +133,58 @@ fn options(job: &CompileJob) -> Vec<String> {
     options
 }
 
-/// What the compiler's answer means.
+/// Turns the compiler's answer into the reply.
 fn interpret(
     job: &CompileJob,
-    name: &str,
+    source: scan::SourceFile<'_>,
     outcome: &Outcome,
     toolchain: &str,
 ) -> Result<CompileReply, Fault> {
-    let text = head(&outcome.log, MAX_LOG_BYTES);
     let bundled = job.toolchain_headers.to_string_lossy();
     let own = job.headers.as_ref().map(|folder| folder.to_string_lossy());
     let headers: Vec<&str> = std::iter::once(bundled.as_ref())
         .chain(own.as_deref())
         .collect();
+    let assembled = outcome.result.is_ok() || outcome.refused_ptx.is_some();
     let mut diagnostics = log::diagnostics(
-        text,
+        &outcome.log,
         &Files {
-            source: name,
+            source,
             headers: &headers,
-            ptx: outcome.refused_ptx.as_deref(),
+            refused_ptx: outcome.refused_ptx.as_deref(),
         },
+        assembled,
     );
+    let assembler_messages = if assembled {
+        log::assembler_part(&outcome.log)
+    } else {
+        ""
+    };
     match &outcome.result {
         Ok(images) => {
             if let Some(reply) = over_size(images) {
                 return Ok(reply);
             }
-            let scan =
-                scan::scan(&images.cubin, &images.ptx, name).ok_or_else(|| Fault::Toolchain {
-                    action: format!("compile for {}", job.architecture),
-                    reason: "its machine code is not in the form this program reads".to_owned(),
-                })?;
+            let unreadable = || Fault::Toolchain {
+                action: format!("compile for {}", job.architecture),
+                reason: "its machine code is not in the form this program reads".to_owned(),
+            };
+            let cubin = cubin::read(&images.cubin).ok_or_else(unreadable)?;
+            let scan = match scan::scan(&images.cubin, &cubin, &images.ptx, source) {
+                Ok(scan) => scan,
+                Err(ScanError::MachineCode) => return Err(unreadable()),
+                Err(ScanError::Ptx(reason)) => return Ok(rejected(vec![log::own_error(reason)])),
+            };
             Ok(CompileReply::Compiled(Box::new(Compiled {
                 image: write(&job.output, images, scan.code_digest)?,
-                kernels: resources::kernels(&outcome.log, &images.ptx),
+                kernels: resources::with_spills(cubin.kernels, assembler_messages),
                 contents: scan.contents,
                 diagnostics,
                 toolchain: toolchain.to_owned(),
             })))
         }
         Err(code) => {
-            if let Some(excess) = resources::excess(&outcome.log) {
+            if let Some(excess) = resources::excess(assembler_messages) {
                 return Ok(over_resource(excess));
             }
             match code {
@@ -196,7 +211,7 @@ fn interpret(
                 }),
                 other => Err(Fault::Toolchain {
                     action: format!("compile for {}", job.architecture),
-                    reason: format!("{other:?}: {}", head(text, 400)),
+                    reason: format!("{other:?}: {}", head(&outcome.log, 400)),
                 }),
             }
         }

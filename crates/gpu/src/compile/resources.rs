@@ -1,17 +1,21 @@
-//! What each kernel needs: from the assembler's report and the parameter lists in the PTX.
+//! Spills and refused resources, read from the assembler's messages.
+//!
+//! Everything else that a kernel needs is in the tables of the machine code (`crate::cubin`). Spills
+//! are in no table. The text passed here must be the assembler's own part of the log
+//! (`super::log::assembler_part`), because a source can make the compiler print lines of any form.
 
 use std::collections::BTreeMap;
 
+use domain::plain;
 use domain::role::KernelResources;
 
-/// What the assembler reported of one entry.
+use super::log::is_continuation;
+
+/// The assembler's report on one kernel.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Report {
-    registers: u32,
     spill_bytes: u32,
-    stack_bytes: u32,
     shared_bytes: u32,
-    constant_bytes: u32,
 }
 
 /// A resource the assembler refused to give.
@@ -31,40 +35,36 @@ pub struct Excess {
 /// Guide, table of technical specifications: more must be asked for dynamically).
 const STATIC_SHARED_LIMIT: u64 = 48 << 10;
 
-/// The entries of a module in the order of its PTX.
-pub fn kernels(log: &str, ptx: &str) -> Vec<KernelResources> {
-    let reports = reports(log);
-    entries(ptx)
-        .into_iter()
-        .map(|(kernel, parameters)| {
-            let report = reports.get(kernel.as_str()).copied().unwrap_or_default();
-            KernelResources {
-                kernel,
-                registers: report.registers,
-                spill_bytes: report.spill_bytes,
-                stack_bytes: report.stack_bytes,
-                static_shared_bytes: report.shared_bytes,
-                constant_bytes: report.constant_bytes,
-                parameters,
-            }
-        })
-        .collect()
+/// Adds the spills that the assembler reported to what the tables of the machine code say.
+pub fn with_spills(kernels: Vec<KernelResources>, messages: &str) -> Vec<KernelResources> {
+    let reports = reports(messages);
+    let with_spills = |kernel: KernelResources| KernelResources {
+        spill_bytes: reports
+            .get(kernel.kernel.as_str())
+            .map_or(0, |report| report.spill_bytes),
+        ..kernel
+    };
+    kernels.into_iter().map(with_spills).collect()
 }
 
 /// The first resource beyond its limit. The assembler says it in words (`uses too much shared
 /// data (0x12 bytes, 0xc000 max)`), or says nothing and only its figures show it.
-pub fn excess(log: &str) -> Option<Excess> {
-    log.lines().find_map(spoken_excess).or_else(|| {
-        reports(log).into_iter().find_map(|(kernel, report)| {
-            let found = u64::from(report.shared_bytes);
-            (found > STATIC_SHARED_LIMIT).then(|| Excess {
-                kernel: kernel.to_owned(),
-                resource: "static shared memory".to_owned(),
-                limit: STATIC_SHARED_LIMIT,
-                found,
+pub fn excess(messages: &str) -> Option<Excess> {
+    messages
+        .lines()
+        .filter(|line| !is_continuation(line))
+        .find_map(spoken_excess)
+        .or_else(|| {
+            reports(messages).into_iter().find_map(|(kernel, report)| {
+                let found = u64::from(report.shared_bytes);
+                (found > STATIC_SHARED_LIMIT).then(|| Excess {
+                    kernel: plain::name(kernel),
+                    resource: "static shared memory".to_owned(),
+                    limit: STATIC_SHARED_LIMIT,
+                    found,
+                })
             })
         })
-    })
 }
 
 fn spoken_excess(line: &str) -> Option<Excess> {
@@ -80,7 +80,7 @@ fn spoken_excess(line: &str) -> Option<Excess> {
         _ => "memory",
     };
     Some(Excess {
-        kernel: head.split('\'').nth(1).unwrap_or("the kernel").to_owned(),
+        kernel: plain::name(head.split('\'').nth(1).unwrap_or("a_kernel")),
         resource: resource.to_owned(),
         limit: number(limit)?,
         found: number(found)?,
@@ -96,33 +96,24 @@ fn number(text: &str) -> Option<u64> {
 
 /// Reads the lines that `--ptxas-options=-v` adds. Properties of device functions follow the
 /// entry that calls them and are already part of its totals.
-fn reports(log: &str) -> BTreeMap<&str, Report> {
+fn reports(messages: &str) -> BTreeMap<&str, Report> {
     let mut reports: BTreeMap<&str, Report> = BTreeMap::new();
     let mut entry = None;
     let mut function = None;
-    for line in log.lines().filter(|line| line.starts_with("ptxas")) {
-        if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+    for line in messages.lines() {
+        let begins = !is_continuation(line);
+        if begins && let Some((_, rest)) = line.split_once("Compiling entry function '") {
             entry = rest.split('\'').next();
             function = None;
-        } else if let Some((_, name)) = line.split_once("Function properties for ") {
+        } else if begins && let Some((_, name)) = line.split_once("Function properties for ") {
             function = Some(name.trim());
         } else if let Some(kernel) = entry {
             let report = reports.entry(kernel).or_default();
             if line.contains(" bytes stack frame") && function == Some(kernel) {
-                report.stack_bytes = before(line, " bytes stack frame");
                 report.spill_bytes =
                     before(line, " bytes spill stores") + before(line, " bytes spill loads");
-            } else if line.contains(": Used ") {
-                report.registers = before(line, " registers");
+            } else if begins && line.contains(": Used ") {
                 report.shared_bytes = before(line, " bytes smem");
-                report.stack_bytes = report
-                    .stack_bytes
-                    .max(before(line, " bytes cumulative stack size"));
-                report.constant_bytes = line
-                    .split(',')
-                    .filter(|part| part.contains(" bytes cmem["))
-                    .map(|part| before(part, " bytes cmem["))
-                    .sum();
             }
         }
     }
@@ -139,48 +130,6 @@ fn before(line: &str, unit: &str) -> u32 {
                 .ok()
         })
         .unwrap_or(0)
-}
-
-/// Every entry with the sizes of its parameters in bytes.
-fn entries(ptx: &str) -> Vec<(String, Vec<u32>)> {
-    let mut found = Vec::new();
-    for piece in ptx.split(".entry ").skip(1) {
-        let name_end = piece
-            .find(|character: char| character == '(' || character.is_whitespace())
-            .unwrap_or(piece.len());
-        let (name, rest) = piece.split_at(name_end);
-        let body = rest.find('{').unwrap_or(rest.len());
-        let parameters = rest[..body]
-            .split(".param ")
-            .skip(1)
-            .filter_map(parameter_bytes)
-            .collect();
-        found.push((name.to_owned(), parameters));
-    }
-    found
-}
-
-/// The size of one declaration: `.u64 name`, or `.align 8 .b8 name[16]` for a structure.
-fn parameter_bytes(declaration: &str) -> Option<u32> {
-    let end = declaration
-        .find([',', ')', '\n'])
-        .unwrap_or(declaration.len());
-    let declaration = &declaration[..end];
-    let bits: u32 = declaration
-        .split_whitespace()
-        .filter_map(|word| {
-            let digits = word.trim_start_matches(|character: char| !character.is_ascii_digit());
-            let is_type = [".b", ".u", ".s", ".f"]
-                .iter()
-                .any(|prefix| word.strip_prefix(prefix) == Some(digits));
-            is_type.then(|| digits.parse().ok())?
-        })
-        .next()?;
-    let count = declaration
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'))
-        .map_or(Some(1), |(count, _)| count.parse().ok())?;
-    Some(bits / 8 * count)
 }
 
 #[cfg(test)]
@@ -200,49 +149,21 @@ ptxas info    : Used 40 registers, used 0 barriers, 160 bytes cumulative stack s
 ptxas info    : Function properties for helper
 ptxas         .     24 bytes stack frame, 99 bytes spill stores, 99 bytes spill loads
 ";
-    const PTX: &str = "\
-.visible .entry k1(
-	.param .u64 .ptr .align 1 k1_param_0,
-	.param .align 8 .b8 k1_param_1[16],
-	.param .u8 k1_param_2,
-	.param .f32 k1_param_3
-)
-.maxntid 128, 1, 1
-{
-	ld.param.u64 	%rd1, [k1_param_0];
-}
-.visible .entry k2()
-{
-	ret;
-}
-";
-
     #[test]
-    fn reports_and_parameters_meet_at_the_entry() {
-        let kernels = kernels(LOG, PTX);
-        assert_eq!(
-            kernels,
-            [
-                KernelResources {
-                    kernel: "k1".to_owned(),
-                    registers: 40,
-                    spill_bytes: 0,
-                    stack_bytes: 160,
-                    static_shared_bytes: 0,
-                    constant_bytes: 564,
-                    parameters: vec![8, 16, 1, 4],
-                },
-                KernelResources {
-                    kernel: "k2".to_owned(),
-                    registers: 38,
-                    spill_bytes: 12,
-                    stack_bytes: 0,
-                    static_shared_bytes: 512,
-                    constant_bytes: 376,
-                    parameters: vec![],
-                },
-            ]
-        );
+    fn spills_are_those_of_the_entry_and_not_of_functions_it_calls() {
+        let kernel = |name: &str| KernelResources {
+            kernel: name.to_owned(),
+            registers: 40,
+            spill_bytes: 0,
+            stack_bytes: 160,
+            static_shared_bytes: 0,
+            constant_bytes: 564,
+            parameters: vec![8],
+        };
+        let told = with_spills(vec![kernel("k1"), kernel("k2"), kernel("k3")], LOG);
+        let spills = told.iter().map(|kernel| kernel.spill_bytes);
+        assert_eq!(spills.collect::<Vec<_>>(), [0, 12, 0]);
+        assert_eq!((told[0].registers, told[0].stack_bytes), (40, 160));
     }
 
     #[test]

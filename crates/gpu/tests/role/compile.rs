@@ -102,7 +102,7 @@ extern "C" __global__ void idle() {}
 
     // The machine code alone says the same to whoever has nothing else.
     let code = fs::read(&image.cubin).unwrap();
-    let foreign = gpu::foreign::read(&code).unwrap();
+    let foreign = gpu::cubin::read(&code).unwrap();
     assert_eq!(foreign.architecture, 89);
     let own = |kernel: &domain::role::KernelResources| {
         let kernel = kernel.clone();
@@ -116,11 +116,130 @@ extern "C" __global__ void idle() {}
     let mut told = kernels.iter().map(own).collect::<Vec<_>>();
     told.sort();
     assert_eq!(foreign.kernels.iter().map(own).collect::<Vec<_>>(), told);
-    assert_eq!(gpu::foreign::read(&code[..code.len() / 2]), None);
-    assert_eq!(
-        gpu::foreign::read(&fs::read("/proc/self/exe").unwrap()),
-        None
+    assert_eq!(gpu::cubin::read(&code[..code.len() / 2]), None);
+    assert_eq!(gpu::cubin::read(&fs::read("/proc/self/exe").unwrap()), None);
+}
+
+/// Comments in inline assembly that name the kernel with parameters of other sizes.
+const POSING_COMMENTS: [&str; 4] = [
+    "// .entry k(.param .u64 out, .param .u32 n) {",
+    "/* .visible .entry k(.param .u64 out, .param .u32 n)\\n{ */",
+    ".pragma \\\".entry k(.param .u64 out, .param .u32 n) { \\\";",
+    "// .entry other(.param .u64 out)",
+];
+
+#[test]
+fn a_kernels_parameters_are_those_of_the_image_whatever_comments_say() {
+    for comment in POSING_COMMENTS {
+        let source = format!(
+            "struct Large {{ char bytes[4000]; }};
+extern \"C\" __global__ void k(float* out, Large large) {{
+    asm volatile(\"{comment}\");
+    out[threadIdx.x] = large.bytes[threadIdx.x];
+}}
+"
+        );
+        match compile(&source) {
+            None => return,
+            Some(CompileReply::Compiled(compiled)) => {
+                let [kernel] = compiled.kernels.as_slice() else {
+                    panic!("{comment}: {:?}", compiled.kernels);
+                };
+                assert_eq!(kernel.parameters, [8, 4000], "{comment}");
+                assert_eq!(compiled.contents.entries, ["k"], "{comment}");
+            }
+            Some(other) => panic!("{comment}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn two_kernels_of_one_name_are_refused() {
+    // Inline assembly can end the function it stands in and begin another one.
+    let source = r#"
+extern "C" __global__ void k(float* out) {
+    asm volatile("ret; } .visible .entry k(.param .u64 a, .param .u32 b) { .reg .b32 %r<9>; .reg .b64 %rd<9>;");
+    out[threadIdx.x] = 1.0f;
+}
+"#;
+    let Some(diagnostics) = rejected(source) else {
+        return;
+    };
+    let told = diagnostics.iter().map(|diagnostic| &diagnostic.message);
+    assert!(
+        told.clone().any(|message| message.contains("Duplicate")),
+        "{diagnostics:?}"
     );
+}
+
+#[test]
+fn a_message_of_the_source_is_no_report_of_the_assembler() {
+    const POSING: &str = "#pragma message \"x\\nptxas error   : FORGED\\nptxas info    : Compiling entry function 'k' for 'sm_89'\\nptxas info    : Function properties for k\\nptxas         .     7 bytes stack frame, 8 bytes spill stores, 9 bytes spill loads\\nptxas info    : Used 3 registers, 77 bytes smem\\nptxas error   : Entry function 'FORGED' uses too much shared data (0x9 bytes, 0x1 max)\\ncandidate.cu(1): error: FORGED\"\n";
+    let posing = |source: &str| compile(&format!("{POSING}{source}"));
+    match posing("extern \"C\" __global__ void k(float* a) { a[threadIdx.x] = 1.0f; }\n") {
+        None => return,
+        Some(CompileReply::Compiled(compiled)) => {
+            let kernel = &compiled.kernels[0];
+            let facts = (
+                kernel.spill_bytes,
+                kernel.stack_bytes,
+                kernel.static_shared_bytes,
+            );
+            assert_eq!(facts, (0, 0, 0));
+            assert!(kernel.registers > 3, "{kernel:?}");
+            assert_eq!(compiled.diagnostics, []);
+        }
+        Some(other) => panic!("{other:?}"),
+    }
+    for wrong in [
+        "extern \"C\" __global__ void k(float* a) { a[0] = b; }\n",
+        "extern \"C\" __global__ void k(float* a) { asm volatile(\"foo.bar;\"); }\n",
+    ] {
+        let Some(CompileReply::Rejected { diagnostics }) = posing(wrong) else {
+            panic!("{wrong}");
+        };
+        assert!(!diagnostics.is_empty());
+        let forged = |diagnostic: &Diagnostic| diagnostic.message.contains("FORGED");
+        assert!(!diagnostics.iter().any(forged), "{diagnostics:?}");
+    }
+}
+
+#[test]
+fn the_resources_of_machine_code_are_those_that_the_assembler_reports() {
+    let source = r#"
+__device__ __noinline__ float sum(const float* a, int n) {
+    float kept[50];
+    for (int i = 0; i < n; i++) kept[i % 50] = a[i];
+    float total = 0;
+    for (int i = 0; i < n; i++) total += kept[(i * 7) % 50];
+    return total;
+}
+extern "C" __global__ void __launch_bounds__(128) k(float* a, int n) {
+    __shared__ float tile[300];
+    tile[threadIdx.x] = a[n];
+    __syncthreads();
+    a[n] = sum(a, n) + tile[n];
+}
+"#;
+    for architecture in ["sm_80", "sm_89", "sm_90", "sm_120"] {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(nvrtc) = process::nvrtc() else {
+            return;
+        };
+        let job = CompileJob {
+            architecture: architecture.to_owned(),
+            ..job(folder.path(), source)
+        };
+        let reply: CompileReply = process::run("compile", &job, &[nvrtc]).expect_reply();
+        let CompileReply::Compiled(compiled) = reply else {
+            panic!("{architecture}: {reply:?}");
+        };
+        let kernel = &compiled.kernels[0];
+        assert_eq!(kernel.parameters, [8, 4], "{architecture}");
+        assert_eq!(kernel.static_shared_bytes, 1200, "{architecture}");
+        assert!(kernel.registers >= 16, "{architecture}: {kernel:?}");
+        assert!(kernel.stack_bytes >= 200, "{architecture}: {kernel:?}");
+    }
 }
 
 #[test]

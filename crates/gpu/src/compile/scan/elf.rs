@@ -6,8 +6,6 @@ use object::elf::FileHeader64;
 use object::read::elf::{ElfFile, ElfSection64};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
-/// Of every entry, the section of its code has this name before the entry's own.
-const CODE: &str = ".text.";
 /// Sections that say where something came from and not what it does.
 const DESCRIPTIONS: [&str; 10] = [
     ".debug",
@@ -28,8 +26,6 @@ pub struct Image {
     pub variables: Vec<Variable>,
     /// Symbols that the driver would have to supply.
     pub undefined: Vec<String>,
-    /// Kernels.
-    pub entries: Vec<String>,
     /// See [`super::Scan::code_digest`].
     pub code_digest: Digest,
 }
@@ -63,14 +59,9 @@ pub fn read(cubin: &[u8]) -> Option<Image> {
             managed: false,
         });
     }
-    let entries = file
-        .sections()
-        .filter_map(|section| Some(section.name().ok()?.strip_prefix(CODE)?.to_owned()))
-        .collect();
     Some(Image {
         variables,
         undefined,
-        entries,
         code_digest: code_digest(&file)?,
     })
 }

@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 use domain::digest::Digest;
 use domain::role::{Contents, Variable, VariableSpace};
 
+use crate::cubin::Cubin;
+pub use ptx::source_line;
+
 /// Uses kept of each feature: one is enough to refuse, a few help to find them.
 const MAX_USES: usize = 8;
 /// Variables and foreign symbols kept, for the same reason.
@@ -30,11 +33,37 @@ pub struct Scan {
     pub code_digest: Digest,
 }
 
-/// Looks through machine code and the PTX it was assembled from; none if the machine code is no
-/// image that the compiler makes.
-pub fn scan(cubin: &[u8], ptx: &str, source: &str) -> Option<Scan> {
-    let image = elf::read(cubin)?;
-    let text = ptx::read(ptx, source);
+/// The candidate's source.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceFile<'a> {
+    /// Name of its file, as the compiler was told it.
+    pub name: &'a str,
+    /// Its text.
+    pub text: &'a str,
+}
+
+/// Reason why a compilation's products cannot be scanned.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ScanError {
+    /// The machine code is not in the form that the compiler makes.
+    MachineCode,
+    /// The PTX holds something that this program could read in another way than the assembler. The
+    /// text says what.
+    Ptx(String),
+}
+
+/// Looks through machine code and the PTX it was assembled from.
+///
+/// # Errors
+/// [`ScanError`] for either of them.
+pub fn scan(
+    image: &[u8],
+    cubin: &Cubin,
+    ptx: &str,
+    source: SourceFile<'_>,
+) -> Result<Scan, ScanError> {
+    let image = elf::read(image).ok_or(ScanError::MachineCode)?;
+    let text = ptx::read(ptx, source).map_err(ScanError::Ptx)?;
     let mut variables: Vec<Variable> = image
         .variables
         .into_iter()
@@ -68,13 +97,17 @@ pub fn scan(cubin: &[u8], ptx: &str, source: &str) -> Option<Scan> {
         }
     }
     let externals: BTreeSet<String> = image.undefined.into_iter().chain(text.externals).collect();
-    Some(Scan {
+    Ok(Scan {
         contents: Contents {
             variables,
             constant_bytes,
             externals: externals.into_iter().take(MAX_NAMES).collect(),
             uses,
-            entries: image.entries,
+            entries: cubin
+                .kernels
+                .iter()
+                .map(|kernel| kernel.kernel.clone())
+                .collect(),
         },
         code_digest: image.code_digest,
     })

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::policy::Feature;
 use domain::role::Use;
 
+use super::SourceFile;
+
 /// What a text of PTX does beyond arithmetic.
 #[derive(Debug, Default)]
 pub struct Text {
@@ -45,15 +47,19 @@ const REGISTERS: [(&str, Feature); 12] = [
 /// Directives that end with their line.
 const LINES: [&str; 5] = [".loc", ".file", ".version", ".target", ".address_size"];
 
-/// Reads the text that the compiler made of a source with the given file name.
-pub fn read(ptx: &str, source: &str) -> Text {
-    let statements = statements(ptx);
-    let own = own_file(&statements, source);
+/// Reads the PTX of a source.
+///
+/// # Errors
+/// A sentence for the candidate's author, if the text holds something that the assembler could read
+/// in another way.
+pub fn read(ptx: &str, source: SourceFile<'_>) -> Result<Text, String> {
+    let statements = statements(ptx)?;
+    let own = OwnFile::find(&statements, source);
     let mut text = Text::default();
     let mut line = None;
     for statement in &statements {
-        if let Some(place) = location(statement, own) {
-            line = place;
+        if let Some(position) = location(statement, &own) {
+            line = position;
             continue;
         }
         declared(statement, &mut text);
@@ -66,7 +72,28 @@ pub fn read(ptx: &str, source: &str) -> Text {
         }
     }
     text.read_only = read_only(&statements);
-    text
+    Ok(text)
+}
+
+/// The source's line that a line of PTX stems from: that of the last `.loc` before it.
+pub fn source_line(ptx: &str, ptx_line: usize, source: SourceFile<'_>) -> Option<u32> {
+    let statements = statements(ptx).ok()?;
+    let own = OwnFile::find(&statements, source);
+    let end = ptx
+        .match_indices('\n')
+        .nth(ptx_line.checked_sub(1)?)
+        .map_or(ptx.len(), |(at, _)| at);
+    // A word is a part of the text, so that its address tells where it stands.
+    let position = |statement: &Statement<'_>| {
+        let first = statement.first().map_or(ptx.as_ptr(), |word| word.as_ptr());
+        first.addr() - ptx.as_ptr().addr()
+    };
+    statements
+        .iter()
+        .take_while(|statement| position(statement) < end)
+        .filter_map(|statement| location(statement, &own))
+        .last()
+        .flatten()
 }
 
 /// One statement's words. Punctuation other than what belongs to a name is a word of its own.
@@ -74,7 +101,12 @@ type Statement<'a> = Vec<&'a str>;
 
 /// Splits a text at `;`, at braces that are not around a vector and, for directives of a line, at
 /// line ends. Comments go, strings are one word.
-fn statements(ptx: &str) -> Vec<Statement<'_>> {
+///
+/// # Errors
+/// A sentence about a comment or string that does not end, a string with a line break, or a
+/// character that has no meaning in PTX: the assembler would read on from another place.
+fn statements(ptx: &str) -> Result<Vec<Statement<'_>>, String> {
+    const MARKS: &str = "[]()=,:@!+-*/<>|&~^?{};";
     let mut all = Vec::new();
     let mut current = Statement::new();
     let mut in_vector = false;
@@ -82,8 +114,18 @@ fn statements(ptx: &str) -> Vec<Statement<'_>> {
     while let Some(character) = rest.chars().next() {
         let length = match character {
             '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
-            '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |at| at + 2),
-            '"' => rest[1..].find('"').map_or(rest.len(), |at| at + 2),
+            '/' if rest.starts_with("/*") => match rest[2..].find("*/") {
+                Some(at) => at + 4,
+                None => return Err("the inline assembly holds a comment without an end".to_owned()),
+            },
+            '"' => match rest[1..].find('"') {
+                Some(at) if !rest[1..=at].contains(char::is_control) => at + 2,
+                _ => {
+                    return Err(
+                        "the inline assembly holds a string without an end on its line".to_owned(),
+                    );
+                }
+            },
             '{' if is_instruction(&current) => {
                 in_vector = true;
                 current.push("{");
@@ -103,7 +145,12 @@ fn statements(ptx: &str) -> Vec<Statement<'_>> {
                 1
             }
             _ if is_name(character) => name_length(rest),
-            _ => character.len_utf8(),
+            _ if character.is_whitespace() || MARKS.contains(character) => character.len_utf8(),
+            _ => {
+                return Err(format!(
+                    "the inline assembly holds the character {character:?}, which PTX has no use for"
+                ));
+            }
         };
         let word = &rest[..length];
         if is_name(character) || character == '"' || "[]()=,:@!".contains(character) {
@@ -114,7 +161,7 @@ fn statements(ptx: &str) -> Vec<Statement<'_>> {
     if !current.is_empty() {
         all.push(current);
     }
-    all
+    Ok(all)
 }
 
 fn is_name(character: char) -> bool {
@@ -139,21 +186,36 @@ fn is_instruction(statement: &Statement<'_>) -> bool {
     opcode(statement).is_some_and(|opcode| opcode.starts_with(|c: char| c.is_ascii_lowercase()))
 }
 
-/// The number of the candidate's own file.
-fn own_file<'a>(statements: &[Statement<'a>], source: &str) -> Option<&'a str> {
-    statements.iter().find_map(|statement| {
-        let [".file", number, name, ..] = statement.as_slice() else {
-            return None;
-        };
-        let name = name.trim_matches('"');
-        let own = name == source || name.ends_with(&format!("/{source}"));
-        own.then_some(*number)
-    })
+/// The candidate's own file.
+struct OwnFile<'a> {
+    /// Its number in the text, if any line stems from it.
+    number: Option<&'a str>,
+    /// How many lines it has. Inline assembly may name others.
+    lines: u32,
+}
+
+impl<'a> OwnFile<'a> {
+    /// Finds the last file of the source's name. The compiler lists files behind all code, and so
+    /// behind what inline assembly could list.
+    fn find(statements: &[Statement<'a>], source: SourceFile<'_>) -> Self {
+        let number = statements.iter().rev().find_map(|statement| {
+            let [".file", number, name, ..] = statement.as_slice() else {
+                return None;
+            };
+            let name = name.trim_matches('"');
+            let own = name == source.name || name.ends_with(&format!("/{}", source.name));
+            own.then_some(*number)
+        });
+        Self {
+            number,
+            lines: u32::try_from(source.text.lines().count()).unwrap_or(u32::MAX),
+        }
+    }
 }
 
 /// The source line that what follows stems from, if the statement says so: the candidate's own
 /// line, even where a header's function was inlined into it.
-fn location(statement: &Statement<'_>, own: Option<&str>) -> Option<Option<u32>> {
+fn location(statement: &Statement<'_>, own: &OwnFile<'_>) -> Option<Option<u32>> {
     let [".loc", file, line, ..] = statement.as_slice() else {
         return None;
     };
@@ -162,8 +224,11 @@ fn location(statement: &Statement<'_>, own: Option<&str>) -> Option<Option<u32>>
         .position(|&word| word == "inlined_at")
         .and_then(|at| Some((*statement.get(at + 1)?, *statement.get(at + 2)?)));
     let (file, line) = outer.unwrap_or((file, line));
-    let line = line.parse().ok().filter(|&line| line > 0);
-    Some(line.filter(|_| own == Some(file)))
+    let line = line
+        .parse()
+        .ok()
+        .filter(|line| (1..=own.lines).contains(line));
+    Some(line.filter(|_| own.number == Some(file)))
 }
 
 /// Notes declarations.
@@ -275,13 +340,18 @@ fn instruction(opcode: &str) -> Option<Feature> {
     }
 }
 
+/// Functions of the driver that only read what they are given.
+const READERS: [&str; 2] = ["vprintf", "__assertfail"];
+
 /// The variables of the module that are only ever read, by following their addresses through
 /// registers. An address that goes where it is not followed counts as written through.
 fn read_only(statements: &[Statement<'_>]) -> BTreeSet<String> {
     let variables: BTreeSet<&str> = statements.iter().filter_map(variable).collect();
-    let calls_own_functions = statements
-        .iter()
-        .any(|statement| statement.contains(&".func") && statement.first() != Some(&".extern"));
+    let calls_own_functions = statements.iter().any(|statement| {
+        let external = statement.first() == Some(&".extern");
+        let reads_only = external && READERS.iter().any(|name| statement.contains(name));
+        statement.contains(&".func") && !reads_only
+    });
     // Registers of different functions share names; to take them for one another only makes the
     // answer more careful.
     let mut holds: BTreeMap<&str, BTreeSet<&str>> = variables
@@ -374,7 +444,11 @@ mod tests {
         let ptx = format!(
             "{HEADER}{body}\n.file 1 \"/somewhere/candidate.cu\"\n.file 2 \"/cuda/cuda_fp16.hpp\"\n"
         );
-        read(&ptx, "candidate.cu")
+        let source = SourceFile {
+            name: "candidate.cu",
+            text: &"\n".repeat(99),
+        };
+        read(&ptx, source).unwrap()
     }
 
     fn uses(body: &str) -> Vec<(Feature, String, Option<u32>)> {

@@ -12,7 +12,7 @@ use domain::plain;
 use domain::plan::{Configuration, ResolvedPlan};
 use domain::role::{Compiled, Contents, ExecutionPurpose, Image, Side};
 use domain::task::ImageRival;
-use gpu::foreign::Foreign;
+use gpu::cubin::Cubin;
 
 use super::rivals::{RivalOutcome, compared, stands_against};
 use super::{Course, SCORE, Stop};
@@ -31,7 +31,7 @@ impl Evaluator {
         cancellation: &Cancellation,
     ) -> Result<(Option<String>, RivalOutcome), EvaluateError> {
         let folder = tempfile::tempdir_in(&self.scratch).map_err(storage(&self.scratch))?;
-        let Some(found) = gpu::foreign::read(&rival.machine_code) else {
+        let Some(found) = gpu::cubin::read(&rival.machine_code) else {
             let reason =
                 "it is not machine code of NVIDIA's for one architecture; extract it with \
                           `cuobjdump -xelf`"
@@ -114,7 +114,7 @@ impl Course<'_> {
 }
 
 /// For which architecture it is, and what can be launched.
-fn what(found: &Foreign) -> String {
+fn what(found: &Cubin) -> String {
     /// A library's image may have hundreds.
     const MOST: usize = 8;
     let names = found
@@ -134,7 +134,7 @@ fn what(found: &Foreign) -> String {
 /// make of PTX is not what its owner ships.
 fn lay_out(
     rival: &ImageRival,
-    found: Foreign,
+    found: Cubin,
     device: &Device,
     folder: &Path,
 ) -> Result<Result<Compiled, String>, EvaluateError> {
