@@ -141,23 +141,18 @@ impl Reader {
         Ok(launched)
     }
 
-    #[expect(unsafe_code, reason = "a launch trusts its arguments")]
     fn launch_read(&self, from: u64, bytes: u64) -> Result<(), Refusal> {
         let kernel = self.module.kernel("read_all")?;
         let blocks = bytes.div_ceil(SECTOR * u64::from(THREADS)).min(BLOCKS);
         let blocks = u32::try_from(blocks).expect("at most as many as are allowed");
         let arguments = [from.to_le_bytes().to_vec(), bytes.to_le_bytes().to_vec()];
-        // SAFETY: the entry takes an address and a number of bytes, at least one, which whoever asks
-        // for the read owns.
-        unsafe { kernel.launch(shape(blocks, THREADS), &arguments) }
+        kernel.launch(shape(blocks, THREADS), &arguments)
     }
 
-    #[expect(unsafe_code, reason = "a launch trusts its arguments")]
     fn launch_hold(&self, span_ns: u64) -> Result<(), Refusal> {
         let kernel = self.module.kernel("hold")?;
         let arguments = [span_ns.to_le_bytes().to_vec(), TURNS.to_le_bytes().to_vec()];
-        // SAFETY: the entry takes eight bytes and four.
-        unsafe { kernel.launch(shape(1, 1), &arguments) }
+        kernel.launch(shape(1, 1), &arguments)
     }
 }
 

@@ -99,7 +99,6 @@ impl Tachometer {
         Ok(Ok(()))
     }
 
-    #[expect(unsafe_code, reason = "a launch trusts its arguments")]
     fn launch(&self, place: usize) -> Result<(), Refusal> {
         let kernel = self.module.kernel("count_cycles")?;
         let arguments = [
@@ -115,8 +114,7 @@ impl Tachometer {
             shared_bytes: 0,
             cooperative: false,
         };
-        // SAFETY: the entry takes an address with room for a reading, eight bytes and four.
-        unsafe { kernel.launch(shape, &arguments) }
+        kernel.launch(shape, &arguments)
     }
 
     /// The clock of every reading since this was last asked, megahertz; none of one that failed.

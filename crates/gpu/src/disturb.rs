@@ -156,11 +156,7 @@ impl<'g> Disturber<'g> {
             shared_bytes: 0,
             ..self.shape(blocks, STACK_THREADS)
         };
-        #[expect(unsafe_code, reason = "a launch trusts its arguments")]
-        // SAFETY: the entry takes a seed.
-        unsafe {
-            kernel.launch(shape, &[seed.to_le_bytes().to_vec()])
-        }
+        kernel.launch(shape, &[seed.to_le_bytes().to_vec()])
     }
 
     fn scatter(&mut self, seed: u64, blocks: u32) -> Result<(), Refusal> {
@@ -173,12 +169,7 @@ impl<'g> Disturber<'g> {
             self.marks.base().to_le_bytes().to_vec(),
         ];
         let shape = self.shape(blocks, THREADS);
-        #[expect(unsafe_code, reason = "a launch trusts its arguments")]
-        // SAFETY: the entry takes a seed, a number of words and an address; the address has room
-        // for a word of each block, and the block has the shared memory that the number says.
-        unsafe {
-            kernel.launch(shape, &arguments)
-        }
+        kernel.launch(shape, &arguments)
     }
 
     fn start(&self, seed: u64, grid: u32) -> Result<Company, Refusal> {
@@ -204,12 +195,7 @@ impl<'g> Disturber<'g> {
             turns.to_le_bytes().to_vec(),
         ];
         let shape = self.shape(grid, COMPANY_THREADS);
-        #[expect(unsafe_code, reason = "a launch trusts its arguments")]
-        // SAFETY: the entry takes a seed, an address with room for so many words, that number, two
-        // addresses of words that outlive the launch with `company`, and a number of turns.
-        unsafe {
-            kernel.launch_beside(shape, &arguments, &company.stream)?;
-        }
+        kernel.launch_beside(shape, &arguments, &company.stream)?;
         Ok(company)
     }
 

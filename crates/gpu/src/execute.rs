@@ -310,7 +310,7 @@ enum Prepared<'s> {
     Launch(Launch<'s>),
 }
 
-/// A launch whose arguments are known to have the number and sizes of the entry's parameters.
+/// A launch with its arguments. [`Kernel::launch`] compares them with the image's parameters.
 struct Launch<'s> {
     planned: &'s ResolvedLaunch,
     kernel: Kernel<'s>,
@@ -318,7 +318,6 @@ struct Launch<'s> {
 }
 
 impl Launch<'_> {
-    #[expect(unsafe_code, reason = "a launch trusts its arguments")]
     fn start(&self) -> Result<(), Refusal> {
         let shape = Shape {
             grid: self.planned.grid,
@@ -326,9 +325,7 @@ impl Launch<'_> {
             shared_bytes: self.planned.shared_bytes,
             cooperative: self.planned.cooperative,
         };
-        // SAFETY: `Loaded::prepare` is the only maker of this type, and it has compared the
-        // arguments with the entry's parameters in number and size.
-        unsafe { self.kernel.launch(shape, &self.arguments) }
+        self.kernel.launch(shape, &self.arguments)
     }
 }
 

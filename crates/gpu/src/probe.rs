@@ -167,18 +167,8 @@ fn knows_the_answer() -> Result<bool, Refusal> {
         shared_bytes: 0,
         cooperative: false,
     };
-    launch(&kernel, shape, &arguments)?;
+    kernel.launch(shape, &arguments)?;
     Ok(buffers[2].download()? == bytes_of(&product(&left, &right)))
-}
-
-#[expect(unsafe_code, reason = "a launch trusts its arguments")]
-fn launch(
-    kernel: &crate::driver::Kernel<'_>,
-    shape: Shape,
-    arguments: &[Vec<u8>],
-) -> Result<(), Refusal> {
-    // SAFETY: the kernel above has three parameters of eight bytes, and gets three addresses of matrices of its size.
-    unsafe { kernel.launch(shape, arguments) }
 }
 
 /// A matrix of numbers with full mantissas between -1 and 1, so that every rounding of the product counts.

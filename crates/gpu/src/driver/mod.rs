@@ -28,7 +28,7 @@ pub use unusual::{Mapped, Shared};
 
 /// The entry points without which no role can work. Event times and the device's identity have
 /// two generations each and are looked up where they are used.
-const NEEDED: [&str; 36] = [
+const NEEDED: [&str; 37] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorName",
@@ -58,6 +58,7 @@ const NEEDED: [&str; 36] = [
     "cuModuleLoadData",
     "cuModuleUnload",
     "cuModuleGetFunction",
+    "cuFuncGetParamInfo",
     "cuFuncSetAttribute",
     "cuLaunchKernel",
     "cuLaunchCooperativeKernel",

@@ -11,10 +11,12 @@ use super::{Refusal, Stream, accepted, checked, is_exported, missing, note_relea
 #[derive(Debug)]
 pub struct Module(sys::CUmodule);
 
-/// An entry of a [`Module`], alive as long as that.
+/// A kernel of a [`Module`], alive as long as that.
 #[derive(Debug)]
 pub struct Kernel<'a> {
     function: sys::CUfunction,
+    /// Bytes of each parameter in order, as the driver read them from the loaded image.
+    parameters: Vec<usize>,
     module: std::marker::PhantomData<&'a Module>,
 }
 
@@ -101,16 +103,18 @@ impl Module {
         checked("cuModuleLoadData", module).map(Self)
     }
 
-    /// Finds an entry.
+    /// Finds a kernel and the sizes of its parameters.
     ///
     /// # Errors
-    /// The driver's refusal; "not found" for a name that no entry can have.
+    /// The driver's refusal; "not found" for a name that no kernel can have.
     pub fn kernel(&self, name: &str) -> Result<Kernel<'_>, Refusal> {
         let name = CString::new(name).unwrap_or_default();
         // SAFETY: the module is alive until `self` goes.
         let function = unsafe { result::module::get_function(self.0, name) };
+        let function = checked("cuModuleGetFunction", function)?;
         Ok(Kernel {
-            function: checked("cuModuleGetFunction", function)?,
+            function,
+            parameters: parameters(function)?,
             module: std::marker::PhantomData,
         })
     }
@@ -122,6 +126,24 @@ impl Drop for Module {
         // context is broken, which takes the module with it.
         let unloaded = unsafe { result::module::unload(self.0) };
         note_release(checked("cuModuleUnload", unloaded));
+    }
+}
+
+/// Bytes of each parameter of a function, in order.
+fn parameters(function: sys::CUfunction) -> Result<Vec<usize>, Refusal> {
+    let mut sizes = Vec::new();
+    loop {
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: the function is alive, since its module is; both pointers are valid for a write;
+        // `Gpu::open` has found the symbol.
+        let told = unsafe {
+            sys::cuFuncGetParamInfo(function, sizes.len(), &raw mut offset, &raw mut bytes)
+        };
+        if told == sys::CUresult::CUDA_ERROR_INVALID_VALUE {
+            return Ok(sizes);
+        }
+        accepted("cuFuncGetParamInfo", told as u32)?;
+        sizes.push(bytes);
     }
 }
 
@@ -139,27 +161,9 @@ pub struct Shape {
 }
 
 impl Kernel<'_> {
-    /// Bytes of each parameter of the entry, in order.
-    ///
-    /// # Errors
-    /// The driver's refusal; "not supported" by drivers before 12.4.
-    pub fn parameters(&self) -> Result<Vec<usize>, Refusal> {
-        if !is_exported("cuFuncGetParamInfo") {
-            return Err(missing("cuFuncGetParamInfo"));
-        }
-        let mut sizes = Vec::new();
-        loop {
-            let (mut offset, mut bytes) = (0, 0);
-            // SAFETY: the function is alive, and both pointers are valid for a write.
-            let told = unsafe {
-                sys::cuFuncGetParamInfo(self.function, sizes.len(), &raw mut offset, &raw mut bytes)
-            };
-            if told == sys::CUresult::CUDA_ERROR_INVALID_VALUE {
-                return Ok(sizes);
-            }
-            accepted("cuFuncGetParamInfo", told as u32)?;
-            sizes.push(bytes);
-        }
+    /// Bytes of each parameter in order, as the driver read them from the loaded image.
+    pub fn parameters(&self) -> &[usize] {
+        &self.parameters
     }
 
     /// Lets launches ask for up to `bytes` of dynamic shared memory.
@@ -175,42 +179,44 @@ impl Kernel<'_> {
         checked("cuFuncSetAttribute", set)
     }
 
-    /// Launches on the context's own stream. `arguments` holds each parameter's bytes.
-    ///
-    /// # Safety
-    /// There must be as many arguments as the entry has parameters, each of its parameter's
-    /// size. What the kernel does with addresses among them is the device's to check.
+    /// Launches on the context's own stream. `arguments` holds each parameter's bytes. The device
+    /// checks what the kernel does with addresses among them.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub unsafe fn launch(&self, shape: Shape, arguments: &[Vec<u8>]) -> Result<(), Refusal> {
-        // SAFETY: the caller answers for the arguments.
-        unsafe { self.enqueue(shape, arguments, ptr::null_mut()) }
+    /// The driver's refusal. "Invalid value", without a call of the driver, if the arguments are not
+    /// as many as the image has parameters, or not of their sizes.
+    pub fn launch(&self, shape: Shape, arguments: &[Vec<u8>]) -> Result<(), Refusal> {
+        self.enqueue(shape, arguments, ptr::null_mut())
     }
 
     /// Launches on a stream that runs beside the context's own.
     ///
-    /// # Safety
-    /// As for [`Self::launch`].
-    ///
     /// # Errors
-    /// The driver's refusal.
-    pub unsafe fn launch_beside(
+    /// As for [`Self::launch`].
+    pub fn launch_beside(
         &self,
         shape: Shape,
         arguments: &[Vec<u8>],
         stream: &Stream,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller answers for the arguments, and the stream is alive.
-        unsafe { self.enqueue(shape, arguments, stream.raw()) }
+        self.enqueue(shape, arguments, stream.raw())
     }
 
-    unsafe fn enqueue(
+    /// Launches on a stream, which must be the context's own or borrowed from a [`Stream`].
+    fn enqueue(
         &self,
         shape: Shape,
         arguments: &[Vec<u8>],
         stream: sys::CUstream,
     ) -> Result<(), Refusal> {
+        // The driver reads as many bytes behind each pointer as the image has for the parameter.
+        let given = arguments.iter().map(Vec::len);
+        if !given.eq(self.parameters.iter().copied()) {
+            return accepted(
+                "cuLaunchKernel",
+                sys::CUresult::CUDA_ERROR_INVALID_VALUE as u32,
+            );
+        }
         let mut pointers: Vec<*mut c_void> = arguments
             .iter()
             .map(|bytes| bytes.as_ptr().cast_mut().cast())
@@ -218,8 +224,9 @@ impl Kernel<'_> {
         let [gx, gy, gz] = shape.grid;
         let [bx, by, bz] = shape.block;
         if shape.cooperative {
-            // SAFETY: the function is alive, the caller answers for the arguments, and the
-            // driver copies them before it returns.
+            // SAFETY: the function is alive as long as its module, which `self` borrows. There is a
+            // pointer for each parameter of the image, to as many bytes as the driver says that the
+            // parameter has, and the driver copies them before it returns. The stream is alive.
             let launched = unsafe {
                 result::launch_cooperative_kernel(
                     self.function,

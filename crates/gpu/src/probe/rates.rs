@@ -115,7 +115,6 @@ impl Track<'_> {
     }
 
     /// The shortest time of a kernel, microseconds by events.
-    #[expect(unsafe_code, reason = "a launch trusts its arguments")]
     fn best(&self, kernel: &str, blocks: u32, arguments: &[Vec<u8>]) -> Result<f64, Refusal> {
         let kernel = self.module.kernel(kernel)?;
         let shape = Shape {
@@ -128,9 +127,7 @@ impl Track<'_> {
         let mut shortest = f64::INFINITY;
         for _ in 0..tries {
             let watch = Stopwatch::start()?;
-            // SAFETY: the callers give each kernel below as many arguments of the sizes that it
-            // has parameters, and addresses of live buffers as long as it works with.
-            unsafe { kernel.launch(shape, arguments) }?;
+            kernel.launch(shape, arguments)?;
             shortest = shortest.min(watch.stop()?);
         }
         Ok(shortest)

@@ -199,6 +199,25 @@ fn execution(id: u32, save: Option<PathBuf>) -> Execution {
 }
 
 #[test]
+fn a_launch_copies_no_more_than_its_arguments_hold() {
+    let Some(bench) = Bench::new() else { return };
+    let large = HONEST
+        .replace("int n)", "Large large)")
+        .replace("i < n", "i < large.n");
+    let source = format!("struct Large {{ int n; char bytes[4000]; }};\n{large}");
+    let mut job = bench.job(&source, vec![execution(1, None)]);
+    // A job that believes something else than the image's own tables.
+    assert_eq!(job.kernels[0].parameters, [8, 8, 8, 4004]);
+    job.kernels[0].parameters = vec![8, 8, 8, 4];
+    let ended = process::run_in(bench.folder.path(), "run", &job, &bench.libraries);
+    let reply: RunReply = ended.expect_reply();
+    let fault = reply.executions[0].fault.as_ref().unwrap();
+    let told = (fault.name.as_str(), fault.call.as_str());
+    assert_eq!(told, ("CUDA_ERROR_INVALID_VALUE", "cuLaunchKernel"));
+    assert!(reply.executions[0].launches.is_empty());
+}
+
+#[test]
 fn an_honest_candidate_runs_without_a_mark_and_agrees_with_the_reference() {
     let Some(bench) = Bench::new() else { return };
     let outputs = bench.path("outputs");
