@@ -307,6 +307,34 @@ fn images_without_ptx_for_this_device_are_refused_with_a_reason() {
 }
 
 #[test]
+fn the_sizes_of_parameters_come_from_the_parsed_text_and_not_from_comments() {
+    let mut driver = ready();
+    let text = |body: &str| format!(".version 8.0\n.target sm_80\n.address_size 64\n{body}\n");
+    let posing = text(
+        ".visible .entry k(.param .u64 a, .param .align 1 .b8 b[4000]) {\n// .entry k(.param .u64 a, .param .u32 b) {\nret;\n}",
+    );
+    let module = driver
+        .load_module(Image::Ptx(posing.as_bytes()), None)
+        .expect("loads");
+    let kernel = driver.function(module, "k").expect("one kernel");
+    let slots = driver.parameters(kernel).expect("its parameters");
+    let sizes: Vec<usize> = slots.iter().map(|slot| slot.bytes).collect();
+    assert_eq!(sizes, [8, 4000]);
+    for refused in [
+        text(
+            ".visible .entry k(.param .u64 a) { ret; }\n.visible .entry k(.param .u32 a) { ret; }",
+        ),
+        text(".visible .entry k(.param .align 1 .b8 a[32765]) { ret; }"),
+    ] {
+        let refusal = driver
+            .load_module(Image::Ptx(refused.as_bytes()), None)
+            .expect_err(&refused);
+        assert_eq!(refusal.code, Code::INVALID_PTX, "{}", refusal.message);
+        assert!(refusal.message.contains('k'), "{}", refusal.message);
+    }
+}
+
+#[test]
 fn variables_have_addresses_and_their_initial_value() {
     let mut driver = ready();
     let module = load(&mut driver);

@@ -17,6 +17,10 @@ use super::piecemeal::Piecemeal;
 /// What a caller hands over to be loaded.
 pub type Image<'a> = image::Image<'a>;
 
+/// Most bytes of a kernel's parameters (CUDA C++ Programming Guide, "Function Parameters", from
+/// CUDA 12.1 on).
+const MAX_PARAMETER_BYTES: u32 = 32_764;
+
 /// A module in a context, or in a library, which belongs to none.
 #[derive(Debug)]
 pub(super) struct LoadedModule {
@@ -120,6 +124,15 @@ impl Driver {
                 Refusal::new(Code::UNSUPPORTED_PTX_VERSION, error.to_string())
             }
         })?;
+        for kernel in module.kernels() {
+            if kernel.param_bytes > MAX_PARAMETER_BYTES {
+                let message = format!(
+                    "load the kernel {}: its parameters take {} bytes, a kernel can have {MAX_PARAMETER_BYTES}",
+                    kernel.name, kernel.param_bytes
+                );
+                return Err(Refusal::new(Code::INVALID_PTX, message));
+            }
+        }
         let machine = self
             .machine
             .load(module)
