@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Compiled, DeviceFault, Image, KernelResources, TensorData};
+use super::{Compiled, DeviceFault, Image, KernelResources, TensorData, VariableSpace};
 use crate::device::Device;
 use crate::digest::Digest;
 use crate::plan::ResolvedPlan;
@@ -52,7 +52,7 @@ pub struct Side {
     pub image: Image,
     /// Its kernels' resources.
     pub kernels: Vec<KernelResources>,
-    /// True if a launch can leave something in variables of the image. It is loaded anew for each
+    /// True if the image has variables that a launch could write. It is then loaded anew for each
     /// batch, so that they begin as the source has them.
     #[serde(default)]
     pub stateful: bool,
@@ -64,7 +64,10 @@ impl From<&Compiled> for Side {
         Self {
             image: compiled.image.clone(),
             kernels: compiled.kernels.clone(),
-            stateful: variables.any(|variable| variable.written || variable.managed),
+            // Not only those that are known to be written: an address can reach a kernel in ways
+            // that a look at the PTX does not show.
+            stateful: variables
+                .any(|variable| variable.space == VariableSpace::Global || variable.managed),
         }
     }
 }

@@ -154,6 +154,31 @@ extern \"C\" __global__ void k(float* out, Large large) {{
 }
 
 #[test]
+fn what_an_initialised_pointer_points_to_counts_as_written() {
+    let source = r#"
+__device__ float state[4];
+__device__ float* pointer = &state[1];
+__device__ float table[4] = {1, 2, 3, 4};
+extern "C" __global__ void k(float* out) {
+    pointer[0] += out[0];
+    out[1] = pointer[0] + table[threadIdx.x];
+}
+"#;
+    match compile(source) {
+        None => {}
+        Some(CompileReply::Compiled(compiled)) => {
+            let variables = compiled.contents.variables.iter();
+            let written = variables
+                .filter(|variable| variable.written)
+                .map(|variable| variable.name.as_str());
+            assert_eq!(written.collect::<Vec<_>>(), ["state"]);
+            assert!(domain::role::Side::from(&*compiled).stateful);
+        }
+        Some(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn two_kernels_of_one_name_are_refused() {
     // Inline assembly can end the function it stands in and begin another one.
     let source = r#"

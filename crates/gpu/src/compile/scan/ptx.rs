@@ -358,7 +358,18 @@ fn read_only(statements: &[Statement<'_>]) -> BTreeSet<String> {
         .iter()
         .map(|&name| (name, BTreeSet::from([name])))
         .collect();
+    // A pointer that a variable begins with can be loaded and stored through, and nothing follows it
+    // through memory. A list in braces is a statement of its own, which `follow` takes for an unknown
+    // instruction; its first word would be the opcode.
     let mut written: BTreeSet<&str> = BTreeSet::new();
+    for statement in statements {
+        let initialiser = match variable(statement) {
+            Some(_) => statement.iter().position(|&word| word == "="),
+            None => Some(0).filter(|_| variables.contains(statement[0])),
+        };
+        let named = statement[initialiser.unwrap_or(statement.len())..].iter();
+        written.extend(named.filter_map(|word| variables.get(word)));
+    }
     loop {
         let before = (
             holds.values().map(BTreeSet::len).sum::<usize>(),
@@ -568,6 +579,24 @@ mod tests {
             assert_eq!(text.may_write("v"), may_write, "{body}");
         }
         assert!(text("ret;").may_write("never declared"));
+    }
+
+    #[test]
+    fn a_variable_that_an_initialiser_names_counts_as_written() {
+        for pointer in [
+            ".global .align 8 .u64 p = v;",
+            ".global .align 8 .u64 p = generic(v);",
+            ".global .align 8 .u64 p = generic(v)+4;",
+            ".global .align 8 .u64 p[2] = {0, generic(v)};",
+            ".global .align 8 .u64 p[1] = {v};",
+            ".global .align 8 .u64 p[4] = {{0, 1}, {v, 0}};",
+            ".global .align 1 .b8 p[8] = {0xFF(v), 0xFF00(v)};",
+            ".const .align 8 .u64 p[1] = {generic(v)};",
+        ] {
+            let body = "ld.global.u64 %rd1, [p]; st.global.u32 [%rd1], %r1;";
+            let text = text(&format!(".global .align 4 .u32 v;\n{pointer}\n{body}"));
+            assert!(text.may_write("v"), "{pointer}");
+        }
     }
 
     #[test]
