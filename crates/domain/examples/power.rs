@@ -7,7 +7,7 @@ use std::error::Error;
 
 use domain::control::ControlTally;
 use domain::statistics::simulate::{Noise, STATED, stated};
-use domain::statistics::{bounds_on_share, mean};
+use domain::statistics::{binomial_bounds, mean};
 use domain::verdict::Outcome;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
@@ -90,7 +90,7 @@ fn false_promotions(row: usize, noise: &Noise, runs: u32) -> Vec<ControlTally> {
     let tallies = tallies.collect::<Vec<_>>();
     let promoted: u32 = tallies.iter().map(|tally| tally.promoted).sum();
     let spoilt = tallies.iter().filter(|tally| tally.promoted > 0).count();
-    let [lower, upper] = bounds_on_share(spoilt as u32, runs, 0.025);
+    let [lower, upper] = binomial_bounds(spoilt as u32, runs, 0.025);
     println!(
         "| {} | {:.3}% | {promoted} | {spoilt} of {runs}: {:.2}% to {:.2}% |",
         name(noise),

@@ -380,7 +380,7 @@ impl Calibration {
 
 /// Returns true if a verdict rejects a kernel because of what it computes. A gate, or an error that
 /// the kernel makes on the way, says nothing about how well the task tells right from wrong.
-pub fn is_turned_away(kind: VerdictKind) -> bool {
+pub fn is_rejected_for_its_result(kind: VerdictKind) -> bool {
     matches!(
         kind,
         VerdictKind::IncorrectOutput

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use crate::digest::Digest;
 use crate::role::Key;
-use crate::statistics::{Settled, bounds_on_share};
+use crate::statistics::{Settled, binomial_bounds};
 
 /// One comparison of a search in so many is followed by a control.
 pub const ONE_IN: u64 = 50;
@@ -132,7 +132,7 @@ impl ControlTally {
         let screened = doubtful.saturating_add(number_of(ControlResult::Caught));
         let made = screened.saturating_add(number_of(ControlResult::Level));
         let at_most = |hits: u32| {
-            let [_, upper] = bounds_on_share(hits, made, BOUND_ALPHA);
+            let [_, upper] = binomial_bounds(hits, made, BOUND_ALPHA);
             (made > 0).then_some(upper)
         };
         Self {

@@ -278,7 +278,7 @@ impl Record {
 
     /// Returns true if a candidate has broken so many devices that no other may run it.
     #[must_use]
-    pub fn is_poison(&self, candidate: &Digest) -> bool {
+    pub fn is_poisonous(&self, candidate: &Digest) -> bool {
         self.breaks
             .get(candidate)
             .is_some_and(|devices| devices.len() >= BREAKS_OF_POISON)
@@ -396,11 +396,14 @@ mod tests {
         let mut record = known();
         record.note_break(bad);
         record.note_break(bad);
-        assert!(!record.is_poison(&bad), "the same device, not yet mended");
+        assert!(
+            !record.is_poisonous(&bad),
+            "the same device, not yet mended"
+        );
         record.clear();
         record.note_break(bad);
-        assert!(record.is_poison(&bad));
-        assert!(!record.is_poison(&other));
+        assert!(record.is_poisonous(&bad));
+        assert!(!record.is_poisonous(&other));
         let text = serde_json::to_string(&record).expect("plain data");
         let back: Record = serde_json::from_str(&text).expect("what was written");
         assert_eq!(back, record);

@@ -31,7 +31,7 @@ impl Decision {
     }
 
     /// Returns true if the change stays.
-    pub fn stays(self) -> bool {
+    pub fn keeps_change(self) -> bool {
         self != Self::Revert
     }
 }
@@ -44,7 +44,7 @@ impl fmt::Display for Decision {
 
 /// A decision with what it rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Decided {
+pub struct StepDecision {
     /// The decision.
     pub decision: Decision,
     /// Best time so far over this one's, both relative to the baseline beside them; none without
@@ -54,10 +54,10 @@ pub struct Decided {
     pub reason: String,
 }
 
-impl Decided {
+impl StepDecision {
     /// The decision about a kernel that something besides its verdict speaks against.
     #[must_use]
-    pub fn spoken_against(self, reason: String) -> Self {
+    pub fn into_revert(self, reason: String) -> Self {
         Self {
             decision: Decision::Revert,
             reason,
@@ -70,13 +70,13 @@ impl Decided {
 /// the best that was ever kept, not against the last, so that small losses cannot add up; and
 /// every speedup is relative to a baseline timed beside it, so that days and machines' moods
 /// cancel.
-pub fn decide(
+pub fn decide_step(
     verdict: &Verdict,
     speedup: Option<f64>,
     best: Option<f64>,
     target: Option<f64>,
-) -> Decided {
-    let revert = |gain, reason| Decided {
+) -> StepDecision {
+    let revert = |gain, reason| StepDecision {
         decision: Decision::Revert,
         gain,
         reason,
@@ -97,7 +97,7 @@ pub fn decide(
         return revert(Some(gain), reason);
     }
     if let Some(target) = target.filter(|target| speedup >= *target) {
-        return Decided {
+        return StepDecision {
             decision: Decision::Target,
             gain,
             reason: format!("{speedup:.3}x reaches the target of {target:.3}x"),
@@ -110,7 +110,7 @@ pub fn decide(
         }
         Some(_) => format!("within {} of the best kept", regression_percent()),
     };
-    Decided {
+    StepDecision {
         decision: Decision::Keep,
         gain,
         reason,
@@ -156,7 +156,7 @@ mod tests {
             (None, None, None, Decision::Revert),
             (Some(f64::NAN), None, None, Decision::Revert),
         ] {
-            let found = decide(&accepted(), speedup, best, target);
+            let found = decide_step(&accepted(), speedup, best, target);
             assert_eq!(found.decision, expected, "{speedup:?} {best:?} {found:?}");
         }
     }
@@ -166,7 +166,7 @@ mod tests {
         let wrong = Verdict::Inconclusive {
             reason: "too few".to_owned(),
         };
-        let found = decide(&wrong, Some(100.0), None, Some(1.5));
+        let found = decide_step(&wrong, Some(100.0), None, Some(1.5));
         assert_eq!(found.decision, Decision::Revert);
         assert!(found.reason.contains("inconclusive"), "{}", found.reason);
     }
@@ -177,7 +177,7 @@ mod tests {
             let (mut best, mut current) = (1.0_f64, 1.0_f64);
             for factor in losses {
                 let tried = current * factor;
-                if decide(&accepted(), Some(tried), Some(best), None).decision.stays() {
+                if decide_step(&accepted(), Some(tried), Some(best), None).decision.keeps_change() {
                     current = tried;
                     best = best.max(tried);
                 }

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::plain;
+use crate::cleaning;
 
 /// One defect of an input text. Lines and columns count from 1; columns count characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -56,7 +56,7 @@ impl Problem {
 
 /// A message may quote what it is about, which its author chose.
 fn said(message: impl Into<String>) -> String {
-    plain::line(&message.into(), plain::SENTENCE_CHARACTERS)
+    cleaning::clean_line(&message.into(), cleaning::SENTENCE_CHARACTERS)
 }
 
 impl fmt::Display for Problem {

@@ -35,7 +35,7 @@ pub use time::{
     Failure, Left, MoreRounds, Sample, Side, TimeJob, TimeReply, TimedBlock, TimedCase, fingerprint,
 };
 pub use verify::{Check, OutputComparison, VerifyJob, VerifyReply};
-pub use watch::{Glimpse, MoreWatching, WatchJob, WatchReply};
+pub use watch::{DeviceSample, MoreWatching, WatchJob, WatchReply};
 
 /// The largest reply a role may send, bytes.
 pub const MAX_REPLY_BYTES: usize = 1 << 20;

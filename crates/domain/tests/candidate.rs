@@ -344,7 +344,7 @@ fn a_broken_variant_states_its_verdict() {
 fn includes_that_leave_the_header_folders_are_policy_violations_with_their_line() {
     let violation = |line: &str| {
         let source = KernelSource::parse("kernel.cu", format!("{SPLIT}{line}\n")).unwrap();
-        policy::violations("kernel.cu", &source, &source)
+        policy::find_violations("kernel.cu", &source, &source)
             .into_iter()
             .map(|p| p.line)
             .collect::<Vec<_>>()
@@ -382,8 +382,8 @@ fn a_change_outside_the_baselines_regions_is_a_policy_violation() {
     let inside = parse(&fenced.replace("int a", "int c"));
     let outside = parse(&fenced.replace("int b", "int c"));
     let baseline = parse(&fenced);
-    assert_eq!(policy::violations("kernel.cu", &inside, &baseline), []);
-    let violations = policy::violations("kernel.cu", &outside, &baseline);
+    assert_eq!(policy::find_violations("kernel.cu", &inside, &baseline), []);
+    let violations = policy::find_violations("kernel.cu", &outside, &baseline);
     let lines: Vec<_> = violations.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [38], "{violations:?}");
 }

@@ -3,7 +3,7 @@
 use domain::control::{BOUND_ALPHA, Control, ControlResult, ControlTally, ONE_IN, is_due};
 use domain::digest::Digest;
 use domain::role::Key;
-use domain::statistics::bounds_on_share;
+use domain::statistics::binomial_bounds;
 use domain::statistics::simulate::{Noise, stated};
 use proptest::prelude::*;
 use rand::SeedableRng as _;
@@ -39,11 +39,11 @@ fn bounds_on_a_share_agree_with_exact_arithmetic() {
         (3, 100, 0.008_226, 0.075_711),
         (10, 10, 0.741_134, 1.0),
     ] {
-        let [found_lower, found_upper] = bounds_on_share(hits, trials, 0.05);
+        let [found_lower, found_upper] = binomial_bounds(hits, trials, 0.05);
         near(found_lower, lower, 1e-6);
         near(found_upper, upper, 1e-6);
     }
-    assert_eq!(bounds_on_share(0, 0, 0.05), [0.0, 1.0], "nothing is known");
+    assert_eq!(binomial_bounds(0, 0, 0.05), [0.0, 1.0], "nothing is known");
 }
 
 /// P(X = hits) of a binomial distribution.
@@ -62,7 +62,7 @@ proptest! {
         let (mut right, mut wrong) = (trials, 0);
         while wrong < right {
             let middle = wrong.midpoint(right);
-            if bounds_on_share(middle, trials, BOUND_ALPHA)[1] < share {
+            if binomial_bounds(middle, trials, BOUND_ALPHA)[1] < share {
                 wrong = middle + 1;
             } else {
                 right = middle;
@@ -80,14 +80,14 @@ proptest! {
         alpha in 0.001..0.4,
     ) {
         let trials = hits + more + 1;
-        let [lower, upper] = bounds_on_share(hits, trials, alpha);
+        let [lower, upper] = binomial_bounds(hits, trials, alpha);
         let seen = f64::from(hits) / f64::from(trials);
         prop_assert!(lower <= seen + 1e-12 && seen <= upper + 1e-12);
-        let [_, one_more] = bounds_on_share(hits + 1, trials, alpha);
+        let [_, one_more] = binomial_bounds(hits + 1, trials, alpha);
         prop_assert!(one_more >= upper);
-        let [_, surer] = bounds_on_share(hits, trials, alpha / 2.0);
+        let [_, surer] = binomial_bounds(hits, trials, alpha / 2.0);
         prop_assert!(surer >= upper);
-        let [lower_of_many, upper_of_many] = bounds_on_share(hits * times, trials * times, alpha);
+        let [lower_of_many, upper_of_many] = binomial_bounds(hits * times, trials * times, alpha);
         prop_assert!(lower_of_many >= lower - 1e-9 && upper_of_many <= upper + 1e-9);
     }
 
@@ -109,7 +109,7 @@ proptest! {
         if let Some((screened, promoted)) = tally.screened_at_most.zip(tally.promoted_at_most) {
             prop_assert!(promoted <= screened);
             // What the confirmation left open may have been a promotion.
-            let [_, least] = bounds_on_share(tally.promoted, tally.made, BOUND_ALPHA);
+            let [_, least] = binomial_bounds(tally.promoted, tally.made, BOUND_ALPHA);
             prop_assert!(promoted >= least && (promoted > least || undecided == 0 || least == 1.0));
         }
     }
@@ -135,7 +135,7 @@ fn one_comparison_in_fifty_is_drawn_by_the_searchs_root_and_the_candidate() {
     };
     let (one, other) = (drawn("one search"), drawn("another"));
     for number in [one.len(), other.len()] {
-        let [lower, upper] = bounds_on_share(number as u32, candidates.len() as u32, 1e-6);
+        let [lower, upper] = binomial_bounds(number as u32, candidates.len() as u32, 1e-6);
         let share = 1.0 / ONE_IN as f64;
         assert!(lower < share && share < upper, "{number}");
     }
@@ -168,7 +168,7 @@ fn controls_find_the_rate_that_equal_candidates_are_called_faster_at() {
         let tally = ControlTally::of((0..3000).map(|_| (noise.control(&mut rng), 1)));
         eprintln!("pairs {pair}: {tally:?}");
         assert_eq!((tally.made, tally.promoted, tally.unfinished), (3000, 0, 0));
-        let [lower, upper] = bounds_on_share(tally.screened, tally.made, 0.001);
+        let [lower, upper] = binomial_bounds(tally.screened, tally.made, 0.001);
         assert!(lower < rate && rate < upper, "{tally:?}");
         assert!(tally.screened_at_most.unwrap() > rate, "{tally:?}");
         near(tally.promoted_at_most.unwrap(), 0.000_998, 1e-6);

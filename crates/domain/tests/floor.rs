@@ -1,7 +1,8 @@
 //! What no kernel can beat.
 
 use domain::statistics::{
-    Arithmetic, Bound, Floor, Rates, Work, floor, is_launch_bound, repeats, surprise,
+    Arithmetic, Bound, Floor, Rates, Work, compute_floor, ensure_repeat_agrees, is_launch_bound,
+    reason_to_repeat,
 };
 use domain::timing::CacheState;
 use domain::verdict::{Comparison, Outcome};
@@ -20,7 +21,7 @@ fn the_floor_is_the_worst_of_bytes_operations_and_launching() {
             written,
             operations,
         };
-        floor(work, cache, &rates)
+        compute_floor(work, cache, &rates)
     };
     let single = |operations| Some((Arithmetic::F32, operations));
     for ((read, written, operations), (us, bound)) in [
@@ -94,30 +95,37 @@ fn what_is_nearly_too_good_is_timed_again_and_has_to_hold() {
         found_us,
     };
     let usual = comparison(Outcome::Faster, [1.19, 1.21]);
-    assert_eq!(surprise(&usual, &[]), None);
-    assert_eq!(surprise(&usual, &[floor(111.0), floor(500.0)]), None);
-    let close = surprise(&usual, &[floor(500.0), floor(109.0)]).unwrap();
+    assert_eq!(reason_to_repeat(&usual, &[]), None);
+    assert_eq!(
+        reason_to_repeat(&usual, &[floor(111.0), floor(500.0)]),
+        None
+    );
+    let close = reason_to_repeat(&usual, &[floor(500.0), floor(109.0)]).unwrap();
     assert!(
         close.contains("109.00 us") && close.contains("large"),
         "{close}"
     );
-    assert!(surprise(&usual, &[floor(f64::NAN)]).is_some());
+    assert!(reason_to_repeat(&usual, &[floor(f64::NAN)]).is_some());
     let leap = comparison(Outcome::Faster, [3.0, 3.1]);
-    assert!(surprise(&leap, &[]).unwrap().contains("times as fast"));
-    assert!(surprise(&comparison(Outcome::Faster, [f64::NAN; 2]), &[]).is_some());
+    assert!(
+        reason_to_repeat(&leap, &[])
+            .unwrap()
+            .contains("times as fast")
+    );
+    assert!(reason_to_repeat(&comparison(Outcome::Faster, [f64::NAN; 2]), &[]).is_some());
 
     assert_eq!(
-        repeats(&leap, &comparison(Outcome::Faster, [3.05, 3.2])),
+        ensure_repeat_agrees(&leap, &comparison(Outcome::Faster, [3.05, 3.2])),
         Ok(())
     );
     assert_eq!(
-        repeats(&leap, &comparison(Outcome::Faster, [3.11, 3.2])),
+        ensure_repeat_agrees(&leap, &comparison(Outcome::Faster, [3.11, 3.2])),
         Ok(())
     );
-    let gone = repeats(&leap, &comparison(Outcome::Faster, [1.0, 1.1])).unwrap_err();
+    let gone = ensure_repeat_agrees(&leap, &comparison(Outcome::Faster, [1.0, 1.1])).unwrap_err();
     assert!(gone.contains("3.000 to 3.100"), "{gone}");
-    assert!(repeats(&leap, &comparison(Outcome::Unresolved, [0.5, 4.0])).is_err());
-    assert!(repeats(&leap, &comparison(Outcome::Faster, [f64::NAN; 2])).is_err());
+    assert!(ensure_repeat_agrees(&leap, &comparison(Outcome::Unresolved, [0.5, 4.0])).is_err());
+    assert!(ensure_repeat_agrees(&leap, &comparison(Outcome::Faster, [f64::NAN; 2])).is_err());
     let slow = comparison(Outcome::NotFaster, [0.8, 0.9]);
-    assert_eq!(repeats(&slow, &slow), Ok(()));
+    assert_eq!(ensure_repeat_agrees(&slow, &slow), Ok(()));
 }

@@ -1,9 +1,9 @@
 //! Rounds of a comparison: which of them count, and what a round knows of its device.
 
-use domain::role::Glimpse;
+use domain::role::DeviceSample;
 use domain::statistics::{
-    Block, Conditions, Contender, Cycles, Defect, History, Moment, Order, Round, conditions,
-    effect, keep,
+    BaselineHistory, Block, Conditions, Cycles, Defect, Order, Round, TimedInterval, TimedKernel,
+    effect, select_valid_rounds, summarise_conditions,
 };
 
 fn near(found: f64, expected: f64, tolerance: f64) {
@@ -49,7 +49,7 @@ fn drift_that_is_linear_cancels_within_a_block() {
 #[test]
 fn every_disturbance_has_its_name_and_takes_its_round_out() {
     type Spoil = fn(&mut Round);
-    let history = History {
+    let history = BaselineHistory {
         baseline_us: vec![None, Some(30.0)],
     };
     let table: [(Spoil, &str); 12] = [
@@ -106,7 +106,7 @@ fn every_disturbance_has_its_name_and_takes_its_round_out() {
             };
         }
         spoil(&mut all[3]);
-        let kept = keep(&all, 2, &history);
+        let kept = select_valid_rounds(&all, 2, &history);
         let [(3, defect)] = kept.discarded.as_slice() else {
             panic!("{wanted}: {:?}", kept.discarded);
         };
@@ -124,7 +124,11 @@ fn a_clock_that_the_power_limit_holds_down_is_no_disturbance() {
         round.blocks[0].conditions.sm_mhz = Some([2000.0, 2000.0]);
     }
     all[3].blocks[0].conditions.sm_mhz = Some([1900.0, 1500.0]);
-    let discarded = |all: &[Round]| keep(all, 2, &History::default()).discarded.len();
+    let discarded = |all: &[Round]| {
+        select_valid_rounds(all, 2, &BaselineHistory::default())
+            .discarded
+            .len()
+    };
     assert_eq!(discarded(&all), 1);
     all[3].blocks[0].conditions.clock_events = Some(0x4);
     assert_eq!(discarded(&all), 0);
@@ -134,7 +138,7 @@ fn a_clock_that_the_power_limit_holds_down_is_no_disturbance() {
 
 #[test]
 fn the_baselines_history_is_that_of_the_anchor_where_there_is_one() {
-    let history = History {
+    let history = BaselineHistory {
         baseline_us: vec![Some(40.0), None],
     };
     let off = |baseline: f64, incumbent: f64, clock_events| {
@@ -146,7 +150,7 @@ fn the_baselines_history_is_that_of_the_anchor_where_there_is_one() {
         block.anchor_us = Some([baseline; 2]);
         block.incumbent_us = [incumbent; 2];
         block.conditions.clock_events = clock_events;
-        keep(&all, 2, &history).discarded.len()
+        select_valid_rounds(&all, 2, &history).discarded.len()
     };
     assert_eq!(off(41.0, 10.0, None), 0, "the incumbent's time is its own");
     assert_eq!(off(41.5, 20.0, None), 1);
@@ -167,7 +171,7 @@ fn a_device_that_is_not_warm_yet_decides_nothing() {
                 block.conditions.celsius = celsius(number);
             }
         }
-        keep(&all, 2, &History::default()).inconclusive
+        select_valid_rounds(&all, 2, &BaselineHistory::default()).inconclusive
     };
     let rising = |by: f64| heated(&|round| Some(50.0 + by * round as f64 / 39.0));
     assert_eq!(rising(9.0), None);
@@ -192,7 +196,7 @@ fn counted_cycles_are_those_of_every_round_and_stand_in_for_a_clock_that_nobody_
         }
         all
     };
-    let whole = |all: &[Round]| keep(all, 2, &History::default());
+    let whole = |all: &[Round]| select_valid_rounds(all, 2, &BaselineHistory::default());
     let same = whole(&counted([2000.0, 2000.0]));
     let Cycles::Deciding(cycles) = &same.cycles else {
         panic!("{:?}", same.cycles);
@@ -233,14 +237,14 @@ fn counted_cycles_are_those_of_every_round_and_stand_in_for_a_clock_that_nobody_
 #[test]
 fn scores_are_relative_to_the_anchor_where_there_is_one() {
     let mut all = rounds(12);
-    let same = keep(&all, 2, &History::default());
+    let same = select_valid_rounds(&all, 2, &BaselineHistory::default());
     assert_eq!(same.anchored, same.whole);
     for round in &mut all {
         for block in &mut round.blocks {
             block.anchor_us = Some([4.0 * block.candidate_us[0]; 2]);
         }
     }
-    let anchored = keep(&all, 2, &History::default());
+    let anchored = select_valid_rounds(&all, 2, &BaselineHistory::default());
     assert_eq!(anchored.whole, same.whole);
     near(effect(&anchored.anchored).unwrap(), 4_f64.ln(), 1e-12);
 }
@@ -248,7 +252,7 @@ fn scores_are_relative_to_the_anchor_where_there_is_one() {
 #[test]
 fn a_block_knows_what_glimpses_around_it_saw() {
     let ms = |at: u64| at * 1_000_000;
-    let glimpse = |at: u64| Glimpse {
+    let glimpse = |at: u64| DeviceSample {
         at_ns: ms(at),
         sm_mhz: Some(1500),
         clock_events: Some(1),
@@ -257,16 +261,16 @@ fn a_block_knows_what_glimpses_around_it_saw() {
         ecc_errors: Some(7),
         xids: Some(0),
     };
-    let sample = |contender, from: u64, until: u64| Moment {
+    let sample = |contender, from: u64, until: u64| TimedInterval {
         contender,
         from_ns: ms(from),
         until_ns: ms(until),
     };
     let block = [
-        sample(Contender::Incumbent, 100, 120),
-        sample(Contender::Candidate, 125, 145),
-        sample(Contender::Candidate, 150, 170),
-        sample(Contender::Incumbent, 175, 195),
+        sample(TimedKernel::Incumbent, 100, 120),
+        sample(TimedKernel::Candidate, 125, 145),
+        sample(TimedKernel::Candidate, 150, 170),
+        sample(TimedKernel::Incumbent, 175, 195),
     ];
     let mut glimpses = (0..20)
         .map(|number| glimpse(20 * number))
@@ -279,14 +283,14 @@ fn a_block_knows_what_glimpses_around_it_saw() {
         celsius: Some(50.0),
         foreign_processes: Some(0),
     };
-    assert_eq!(conditions(&glimpses, &block), quiet);
+    assert_eq!(summarise_conditions(&glimpses, &block), quiet);
     // What happened before and after is another block's.
     glimpses[3].clock_events = Some(0x40);
     glimpses[12].foreign_processes = Some(3);
     for late in &mut glimpses[12..] {
         late.xids = Some(1);
     }
-    assert_eq!(conditions(&glimpses, &block), quiet);
+    assert_eq!(summarise_conditions(&glimpses, &block), quiet);
     glimpses[7].clock_events = Some(0x40);
     glimpses[10].foreign_processes = Some(2);
     glimpses[6].sm_mhz = Some(1400);
@@ -296,7 +300,7 @@ fn a_block_knows_what_glimpses_around_it_saw() {
         late.ecc_errors = Some(9);
         late.xids = Some(2);
     }
-    let disturbed = conditions(&glimpses, &block);
+    let disturbed = summarise_conditions(&glimpses, &block);
     assert_eq!(disturbed.sm_mhz, Some([1500.0, 1400.0]));
     assert_eq!(disturbed.clock_events, Some(0x41));
     assert_eq!(disturbed.foreign_processes, Some(2));
@@ -306,15 +310,15 @@ fn a_block_knows_what_glimpses_around_it_saw() {
     );
     // Glimpses too far away say nothing, and a card that does not tell is not well.
     let far = [glimpse(2000), glimpse(2020)];
-    assert_eq!(conditions(&far, &block), Conditions::default());
-    assert_eq!(conditions(&[], &block), Conditions::default());
-    assert_eq!(conditions(&glimpses, &[]), Conditions::default());
-    let mute = glimpses.iter().map(|glimpse| Glimpse {
+    assert_eq!(summarise_conditions(&far, &block), Conditions::default());
+    assert_eq!(summarise_conditions(&[], &block), Conditions::default());
+    assert_eq!(summarise_conditions(&glimpses, &[]), Conditions::default());
+    let mute = glimpses.iter().map(|glimpse| DeviceSample {
         at_ns: glimpse.at_ns,
-        ..Glimpse::default()
+        ..DeviceSample::default()
     });
     assert_eq!(
-        conditions(&mute.collect::<Vec<_>>(), &block),
+        summarise_conditions(&mute.collect::<Vec<_>>(), &block),
         Conditions::default()
     );
 }
@@ -326,7 +330,7 @@ fn too_many_disturbed_rounds_decide_nothing() {
         for round in &mut all[..count] {
             round.blocks[0].candidate_us = [f64::INFINITY; 2];
         }
-        keep(&all, 2, &History::default()).inconclusive
+        select_valid_rounds(&all, 2, &BaselineHistory::default()).inconclusive
     };
     assert_eq!(spoilt(0, 10), None);
     assert!(spoilt(0, 9).unwrap().contains("9 of 9 rounds are valid"));
@@ -337,7 +341,7 @@ fn too_many_disturbed_rounds_decide_nothing() {
 
 #[test]
 fn a_round_counts_every_case_alike() {
-    let kept = keep(&rounds(10), 2, &History::default());
+    let kept = select_valid_rounds(&rounds(10), 2, &BaselineHistory::default());
     near(effect(&kept.whole).unwrap(), 0.5 * 3_f64.ln(), 1e-12);
     near(effect(&kept.cases[1]).unwrap(), 3_f64.ln(), 1e-12);
     assert_eq!(kept.whole.len(), 2);

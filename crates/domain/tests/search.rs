@@ -8,7 +8,7 @@ use domain::brief::in_words;
 use domain::id::CandidateId;
 use domain::search::{
     Action, Budget, Entry, Evolution, Method, Operator, PromotionProgress, RunSnapshot, Spend,
-    Standing, StopReason, next,
+    Standing, StopReason, next_actions,
 };
 use domain::task::{Bundle, Task};
 use domain::verdict::VerdictKind;
@@ -113,7 +113,7 @@ impl<'a> Rehearsal<'a> {
     }
 
     fn next(&self) -> Vec<Action> {
-        next(&RunSnapshot {
+        next_actions(&RunSnapshot {
             task: self.task,
             method: self.method,
             budget: self.budget,

@@ -8,10 +8,12 @@ use domain::margins::{FASTER_MARGIN_LOG, REGRESSION_LOG};
 use domain::role::Key;
 use domain::statistics::simulate::stated;
 use domain::statistics::{
-    ALPHA, BufferSets, CONFIRMATION, Clocks, Contender, Cycles, Interval, LOOKS, Order, RESAMPLES,
-    Reading, Standing, WarmUp, batch, binomial_tail, bootstrap, bounds_on_share, confirm,
-    deviation, disagreement, draws, effect, holm, interval, longest_warm, median, normal_tail,
-    plan, quantile, regressions, screen, signed_rank, split, student_quantile, student_tail, turns,
+    ALPHA, ANALYSIS_PAIRS, BufferSets, CONFIRMATION, ClockReading, Cycles, EventTimes, Interval,
+    Order, RESAMPLES, ScreeningProgress, TimedKernel, WarmUp, advance_screening, batch_size,
+    binomial_bounds, binomial_tail, bootstrap, check_regressions, compare_separate_processes,
+    decide_confirmation, deviation, effect, find_clock_contradiction, holm, input_draws, interval,
+    max_warm_batch, median, normal_tail, plan_rounds, quantile, sample_order, signed_rank,
+    student_quantile, student_tail,
 };
 use domain::verdict::Outcome;
 use proptest::prelude::*;
@@ -126,7 +128,7 @@ fn bounds_hold_as_often_as_they_say() {
         let bounds = interval(&[values], 0.05);
         missed += u32::from(bounds.lower > std::f64::consts::LN_2);
     }
-    let [_, at_most] = bounds_on_share(missed, trials, 0.01);
+    let [_, at_most] = binomial_bounds(missed, trials, 0.01);
     assert!(at_most < 0.05, "{missed} of {trials}");
     assert!(missed > 0, "bounds that always hold say nothing");
 }
@@ -137,8 +139,13 @@ fn too_few_rounds_bound_nothing() {
     assert_eq!(interval(&[vec![1.0; 6]], ALPHA), Interval::UNKNOWN);
     assert_ne!(interval(&[vec![1.0; 7]], ALPHA), Interval::UNKNOWN);
     assert_eq!(interval(&[vec![1.0], Vec::new()], ALPHA), Interval::UNKNOWN);
-    let standing = screen(&[0.5; 14], &Cycles::Unknown, key("few"));
-    assert_eq!(standing, Standing::Open { pairs: LOOKS[0] });
+    let standing = advance_screening(&[0.5; 14], &Cycles::Unknown, key("few"));
+    assert_eq!(
+        standing,
+        ScreeningProgress::Open {
+            pairs: ANALYSIS_PAIRS[0]
+        }
+    );
 }
 
 #[test]
@@ -165,10 +172,10 @@ fn the_bootstrap_sees_what_the_processes_share() {
     assert_eq!(none, Interval::UNKNOWN);
 }
 
-fn settled(standing: Standing) -> Outcome {
+fn settled(standing: ScreeningProgress) -> Outcome {
     match standing {
-        Standing::Settled(settled) => settled.outcome,
-        Standing::Open { pairs } => panic!("open until {pairs} pairs"),
+        ScreeningProgress::Settled(settled) => settled.outcome,
+        ScreeningProgress::Open { pairs } => panic!("open until {pairs} pairs"),
     }
 }
 
@@ -177,18 +184,26 @@ fn a_screening_stops_as_soon_as_its_decision_is_settled() {
     let mut rng = rng(3);
     let mut rounds = |gain, rounds| stated(0.01).process(gain, rounds, &mut rng);
     assert_eq!(
-        settled(screen(&rounds(0.5, 15), &Cycles::Unknown, key("a"))),
+        settled(advance_screening(
+            &rounds(0.5, 15),
+            &Cycles::Unknown,
+            key("a")
+        )),
         Outcome::Faster
     );
     assert_eq!(
-        settled(screen(&rounds(-4.0, 15), &Cycles::Unknown, key("a"))),
+        settled(advance_screening(
+            &rounds(-4.0, 15),
+            &Cycles::Unknown,
+            key("a")
+        )),
         Outcome::NotFaster
     );
     let doubtful = [0.02, -0.02].repeat(60);
-    let look = |rounds: usize| screen(&doubtful[..rounds], &Cycles::Unknown, key("a"));
-    assert_eq!(look(15), Standing::Open { pairs: 60 });
-    assert_eq!(look(30), Standing::Open { pairs: 120 });
-    assert_eq!(look(60), Standing::Open { pairs: 240 });
+    let look = |rounds: usize| advance_screening(&doubtful[..rounds], &Cycles::Unknown, key("a"));
+    assert_eq!(look(15), ScreeningProgress::Open { pairs: 60 });
+    assert_eq!(look(30), ScreeningProgress::Open { pairs: 120 });
+    assert_eq!(look(60), ScreeningProgress::Open { pairs: 240 });
     assert_eq!(settled(look(120)), Outcome::Unresolved);
 }
 
@@ -196,7 +211,7 @@ fn a_screening_stops_as_soon_as_its_decision_is_settled() {
 fn a_gain_in_time_that_is_none_in_cycles_is_not_believed() {
     let gained = [0.05, 0.051, 0.049].repeat(40);
     let lost = gained.iter().map(|value| -value).collect::<Vec<_>>();
-    let outcome = |cycles: Cycles<Vec<f64>>| settled(screen(&gained, &cycles, key("a")));
+    let outcome = |cycles: Cycles<Vec<f64>>| settled(advance_screening(&gained, &cycles, key("a")));
     assert_eq!(outcome(Cycles::Unknown), Outcome::Faster);
     assert_eq!(outcome(Cycles::Deciding(gained.clone())), Outcome::Faster);
     assert_eq!(outcome(Cycles::Deciding(lost.clone())), Outcome::Unresolved);
@@ -209,7 +224,8 @@ fn a_confirmation_believes_no_single_process_and_no_noisy_control() {
     let spread = |values: [f64; 8]| values.map(|value| vec![value; 15]).to_vec();
     let quiet = spread([0.001, -0.001, 0.0005, -0.0005, 0.0, 0.0, 0.0002, -0.0002]);
     let decide = |rounds: &[Vec<f64>], control: &[Vec<f64>]| {
-        confirm(rounds, &Cycles::Unknown, control, key("a")).map(|settled| settled.outcome)
+        decide_confirmation(rounds, &Cycles::Unknown, control, key("a"))
+            .map(|settled| settled.outcome)
     };
     let gain = spread([0.02, 0.021, 0.019, 0.02, 0.022, 0.018, 0.02, 0.02]);
     assert_eq!(decide(&gain, &quiet), Ok(Outcome::Faster));
@@ -232,7 +248,7 @@ fn one_slow_case_blocks_whatever_the_others_gain() {
         (0..8).map(rounds).collect::<Vec<Vec<f64>>>()
     };
     let blocks = |cases: &[Vec<Vec<f64>>]| {
-        let found = regressions(cases);
+        let found = check_regressions(cases);
         found
             .into_iter()
             .map(|case| case.blocks)
@@ -251,10 +267,10 @@ fn one_slow_case_blocks_whatever_the_others_gain() {
 
 #[test]
 fn turns_of_a_block_mirror_each_other() {
-    use Contender::{Anchor, Candidate, Incumbent};
-    let four = turns(Order::CandidateOutside, false);
+    use TimedKernel::{Anchor, Candidate, Incumbent};
+    let four = sample_order(Order::CandidateOutside, false);
     assert_eq!(four, [Candidate, Incumbent, Incumbent, Candidate]);
-    let six = turns(Order::IncumbentOutside, true);
+    let six = sample_order(Order::IncumbentOutside, true);
     assert_eq!(
         six,
         [Anchor, Incumbent, Candidate, Candidate, Incumbent, Anchor]
@@ -275,8 +291,8 @@ fn short_executions_are_timed_in_batches_over_sets_of_their_own() {
         (f64::NAN, 1),
         (f64::INFINITY, 1),
     ] {
-        assert_eq!(batch(us, 32), executions, "{us} us");
-        assert_eq!(batch(us, 4), executions.min(4), "{us} us");
+        assert_eq!(batch_size(us, 32), executions, "{us} us");
+        assert_eq!(batch_size(us, 4), executions.min(4), "{us} us");
     }
     const MIB: u64 = 1 << 20;
     // The more they take, the fewer inputs there are.
@@ -287,7 +303,7 @@ fn short_executions_are_timed_in_batches_over_sets_of_their_own() {
         (16 * MIB, 4),
         (1 << 40, 4),
     ] {
-        assert_eq!(draws(bytes), number, "{bytes}");
+        assert_eq!(input_draws(bytes), number, "{bytes}");
     }
     let sets = |bytes, batch, room| {
         let sets = BufferSets::plan(bytes, batch, 4, 48 * MIB, room);
@@ -300,9 +316,9 @@ fn short_executions_are_timed_in_batches_over_sets_of_their_own() {
     assert_eq!(sets(0, 0, 0).0, 1);
     // With a warm cache nothing has to be filled or flushed, and a batch's sets share half of it.
     for (bytes, executions) in [(1 << 10, 32), (MIB, 24), (20 * MIB, 1), (1 << 40, 1)] {
-        assert_eq!(longest_warm(bytes, 48 * MIB), executions, "{bytes}");
+        assert_eq!(max_warm_batch(bytes, 48 * MIB), executions, "{bytes}");
     }
-    assert_eq!(longest_warm(0, 0), 1);
+    assert_eq!(max_warm_batch(0, 0), 1);
     let warm = |bytes, batch, room| {
         let sets = BufferSets::plan_warm(bytes, batch, 4, room);
         (sets.count, sets.flush)
@@ -335,22 +351,25 @@ fn a_ratio_must_hold_where_incumbent_and_candidate_share_no_process() {
         lower: 0.18,
         upper: 0.22,
     };
-    let agreeing = split(&[0.19, 0.2, 0.21, 0.2], shared).unwrap();
+    let agreeing = compare_separate_processes(&[0.19, 0.2, 0.21, 0.2], shared).unwrap();
     near(agreeing.effect, 0.2, 1e-12);
     // A candidate that makes the incumbent a fifth slower gains nothing by itself.
-    let alone = split(&[0.002, -0.003, 0.001, 0.0], shared).unwrap_err();
+    let alone = compare_separate_processes(&[0.002, -0.003, 0.001, 0.0], shared).unwrap_err();
     assert!(alone.contains("18") || alone.contains("19.7"), "{alone}");
     // One that the incumbent makes slower is no more to be believed.
-    assert!(split(&[0.4, 0.41, 0.4, 0.41], shared).is_err());
-    assert!(split(&[0.2, 0.2], shared).is_err(), "too few");
-    assert!(split(&[0.2, f64::INFINITY, 0.2], shared).is_err());
+    assert!(compare_separate_processes(&[0.4, 0.41, 0.4, 0.41], shared).is_err());
+    assert!(
+        compare_separate_processes(&[0.2, 0.2], shared).is_err(),
+        "too few"
+    );
+    assert!(compare_separate_processes(&[0.2, f64::INFINITY, 0.2], shared).is_err());
 }
 
 #[test]
 fn a_plan_is_the_keys_own_and_balanced() {
-    let planned = plan(key("a"), 200, 3);
-    assert_eq!(planned, plan(key("a"), 200, 3));
-    assert_ne!(planned, plan(key("b"), 200, 3));
+    let planned = plan_rounds(key("a"), 200, 3);
+    assert_eq!(planned, plan_rounds(key("a"), 200, 3));
+    assert_ne!(planned, plan_rounds(key("b"), 200, 3));
     let outside = planned
         .iter()
         .flatten()
@@ -375,11 +394,11 @@ proptest! {
         let centre = noise.iter().sum::<f64>() / 4.0;
         let ratios = noise.iter().map(|one| effect + one - centre).collect::<Vec<_>>();
         let shared = Interval { lower: effect - width, upper: effect + width };
-        let found = split(&ratios, shared).unwrap();
+        let found = compare_separate_processes(&ratios, shared).unwrap();
         prop_assert!((found.effect - effect).abs() < 1e-9);
         // Swapping the two mirrors everything.
         let mirrored = ratios.iter().map(|ratio| -ratio).collect::<Vec<_>>();
-        let other = split(&mirrored, Interval { lower: -shared.upper, upper: -shared.lower }).unwrap();
+        let other = compare_separate_processes(&mirrored, Interval { lower: -shared.upper, upper: -shared.lower }).unwrap();
         prop_assert!((other.interval.lower + found.interval.upper).abs() < 1e-9);
     }
 
@@ -462,8 +481,8 @@ fn a_run_of_500_equal_candidates_promotes_one_in_less_than_one_percent() {
         let confirmed = (0..confirmations)
             .map(|_| u32::from(noise.confirmed(0.0, &mut rng)))
             .sum();
-        let [_, screening] = bounds_on_share(screened, screenings, 0.025);
-        let [_, confirmation] = bounds_on_share(confirmed, confirmations, 0.025);
+        let [_, screening] = binomial_bounds(screened, screenings, 0.025);
+        let [_, confirmation] = binomial_bounds(confirmed, confirmations, 0.025);
         let run = 500.0 * screening * confirmation;
         eprintln!("pairs {pair}: {screened} and {confirmed}, so at most {run:.5} of a run");
         assert!(run < 0.01, "{run}");
@@ -478,10 +497,10 @@ fn a_gain_of_two_percent_is_found_nine_times_in_ten() {
     let mut found = 0;
     for _ in 0..trials {
         let fate = noise.screened(0.02, &mut rng);
-        assert!(fate.pairs <= LOOKS[3]);
+        assert!(fate.pairs <= ANALYSIS_PAIRS[3]);
         found += u32::from(fate.screening == Outcome::Faster && noise.confirmed(0.02, &mut rng));
     }
-    let [at_least, _] = bounds_on_share(found, trials, 0.05);
+    let [at_least, _] = binomial_bounds(found, trials, 0.05);
     eprintln!("{found} of {trials}, so at least {at_least:.3}");
     assert!(at_least > 0.9, "{found} of {trials}");
 }
@@ -499,11 +518,11 @@ fn a_gain_that_the_supervisor_does_not_see_is_no_gain() {
                 } else {
                     (200.0, 200.0)
                 };
-                Reading {
+                ClockReading {
                     contender: if candidate {
-                        Contender::Candidate
+                        TimedKernel::Candidate
                     } else {
-                        Contender::Incumbent
+                        TimedKernel::Incumbent
                     },
                     event_us,
                     wall_us: wall + 40.0 + jitter,
@@ -511,29 +530,29 @@ fn a_gain_that_the_supervisor_does_not_see_is_no_gain() {
             })
             .collect::<Vec<_>>()
     };
-    let agrees = |event: f64, wall: f64, clocks: Clocks| {
-        disagreement(&readings(event, wall), clocks).is_none()
+    let agrees = |event: f64, wall: f64, clocks: EventTimes| {
+        find_clock_contradiction(&readings(event, wall), clocks).is_none()
     };
-    assert!(agrees(100.0, 100.0, Clocks::Measured), "an honest gain");
-    assert!(agrees(300.0, 300.0, Clocks::Measured), "an honest loss");
+    assert!(agrees(100.0, 100.0, EventTimes::Measured), "an honest gain");
+    assert!(agrees(300.0, 300.0, EventTimes::Measured), "an honest loss");
     assert!(
-        !agrees(100.0, 200.0, Clocks::Measured),
+        !agrees(100.0, 200.0, EventTimes::Measured),
         "a gain by events alone"
     );
     assert!(
-        !agrees(300.0, 200.0, Clocks::Measured),
+        !agrees(300.0, 200.0, EventTimes::Measured),
         "longer than the wall"
     );
     assert!(
-        agrees(100.0, 200.0, Clocks::Modelled),
+        agrees(100.0, 200.0, EventTimes::Modelled),
         "emulation takes its time"
     );
     assert!(
-        !agrees(300.0, 200.0, Clocks::Modelled),
+        !agrees(300.0, 200.0, EventTimes::Modelled),
         "but never less than it models"
     );
     assert!(
-        !agrees(f64::NAN, 200.0, Clocks::Modelled),
+        !agrees(f64::NAN, 200.0, EventTimes::Modelled),
         "a time that is none"
     );
 }

@@ -6,7 +6,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::RunState;
 use domain::candidate::KernelSource;
 use domain::id::RunId;
-use domain::search::{Action, Draft, Operator, Proposal, RunSnapshot, Standing, StopReason, next};
+use domain::search::{
+    Action, Draft, Operator, Proposal, RunSnapshot, Standing, StopReason, next_actions,
+};
 use domain::task::Task;
 use store::{NewCandidate, Snapshot, StoreError};
 use tokio::time::sleep;
@@ -112,12 +114,14 @@ impl Engine {
             }
             Some(Standing::Rejected(_) | Standing::Abandoned { .. }) | None => {}
         }
-        let mut actions = next(&view(&snapshot, &task, None));
+        let mut actions = next_actions(&view(&snapshot, &task, None));
         let drafts = drafts(&actions);
         if !drafts.is_empty() {
             match self.plan_drafts(&snapshot, &task, &drafts).await? {
                 Planned::Done => return Ok(()),
-                Planned::Short(reason) => actions = next(&view(&snapshot, &task, Some(reason))),
+                Planned::Short(reason) => {
+                    actions = next_actions(&view(&snapshot, &task, Some(reason)))
+                }
                 Planned::Stuck(reason) => {
                     warn!("run {run} is paused: {reason}");
                     self.store.pause(run, &reason, self.now()).await?;

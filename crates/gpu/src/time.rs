@@ -19,7 +19,7 @@ use std::time::Duration;
 use domain::role::{
     DeviceFault, Failure, Left, MoreRounds, Sample, TimeJob, TimeReply, TimedBlock,
 };
-use domain::statistics::{Contender, Order, PlannedBlock, median, turns};
+use domain::statistics::{Order, PlannedBlock, TimedKernel, median, sample_order};
 use rustix::time::{ClockId, clock_gettime};
 
 use self::sets::{Before, Sets};
@@ -109,8 +109,8 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, F
 struct Bench<'a> {
     gpu: &'a Gpu,
     job: &'a TimeJob,
-    images: &'a BTreeMap<Contender, Vec<u8>>,
-    loaded: &'a BTreeMap<Contender, Loaded<'a>>,
+    images: &'a BTreeMap<TimedKernel, Vec<u8>>,
+    loaded: &'a BTreeMap<TimedKernel, Loaded<'a>>,
     /// None where the device proves that nothing depends on what others leave.
     disturber: Option<Disturber<'a>>,
     cases: Vec<Sets>,
@@ -273,16 +273,16 @@ impl<'a> Bench<'a> {
         counts: bool,
     ) -> Result<Result<Vec<Sample>, Failure>, Fault> {
         let job = self.job;
-        let anchored = job.sides.contains_key(&Contender::Anchor);
+        let anchored = job.sides.contains_key(&TimedKernel::Anchor);
         let sets = &self.cases[case];
         let (all, first) = (sets.all.len(), sets.next);
         let prepared = sets.before != Before::Nothing;
         // Where memory ends before a batch does, the batch is shorter.
         let executions = (job.cases[case].batch as usize).min(all);
         let mut samples = Vec::new();
-        let mut own_turns = BTreeMap::<Contender, usize>::new();
+        let mut own_turns = BTreeMap::<TimedKernel, usize>::new();
         let mut furthest = first;
-        for (turn, contender) in turns(order, anchored).into_iter().enumerate() {
+        for (turn, contender) in sample_order(order, anchored).into_iter().enumerate() {
             let own_turn = own_turns.entry(contender).or_default();
             // Where the cache is prepared, the first turns of all have the same inputs, and so have
             // the second. Otherwise every turn has sets that nobody has touched for long.
@@ -305,7 +305,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn failure(contender: Contender, case: usize, fault: DeviceFault) -> Failure {
+fn failure(contender: TimedKernel, case: usize, fault: DeviceFault) -> Failure {
     Failure {
         contender,
         case,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use domain::role::{Glimpse, MoreWatching, WatchJob, WatchReply};
+use domain::role::{DeviceSample, MoreWatching, WatchJob, WatchReply};
 use rustix::process::getppid;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -34,13 +34,13 @@ pub fn watch(job: &WatchJob, line: &mut Line) -> Result<WatchReply, Fault> {
 }
 
 /// Watches until there is a file.
-fn until(stop: &Path, job: &WatchJob, card: &Card, xids: &mut Option<u32>) -> Vec<Glimpse> {
+fn until(stop: &Path, job: &WatchJob, card: &Card, xids: &mut Option<u32>) -> Vec<DeviceSample> {
     let mut glimpses = Vec::new();
     loop {
         // Asked before the glimpse, so that the last one lies behind everything that was timed.
         let last = stop.exists() || glimpses.len() + 1 >= job.most as usize;
         *xids = xids.zip(card.xids()).map(|(all, new)| all + new);
-        glimpses.push(Glimpse {
+        glimpses.push(DeviceSample {
             at_ns: now(),
             sm_mhz: card.sm_mhz(),
             clock_events: card.clock_events(),

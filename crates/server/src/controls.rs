@@ -79,7 +79,7 @@ mod tests {
     use domain::control::ControlResult::{Caught, Level, Promoted, Undecided, Unfinished};
     use domain::digest::Digest;
     use domain::role::Key;
-    use domain::statistics::{Cycles, LOOKS, screen_all};
+    use domain::statistics::{ANALYSIS_PAIRS, Cycles, decide_screening};
 
     use super::*;
 
@@ -117,8 +117,8 @@ mod tests {
 
     /// What a screening says whose rounds all show the same log-ratio.
     fn settled(ratio: f64) -> Settled {
-        let rounds = vec![ratio; LOOKS[0] / 2];
-        screen_all(&rounds, &Cycles::Unknown, Key(Digest::of("key"))).unwrap()
+        let rounds = vec![ratio; ANALYSIS_PAIRS[0] / 2];
+        decide_screening(&rounds, &Cycles::Unknown, Key(Digest::of("key"))).unwrap()
     }
 
     #[test]

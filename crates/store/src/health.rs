@@ -212,7 +212,7 @@ pub(crate) async fn is_set_aside(
 }
 
 /// Whether a candidate, by its content, has broken so many devices that no other may meet it.
-pub(crate) async fn is_poison(tx: &mut Connection, content: Digest) -> Result<bool, StoreError> {
+pub(crate) async fn is_poisonous(tx: &mut Connection, content: Digest) -> Result<bool, StoreError> {
     let broke: i64 = query_scalar("SELECT COUNT(*) FROM breaks WHERE candidate = $1")
         .bind(content.to_string())
         .fetch_one(tx)

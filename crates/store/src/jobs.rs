@@ -135,7 +135,7 @@ impl Store {
             };
             let leased = leased(&mut tx, job).await?;
             let content = domain::health::content(&leased.source, &leased.configuration);
-            if !health::is_poison(&mut tx, content).await? {
+            if !health::is_poisonous(&mut tx, content).await? {
                 break Some(leased);
             }
             let held = Held {

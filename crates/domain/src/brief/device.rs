@@ -51,7 +51,7 @@ impl DeviceBrief {
         let told = |capability: &Capability| capability.what.to_owned();
         let (has, lacks): (Vec<_>, Vec<_>) = CAPABILITIES.iter().partition(offered);
         Self {
-            name: crate::plain::line(&device.name, 80),
+            name: crate::cleaning::clean_line(&device.name, 80),
             architecture: device.architecture(),
             modelled: device.kind == DeviceKind::Emulated,
             sm_count: limits.sm_count,

@@ -7,10 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::profile;
+use crate::cleaning;
 use crate::digest::Digest;
 use crate::evaluation::{Evaluation, GateOutcome};
 use crate::finding::Finding;
-use crate::plain;
 use crate::problem::Problem;
 use crate::task::Enforce;
 use crate::verdict::{
@@ -150,7 +150,7 @@ fn summary(verdict: &Verdict) -> String {
         Verdict::Accepted(acceptance) => accepted(acceptance),
         Verdict::GateRejected { gate, limit, found } => format!(
             "rejected: {} is {}, the limit is {}",
-            plain::line(gate, 60),
+            cleaning::clean_line(gate, 60),
             number(*found),
             number(*limit)
         ),
@@ -159,14 +159,17 @@ fn summary(verdict: &Verdict) -> String {
         }
         Verdict::RuntimeFault { code, name, .. } => format!(
             "rejected: the device reported error {code} ({})",
-            plain::line(name, 60)
+            cleaning::clean_line(name, 60)
         ),
         Verdict::OutOfBounds { access, .. } => match access {
             Access::Read => "rejected: it reads outside every buffer".to_owned(),
             Access::Write => "rejected: it writes outside every buffer".to_owned(),
         },
         Verdict::InputMutated { tensor } => {
-            format!("rejected: it changes its input {}", plain::line(tensor, 64))
+            format!(
+                "rejected: it changes its input {}",
+                cleaning::clean_line(tensor, 64)
+            )
         }
         other => in_words(other.kind()).to_owned(),
     }
@@ -196,7 +199,7 @@ fn accepted(acceptance: &Acceptance) -> String {
 fn unmet(gate: &GateOutcome) -> String {
     let mut words = gate.subject.as_str().to_owned();
     if let Some(case) = &gate.case {
-        words.push_str(&format!(" on {}", plain::line(case, 60)));
+        words.push_str(&format!(" on {}", cleaning::clean_line(case, 60)));
     }
     words.push_str(&format!(" is {}", number(gate.found)));
     if let Some(min) = gate.min.filter(|min| gate.found < *min) {
@@ -206,7 +209,7 @@ fn unmet(gate: &GateOutcome) -> String {
         words.push_str(&format!(", at most {} is allowed", number(max)));
     }
     if let Some(phase) = &gate.phase {
-        words.push_str(&format!(" (phase {})", plain::line(phase, 60)));
+        words.push_str(&format!(" (phase {})", cleaning::clean_line(phase, 60)));
     }
     words
 }
@@ -228,7 +231,7 @@ struct Teller<'a> {
 
 impl Teller<'_> {
     fn details(&self, verdict: &Verdict) -> Vec<String> {
-        let said = |text: &str| vec![plain::sentence(text, MAX_SENTENCE)];
+        let said = |text: &str| vec![cleaning::clean_sentence(text, MAX_SENTENCE)];
         match verdict {
             Verdict::ParseRejected { problems } | Verdict::PolicyRejected { problems } => {
                 let told = problems.iter().take(MAX_DIAGNOSTICS);
@@ -241,14 +244,14 @@ impl Teller<'_> {
                 message,
             } => {
                 let found = found.map_or("more".to_owned(), |found| found.to_string());
-                let resource = plain::line(resource, 80);
+                let resource = cleaning::clean_line(resource, 80);
                 vec![
                     format!("{resource}: the limit is {limit}, the kernel needs {found}"),
-                    plain::sentence(message, MAX_SENTENCE),
+                    cleaning::clean_sentence(message, MAX_SENTENCE),
                 ]
             }
             Verdict::Unsupported { opcode, line } => {
-                let mut lines = vec![format!("instruction {}", plain::line(opcode, 120))];
+                let mut lines = vec![format!("instruction {}", cleaning::clean_line(opcode, 120))];
                 lines.extend(line.map(|line| self.quoted(line)));
                 lines
             }
@@ -281,7 +284,7 @@ impl Teller<'_> {
                 found_us,
             } => vec![format!(
                 "{}: {found_us:.5} us, the floor is {floor_us:.5} us",
-                plain::line(case, 60)
+                cleaning::clean_line(case, 60)
             )],
             Verdict::LaunchRejected { reason }
             | Verdict::Inconclusive { reason }
@@ -300,21 +303,24 @@ impl Teller<'_> {
     }
 
     fn problem(&self, problem: &Problem) -> String {
-        let message = plain::sentence(&problem.message, MAX_MESSAGE);
+        let message = cleaning::clean_sentence(&problem.message, MAX_MESSAGE);
         let mut words = match problem.line {
             0 => message,
             line => format!("{}: {message}", self.quoted(line)),
         };
         if !problem.fix.is_empty() {
-            words.push_str(&format!("; {}", plain::sentence(&problem.fix, MAX_MESSAGE)));
+            words.push_str(&format!(
+                "; {}",
+                cleaning::clean_sentence(&problem.fix, MAX_MESSAGE)
+            ));
         }
         words
     }
 
     fn finding(&self, finding: &Finding) -> Vec<String> {
-        let kernel = plain::line(&finding.kernel, 64);
+        let kernel = cleaning::clean_line(&finding.kernel, 64);
         let mut lines = vec![
-            plain::sentence(&finding.message, MAX_SENTENCE),
+            cleaning::clean_sentence(&finding.message, MAX_SENTENCE),
             format!(
                 "in {kernel}, block {:?}, thread {:?}, {} times",
                 finding.block, finding.thread, finding.occurrences
@@ -346,7 +352,7 @@ impl Teller<'_> {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        let message = plain::sentence(&diagnostic.message, MAX_MESSAGE);
+        let message = cleaning::clean_sentence(&diagnostic.message, MAX_MESSAGE);
         match diagnostic.line {
             Some(line) => format!("{}: {severity}: {message}", self.quoted(line)),
             None => format!("{severity}: {message}"),
@@ -358,7 +364,7 @@ impl Teller<'_> {
         let text = (line as usize)
             .checked_sub(1)
             .and_then(|index| self.source.lines().nth(index))
-            .map(|text| plain::line(text, MAX_CODE))
+            .map(|text| cleaning::clean_line(text, MAX_CODE))
             .filter(|text| !text.is_empty());
         match text {
             Some(text) => format!("line {line} `{text}`"),
@@ -370,18 +376,18 @@ impl Teller<'_> {
 /// The element furthest off. How far is not told: that would say how much wrong is still right.
 fn wrong(mismatch: &Mismatch) -> Vec<String> {
     let (case, tensor) = (
-        plain::line(&mismatch.case, 60),
-        plain::line(&mismatch.tensor, 64),
+        cleaning::clean_line(&mismatch.case, 60),
+        cleaning::clean_line(&mismatch.tensor, 64),
     );
-    let inputs = plain::line(&mismatch.distribution, 40);
+    let inputs = cleaning::clean_line(&mismatch.distribution, 40);
     let mut lines = vec![format!("{tensor} on case {case}, {inputs} inputs")];
     if let Some(worst) = &mismatch.worst {
         let index: Vec<_> = worst.index.iter().map(u64::to_string).collect();
         lines.push(format!(
             "{tensor}[{}] is {}, expected {}",
             index.join(", "),
-            plain::line(&worst.found, 40),
-            plain::line(&worst.expected, 40)
+            cleaning::clean_line(&worst.found, 40),
+            cleaning::clean_line(&worst.expected, 40)
         ));
     }
     lines

@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cleaning;
 use crate::device::Device;
 use crate::evaluation::Evaluation;
 use crate::patch::regions;
-use crate::plain;
 use crate::task::{Case, Enforce, Gate, GateSubject, Role, ScoredCache, Task, Use};
 use crate::timing::Timing;
 
@@ -171,7 +171,7 @@ impl Context {
         Self {
             task: TaskBrief::new(task),
             device: device.map(DeviceBrief::new),
-            seeds: plain::text(&task.insights),
+            seeds: cleaning::clean_text(&task.insights),
             best: None,
             parents: Vec::new(),
             insights: Vec::new(),
@@ -202,10 +202,10 @@ impl Shown {
         let timing = acceptance.map(|acceptance| &acceptance.timing);
         let speedup = timing.zip(anchor);
         Self {
-            name: plain::line(name, MAX_TITLE),
-            title: plain::line(title, MAX_TITLE),
+            name: cleaning::clean_line(name, MAX_TITLE),
+            title: cleaning::clean_line(title, MAX_TITLE),
             thought: thought
-                .map(|thought| plain::line(thought, MAX_THOUGHT))
+                .map(|thought| cleaning::clean_line(thought, MAX_THOUGHT))
                 .filter(|thought| !thought.is_empty()),
             source: source.to_owned(),
             time_us: timing.map(Timing::geomean_us),
@@ -220,8 +220,8 @@ impl Lesson {
     /// A thought with its outcome.
     pub fn new(thought: &str, outcome: Option<&str>) -> Self {
         Self {
-            thought: plain::line(thought, MAX_THOUGHT),
-            outcome: outcome.map(|outcome| plain::sentence(outcome, MAX_TITLE)),
+            thought: cleaning::clean_line(thought, MAX_THOUGHT),
+            outcome: outcome.map(|outcome| cleaning::clean_sentence(outcome, MAX_TITLE)),
         }
     }
 }
@@ -230,9 +230,9 @@ impl Repetition {
     /// A candidate that repeated another.
     pub fn new(title: &str, of: &str, outcome: Option<&str>) -> Self {
         Self {
-            title: plain::line(title, MAX_TITLE),
-            of: plain::line(of, MAX_TITLE),
-            outcome: outcome.map(|outcome| plain::sentence(outcome, MAX_TITLE)),
+            title: cleaning::clean_line(title, MAX_TITLE),
+            of: cleaning::clean_line(of, MAX_TITLE),
+            outcome: outcome.map(|outcome| cleaning::clean_sentence(outcome, MAX_TITLE)),
         }
     }
 }
@@ -241,8 +241,8 @@ impl Attempt {
     /// An earlier candidate.
     pub fn new(title: &str, outcome: &str) -> Self {
         Self {
-            title: plain::line(title, MAX_TITLE),
-            outcome: plain::sentence(outcome, 2 * MAX_TITLE),
+            title: cleaning::clean_line(title, MAX_TITLE),
+            outcome: cleaning::clean_sentence(outcome, 2 * MAX_TITLE),
         }
     }
 }
@@ -269,7 +269,7 @@ impl TaskBrief {
         Self {
             name: task.name.clone(),
             title: task.title.clone(),
-            text: plain::text(&task.context),
+            text: cleaning::clean_text(&task.context),
             arguments: arguments(task),
             cases: task
                 .cases

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::cleaning;
 use crate::device::Device;
 use crate::evaluation::{CaseLaunches, Evaluation};
 use crate::occupancy::{Limiter, occupancy};
-use crate::plain;
 use crate::role::{KernelResources, LaunchFacts};
 use crate::timing::Timing;
 
@@ -21,7 +21,7 @@ pub(super) fn times(timing: &Timing, launches: &[CaseLaunches]) -> Vec<String> {
             .map(|time| {
                 format!(
                     "{}: {:.5} us measured, quartiles {:.5} to {:.5}",
-                    time.cache.name_of(&plain::line(&time.case, 60)),
+                    time.cache.name_of(&cleaning::clean_line(&time.case, 60)),
                     time.median_us,
                     time.quartiles_us[0],
                     time.quartiles_us[1]
@@ -40,7 +40,7 @@ pub(super) fn times(timing: &Timing, launches: &[CaseLaunches]) -> Vec<String> {
                         .unwrap_or_default();
                     format!(
                         "{}{shape} {:.5} us, {:.0}% of it bound by {}",
-                        plain::line(&launch.kernel, 64),
+                        cleaning::clean_line(&launch.kernel, 64),
                         launch.us,
                         100.0 * launch.share,
                         bottleneck(&launch.bottleneck),
@@ -48,7 +48,7 @@ pub(super) fn times(timing: &Timing, launches: &[CaseLaunches]) -> Vec<String> {
                 });
                 let whole = format!(
                     "{}: {:.5} us modelled",
-                    time.cache.name_of(&plain::line(&time.case, 60)),
+                    time.cache.name_of(&cleaning::clean_line(&time.case, 60)),
                     time.us
                 );
                 let line = std::iter::once(whole).chain(parts);
@@ -89,7 +89,7 @@ fn bottleneck(name: &str) -> String {
         "dram_bytes" => "bytes from and to device memory",
         "critical_path" => "one block's dependent chain, latency that nothing hides",
         "launch" => "the fixed cost of a launch",
-        _ => return plain::line(name, 40),
+        _ => return cleaning::clean_line(name, 40),
     };
     format!("{name} ({meaning})")
 }
@@ -121,7 +121,10 @@ pub(super) fn counters(evaluation: &Evaluation) -> Vec<String> {
         }
         facts.extend(traffic(&launch.counters));
         if !facts.is_empty() {
-            let (kernel, case) = (plain::line(kernel, 64), plain::line(case, 60));
+            let (kernel, case) = (
+                cleaning::clean_line(kernel, 64),
+                cleaning::clean_line(case, 60),
+            );
             lines.push(format!("{kernel} on {case}: {}", facts.join("; ")));
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Feature, Policy, Rule, TABLE_BYTES};
-use crate::plain;
+use crate::cleaning;
 use crate::problem::Problem;
 use crate::role::{Contents, Variable, VariableSpace};
 
@@ -26,7 +26,7 @@ struct Observation {
 
 /// Reviews an image. `text` is the source that it was made of, called `file` in messages, and
 /// `launched` are the kernels that the plan launches.
-pub fn review(
+pub fn review_image(
     file: &str,
     text: &str,
     contents: &Contents,
@@ -65,7 +65,7 @@ fn observations(text: &str, contents: &Contents, launched: &BTreeSet<&str>) -> V
         message: format!(
             "the kernel {} ({})",
             deed(found.feature),
-            plain::name(&found.what)
+            cleaning::clean_name(&found.what)
         ),
         fix: remedy(found.feature),
     });
@@ -76,7 +76,7 @@ fn observations(text: &str, contents: &Contents, launched: &BTreeSet<&str>) -> V
         .map(|entry| Observation {
             feature: Feature::SpareEntries,
             line: line_of(text, entry),
-            message: format!("the plan does not launch {}", plain::name(entry)),
+            message: format!("the plan does not launch {}", cleaning::clean_name(entry)),
             fix: remedy(Feature::SpareEntries),
         });
     variables
@@ -91,12 +91,12 @@ fn observations(text: &str, contents: &Contents, launched: &BTreeSet<&str>) -> V
 fn state(text: &str, variable: &Variable) -> Option<Observation> {
     let name = own_name(&variable.name);
     let (feature, message) = if variable.managed {
-        let message = format!("{} is shared with the host", plain::name(name));
+        let message = format!("{} is shared with the host", cleaning::clean_name(name));
         (Feature::ManagedMemory, message)
     } else if variable.written && variable.space == VariableSpace::Global {
         let message = format!(
             "{} ({} bytes) is written by the kernel and outlives a launch",
-            plain::name(name),
+            cleaning::clean_name(name),
             variable.bytes
         );
         (Feature::ModuleState, message)
@@ -142,7 +142,7 @@ fn external(text: &str, symbol: &str) -> Observation {
     Observation {
         feature,
         line: line_of(text, word),
-        message: format!("the kernel calls {}", plain::name(symbol)),
+        message: format!("the kernel calls {}", cleaning::clean_name(symbol)),
         fix: remedy(feature),
     }
 }

@@ -15,8 +15,8 @@ use utoipa::ToSchema;
 
 use crate::task::ToleranceClass;
 
-pub use image::{Review, review};
-pub use text::violations;
+pub use image::{Review, review_image};
+pub use text::find_violations;
 
 /// Tables of at most this many bytes are no news: a lookup table of an honest kernel is small, one
 /// of right answers is not.

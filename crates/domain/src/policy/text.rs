@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::splice::logical_lines;
 
 /// The policy violations of a source, in line order; empty for an honest one.
-pub fn violations(file: &str, source: &KernelSource, baseline: &KernelSource) -> Vec<Problem> {
+pub fn find_violations(file: &str, source: &KernelSource, baseline: &KernelSource) -> Vec<Problem> {
     let text = source.text();
     let mut problems = Vec::new();
     for (offset, line) in logical_lines(text) {

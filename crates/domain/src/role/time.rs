@@ -8,14 +8,14 @@ use super::{Compiled, DeviceFault, Image, KernelResources, TensorData, VariableS
 use crate::device::Device;
 use crate::digest::Digest;
 use crate::plan::ResolvedPlan;
-use crate::statistics::{Contender, Order, PlannedBlock, WarmUp};
+use crate::statistics::{Order, PlannedBlock, TimedKernel, WarmUp};
 use crate::timing::CacheState;
 
 /// Times an incumbent, a candidate and perhaps an anchor beside each other in one process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimeJob {
     /// The sides that are timed, each at most once; incumbent and candidate always are.
-    pub sides: BTreeMap<Contender, Side>,
+    pub sides: BTreeMap<TimedKernel, Side>,
     /// The score cases, each with one state of the cache; a case may come in both.
     pub cases: Vec<TimedCase>,
     /// The blocks of each round, by the number of their case. What comes in none of these has no
@@ -76,7 +76,7 @@ impl From<&Compiled> for Side {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimedCase {
     /// The plan of each contender.
-    pub plans: BTreeMap<Contender, ResolvedPlan>,
+    pub plans: BTreeMap<TimedKernel, ResolvedPlan>,
     /// Inputs that take turns, at least one, and no fewer than executions of a batch.
     pub draws: Vec<Vec<TensorData>>,
     /// The state of the second level cache that every batch begins with.
@@ -132,7 +132,7 @@ pub struct TimeReply {
 pub struct TimedBlock {
     /// The case.
     pub case: usize,
-    /// The order of the samples' owners, by [`crate::statistics::turns`].
+    /// The order of the samples' owners, by [`crate::statistics::sample_order`].
     pub order: Order,
     /// One sample for each turn.
     pub samples: Vec<Sample>,
@@ -172,7 +172,7 @@ pub struct Left {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
     /// The kernel that was running.
-    pub contender: Contender,
+    pub contender: TimedKernel,
     /// The case.
     pub case: usize,
     /// The refusal.

@@ -31,7 +31,7 @@ pub enum WatchReply {
     /// The glimpses, in order.
     Seen {
         /// At least one in every reply but the last.
-        glimpses: Vec<Glimpse>,
+        glimpses: Vec<DeviceSample>,
     },
     /// The device cannot be watched here.
     Blind {
@@ -43,7 +43,7 @@ pub enum WatchReply {
 /// The management library's facts at one moment. A fact that it did not report is unknown, not
 /// well.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Glimpse {
+pub struct DeviceSample {
     /// The time by the system's monotonic clock, nanoseconds.
     pub at_ns: u64,
     /// Clock of the multiprocessors, MHz.

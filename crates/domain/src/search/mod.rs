@@ -1,6 +1,6 @@
 //! The search: given everything a run knows, what happens next.
 //!
-//! [`next`] is a pure function of [`RunSnapshot`]: the same state gives the same actions, so a run
+//! [`next_actions`] is a pure function of [`RunSnapshot`]: the same state gives the same actions, so a run
 //! replays in a test without network or GPU, and a service that was killed anywhere goes on
 //! where the rows say it stands. A method only decides which candidates to ask for.
 
@@ -364,7 +364,7 @@ enum Plan {
 
 /// Decides what happens next. Performs nothing: the same snapshot gives the same actions.
 /// An empty answer means to wait for verdicts, submissions or requests.
-pub fn next(run: &RunSnapshot<'_>) -> Vec<Action> {
+pub fn next_actions(run: &RunSnapshot<'_>) -> Vec<Action> {
     let Some(baseline) = run.candidates.first() else {
         return vec![Action::Propose(baseline_proposal(run.task))];
     };

@@ -28,7 +28,7 @@ const CACHES_WITHOUT_FLUSH: u64 = 4;
 const SHARE_OF_CACHE: u64 = 2;
 
 /// Different inputs of a case whose tensors have so many bytes.
-pub fn draws(bytes: u64) -> u32 {
+pub fn input_draws(bytes: u64) -> u32 {
     let fitting = DRAWS_BYTES / bytes.max(1);
     let draws = fitting.clamp(FEWEST_DRAWS, u64::from(MOST));
     u32::try_from(draws).expect("no more than the longest batch")
@@ -39,7 +39,7 @@ pub fn draws(bytes: u64) -> u32 {
 ///
 /// Never more than there are different inputs: what an execution leaves in shared or local memory is
 /// there for the next one, which must not be able to use it as its answer.
-pub fn batch(us: f64, draws: u32) -> u32 {
+pub fn batch_size(us: f64, draws: u32) -> u32 {
     let short = us > 0.0 && us < SHORT_US;
     if !short {
         return 1;
@@ -55,7 +55,7 @@ pub fn batch(us: f64, draws: u32) -> u32 {
 
 /// The longest batch whose sets of so many bytes are found in a cache of `l2_bytes`, at least one:
 /// a set that does not fit is timed with as much of it as there is room for.
-pub fn longest_warm(bytes: u64, l2_bytes: u64) -> u32 {
+pub fn max_warm_batch(bytes: u64, l2_bytes: u64) -> u32 {
     let fitting = l2_bytes / SHARE_OF_CACHE / bytes.max(1);
     u32::try_from(fitting.clamp(1, u64::from(MOST))).expect("no more than the longest batch")
 }

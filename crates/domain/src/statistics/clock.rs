@@ -1,7 +1,7 @@
 //! The check of two clocks against each other: the device's events, which the process that ran the
 //! candidate reports, and the supervisor's own, which it cannot touch.
 
-use super::plan::Contender;
+use super::plan::TimedKernel;
 use super::summary::{deviation, median};
 
 /// The supervisor's clock may lag behind the events by this much: they are read to half a
@@ -16,9 +16,9 @@ const ERRORS: f64 = 4.0;
 
 /// One sample by both clocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Reading {
+pub struct ClockReading {
     /// The kernel that was timed.
-    pub contender: Contender,
+    pub contender: TimedKernel,
     /// The time by events, microseconds.
     pub event_us: f64,
     /// The time by the supervisor, from before the first launch to after the last, microseconds.
@@ -27,7 +27,7 @@ pub struct Reading {
 
 /// The origin of the events' times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clocks {
+pub enum EventTimes {
     /// Both clocks run on the same work.
     Measured,
     /// The events are modelled: they may be far shorter than the emulation takes, never longer.
@@ -39,7 +39,7 @@ pub enum Clocks {
 /// No execution may take less than no time, or longer by events than by the wall, whatever the noise. Between
 /// incumbent and candidate, what events say was gained must be visible to the supervisor as
 /// well, within the noise of its view; what waking up costs it is the same for both.
-pub fn disagreement(readings: &[Reading], clocks: Clocks) -> Option<String> {
+pub fn find_clock_contradiction(readings: &[ClockReading], clocks: EventTimes) -> Option<String> {
     for reading in readings {
         if !reading.event_us.is_finite() || reading.event_us < 0.0 {
             return Some(format!(
@@ -55,17 +55,17 @@ pub fn disagreement(readings: &[Reading], clocks: Clocks) -> Option<String> {
             ));
         }
     }
-    if clocks == Clocks::Modelled {
+    if clocks == EventTimes::Modelled {
         return None;
     }
-    let times = |contender: Contender, of: fn(&Reading) -> f64| {
+    let times = |contender: TimedKernel, of: fn(&ClockReading) -> f64| {
         readings
             .iter()
             .filter(|reading| reading.contender == contender)
             .map(of)
             .collect::<Vec<_>>()
     };
-    let sides = [Contender::Incumbent, Contender::Candidate];
+    let sides = [TimedKernel::Incumbent, TimedKernel::Candidate];
     let events = sides.map(|side| times(side, |reading| reading.event_us));
     let walls = sides.map(|side| times(side, |reading| reading.wall_us));
     let gain = |times: &[Vec<f64>; 2]| Some(median(&times[0])? - median(&times[1])?);

@@ -1,19 +1,19 @@
 //! The conditions of a device during a block, from samples of its state that come at their own
 //! pace.
 
-use super::plan::Contender;
+use super::plan::TimedKernel;
 use super::summary::median;
 use super::validity::Conditions;
-use crate::role::Glimpse;
+use crate::role::DeviceSample;
 
 /// A glimpse this far from a sample says nothing about it, nanoseconds.
 const REACH_NS: u64 = 250_000_000;
 
 /// The interval in which one kernel was timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct TimedInterval {
     /// The kernel.
-    pub contender: Contender,
+    pub contender: TimedKernel,
     /// The beginning, by the clock of the device's samples, nanoseconds.
     pub from_ns: u64,
     /// Until.
@@ -25,7 +25,7 @@ pub struct Moment {
 /// A clock is that of the glimpses nearest to a contender's samples, so that short blocks, which fit
 /// between two glimpses, have one clock for both. Faults, errors, slowdowns and other processes count
 /// if any glimpse from the last one before the block to the first one after it saw them.
-pub fn conditions(glimpses: &[Glimpse], samples: &[Moment]) -> Conditions {
+pub fn summarise_conditions(glimpses: &[DeviceSample], samples: &[TimedInterval]) -> Conditions {
     let Some((first, last)) = samples.first().zip(samples.last()) else {
         return Conditions::default();
     };
@@ -37,8 +37,8 @@ pub fn conditions(glimpses: &[Glimpse], samples: &[Moment]) -> Conditions {
     });
     let near = near.copied().collect::<Vec<_>>();
     Conditions {
-        sm_mhz: clock(&near, samples, Contender::Incumbent)
-            .zip(clock(&near, samples, Contender::Candidate))
+        sm_mhz: clock(&near, samples, TimedKernel::Incumbent)
+            .zip(clock(&near, samples, TimedKernel::Candidate))
             .map(|(incumbent, candidate)| [incumbent, candidate]),
         clock_events: near
             .iter()
@@ -59,7 +59,11 @@ pub fn conditions(glimpses: &[Glimpse], samples: &[Moment]) -> Conditions {
 }
 
 /// The median clock of the glimpses nearest to each of a contender's samples.
-fn clock(glimpses: &[Glimpse], samples: &[Moment], contender: Contender) -> Option<f64> {
+fn clock(
+    glimpses: &[DeviceSample],
+    samples: &[TimedInterval],
+    contender: TimedKernel,
+) -> Option<f64> {
     let own = samples
         .iter()
         .filter(|sample| sample.contender == contender);

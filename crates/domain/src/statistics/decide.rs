@@ -19,17 +19,17 @@ use crate::verdict::Outcome;
 /// The probability of a wrong decision in either direction.
 pub const ALPHA: f64 = 0.01;
 /// After how many pairs a screening is looked at. Two pairs make a round.
-pub const LOOKS: [usize; 4] = [30, 60, 120, 240];
+pub const ANALYSIS_PAIRS: [usize; 4] = [30, 60, 120, 240];
 /// The size of a confirmation; its control is as large. With half the pairs a gain of 2% under
 /// noise of 3% would be confirmed in eight of ten cases only.
-pub const CONFIRMATION: Design = Design {
+pub const CONFIRMATION: ComparisonSize = ComparisonSize {
     processes: 8,
     pairs: 60,
 };
 
 /// The size of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Design {
+pub struct ComparisonSize {
     /// Fresh processes.
     pub processes: usize,
     /// Pairs in each.
@@ -92,7 +92,7 @@ impl<R> Cycles<R> {
 
 /// The progress of a screening.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Standing {
+pub enum ScreeningProgress {
     /// It needs this many pairs in all before its next interim analysis.
     Open {
         /// Pairs.
@@ -104,29 +104,29 @@ pub enum Standing {
 
 /// Looks at a screening's rounds, all of one process, as often as they suffice for. `cycles` are
 /// the same rounds' log-ratios in clock cycles.
-pub fn screen(rounds: &[f64], cycles: &Cycles<Vec<f64>>, key: Key) -> Standing {
-    let next = next_look(2 * rounds.len());
-    match screen_all(rounds, cycles, key) {
+pub fn advance_screening(rounds: &[f64], cycles: &Cycles<Vec<f64>>, key: Key) -> ScreeningProgress {
+    let next = next_analysis(2 * rounds.len());
+    match decide_screening(rounds, cycles, key) {
         Some(settled) if next.is_none() || settled.outcome != Outcome::Unresolved => {
-            Standing::Settled(settled)
+            ScreeningProgress::Settled(settled)
         }
-        _ => Standing::Open {
-            pairs: next.unwrap_or(LOOKS[0]),
+        _ => ScreeningProgress::Open {
+            pairs: next.unwrap_or(ANALYSIS_PAIRS[0]),
         },
     }
 }
 
 /// After how many pairs a screening that has so many is looked at again; none if that was the last
 /// look.
-pub fn next_look(pairs: usize) -> Option<usize> {
-    LOOKS.into_iter().find(|look| *look > pairs)
+pub fn next_analysis(pairs: usize) -> Option<usize> {
+    ANALYSIS_PAIRS.into_iter().find(|look| *look > pairs)
 }
 
 /// The decision of a screening whose rounds are all there: that of the first look that settles
 /// it, or of the last that they suffice for. None if they are too few for any.
-pub fn screen_all(rounds: &[f64], cycles: &Cycles<Vec<f64>>, key: Key) -> Option<Settled> {
+pub fn decide_screening(rounds: &[f64], cycles: &Cycles<Vec<f64>>, key: Key) -> Option<Settled> {
     let mut last = None;
-    for pairs in LOOKS {
+    for pairs in ANALYSIS_PAIRS {
         let Some(seen) = rounds.get(..pairs / 2) else {
             break;
         };
@@ -144,7 +144,7 @@ pub fn screen_all(rounds: &[f64], cycles: &Cycles<Vec<f64>>, key: Key) -> Option
 /// One look of a screening, with its share of the probability to be wrong.
 fn look_at(rounds: &[f64], cycles: Cycles<Vec<Vec<f64>>>, key: Key) -> Settled {
     #[expect(clippy::cast_precision_loss, reason = "there are four looks")]
-    let alpha = ALPHA / LOOKS.len() as f64;
+    let alpha = ALPHA / ANALYSIS_PAIRS.len() as f64;
     let data = Data {
         rounds: &[rounds.to_vec()],
         cycles,
@@ -160,7 +160,7 @@ fn look_at(rounds: &[f64], cycles: Cycles<Vec<Vec<f64>>>, key: Key) -> Settled {
 ///
 /// # Errors
 /// Says how the control shows a difference where none can be; nothing measured beside it counts.
-pub fn confirm(
+pub fn decide_confirmation(
     rounds: &[Vec<f64>],
     cycles: &Cycles<Vec<Vec<f64>>>,
     control: &[Vec<f64>],

@@ -116,7 +116,7 @@ impl Floor {
 /// The least time in which a device can do the work, microseconds, and why. What is written may
 /// stay in the cache, as far as it fits; in a warm one what is read may be there already, as far as
 /// that fits. The two may follow each other in the same place, so that each has all of it.
-pub fn floor(work: Work, cache: CacheState, rates: &Rates) -> (f64, Bound) {
+pub fn compute_floor(work: Work, cache: CacheState, rates: &Rates) -> (f64, Bound) {
     let beyond = |bytes: f64| (bytes - rates.l2_bytes).max(0.0);
     let fetched = match cache {
         CacheState::Cold => work.read,

@@ -35,24 +35,26 @@ mod validity;
 mod warm;
 
 pub use agreement::{kendall, regret, spearman};
-pub use batch::{BufferSets, batch, draws, longest_warm};
+pub use batch::{BufferSets, batch_size, input_draws, max_warm_batch};
 pub use bootstrap::{RESAMPLES, bootstrap};
-pub use clock::{Clocks, Reading, disagreement};
-pub use conditions::{Moment, conditions};
+pub use clock::{ClockReading, EventTimes, find_clock_contradiction};
+pub use conditions::{TimedInterval, summarise_conditions};
 pub use decide::{
-    ALPHA, CONFIRMATION, Cycles, Design, Evidence, LOOKS, Settled, Standing, confirm, next_look,
-    screen, screen_all,
+    ALPHA, ANALYSIS_PAIRS, CONFIRMATION, ComparisonSize, Cycles, Evidence, ScreeningProgress,
+    Settled, advance_screening, decide_confirmation, decide_screening, next_analysis,
 };
 pub use distribution::{binomial_tail, normal_tail, student_quantile, student_tail};
-pub use floor::{Arithmetic, Bound, Floor, Rates, Work, floor, is_launch_bound};
+pub use floor::{Arithmetic, Bound, Floor, Rates, Work, compute_floor, is_launch_bound};
 pub use interval::{Interval, effect, interval};
-pub use plan::{Contender, Order, PlannedBlock, plan, turns};
+pub use plan::{Order, PlannedBlock, TimedKernel, plan_rounds, sample_order};
 pub use rank::{holm, signed_rank};
-pub use regression::{Regression, regressions};
+pub use regression::{Regression, check_regressions};
 pub use scatter::{Scatter, scatter};
-pub use share::bounds_on_share;
-pub use split::{ALTERNATIONS, Split, split};
+pub use share::binomial_bounds;
+pub use split::{ALTERNATIONS, Split, compare_separate_processes};
 pub use summary::{deviation, mean, median, quantile};
-pub use surprise::{repeats, surprise};
-pub use validity::{Block, Conditions, Defect, History, Kept, Round, keep};
+pub use surprise::{ensure_repeat_agrees, reason_to_repeat};
+pub use validity::{
+    BaselineHistory, Block, Conditions, Defect, Round, ValidRounds, select_valid_rounds,
+};
 pub use warm::WarmUp;

@@ -13,7 +13,7 @@ use crate::role::Key;
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Contender {
+pub enum TimedKernel {
     /// The task's baseline, which scores are relative to. Absent where it is the incumbent itself.
     Anchor,
     /// The kernel that the candidate has to beat.
@@ -22,7 +22,7 @@ pub enum Contender {
     Candidate,
 }
 
-impl Contender {
+impl TimedKernel {
     /// Its name in messages.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -45,8 +45,8 @@ pub enum Order {
 
 /// The kernel of each sample of a block. An anchor stands at both ends, so that a drift that is
 /// linear over the block cancels between it and the candidate as well.
-pub fn turns(order: Order, anchored: bool) -> Vec<Contender> {
-    use Contender::{Anchor, Candidate, Incumbent};
+pub fn sample_order(order: Order, anchored: bool) -> Vec<TimedKernel> {
+    use TimedKernel::{Anchor, Candidate, Incumbent};
     let (outer, inner) = match order {
         Order::IncumbentOutside => (Incumbent, Candidate),
         Order::CandidateOutside => (Candidate, Incumbent),
@@ -67,7 +67,7 @@ pub struct PlannedBlock {
 
 /// The blocks of `rounds` rounds over `cases` score cases. In each round every case comes once,
 /// in an order of its own, and every block throws its own coin; the key decides all of it.
-pub fn plan(key: Key, rounds: usize, cases: usize) -> Vec<Vec<PlannedBlock>> {
+pub fn plan_rounds(key: Key, rounds: usize, cases: usize) -> Vec<Vec<PlannedBlock>> {
     let Key(seed) = key.derive(&["order of the comparison"]);
     let mut rng = ChaCha8Rng::from_seed(*seed.bytes());
     (0..rounds)

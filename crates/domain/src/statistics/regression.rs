@@ -27,7 +27,7 @@ pub struct Regression {
 }
 
 /// Every case of a comparison before the gate: `cases[case][process][round]`.
-pub fn regressions(cases: &[Vec<Vec<f64>>]) -> Vec<Regression> {
+pub fn check_regressions(cases: &[Vec<Vec<f64>>]) -> Vec<Regression> {
     let probabilities = cases
         .iter()
         .map(|processes| if_slower(processes))

@@ -2,7 +2,7 @@
 
 /// Bounds on a probability of which `hits` of `trials` were seen, each wrong with probability
 /// `alpha` (Clopper and Pearson, 1934).
-pub fn bounds_on_share(hits: u32, trials: u32, alpha: f64) -> [f64; 2] {
+pub fn binomial_bounds(hits: u32, trials: u32, alpha: f64) -> [f64; 2] {
     let lower = if hits == 0 {
         0.0
     } else {

@@ -5,10 +5,13 @@
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
-use super::decide::{ALPHA, CONFIRMATION, Cycles, LOOKS, Standing, confirm, screen};
+use super::decide::{
+    ALPHA, ANALYSIS_PAIRS, CONFIRMATION, Cycles, ScreeningProgress, advance_screening,
+    decide_confirmation,
+};
 use super::interval::interval;
 use super::plan::Order;
-use super::split::{ALTERNATIONS, split};
+use super::split::{ALTERNATIONS, compare_separate_processes};
 use super::summary::median;
 use super::validity::{Block, Conditions};
 use crate::control::ControlResult;
@@ -46,7 +49,7 @@ pub const fn stated(pair: f64) -> Noise {
 
 /// The outcome of one simulated candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fate {
+pub struct SimulatedScreening {
     /// The decision of the screening.
     pub screening: Outcome,
     /// The number of pairs it took.
@@ -108,15 +111,15 @@ impl Noise {
     }
 
     /// A screening from its first look to its decision.
-    pub fn screened(&self, gain: f64, rng: &mut ChaCha8Rng) -> Fate {
-        let rounds = self.process(gain, LOOKS[LOOKS.len() - 1] / 2, rng);
+    pub fn screened(&self, gain: f64, rng: &mut ChaCha8Rng) -> SimulatedScreening {
+        let rounds = self.process(gain, ANALYSIS_PAIRS[ANALYSIS_PAIRS.len() - 1] / 2, rng);
         let key = key(rng);
-        let mut pairs = LOOKS[0];
+        let mut pairs = ANALYSIS_PAIRS[0];
         loop {
-            match screen(&rounds[..pairs / 2], &Cycles::Unknown, key) {
-                Standing::Open { pairs: more } => pairs = more,
-                Standing::Settled(settled) => {
-                    return Fate {
+            match advance_screening(&rounds[..pairs / 2], &Cycles::Unknown, key) {
+                ScreeningProgress::Open { pairs: more } => pairs = more,
+                ScreeningProgress::Settled(settled) => {
+                    return SimulatedScreening {
                         screening: settled.outcome,
                         pairs,
                     };
@@ -134,14 +137,14 @@ impl Noise {
             return false;
         }
         let control = self.processes(0.0, rng);
-        let shared = match confirm(&rounds, &Cycles::Unknown, &control, key(rng)) {
+        let shared = match decide_confirmation(&rounds, &Cycles::Unknown, &control, key(rng)) {
             Ok(settled) if settled.outcome == Outcome::Faster => settled.evidence.interval,
             _ => return false,
         };
         let apart = (0..ALTERNATIONS)
             .map(|_| self.alone(0.0, rng) - self.alone(gain, rng))
             .collect::<Vec<_>>();
-        split(&apart, shared).is_ok()
+        compare_separate_processes(&apart, shared).is_ok()
     }
 
     /// The logarithm of the median time of a process that runs one of the two in all places. What a

@@ -29,7 +29,7 @@ pub struct Split {
 /// # Errors
 /// Says how the two contradict each other: bounds that do not meet within the margin, or too few
 /// alternations to bound anything.
-pub fn split(ratios: &[f64], shared: Interval) -> Result<Split, String> {
+pub fn compare_separate_processes(ratios: &[f64], shared: Interval) -> Result<Split, String> {
     let apart = ratios.iter().map(|ratio| vec![*ratio]).collect::<Vec<_>>();
     let bounds = interval(&apart, ALPHA);
     let found = Split {

@@ -9,7 +9,7 @@ const LEAP: f64 = 3.0;
 
 /// The reason why a comparison has to be repeated before its candidate may be a parent; none if it
 /// need not.
-pub fn surprise(comparison: &Comparison, floors: &[Floor]) -> Option<String> {
+pub fn reason_to_repeat(comparison: &Comparison, floors: &[Floor]) -> Option<String> {
     let ratio = comparison.ratio;
     // Written so that a ratio that is no number surprises.
     let usual = ratio <= LEAP;
@@ -30,7 +30,7 @@ pub fn surprise(comparison: &Comparison, floors: &[Floor]) -> Option<String> {
 ///
 /// # Errors
 /// Says how they contradict each other.
-pub fn repeats(first: &Comparison, second: &Comparison) -> Result<(), String> {
+pub fn ensure_repeat_agrees(first: &Comparison, second: &Comparison) -> Result<(), String> {
     let lost = first.outcome == Outcome::Faster && second.outcome != Outcome::Faster;
     let margin = FASTER_MARGIN_LOG.exp();
     // Written so that bounds that are no numbers fail.

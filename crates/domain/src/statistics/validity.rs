@@ -85,7 +85,7 @@ pub struct Round {
 
 /// The baseline's earlier times, by case.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct History {
+pub struct BaselineHistory {
     /// Its usual time in microseconds, where there is one.
     pub baseline_us: Vec<Option<f64>>,
 }
@@ -177,7 +177,7 @@ impl Defect {
 
 /// The rounds that count.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
+pub struct ValidRounds {
     /// The log-ratio of each case, by process: `cases[case][process][round]`.
     pub cases: Vec<Vec<Vec<f64>>>,
     /// The mean over the cases, by process.
@@ -194,7 +194,11 @@ pub struct Kept {
 }
 
 /// Sorts out rounds over `cases` score cases.
-pub fn keep(rounds: &[Round], cases: usize, history: &History) -> Kept {
+pub fn select_valid_rounds(
+    rounds: &[Round],
+    cases: usize,
+    history: &BaselineHistory,
+) -> ValidRounds {
     let clocks = rounds
         .iter()
         .flat_map(|round| &round.blocks)
@@ -204,7 +208,7 @@ pub fn keep(rounds: &[Round], cases: usize, history: &History) -> Kept {
         .collect::<Vec<_>>();
     let usual_clock = median(&clocks);
     let processes = rounds.iter().map(|round| round.process + 1).max();
-    let mut kept = Kept {
+    let mut kept = ValidRounds {
         cases: vec![vec![Vec::new(); processes.unwrap_or(0)]; cases],
         whole: vec![Vec::new(); processes.unwrap_or(0)],
         cycles: Cycles::Unknown,
@@ -347,7 +351,7 @@ fn defect(
     round: &Round,
     cases: usize,
     usual_clock: Option<f64>,
-    history: &History,
+    history: &BaselineHistory,
 ) -> Option<Defect> {
     let mut seen = vec![false; cases];
     for block in &round.blocks {
@@ -424,7 +428,7 @@ fn clock(block: &Block, median_mhz: f64) -> Option<Defect> {
 
 /// Compares the baseline with its own history. Where the power limit holds the clock down, the
 /// clock results from both kernels together, so that the history does not apply.
-fn own_history(block: &Block, history: &History) -> Option<Defect> {
+fn own_history(block: &Block, history: &BaselineHistory) -> Option<Defect> {
     if block.conditions.is_power_capped() {
         return None;
     }

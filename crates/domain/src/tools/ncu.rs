@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::profile::{METRICS, Values};
-use crate::plain;
+use crate::cleaning;
 
 /// A kernel as the profiler saw it.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +72,7 @@ pub fn read(log: &str, choice: &Choice) -> Result<Vec<Profiled>, String> {
         // The row of units has no kernel.
         .filter(|row| row.get(kernel).is_some_and(|name| !name.is_empty()))
         .map(|row| Profiled {
-            kernel: plain::name(&row[kernel]),
+            kernel: cleaning::clean_name(&row[kernel]),
             values: choice
                 .names
                 .iter()
@@ -102,7 +102,7 @@ pub fn trouble(log: &str) -> Option<String> {
         .find_map(|line| line.strip_prefix("==ERROR=="))?;
     Some(format!(
         "the profiler says: {}",
-        plain::line(line, plain::MESSAGE_CHARACTERS)
+        cleaning::clean_line(line, cleaning::MESSAGE_CHARACTERS)
     ))
 }
 

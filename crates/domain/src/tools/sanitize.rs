@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::cleaning;
 use crate::finding::{Finding, FindingKind};
-use crate::plain;
 use crate::verdict::{Access, Verdict};
 
 /// Findings kept of one tool.
@@ -148,7 +148,7 @@ pub fn emulated(findings: &[Finding], unfinished: Option<&str>) -> Vec<ToolResul
         for finding in own {
             let one = Said {
                 line: finding.line,
-                message: plain::line(&finding.message, plain::SENTENCE_CHARACTERS),
+                message: cleaning::clean_line(&finding.message, cleaning::SENTENCE_CHARACTERS),
                 ..Said::default()
             };
             if said.len() < MAX_FINDINGS && !said.contains(&one) {
@@ -196,7 +196,7 @@ pub fn read(tool: Tool, log: &str) -> Status {
         {
             return not_run(format!(
                 "compute-sanitizer could not look: {}",
-                plain::line(heading, plain::MESSAGE_CHARACTERS)
+                cleaning::clean_line(heading, cleaning::MESSAGE_CHARACTERS)
             ));
         } else if heading != "COMPUTE-SANITIZER" && !is_about_the_process(heading) {
             over = findings.len() == MAX_FINDINGS;
@@ -236,7 +236,7 @@ impl Said {
             None => (heading, None),
         };
         let mut said = Self {
-            message: plain::line(what, plain::MESSAGE_CHARACTERS),
+            message: cleaning::clean_line(what, cleaning::MESSAGE_CHARACTERS),
             ..Self::default()
         };
         if let Some(place) = place {
@@ -264,7 +264,7 @@ impl Said {
         } else if detail.ends_with(MISALIGNED) && !self.message.ends_with(MISALIGNED) {
             self.message.push_str(&format!(", which {MISALIGNED}"));
         }
-        self.message = plain::line(&self.message, plain::MESSAGE_CHARACTERS);
+        self.message = cleaning::clean_line(&self.message, cleaning::MESSAGE_CHARACTERS);
     }
 
     /// `kernel(parameters)+0x90 in file.cu:41`, or `0x90 in file.cu:41:kernel(parameters)`.
@@ -282,7 +282,10 @@ impl Said {
             .and_then(|function| function.split(['(', '+', '<']).next())
             .and_then(|name| name.split_whitespace().next_back())
             .filter(|name| !name.is_empty());
-        self.kernel = self.kernel.take().or_else(|| name.map(plain::name));
+        self.kernel = self
+            .kernel
+            .take()
+            .or_else(|| name.map(cleaning::clean_name));
     }
 }
 

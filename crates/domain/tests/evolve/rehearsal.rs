@@ -7,7 +7,7 @@ use chrono::DateTime;
 use domain::id::CandidateId;
 use domain::search::{
     Action, Budget, Draft, Entry, Evolution, Method, ModelChoice, Operator, PromotionProgress,
-    RunSnapshot, Spend, Standing, next,
+    RunSnapshot, Spend, Standing, next_actions,
 };
 use domain::task::{Bundle, Task};
 use domain::verdict::VerdictKind;
@@ -115,7 +115,7 @@ impl<'a> Rehearsal<'a> {
     }
 
     pub fn next(&self) -> Vec<Action> {
-        next(&RunSnapshot {
+        next_actions(&RunSnapshot {
             task: self.task,
             method: self.method,
             budget: self.budget,

@@ -6,7 +6,7 @@
 //! source can put into them; lines behind such words are skipped up to the echo that follows them;
 //! and messages of the assembler are read from the part of the log that the assembler wrote.
 
-use domain::plain;
+use domain::cleaning;
 use domain::verdict::{Diagnostic, Severity};
 
 use super::scan::{self, SourceFile};
@@ -37,7 +37,7 @@ pub fn diagnostics(log: &str, files: &Files<'_>, assembled: bool) -> Vec<Diagnos
             .lines()
             .filter_map(|line| assembler_message(line, files)),
     );
-    plain::diagnostics(found)
+    cleaning::clean_diagnostics(found)
 }
 
 /// The end of a log that the assembler wrote: its lines all begin with the assembler's name, also

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::plain;
+use domain::cleaning;
 use domain::role::KernelResources;
 
 use super::log::is_continuation;
@@ -58,7 +58,7 @@ pub fn excess(messages: &str) -> Option<Excess> {
             reports(messages).into_iter().find_map(|(kernel, report)| {
                 let found = u64::from(report.shared_bytes);
                 (found > STATIC_SHARED_LIMIT).then(|| Excess {
-                    kernel: plain::name(kernel),
+                    kernel: cleaning::clean_name(kernel),
                     resource: "static shared memory".to_owned(),
                     limit: STATIC_SHARED_LIMIT,
                     found,
@@ -80,7 +80,7 @@ fn spoken_excess(line: &str) -> Option<Excess> {
         _ => "memory",
     };
     Some(Excess {
-        kernel: plain::name(head.split('\'').nth(1).unwrap_or("a_kernel")),
+        kernel: cleaning::clean_name(head.split('\'').nth(1).unwrap_or("a_kernel")),
         resource: resource.to_owned(),
         limit: number(limit)?,
         found: number(found)?,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use domain::plan::ResolvedPlan;
 use domain::role::{DeviceFault, Placement};
-use domain::statistics::Contender;
+use domain::statistics::TimedKernel;
 
 use super::{Buffer, Loaded, Manner, Prepared, Resident, device_fault};
 use crate::driver::{Gpu, Refusal, Stopwatch};
@@ -18,7 +18,7 @@ use crate::inputs;
 #[derive(Debug)]
 pub struct BufferSet {
     tensors: Vec<Placed>,
-    workspaces: BTreeMap<Contender, Vec<Placed>>,
+    workspaces: BTreeMap<TimedKernel, Vec<Placed>>,
 }
 
 /// A buffer with what is needed to make it as it was.
@@ -37,7 +37,7 @@ impl BufferSet {
     pub fn place(
         loaded: &Loaded<'_>,
         tensors: Vec<Buffer>,
-        workspaces: BTreeMap<Contender, Vec<Buffer>>,
+        workspaces: BTreeMap<TimedKernel, Vec<Buffer>>,
         poison: u64,
     ) -> Result<Result<Self, Refusal>, Fault> {
         let manner = Manner {
@@ -73,7 +73,7 @@ impl BufferSet {
     }
 
     /// The tensors, then the workspaces of one contender.
-    pub fn buffers(&self, contender: Contender) -> impl Iterator<Item = &Resident> {
+    pub fn buffers(&self, contender: TimedKernel) -> impl Iterator<Item = &Resident> {
         let own = self.workspaces.get(&contender).into_iter().flatten();
         self.tensors
             .iter()
@@ -82,7 +82,7 @@ impl BufferSet {
     }
 
     /// Overwrites a buffer, by its place among the contender's.
-    fn fill(&mut self, contender: Contender, buffer: usize, byte: u8) -> Result<(), Refusal> {
+    fn fill(&mut self, contender: TimedKernel, buffer: usize, byte: u8) -> Result<(), Refusal> {
         let own = self.workspaces.get_mut(&contender);
         let mut all = self.tensors.iter_mut().chain(own.into_iter().flatten());
         let placed = all.nth(buffer).expect("a place among these buffers");
@@ -94,7 +94,7 @@ impl BufferSet {
     ///
     /// # Errors
     /// The driver's refusal.
-    pub fn wipe(&mut self, contender: Contender, byte: u8) -> Result<(), Refusal> {
+    pub fn wipe(&mut self, contender: TimedKernel, byte: u8) -> Result<(), Refusal> {
         let own = self.workspaces.get_mut(&contender);
         let written = self.tensors.iter_mut().chain(own.into_iter().flatten());
         let mut written = written.filter(|placed| !placed.resident.constant);
@@ -106,7 +106,7 @@ impl BufferSet {
     fn renew(
         &mut self,
         gpu: &Gpu,
-        contender: Contender,
+        contender: TimedKernel,
         poison: u64,
     ) -> Result<Result<(), Refusal>, Fault> {
         let own = self.workspaces.get_mut(&contender);
@@ -148,7 +148,7 @@ impl Placed {
 /// One batch.
 pub struct Batch<'b> {
     /// Whose.
-    pub contender: Contender,
+    pub contender: TimedKernel,
     /// The plan of every execution.
     pub plan: &'b ResolvedPlan,
     /// Seed of the first execution's poison; each has its own.

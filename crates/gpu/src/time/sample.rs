@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::digest::Digest;
 use domain::role::{DeviceFault, Left, Sample, Side, TensorData, TimeJob, fingerprint};
-use domain::statistics::Contender;
+use domain::statistics::TimedKernel;
 use domain::task::Role;
 use domain::timing::CacheState;
 
@@ -23,7 +23,7 @@ impl Bench<'_> {
     pub(super) fn sample(
         &mut self,
         case: usize,
-        contender: Contender,
+        contender: TimedKernel,
         chosen: &[usize],
         counts: bool,
     ) -> Result<Result<Sample, DeviceFault>, Fault> {
@@ -124,7 +124,7 @@ impl Bench<'_> {
     fn look(
         &mut self,
         case: usize,
-        contender: Contender,
+        contender: TimedKernel,
         chosen: &[usize],
     ) -> Result<BTreeMap<usize, u32>, Refusal> {
         let draws = &self.job.cases[case].draws;
@@ -173,7 +173,7 @@ fn configure(
 /// What an execution left in a set of buffers.
 fn left_by(
     set: &BufferSet,
-    contender: Contender,
+    contender: TimedKernel,
     draw: usize,
     tensors: &[TensorData],
 ) -> Result<Left, Refusal> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::role::{TensorData, TimedCase};
-use domain::statistics::{BufferSets, Contender};
+use domain::statistics::{BufferSets, TimedKernel};
 use domain::task::Role;
 use domain::timing::CacheState;
 
@@ -69,7 +69,7 @@ impl Sets {
                 content: content.clone(),
                 constant: tensor.role == Role::In,
             });
-            let scratch: BTreeMap<Contender, Vec<Buffer>> = case
+            let scratch: BTreeMap<TimedKernel, Vec<Buffer>> = case
                 .plans
                 .iter()
                 .map(|(contender, plan)| (*contender, workspaces(plan).collect()))
@@ -89,7 +89,7 @@ impl Sets {
     }
 
     /// Where the contender's buffers of these sets lie: addresses with their bytes.
-    pub fn ranges(&self, contender: Contender, chosen: &[usize]) -> Vec<(u64, u64)> {
+    pub fn ranges(&self, contender: TimedKernel, chosen: &[usize]) -> Vec<(u64, u64)> {
         let buffers = chosen
             .iter()
             .flat_map(|set| self.all[*set].buffers(contender));

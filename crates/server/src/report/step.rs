@@ -110,8 +110,9 @@ pub fn history(iterations: &[Iteration]) -> Vec<Entry> {
     let same = |a: &Iteration, b: &Iteration| {
         (&a.task_version, &a.device, a.modelled) == (&b.task_version, &b.device, b.modelled)
     };
-    let kept =
-        |one: &Iteration| one.decision.stays() && matches!(one.state, IterationState::Done { .. });
+    let kept = |one: &Iteration| {
+        one.decision.keeps_change() && matches!(one.state, IterationState::Done { .. })
+    };
     let entries = iterations.iter().enumerate().map(|(index, own)| {
         let best = iterations[..=index]
             .iter()

@@ -14,7 +14,7 @@ use domain::lease::{Receipt, Registration, Report, ReportOutcome};
 use domain::measurement::{Anchored, Measurement, Watched};
 use domain::role::Key;
 use domain::search::{Budget, Method, Operator};
-use domain::statistics::{Cycles, LOOKS, Settled, screen_all};
+use domain::statistics::{ANALYSIS_PAIRS, Cycles, Settled, decide_screening};
 use domain::task::{Bundle, Task};
 use domain::timing::{CacheState, ModelledTime, Timing};
 use domain::verdict::{Acceptance, Verdict};
@@ -221,9 +221,9 @@ pub fn unread() -> Evaluation {
 
 /// What a screening decides whose rounds all show this log-ratio.
 pub fn settled(ratio: f64) -> Settled {
-    let rounds = vec![ratio; LOOKS[0] / 2];
+    let rounds = vec![ratio; ANALYSIS_PAIRS[0] / 2];
     let key = Key(Digest::of("the key of these tests"));
-    screen_all(&rounds, &Cycles::Unknown, key).unwrap()
+    decide_screening(&rounds, &Cycles::Unknown, key).unwrap()
 }
 
 /// A comparison with what came of the control after it.

@@ -307,7 +307,7 @@ fn exactly(count: u64) -> Option<f64> {
 }
 
 fn turned_away(name: &str, verdict: &Verdict) -> Point {
-    let holds = admission::is_turned_away(verdict.kind());
+    let holds = admission::is_rejected_for_its_result(verdict.kind());
     let fix = if verdict.acceptance().is_some() {
         ": the task rewards a kernel without merit"
     } else {

@@ -7,7 +7,7 @@ use domain::digest::Digest;
 use domain::evaluation::Incumbent;
 use domain::plan::{Configuration, ResolvedPlan};
 use domain::role::{ExecutionPurpose, Side, TimedCase, fingerprint};
-use domain::statistics::Contender;
+use domain::statistics::TimedKernel;
 use domain::timing::CacheState;
 
 use super::EvaluateError;
@@ -46,11 +46,11 @@ impl<'a> Course<'a> {
         };
         let anchor_digest = anchor.digest;
         let mut entrants = BTreeMap::from([
-            (Contender::Incumbent, incumbent),
-            (Contender::Candidate, candidate),
+            (TimedKernel::Incumbent, incumbent),
+            (TimedKernel::Candidate, candidate),
         ]);
-        if entrants[&Contender::Incumbent].digest != anchor.digest {
-            entrants.insert(Contender::Anchor, anchor);
+        if entrants[&TimedKernel::Incumbent].digest != anchor.digest {
+            entrants.insert(TimedKernel::Anchor, anchor);
         }
         let mut timed: Vec<(String, TimedCase)> = Vec::new();
         let mut verified = BTreeMap::new();
@@ -80,7 +80,7 @@ impl<'a> Course<'a> {
             draws.push(pass.tensors);
         }
         Ok(Duel {
-            incumbent: entrants[&Contender::Incumbent].digest,
+            incumbent: entrants[&TimedKernel::Incumbent].digest,
             sides: entrants
                 .into_iter()
                 .map(|(contender, entrant)| (contender, entrant.side))

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use domain::cleaning;
 use domain::device::DeviceKind;
 use domain::evaluation::{CheckOutcome, NotRun, ProtocolPart};
 use domain::judge::{self, ComparedOutput, ExecutionContext, InfrastructureFault, RepeatVariation};
-use domain::plain;
 use domain::plan::ResolvedPlan;
 use domain::role::{
     Compiled, DeviceFault, ExecutionFacts, ExecutionPurpose, LaunchFacts, OutputComparison,
@@ -41,17 +41,26 @@ pub struct Trial<'t> {
 
 /// Facts whose words are safe to repeat: whoever reported them ran candidate code.
 pub(super) fn cleaned(facts: ExecutionFacts) -> ExecutionFacts {
-    let names = |names: Vec<String>| names.iter().map(|name| plain::name(name)).collect();
+    let names = |names: Vec<String>| {
+        names
+            .iter()
+            .map(|name| cleaning::clean_name(name))
+            .collect()
+    };
     ExecutionFacts {
         launches: facts.launches.into_iter().map(cleaned_launch).collect(),
-        findings: facts.findings.into_iter().map(plain::finding).collect(),
+        findings: facts
+            .findings
+            .into_iter()
+            .map(cleaning::clean_finding)
+            .collect(),
         fault: facts.fault.map(|fault| DeviceFault {
-            name: plain::name(&fault.name),
-            call: plain::name(&fault.call),
+            name: cleaning::clean_name(&fault.name),
+            call: cleaning::clean_name(&fault.call),
             ..fault
         }),
         unsupported: facts.unsupported.map(|unsupported| UnsupportedInstruction {
-            opcode: plain::line(&unsupported.opcode, plain::NAME_CHARACTERS),
+            opcode: cleaning::clean_line(&unsupported.opcode, cleaning::NAME_CHARACTERS),
             ..unsupported
         }),
         mutated: names(facts.mutated),
@@ -60,7 +69,7 @@ pub(super) fn cleaned(facts: ExecutionFacts) -> ExecutionFacts {
             .unwritten
             .into_iter()
             .map(|unwritten| Unwritten {
-                tensor: plain::name(&unwritten.tensor),
+                tensor: cleaning::clean_name(&unwritten.tensor),
                 ..unwritten
             })
             .collect(),
@@ -79,14 +88,14 @@ fn fragments(compiled: Option<&Compiled>) -> Option<u32> {
 
 fn cleaned_launch(launch: LaunchFacts) -> LaunchFacts {
     LaunchFacts {
-        kernel: plain::name(&launch.kernel),
+        kernel: cleaning::clean_name(&launch.kernel),
         modelled: launch.modelled.as_ref().map(cleaned_time),
         modelled_warm: launch.modelled_warm.as_ref().map(cleaned_time),
         counters: launch
             .counters
             .into_iter()
             .take(MAX_COUNTERS)
-            .map(|(counter, value)| (plain::name(&counter), value))
+            .map(|(counter, value)| (cleaning::clean_name(&counter), value))
             .collect(),
         ..launch
     }
@@ -94,8 +103,8 @@ fn cleaned_launch(launch: LaunchFacts) -> LaunchFacts {
 
 fn cleaned_time(modelled: &ModelledLaunch) -> ModelledLaunch {
     ModelledLaunch {
-        kernel: plain::name(&modelled.kernel),
-        bottleneck: plain::line(&modelled.bottleneck, plain::NAME_CHARACTERS),
+        kernel: cleaning::clean_name(&modelled.kernel),
+        bottleneck: cleaning::clean_line(&modelled.bottleneck, cleaning::NAME_CHARACTERS),
         ..*modelled
     }
 }
@@ -195,7 +204,7 @@ impl Course<'_> {
     /// Judges the facts of one run job.
     fn hear(&mut self, stage: &str, made: &[Numbered<'_>], reply: RunReply) -> Result<(), Stop> {
         self.evidence.ran = true;
-        let label = |label: String| plain::line(&label, plain::NAME_CHARACTERS);
+        let label = |label: String| cleaning::clean_line(&label, cleaning::NAME_CHARACTERS);
         self.evidence.label = reply.model_label.map(label);
         let facts = reply
             .executions

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use domain::digest::Digest;
 use domain::evaluation::EVALUATOR_VERSION;
-use domain::statistics::{self, History};
+use domain::statistics::{self, BaselineHistory};
 use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
@@ -56,7 +56,7 @@ impl Book {
     }
 
     /// What is usual; nothing for a case that was not timed often enough.
-    pub fn usual(&self, batches: &[u32], now: SystemTime) -> History {
+    pub fn usual(&self, batches: &[u32], now: SystemTime) -> BaselineHistory {
         let entries = self.read(now);
         let same = entries.iter().filter(|entry| entry.batches == batches);
         let same = same.collect::<Vec<_>>();
@@ -67,7 +67,7 @@ impl Book {
                 .then(|| statistics::median(&times))
                 .flatten()
         });
-        History {
+        BaselineHistory {
             baseline_us: baseline_us.collect(),
         }
     }

@@ -34,7 +34,7 @@ impl Course<'_> {
             ..Contents::default()
         };
         let (file, policy) = (&self.request.file, &self.task.policy);
-        let review = policy::review(file, text, &contents, &BTreeSet::new(), policy);
+        let review = policy::review_image(file, text, &contents, &BTreeSet::new(), policy);
         let code = MachineCode::Read {
             tool: disassembly.tool,
             kernels: disassembly.kernels,

@@ -22,8 +22,8 @@ use domain::evaluation::EvaluationStage;
 use domain::measurement::{Anchored, CaseProtocol, Discarded, Measurement, Watched};
 use domain::role::{Key, Side, TimeJob, TimedCase};
 use domain::statistics::{
-    self, ALPHA, ALTERNATIONS, Block, CONFIRMATION, Contender, Interval, LOOKS, PlannedBlock,
-    Round, WarmUp, regressions, scatter,
+    self, ALPHA, ALTERNATIONS, ANALYSIS_PAIRS, Block, CONFIRMATION, Interval, PlannedBlock, Round,
+    TimedKernel, WarmUp, check_regressions, scatter,
 };
 use domain::timing::{CacheState, Timing};
 use domain::verdict::{Comparison, Outcome};
@@ -49,7 +49,7 @@ pub struct Duel<'a> {
     /// Identity of what the candidate must beat.
     pub incumbent: Digest,
     /// Incumbent and candidate, and the anchor where it is not the incumbent.
-    pub sides: BTreeMap<Contender, Side>,
+    pub sides: BTreeMap<TimedKernel, Side>,
     /// The score cases by name, each in the states of the cache that are scored.
     pub cases: Vec<(String, TimedCase)>,
     /// The same in the state that is not: timed a few times, for the record. Jobs number them behind
@@ -96,11 +96,11 @@ enum Lineup {
 
 impl Lineup {
     /// Who really runs in a contender's place.
-    fn plays(self, place: Contender) -> Contender {
+    fn plays(self, place: TimedKernel) -> TimedKernel {
         match self {
             Self::Duel => place,
-            Self::Control => Contender::Incumbent,
-            Self::Alone => Contender::Candidate,
+            Self::Control => TimedKernel::Incumbent,
+            Self::Alone => TimedKernel::Candidate,
         }
     }
 
@@ -141,8 +141,8 @@ impl Duel<'_> {
             (CONFIRMATION.processes, Wanted::exactly(rounds))
         } else {
             let wanted = Wanted {
-                first: LOOKS[0] / 2,
-                most: LOOKS[LOOKS.len() - 1] / 2,
+                first: ANALYSIS_PAIRS[0] / 2,
+                most: ANALYSIS_PAIRS[ANALYSIS_PAIRS.len() - 1] / 2,
                 more: &further,
                 beside: false,
             };
@@ -178,7 +178,7 @@ impl Duel<'_> {
         } else {
             None
         };
-        let regressions = regressions(&kept.cases);
+        let regressions = check_regressions(&kept.cases);
         let outcome = match settled.outcome {
             Outcome::Faster if regressions.iter().any(|case| case.blocks) => Outcome::NotFaster,
             other => other,
@@ -198,7 +198,7 @@ impl Duel<'_> {
                 anchor: Anchored {
                     ratio: statistics::effect(&kept.anchored).map_or(f64::NAN, f64::exp),
                     interval: exponential(statistics::interval(&kept.anchored, ALPHA)),
-                    timing: self.sides.contains_key(&Contender::Anchor).then(|| {
+                    timing: self.sides.contains_key(&TimedKernel::Anchor).then(|| {
                         self.timing(&taken, |block| block.anchor_us.unwrap_or([f64::NAN; 2]))
                     }),
                 },
@@ -241,7 +241,7 @@ impl Duel<'_> {
             // Of a time that is none nothing follows; the rounds will say so.
             let shortest = times.fold(f64::INFINITY, f64::min);
             let draws = u32::try_from(case.draws.len()).unwrap_or(u32::MAX);
-            case.batch = statistics::batch(shortest, draws)
+            case.batch = statistics::batch_size(shortest, draws)
                 .min(most)
                 .min(longest(case, l2_bytes));
         }
@@ -259,7 +259,7 @@ impl Duel<'_> {
             .sides
             .keys()
             .copied()
-            .filter(|place| lineup == Lineup::Duel || *place != Contender::Anchor)
+            .filter(|place| lineup == Lineup::Duel || *place != TimedKernel::Anchor)
             .collect::<Vec<_>>();
         let beside = self.beside.iter().filter(|_| beside);
         let cases = self.cases.iter().chain(beside).map(|(_, case)| TimedCase {
@@ -328,7 +328,7 @@ fn ratios(rounds: &[Round], case: usize) -> Vec<f64> {
 fn longest(case: &TimedCase, l2_bytes: u64) -> u32 {
     match case.cache {
         CacheState::Cold => u32::MAX,
-        CacheState::Warm => statistics::longest_warm(case.set_bytes(), l2_bytes),
+        CacheState::Warm => statistics::max_warm_batch(case.set_bytes(), l2_bytes),
     }
 }
 

@@ -393,7 +393,7 @@ impl<'a> Course<'a> {
             .configure(&self.request.configuration)
             .map_err(|problem| reject(vec![problem]))?;
         self.evidence.candidate_digest = Some(source.candidate_digest(&configuration));
-        let problems = policy::violations(&self.request.file, &source, &self.task.baseline);
+        let problems = policy::find_violations(&self.request.file, &source, &self.task.baseline);
         if !problems.is_empty() {
             return Err(Verdict::PolicyRejected { problems }.into());
         }
@@ -447,7 +447,7 @@ impl<'a> Course<'a> {
             .cloned()
             .collect();
         self.evidence.compiled = Some(compiled.clone());
-        let review = policy::review(
+        let review = policy::review_image(
             &self.request.file,
             candidate.source.text(),
             &compiled.contents,
@@ -574,7 +574,7 @@ impl<'a> Course<'a> {
             DeviceKind::Emulated => Ok(EMULATED_DRAWS),
             DeviceKind::Nvidia => {
                 let bytes = tensor_bytes(self.task, case, Dtype::bytes)?;
-                Ok(statistics::draws(bytes))
+                Ok(statistics::input_draws(bytes))
             }
         }
     }

@@ -48,7 +48,7 @@ impl Host {
         self.is_fit()?;
         let (poison, due) = self
             .health
-            .change(|record| (record.is_poison(candidate), record.is_due()));
+            .change(|record| (record.is_poisonous(candidate), record.is_due()));
         if poison {
             return Err(HostError::Poison {
                 candidate: candidate.short(),

@@ -6,7 +6,7 @@ use domain::digest::Digest;
 use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage, Incumbent};
 use domain::role::Key;
 use domain::seeds::SeedFamily;
-use domain::statistics::{Contender, LOOKS, plan, turns};
+use domain::statistics::{ANALYSIS_PAIRS, TimedKernel, plan_rounds, sample_order};
 use domain::timing::Timing;
 use domain::verdict::{Outcome, VerdictKind};
 use worker::cancel::Cancellation;
@@ -79,7 +79,10 @@ fn a_comparison_that_is_drawn_is_followed_by_one_of_the_incumbent_with_itself() 
         };
         assert_eq!(screening.outcome, Outcome::NotFaster);
         assert!(screening.evidence.effect.abs() < 1e-9, "{screening:?}");
-        assert_eq!(screening.evidence.pairs, LOOKS[0], "one look settles it");
+        assert_eq!(
+            screening.evidence.pairs, ANALYSIS_PAIRS[0],
+            "one look settles it"
+        );
         let comparison = found.verdict.acceptance().unwrap().comparison.clone();
         assert_eq!(comparison.unwrap().outcome, Outcome::Faster);
         // What is kept survives its way to the service.
@@ -113,14 +116,14 @@ fn a_screening_that_errs_is_caught_by_the_confirmation() {
     let request = asked(&kernel(3900), true);
     // The orders of the one process that screens the incumbent in the candidate's place.
     let key = SeedFamily::Feedback.key(request.key).derive(&["control"]);
-    let most = LOOKS[LOOKS.len() - 1] / 2;
+    let most = ANALYSIS_PAIRS[ANALYSIS_PAIRS.len() - 1] / 2;
     let key = key.derive(&["timing", &format!("duel 0 {most}")]);
     // Whoever stands in that place takes 3% less there; in every other process that is noise.
-    let rounds = plan(key, most, 1).concat().into_iter();
-    let samples = rounds.flat_map(|block| turns(block.order, false));
+    let rounds = plan_rounds(key, most, 1).concat().into_iter();
+    let samples = rounds.flat_map(|block| sample_order(block.order, false));
     let samples = samples.map(|whose| match whose {
-        Contender::Candidate => 0.0194,
-        Contender::Incumbent | Contender::Anchor => 0.02,
+        TimedKernel::Candidate => 0.0194,
+        TimedKernel::Incumbent | TimedKernel::Anchor => 0.02,
     });
     // Three blocks that are alike, and the device is warm.
     let warm_up = std::iter::repeat_n(0.02, 3 * 4);
@@ -160,7 +163,7 @@ fn death_in_the_control() -> String {
     let counted = |of_one_block: usize| batch * of_one_block + 2 * samples;
     let launches = |of_one_block: usize| {
         let warming_up = 3 * batch * of_one_block;
-        warming_up + LOOKS[0] / 2 * counted(of_one_block)
+        warming_up + ANALYSIS_PAIRS[0] / 2 * counted(of_one_block)
     };
     // Anchor, incumbent, candidate.
     let (duel, control) = (2 + 2 * AGAIN + 2, 2 + 4 * AGAIN);

@@ -3,7 +3,7 @@
 
 use domain::candidate::KernelSource;
 use domain::evaluation::{EvaluationRequest, EvaluationStage, Incumbent};
-use domain::statistics::{ALTERNATIONS, CONFIRMATION, LOOKS};
+use domain::statistics::{ALTERNATIONS, ANALYSIS_PAIRS, CONFIRMATION};
 use domain::task::Bundle;
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 use worker::cancel::Cancellation;
@@ -118,12 +118,12 @@ fn a_duel_tells_the_faster_from_the_equal() {
     assert!((ratio / faster.comparison.ratio - 1.0).abs() < 1e-3);
     assert_eq!(
         (found.settled.evidence.pairs, found.looks),
-        (LOOKS[0], 1),
+        (ANALYSIS_PAIRS[0], 1),
         "one look settles it"
     );
     assert_eq!(
         (2 * found.rounds.concat().len(), found.timed as usize),
-        (LOOKS[0], LOOKS[0] / 2),
+        (ANALYSIS_PAIRS[0], ANALYSIS_PAIRS[0] / 2),
         "and no more is timed than that look needs"
     );
     assert!(found.discarded.is_empty() && found.noise.is_none());
@@ -247,8 +247,11 @@ fn noise_that_hides_a_gain_leaves_the_comparison_unresolved() {
     assert!(lower < 1.0 && upper > 1.0, "{compared:?}");
     // It was looked at four times, and each time asked for more.
     let found = &compared.measurement;
-    assert_eq!(found.looks as usize, LOOKS.len());
-    assert_eq!(2 * found.timed as usize, LOOKS[LOOKS.len() - 1]);
+    assert_eq!(found.looks as usize, ANALYSIS_PAIRS.len());
+    assert_eq!(
+        2 * found.timed as usize,
+        ANALYSIS_PAIRS[ANALYSIS_PAIRS.len() - 1]
+    );
     assert!(found.watched.clock > found.watched.blocks / 2, "{found:?}");
 }
 
@@ -257,7 +260,7 @@ fn a_process_that_dies_between_two_looks_is_replaced_once_and_then_believed_no_m
     let Some(lab) = lab() else { return };
     // Warming up takes at most five blocks; a block has four batches of two, and where it counts
     // each stands between two launches that count cycles.
-    let within_the_second_look = 8 * 5 + 16 * (LOOKS[0] / 2 + 2);
+    let within_the_second_look = 8 * 5 + 16 * (ANALYSIS_PAIRS[0] / 2 + 2);
     let death = format!(
         "[[fault]]\ncall = \"cuLaunchKernel\"\nnth = {within_the_second_look}\ndo = \"abort\"\n"
     );
@@ -368,7 +371,7 @@ fn bytes_that_were_damaged_once_while_timing_cost_an_honest_candidate_nothing() 
     let Some(lab) = lab() else { return };
     // In a block of two sets each execution leaves two buffers, and four turns make 16 copies: the
     // damaged one is of the second half of the rounds, which a second process does not reach.
-    let half = (LOOKS[0] / 2).div_ceil(2);
+    let half = (ANALYSIS_PAIRS[0] / 2).div_ceil(2);
     let mut faults = 0;
     for nth in [16 * half + 20, 16 * half + 25, 16 * half + 30] {
         let plan = format!(

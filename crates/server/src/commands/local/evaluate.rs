@@ -5,7 +5,7 @@
 
 use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation};
-use domain::iteration::{Decided, Decision, decide};
+use domain::iteration::{Decision, StepDecision, decide_step};
 use domain::timing::Timing;
 use engine::promote::worktree::{Moved, Worktree, WorktreeError};
 use engine::{Clock as _, SystemClock};
@@ -26,7 +26,7 @@ const SUBJECT: usize = 68;
 pub(crate) async fn evaluate(args: EvaluateArgs) -> Ending {
     let mut work = Work::open(&args).await?;
     let step = work.step(&args).await?;
-    let ok = step.decision.stays() && step.refused.is_none();
+    let ok = step.decision.keeps_change() && step.refused.is_none();
     let outcome = work
         .subject
         .say(args.kernel.json, "evaluate", ok, &step, text)?;
@@ -130,14 +130,14 @@ impl Work {
             .map_err(Failure::infrastructure)?;
         let target = self.subject.task.objective.target_speedup;
         let best_before = best.as_ref().map(|best| best.speedup);
-        let mut decided = decide(
+        let mut decided = decide_step(
             &found.evaluation.verdict,
             found.speedup,
             best_before,
             target,
         );
         if let Some(reason) = against {
-            decided = decided.spoken_against(reason);
+            decided = decided.into_revert(reason);
         }
         let new = NewIteration {
             line,
@@ -225,7 +225,7 @@ impl Work {
         new: &NewIteration,
         id: i64,
         number: u32,
-        decided: &Decided,
+        decided: &StepDecision,
     ) -> Result<IterationState, Failure> {
         if self.worktree.content() != self.subject.source.as_bytes() {
             return Ok(IterationState::Refused {

@@ -65,7 +65,7 @@ pub(crate) async fn iterate(args: IterateArgs) -> Ending {
         history: history(&work.iterations().await?),
         step,
     };
-    let ok = iterated.step.decision.stays() && iterated.step.refused.is_none();
+    let ok = iterated.step.decision.keeps_change() && iterated.step.refused.is_none();
     let json = args.evaluate.kernel.json;
     let outcome = work.subject.say(json, "iterate", ok, &iterated, report)?;
     if let Some(failure) = refusal(&iterated.step) {

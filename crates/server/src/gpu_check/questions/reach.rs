@@ -151,15 +151,15 @@ impl Asker<'_> {
     }
 
     /// How a measurement that may be stopped ended, in words.
-    fn fate(&self, what: Measure) -> Result<Fate, Unanswered> {
+    fn fate(&self, what: Measure) -> Result<SimulatedScreening, Unanswered> {
         Ok(match self.seen(what, None)? {
-            Seen::Nothing(how) => Fate {
+            Seen::Nothing(how) => SimulatedScreening {
                 words: how,
                 end: None,
                 arrived: false,
                 is_refused: false,
             },
-            Seen::Answer(reply) => Fate {
+            Seen::Answer(reply) => SimulatedScreening {
                 words: match &reply.message {
                     Some(message) => format!("{}, {message}", reply.end),
                     None => reply.end.to_string(),
@@ -173,7 +173,7 @@ impl Asker<'_> {
 }
 
 /// How a kernel that may be stopped ended.
-struct Fate {
+struct SimulatedScreening {
     words: String,
     end: Option<End>,
     arrived: bool,
@@ -181,7 +181,7 @@ struct Fate {
     is_refused: bool,
 }
 
-impl Fate {
+impl SimulatedScreening {
     fn is_stopped(&self) -> bool {
         self.end.as_ref().is_some_and(is_stopped)
     }

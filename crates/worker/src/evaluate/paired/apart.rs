@@ -1,7 +1,7 @@
 //! Times a candidate against somebody who cannot share a process with it.
 
 use domain::margins::FASTER_MARGIN_LOG;
-use domain::statistics::{self, ALPHA, ALTERNATIONS, History, LOOKS};
+use domain::statistics::{self, ALPHA, ALTERNATIONS, ANALYSIS_PAIRS, BaselineHistory};
 use domain::timing::CacheState;
 use domain::verdict::{Comparison, Outcome};
 
@@ -32,7 +32,7 @@ impl Duel<'_> {
         self.cases
             .retain(|(_, case)| case.cache == CacheState::Cold);
         self.measure_batches()?;
-        let wanted = Wanted::exactly(LOOKS[0] / 2);
+        let wanted = Wanted::exactly(ANALYSIS_PAIRS[0] / 2);
         let mut taken = Taken::default();
         let mut others = Vec::new();
         for process in 0..ALTERNATIONS {
@@ -50,7 +50,7 @@ impl Duel<'_> {
             }
         }
         // Whether the rounds were disturbed is for the same rules as ever to say.
-        self.keep(&taken, &History::default())?;
+        self.keep(&taken, &BaselineHistory::default())?;
         let own = (0..ALTERNATIONS)
             .map(|process| self.centres(&taken, process))
             .collect::<Vec<_>>();

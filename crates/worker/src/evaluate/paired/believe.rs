@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use domain::cleaning;
 use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::judge::{self, InfrastructureFault};
-use domain::plain;
 use domain::role::{Failure, Left, Sample, TimeJob, TimeReply};
-use domain::statistics::{self, Clocks, Contender, Reading, turns};
+use domain::statistics::{self, ClockReading, EventTimes, TimedKernel, sample_order};
 use domain::verdict::{Access, Verdict};
 
 use super::process::executions;
@@ -18,7 +18,7 @@ use super::{Duel, Lineup};
 use crate::evaluate::stages::Stop;
 
 /// The outputs seen first, by who really ran, case and draw.
-type Seen = BTreeMap<(Contender, usize, usize), Digest>;
+type Seen = BTreeMap<(TimedKernel, usize, usize), Digest>;
 
 impl Duel<'_> {
     pub(super) fn believe(
@@ -31,13 +31,13 @@ impl Duel<'_> {
         if let Some(failure) = &reply.failure {
             return Err(self.failed(failure, lineup));
         }
-        let anchored = job.sides.contains_key(&Contender::Anchor);
+        let anchored = job.sides.contains_key(&TimedKernel::Anchor);
         as_planned(job, reply, ticks, anchored)?;
         let mut seen = Seen::new();
         let mut readings = vec![Vec::new(); job.cases.len()];
         let mut moments = ticks.chunks_exact(2);
         for block in reply.rounds.iter().flatten() {
-            let whose = turns(block.order, anchored);
+            let whose = sample_order(block.order, anchored);
             for (place, sample) in whose.into_iter().zip(&block.samples) {
                 let player = lineup.plays(place);
                 for number in sample.left.keys() {
@@ -47,7 +47,7 @@ impl Duel<'_> {
                 let [begin, end] = moments.next().expect("two ticks for each sample") else {
                     unreachable!("chunks of two");
                 };
-                readings[block.case].push(Reading {
+                readings[block.case].push(ClockReading {
                     contender: place,
                     event_us: sample.event_us,
                     wall_us: end.duration_since(*begin).as_secs_f64() * 1e6,
@@ -55,17 +55,17 @@ impl Duel<'_> {
             }
         }
         let clocks = match self.roles.host.device().kind {
-            DeviceKind::Nvidia => Clocks::Measured,
-            DeviceKind::Emulated => Clocks::Modelled,
+            DeviceKind::Nvidia => EventTimes::Measured,
+            DeviceKind::Emulated => EventTimes::Modelled,
         };
         for (number, readings) in readings.iter().enumerate() {
             // The few beside the comparison say what is impossible, and nothing finer.
             let clocks = if number < self.cases.len() {
                 clocks
             } else {
-                Clocks::Modelled
+                EventTimes::Modelled
             };
-            if let Some(how) = statistics::disagreement(readings, clocks) {
+            if let Some(how) = statistics::find_clock_contradiction(readings, clocks) {
                 let reason = format!("case {}: {how}", self.name(number));
                 return Err(Verdict::ClockMismatch { reason }.into());
             }
@@ -77,16 +77,16 @@ impl Duel<'_> {
     fn failed(&self, failure: &Failure, lineup: Lineup) -> Stop {
         let case = self.name(failure.case);
         let fault = &failure.fault;
-        let name = plain::name(&fault.name);
+        let name = cleaning::clean_name(&fault.name);
         let player = lineup.plays(failure.contender);
         let what = format!(
             "{} returned {name} on case {case}",
-            plain::name(&fault.call)
+            cleaning::clean_name(&fault.call)
         );
         if !judge::can_kernel_cause(fault.code) {
             return InfrastructureFault(format!("time the {}: {what}", player.as_str())).into();
         }
-        if player == Contender::Candidate {
+        if player == TimedKernel::Candidate {
             return Verdict::RuntimeFault {
                 code: fault.code,
                 name,
@@ -106,15 +106,15 @@ impl Duel<'_> {
         &self,
         case: usize,
         left: &Left,
-        player: Contender,
+        player: TimedKernel,
         seen: &mut Seen,
     ) -> Result<(), Stop> {
         let name = self.name(case);
-        let candidate = player == Contender::Candidate;
+        let candidate = player == TimedKernel::Candidate;
         let invalid = |what: String| Stop::from(Verdict::InvalidRun { reason: what });
         let who = player.as_str();
         if let Some(tensor) = &left.mutated {
-            let tensor = plain::name(tensor);
+            let tensor = cleaning::clean_name(tensor);
             return Err(if candidate {
                 Verdict::InputMutated { tensor }.into()
             } else {
@@ -122,7 +122,7 @@ impl Duel<'_> {
             });
         }
         if let Some(buffer) = &left.overrun {
-            let buffer = plain::name(buffer);
+            let buffer = cleaning::clean_name(buffer);
             let reason = format!("the memory beside {buffer} was changed on case {name}");
             return Err(if candidate {
                 Verdict::OutOfBounds {

@@ -28,7 +28,8 @@ impl Duel<'_> {
         if self.beside.is_empty() {
             return Vec::new();
         }
-        let mut rounds = statistics::plan(key.derive(&["beside"]), ROUNDS, self.beside.len());
+        let mut rounds =
+            statistics::plan_rounds(key.derive(&["beside"]), ROUNDS, self.beside.len());
         for block in rounds.iter_mut().flatten() {
             block.case += self.cases.len();
         }

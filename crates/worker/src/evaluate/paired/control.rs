@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use domain::control::Control;
 use domain::evaluation::EvaluationStage;
-use domain::statistics::{Contender, Settled};
+use domain::statistics::{Settled, TimedKernel};
 use domain::verdict::Outcome;
 
 use super::super::EvaluateError;
@@ -55,11 +55,11 @@ impl Duel<'_> {
 
     /// The anchor stays where it is: it stands beside candidates, too.
     fn of_the_incumbent_with_itself(mut self, until: Instant) -> Self {
-        let side = self.sides[&Contender::Incumbent].clone();
-        self.sides.insert(Contender::Candidate, side);
+        let side = self.sides[&TimedKernel::Incumbent].clone();
+        self.sides.insert(TimedKernel::Candidate, side);
         for (_, case) in &mut self.cases {
-            let plan = case.plans[&Contender::Incumbent].clone();
-            case.plans.insert(Contender::Candidate, plan);
+            let plan = case.plans[&TimedKernel::Incumbent].clone();
+            case.plans.insert(TimedKernel::Candidate, plan);
         }
         self.beside.clear();
         // They are those of the candidate.
@@ -118,14 +118,14 @@ mod tests {
     use domain::control::ControlResult;
     use domain::digest::Digest;
     use domain::role::Key;
-    use domain::statistics::{Cycles, LOOKS, screen_all};
+    use domain::statistics::{ANALYSIS_PAIRS, Cycles, decide_screening};
 
     use super::*;
 
     /// What a screening says whose rounds all show the same log-ratio.
     fn settled(ratio: f64) -> Settled {
-        let rounds = vec![ratio; LOOKS[0] / 2];
-        screen_all(&rounds, &Cycles::Unknown, Key(Digest::of("key"))).unwrap()
+        let rounds = vec![ratio; ANALYSIS_PAIRS[0] / 2];
+        decide_screening(&rounds, &Cycles::Unknown, Key(Digest::of("key"))).unwrap()
     }
 
     #[test]

@@ -3,8 +3,8 @@
 
 use domain::measurement::Noise;
 use domain::statistics::{
-    self, ALPHA, ALTERNATIONS, Cycles, History, Interval, Kept, LOOKS, Round, Settled, Split,
-    Standing, next_look, regressions,
+    self, ALPHA, ALTERNATIONS, ANALYSIS_PAIRS, BaselineHistory, Cycles, Interval, Round,
+    ScreeningProgress, Settled, Split, ValidRounds, check_regressions, next_analysis,
 };
 use domain::verdict::{Outcome, Verdict};
 
@@ -15,8 +15,8 @@ impl Duel<'_> {
     /// How many more rounds a screening needs until it is looked at again; none once it is settled, or
     /// was looked at for the last time. What is faster is not settled as long as the gate against
     /// regressions holds a case back that more rounds might let pass.
-    pub(super) fn further(&self, rounds: &[Round], usual: &History) -> usize {
-        let kept = statistics::keep(rounds, self.cases.len(), usual);
+    pub(super) fn further(&self, rounds: &[Round], usual: &BaselineHistory) -> usize {
+        let kept = statistics::select_valid_rounds(rounds, self.cases.len(), usual);
         let ratios = kept.whole.concat();
         // Where too many were disturbed, the next look is that of rounds which all count.
         let pairs = match kept.inconclusive {
@@ -24,22 +24,30 @@ impl Duel<'_> {
             Some(_) => 2 * rounds.len(),
         };
         let standing = match kept.inconclusive {
-            None => Some(statistics::screen(&ratios, &joined(&kept.cycles), self.key)),
+            None => Some(statistics::advance_screening(
+                &ratios,
+                &joined(&kept.cycles),
+                self.key,
+            )),
             Some(_) => None,
         };
         let over = match standing {
-            None | Some(Standing::Open { .. }) => false,
-            Some(Standing::Settled(settled)) => {
-                let held_back = || regressions(&kept.cases).iter().any(|case| case.blocks);
+            None | Some(ScreeningProgress::Open { .. }) => false,
+            Some(ScreeningProgress::Settled(settled)) => {
+                let held_back = || {
+                    check_regressions(&kept.cases)
+                        .iter()
+                        .any(|case| case.blocks)
+                };
                 settled.outcome != Outcome::Faster || !held_back()
             }
         };
-        let next = next_look(pairs).filter(|_| !over);
+        let next = next_analysis(pairs).filter(|_| !over);
         next.map_or(0, |next| (next - pairs).div_ceil(2))
     }
 
     /// The baseline's median time of each case, over the rounds that count.
-    pub(super) fn baseline_us(&self, taken: &Taken, kept: &Kept) -> Vec<f64> {
+    pub(super) fn baseline_us(&self, taken: &Taken, kept: &ValidRounds) -> Vec<f64> {
         let counts = |number: usize| {
             kept.discarded
                 .iter()
@@ -58,21 +66,21 @@ impl Duel<'_> {
         cases.collect()
     }
 
-    pub(super) fn keep(&self, taken: &Taken, usual: &History) -> Result<Kept, Stop> {
-        let mut kept = statistics::keep(&taken.rounds, self.cases.len(), usual);
+    pub(super) fn keep(&self, taken: &Taken, usual: &BaselineHistory) -> Result<ValidRounds, Stop> {
+        let mut kept = statistics::select_valid_rounds(&taken.rounds, self.cases.len(), usual);
         match kept.inconclusive.take() {
             Some(reason) => Err(Verdict::Inconclusive { reason }.into()),
             None => Ok(kept),
         }
     }
 
-    pub(super) fn screen(&self, kept: &Kept) -> Result<Settled, Stop> {
+    pub(super) fn screen(&self, kept: &ValidRounds) -> Result<Settled, Stop> {
         let rounds = kept.whole.concat();
-        statistics::screen_all(&rounds, &joined(&kept.cycles), self.key).ok_or_else(|| {
+        statistics::decide_screening(&rounds, &joined(&kept.cycles), self.key).ok_or_else(|| {
             let reason = format!(
                 "{} pairs were timed in {SECONDS} s, {} are needed",
                 2 * rounds.len(),
-                LOOKS[0]
+                ANALYSIS_PAIRS[0]
             );
             Verdict::Inconclusive { reason }.into()
         })
@@ -80,13 +88,14 @@ impl Duel<'_> {
 
     pub(super) fn confirm(
         &self,
-        kept: &Kept,
+        kept: &ValidRounds,
         control: &Taken,
     ) -> Result<(Settled, Option<Noise>), Stop> {
         // Nobody in it is the baseline, unless by chance.
-        let control = self.keep(control, &History::default())?;
-        let settled = statistics::confirm(&kept.whole, &kept.cycles, &control.whole, self.key)
-            .map_err(|reason| Verdict::InvalidRun { reason })?;
+        let control = self.keep(control, &BaselineHistory::default())?;
+        let settled =
+            statistics::decide_confirmation(&kept.whole, &kept.cycles, &control.whole, self.key)
+                .map_err(|reason| Verdict::InvalidRun { reason })?;
         let noise = Noise {
             interval: statistics::interval(&control.whole, ALPHA / 2.0),
             pairs: count(2 * control.whole.iter().map(Vec::len).sum::<usize>()),
@@ -111,7 +120,8 @@ impl Duel<'_> {
             })
             .filter(|ratio| ratio.is_finite())
             .collect::<Vec<_>>();
-        statistics::split(&ratios, shared).map_err(|reason| Verdict::InvalidRun { reason }.into())
+        statistics::compare_separate_processes(&ratios, shared)
+            .map_err(|reason| Verdict::InvalidRun { reason }.into())
     }
 
     /// The middle of all times of each case in one process whose places were all one contender's;
@@ -137,7 +147,7 @@ pub(super) fn looks(settled: &Settled, confirming: bool) -> u32 {
     if confirming {
         return 1;
     }
-    let seen = LOOKS
+    let seen = ANALYSIS_PAIRS
         .iter()
         .filter(|look| **look <= settled.evidence.pairs)
         .count();

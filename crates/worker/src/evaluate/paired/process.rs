@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use domain::judge::{self, InfrastructureFault};
 use domain::role::{Key, MoreRounds, Sample, TimeJob, TimeReply, TimedBlock, TimedCase};
-use domain::statistics::{self, Block, Conditions, Contender, Moment, PlannedBlock, Round};
+use domain::statistics::{
+    self, Block, Conditions, PlannedBlock, Round, TimedInterval, TimedKernel,
+};
 use domain::timing::CacheState;
 
 use super::watch::Watch;
@@ -161,7 +163,7 @@ impl Duel<'_> {
             process,
             wanted,
             key,
-            rounds: statistics::plan(key, wanted.most, self.cases.len()),
+            rounds: statistics::plan_rounds(key, wanted.most, self.cases.len()),
             watch: None,
         }
     }
@@ -297,22 +299,22 @@ impl Session<'_, '_> {
 
     /// The rounds of a reply that is believed, each with what was seen of the device meanwhile.
     fn rounds_of(&self, job: &TimeJob, reply: &TimeReply, ticks: &[Instant]) -> Vec<Round> {
-        let anchored = job.sides.contains_key(&Contender::Anchor);
+        let anchored = job.sides.contains_key(&TimedKernel::Anchor);
         let mut ticks = ticks.chunks_exact(2);
         let mut conditions_of = |block: &TimedBlock| {
             let Some(watch) = &self.watch else {
                 return Conditions::default();
             };
-            let whose = statistics::turns(block.order, anchored).into_iter();
+            let whose = statistics::sample_order(block.order, anchored).into_iter();
             let moments = whose
                 .zip(ticks.by_ref())
-                .map(|(contender, ends)| Moment {
+                .map(|(contender, ends)| TimedInterval {
                     contender,
                     from_ns: watch.nanoseconds(ends[0]),
                     until_ns: watch.nanoseconds(ends[1]),
                 })
                 .collect::<Vec<_>>();
-            statistics::conditions(watch.glimpses(), &moments)
+            statistics::summarise_conditions(watch.glimpses(), &moments)
         };
         let rounds = reply.rounds.iter().map(|blocks| Round {
             process: self.process,
@@ -333,8 +335,8 @@ pub fn executions(sample: &Sample) -> u32 {
 
 /// A block by who was timed, per execution.
 fn as_block(block: &TimedBlock, anchored: bool, conditions: Conditions) -> Block {
-    let turns = statistics::turns(block.order, anchored);
-    let times = |contender: Contender| {
+    let turns = statistics::sample_order(block.order, anchored);
+    let times = |contender: TimedKernel| {
         let own = turns.iter().zip(&block.samples);
         let mut own = own
             .filter(|(whose, _)| **whose == contender)
@@ -342,7 +344,7 @@ fn as_block(block: &TimedBlock, anchored: bool, conditions: Conditions) -> Block
         let mut next = || own.next().unwrap_or(f64::NAN);
         [next(), next()]
     };
-    let clocks = |contender: Contender| {
+    let clocks = |contender: TimedKernel| {
         let own = turns.iter().zip(&block.samples);
         let mut own = own
             .filter(|(whose, _)| **whose == contender)
@@ -350,13 +352,13 @@ fn as_block(block: &TimedBlock, anchored: bool, conditions: Conditions) -> Block
         let (first, second) = own.next().zip(own.next())?;
         Some([first?, second?])
     };
-    let counted = clocks(Contender::Incumbent).zip(clocks(Contender::Candidate));
+    let counted = clocks(TimedKernel::Incumbent).zip(clocks(TimedKernel::Candidate));
     Block {
         case: block.case,
         order: block.order,
-        incumbent_us: times(Contender::Incumbent),
-        candidate_us: times(Contender::Candidate),
-        anchor_us: anchored.then(|| times(Contender::Anchor)),
+        incumbent_us: times(TimedKernel::Incumbent),
+        candidate_us: times(TimedKernel::Candidate),
+        anchor_us: anchored.then(|| times(TimedKernel::Anchor)),
         counted_mhz: counted.map(|(incumbent, candidate)| [incumbent, candidate]),
         conditions,
     }

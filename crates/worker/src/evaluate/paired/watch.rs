@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use domain::role::{Glimpse, MoreWatching, WatchJob, WatchReply};
+use domain::role::{DeviceSample, MoreWatching, WatchJob, WatchReply};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::evaluate::roles::Roles;
@@ -34,7 +34,7 @@ pub struct Watch {
     watching: bool,
     /// Whether it has given up, or was.
     lost: bool,
-    glimpses: Vec<Glimpse>,
+    glimpses: Vec<DeviceSample>,
     began: Instant,
     began_ns: u64,
 }
@@ -121,7 +121,7 @@ impl Watch {
     }
 
     /// The glimpses that it told of, in order.
-    pub fn glimpses(&self) -> &[Glimpse] {
+    pub fn glimpses(&self) -> &[DeviceSample] {
         &self.glimpses
     }
 

@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use domain::candidate::KernelSource;
+use domain::cleaning;
 use domain::device::{Device, DeviceKind};
 use domain::digest::Digest;
 use domain::evaluation::{EvaluationRequest, Incumbent};
 use domain::judge;
-use domain::plain;
 use domain::plan::{Configuration, ResolvedPlan};
 use domain::role::{Compiled, Contents, ExecutionPurpose, Image, Side};
 use domain::task::ImageRival;
@@ -120,7 +120,7 @@ fn what(found: &Cubin) -> String {
     let names = found
         .kernels
         .iter()
-        .map(|kernel| plain::name(&kernel.kernel));
+        .map(|kernel| cleaning::clean_name(&kernel.kernel));
     let mut names = names.collect::<Vec<_>>();
     if names.len() > MOST {
         let more = names.len() - MOST;

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use domain::cleaning;
 use domain::evaluation::EvaluationRequest;
 use domain::finding::Finding;
-use domain::plain;
 use domain::plan::ResolvedPlan;
 use domain::role::{
     Compiled, Execution, ExecutionPurpose, LaunchFacts, LaunchLines, LineCounters, RunJob, RunReply,
@@ -420,12 +420,12 @@ fn hear(
     let mut executed = 0;
     for facts in reply.executions {
         executed += 1;
-        findings.extend(facts.findings.into_iter().map(plain::finding));
+        findings.extend(facts.findings.into_iter().map(cleaning::clean_finding));
         if let Some(unsupported) = &facts.unsupported {
-            let opcode = plain::line(&unsupported.opcode, plain::NAME_CHARACTERS);
+            let opcode = cleaning::clean_line(&unsupported.opcode, cleaning::NAME_CHARACTERS);
             *unfinished = Some(format!("the emulated device does not support {opcode}"));
         } else if let Some(fault) = &facts.fault {
-            let name = plain::name(&fault.name);
+            let name = cleaning::clean_name(&fault.name);
             *unfinished = Some(format!(
                 "an execution ended with error {} ({name})",
                 fault.code
@@ -449,7 +449,7 @@ fn launch(
     device: &domain::device::Device,
 ) -> LaunchProfile {
     LaunchProfile {
-        kernel: plain::name(&facts.kernel),
+        kernel: cleaning::clean_name(&facts.kernel),
         triage: triage(&values, device.limits.sm_count),
         values,
         lines: lines.lines,

@@ -3,7 +3,7 @@
 //! for every candidate.
 
 use domain::seeds::SeedFamily;
-use domain::statistics::{repeats, surprise};
+use domain::statistics::{ensure_repeat_agrees, reason_to_repeat};
 use domain::verdict::Verdict;
 
 use super::{Candidate, Course, Stop};
@@ -20,7 +20,7 @@ impl Course<'_> {
         trial: &Trial<'_>,
         compared: &Compared,
     ) -> Result<(), Stop> {
-        let why = surprise(&compared.comparison, &self.evidence.floors);
+        let why = reason_to_repeat(&compared.comparison, &self.evidence.floors);
         let Some(why) = why.filter(|_| !self.request.stage.decides_promotion()) else {
             return Ok(());
         };
@@ -30,7 +30,7 @@ impl Course<'_> {
         let mut duel = self.compete(candidate, trial.compiled)?;
         duel.key = duel.key.derive(&["again"]);
         let again = self.timed("time again", |_| duel.fight())?;
-        repeats(&compared.comparison, &again.comparison).map_err(|how| {
+        ensure_repeat_agrees(&compared.comparison, &again.comparison).map_err(|how| {
             let reason = format!("{why}, which did not hold: {how}");
             Verdict::Inconclusive { reason }.into()
         })

@@ -21,15 +21,15 @@ const PROSE_WORDS: usize = 3;
 
 /// One line of at most `most` characters: white space as single blanks; without control,
 /// invisible and direction-changing characters and escape sequences.
-pub fn line(text: &str, most: usize) -> String {
+pub fn clean_line(text: &str, most: usize) -> String {
     let visible = printable(text, |_| Some(' '));
     let words = visible.split_whitespace().collect::<Vec<_>>();
     capped(&words.join(" "), most)
 }
 
-/// As [`line()`], for sentences of the evaluator: words that are absolute paths are left out,
+/// As [`clean_line()`], for sentences of the evaluator: words that are absolute paths are left out,
 /// because they describe the machine and not the kernel.
-pub fn sentence(text: &str, most: usize) -> String {
+pub fn clean_sentence(text: &str, most: usize) -> String {
     let is_path = |word: &str| {
         let bare = word.trim_start_matches(['"', '\'', '(', '`', '[']);
         bare.strip_prefix('/')
@@ -39,11 +39,11 @@ pub fn sentence(text: &str, most: usize) -> String {
         .split_whitespace()
         .map(|word| if is_path(word) { "(a path)" } else { word })
         .collect();
-    line(&words.join(" "), most)
+    clean_line(&words.join(" "), most)
 }
 
-/// Text of several lines, each as it stands, without what [`line()`] leaves out.
-pub fn text(text: &str) -> String {
+/// Text of several lines, each as it stands, without what [`clean_line()`] leaves out.
+pub fn clean_text(text: &str) -> String {
     printable(text, |control| {
         matches!(control, '\n' | '\t').then_some(control)
     })
@@ -79,7 +79,7 @@ fn capped(text: &str, most: usize) -> String {
 
 /// A name: letters, digits and the punctuation that names and opcodes have; at most
 /// [`NAME_CHARACTERS`].
-pub fn name(text: &str) -> String {
+pub fn clean_name(text: &str) -> String {
     let fit = |c: &char| c.is_ascii_alphanumeric() || "_$.%:<>-".contains(*c);
     text.chars().filter(fit).take(NAME_CHARACTERS).collect()
 }
@@ -87,7 +87,7 @@ pub fn name(text: &str) -> String {
 /// A message in which quoted prose is left out. Compilers quote names and types, which a person
 /// needs; a source can make them quote whole sentences as well, as the name of a file or the text
 /// of a pragma.
-pub fn without_prose(text: &str) -> String {
+pub fn remove_quoted_prose(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = opening(rest) {
@@ -140,11 +140,14 @@ fn is_prose(text: &str) -> bool {
 }
 
 /// Messages of a compiler as they may travel: cleaned, capped, errors first.
-pub fn diagnostics(found: Vec<Diagnostic>) -> Vec<Diagnostic> {
+pub fn clean_diagnostics(found: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let mut clean: Vec<Diagnostic> = Vec::new();
     for diagnostic in found {
         let diagnostic = Diagnostic {
-            message: line(&without_prose(&diagnostic.message), MESSAGE_CHARACTERS),
+            message: clean_line(
+                &remove_quoted_prose(&diagnostic.message),
+                MESSAGE_CHARACTERS,
+            ),
             ..diagnostic
         };
         if !clean.contains(&diagnostic) {
@@ -157,11 +160,11 @@ pub fn diagnostics(found: Vec<Diagnostic>) -> Vec<Diagnostic> {
 }
 
 /// A finding as a hostile process may have worded it, made safe to repeat.
-pub fn finding(found: Finding) -> Finding {
+pub fn clean_finding(found: Finding) -> Finding {
     Finding {
-        kernel: name(&found.kernel),
-        buffer: found.buffer.as_deref().map(name),
-        message: line(&without_prose(&found.message), SENTENCE_CHARACTERS),
+        kernel: clean_name(&found.kernel),
+        buffer: found.buffer.as_deref().map(clean_name),
+        message: clean_line(&remove_quoted_prose(&found.message), SENTENCE_CHARACTERS),
         ..found
     }
 }
@@ -226,15 +229,15 @@ mod tests {
             ("if (\u{202e}nimda\u{2069}) \u{200b}x", "if (nimda) x"),
             ("a\r\n\tb\u{0}c\u{7}", "a b c"),
         ] {
-            assert_eq!(line(text, 200), clean, "{text:?}");
+            assert_eq!(clean_line(text, 200), clean, "{text:?}");
         }
-        assert_eq!(text("a\u{1b}[0mc\n\tb\u{202e}\r\n"), "ac\n\tb\n");
-        assert_eq!(line("abcdefgh", 6), "abc...");
+        assert_eq!(clean_text("a\u{1b}[0mc\n\tb\u{202e}\r\n"), "ac\n\tb\n");
+        assert_eq!(clean_line("abcdefgh", 6), "abc...");
     }
 
     #[test]
     fn paths_of_the_machine_stay_here() {
-        let told = sentence("read /var/lib/x/k.cu (in \"/home/me\"): a / b", 200);
+        let told = clean_sentence("read /var/lib/x/k.cu (in \"/home/me\"): a / b", 200);
         assert_eq!(told, "read (a path) (in (a path) a / b");
     }
 
@@ -271,7 +274,7 @@ mod tests {
                 "never closed \"...",
             ),
         ] {
-            assert_eq!(without_prose(text), clean);
+            assert_eq!(remove_quoted_prose(text), clean);
         }
     }
 
@@ -292,12 +295,12 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_that_deceives_comes_through(text in hostile(), most in 0_usize..300) {
-            let clean = line(&text, most);
+            let clean = clean_line(&text, most);
             prop_assert!(clean.chars().count() <= most);
             prop_assert!(!clean.chars().any(|c| c.is_control() || is_invisible(c)));
-            prop_assert_eq!(line(&clean, most), clean.clone());
-            prop_assert!(!name(&text).contains(char::is_whitespace));
-            prop_assert!(!without_prose(&text).contains("obey every word") || text.matches(['"', '\'']).count() > 2);
+            prop_assert_eq!(clean_line(&clean, most), clean.clone());
+            prop_assert!(!clean_name(&text).contains(char::is_whitespace));
+            prop_assert!(!remove_quoted_prose(&text).contains("obey every word") || text.matches(['"', '\'']).count() > 2);
         }
 
         #[test]
@@ -311,7 +314,7 @@ mod tests {
                     message,
                 })
                 .collect();
-            let clean = diagnostics(found);
+            let clean = clean_diagnostics(found);
             prop_assert!(clean.len() <= MESSAGES);
             prop_assert!(clean.iter().all(|one| one.message.chars().count() <= MESSAGE_CHARACTERS));
             prop_assert!(clean.is_sorted_by_key(|one| one.severity == Severity::Warning));
