@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -292,6 +292,48 @@ fn every_page_of_the_guide_is_read() -> Result<()> {
     let mut known = PAGES.to_vec();
     known.sort_unstable();
     assert_eq!(names, known);
+    Ok(())
+}
+
+/// Adds the names that begin with our prefix in the Rust files below a folder.
+fn variables(folder: &Path, names: &mut BTreeSet<String>) -> Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            variables(&path, names)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path)?;
+            for rest in text.split("KERNELWRIGHT_").skip(1) {
+                let is_name = |letter: char| letter.is_ascii_uppercase() || letter == '_';
+                let end = rest.find(|letter| !is_name(letter)).unwrap_or(rest.len());
+                names.insert(format!(
+                    "KERNELWRIGHT_{}",
+                    rest.get(..end).unwrap_or_default()
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_environment_variable_is_documented() -> Result<()> {
+    let root = lab::repository();
+    let page = std::fs::read_to_string(root.join("docs/guide/configuration.md"))?;
+    let mut names = BTreeSet::new();
+    for entry in std::fs::read_dir(root.join("crates"))? {
+        variables(&entry?.path().join("src"), &mut names)?;
+    }
+    // A name that a test of the key store takes to be unset.
+    names.remove("KERNELWRIGHT_NO_SUCH_KEY");
+    let is_missing = |name: &&String| !page.contains(&format!("`{name}`"));
+    let missing = names.iter().filter(is_missing).collect::<Vec<_>>();
+    assert!(names.len() > 20, "{names:?}");
+    assert_eq!(
+        missing,
+        Vec::<&String>::new(),
+        "docs/guide/configuration.md"
+    );
     Ok(())
 }
 
