@@ -135,6 +135,9 @@ impl<'a> Head<'a> {
 /// One message of the compiler as a diagnostic.
 fn compiler_message(head: &Head<'_>, files: &Files<'_>) -> Option<Diagnostic> {
     let severity = head.severity?;
+    if severity == Severity::Warning && is_about_prelude(head.text) {
+        return None;
+    }
     let text = without_payload(head.text);
     let (line, message) = if head.file == files.source.name {
         (Some(head.line), text.to_owned())
@@ -158,6 +161,14 @@ pub fn is_continuation(line: &str) -> bool {
     line.trim_start()
         .strip_prefix("ptxas ")
         .is_some_and(|rest| rest.trim_start().starts_with(". "))
+}
+
+/// True for a warning that a macro of the prelude is defined again. CUB's headers define some of
+/// them, with the same values. The author of a kernel does not see the prelude and can do nothing
+/// about it.
+fn is_about_prelude(text: &str) -> bool {
+    text.starts_with("incompatible redefinition of macro")
+        && text.ends_with("of kernelwright/prelude.h)")
 }
 
 /// `ptxas application ptx input, line N; error   : TEXT` and `ptxas error   : TEXT`.

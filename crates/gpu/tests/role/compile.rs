@@ -41,6 +41,25 @@ fn rejected(source: &str) -> Option<Vec<Diagnostic>> {
 }
 
 #[test]
+fn headers_that_define_macros_of_the_prelude_again_give_no_warnings() {
+    let source = r#"
+#include <cub/block/block_reduce.cuh>
+#include <cuda/std/cmath>
+extern "C" __global__ void total(const float* x, float* sum) {
+    using Reduce = cub::BlockReduce<float, 64>;
+    __shared__ typename Reduce::TempStorage storage;
+    const float all = Reduce(storage).Sum(x[threadIdx.x]);
+    if (threadIdx.x == 0) *sum = all < FLT_MAX ? all : INFINITY;
+}
+"#;
+    let Some(reply) = compile(source) else { return };
+    let CompileReply::Compiled(compiled) = reply else {
+        panic!("{reply:?}")
+    };
+    assert_eq!(compiled.diagnostics, []);
+}
+
+#[test]
 fn a_good_kernel_gives_both_images_and_its_resources() {
     let folder = tempfile::tempdir().unwrap();
     let source = r#"
