@@ -11,7 +11,7 @@ pub mod client;
 pub mod commands;
 mod controls;
 pub mod data;
-pub mod evidence;
+pub mod evaluation_text;
 pub mod gpu_check;
 pub mod http;
 pub mod json_error;

@@ -52,7 +52,7 @@ const HEALTHY: Duration = Duration::from_secs(60);
 
 /// How a worker is started.
 #[derive(Debug, Clone, Copy)]
-pub struct Manner {
+pub struct WorkerOptions {
     /// How it writes to the log that it shares with the service.
     pub format: Format,
     /// What it writes there, unless `RUST_LOG` says otherwise.
@@ -72,11 +72,11 @@ pub enum Filter {
 }
 
 /// Keeps one local worker alive until `closing` is cancelled.
-pub async fn keep(url: String, data: PathBuf, manner: Manner, closing: CancellationToken) {
+pub async fn keep(url: String, data: PathBuf, options: WorkerOptions, closing: CancellationToken) {
     let mut pause = FIRST_PAUSE;
     while !closing.is_cancelled() {
         let started = tokio::time::Instant::now();
-        match start(&url, &data, manner) {
+        match start(&url, &data, options) {
             Ok(mut child) => {
                 // Waiting for a child closes its standard input unless someone else holds it.
                 let stdin = child.stdin.take();
@@ -98,7 +98,7 @@ pub async fn keep(url: String, data: PathBuf, manner: Manner, closing: Cancellat
     }
 }
 
-fn start(url: &str, data: &Path, manner: Manner) -> std::io::Result<Child> {
+fn start(url: &str, data: &Path, options: WorkerOptions) -> std::io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command
         .args([
@@ -121,13 +121,13 @@ fn start(url: &str, data: &Path, manner: Manner) -> std::io::Result<Child> {
         // A Ctrl-C on the terminal is for the service, which then lets its worker finish.
         .process_group(0)
         .kill_on_drop(true);
-    if manner.filter == Filter::TroubleOnly && std::env::var_os("RUST_LOG").is_none() {
+    if options.filter == Filter::TroubleOnly && std::env::var_os("RUST_LOG").is_none() {
         command.env("RUST_LOG", "warn");
     }
-    if manner.format == Format::Json {
+    if options.format == Format::Json {
         command.arg("--log-json");
     }
-    if let Some(least) = manner.least_isolation
+    if let Some(least) = options.least_isolation
         && std::env::var_os(LEAST_ISOLATION).is_none()
     {
         command.args(["--least-isolation", least.as_str()]);

@@ -17,7 +17,7 @@ use crate::bundle;
 use crate::cli::{DEFAULT_AUTHOR, DEFAULT_LISTEN, DemoArgs};
 use crate::client::Client;
 use crate::data::Data;
-use crate::local_worker::{Filter, Manner};
+use crate::local_worker::{Filter, WorkerOptions};
 use crate::logging::Format;
 use crate::outcome::{Ending, Failure};
 
@@ -82,7 +82,7 @@ async fn service(
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,
         models: Models::none(),
-        local_worker: Some(Manner {
+        local_worker: Some(WorkerOptions {
             format,
             filter: Filter::TroubleOnly,
             // Its kernels are this project's own.
@@ -101,7 +101,7 @@ async fn listen_address(args: &DemoArgs) -> SocketAddr {
         .expect("the constant is a socket address");
     match args.listen {
         Some(address) => address,
-        None if serve::is_free(default).await => default,
+        None if serve::is_address_free(default).await => default,
         None => SocketAddr::new(default.ip(), 0),
     }
 }

@@ -21,7 +21,7 @@ use super::{propose, serve};
 use crate::bundle;
 use crate::cli::EvalArgs;
 use crate::data::Data;
-use crate::evidence;
+use crate::evaluation_text;
 use crate::outcome::{Ending, Failure, Outcome};
 
 pub(super) async fn eval(args: EvalArgs) -> Ending {
@@ -62,7 +62,7 @@ pub(super) async fn eval(args: EvalArgs) -> Ending {
     if kernel.json {
         print_json(&evaluation)?;
     } else {
-        print(&evidence::evaluation(&evaluation))?;
+        print(&evaluation_text::evaluation(&evaluation))?;
     }
     Ok(match evaluation.verdict.acceptance() {
         Some(_) => Outcome::Accepted,

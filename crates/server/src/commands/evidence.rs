@@ -12,7 +12,7 @@ use super::serve;
 use crate::cli::{EvidenceArgs, EvidenceCommand, FetchArgs};
 use crate::client::Client;
 use crate::data::Data;
-use crate::evidence;
+use crate::evaluation_text;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::report::{Report, SCHEMA, TaskIdentity};
 use crate::terminal::plain;
@@ -126,7 +126,7 @@ async fn replay(args: &EvidenceArgs) -> Ending {
         };
         print(&format!(
             "{}replay     {word}: {} then, {} now\n",
-            evidence::evaluation(&replayed.evaluation),
+            evaluation_text::evaluation(&replayed.evaluation),
             replayed.then,
             replayed.now
         ))?;
@@ -208,6 +208,6 @@ fn text(shown: &Shown<'_>) -> String {
     for (name, why) in &manifest.left_out {
         text.push_str(&format!("left out   {}: {}\n", plain(name), plain(why)));
     }
-    text.push_str(&evidence::evaluation(shown.evaluation));
+    text.push_str(&evaluation_text::evaluation(shown.evaluation));
     text
 }

@@ -17,7 +17,7 @@ use super::follow::{hint_without_workers, print, print_json};
 use crate::cli::{ContextArgs, SubmitArgs};
 use crate::client::Client;
 use crate::client::stream::Events;
-use crate::evidence;
+use crate::evaluation_text;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::terminal::line;
 
@@ -156,7 +156,7 @@ fn verdict_text(detail: &CandidateDetail) -> String {
         let _infallible = writeln!(text, "speedup    {speedup:.2}x over the baseline");
     }
     match (&detail.evaluation, &summary.summary) {
-        (Some(evaluation), _) => text.push_str(&evidence::evaluation(evaluation)),
+        (Some(evaluation), _) => text.push_str(&evaluation_text::evaluation(evaluation)),
         (None, Some(sentence)) => {
             let _infallible = writeln!(text, "verdict    {}", line(sentence, 400));
         }

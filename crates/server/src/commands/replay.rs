@@ -16,7 +16,7 @@ use super::{address, show};
 use crate::bundle;
 use crate::cli::{DEFAULT_AUTHOR, RecordingArgs, ReplayArgs};
 use crate::client::Client;
-use crate::local_worker::{Filter, Manner};
+use crate::local_worker::{Filter, WorkerOptions};
 use crate::logging::Format;
 use crate::outcome::{Ending, Failure, Outcome};
 
@@ -54,7 +54,7 @@ pub(super) async fn replay(args: ReplayArgs, format: Format) -> Ending {
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,
         models,
-        local_worker: Some(Manner {
+        local_worker: Some(WorkerOptions {
             format,
             filter: Filter::TroubleOnly,
             least_isolation: None,

@@ -54,7 +54,7 @@ pub(super) async fn score(args: ScoreModelArgs) -> Ending {
         let host = Host::discover(settings, &cancellation).map_err(Failure::infrastructure)?;
         let evaluator = Evaluator::new(host).map_err(Failure::infrastructure)?;
         let (arguments, buffers) = kernel::arguments(&args.arguments);
-        Trial {
+        ModelledSession {
             evaluator: &evaluator,
             cache: &cache,
             source: &source,
@@ -128,7 +128,7 @@ fn geometry(args: &ScoreModelArgs, cache: &Cache) -> Result<Geometry, Failure> {
 }
 
 /// All that the configurations of one cache have in common.
-struct Trial<'a> {
+struct ModelledSession<'a> {
     evaluator: &'a Evaluator,
     cache: &'a Cache,
     source: &'a str,
@@ -139,7 +139,7 @@ struct Trial<'a> {
     cancellation: &'a Cancellation,
 }
 
-impl Trial<'_> {
+impl ModelledSession<'_> {
     /// Every configuration with a time, up to a number of them.
     fn all(&self, limit: usize) -> Result<Score, Failure> {
         let recorded = &self.cache.configurations;

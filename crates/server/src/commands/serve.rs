@@ -20,7 +20,7 @@ use crate::cli::ServeArgs;
 use crate::data::{Data, Lock, WorkFolder};
 use crate::http::connections::{self, ConnectionLimits};
 use crate::http::{self, App, guard};
-use crate::local_worker::{self, Filter, Manner};
+use crate::local_worker::{self, Filter, WorkerOptions};
 use crate::logging::Format;
 use crate::models;
 use crate::outcome::{Ending, Failure, Outcome};
@@ -36,7 +36,7 @@ pub(super) struct Setup<'a> {
     pub author_email: &'a str,
     pub recheck_after: Option<TimeDelta>,
     pub models: Models,
-    pub local_worker: Option<Manner>,
+    pub local_worker: Option<WorkerOptions>,
 }
 
 /// A service that runs.
@@ -64,7 +64,7 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         author_email: &args.author_email,
         recheck_after: recheck_after(args.recheck_hours),
         models,
-        local_worker: args.with_local_worker.then_some(Manner {
+        local_worker: args.with_local_worker.then_some(WorkerOptions {
             format,
             filter: Filter::Everything,
             least_isolation: None,
@@ -167,9 +167,9 @@ impl Service {
             tokio::spawn(async move { engine.run_forever(token).await }),
         ));
         let worker_closing = CancellationToken::new();
-        let worker = setup.local_worker.map(|manner| {
+        let worker = setup.local_worker.map(|options| {
             let data = setup.data.root().to_owned();
-            let kept = local_worker::keep(url.clone(), data, manner, worker_closing.clone());
+            let kept = local_worker::keep(url.clone(), data, options, worker_closing.clone());
             tokio::spawn(kept)
         });
         Ok(Self {
@@ -215,6 +215,6 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
 }
 
 /// Whether a service could listen at an address right now.
-pub(super) async fn is_free(address: SocketAddr) -> bool {
+pub(super) async fn is_address_free(address: SocketAddr) -> bool {
     TcpListener::bind(address).await.is_ok()
 }

@@ -9,7 +9,7 @@ use super::follow::print;
 use super::run::outcome;
 use crate::cli::ShowArgs;
 use crate::client::Client;
-use crate::evidence;
+use crate::evaluation_text;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::terminal::plain;
 use crate::tree;
@@ -52,12 +52,12 @@ pub(super) async fn report(client: &Client, run: &RunView) -> Result<String, Fai
         run.budget.trials,
         verdicts.join(", ")
     );
-    if let Some(spent) = evidence::spent(run) {
+    if let Some(spent) = evaluation_text::spent(run) {
         let _infallible = writeln!(text, "{spent}\n");
     }
     text.push_str(&tree::render(&lineage, &run.state, WIDTH));
     text.push('\n');
-    text.push_str(&evidence::winner(run, winner.as_ref()));
+    text.push_str(&evaluation_text::winner(run, winner.as_ref()));
     let _infallible = writeln!(text, "page       {}", client.run_page(run.id));
     Ok(text)
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use worker::evaluate::{Looked, RivalOutcome, Rivalry, Timed};
 
 use super::{against, took};
-use crate::evidence;
+use crate::evaluation_text;
 use crate::terminal::{columns, labelled_time, plain};
 
 /// A benchmark.
@@ -276,8 +276,8 @@ pub fn text(benched: &Benched, device: &Device) -> String {
     if benched.launch_bound {
         text.push_str("           little more than launching an empty kernel takes\n");
     }
-    evidence::gates(&mut text, &benched.gates);
-    evidence::resources(&mut text, &benched.kernels);
+    evaluation_text::gates(&mut text, &benched.gates);
+    evaluation_text::resources(&mut text, &benched.kernels);
     super::device(&mut text, device);
     took(&mut text, &benched.stages);
     text

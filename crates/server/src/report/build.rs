@@ -13,7 +13,7 @@ use serde::Serialize;
 use worker::evaluate::Looked;
 
 use super::{against, took};
-use crate::evidence;
+use crate::evaluation_text;
 use crate::terminal::{line, plain};
 
 /// A build.
@@ -185,8 +185,8 @@ pub fn text(built: &Built, device: &Device) -> String {
     for flag in &built.flags {
         text.push_str(&format!("flag       {}\n", line(&flag.to_string(), 240)));
     }
-    evidence::resources(&mut text, &built.kernels);
-    evidence::gates(&mut text, &built.gates);
+    evaluation_text::resources(&mut text, &built.kernels);
+    evaluation_text::gates(&mut text, &built.gates);
     for (name, digest) in [
         ("identity", built.candidate_digest),
         ("image", built.image_digest),

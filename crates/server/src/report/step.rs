@@ -12,7 +12,7 @@ use super::build::Built;
 use super::profile::Profile;
 use super::sanitize::Checked;
 use super::{bench, build, sanitize};
-use crate::evidence;
+use crate::evaluation_text;
 use crate::terminal::{columns, line, plain};
 
 /// Characters of a hypothesis in a table.
@@ -191,7 +191,7 @@ pub fn table(entries: &[Entry]) -> String {
 
 /// A step for a terminal.
 pub fn text(step: &Step, device: &Device) -> String {
-    let mut text = evidence::evaluation(&step.evaluation);
+    let mut text = evaluation_text::evaluation(&step.evaluation);
     if let Some(benched) = &step.bench {
         text.push_str(&bench::text(benched, device));
     }
@@ -254,7 +254,7 @@ pub fn report(iterated: &Iterated, device: &Device) -> String {
     text.push_str(&format!("pass       {passed} checks\n\n# Build\n"));
     text.push_str(&build::text(&iterated.build, device));
     text.push_str("\n# Test\n");
-    text.push_str(&evidence::evaluation(&iterated.step.evaluation));
+    text.push_str(&evaluation_text::evaluation(&iterated.step.evaluation));
     if let Some(benched) = &iterated.step.bench {
         text.push_str("\n# Benchmark\n");
         text.push_str(&bench::text(benched, device));

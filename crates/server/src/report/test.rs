@@ -8,7 +8,7 @@ use serde::Serialize;
 use worker::evaluate::Looked;
 
 use super::{against, took};
-use crate::evidence;
+use crate::evaluation_text;
 use crate::terminal::line;
 
 /// The outputs compared.
@@ -50,7 +50,7 @@ pub fn text(tested: &Tested, device: &Device) -> String {
     for finding in tested.findings.iter().take(5) {
         text.push_str(&format!("finding    {}\n", line(&finding.to_string(), 400)));
     }
-    evidence::checks(&mut text, &tested.checks);
+    evaluation_text::checks(&mut text, &tested.checks);
     super::device(&mut text, device);
     took(&mut text, &tested.stages);
     text

@@ -151,15 +151,15 @@ impl Asker<'_> {
     }
 
     /// How a measurement that may be stopped ended, in words.
-    fn fate(&self, what: Measure) -> Result<SimulatedScreening, Unanswered> {
+    fn fate(&self, what: Measure) -> Result<KernelEnd, Unanswered> {
         Ok(match self.seen(what, None)? {
-            Seen::Nothing(how) => SimulatedScreening {
+            Seen::Nothing(how) => KernelEnd {
                 words: how,
                 end: None,
                 arrived: false,
                 is_refused: false,
             },
-            Seen::Answer(reply) => SimulatedScreening {
+            Seen::Answer(reply) => KernelEnd {
                 words: match &reply.message {
                     Some(message) => format!("{}, {message}", reply.end),
                     None => reply.end.to_string(),
@@ -173,7 +173,7 @@ impl Asker<'_> {
 }
 
 /// How a kernel that may be stopped ended.
-struct SimulatedScreening {
+struct KernelEnd {
     words: String,
     end: Option<End>,
     arrived: bool,
@@ -181,7 +181,7 @@ struct SimulatedScreening {
     is_refused: bool,
 }
 
-impl SimulatedScreening {
+impl KernelEnd {
     fn is_stopped(&self) -> bool {
         self.end.as_ref().is_some_and(is_stopped)
     }

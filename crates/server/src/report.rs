@@ -16,7 +16,7 @@ use domain::evaluation::{EVALUATOR_VERSION, StageTime};
 use domain::verdict::Verdict;
 use serde::Serialize;
 
-use crate::evidence;
+use crate::evaluation_text;
 use crate::terminal::{line, plain};
 
 /// Name and version of the form. A field may be added without a new version; one that changes its
@@ -81,7 +81,7 @@ fn against(text: &mut String, against: Option<&Verdict>, nothing: &str) {
     match against {
         Some(verdict) => {
             text.push_str(&format!("against    {}\n", line(&verdict.to_string(), 400)));
-            evidence::problems(text, verdict);
+            evaluation_text::problems(text, verdict);
         }
         None => text.push_str(&format!("against    {nothing}\n")),
     }
