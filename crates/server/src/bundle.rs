@@ -1,5 +1,5 @@
-//! Reads a task folder into the form in which a task travels. What the files mean is `domain`'s
-//! affair; this module only refuses what cannot be a task: too much, not text, not a folder.
+//! Reads a task folder into a bundle, the form in which a task is uploaded. It refuses folders that
+//! are too large or hold files that are not text. `domain` decides what the files mean.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 
 use domain::task::{Bundle, MACHINE_CODE, MAX_BUNDLE_BYTES};
 
-/// Where the one kind of file is that is no text: machine code of rivals, which travels as digits.
+/// Folder of the only files that may be binary: machine code of rivals, sent as hexadecimal digits.
 const RIVALS: &str = "baselines/";
 
-/// Why a folder could not be read.
+/// Errors of reading a task folder.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// Nothing is there, or it is no folder.
+    /// The path is no folder with a task.toml.
     #[error(
         "read the task folder {0}: there is no task.toml in it; name a folder such as kernels/attention-f16"
     )]
     NoTask(PathBuf),
-    /// The system refused.
+    /// The operating system refused to read a path.
     #[error("read {path}")]
     Read {
-        /// What was read.
+        /// The path.
         path: PathBuf,
-        /// Why it failed.
+        /// The system's error.
         source: io::Error,
     },
     /// A file is not UTF-8.

@@ -1,4 +1,4 @@
-//! Every verb of the command line, one module each.
+//! The commands, one module each.
 
 mod address;
 mod check;
@@ -44,7 +44,7 @@ pub fn dispatch(cli: Cli) -> ExitCode {
     exit_code(&ending)
 }
 
-/// A service's log is its face; a command's output is, so its log holds trouble only.
+/// A service and a worker log their work. Other commands print results, so they log warnings only.
 fn default_filter(command: &Command) -> &'static str {
     match command {
         Command::Serve(_) | Command::Worker(_) => "info,hyper=warn,sqlx=warn",

@@ -7,7 +7,7 @@ use domain::statistics::Settled;
 
 use crate::terminal::line;
 
-/// What came of one control.
+/// The outcome of one control in words.
 pub fn control(control: &Control) -> String {
     let percent = |effect: f64| format!("{:+.2}%", 100.0 * effect.exp_m1());
     let gain = |settled: &Settled| {
@@ -43,8 +43,8 @@ pub fn control(control: &Control) -> String {
     }
 }
 
-/// What all controls of a device say. Before the first they say nothing, which is not that nothing
-/// goes wrong; where times are modelled there is nothing to say.
+/// The error rates that all controls of a device show. Without a control nothing is known about
+/// them. Modelled times have no noise, so they need no controls.
 pub fn tally(kind: DeviceKind, tally: &ControlTally) -> String {
     let mut text = match tally.screened_at_most.zip(tally.promoted_at_most) {
         None if kind == DeviceKind::Emulated => "none: modelled times have no noise".to_owned(),
@@ -115,7 +115,7 @@ mod tests {
         assert!(tally(DeviceKind::Nvidia, &all_wrong).contains("3 promoted (at most 100.00%)"));
     }
 
-    /// What a screening says whose rounds all show the same log-ratio.
+    /// The result of a screening whose rounds all have the same log-ratio.
     fn settled(ratio: f64) -> Settled {
         let rounds = vec![ratio; ANALYSIS_PAIRS[0] / 2];
         decide_screening(&rounds, &Cycles::Unknown, Key(Digest::of("key"))).unwrap()

@@ -1,4 +1,4 @@
-//! The data folder: what lies where, who holds it, and where its service listens.
+//! The data folder: its files, its lock, and the address of its service.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -15,17 +15,17 @@ pub struct WorkFolder {
     _temporary: Option<TempDir>,
 }
 
-/// Why a data folder cannot be used.
+/// Errors of a data folder.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// The system refused.
+    /// The operating system refused an operation.
     #[error("{doing} {path}")]
     Io {
-        /// What was tried, such as "make the data folder".
+        /// The operation, such as "make the data folder".
         doing: &'static str,
-        /// With what.
+        /// The path.
         path: PathBuf,
-        /// Why it failed.
+        /// The system's error.
         source: io::Error,
     },
     /// There is no such folder, and the command only reads.
@@ -33,7 +33,7 @@ pub enum DataError {
         "find the data folder {0}: nothing is there; name the folder with --data DIR or KERNELWRIGHT_DATA"
     )]
     Missing(PathBuf),
-    /// Another process serves from it.
+    /// Another service uses the folder.
     #[error(
         "lock the data folder {folder}: another service works in it{}; stop that one, or give this one a folder of its own with --data DIR",
         .address.as_ref().map(|address| format!(", at {address}")).unwrap_or_default()
@@ -41,7 +41,7 @@ pub enum DataError {
     Taken {
         /// The folder.
         folder: PathBuf,
-        /// Where the other one listens, if it says so.
+        /// Address of the other service, if it is known.
         address: Option<String>,
     },
 }
@@ -52,8 +52,8 @@ pub struct Data {
     root: PathBuf,
 }
 
-/// Held for as long as a service works in the folder. The system lets go of it when the
-/// process ends, however it ends.
+/// The lock that a service holds on its folder. The operating system releases it when the process
+/// ends, also after a crash.
 #[derive(Debug)]
 #[must_use = "the folder is free for others as soon as this is dropped"]
 pub struct Lock {
@@ -149,7 +149,7 @@ impl Data {
         }
     }
 
-    /// Where the folder's service listens, as it said itself; it may have gone since.
+    /// Address of the folder's service as it was announced. The service may have stopped since.
     pub fn address(&self) -> Option<String> {
         let text = fs::read_to_string(self.address_file()).ok()?;
         let address: Address = serde_json::from_str(&text).ok()?;
@@ -191,7 +191,7 @@ impl WorkFolder {
 }
 
 impl Lock {
-    /// Says where the service listens.
+    /// Writes the address of the service into the folder.
     ///
     /// # Errors
     /// [`DataError::Io`] when the file cannot be written.

@@ -1,4 +1,4 @@
-//! An evaluation and a promotion as text: what was found, on what, and how sure that is.
+//! Evaluations, winners and promotions as text for a terminal.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::terminal::{columns, labelled_time, line, plain, time};
 /// The most findings and diagnostics shown.
 const MAX_SHOWN: usize = 5;
 
-/// Everything of an evaluation that a person wants to see first.
+/// Renders an evaluation: verdict, findings, times, gates, resources and device.
 pub fn evaluation(evaluation: &Evaluation) -> String {
     let mut text = format!(
         "verdict    {}\n",
@@ -94,7 +94,7 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     text
 }
 
-/// The winner of a run with its evidence, or why there is none.
+/// Renders the winner of a run with its evidence, or the reason why there is none.
 pub fn winner(run: &RunView, winner: Option<&CandidateDetail>) -> String {
     let Some(detail) = winner else {
         return match &run.promotion {
@@ -133,7 +133,7 @@ pub fn winner(run: &RunView, winner: Option<&CandidateDetail>) -> String {
     text
 }
 
-/// Where the winner went.
+/// Renders the promotion: branch, state and repository.
 fn promotion(promotion: Option<&PromotionView>) -> String {
     let Some(promotion) = promotion else {
         return "branch     none: nothing was promoted\n".to_owned();
@@ -211,7 +211,7 @@ fn times(text: &mut String, timing: &Timing) {
     text.push_str(&columns(&rows, 11));
 }
 
-/// How sure a comparison beside the incumbent is.
+/// Renders the comparison with the incumbent and its confidence interval.
 fn measurement(text: &mut String, found: &Measurement) {
     let percent = |effect: f64| format!("{:+.2}%", 100.0 * effect.exp_m1());
     let evidence = &found.settled.evidence;
@@ -385,7 +385,7 @@ pub(crate) fn resources(text: &mut String, kernels: &[KernelResources]) {
     text.push_str(&columns(&rows, 11));
 }
 
-/// What each tool said.
+/// Renders the result of each sanitizer.
 fn sanitizers(text: &mut String, said: Option<&Sanitizers>) {
     let Some(said) = said else { return };
     for row in &said.tools {
@@ -430,7 +430,8 @@ fn machine_code(text: &mut String, code: Option<&MachineCode>) {
     }
 }
 
-/// What a run's models and devices have used, in one line; none where no model was asked.
+/// Renders the tokens, dollars and device time of a run in one line; none where no model was
+/// asked.
 pub fn spent(run: &RunView) -> Option<String> {
     let spend = &run.spend;
     if run.models.is_empty() {

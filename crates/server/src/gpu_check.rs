@@ -23,20 +23,20 @@ use images::Images;
 pub use pack::{ARCHITECTURES, Pack, PackError, Preparation, Prepared, prepare};
 pub use report::{Part, Report};
 
-/// What to do, and with what.
+/// Options of a check.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where reports, builds and scratch files go.
+    /// Folder for reports, builds and scratch files.
     pub out: PathBuf,
     /// Prebuilt images, tasks and the emulated driver.
     pub pack: Option<Pack>,
     /// The folder of task folders, where no pack has them.
     pub tasks: PathBuf,
-    /// Whether the emulated driver takes the GPU's place.
+    /// True if the emulated driver takes the GPU's place.
     pub emulated: bool,
     /// Only cases, tasks and questions whose names contain one of these; empty is all.
     pub only: Vec<String>,
-    /// Which parts.
+    /// The parts to check.
     pub parts: Vec<Part>,
 }
 
@@ -46,12 +46,12 @@ impl Options {
     }
 }
 
-/// Whether a name contains one of some texts; all are wanted where there is none.
+/// Returns true if a name contains one of the texts, or if there are no texts.
 fn is_wanted(only: &[String], name: &str) -> bool {
     only.is_empty() || only.iter().any(|only| name.contains(only.as_str()))
 }
 
-/// Why there is no report.
+/// Errors that prevent a report.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// No NVIDIA driver that works.

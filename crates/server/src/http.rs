@@ -1,7 +1,7 @@
-//! The HTTP API, version 1: routes, what each may cost, and their description.
+//! The HTTP API, version 1: routes, their limits, and their OpenAPI description.
 //!
-//! Handlers translate: a request into one call of the engine or the store, its result into an
-//! answer. They hold no state and no rules.
+//! A handler turns a request into one call of the engine or the store, and the result into an
+//! answer. It holds no state and no rules.
 
 pub mod connections;
 pub mod dashboard;
@@ -53,7 +53,7 @@ const REPORT_LIMIT: usize = 8 << 20;
 /// The largest file of a bundle of evidence, bytes.
 const EVIDENCE_LIMIT: usize = 64 << 20;
 
-/// What the handlers share.
+/// State that the handlers share.
 #[derive(Clone)]
 pub struct App {
     /// Performs what is asked.
@@ -73,10 +73,10 @@ pub struct App {
     ),
     components(schemas(ProblemDocument)),
     tags(
-        (name = "tasks", description = "What to optimise"),
-        (name = "runs", description = "Campaigns"),
+        (name = "tasks", description = "Tasks: the function to optimise"),
+        (name = "runs", description = "Runs: searches for a faster kernel"),
         (name = "candidates", description = "Kernels with their verdicts"),
-        (name = "models", description = "Who writes candidates"),
+        (name = "models", description = "Language models that write candidates"),
         (name = "fleet", description = "Workers and their leases"),
         (name = "service", description = "The service itself")
     )

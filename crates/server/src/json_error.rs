@@ -1,7 +1,7 @@
 //! Messages of JSON parsers in plain words: where the value is, what is wrong, what is accepted.
 //! serde's own messages name Rust types and put the place last.
 
-/// What axum writes before the parser's own message.
+/// Prefixes that axum writes before the parser's own message.
 const PREFIXES: [&str; 4] = [
     "Failed to deserialize the JSON body into the target type: ",
     "Failed to parse the request body as JSON: ",

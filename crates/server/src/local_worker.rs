@@ -42,7 +42,7 @@ const ALLOWED: &[&str] = &[
     "KERNELWRIGHT_CLOCKS",
     "NVIDIA_VISIBLE_DEVICES",
 ];
-/// How long a worker may take to hand its job back once the service stops.
+/// The longest time that a worker may take to return its job once the service stops.
 const GOODBYE: Duration = Duration::from_secs(8);
 /// The pause before a worker that died is started again; doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -50,24 +50,23 @@ const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// A worker that lived this long did not die of how it was started.
 const HEALTHY: Duration = Duration::from_secs(60);
 
-/// How a worker is started.
+/// Options of a local worker.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkerOptions {
-    /// How it writes to the log that it shares with the service.
+    /// The form of the log, which it shares with the service.
     pub format: Format,
-    /// What it writes there, unless `RUST_LOG` says otherwise.
+    /// The messages that it logs unless `RUST_LOG` is set.
     pub filter: Filter,
-    /// With less isolation than this it does not work; what is usual, or the environment says, if
-    /// none.
+    /// The least isolation that it accepts; by default that of the environment, else the standard.
     pub least_isolation: Option<Isolation>,
 }
 
-/// How much a worker has to say.
+/// The messages that a worker logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filter {
     /// Every evaluation.
     Everything,
-    /// Only what went wrong.
+    /// Warnings and errors only.
     TroubleOnly,
 }
 

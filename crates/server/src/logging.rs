@@ -1,10 +1,10 @@
-//! Where the log goes: standard error, filtered by `RUST_LOG`, as text or as JSON.
+//! The log: written to standard error, filtered by `RUST_LOG`, as text or as JSON.
 
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-/// How the log is written.
+/// The form of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// For people.

@@ -1,4 +1,4 @@
-//! Which file names the models, and reading it.
+//! The models file: its place, and reading it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
-//! How a command ends, and the exit code that says so to a script.
+//! The outcome of a command, and its exit code.
 
 use std::process::ExitCode;
 
-/// A command that could do what it was asked.
+/// The outcome of a command that did its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Done; where a candidate was judged, it was accepted.
@@ -11,16 +11,16 @@ pub enum Outcome {
     NotAccepted,
 }
 
-/// A command that could not. The two kinds differ in who can mend it.
+/// The failure of a command, by who can correct it.
 #[derive(Debug)]
 pub enum Failure {
-    /// What was asked for is wrong.
+    /// The request is wrong: the user can correct it.
     Input(anyhow::Error),
-    /// The machine, the toolchain, the service or the network is in trouble.
+    /// The machine, the toolchain, the service or the network failed.
     Infrastructure(anyhow::Error),
 }
 
-/// What every command returns.
+/// The result of every command.
 pub type Ending = Result<Outcome, Failure>;
 
 impl Outcome {
@@ -34,12 +34,12 @@ impl Outcome {
 }
 
 impl Failure {
-    /// Wraps what a person can mend by changing the request.
+    /// Wraps an error that the user can correct by changing the request.
     pub fn input(error: impl Into<anyhow::Error>) -> Self {
         Self::Input(error.into())
     }
 
-    /// Wraps trouble that the request did not cause.
+    /// Wraps an error that the request did not cause.
     pub fn infrastructure(error: impl Into<anyhow::Error>) -> Self {
         Self::Infrastructure(error.into())
     }

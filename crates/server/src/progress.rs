@@ -1,5 +1,5 @@
-//! What a person who follows a run sees: the events of its stream, folded into one line that
-//! changes and lines that stay. Pure; drawing is the caller's.
+//! The progress of a run that is followed: its events, folded into one line that changes and lines
+//! that stay. This module only makes texts; the caller draws them.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use domain::api::{Event, EventKind, PromotionState, RunState, RunView};
 
 use crate::terminal::{labelled_time, line, plain};
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Debug, Clone)]
 pub struct Progress {
     budget: u32,
@@ -147,7 +147,7 @@ impl Progress {
         }
     }
 
-    /// Whether the run has ended.
+    /// Returns true once the run has ended.
     pub fn is_over(&self) -> bool {
         self.state.is_over()
     }

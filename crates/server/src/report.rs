@@ -1,6 +1,6 @@
-//! What the local verbs say of a kernel: one versioned form for machines, text for people.
+//! Reports of the commands for one kernel: versioned JSON for programs, text for people.
 //!
-//! The form is described in docs/reference/local-commands.md, and a test holds the two together. Nothing is decided
+//! The JSON is described in docs/reference/local-commands.md, and a test holds the two together. Nothing is decided
 //! here, and nothing is said that the evaluator did not find.
 
 pub mod bench;
@@ -23,28 +23,28 @@ use crate::terminal::{line, plain};
 /// meaning or goes away may not.
 pub const SCHEMA: &str = "kernelwright.verb/1";
 
-/// What every verb's JSON looks like.
+/// The JSON report of every command.
 #[derive(Debug, Serialize)]
 pub struct Report<T> {
     /// [`SCHEMA`].
     pub schema: &'static str,
-    /// The verb.
+    /// The command.
     pub verb: &'static str,
-    /// Whether it ends with exit code 0.
+    /// True if the command ends with exit code 0.
     pub ok: bool,
-    /// The kernel's file, where the verb is about one.
+    /// The kernel's file, where the command is about one.
     pub file: Option<String>,
-    /// The task, where the verb is about one.
+    /// The task, where the command is about one.
     pub task: Option<TaskIdentity>,
     /// The evaluation protocol's version.
     pub evaluator: u32,
-    /// Where it was found out.
+    /// The device of the evaluation.
     pub device: Option<Device>,
-    /// What was found out.
+    /// The result of the command.
     pub result: T,
 }
 
-/// Which task.
+/// Name and version of a task.
 #[derive(Debug, Clone, Serialize)]
 pub struct TaskIdentity {
     /// Its name.
@@ -99,7 +99,7 @@ fn device(text: &mut String, device: &Device) {
     ));
 }
 
-/// How long each stage took.
+/// Renders the duration of each stage.
 fn took(text: &mut String, stages: &[StageTime]) {
     let stages = stages
         .iter()

@@ -5,7 +5,7 @@
 //! first choice is believed. Measurements come from Kernel Tuner's cache files ([`cache`]), the
 //! kernel is compiled as Kernel Tuner compiles it ([`kernel`]), and both orders are compared.
 //!
-//! Nothing here touches a device or a file; the command does.
+//! This module computes only; the command reads files and runs the device.
 
 pub mod cache;
 pub mod kernel;
@@ -16,20 +16,20 @@ use std::fmt::Write as _;
 use domain::statistics::{kendall, regret, spearman};
 use serde::Serialize;
 
-/// What became of one configuration.
+/// The result of one configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scored {
     /// The configuration's values in the cache's order, as its key there.
     pub key: String,
     /// Its recorded time, milliseconds.
     pub measured_ms: f64,
-    /// What the model says; none where it cannot run here.
+    /// The modelled time; none where the configuration cannot run here.
     pub modelled: Option<Opinion>,
-    /// Why it cannot.
+    /// The reason why it cannot run here.
     pub refused: Option<String>,
 }
 
-/// The model's word on a configuration.
+/// The modelled time of a configuration and what bounds it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Opinion {
     /// The modelled time, microseconds.
@@ -40,7 +40,7 @@ pub struct Opinion {
     pub share: f64,
 }
 
-/// How well the model ranks the configurations of one kernel on one device.
+/// The comparison of modelled and measured times for one kernel on one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Score {
     /// The kernel.
@@ -66,14 +66,14 @@ pub struct Agreement {
     pub spearman: f64,
     /// Kendall's tau-b.
     pub kendall: f64,
-    /// How much slower the best of the model's first choices is than the best of all, as a
-    /// fraction: for 1, 3 and 10 choices.
+    /// Regret: the slow-down of the best of the model's first 1, 3 and 10 choices against the best
+    /// of all, as a fraction.
     pub regret: BTreeMap<usize, f64>,
     /// The lowest, middle and highest ratio of modelled to measured time.
     pub ratio: [f64; 3],
 }
 
-/// How many of the model's first choices are looked at.
+/// Numbers of the model's first choices for which the regret is computed.
 const CHOICES: [usize; 3] = [1, 3, 10];
 
 impl Score {

@@ -1,4 +1,4 @@
-//! Which service a command talks to.
+//! The address of the service that a command uses.
 
 use crate::cli::{DEFAULT_LISTEN, ServiceAddress};
 use crate::client::{Client, ClientError};

@@ -21,7 +21,7 @@ use crate::local_worker::{Filter, WorkerOptions};
 use crate::logging::Format;
 use crate::outcome::{Ending, Failure};
 
-/// What a demo's runs are called; another call finds them by it.
+/// Name of the demo's runs, by which a later call finds them.
 const NAME: &str = "demo";
 
 pub(super) async fn demo(args: DemoArgs, format: Format) -> Ending {

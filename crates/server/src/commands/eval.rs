@@ -70,7 +70,7 @@ pub(super) async fn eval(args: EvalArgs) -> Ending {
     })
 }
 
-/// What this machine can evaluate with.
+/// Finds the toolchain and the device of this machine.
 ///
 /// # Errors
 /// [`Failure::Infrastructure`] with what is missing and the command that installs it.
@@ -126,7 +126,7 @@ impl Bench {
         })
     }
 
-    /// What to ask of one source.
+    /// Makes the evaluation request for one source.
     pub fn request(
         &self,
         task: &Bundle,

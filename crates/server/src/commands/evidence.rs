@@ -1,4 +1,4 @@
-//! `evidence`: what a verdict rests on, and the same verdict again.
+//! `evidence`: shows, repeats and fetches evidence bundles.
 
 use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation};
@@ -17,10 +17,10 @@ use crate::outcome::{Ending, Failure, Outcome};
 use crate::report::{Report, SCHEMA, TaskIdentity};
 use crate::terminal::plain;
 
-/// Digits of a digest that are enough to name one.
+/// The fewest digits of a digest that name a bundle.
 const LEAST_DIGITS: usize = 6;
 
-/// What `evidence show` says.
+/// The result of `evidence show`.
 #[derive(Serialize)]
 struct Shown<'a> {
     digest: Digest,
@@ -29,7 +29,7 @@ struct Shown<'a> {
     evaluation: &'a Evaluation,
 }
 
-/// What `evidence replay` says.
+/// The result of `evidence replay`.
 #[derive(Serialize)]
 struct Replayed {
     digest: Digest,

@@ -16,10 +16,10 @@ use crate::outcome::Failure;
 use crate::progress::Progress;
 use crate::terminal::clock;
 
-/// How often the changing line is drawn when nothing happens.
+/// Interval at which the changing line is drawn while no event arrives.
 const TICK: Duration = Duration::from_millis(500);
 
-/// How progress is shown.
+/// The form of the progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
     /// For people: a live line on a terminal, plain lines elsewhere.

@@ -1,5 +1,5 @@
-//! The engineer's verbs: what one kernel is, without a service and without a verdict that anyone
-//! else would believe. Each says one thing, as text or in the form of [`crate::report`].
+//! The commands for one kernel on this machine, without a service. Each prints a text or the JSON of
+//! [`crate::report`].
 
 mod bench;
 mod build;
@@ -50,7 +50,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Reads what the arguments name. Nothing has run yet.
+    /// Reads the task and the kernel that the arguments name. Nothing is compiled or run.
     pub async fn open(args: &KernelArgs) -> Result<Self, Failure> {
         let bundle = bundle::read(&args.task).map_err(Failure::input)?;
         let task = Task::load(&bundle).map_err(|problems| {
@@ -79,7 +79,7 @@ impl Subject {
         KernelSource::parse(&self.file, self.source.as_str()).ok()
     }
 
-    /// What is asked of the kernel with these values of its tunables.
+    /// Makes the evaluation request for the kernel with these values of its tunables.
     pub fn request(&self, configuration: &Configuration) -> Result<EvaluationRequest, Failure> {
         self.bench.request(
             &self.bundle,
@@ -133,7 +133,7 @@ impl Subject {
             .await
     }
 
-    /// Says it in the form that was asked for.
+    /// Prints a result as text or as JSON.
     pub fn say<T: Serialize>(
         &self,
         json: bool,

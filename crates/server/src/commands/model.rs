@@ -20,7 +20,7 @@ const MAX_OUTPUT_TOKENS: u64 = 4096;
 struct Listed {
     #[serde(flatten)]
     view: ModelView,
-    /// Why its key cannot be had; none if it can, or if none is needed.
+    /// The reason why its key is not available; none if it is, or if none is needed.
     key_problem: Option<String>,
 }
 
@@ -58,7 +58,7 @@ struct Answered<'a> {
 #[derive(Serialize)]
 struct Failed {
     reason: &'static str,
-    /// Whether somebody must change something before it is of use to try again.
+    /// True if a repetition can only succeed after a change of the configuration or the account.
     permanent: bool,
     message: String,
 }

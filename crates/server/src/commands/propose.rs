@@ -1,4 +1,4 @@
-//! `context` and `submit`: the two halves of proposing a kernel from outside.
+//! `context` prints the brief of a run, and `submit` submits a kernel to it.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -21,11 +21,11 @@ use crate::evaluation_text;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::terminal::line;
 
-/// Where reading a kernel's file ends: somebody may name a device, which has no end. What is a little too long gets a
-/// verdict that says so.
+/// The most bytes that are read of a kernel's file, because a device file has no end. A file that is
+/// a little too long is sent, so that it gets a verdict that says so.
 const MOST_READ: u64 = 4 * MAX_SOURCE_BYTES as u64;
 
-/// How long to rely on events alone before looking at the candidate itself.
+/// Time without an event after which the candidate is read again.
 const RELOOK: Duration = Duration::from_secs(10);
 
 /// Prints a run's brief.

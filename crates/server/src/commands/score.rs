@@ -127,7 +127,7 @@ fn geometry(args: &ScoreModelArgs, cache: &Cache) -> Result<Geometry, Failure> {
     })
 }
 
-/// All that the configurations of one cache have in common.
+/// The inputs that all configurations of a tuning session share: evaluator, source, geometry and arguments.
 struct ModelledSession<'a> {
     evaluator: &'a Evaluator,
     cache: &'a Cache,

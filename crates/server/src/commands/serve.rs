@@ -25,10 +25,10 @@ use crate::logging::Format;
 use crate::models;
 use crate::outcome::{Ending, Failure, Outcome};
 
-/// How long each part of a service may take to stop.
+/// The longest time that each part of a service may take to stop.
 const STOP: Duration = Duration::from_secs(10);
 
-/// What a service is made of.
+/// The settings of a service.
 #[derive(Debug, Clone)]
 pub(super) struct Setup<'a> {
     pub listen: SocketAddr,
@@ -84,7 +84,7 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
     Ok(Outcome::Accepted)
 }
 
-/// How long a champion is left alone; none for zero hours.
+/// Time after which a champion is evaluated again; none for zero hours.
 pub(super) fn recheck_after(hours: u32) -> Option<TimeDelta> {
     (hours > 0).then(|| TimeDelta::hours(i64::from(hours)))
 }
@@ -214,7 +214,7 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
-/// Whether a service could listen at an address right now.
+/// Returns true if a service can listen at the address at this moment.
 pub(super) async fn is_address_free(address: SocketAddr) -> bool {
     TcpListener::bind(address).await.is_ok()
 }

@@ -1,4 +1,4 @@
-//! `show`: a run as text: how it stands, its lineage, its winner and where that went.
+//! `show`: a run as text: its state, its lineage, its winner and the winner's commit.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub(super) async fn show(args: ShowArgs) -> Ending {
     })
 }
 
-/// Everything about a run that fits a terminal.
+/// Renders a run for a terminal: state, candidates as a tree, and winner.
 pub(super) async fn report(client: &Client, run: &RunView) -> Result<String, Failure> {
     let lineage = client.lineage(run.id).await?;
     let winner = match &run.best {

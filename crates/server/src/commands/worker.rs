@@ -15,8 +15,8 @@ use crate::client::Client;
 use crate::data::Data;
 use crate::outcome::{Ending, Failure, Outcome};
 
-/// How long a device may take to answer for the first time: a machine that has just started has a
-/// driver to load and much else to do.
+/// The longest time that a device may take to answer for the first time. A machine that has just
+/// started must load its driver first.
 const FIRST_ANSWER: Duration = Duration::from_secs(300);
 /// Before a device is asked again; doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

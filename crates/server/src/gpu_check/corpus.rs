@@ -1,4 +1,4 @@
-//! The corpus on two drivers: how each case ended, and whether the same came back.
+//! The corpus on two drivers: the end of each case and a comparison of the results.
 
 use corpus::CASES;
 use domain::role::experiment::{CaseRecord, ComparedNumbers, End, ExperimentReply, ReadBack};
@@ -12,7 +12,7 @@ use super::{CheckError, Options, Part, Side};
 /// The driver's errors that a running kernel causes; any other refuses a call.
 const KERNEL_FAULTS: std::ops::RangeInclusive<u32> = 700..=719;
 
-/// Whether the device stopped a kernel for what it did.
+/// Returns true if the device stopped the kernel because of an error of the kernel.
 pub(super) fn is_stopped(end: &End) -> bool {
     matches!(end, End::Refused { code } if KERNEL_FAULTS.contains(code))
 }
@@ -24,29 +24,29 @@ pub struct CaseRow {
     pub case: String,
     /// The file of its kernels.
     pub source: String,
-    /// What the driver under test loaded.
+    /// The image that the driver under test loaded.
     pub image: Origin,
-    /// How it must end: completed, or stopped with an error.
+    /// True if the case must end stopped with an error, false if it must complete.
     pub must_be_stopped: bool,
-    /// How it ended on the driver under test.
+    /// The end on the driver under test.
     pub checked: Ended,
-    /// How it ended on the emulated driver.
+    /// The end on the emulated driver.
     pub emulated: Ended,
-    /// Whether both ended alike, which is what the report counts.
+    /// True if both ended alike. The report counts the others as disagreements.
     pub agree: bool,
-    /// Whether it ended as it must, on both.
+    /// True if it ended as it must on both drivers.
     pub right: bool,
     /// Ranges that came back, and those equal to the bit.
     pub reads: Bits,
     /// The largest difference between numbers that were held against the reference.
     pub difference: Option<Difference>,
-    /// Whether the driver under test gave other bytes when asked again.
+    /// True if a second execution on the driver under test gave other bytes.
     pub varies: bool,
     /// Its launches with their times.
     pub launches: Vec<LaunchTimes>,
 }
 
-/// How a case ended.
+/// The end of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ended {
     /// In a word or two.
@@ -55,7 +55,7 @@ pub struct Ended {
     pub message: Option<String>,
 }
 
-/// How many ranges and elements are equal.
+/// The numbers of equal ranges and elements.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Bits {
     /// Ranges that both drivers gave.
@@ -75,7 +75,7 @@ pub struct Difference {
     pub what: String,
     /// The largest, absolutely or relative to a number above 1.
     pub worst: f64,
-    /// What the case allows against its reference, in the same measure.
+    /// The difference that the case allows, in the same measure.
     pub tolerance: f64,
     /// The larger of both drivers' errors against the reference.
     pub error: f64,
@@ -92,7 +92,7 @@ pub struct LaunchTimes {
     pub modelled_us: Option<f64>,
 }
 
-/// What one driver gave.
+/// The results of one driver.
 struct Given {
     ended: Ended,
     end: Option<End>,

@@ -16,7 +16,7 @@ pub(crate) struct Images {
     architecture: String,
 }
 
-/// Where an image comes from.
+/// The origin of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {

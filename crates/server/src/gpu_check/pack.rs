@@ -25,23 +25,23 @@ use super::suite;
 use super::{CheckError, is_wanted, storage};
 use crate::terminal::line;
 
-/// What the manifest is called.
+/// File name of the manifest.
 const MANIFEST: &str = "pack.json";
 const PROGRAM: &str = "kernelwright";
 const DRIVER: &str = "emulated/libcuda.so.1";
 const BUILDS: &str = "builds";
 const TASKS: &str = "tasks";
-/// Folders that the evaluator makes in passing.
+/// Folders that the evaluator makes and that a pack does not need.
 const LEFTOVERS: [&str; 5] = ["driver", "headers", "scratch", "references", "carried"];
 /// The most that a pack should take, bytes: what is handed to such a machine is limited.
 pub const PACK_BYTES: u64 = 64 << 20;
 /// The devices that get machine code: Ampere of servers and of desks, Ada, Hopper.
 pub const ARCHITECTURES: [&str; 4] = ["sm_80", "sm_86", "sm_89", "sm_90"];
 
-/// Why a pack cannot be used.
+/// Errors of reading or making a pack.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
-    /// There is none.
+    /// The folder holds no pack.
     #[error(
         "read the pack {path}; make one with `kernelwright gpu-check --prepare DIR` on a machine with the compiler"
     )]
@@ -66,7 +66,7 @@ pub enum PackError {
     },
 }
 
-/// What a pack says of itself.
+/// The manifest of a pack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Manifest {
     evaluator: u32,
@@ -74,14 +74,14 @@ struct Manifest {
     architectures: Vec<String>,
 }
 
-/// A pack that reads.
+/// A pack whose manifest was read.
 #[derive(Debug, Clone)]
 pub struct Pack {
     root: PathBuf,
     manifest: Manifest,
 }
 
-/// What a preparation made.
+/// The result of making a pack.
 #[derive(Debug, Clone, Serialize)]
 pub struct Prepared {
     /// The folder.
@@ -177,7 +177,7 @@ impl Pack {
     }
 }
 
-/// What goes into a pack.
+/// The inputs of making a pack.
 #[derive(Debug, Clone)]
 pub struct Preparation {
     /// The pack's folder; made when missing.

@@ -26,24 +26,24 @@ pub struct Answer {
     pub name: &'static str,
     /// The question.
     pub question: &'static str,
-    /// What was measured, a line each.
+    /// The measured values, one line each.
     pub measured: Vec<String>,
-    /// How many measurements it rests on.
+    /// Number of measurements.
     pub n: usize,
-    /// What it means for the evaluator; none if it was not answered.
+    /// The consequence for the evaluator; none if the question was not answered.
     pub conclusion: Option<String>,
-    /// Why it was not answered.
+    /// The reason why the question was not answered.
     pub not_run: Option<String>,
 }
 
-/// What one question found: lines, their number of measurements, and the conclusion.
+/// The measurements of one question, their number and the conclusion.
 struct Found {
     measured: Vec<String>,
     n: usize,
     conclusion: String,
 }
 
-/// Why a question has no answer.
+/// The reason why a question has no answer.
 enum Unanswered {
     NotRun(String),
     Trouble(CheckError),

@@ -1,4 +1,4 @@
-//! What was found, as text for a person, JSON for a program, and Markdown for the record.
+//! The report of a check, as text, as JSON and as Markdown.
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ pub enum Part {
     Questions,
 }
 
-/// Everything that was found.
+/// The report of a check.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// This program's version.
@@ -36,7 +36,7 @@ pub struct Report {
     pub device: Device,
     /// The emulated device that it was compared with.
     pub emulated: Device,
-    /// Whether the device under test is the emulated one, too.
+    /// True if the device under test is also the emulated one.
     pub self_check: bool,
     /// The compiler of the images.
     pub toolchain: String,
@@ -51,9 +51,10 @@ pub struct Report {
     pub disagreements: usize,
     /// Cases that did not end as they must on one of the drivers, and kernels without a verdict.
     pub failures: usize,
-    /// How far the time model orders launches of the corpus as the clock does.
+    /// Rank correlation of modelled and measured times over the launches of the corpus.
     pub corpus_rank: Option<f64>,
-    /// The same for the kernels of a task on one case, the mean over tasks and cases.
+    /// Rank correlation of modelled and measured times over the kernels of a task on one case, the
+    /// mean over tasks and cases.
     pub suite_rank: Option<f64>,
 }
 

@@ -16,7 +16,8 @@ use worker::cancel::Cancellation;
 use super::{CheckError, Options, Part, Side};
 use crate::bundle;
 
-/// What the emulated device proves of a single execution, and silicon shows with luck at best.
+/// Verdicts that the emulated device proves from a single execution. A GPU shows such an error only
+/// by chance.
 const PROVED_ONLY_BY_EMULATION: [VerdictKind; 5] = [
     VerdictKind::DataRace,
     VerdictKind::UninitDependent,
@@ -45,17 +46,17 @@ pub struct KernelRow {
     pub found: Option<String>,
     /// The verdict in a sentence, or why there is none.
     pub summary: String,
-    /// How the two go together.
+    /// The relation of the two verdicts.
     pub standing: Standing,
     /// Times by score case, where silicon measured them and it was accepted on both drivers.
     pub times: Vec<CaseTimes>,
 }
 
-/// How a verdict goes together with the stated one.
+/// The relation of a verdict to the one that the file states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// The same kind.
+    /// Both are of one kind.
     Same,
     /// Both reject, for different reasons.
     OtherReason,

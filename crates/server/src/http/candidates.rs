@@ -1,4 +1,4 @@
-//! Candidates: list, submit, look at.
+//! Candidates: list, submit, read.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +19,7 @@ use super::runs::bad_cursor;
 /// The most candidates of one page.
 const MAX_CANDIDATES: u32 = 500;
 
-/// Which candidates.
+/// Query parameters of a list of candidates.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -65,7 +65,7 @@ pub async fn submit(
     Ok((StatusCode::CREATED, location, Json(summary)))
 }
 
-/// Everything about one candidate.
+/// Returns one candidate with its evaluation and its source.
 #[utoipa::path(get, path = "/candidates/{id}", tag = "candidates", params(("id" = CandidateId, Path, description = "The candidate")), responses((status = 200, body = CandidateDetail), AnyProblem))]
 pub async fn get(
     State(app): State<App>,

@@ -17,7 +17,7 @@ use super::error::ApiError;
 #[allow_missing = true]
 struct Files;
 
-/// Nothing from elsewhere and nothing inline.
+/// The content security policy: nothing from other origins and nothing inline.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const NOT_BUILT: &str = "The dashboard's files are not part of this build. In crates/server/ui run `npm ci && npm run build`, then build the program again. The API is described at /api/openapi.json.\n";

@@ -18,12 +18,12 @@ use uuid::Uuid;
 
 use crate::json_error;
 
-/// Everything that a request can run into.
+/// Errors of HTTP requests.
 #[derive(Debug)]
 pub enum ApiError {
     /// There is no such run, task, candidate, worker or job.
     Unknown {
-        /// What was looked for, such as "run".
+        /// The kind of thing, such as "run".
         subject: &'static str,
         /// Its name or id.
         id: String,
@@ -42,9 +42,9 @@ pub enum ApiError {
     Invalid(Problems),
     /// A report is not about the job it was sent for.
     Mismatch(String),
-    /// What was sent is not what its name says.
+    /// The content that was sent does not match its digest.
     Damaged(String),
-    /// What is asked for does not fit the state of things.
+    /// The request does not fit the present state.
     Conflict(String),
     /// A worker of another release wants to join.
     WrongRelease(String),

@@ -19,10 +19,10 @@ use super::App;
 use super::error::{AnyProblem, ApiError};
 use super::extract::{Id, Parameters};
 
-/// How many events one look at the table fetches.
+/// Number of events that one query fetches.
 const PAGE: u32 = 200;
 
-/// Where a stream starts.
+/// Query parameters of an event stream.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Start {
@@ -31,7 +31,7 @@ pub struct Start {
     after: i64,
 }
 
-/// What happens in a run, from the start or from where the reader left off.
+/// Streams the events of a run, from the first or after the last one that the reader has.
 #[utoipa::path(
     get,
     path = "/runs/{id}/events",

@@ -1,6 +1,6 @@
 //! Bundles of evidence: workers elsewhere send them, anybody on this machine reads them.
 //!
-//! What arrives is checked against its own name, and lies in the data folder as if it had been made
+//! Each file is checked against its digest on arrival, and lies in the data folder as if it had been made
 //! here. The keys of the inputs stay where the evaluations ran.
 
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
-//! Who may ask, while there is no authentication: programs on this machine, and pages that this
-//! service itself served.
+//! Protection while there is no authentication: only programs on this machine and pages that this
+//! service served may send requests.
 //!
 //! Listening on loopback alone is not enough. A page of any site can make a browser send
 //! requests to 127.0.0.1, and a name that resolves to 127.0.0.1 lets such a page read the
-//! answers. Both betray themselves: the first by its `Origin`, the second by its `Host`.
+//! answers. The first is recognised by its `Origin` header, the second by its `Host` header.
 
 use std::net::{IpAddr, SocketAddr};
 

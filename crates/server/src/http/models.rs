@@ -19,7 +19,7 @@ pub async fn list(State(app): State<App>) -> Json<Vec<ModelView>> {
     Json(app.engine.models().views())
 }
 
-/// What a run would say to its first model, word for word, and what it may cost. Starts nothing.
+/// Returns the exact first prompt of a run and an upper estimate of its cost. Starts nothing.
 #[utoipa::path(post, path = "/runs/preview", tag = "models", request_body = RunRequest, responses((status = 200, body = RunPreview), AnyProblem))]
 pub async fn preview(
     State(app): State<App>,

@@ -22,7 +22,7 @@ const MAX_RUNS: u32 = 200;
 /// The most candidates of one lineage.
 const MAX_NODES: u32 = 2000;
 
-/// Which page of runs.
+/// Query parameters of the list of runs.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -33,7 +33,7 @@ pub struct RunFilter {
     limit: Option<u32>,
 }
 
-/// Which part of a lineage.
+/// Query parameters of a lineage.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -114,7 +114,7 @@ pub async fn get(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<RunV
     }
 }
 
-/// Nothing new is proposed or leased until the run is resumed.
+/// Pauses a run: nothing new is proposed or leased until it is resumed.
 #[utoipa::path(post, path = "/runs/{id}/pause", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = RunView), AnyProblem))]
 pub async fn pause(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<RunView>, ApiError> {
     let now = app.engine.now();
@@ -142,7 +142,8 @@ pub async fn cancel(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<R
     ))
 }
 
-/// Nothing new is proposed; what is pending is evaluated, and the best is promoted.
+/// Finishes a run: nothing new is proposed, pending candidates are evaluated, and the best is
+/// promoted.
 #[utoipa::path(post, path = "/runs/{id}/finish", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 202, body = RunView), AnyProblem))]
 pub async fn finish(
     State(app): State<App>,
@@ -166,7 +167,7 @@ pub async fn recheck(
     Ok((StatusCode::ACCEPTED, Json(app.engine.recheck(run).await?)))
 }
 
-/// What a proposer is told.
+/// Returns the brief: the prompt and the parent from which the next kernel can be written.
 #[utoipa::path(get, path = "/runs/{id}/brief", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = Brief), AnyProblem))]
 pub async fn brief(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<Brief>, ApiError> {
     Ok(Json(app.engine.brief(run).await?))
@@ -183,7 +184,7 @@ pub async fn lineage(
     Ok(Json(app.engine.store().lineage(run, limit).await?))
 }
 
-/// What a cursor is answered with that no page gave out.
+/// The error for a cursor that no page gave out.
 pub(super) fn bad_cursor() -> ApiError {
     ApiError::Malformed(
         "the cursor is none that a page gave; pass the `next` of the page before, unchanged"

@@ -1,4 +1,4 @@
-//! Whether the service works.
+//! The health of the service.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,7 +7,7 @@ use domain::api::Health;
 use super::App;
 use super::error::{AnyProblem, ApiError};
 
-/// Whether the service works, and whether anyone works for it.
+/// Reports the service's version, its workers and its queue.
 #[utoipa::path(get, path = "/health", tag = "service", responses((status = 200, body = Health), AnyProblem))]
 pub async fn health(State(app): State<App>) -> Result<Json<Health>, ApiError> {
     let load = app.engine.store().load(app.engine.now()).await?;

@@ -20,10 +20,11 @@ use super::extract::{Body, Id, Parameters};
 
 /// The longest a poll may wait, seconds.
 const MAX_WAIT: u32 = 30;
-/// How often a waiting poll looks without being told to: some jobs become free by time alone.
+/// Interval at which a waiting poll reads the queue again. Some jobs become available by time
+/// alone, without a notification.
 const RELOOK: Duration = Duration::from_secs(1);
 
-/// How patient a poll is.
+/// Query parameters of a poll for a job.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -72,7 +73,7 @@ pub async fn tell_health(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// How the devices fare, and which candidates none may meet again.
+/// Lists the health of all devices, and the quarantined candidates.
 #[utoipa::path(get, path = "/devices", tag = "fleet", responses((status = 200, body = FleetHealth), AnyProblem))]
 pub async fn devices(State(app): State<App>) -> Result<Json<FleetHealth>, ApiError> {
     Ok(Json(app.engine.store().fleet_health().await?))

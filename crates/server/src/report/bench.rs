@@ -1,4 +1,4 @@
-//! How fast a kernel is beside its task's baseline, and how its launches fill the device.
+//! The benchmark of a kernel beside its task's baseline, with the occupancy of its launches.
 
 use domain::device::Device;
 use domain::evaluation::{CaseLaunches, GateOutcome, StageTime};
@@ -16,27 +16,28 @@ use crate::terminal::{columns, labelled_time, plain};
 /// A benchmark.
 #[derive(Debug, Serialize)]
 pub struct Benched {
-    /// What stands against the kernel; then it has no times.
+    /// The verdict that rejects the kernel, if one does; then there are no times.
     pub against: Option<Verdict>,
     /// Each score case, in each state of the cache that is scored.
     pub cases: Vec<Case>,
-    /// The same in the state that is not; without launches, which are the same.
+    /// Each score case in the state of the cache that is not scored, without its launches, which
+    /// are the same.
     pub unscored: Vec<Case>,
     /// Baseline over kernel, geometric mean over the score cases, with its interval.
     pub speedup: Option<Comparison>,
-    /// What else solves the task.
+    /// Other solutions of the task.
     pub rivals: Rivals,
-    /// Whether the times are modelled.
+    /// True if the times are modelled.
     pub modelled: bool,
-    /// The model's own word for how far it can be trusted.
+    /// The calibration label of the time model.
     pub label: Option<String>,
-    /// Whether it takes little more than launching does.
+    /// True if the kernel takes little more time than launching an empty kernel.
     pub launch_bound: bool,
     /// Each launched kernel's resources.
     pub kernels: Vec<KernelResources>,
     /// Gates, with what was found at the launches.
     pub gates: Vec<GateOutcome>,
-    /// How long each stage took.
+    /// Duration of each stage.
     pub stages: Vec<StageTime>,
 }
 
@@ -44,9 +45,9 @@ pub struct Benched {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Rivals {
-    /// So many there are; nobody asked for their times.
+    /// Their number, where their times were not asked for.
     NotAsked(usize),
-    /// What came of each.
+    /// The result of each.
     Asked(Vec<Rivalry>),
 }
 
@@ -59,7 +60,7 @@ pub struct Case {
     pub cache: CacheState,
     /// The kernel's time, microseconds.
     pub us: f64,
-    /// The baseline's.
+    /// The baseline's time, microseconds.
     pub baseline_us: f64,
     /// Baseline over kernel.
     pub speedup: f64,
@@ -80,12 +81,12 @@ pub struct Launch {
     pub threads: u32,
     /// Dynamic shared memory of a block, bytes.
     pub shared_bytes: u32,
-    /// What a multiprocessor can hold of it.
+    /// Occupancy of a multiprocessor by this launch.
     pub occupancy: Option<Occupancy>,
 }
 
 impl Benched {
-    /// From what was found.
+    /// Makes the report from a partial evaluation.
     pub fn new(looked: Looked, timed: Option<Timed>, device: &Device) -> Self {
         let launches = |case: &str| {
             let ran = looked.launches.iter().find(|ran| ran.case == case);
@@ -211,7 +212,7 @@ fn rivals(text: &mut String, benched: &Benched) {
     }
 }
 
-/// For a terminal.
+/// Renders a benchmark for a terminal.
 pub fn text(benched: &Benched, device: &Device) -> String {
     let mut text = String::new();
     against(

@@ -1,4 +1,4 @@
-//! What a kernel became: its image and what that takes, and which knobs change nothing.
+//! The result of building a kernel: its image, its resources, and tunables without effect.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::terminal::{line, plain};
 /// A build.
 #[derive(Debug, Serialize)]
 pub struct Built {
-    /// What stands against the kernel as far as a build shows.
+    /// The verdict that rejects the kernel, as far as a build shows one.
     pub against: Option<Verdict>,
     /// Identity of source and tunable values.
     pub candidate_digest: Option<Digest>,
@@ -27,9 +27,9 @@ pub struct Built {
     pub image_digest: Option<Digest>,
     /// Digest of the file with the machine code.
     pub cubin_digest: Option<Digest>,
-    /// Where the machine code lies.
+    /// Path of the machine code.
     pub cubin: Option<String>,
-    /// Where the PTX lies.
+    /// Path of the PTX.
     pub ptx: Option<String>,
     /// Digest of the launches planned on every case.
     pub plans_digest: Option<Digest>,
@@ -41,9 +41,9 @@ pub struct Built {
     pub gates: Vec<GateOutcome>,
     /// Warnings of the compiler.
     pub diagnostics: Vec<Diagnostic>,
-    /// What the policy points out.
+    /// Remarks of the source policy.
     pub flags: Vec<Problem>,
-    /// How long each stage took.
+    /// Duration of each stage.
     pub stages: Vec<StageTime>,
     /// The choices of the tunables, where they were asked for.
     pub variants: Option<Variants>,
@@ -52,7 +52,7 @@ pub struct Built {
 /// Every choice of every tunable, built one at a time.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub struct Variants {
-    /// How many were built, the kernel's own values among them.
+    /// Number of configurations built, the kernel's own values among them.
     pub built: usize,
     /// Choices that were not built, since there are too many.
     pub left_out: usize,
@@ -64,7 +64,7 @@ pub struct Variants {
     pub rejected: BTreeMap<String, String>,
 }
 
-/// One choice and what became of it.
+/// One choice of a tunable and the result of its build.
 #[derive(Debug)]
 pub struct Variant {
     /// The tunable; none for the kernel's own values.
@@ -76,7 +76,7 @@ pub struct Variant {
 }
 
 impl Built {
-    /// From what a look found.
+    /// Makes the report from a partial evaluation.
     pub fn new(looked: Looked, variants: Option<Variants>) -> Self {
         let image = looked.image.as_ref();
         let shown = |path: &std::path::Path| path.display().to_string();
@@ -100,7 +100,7 @@ impl Built {
 }
 
 impl Variant {
-    /// A choice from what a look found.
+    /// Makes a variant from a partial evaluation.
     pub fn new(knob: Option<&str>, label: String, looked: &Looked) -> Self {
         let built = looked.image.as_ref().zip(looked.plans);
         let outcome = match (&looked.against, built) {
@@ -117,7 +117,7 @@ impl Variant {
     }
 }
 
-/// What choices have in common. The first is the kernel's own.
+/// Groups variants with the same image and launches. The first is the kernel's own.
 pub fn compare(variants: &[Variant], left_out: usize) -> Variants {
     let own = variants
         .first()
@@ -170,7 +170,7 @@ pub fn label(configuration: &Configuration) -> String {
     values.collect::<Vec<_>>().join(" ")
 }
 
-/// For a terminal.
+/// Renders a build for a terminal.
 pub fn text(built: &Built, device: &Device) -> String {
     let mut text = String::new();
     against(&mut text, built.against.as_ref(), "nothing: it builds");

@@ -1,4 +1,4 @@
-//! Where a kernel's time goes: numbers, what they suggest, and the source with what each line took.
+//! A kernel's profile: metrics, suggestions, and the source with the counters of each line.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +20,15 @@ const SOURCE_WIDTH: usize = 88;
 /// A profile.
 #[derive(Debug, Serialize)]
 pub struct Profile {
-    /// What kept the kernel from running at all.
+    /// The verdict that kept the kernel from running, if one did.
     pub against: Option<Verdict>,
-    /// Who looked.
+    /// Name of the profiler.
     pub by: String,
-    /// Metrics that nobody can give here.
+    /// Metrics that no tool here provides.
     pub missing: Vec<String>,
     /// Each score case.
     pub cases: Vec<Case>,
-    /// How long each stage took.
+    /// Duration of each stage.
     pub stages: Vec<StageTime>,
 }
 
@@ -37,7 +37,7 @@ pub struct Profile {
 pub struct Case {
     /// Its name.
     pub case: String,
-    /// Why it has no profile; then it has no launches.
+    /// The reason why the case has no profile; then it has no launches.
     pub not_profiled: Option<String>,
     /// Its launches in order.
     pub launches: Vec<Launch>,
@@ -50,16 +50,16 @@ pub struct Launch {
     pub kernel: String,
     /// The model's time and what bounds it; on the emulated device only.
     pub modelled: Option<ModelledLaunch>,
-    /// Every metric; null where nobody could say.
+    /// Every metric; null where it is not available.
     pub metrics: BTreeMap<&'static str, Option<f64>>,
     /// Every rule.
     pub triage: Vec<Suggestion>,
-    /// What each source line took; on the emulated device only.
+    /// Counters of each source line; on the emulated device only.
     pub lines: Vec<LineCounters>,
 }
 
 impl Profile {
-    /// From what was found.
+    /// Makes the report from the evaluator's result.
     pub fn new(profiled: Profiled) -> Self {
         let cases = profiled.cases.into_iter().map(|case| {
             let (launches, not_profiled) = match case.launches {
@@ -98,7 +98,7 @@ impl Profile {
     }
 }
 
-/// For a terminal: the numbers of every case, and the listing of the one that takes longest.
+/// Renders it for a terminal: the numbers of every case, and the listing of the one that takes longest.
 pub fn text(profile: &Profile, source: &str, device: &Device) -> String {
     let mut text = summary(profile);
     listing(&mut text, profile, source);
@@ -166,7 +166,7 @@ fn shown(metric: &Metric, value: f64) -> String {
     }
 }
 
-/// The source with what each of its lines took on the case whose launches took most.
+/// The source with the counters of each line, on the case whose launches took longest.
 fn listing(text: &mut String, profile: &Profile, source: &str) {
     let tallies = profile
         .cases
@@ -212,7 +212,7 @@ struct LineTally {
 }
 
 impl LineTally {
-    /// What could be saved, in as many words as fit.
+    /// Possible savings, as far as they fit.
     fn excess(&self) -> String {
         let mut words = Vec::new();
         if self.sectors > 0 {

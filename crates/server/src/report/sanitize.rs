@@ -1,4 +1,4 @@
-//! Four tools, four results. One that did not run is never shown as a pass.
+//! The results of the four sanitizer tools. A tool that did not run is never shown as passed.
 
 use domain::device::Device;
 use domain::evaluation::StageTime;
@@ -13,20 +13,20 @@ use crate::terminal::{line, plain};
 /// The sanitizers' results.
 #[derive(Debug, Serialize)]
 pub struct Checked {
-    /// What kept the kernel from running at all.
+    /// The verdict that kept the kernel from running, if one did.
     pub against: Option<Verdict>,
-    /// Who looked.
+    /// Name and version of the tools.
     pub by: String,
-    /// Executions looked at.
+    /// Number of executions that were checked.
     pub executions: usize,
     /// One result for each tool.
     pub tools: Vec<ToolResult>,
-    /// How long each stage took.
+    /// Duration of each stage.
     pub stages: Vec<StageTime>,
 }
 
 impl Checked {
-    /// From what was found.
+    /// Makes the report from the evaluator's result.
     pub fn new(sanitized: Sanitized) -> Self {
         Self {
             against: sanitized.looked.against,
@@ -37,7 +37,7 @@ impl Checked {
         }
     }
 
-    /// Whether every tool looked and has nothing to say.
+    /// Returns true if every tool ran and found nothing.
     pub fn clean(&self) -> bool {
         self.against.is_none()
             && self
@@ -46,14 +46,14 @@ impl Checked {
                 .all(|result| result.status == Status::Clean)
     }
 
-    /// Whether something was found out about the kernel itself.
+    /// Returns true if a tool found an error, or the kernel was rejected before.
     pub fn found(&self) -> bool {
         let found = |result: &ToolResult| matches!(result.status, Status::Found { .. });
         self.against.is_some() || self.tools.iter().any(found)
     }
 }
 
-/// For a terminal.
+/// Renders the results for a terminal.
 pub fn text(checked: &Checked, device: &Device) -> String {
     let mut text = String::new();
     if checked.against.is_some() {

@@ -18,12 +18,12 @@ use crate::terminal::{columns, line, plain};
 /// Characters of a hypothesis in a table.
 const IDEA_WIDTH: usize = 40;
 
-/// A step with what came of it.
+/// A step with its decision.
 #[derive(Debug, Serialize)]
 pub struct Step {
     /// Its number on its file, from 1.
     pub number: u32,
-    /// What was expected, in words.
+    /// The hypothesis.
     pub hypothesis: String,
     /// The gain that was expected over the best kept, as a factor.
     pub expected: Option<f64>,
@@ -31,19 +31,19 @@ pub struct Step {
     pub gain: Option<f64>,
     /// Baseline's time over the kernel's.
     pub speedup: Option<f64>,
-    /// The same of the best kept before.
+    /// Baseline's time over that of the best kept before.
     pub best_before: Option<f64>,
-    /// What becomes of it.
+    /// The decision: kept, reverted or only recorded.
     pub decision: Decision,
-    /// Why.
+    /// The reason of the decision.
     pub reason: String,
     /// The branch that is checked out.
     pub branch: String,
-    /// The commit with the kernel; none where git was told nothing.
+    /// The commit with the kernel; none where nothing was committed.
     pub commit: Option<String>,
     /// The commit that takes it back.
     pub revert: Option<String>,
-    /// Why git was told nothing although something was to be told.
+    /// The reason why a planned commit was not made.
     pub refused: Option<String>,
     /// The evaluation that it rests on.
     pub evaluation: Evaluation,
@@ -51,7 +51,7 @@ pub struct Step {
     pub bench: Option<Benched>,
 }
 
-/// Everything of one step, in the order in which it was found out.
+/// The full report of one step, in the order of its parts.
 #[derive(Debug, Serialize)]
 pub struct Iterated {
     /// The machine.
@@ -64,7 +64,7 @@ pub struct Iterated {
     pub sanitize: Option<Checked>,
     /// The profile, where the kernel is right and short of its target.
     pub profile: Option<Profile>,
-    /// What was left out, and why.
+    /// Parts that were left out, with the reasons.
     pub left_out: Vec<String>,
     /// Every step so far.
     pub history: Vec<Entry>,
@@ -75,15 +75,15 @@ pub struct Iterated {
 pub struct Entry {
     /// Its number, from 1.
     pub number: u32,
-    /// When, seconds since 1970.
+    /// Time of the step, seconds since 1970.
     pub at: i64,
     /// The task.
     pub task: String,
     /// The device.
     pub device: String,
-    /// Whether times are modelled.
+    /// True if the times are modelled.
     pub modelled: bool,
-    /// What was expected, in words.
+    /// The hypothesis.
     pub hypothesis: String,
     /// The gain that was expected.
     pub expected: Option<f64>,
@@ -93,11 +93,11 @@ pub struct Entry {
     pub speedup: Option<f64>,
     /// The best speedup kept up to here, on the same task and device.
     pub best: Option<f64>,
-    /// What became of it.
+    /// The decision.
     pub decision: Decision,
-    /// Why.
+    /// The reason of the decision.
     pub reason: String,
-    /// Whether git followed: `planned`, `done` or `refused`.
+    /// State of the commit: `planned`, `done` or `refused`.
     pub state: &'static str,
     /// The commit.
     pub commit: Option<String>,
@@ -189,7 +189,7 @@ pub fn table(entries: &[Entry]) -> String {
     text
 }
 
-/// A step for a terminal.
+/// Renders a step for a terminal.
 pub fn text(step: &Step, device: &Device) -> String {
     let mut text = evaluation_text::evaluation(&step.evaluation);
     if let Some(benched) = &step.bench {
@@ -233,7 +233,7 @@ fn decision(text: &mut String, step: &Step) {
     }
 }
 
-/// The whole report of one step for a terminal.
+/// Renders the full report of one step for a terminal.
 pub fn report(iterated: &Iterated, device: &Device) -> String {
     let mut text = String::from("# Preflight\n");
     for check in &iterated.preflight {

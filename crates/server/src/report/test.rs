@@ -1,4 +1,4 @@
-//! Whether a kernel is right, and nothing else.
+//! The result of testing a kernel's correctness without timing it.
 
 use domain::device::Device;
 use domain::evaluation::{CheckOutcome, StageTime};
@@ -14,15 +14,15 @@ use crate::terminal::line;
 /// The outputs compared.
 #[derive(Debug, Serialize)]
 pub struct Tested {
-    /// What stands against the kernel.
+    /// The verdict that rejects the kernel, if one does.
     pub against: Option<Verdict>,
     /// Outputs that agree with the reference.
     pub passed: usize,
     /// Every output compared.
     pub checks: Vec<CheckOutcome>,
-    /// What the emulated device proved.
+    /// Errors that the emulated device proved.
     pub findings: Vec<Finding>,
-    /// How long each stage took.
+    /// Duration of each stage.
     pub stages: Vec<StageTime>,
 }
 

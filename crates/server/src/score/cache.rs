@@ -43,7 +43,7 @@ pub struct Recorded {
     pub time_ms: Option<f64>,
 }
 
-/// Why a file is no cache.
+/// Errors of reading a cache file.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// It is no JSON, not even an unfinished one.
@@ -54,7 +54,7 @@ pub enum CacheError {
     Incomplete {
         /// Its key.
         key: String,
-        /// What it lacks.
+        /// The tunable that is missing.
         tunable: String,
     },
 }

@@ -95,7 +95,7 @@ pub fn arguments(list: &[Argument]) -> (Vec<ResolvedArgument>, Vec<TensorData>) 
     (arguments, buffers)
 }
 
-/// How a kernel's block and grid follow from its tunables.
+/// The rule by which a kernel's block and grid follow from its tunables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Geometry {
     /// The tunables of the block's extents.
@@ -111,7 +111,7 @@ impl Geometry {
     /// Block and grid of a configuration.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A message that names the missing or wrong value.
     pub fn resolve(
         &self,
         values: &BTreeMap<String, String>,

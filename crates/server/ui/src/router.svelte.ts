@@ -1,4 +1,4 @@
-// Which page an address means, and how to get there without loading the document again.
+// The router: the page of each address, and navigation without loading the document again.
 
 export type Route =
   | { page: "runs" }

@@ -48,7 +48,7 @@ pub(super) struct Work {
     worktree: Worktree,
 }
 
-/// What an evaluation found out, before anything is decided.
+/// The results of an evaluation, from which the decision is made.
 pub(super) struct Found {
     pub evaluation: Evaluation,
     pub bench: Option<Benched>,
@@ -57,7 +57,7 @@ pub(super) struct Found {
 }
 
 impl Work {
-    /// Everything that may refuse does so before anything is evaluated.
+    /// Checks the arguments and the checkout before anything is evaluated.
     pub async fn open(args: &EvaluateArgs) -> Result<Self, Failure> {
         if !args.kernel.settings.is_empty() {
             return Err(Failure::input(anyhow::anyhow!(
@@ -198,7 +198,7 @@ impl Work {
         self.worktree.folder().display().to_string()
     }
 
-    /// What the kernel's times may be compared with.
+    /// The line of steps whose times can be compared with this kernel's.
     fn line(&self, timing: Option<&Timing>) -> Line {
         let device = self.subject.device();
         let (device, modelled) = match timing {
@@ -300,7 +300,7 @@ impl Work {
     }
 }
 
-/// What the commits of one step bear, and no other's do.
+/// The identity of a step, written into its commits and into no others.
 fn identity(checkout: &str, path: &str, id: i64, base: &str) -> String {
     let id = id.to_le_bytes();
     let parts = [checkout.as_bytes(), path.as_bytes(), &id, base.as_bytes()];

@@ -83,7 +83,7 @@ pub(crate) async fn iterate(args: IterateArgs) -> Ending {
     Ok(outcome)
 }
 
-/// What a sanitizer has against the kernel, in one sentence.
+/// The first error that a sanitizer found, in one sentence.
 fn against(checked: &Checked) -> Option<String> {
     checked
         .tools

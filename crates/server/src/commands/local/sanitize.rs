@@ -24,7 +24,7 @@ pub(crate) async fn sanitize(args: KernelArgs) -> Ending {
     Ok(outcome)
 }
 
-/// What the four say.
+/// Runs the four sanitizers, or records why they cannot run.
 pub(super) async fn look(subject: &Subject) -> Result<Checked, Failure> {
     let emulated = subject.device().kind == DeviceKind::Emulated;
     let sanitized = subject
@@ -48,7 +48,7 @@ pub(super) async fn look(subject: &Subject) -> Result<Checked, Failure> {
     Ok(Checked::new(sanitized))
 }
 
-/// Why tools did not run, in one sentence.
+/// The reasons why tools did not run, in one sentence.
 fn not_run(checked: &Checked) -> String {
     let reasons = checked
         .tools

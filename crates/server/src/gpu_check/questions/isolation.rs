@@ -1,8 +1,8 @@
-//! How far a driver lets processes be kept from the machine: what a probe around it has shown.
+//! The isolation of processes that the driver allows, as the probe of the machine found it.
 
 use worker::host::{Barriers, Isolation, Said};
 
-/// What roles gave up, what is around them, and what is not.
+/// The rights that role processes gave up, and the barriers that are and are not in place.
 pub(super) fn measured(said: &Said, barriers: &Barriers) -> Vec<String> {
     let or_nothing = |words: &str| match words {
         "" => "nothing".to_owned(),
@@ -20,7 +20,7 @@ pub(super) fn measured(said: &Said, barriers: &Barriers) -> Vec<String> {
     given_up.into_iter().chain(missing).collect()
 }
 
-/// What that means for workers on such a machine.
+/// The consequence for workers on this machine.
 pub(super) fn conclusion(said: &Said, barriers: &Barriers) -> String {
     let level = said.level();
     let works = format!(

@@ -1,4 +1,4 @@
-//! How exact a device's products are, and how fast it is at best.
+//! The precision of a device's products and its peak throughput.
 
 use domain::role::experiment::{ExperimentReply, Measure};
 use domain::statistics::Arithmetic;
@@ -9,7 +9,7 @@ use super::{Asked, Asker, Found, Unanswered};
 /// TF32 allowed.
 const STRICT_LIMIT: f64 = 4e-5;
 const TF32_LIMIT: f64 = 8e-4;
-/// How far an honest result and the nearest forbidden one must lie apart.
+/// The least distance between a permitted result and the nearest forbidden one.
 const SEPARATION: f64 = 4.0;
 
 impl Asker<'_> {

@@ -1,4 +1,4 @@
-//! What a kernel reaches that is not its own, and what is left of a device when it is stopped.
+//! Memory of others that a kernel can reach, and the state of a device after a kernel was stopped.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use worker::experiment::Seen;
 use super::{Asked, Asker, Found, Unanswered, first, middle};
 use crate::gpu_check::corpus::is_stopped;
 
-/// How long a process with an endless kernel lives: long enough that the kernel runs.
+/// Lifetime of a process with an endless kernel, long enough that the kernel runs.
 const ENDLESS: Duration = Duration::from_secs(3);
-/// How often a process is killed, and how often one starts undisturbed.
+/// Number of processes that are killed, and of processes that start undisturbed.
 const KILLS: usize = 5;
 
 impl Asker<'_> {
@@ -150,7 +150,7 @@ impl Asker<'_> {
         }
     }
 
-    /// How a measurement that may be stopped ended, in words.
+    /// The end of a measurement that may be stopped, in words.
     fn fate(&self, what: Measure) -> Result<KernelEnd, Unanswered> {
         Ok(match self.seen(what, None)? {
             Seen::Nothing(how) => KernelEnd {
@@ -172,12 +172,12 @@ impl Asker<'_> {
     }
 }
 
-/// How a kernel that may be stopped ended.
+/// The end of a kernel that may be stopped.
 struct KernelEnd {
     words: String,
     end: Option<End>,
     arrived: bool,
-    /// Whether the driver did not give what was to be tried.
+    /// True if the driver refused the memory that was to be tried.
     is_refused: bool,
 }
 

@@ -1,4 +1,5 @@
-//! What times depend on: caches, noise, how long a device has worked, and whose clock is read.
+//! Influences on measured times: caches, noise, the time since the device began to work, and the
+//! choice of the clock.
 
 use domain::role::experiment::Measure;
 use domain::statistics::{deviation, interval, median};

@@ -1,4 +1,4 @@
-//! Which of NVIDIA's tools a machine has, found by looking, not by starting them.
+//! NVIDIA's tools on this machine. They are found by file name and not started.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ const TOOLS: [(&str, &str); 6] = [
     ("cuobjdump", "machine code"),
     ("nvdisasm", "machine code"),
 ];
-/// Where installations put them, beside the path.
+/// Folders of installations, searched besides `PATH`.
 const FOLDERS: [&str; 4] = [
     "/usr/local/cuda/bin",
     "/usr/local/cuda/compute-sanitizer",
@@ -62,7 +62,7 @@ pub(super) fn look() -> Vec<Tool> {
     tools
 }
 
-/// What the tools at hand allow.
+/// The checks that the available tools allow.
 pub(super) fn conclusion(tools: &[Tool]) -> String {
     let missing: Vec<&str> = TOOLS
         .iter()

@@ -25,7 +25,7 @@ const BASE = "/api/v1";
 
 export type Control = "pause" | "resume" | "finish" | "cancel";
 
-/** What went wrong, in words for a person. `status` is 0 when no answer came at all. */
+/** An error of a request, in words for a person. `status` is 0 when no answer came at all. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -124,7 +124,7 @@ function send(value: unknown, headers: Record<string, string> = {}): RequestInit
   return { method: "POST", headers: { ...kinds, ...headers }, body: JSON.stringify(value) };
 }
 
-/** What a run would say first and may cost. Starts nothing. */
+/** Returns a run's first prompt and an upper estimate of its cost. Starts nothing. */
 export function preview(wanted: RunRequest): Promise<RunPreview> {
   return request("/runs/preview", send(wanted));
 }

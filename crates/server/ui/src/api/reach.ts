@@ -1,4 +1,4 @@
-// Whether the service answers, as the last request found. Every request reports here, so that the
+// Reachability of the service, as the last request found it. Every request reports here, so that the
 // page says at once when the service is gone, and pages read again when it is back.
 
 type Listener = (reachable: boolean) => void;

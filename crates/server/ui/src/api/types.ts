@@ -71,7 +71,7 @@ export type TaskView = Value<"TaskView">;
 export type RunPreview = Value<"RunPreview">;
 
 type Asked = components["schemas"]["RunRequest"];
-/** What has a default may be left out of a request: the service knows it. */
+/** Fields with a default may be left out of a request: the service fills them in. */
 export type RunRequest = Omit<Asked, "budget" | "evolution"> & {
   budget?: Partial<NonNullable<Asked["budget"]>>;
   evolution?: Partial<NonNullable<Asked["evolution"]>>;

@@ -1,4 +1,4 @@
-// What models were asked for a candidate, summed up, and what a prompt showed, as links.
+// Totals of the model calls for a candidate, and the candidates that a prompt showed, as links.
 
 import type { CallView, Seen, Usage } from "../api/types";
 
@@ -14,11 +14,11 @@ export interface Totals {
   dollars: number;
   /** Replies whose price nobody knows: they are not in `dollars`. */
   unpriced: number;
-  /** Whether a server left tokens uncounted. */
+  /** True if a server did not report all tokens. */
   estimated: boolean;
 }
 
-/** What the answered calls used together. */
+/** The total usage of the answered calls. */
 export function totals(calls: readonly CallView[]): Totals {
   const sum: Totals = { replies: 0, read: 0, written: 0, dollars: 0, unpriced: 0, estimated: false };
   for (const { reply } of calls) {

@@ -1,4 +1,4 @@
-// Which instructions a kernel's machine code is made of, in a few words.
+// The mix of instructions in a kernel's machine code, in a few words.
 
 /** Names told one by one. */
 const TOLD = 8;

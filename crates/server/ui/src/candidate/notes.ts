@@ -1,11 +1,11 @@
-// What an evaluation says about lines of the source, gathered by line, so that the reader meets
+// Notes of an evaluation on lines of the source, grouped by line, so that the reader meets
 // each remark where it belongs.
 
 import type { Evaluation, Finding } from "../api/types";
 import { index, words } from "../words/format";
 
 export interface Note {
-  /** Whether the verdict rests on it. */
+  /** True if the verdict rests on it. */
   decisive: boolean;
   title: string;
   message: string;
@@ -68,7 +68,7 @@ function noteOf(finding: Finding, decisive: boolean): Note {
   return { decisive, title: words(finding.kind), message: finding.message, details: place(finding) };
 }
 
-/** Where a finding happened, in words. */
+/** The place of a finding, in words. */
 export function place(finding: Finding): string[] {
   const made = [`kernel ${finding.kernel}`, `block ${index(finding.block)}, thread ${index(finding.thread)}`];
   if (finding.buffer !== null) {

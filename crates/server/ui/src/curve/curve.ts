@@ -3,7 +3,7 @@
 import type { CandidateSummary } from "../api/types";
 import { promotionFailure } from "../words/verdicts";
 
-/** What the horizontal axis counts: candidates by ordinal, seconds since the run began, or dollars. */
+/** The horizontal axis: candidates by ordinal, seconds since the run began, or dollars. */
 export type Axis = "candidates" | "time" | "cost";
 
 export interface Point {
@@ -18,7 +18,7 @@ export interface Curve {
   accepted: CandidateSummary[];
   /** The candidates that got another verdict. */
   rejected: CandidateSummary[];
-  /** Where the best so far rises, first the baseline's 1×. A candidate that was not confirmed never counts. */
+  /** The points where the best so far rises, first the baseline's 1×. A candidate that was not confirmed never counts. */
   best: Point[];
   /** Positions along the axis by candidate id. */
   x: Map<string, number>;

@@ -1,4 +1,4 @@
-// Where each candidate stands in the graph. Generations run from left to right; inside one
+// The layout of the lineage graph. Generations run from left to right; inside one
 // generation a sweep stands to the right of the step it varies. Each column is packed on its
 // own, every node as near to its primary parent as its neighbours allow.
 
@@ -15,7 +15,7 @@ const MARGIN = { left: 34, top: 44, right: 172, bottom: 24 };
 interface Spot {
   x: number;
   y: number;
-  /** Where the edge that ends here comes from: the parent, or where the edge passed last. */
+  /** The start of the edge that ends here: the parent, or the spot that the edge passed last. */
   from: Spot | null;
   /** Order among those that come from the same spot. */
   rank: number;
@@ -42,7 +42,7 @@ export interface Join {
 
 export interface Layout {
   places: Place[];
-  /** What a candidate has besides its primary parent. */
+  /** Edges from the further parents of candidates. */
   joins: Join[];
   byId: Map<string, Place>;
   /** Places of one column from top to bottom, columns from left to right. */
@@ -133,7 +133,7 @@ function joins(byId: Map<string, Place>): Join[] {
 class PassingEdges {
   /** The last cell in which a parent has a child. */
   readonly #reach = new Map<Place, { cell: number; rank: number }>();
-  /** Where the edges of a parent have got to. */
+  /** The last spot of each parent's edges. */
   readonly #front = new Map<Place, Spot>();
 
   constructor(cells: Cell[]) {
@@ -202,7 +202,7 @@ function pack(column: Spot[]): void {
   }
 }
 
-/** What comes from one spot wishes to be centred on it. */
+/** The wished heights: members whose edges come from one spot are centred on it. */
 function wishes(column: Spot[]): number[] {
   const siblings = new Map<Spot | null, number>();
   for (const spot of column) siblings.set(spot.from, (siblings.get(spot.from) ?? 0) + 1);
@@ -228,7 +228,7 @@ export function ancestry(layout: Layout, id: string | undefined): Set<string> {
 
 export type Direction = "left" | "right" | "up" | "down";
 
-/** Where an arrow key leads: to the primary parent, the nearest node of the next column, or a neighbour. */
+/** Returns the candidate that an arrow key leads to: the primary parent, the nearest node of the next column, or a neighbour. */
 export function step(layout: Layout, from: Place, direction: Direction): Place {
   const column = layout.columns.findIndex((members) => members.includes(from));
   const members = layout.columns[column] ?? [];
@@ -291,7 +291,7 @@ export function joinEdge({ from, to }: Join): string {
   return `M${from.x} ${from.y}C${from.x + reach} ${from.y} ${to.x - 6} ${arrival + side * 22} ${to.x} ${arrival}`;
 }
 
-/** Where the line to a candidate passes other columns. */
+/** The spots where the line to a candidate passes other columns. */
 export function passes(to: Place): { x: number; y: number }[] {
   const made: Spot[] = [];
   for (let spot = to.from; spot && !isPlace(spot); spot = spot.from) made.push(spot);

@@ -1,4 +1,4 @@
-// What a batch of events changes in the candidates that are already known.
+// Applies a batch of events to the candidates that are already known.
 
 import type { CandidateSummary, RunEvent } from "../api/types";
 import { promotionFailure } from "../words/verdicts";
@@ -13,7 +13,7 @@ export interface Patched {
   nodes: CandidateSummary[];
   /** The windows that must be read again, because events carry too little. */
   stale: Window[];
-  /** Whether the run's own numbers or state changed. */
+  /** True if the run's own numbers or state changed. */
   runChanged: boolean;
 }
 

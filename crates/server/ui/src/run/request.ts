@@ -4,7 +4,7 @@
 import type { Evolution, Method, Problem, RunRequest } from "../api/types";
 import { methodAsksModels } from "./settings";
 
-/** What the form holds. A number that was not filled in is null. */
+/** The values of the form. A number that was not filled in is null. */
 export interface Form {
   task: string;
   name: string;
@@ -66,7 +66,7 @@ function filled<T extends object>(values: T): { [Key in keyof T]?: Exclude<T[Key
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== null && value !== "")) as never;
 }
 
-/** What is asked of the service: only what the method takes, and nothing that was left empty. */
+/** Makes the request: only the fields that the method takes, without those left empty. */
 export function requestOf(form: Form): RunRequest {
   const asks = methodAsksModels(form.method);
   const text = ({ name, device, start }: Form) =>
@@ -94,7 +94,7 @@ function evolutionOf(form: Form): NonNullable<RunRequest["evolution"]> {
   return { schedule, style, faithful, ...filled({ generations, temperature, repairs, prompt_tokens }) };
 }
 
-/** Why a number that was typed in cannot be sent; null where it can. */
+/** The reason why a typed number cannot be sent; null where it can. */
 export function complaint({ validity, valueAsNumber }: Pick<HTMLInputElement, "validity" | "valueAsNumber">): string | null {
   if (validity.badInput) return "give a number";
   if (valueAsNumber < 0) return "give a number from 0";

@@ -1,4 +1,4 @@
-// How a run asks its models, in words.
+// The settings of runs that ask models, in words.
 
 import type { Evolution, Method, PromptStyle } from "../api/types";
 import { count } from "../words/format";

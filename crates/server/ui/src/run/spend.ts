@@ -1,4 +1,4 @@
-// What a run has used of each of its budgets, and what is promised to calls that are under way.
+// The used part of each budget of a run, and the part reserved for calls in progress.
 
 import type { RunView } from "../api/types";
 import { read } from "../candidate/calls";
@@ -7,7 +7,7 @@ import { count, dollars, span } from "../words/format";
 export interface BudgetLine {
   name: string;
   used: number;
-  /** What the calls under way may use at most; it counts against the budget. */
+  /** The most that calls in progress may use; it counts against the budget. */
   committed: number;
   /** None is unlimited. */
   limit: number | null;
@@ -41,7 +41,7 @@ export function shares({ used, committed, limit }: BudgetLine): { used: number; 
   return { used: share(used), committed: share(used + committed) - share(used) };
 }
 
-/** Whether models are part of it. */
+/** Returns true if the run asks models. */
 export function asksModels(run: RunView): boolean {
   return run.models.length > 0;
 }

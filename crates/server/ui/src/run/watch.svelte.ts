@@ -13,7 +13,7 @@ import { merge, patch, type Window } from "./patch";
 const FEED = 400;
 /** Changes that arrive within this time are taken over together. */
 const BATCH_MS = 60;
-/** How long to wait before what the service refused is asked for again. */
+/** Pause before a failed request is repeated. */
 const RETRY_MS = 2_000;
 
 export type Connection = "connecting" | "live" | "lost" | "ended";
@@ -34,7 +34,7 @@ export class RunWatch {
   #stream: EventSource | null = null;
   #last = 0;
   #arrived: RunEvent[] = [];
-  /** What events said is out of date and has not been read since. */
+  /** Parts that are out of date according to events and have not been read since. */
   #owed: { run: boolean; windows: Window[] } = { run: false, windows: [] };
   #batch: Timer;
   #retry: Timer;

@@ -12,13 +12,13 @@ const WORDS: Record<Control["kind"], string> = {
   promoted: "called faster by its screening and by its confirmation",
 };
 
-/** What came of a control, with the reason where there is one. */
+/** The outcome of a control, with the reason where there is one. */
 export function outcome(control: Control): string {
   const reason = "reason" in control ? `: ${control.reason}` : "";
   return WORDS[control.kind] + reason;
 }
 
-/** Whether a control says that its comparison was wrong. */
+/** Returns true if a control shows that its comparison was wrong. */
 export function isWrong({ kind }: Control): boolean {
   return kind === "caught" || kind === "undecided" || kind === "promoted";
 }

@@ -127,7 +127,7 @@ export function cudaVersion(code: number): string {
   return `${Math.floor(code / 1000)}.${Math.floor((code % 1000) / 10)}`;
 }
 
-/** How long before `now` something happened; both in milliseconds since the epoch. */
+/** The time between `then` and `now` in words; both are milliseconds since the epoch. */
 export function ago(then: number, now: number): string {
   const seconds = Math.round((now - then) / 1000);
   if (seconds < 5) return "just now";

@@ -1,4 +1,4 @@
-// What gates look at, in words and units.
+// The quantities that gates limit, in words and units.
 
 import type { GateOutcome, GateSubject } from "../api/types";
 import { bytes, count } from "./format";

@@ -1,4 +1,4 @@
-// How candidates come about, in words.
+// The operators that make candidates, in words.
 
 import type { Operator } from "../api/types";
 

@@ -5,11 +5,11 @@ import type { CandidateSummary, VerdictKind } from "../api/types";
 
 export type Tone = "good" | "early" | "wrong" | "unsafe" | "died" | "unsure" | "pending";
 
-/** What a candidate must get past, in order. */
+/** The stages of an evaluation, in order. */
 export const STAGES = ["parse", "compile", "gates", "run", "memory", "correct", "time"] as const;
 export type Stage = (typeof STAGES)[number];
 
-/** What has passed a stage is called. */
+/** The word for a candidate that has passed a stage. */
 export const PASSED: Record<Stage, string> = {
   parse: "well-formed",
   compile: "compiled",
@@ -23,7 +23,7 @@ export const PASSED: Record<Stage, string> = {
 interface Word {
   label: string;
   tone: Tone;
-  /** Where the candidate was stopped; none for the accepted. */
+  /** The stage that rejects with this verdict; none for accepted. */
   stopped: Stage | null;
 }
 
@@ -82,14 +82,14 @@ export interface Standing {
   label: string;
 }
 
-/** Why the promotion of a candidate failed: its confirmation was refused, or a later check took it back. */
+/** The reason why the promotion of a candidate failed, in its confirmation or in a later check; null if it did not fail. */
 export function promotionFailure({ promotion }: Pick<CandidateSummary, "promotion">): { label: string; reason: string } | null {
   if (promotion?.state === "refused") return { label: "not confirmed", reason: promotion.reason };
   if (promotion?.state === "reverted") return { label: "promotion taken back", reason: promotion.reason };
   return null;
 }
 
-/** What a candidate of a run that is over stands as: nothing is evaluated there any more. */
+/** Marks a waiting candidate as not evaluated, for a run that is over: nothing is evaluated there any more. */
 export function whenOver(node: CandidateSummary): CandidateSummary {
   if (!["drafting", "queued", "evaluating"].includes(node.state.state)) return node;
   return { ...node, state: { state: "abandoned", message: ENDED } };
@@ -97,7 +97,7 @@ export function whenOver(node: CandidateSummary): CandidateSummary {
 
 const ENDED = "The run ended before it was evaluated.";
 
-/** Where a candidate stands, in a few words. */
+/** The state or the verdict of a candidate, in a few words. */
 export function standing(candidate: CandidateSummary): Standing {
   const { state, verdict } = candidate;
   if (state.state === "abandoned" && state.message === ENDED) return { tone: "pending", label: "not evaluated" };
@@ -116,7 +116,7 @@ export function standing(candidate: CandidateSummary): Standing {
   return { tone: "pending", label: "queued" };
 }
 
-/** Whether there is no kernel of it: none yet, or the model's reply never became one. */
+/** Returns true if the candidate has no kernel: it is not written yet, or the model's reply holds none. */
 export function lacksKernel({ state, verdict }: CandidateSummary): boolean {
   return verdict === "parse_rejected" || state.state === "drafting" || state.state === "abandoned";
 }
@@ -125,11 +125,11 @@ export interface FunnelStep {
   stage: Stage;
   label: string;
   passed: number;
-  /** Who was stopped here, the most frequent first. */
+  /** The verdicts of this stage with their counts, the most frequent first. */
   stopped: { kind: VerdictKind; count: number }[];
 }
 
-/** How many of the judged candidates got past each stage. */
+/** Counts the judged candidates that passed each stage. */
 export function funnel(verdicts: Partial<Record<VerdictKind, number>>): { judged: number; steps: FunnelStep[] } {
   const entries = VERDICTS.map((kind) => ({ kind, count: verdicts[kind] ?? 0 })).filter(({ count }) => count > 0);
   const judged = entries.reduce((sum, { count }) => sum + count, 0);
