@@ -131,7 +131,7 @@ pub struct DataFolder {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ServiceAddress {
     /// Address of the service. By default that of the service that runs in the data folder, else
-    /// http://127.0.0.1:8787.
+    /// `http://127.0.0.1:8787`.
     #[arg(long, value_name = "URL", env = "KERNELWRIGHT_SERVER")]
     pub server: Option<String>,
     /// The data folder, which names the address of its running service.
