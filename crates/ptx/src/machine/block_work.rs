@@ -1,5 +1,5 @@
-//! What single blocks took of their multiprocessors, so that the time model knows the heaviest: a grid whose blocks
-//! have different amounts of work does not spread it evenly, however many blocks with nothing to do stand beside.
+//! The work of the heaviest block, for the time model: a grid whose blocks have unequal work does not spread it evenly
+//! over the multiprocessors, and blocks without work do not change that.
 
 use super::access::load_groups;
 use super::block::Shared;
@@ -8,7 +8,7 @@ use super::exec::Exec;
 use crate::code::Op;
 use crate::report::BlockWork;
 
-/// Puts what this host thread has executed since it was last asked on a block's account.
+/// Charges a block with the work that this host thread has executed since the last call.
 pub(super) fn charge(exec: &mut Exec<'_>, block: &mut Shared) {
     load_groups::settle(exec);
     let program = exec.launch.program;
@@ -32,7 +32,7 @@ pub(super) fn charge(exec: &mut Exec<'_>, block: &mut Shared) {
     block.work.combine(&since, u64::wrapping_add);
 }
 
-/// A block is done.
+/// Updates the maximum when a block has finished.
 pub(super) fn finish(exec: &mut Exec<'_>, block: &mut Shared) {
     exec.heaviest.combine(&block.work, u64::max);
     block.work = BlockWork::default();

@@ -1,4 +1,4 @@
-//! Instructions that are rare or change who runs: kept out of the interpreter's loop.
+//! Rare instructions and those that change the active lanes. They are kept out of the interpreter's loop.
 
 use super::access::lanes;
 use super::block::Shared;
@@ -11,7 +11,7 @@ use crate::code::{
 use crate::memory::window;
 use crate::report::FindingKind;
 
-/// Eight parameter bytes from an offset on; zeros past the end.
+/// Eight bytes of the parameter block from an offset on, little-endian; bytes past its end are zero.
 pub(crate) fn parameter(params: &[u8], offset: u32) -> u64 {
     let mut raw = [0; 8];
     for (byte, value) in raw
@@ -23,7 +23,7 @@ pub(crate) fn parameter(params: &[u8], offset: u32) -> u64 {
     u64::from_le_bytes(raw)
 }
 
-/// Lanes for which a guard holds.
+/// The lanes whose guard predicate is true.
 #[inline(always)]
 pub(crate) fn guard(warp: &Warp, guard: u16) -> u32 {
     if guard == NONE {
@@ -37,7 +37,7 @@ pub(crate) fn guard(warp: &Warp, guard: u16) -> u32 {
     }
 }
 
-/// Runs a lane function.
+/// Applies a function to each lane's operands.
 #[inline(never)]
 pub(crate) fn lane(warp: &mut Warp, flow: &Flow, f: LaneFn, mask: u32) {
     for lane in lanes(mask) {
@@ -79,7 +79,7 @@ pub(crate) fn branch_poison(
     }
 }
 
-/// Lanes of the running fragment that go on at the next instruction while others do something else.
+/// Makes a fragment of lanes that continue at the next instruction while the others execute this one.
 #[inline(always)]
 pub(crate) fn split_off(warp: &mut Warp, mask: u32) {
     if mask != 0 {
@@ -134,7 +134,7 @@ pub(crate) fn table(
     Ok(())
 }
 
-/// Sends lanes to places of their own; the running fragment becomes empty.
+/// Jumps with each lane to its own target; the running fragment becomes empty.
 fn scatter(
     exec: &mut Exec<'_>,
     warp: &mut Warp,
@@ -159,7 +159,7 @@ fn scatter(
     warp.mask = 0;
 }
 
-/// `call` of a function that has frames of its own.
+/// `call` of a subroutine, which has stack frames of its own.
 #[inline(never)]
 pub(crate) fn call(
     exec: &mut Exec<'_>,
@@ -233,21 +233,21 @@ pub(crate) fn call(
     Ok(())
 }
 
-/// `ret` from such a function.
+/// `ret` from a subroutine.
 #[inline(never)]
 pub(crate) fn give_back(exec: &mut Exec<'_>, warp: &mut Warp, mask: u32, pc: u32) {
     split_off(warp, warp.mask & !mask);
     let end = exec.launch.program.code.len() as u32 - 1;
     let mut places = [end; 32];
     for lane in lanes(mask) {
-        // Only calls lead here.
+        // A return without a call cannot happen.
         places[lane] = warp.leave(lane).unwrap_or(end);
     }
     warp.tainted = warp.tainted || warp.poison.any();
     scatter(exec, warp, pc, lanes(mask).map(|lane| (lane, places[lane])));
 }
 
-/// Lanes end.
+/// Ends the lanes of a mask.
 #[inline(never)]
 pub(crate) fn exit(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, mask: u32) {
     let _ = exec;
@@ -269,7 +269,7 @@ pub(crate) fn exit(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, mas
     }
 }
 
-/// What the warp did so far can be told to others.
+/// Executes a fence: a later signal publishes the warp's accesses so far.
 #[inline(never)]
 pub(crate) fn fence(block: &mut Shared, warp: &Warp, reach: u32) {
     if reach == Reach::Device as u32 {
@@ -280,7 +280,7 @@ pub(crate) fn fence(block: &mut Shared, warp: &Warp, reach: u32) {
     }
 }
 
-/// Lanes arrive at a block barrier. The fragment is parked unless it only announces itself.
+/// Counts the arrival of lanes at a block barrier. The fragment is parked, except for `barrier.arrive`.
 #[inline(never)]
 pub(crate) fn arrive(
     exec: &mut Exec<'_>,
@@ -358,7 +358,7 @@ pub(crate) fn arrive(
     Ok(())
 }
 
-/// The result a barrier's reduction gives to the lanes of a fragment that waited at `pc`.
+/// Writes the result of a barrier's reduction to the lanes of a fragment that waited at it.
 pub(crate) fn reduced(
     exec: &Exec<'_>,
     warp: &mut Warp,

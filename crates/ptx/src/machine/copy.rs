@@ -1,5 +1,5 @@
-//! Asynchronous copies: the data land when the thread waits for them, and until then the bytes are poisoned, so that
-//! a missing or early wait is found.
+//! Asynchronous copies. Their bytes are written to shared memory when the thread waits for them. Until then the
+//! destination is poisoned, so that a missing or early wait is found.
 
 use super::access::{
     Reads, Request, Want, address_poison, addresses, lanes, out_of_bounds, outside_global,
@@ -109,7 +109,7 @@ pub(crate) fn issue(
                     mask: 1 << lane,
                     bytes: wanted,
                     want: Want::Load,
-                    // Those of 16 bytes need not take the first level cache, and which do is not kept.
+                    // 16-byte copies may bypass the L1 cache, and which ones do is not recorded.
                     cached: false,
                 };
                 reads_beside_others(exec, block, warp, reads, track, &offsets);
@@ -126,7 +126,7 @@ pub(crate) fn issue(
                 }
             }
         }
-        // The old content is gone and the new one not there yet.
+        // The destination holds neither the old nor the new bytes.
         block.set_valid(target as u32, op.bytes, false);
         note_write(exec, block, warp, &copy);
         warp.copies.push(copy);
@@ -134,7 +134,7 @@ pub(crate) fn issue(
     Ok(())
 }
 
-/// Counts both ends of the copies: what is read, for the lanes that read at all, and what is filled.
+/// Counts the traffic of both sides: global reads of the lanes that read, and writes to shared memory.
 fn cost(
     exec: &mut Exec<'_>,
     x: usize,
@@ -181,14 +181,14 @@ fn note_write(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, copy: &Pendi
     }
 }
 
-/// Closes the group of the lanes' copies so far.
+/// Commits the lanes' copies so far as a group.
 pub(crate) fn commit(warp: &mut Warp, mask: u32) {
     for lane in lanes(mask) {
         warp.copy_groups[lane] += 1;
     }
 }
 
-/// Lands everything a lane copied so far, without the lane waiting for it: an mbarrier tells when it is there.
+/// Completes a lane's copies without a wait by the lane: an mbarrier tells when they have arrived.
 pub(crate) fn land(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, lane: usize) {
     let (landing, flying): (Vec<_>, Vec<_>) = std::mem::take(&mut warp.copies)
         .into_iter()
@@ -207,7 +207,7 @@ pub(crate) fn land(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, lan
     }
 }
 
-/// Puts a copy's bytes where they belong.
+/// Writes a copy's bytes to shared memory.
 fn place(block: &mut Shared, copy: &PendingCopy) {
     block.progress += 1;
     if let Some(shadow) = &mut block.shadow {
@@ -227,7 +227,7 @@ fn place(block: &mut Shared, copy: &PendingCopy) {
     }
 }
 
-/// Lands all but the newest `keep` groups of the lanes; `u32::MAX` lands everything.
+/// Completes all but the newest `keep` groups of the lanes; `u32::MAX` completes everything.
 #[inline(never)]
 pub(crate) fn wait(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, keep: u32, mask: u32) {
     let groups = warp.copy_groups;

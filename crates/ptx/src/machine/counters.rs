@@ -1,4 +1,4 @@
-//! From counts per instruction to counters per line and per launch.
+//! Counters per source line and per launch, added up from the counts per instruction.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -36,7 +36,7 @@ pub(super) fn slot_of(classes: &mut Classes, class: Class) -> &mut u64 {
     }
 }
 
-/// What one instruction did over the whole launch.
+/// The counters of one instruction over the whole launch.
 fn instruction(
     launch: &Launch<'_>,
     parts: &[Exec<'_>],
@@ -89,7 +89,7 @@ fn instruction(
     tally
 }
 
-/// From the blocks that ran to the whole grid.
+/// The factor from the sampled blocks to the whole grid.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     blocks: u64,
@@ -106,10 +106,10 @@ impl Scale {
     }
 }
 
-/// All counters of a launch. The sectors it wrote count as produced by the device from now on.
+/// Adds up all counters of a launch, and marks the sectors that it wrote as produced on the device.
 ///
-/// Where only `executed` of the `blocks` ran, everything is scaled up to the whole grid; distinct sectors not beyond
-/// what the buffers have.
+/// If only `executed` of the `blocks` ran, counts are scaled to the whole grid. Distinct sectors are limited to the
+/// size of their buffer.
 pub(crate) fn total(
     launch: &Launch<'_>,
     parts: &[Exec<'_>],

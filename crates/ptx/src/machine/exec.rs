@@ -1,4 +1,4 @@
-//! What one host thread needs to run blocks of a launch, and what it learns on the way.
+//! The state that one host thread needs to run blocks of a launch, and the counters and findings that it collects.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use crate::memory::{Allocation, Memory};
 use crate::report::{Access, BlockWork, FindingKind, Outcome, Party, Space};
 use crate::sync::Messages;
 
-/// Memory costs of one instruction.
+/// Memory traffic of one instruction.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Traffic {
     pub(crate) sectors: u64,
@@ -27,13 +27,13 @@ pub(crate) struct Traffic {
     pub(crate) wavefronts: u64,
     pub(crate) wavefronts_ideal: u64,
     pub(crate) lane_bytes: u64,
-    /// Shared-memory side of generic accesses and copies: bytes per lane went there.
+    /// Bytes that the lanes accessed in shared memory, that of generic accesses and copies included.
     pub(crate) shared_bytes: u64,
     pub(crate) local_bytes: u64,
 }
 
 impl Traffic {
-    /// One access, whose lanes move `lane_bytes` bytes together.
+    /// The traffic of one access of `lane_bytes` bytes over all lanes.
     pub(crate) fn of(cost: &Cost, way: MemoryPath, lane_bytes: u32) -> Self {
         let lane_bytes = u64::from(lane_bytes);
         if way == MemoryPath::Global {
@@ -56,8 +56,8 @@ impl Traffic {
 
     #[inline(always)]
     pub(crate) fn add(&mut self, other: &Self) {
-        // All is read before anything is written, which makes it two vector additions. What is taken back was added
-        // with its sign turned.
+        // Reading everything before writing lets the compiler use two vector additions. The sums wrap around, because
+        // traffic is taken back by adding its negative.
         let (a, b) = (*self, *other);
         *self = Self {
             sectors: a.sectors.wrapping_add(b.sectors),
@@ -71,7 +71,7 @@ impl Traffic {
         };
     }
 
-    /// What so many executions move.
+    /// The traffic of `count` executions.
     pub(crate) fn times(&self, count: u64) -> Self {
         Self {
             sectors: self.sectors.wrapping_mul(count),
@@ -96,7 +96,7 @@ pub(crate) struct Waiting {
     pub(crate) changed: bool,
 }
 
-/// What all blocks of a launch share and nobody changes.
+/// The immutable state that all blocks of a launch share.
 pub(crate) struct Launch<'a> {
     pub(crate) program: &'a Program,
     pub(crate) kernel: &'a str,
@@ -109,55 +109,56 @@ pub(crate) struct Launch<'a> {
     pub(crate) dynamic_shared: u32,
     pub(crate) checks: Checks,
     pub(crate) budget: u64,
-    /// Thread instructions of finished slices, all host threads together.
+    /// Thread instructions of finished slices, summed over all host threads.
     pub(crate) spent: AtomicU64,
-    /// The lowest block that ended the launch; blocks above it need not run.
+    /// The lowest index of a block that ended the launch; blocks with a higher index need not run.
     pub(crate) stopped_at: AtomicU64,
-    /// Cycles on the critical path before each instruction, counted from the first one; one more entry for the end.
+    /// Cycles of the static critical path from the first instruction to before each one, with one more entry for the
+    /// end.
     pub(crate) cycles_before: &'a [u64],
-    /// Per allocation: footprints and cross-block shadows, made at first use.
+    /// Per allocation: touched sectors and the state of race detection between blocks.
     pub(crate) tracks: Vec<Track>,
     /// Addresses of the module's variables.
     pub(crate) variables: &'a [u64],
     pub(crate) multiprocessors: u32,
     pub(crate) core_mhz: u32,
-    /// What decides where blocks and warps are placed; 0 in the usual order.
+    /// Seed of the placement of blocks on multiprocessors and of warp numbers; 0 for the order by index.
     pub(crate) placement: u64,
-    /// The launch's number on this machine.
+    /// Number of the launch on this machine, from 1.
     pub(crate) number: u64,
-    /// Whether `wmma` fragments use the other layout.
+    /// Whether `wmma` fragments use the alternative layout.
     pub(crate) alternative_fragments: bool,
     /// Whether blocks run on several host threads.
     pub(crate) parallel: bool,
-    /// Where the blocks of a cooperative grid count each other; 0 for other grids.
+    /// Address of the counter in which a cooperative grid's barrier counts blocks; 0 for other grids.
     pub(crate) workspace: u64,
     pub(crate) printed_limit: usize,
-    /// Where blocks find what others have left in shared and local memory, if they do.
+    /// Contents of shared and local memory from earlier blocks; none if every block starts with uninitialised memory.
     pub(super) leftovers: Option<&'a Leftovers>,
 }
 
-/// What a launch did to one allocation.
+/// The accesses of a launch to one allocation.
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) allocation: Arc<Allocation>,
-    /// The first address that the launch may access here, and the one behind the last.
+    /// The first address that the launch may access, and the end of the range.
     pub(crate) begin: u64,
     pub(crate) end: u64,
     /// A bit per sector read, and per sector written.
     pub(crate) read: Box<[AtomicU32]>,
     pub(crate) written: Box<[AtomicU32]>,
-    /// The last writer of each word; made when the launch first writes here.
+    /// The last writer of each word; allocated at the launch's first write here.
     pub(crate) writers: OnceLock<Box<[AtomicU64]>>,
-    /// The last reader of each word and the last one of another block; made when the launch first reads here.
+    /// The last reader of each word, and the last reader in another block; allocated at the launch's first read here.
     pub(crate) readers: OnceLock<Box<[AtomicU64]>>,
-    /// A bit per word that the launch changed by atomics or in order; made when it matters to a later read.
+    /// A bit per word that the launch changed by atomic or ordered stores; allocated when a later read has to know it.
     pub(crate) changed: OnceLock<Box<[AtomicU32]>>,
-    /// Whether the launch may write here at all.
+    /// Whether the launch may write to the allocation, so that its readers have to be recorded.
     pub(crate) reads_matter: bool,
 }
 
 impl Launch<'_> {
-    /// The allocation that holds all of a range.
+    /// The allocation that contains the whole range.
     pub(crate) fn track_of(&self, address: u64, bytes: u64) -> Option<&Track> {
         let index = self
             .tracks
@@ -173,7 +174,7 @@ fn marks(count: usize) -> Box<[AtomicU64]> {
 }
 
 impl Track {
-    /// Whether it matters to other blocks who reads here.
+    /// Reports whether readers have to be recorded for race detection between blocks.
     #[inline(always)]
     pub(crate) fn notices_reads(&self) -> bool {
         self.reads_matter || self.writers.get().is_some()
@@ -199,8 +200,8 @@ impl Track {
         }
     }
 
-    /// Whether accesses of `bytes` bytes at `low`, at `high` and between them stay inside. Where lanes are so far
-    /// apart that the address space wraps around between them, `low` is the larger number.
+    /// Reports whether accesses of `bytes` bytes at `low`, at `high` and between them are in bounds. If the address
+    /// space wraps around between the lanes, `low` is the larger number.
     #[inline(always)]
     pub(crate) fn holds(&self, low: u64, high: u64, bytes: u32) -> bool {
         low >= self.begin && low <= high && high < self.end && self.end - high >= u64::from(bytes)
@@ -246,7 +247,7 @@ impl Track {
     }
 }
 
-/// Gives every lane of a slot the same bits.
+/// Sets every lane of a slot to the same bits.
 fn broadcast(warp: &mut Warp, slot: SlotRef, bits: u64) {
     match slot.get() {
         Some((File::R32, slot)) => warp.r32[slot].0 = [bits as u32; 32],
@@ -260,18 +261,18 @@ fn axis(values: [u32; 3], axis: u8) -> u32 {
     values.get(axis as usize).copied().unwrap_or(0)
 }
 
-/// Branches back that lanes go ahead of those they have parted from.
+/// Backward branches that split-off lanes execute before the lanes they were split from.
 const LEAD_BRANCHES: u32 = 64;
-/// Warps that a multiprocessor has numbers for: those of the largest block, and real ones have more.
+/// Warp numbers of a multiprocessor: those of the largest block. Real multiprocessors have more.
 const WARP_SLOTS: u32 = 32;
 
-/// Another number for each, in no order that shows; 0 for 0.
+/// Mixes the bits of a number (multiplicative hash); 0 stays 0.
 fn scattered(number: u64) -> u64 {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 29
 }
 
-/// The launch cannot go on in this block.
+/// The launch has ended in this block: a fatal finding was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fatal;
 
@@ -282,10 +283,10 @@ pub(crate) struct Exec<'a> {
     pub(crate) moved: Vec<Traffic>,
     pub(crate) divergent: Vec<u64>,
     pub(crate) patterns: Vec<Pattern>,
-    /// What is known of each group of loads, and the number of the row that runs, counted from 1.
+    /// The checked state of each group of loads, and the number of the current run, from 1.
     pub(crate) load_groups: Vec<GroupState>,
     pub(crate) run_number: u64,
-    /// The patterns of whole fragments' pieces, by the place of the piece's first element in the memory table.
+    /// The patterns of fragment loads and stores, indexed by the first element's entry in the memory table.
     pub(crate) pieces: Vec<Pattern>,
     pub(crate) findings: Findings,
     pub(crate) outcome: Option<(u64, Outcome)>,
@@ -293,13 +294,13 @@ pub(crate) struct Exec<'a> {
     pub(crate) printed_bytes: usize,
     pub(crate) cycles_max: u64,
     pub(crate) cycles_sum: u64,
-    /// What was on blocks' accounts when one was last charged, and the most that any block had on its own.
+    /// The work that has been charged to blocks so far, and the maximum of any single block.
     pub(crate) accounted: BlockWork,
     pub(crate) waiting: Waiting,
     pub(crate) heaviest: BlockWork,
-    /// A clock for `%clock`: instructions issued so far in the block.
+    /// Instructions issued so far in the block, for `%clock`.
     pub(crate) clock: u64,
-    /// What blocks told each other.
+    /// The vector clocks that blocks published through ordered stores.
     pub(crate) messages: Messages,
 }
 
@@ -332,7 +333,8 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// Whether accesses to device memory are compared: those of different blocks, and reads past writes.
+    /// Reports whether accesses to device memory are checked for races between blocks and for read-only loads of
+    /// changed words.
     pub(crate) fn compares_blocks(&self) -> bool {
         self.launch.checks == Checks::Full
             && (self.launch.grid != [1, 1, 1] || self.launch.program.reads_read_only)
@@ -347,7 +349,7 @@ impl<'a> Exec<'a> {
         [linear % x, linear / x % y, linear / (x * y)]
     }
 
-    /// Records an observation; tells whether the launch ends here.
+    /// Records an observation. Returns [`Fatal`] if it ends the launch.
     pub(crate) fn find(&mut self, block: &Shared, seen: Observation) -> Result<(), Fatal> {
         let outcome = outcome_of(seen.kind);
         self.findings
@@ -368,7 +370,7 @@ impl<'a> Exec<'a> {
         self.launch.stopped_at.fetch_min(block, Relaxed);
     }
 
-    /// An observation without access or other party.
+    /// Builds an observation without an access and without a second thread.
     pub(crate) fn plain(
         &self,
         kind: FindingKind,
@@ -390,7 +392,8 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// Poison decides an address, a branch or a stored value, at `pc`; it came from the instruction at `origin`.
+    /// Records that poison decides an address, a branch or a stored value at `pc`; the poison comes from the
+    /// instruction at `origin`.
     #[cold]
     #[inline(never)]
     pub(crate) fn uninitialised(
@@ -402,7 +405,7 @@ impl<'a> Exec<'a> {
         poisoned: u32,
         access: Option<Access>,
     ) {
-        // The finding stands at the load that brought the value in, where the cause is.
+        // The finding names the load that read the uninitialised value, because the cause is there.
         if self.findings.repeat(self.launch.program, kind, origin) {
             return;
         }
@@ -433,7 +436,7 @@ impl<'a> Exec<'a> {
         let _ = self.find(block, seen);
     }
 
-    /// Fills the slots of a warp that change from block to block and clears everything else.
+    /// Resets a warp for a new block, and fills the slots that differ from block to block.
     pub(crate) fn start_warp(&self, warp: &mut Warp, block: &Shared) {
         let program = self.launch.program;
         let index = warp.index;
@@ -468,7 +471,7 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// A block's warp with its constants in place, to be started for each block.
+    /// Creates a warp with its constants, to be started for each block.
     pub(crate) fn new_warp(&self, index: u32) -> Warp {
         use super::poison::Poison;
         use super::warp::{Lanes32, Lanes64};
@@ -517,8 +520,8 @@ impl<'a> Exec<'a> {
         warp
     }
 
-    /// Whether a warp's lanes part at an ordered load: in another schedule some go ahead, as they may where nothing
-    /// synchronises them, however a device is used to keep them together.
+    /// Reports whether a seeded schedule splits a warp's lanes at this ordered load. Lanes that nothing synchronises
+    /// may run apart, although GPUs usually keep them together.
     #[inline(always)]
     pub(crate) fn should_split_lanes(&self, warp: &Warp, inst: &Inst, mask: u32) -> bool {
         self.launch.placement != 0
@@ -528,14 +531,14 @@ impl<'a> Exec<'a> {
             && mask.count_ones() > 1
     }
 
-    /// Lets some lanes of a warp go ahead, up to where they wait for the others.
+    /// Splits off some lanes of a warp, which run first until they wait for the others.
     #[cold]
     #[inline(never)]
     pub(crate) fn split_lanes(&self, warp: &mut Warp, pc: u32) {
         let place = u64::from(warp.index) << 32 | u64::from(pc);
         let drawn = (scattered(self.launch.placement ^ place) >> 16) as u32;
         let first = 1 << warp.mask.trailing_zeros();
-        // Some, and not all.
+        // At least one lane runs first and at least one stays behind.
         let ahead = match warp.mask & drawn & !first {
             0 => warp.mask & !first,
             some => some,
@@ -553,7 +556,7 @@ impl<'a> Exec<'a> {
     fn block_special(&self, special: Special, block: &Shared) -> Option<u32> {
         match special {
             Special::Ctaid(a) => Some(axis(block.coordinates, a)),
-            // In another schedule blocks meet on some multiprocessors and others stay empty.
+            // In a seeded schedule some multiprocessors get several blocks and others none.
             Special::SmId => {
                 let placed = match self.launch.placement {
                     0 => block.index,
@@ -574,11 +577,11 @@ impl<'a> Exec<'a> {
         u64::from(match special {
             Special::Tid(a) => axis(self.thread_at(thread), a),
             Special::Ntid(a) => axis(self.launch.block, a),
-            // Filled when a block starts.
+            // Set by `start_warp`.
             Special::Ctaid(_) | Special::SmId => 0,
             Special::Nctaid(a) => axis(self.launch.grid, a),
             Special::LaneId => lane,
-            // A multiprocessor numbers the warps of all its blocks, so that a block's first need not be 0.
+            // A multiprocessor numbers the warps of all its blocks, so a block's first warp need not have number 0.
             Special::WarpId => {
                 let before = scattered(self.launch.placement) % u64::from(WARP_SLOTS);
                 (thread / 32 + before as u32) % WARP_SLOTS
@@ -598,7 +601,7 @@ impl<'a> Exec<'a> {
         })
     }
 
-    /// A race in shared memory, in words; `place` is the offset and size of this side's access.
+    /// Records a race in shared memory; `place` is the offset and size of this thread's access.
     #[cold]
     #[inline(never)]
     pub(crate) fn shared_race(
@@ -662,7 +665,7 @@ impl<'a> Exec<'a> {
         let _ = self.find(block, seen);
     }
 
-    /// A lane reads bytes that an asynchronous copy has yet to bring, as far as the lane can know.
+    /// Records that a lane reads bytes of an asynchronous copy that is not known to have arrived.
     #[cold]
     #[inline(never)]
     pub(crate) fn unawaited_copy(
@@ -699,7 +702,7 @@ impl<'a> Exec<'a> {
         let _ = self.find(block, seen);
     }
 
-    /// A place in shared memory, by the variable that holds it.
+    /// The access at an offset of shared memory, with the variable that contains it.
     pub(crate) fn shared_access(&self, offset: u32, bytes: u32) -> Access {
         let holder = self
             .launch

@@ -1,9 +1,8 @@
-//! The interpreter's quick loop: rows of instructions that all 32 lanes of a warp execute, none of whose registers is
-//! poisoned.
+//! The interpreter's loop for runs that all 32 lanes of a warp execute while no register is poisoned.
 //!
-//! Most of what kernels execute is so, and with both settled beforehand an instruction is little more than its work.
-//! Whatever is not so, or is rare, is left to [`super::interpret`], which goes on where this loop stops. Both execute
-//! arithmetic by the same definitions, compiled twice.
+//! Most instructions of most kernels run in this state. With full mask and no poison established beforehand, an
+//! instruction costs little more than its own work. Anything else is left to [`super::interpret`], which continues
+//! where this loop stops. Both loops execute arithmetic by the same definitions, compiled twice.
 
 use super::access::fast_path::AccessSite;
 use super::access::{Want, load_groups};
@@ -15,13 +14,13 @@ use super::{arithmetic, warpwide};
 use crate::code::{GUARD_NOT, Inst, NONE, Op, Program};
 use crate::simd::VectorOps;
 
-/// Whether a warp may run here.
+/// Reports whether this loop can run the warp: all lanes active, no poison, no other fragment.
 #[inline(always)]
 pub(super) fn can_run(warp: &Warp) -> bool {
     warp.mask == FULL && !warp.tainted && warp.others.is_empty() && warp.hold == 0
 }
 
-/// The lanes for which an instruction's guard holds.
+/// The lanes whose guard predicate is true.
 #[inline(always)]
 fn holds(warp: &Warp, inst: &Inst) -> u32 {
     if inst.guard == NONE {
@@ -35,7 +34,8 @@ fn holds(warp: &Warp, inst: &Inst) -> u32 {
     }
 }
 
-/// Executes a shuffle in which all lanes take part; false, with nothing done, if it is not one of the plain ones.
+/// Executes a shuffle of all 32 lanes. Returns false, with nothing done, if its operands differ between lanes or it
+/// uses segments.
 #[inline(always)]
 fn shuffle<F: VectorOps>(
     program: &Program,
@@ -55,8 +55,8 @@ fn shuffle<F: VectorOps>(
     true
 }
 
-/// Runs a warp that may run here until its slice is used up, or, with nothing returned, to an instruction that is not
-/// for this loop.
+/// Runs a warp. Returns [`Stop::Slice`] when its slice is used up, and none at an instruction that this loop does not
+/// execute.
 #[inline(always)]
 pub(crate) fn run<F: VectorOps>(
     exec: &mut Exec<'_>,

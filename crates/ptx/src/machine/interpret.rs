@@ -1,11 +1,11 @@
-//! The interpreter: one instruction of one warp after another, 32 lanes at a time.
+//! The interpreter: executes one instruction of one warp after another, on 32 lanes at a time.
 //!
-//! A warp executes runs: instructions in a row with the same lanes. What is the same for a run is kept outside the
-//! warp and settled once at its end: the counts, the cycles, and what is left of the slice. Instructions that may
-//! change who runs are in [`super::run_end`], and end the run.
+//! A warp executes runs: consecutive instructions with the same active lanes. Counts, cycles and the rest of the slice
+//! are kept outside the warp during a run and settled once at its end. Instructions that may change the active lanes
+//! are in [`super::run_end`] and end the run.
 //!
-//! Everything here is `#[inline(always)]` on purpose: the whole loop is compiled once per instruction set in the
-//! `simd` module, and a function that is not inlined would be compiled for the plainest one.
+//! Every function here is `#[inline(always)]`: the `simd` module compiles the whole loop once per instruction set, and
+//! a function that is not inlined would be compiled for the baseline instruction set.
 
 use super::access::{self, Want, fast_path};
 use super::block::Shared;
@@ -21,28 +21,28 @@ use crate::simd::VectorOps;
 pub(crate) enum Stop {
     /// Every lane exited.
     Done,
-    /// Every lane that is left waits.
+    /// Every live lane waits.
     Waiting,
-    /// The slice is used up.
+    /// The slice is used up, or the warp yielded it.
     Slice,
     /// The launch ends.
     Fatal,
 }
 
-/// Instructions of the budget that a lane pays for each repeated read while nothing changes, so that a launch that
-/// waits for ever ends soon.
+/// Thread instructions that are charged to the budget per live lane when a warp polls an unchanged value, so that an
+/// endless wait exhausts the budget soon.
 const POLL_COST: u64 = 512;
-/// Backward branches before another ready fragment gets a turn.
+/// Backward branches after which another ready fragment of the warp runs.
 pub(super) const SPIN_LIMIT: u32 = 512;
 
-/// Instructions in a row, executed by the same lanes.
+/// Consecutive instructions that the same lanes execute.
 pub(super) struct Run {
     pub(super) begin: u32,
     pub(super) lanes: u32,
 }
 
 impl Run {
-    /// Counts the instructions up to `end`, which begins the next run. The warp stands there.
+    /// Counts the instructions before `end`, and sets the warp's program counter to `end`.
     #[inline(always)]
     pub(super) fn settle(&self, exec: &mut Exec<'_>, warp: &mut Warp, left: &mut u64, end: u32) {
         exec.counts.run(self.begin, end, self.lanes.count_ones());
@@ -53,7 +53,8 @@ impl Run {
     }
 }
 
-/// Runs a warp until it must wait, is done, or has used up `left` instructions (checked at branches).
+/// Runs a warp until it waits, has exited, or has used up `left` instructions. The slice is checked at backward
+/// branches.
 #[inline(always)]
 pub(crate) fn run<F: VectorOps>(
     exec: &mut Exec<'_>,
@@ -89,7 +90,7 @@ pub(crate) fn run<F: VectorOps>(
             begin: pc,
             lanes: active,
         };
-        // One turn per instruction, until the run ends.
+        // One iteration per instruction, until the run ends.
         loop {
             let inst = &code[pc as usize];
             let mut mask = active;
@@ -146,12 +147,12 @@ pub(crate) fn run<F: VectorOps>(
                         let lanes = u64::from(warp.live.count_ones());
                         exec.waiting.charge += POLL_COST * lanes;
                         warp.repeats_read = true;
-                        // It may be a lane of its own warp.
+                        // The awaited thread may be a lane of this warp.
                         warp.spins = SPIN_LIMIT;
                         break;
                     }
-                    // What others do between an ordered load and whatever follows from it is what another schedule
-                    // is for: to put back a sum, say, that somebody else has added to meanwhile.
+                    // A seeded schedule switches warps after an ordered load, so that other threads can act between the
+                    // load and what depends on it, for example add to a sum that this thread then overwrites.
                     let reads = inst.op == Op::Load && program.memory[inst.x as usize].ordered;
                     if reads && exec.launch.placement != 0 {
                         run.settle(exec, warp, left, pc + 1);
@@ -172,7 +173,7 @@ pub(crate) fn run<F: VectorOps>(
                         warp.pc = inst.x;
                     } else if mask != 0 {
                         exec.divergent[pc as usize] += 1;
-                        // Both ways go on; the lower place first.
+                        // Both sides continue; the fragment with the lower program counter runs first.
                         control::split_off(warp, active & !mask);
                         warp.mask = mask;
                         warp.pc = inst.x;

@@ -1,4 +1,5 @@
-//! A launch from its first block to its report: which blocks run when, on which host thread, and what is added up.
+//! The execution of a launch: the order of its blocks, their distribution over host threads, and the merge of their
+//! counters and findings into a report.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -17,28 +18,29 @@ use crate::report::{BlockWork, FindingKind, LaunchReport, Outcome};
 use crate::simd::{self, Isa};
 use crate::sync::{Shadow, Standing};
 
-/// Instructions a warp runs before its neighbours get a turn.
+/// Instructions that a warp may execute before the next warp of its block runs.
 const SLICE: u64 = 1 << 15;
-/// Turns a block gets before the other resident blocks do, where blocks can wait for each other.
+/// Rounds over its warps that a block may make before the next resident block runs, in launches whose blocks can wait
+/// for each other.
 const ROUNDS: u32 = 4;
 
-/// A block on its way.
+/// A resident block.
 struct Block {
     shared: Shared,
     warps: Vec<Warp>,
     started: bool,
 }
 
-/// How a turn of a block ended.
+/// The reason why [`run_rounds`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RoundEnd {
     Done,
-    /// It could go on, but others should.
+    /// The block used up its rounds.
     Yield,
     Fatal,
 }
 
-/// A small generator for seeded schedules.
+/// The random number generator of seeded schedules (SplitMix64).
 struct ScheduleRng(u64);
 
 impl ScheduleRng {
@@ -116,17 +118,17 @@ fn start(exec: &Exec<'_>, block: &mut Block, index: u64) {
     block.started = true;
 }
 
-/// Lets every warp of a block run in turn until the block is done or has had its share.
-fn turn(
+/// Runs the warps of a block round-robin until every thread has exited, `rounds` rounds are over, or the launch ends.
+fn run_rounds(
     exec: &mut Exec<'_>,
     block: &mut Block,
     isa: Isa,
-    turns: u32,
+    rounds: u32,
     rng: &mut Option<ScheduleRng>,
 ) -> RoundEnd {
     let mut order: Vec<usize> = (0..block.warps.len()).collect();
     let mut idle_rounds = 0;
-    for _ in 0..turns {
+    for _ in 0..rounds {
         if exec.launch.stopped_at.load(Relaxed) < block.shared.index {
             return RoundEnd::Fatal;
         }
@@ -137,7 +139,7 @@ fn turn(
         }
         let mut moved = false;
         let mut live = false;
-        // A round in which every warp only asks an mbarrier, and nothing changes, would repeat for ever.
+        // A round in which every warp only polls an mbarrier, and no other progress is made, would repeat for ever.
         let mut only_asks = true;
         let before = block.shared.progress;
         for &w in &order {
@@ -170,7 +172,7 @@ fn turn(
                 Stop::Fatal => return RoundEnd::Fatal,
                 Stop::Done | Stop::Waiting | Stop::Slice => {}
             }
-            // Whatever ended the slice: a loop without an end may wait at a barrier every time.
+            // The budget is charged after every slice, because an endless loop may end each slice at a barrier.
             let work = executed * lanes;
             if only_waits {
                 exec.waiting.charge += work;
@@ -178,7 +180,7 @@ fn turn(
             }
             let spent = exec.launch.spent.fetch_add(work, Relaxed) + work;
             if spent > exec.launch.budget {
-                budget_exhausted(exec, block, w);
+                record_exhausted_budget(exec, block, w);
                 return RoundEnd::Fatal;
             }
         }
@@ -198,9 +200,10 @@ fn turn(
             && !exec.launch.program.blocks_communicate
         {
             idle_rounds += 1;
-            // Fragments of a warp take turns: give each a few before giving up.
+            // The fragments of a warp are polled one per round, so several idle rounds are needed before a deadlock is
+            // certain.
             if idle_rounds > 64 {
-                deadlock(exec, block);
+                record_deadlock(exec, block);
                 return RoundEnd::Fatal;
             }
         } else {
@@ -212,7 +215,7 @@ fn turn(
                 .iter_mut()
                 .fold(false, |any, warp| warp.release_warp_waits() | any);
             if !freed {
-                deadlock(exec, block);
+                record_deadlock(exec, block);
                 return RoundEnd::Fatal;
             }
         }
@@ -231,7 +234,7 @@ fn settle_waiting(exec: &mut Exec<'_>, block: &Block) -> bool {
         return true;
     }
     let waits = block.warps.iter().position(|warp| warp.repeats_read);
-    budget_exhausted(exec, block, waits.unwrap_or(0));
+    record_exhausted_budget(exec, block, waits.unwrap_or(0));
     false
 }
 
@@ -257,7 +260,7 @@ fn finish(exec: &mut Exec<'_>, block: &mut Block) {
     }
 }
 
-/// Opens every barrier at which all expected threads have arrived.
+/// Releases every barrier at which all expected threads have arrived. Returns true if there was one.
 fn release_barriers(exec: &mut Exec<'_>, block: &mut Block) -> bool {
     let mut released = false;
     for id in 0..block.shared.barriers.len() {
@@ -268,7 +271,7 @@ fn release_barriers(exec: &mut Exec<'_>, block: &mut Block) -> bool {
         }
         let barrier = std::mem::take(&mut block.shared.barriers[id]);
         released = true;
-        judge_barrier(exec, block, id, &barrier);
+        check_barrier(exec, block, id, &barrier);
         // A thread that only announced itself is not ordered behind the others.
         let everyone = barrier.announced == 0 && barrier.arrived >= block.shared.live_threads;
         if let (true, Some(shadow)) = (everyone, &mut block.shared.shadow) {
@@ -314,10 +317,11 @@ fn release_barriers(exec: &mut Exec<'_>, block: &mut Block) -> bool {
     released
 }
 
-/// A barrier that only worked by accident is a finding.
-fn judge_barrier(exec: &mut Exec<'_>, block: &Block, id: usize, barrier: &Barrier) {
+/// Records a finding if threads met this barrier at different instructions, or if a thread exited after an earlier
+/// arrival at it. Such a barrier works only by accident.
+fn check_barrier(exec: &mut Exec<'_>, block: &Block, id: usize, barrier: &Barrier) {
     let Some(pc) = barrier.first_pc else { return };
-    // Barriers that name their number of threads are meant for parts of a block, met from different places.
+    // A barrier with a thread count is meant for a part of the block and may be met at different instructions.
     if barrier.expected.is_some() {
         return;
     }
@@ -351,7 +355,7 @@ fn judge_barrier(exec: &mut Exec<'_>, block: &Block, id: usize, barrier: &Barrie
         ),
         (None, None) => return,
     };
-    let waits = waits(exec, block);
+    let waits = waiting_threads(exec, block);
     let seen = Observation {
         kind: FindingKind::DivergentBarrier,
         pc,
@@ -365,8 +369,8 @@ fn judge_barrier(exec: &mut Exec<'_>, block: &Block, id: usize, barrier: &Barrie
     let _ = (id, exec.find(&block.shared, seen));
 }
 
-/// Who waits where.
-fn waits(exec: &Exec<'_>, block: &Block) -> Vec<crate::report::Wait> {
+/// The waiting threads by instruction and by what they wait for, at most eight entries.
+fn waiting_threads(exec: &Exec<'_>, block: &Block) -> Vec<crate::report::Wait> {
     let mut list: Vec<(u32, String, u32, u32)> = Vec::new();
     for warp in &block.warps {
         if let Some(pc) = warp.waits_at {
@@ -407,7 +411,7 @@ fn waits(exec: &Exec<'_>, block: &Block) -> Vec<crate::report::Wait> {
         .collect()
 }
 
-fn deadlock(exec: &mut Exec<'_>, block: &Block) {
+fn record_deadlock(exec: &mut Exec<'_>, block: &Block) {
     let stuck = block.warps.iter().find_map(|warp| {
         if let Some(pc) = warp.waits_at {
             return Some((warp.index * 32 + warp.mask.trailing_zeros().min(31), pc));
@@ -422,7 +426,7 @@ fn deadlock(exec: &mut Exec<'_>, block: &Block) {
         ))
     });
     let Some((thread, pc)) = stuck else { return };
-    let waits = waits(exec, block);
+    let waits = waiting_threads(exec, block);
     let list: Vec<String> = waits
         .iter()
         .map(|wait| {
@@ -447,7 +451,7 @@ fn deadlock(exec: &mut Exec<'_>, block: &Block) {
     let _ = exec.find(&block.shared, seen);
 }
 
-fn budget_exhausted(exec: &mut Exec<'_>, block: &Block, warp: usize) {
+fn record_exhausted_budget(exec: &mut Exec<'_>, block: &Block, warp: usize) {
     let state = &block.warps[warp];
     let lane = state.mask.trailing_zeros() as usize & 31;
     let pc = state.pc.min(exec.launch.program.code.len() as u32 - 1);
@@ -468,7 +472,7 @@ fn budget_exhausted(exec: &mut Exec<'_>, block: &Block, warp: usize) {
     let _ = exec.find(&block.shared, seen);
 }
 
-/// The blocks that run: all of them, or a sample spread evenly over the grid.
+/// The blocks that a launch executes: all of them, or a sample spread evenly over the grid.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SampledBlocks {
     grid: u64,
@@ -481,18 +485,19 @@ impl SampledBlocks {
         Self { grid, run }
     }
 
-    /// How many run.
+    /// The number of blocks that are executed.
     pub(crate) fn len(self) -> u64 {
         self.run
     }
 
-    /// The `n`-th of them, in the middle of its share of the grid.
+    /// The linear index of the `n`-th block: the middle of the `n`-th equal share of the grid.
     fn block(self, n: u64) -> u64 {
         ((2 * u128::from(n) + 1) * u128::from(self.grid) / (2 * u128::from(self.run))) as u64
     }
 }
 
-/// Runs all blocks one after another on this thread, several resident at a time where they can wait for each other.
+/// Runs all blocks on this thread. Blocks that can wait for each other are resident together, up to `resident_blocks`;
+/// otherwise one block runs at a time.
 fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, chosen: SampledBlocks, isa: Isa) {
     let communicate = exec.launch.program.blocks_communicate || config.cooperative;
     let mut rng = match config.schedule {
@@ -516,13 +521,13 @@ fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, chosen: SampledB
     loop {
         let mut index = 0;
         while index < running.len() {
-            let turns = match (&mut rng, communicate) {
+            let rounds = match (&mut rng, communicate) {
                 (_, false) => u32::MAX,
                 (None, true) => ROUNDS,
                 (Some(rng), true) => 1 + rng.below(u64::from(ROUNDS)) as u32,
             };
-            let ended = turn(exec, &mut running[index], isa, turns, &mut rng);
-            // No time is modelled for another schedule.
+            let ended = run_rounds(exec, &mut running[index], isa, rounds, &mut rng);
+            // Seeded schedules have no modelled time, so they need no work per block.
             if rng.is_none() {
                 block_work::charge(exec, &mut running[index].shared);
             }
@@ -542,7 +547,7 @@ fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, chosen: SampledB
         {
             return;
         }
-        // One more block joins each round: most kernels never need a second one to be resident.
+        // One block is added per round, because most kernels never need a second resident block.
         if running.len() < resident {
             match next.next() {
                 Some(block) => {
@@ -558,7 +563,7 @@ fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, chosen: SampledB
     }
 }
 
-/// Runs blocks that cannot notice each other, each taken by whichever host thread is free.
+/// Runs blocks that cannot observe each other on several host threads. Each thread takes the next block that is left.
 fn run_in_parallel<'a>(
     launch: &'a Launch<'a>,
     config: &LaunchConfig<'_>,
@@ -587,7 +592,7 @@ fn run_in_parallel<'a>(
                             return exec;
                         }
                         start(&exec, &mut block, index);
-                        turn(&mut exec, &mut block, isa, u32::MAX, &mut None);
+                        run_rounds(&mut exec, &mut block, isa, u32::MAX, &mut None);
                         block_work::charge(&mut exec, &mut block.shared);
                         block_work::finish(&mut exec, &mut block.shared);
                     }
@@ -605,7 +610,7 @@ fn run_in_parallel<'a>(
     })
 }
 
-/// Whether blocks may run on several host threads: they must not be able to notice each other.
+/// Reports whether blocks may run on several host threads: they must not be able to observe each other.
 pub(crate) fn in_parallel(program: &Program, config: &LaunchConfig<'_>, blocks: u64) -> bool {
     config.threads > 1
         && blocks > 1
@@ -614,7 +619,7 @@ pub(crate) fn in_parallel(program: &Program, config: &LaunchConfig<'_>, blocks: 
         && config.schedule == Schedule::Serial
 }
 
-/// Runs a launch that was found to be in order.
+/// Executes a launch whose configuration is valid.
 pub(crate) fn run(
     launch: &Launch<'_>,
     config: &LaunchConfig<'_>,

@@ -1,5 +1,4 @@
-//! What blocks leave in shared and local memory, kept for those that come later, as a device of silicon does that
-//! clears neither.
+//! The contents of shared and local memory after a block has exited, which later blocks find there. GPUs clear neither.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,20 +6,19 @@ use std::sync::{Mutex, PoisonError};
 use super::block::Shared;
 use super::warp::Warp;
 
-/// The last words that were left at each place. A multiprocessor's worth: blocks that come later find what the last
-/// one before them left.
+/// The last value of each word of shared and local memory. Blocks on different multiprocessors share one set.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers(Mutex<Left>);
 
 #[derive(Debug, Default)]
 struct Left {
     shared: Vec<u32>,
-    /// By the number of the warp in its block, last word first: stacks begin at their end.
+    /// Per warp index; the last word first, because stacks grow down from their end.
     local: BTreeMap<u32, Vec<u32>>,
 }
 
 impl Leftovers {
-    /// Gives a block that starts what others have left there. Nothing of that counts as unwritten.
+    /// Fills the memory of a starting block with what earlier blocks left, and marks all of it as initialised.
     pub(super) fn find(&self, block: &mut Shared, warps: &mut [Warp]) {
         let left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (word, found) in block.words.iter_mut().zip(&left.shared) {
@@ -37,7 +35,7 @@ impl Leftovers {
         }
     }
 
-    /// Keeps what a block that is done has left.
+    /// Records the memory of a block that has exited.
     pub(super) fn keep(&self, block: &Shared, warps: &[Warp]) {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         overwrite(&mut left.shared, block.words.iter());
@@ -48,7 +46,7 @@ impl Leftovers {
     }
 }
 
-/// Replaces the first words, and leaves what lies behind.
+/// Replaces the first words and keeps the rest.
 fn overwrite<'w>(kept: &mut Vec<u32>, words: impl ExactSizeIterator<Item = &'w u32>) {
     kept.resize(kept.len().max(words.len()), u32::MAX);
     for (kept, word) in kept.iter_mut().zip(words) {

@@ -1,7 +1,7 @@
-//! Tensor-core instructions of a warp: fragments out of registers, the product, and back.
+//! Tensor-core instructions of a warp: fragments are read from registers, multiplied, and written back.
 //!
-//! Sums run in order of k with one rounding each in the accumulator's format; hardware sums in another order and
-//! rounds otherwise, so results agree within tolerance, not bit for bit.
+//! Sums run in order of k, with one rounding per step in the accumulator's format. GPUs sum in another order and round
+//! differently, so results agree within a tolerance, not bit for bit.
 
 use super::access::{Request, Want, access_apart};
 use super::block::Shared;
@@ -22,7 +22,7 @@ const SIDE: usize = 32;
 /// A matrix of singles.
 type Grid = [[f32; SIDE]; SIDE];
 
-/// Spreads the rows an `ldmatrix` loaded: lane l holds 16 bytes of row l in the scratch registers.
+/// Distributes the rows that an `ldmatrix` loaded: the scratch registers of lane l hold the 16 bytes of row l.
 #[inline(always)]
 pub(crate) fn spread<F: VectorOps>(
     warp: &mut Warp,
@@ -130,7 +130,7 @@ fn decode(element: Element, register: u32, part: usize) -> f32 {
     match element {
         Element::F16 => half::f16_to_f32(register >> (16 * part) & 0xffff),
         Element::Bf16 => half::bf16_to_f32(register >> (16 * part) & 0xffff),
-        // The lower 13 bits of a tf32 register are not looked at.
+        // The lower 13 bits of a tf32 register are ignored.
         Element::Tf32 => f32::from_bits(register & 0xffff_e000),
         Element::E4m3 => half::widen(register >> (8 * part) & 0xff, &half::E4M3) as f32,
         Element::E5m2 => half::widen(register >> (8 * part) & 0xff, &half::E5M2) as f32,
@@ -138,7 +138,7 @@ fn decode(element: Element, register: u32, part: usize) -> f32 {
     }
 }
 
-/// A fragment as a matrix, transposed for B so that both are read along k... rows of `grid` are rows of A, or of B.
+/// Collects a fragment as a matrix, with each element at its row and column.
 #[inline(always)]
 fn collect(
     warp: &Warp,
@@ -294,7 +294,7 @@ fn integer(
     combine: Combine,
     clamp: bool,
 ) {
-    // Columns of B lie in rows, so that both sides are walked along k.
+    // B is stored by columns, so that both factors are read along k.
     let mut left = vec![0i32; size.m * size.k];
     let mut right = vec![0i32; size.n * size.k];
     let fill = |warp: &Warp, registers: &[SlotRef], matrix, element: Element, into: &mut [i32]| {
@@ -327,7 +327,7 @@ fn integer(
             let pairs = left[row * size.k..][..size.k]
                 .iter()
                 .zip(&right[column * size.k..][..size.k]);
-            // At most 256 products of 16 bits, which 32 bits hold.
+            // The sum of at most 256 products of 16 bits fits 32 bits.
             let sum: i32 = match combine {
                 Combine::Product => pairs.map(|(x, y)| x * y).sum(),
                 Combine::Xor => pairs.map(|(x, y)| x ^ y).sum(),

@@ -1,4 +1,4 @@
-//! Arrivals at objects in shared memory, and who learns what from them.
+//! mbarrier objects in shared memory: initialisation, arrivals, and tests of their phase.
 
 use super::access::{Want, address_poison, addresses, lanes, out_of_bounds};
 use super::block::Shared;
@@ -12,7 +12,7 @@ use crate::numeric::mbarrier;
 use crate::report::{Access, FindingKind, Space};
 use crate::sync::Accessor;
 
-/// Bytes of an object.
+/// Size of an mbarrier object in bytes.
 const BYTES: u32 = 8;
 
 fn load(block: &Shared, offset: u32) -> u64 {
@@ -26,7 +26,8 @@ fn store(block: &mut Shared, offset: u32, state: u64) {
     block.words[word + 1] = (state >> 32) as u32;
 }
 
-/// Runs the instruction for the lanes of a mask. True if a test said that its phase is not over, for at least one.
+/// Executes the instruction for the lanes of a mask. Returns true if a test found its phase incomplete for at least one
+/// lane.
 #[inline(never)]
 pub(crate) fn run(
     exec: &mut Exec<'_>,
@@ -75,7 +76,8 @@ pub(crate) fn run(
             }
             MBarrierKind::Copies { counted } => {
                 copy::land(exec, block, warp, lane);
-                // An arrival that is not one of those expected raises their number first: nothing changes.
+                // Without `.noinc` the instruction first raises the pending count and then arrives, so the state stays
+                // the same.
                 if counted {
                     arrive(exec, block, warp, lane, (offset, 1, false), pc);
                 } else if let Some(shadow) = &mut block.shadow {
@@ -102,7 +104,7 @@ pub(crate) fn run(
     Ok(waits)
 }
 
-/// The offset of an object in shared memory, if it can be one.
+/// The offset of the object in shared memory, after the checks of bounds and alignment.
 fn placed(
     exec: &mut Exec<'_>,
     block: &Shared,
@@ -170,7 +172,7 @@ fn init(
     Ok(())
 }
 
-/// Using an object conflicts with its initialisation by another thread that nothing orders before it.
+/// Checks the use of an object for a race with its initialisation by another thread.
 fn touch(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, lane: usize, offset: u32, pc: u32) {
     let by = Accessor {
         warp: warp.index,
@@ -223,6 +225,6 @@ fn complain(exec: &mut Exec<'_>, block: &Shared, warp: &Warp, lane: usize, what:
         spoken(exec.launch.program, pc)
     );
     let seen = exec.plain(FindingKind::InvalidOperands, pc, block, warp, lane, message);
-    // This kind never ends a launch.
+    // Findings of this kind never end a launch.
     let _ = exec.find(block, seen);
 }

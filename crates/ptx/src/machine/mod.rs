@@ -1,4 +1,4 @@
-//! One emulated device: its memory, its loaded modules, and launches on them.
+//! The emulated device: its memory, its loaded modules, and launches on them.
 
 pub(crate) mod access;
 mod arithmetic;
@@ -48,7 +48,7 @@ pub struct Machine {
     next_handle: u64,
     launches: u64,
     isa: Isa,
-    /// None where every block finds memory that nobody has written.
+    /// Contents that blocks leave in shared and local memory; none if every block starts with uninitialised memory.
     leftovers: Option<Leftovers>,
 }
 
@@ -83,8 +83,8 @@ impl Machine {
         }
     }
 
-    /// Has shared and local memory hold what blocks of earlier launches left there, as on silicon, where reading it is
-    /// no finding. Otherwise every block finds memory that nobody has written.
+    /// Keeps the contents of shared and local memory from one block to the next, as GPUs do; reading them is then no
+    /// finding. By default every block starts with uninitialised memory.
     pub fn keep_leftovers(&mut self) {
         self.leftovers = Some(Leftovers::default());
     }
@@ -97,12 +97,12 @@ impl Machine {
         self.memory.allocate(bytes, None, false)
     }
 
-    /// Sets a range of addresses aside, at a multiple of `align`; none if no room is left.
+    /// Reserves a range of addresses at a multiple of `align`; none if no room is left.
     pub fn reserve(&mut self, bytes: u64, align: u64) -> Option<u64> {
         self.memory.reserve(bytes, align)
     }
 
-    /// Allocates memory at an address inside a range that was set aside.
+    /// Allocates memory at an address inside a reserved range.
     ///
     /// # Errors
     /// When the device is full, or something is there already.
@@ -110,8 +110,8 @@ impl Machine {
         self.memory.allocate_at(base, bytes)
     }
 
-    /// Takes the right to write to an allocation away from kernels and host, or gives it back. A kernel that writes
-    /// to it nevertheless ends with a finding.
+    /// Makes an allocation read-only for kernels and host, or writable again. A kernel that writes to a read-only
+    /// allocation ends with a finding.
     ///
     /// # Errors
     /// When no allocation holds the address.
@@ -127,9 +127,9 @@ impl Machine {
         self.memory.free(pointer)
     }
 
-    /// Makes memory of the host a window of device memory at the same address, `base`, for page-locked and managed
-    /// memory. Both sides see each other's writes at once; its bytes always count as initialised. `words` is the
-    /// memory itself, in 4-byte cells that cover `bytes` bytes.
+    /// Maps host memory into the device's address space at the same address, `base`, for page-locked and managed
+    /// memory. Both sides see each other's writes at once; its bytes always count as initialised. `words` is the memory
+    /// itself, in 4-byte cells that cover `bytes` bytes.
     ///
     /// # Errors
     /// When the range overlaps another window or wraps around.
@@ -142,7 +142,7 @@ impl Machine {
         self.memory.lend(base, bytes, words)
     }
 
-    /// Ends what [`Self::lend`] began; false if no lent memory starts at the address.
+    /// Unmaps host memory that [`Self::lend`] mapped; false if no mapping starts at the address.
     pub fn give_back(&mut self, base: u64) -> bool {
         self.memory.give_back(base)
     }
@@ -167,9 +167,9 @@ impl Machine {
         self.memory.label(pointer, name)
     }
 
-    /// Says where, inside the allocation that holds the address, the buffer begins that kernels are given: what lies
-    /// before it is out of their bounds from the next launch on, while the host reaches it as ever. Findings count
-    /// offsets and sizes from there.
+    /// Sets the address at which the buffer of kernels begins inside its allocation. From the next launch on, addresses
+    /// before it are out of bounds for kernels; the host can still access them. Findings count offsets and sizes from
+    /// there.
     ///
     /// # Errors
     /// When no allocation holds it.
@@ -227,7 +227,7 @@ impl Machine {
         self.memory.forget(pointer, bytes)
     }
 
-    /// How many bytes of the range are not initialised: never written, or written with a value that nobody initialised.
+    /// The number of uninitialised bytes in the range: never written, or written with an uninitialised value.
     ///
     /// # Errors
     /// When the range leaves its allocation.
@@ -235,7 +235,7 @@ impl Machine {
         self.memory.unwritten(pointer, bytes)
     }
 
-    /// Runs launches with another instruction set, if this processor has it.
+    /// Selects the instruction set of the host for later launches, if the processor has it.
     pub fn use_isa(&mut self, isa: Isa) {
         if isa.is_available() {
             self.isa = isa;
@@ -359,7 +359,7 @@ impl Machine {
         if !config.cooperative {
             return self.launch_with(handle, kernel, config, 0);
         }
-        // What the driver gives every cooperative grid: a word that counts arrivals, behind a word for its size.
+        // The CUDA driver gives every cooperative grid a word for its size and a word that counts arrivals.
         let full = |error: OutOfMemory| LaunchError::Invalid {
             kernel: String::new(),
             reason: format!("its grid barrier needs memory: failed to {error}"),

@@ -1,8 +1,8 @@
-//! The shape of a warp's addresses, remembered per instruction.
+//! The shape of a warp's addresses, cached per instruction.
 //!
-//! A kernel's memory instructions repeat the same shape of addresses (a run, one address, a stride) at moving bases.
-//! Bounds, alignment, sectors and bank conflicts depend on the shape and on a few low bits of the base, so they are
-//! worked out once and looked up while the shape repeats; the answers are exact.
+//! A memory instruction usually repeats the same shape of addresses (a run, one address, a stride) at different bases.
+//! Bounds, alignment, sectors and bank conflicts depend only on the shape and on a few low bits of the base. They are
+//! computed once and looked up while the shape repeats; the results are exact.
 
 use std::sync::atomic::AtomicU32;
 
@@ -12,7 +12,7 @@ use super::traffic::{self, Cost, MemoryPath};
 /// The relation of the lanes' addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Active lanes are consecutive and each starts where the one before ends.
+    /// Active lanes are consecutive, and each accesses the bytes behind those of the lane before.
     Run,
     /// Every active lane has the same address.
     Same,
@@ -20,16 +20,16 @@ pub(crate) enum Shape {
     Other,
 }
 
-/// The relation of eight lanes' addresses, for elements of 4 bytes.
+/// The relation of the addresses of eight lanes, for 4-byte elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chunk {
-    /// Neighbours.
+    /// Consecutive words.
     Run,
     Same,
     Mixed,
 }
 
-/// What is known about one memory instruction's addresses.
+/// The cached shape and costs of one memory instruction.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     pub(crate) mask: u32,
@@ -37,33 +37,33 @@ pub(crate) struct Pattern {
     pub(crate) relative: [u64; 32],
     /// Changes whenever the shape does.
     pub(crate) version: u64,
-    /// The version of the leader's pattern that this one was found to be equal to.
+    /// The version of the leader's pattern to which this one was found equal.
     pub(crate) leader_version: u64,
     pub(crate) shape: Shape,
     pub(crate) chunks: [Chunk; 4],
     /// Lowest and highest relative address.
     pub(crate) low: i64,
     pub(crate) high: i64,
-    /// All relative addresses or-ed together, for alignment.
+    /// Bitwise or of all relative addresses, for the alignment check.
     low_bits: u64,
-    /// What of the base the costs below were worked out for.
+    /// The part of the base that the costs below depend on, see [`Self::update_cost`].
     phase: u64,
-    /// What one execution moves, and what that adds to the counts.
+    /// The cost of one execution, and the traffic that it adds to the totals.
     pub(crate) cost: Cost,
     pub(crate) moved: Traffic,
-    /// The place in a sector that the ranges were worked out for, and the ranges of sectors that an execution touches:
-    /// first and last, counted from the first active lane's.
+    /// The offset in a sector for which the ranges were computed, and the ranges of sectors that one execution touches:
+    /// first and last, relative to the first active lane's sector.
     sectors_phase: u64,
     sectors: Vec<(i64, i64)>,
-    /// Whether no two lanes touch the same bytes, if anyone asked.
+    /// Whether the lanes' bytes are disjoint; none if not yet computed.
     disjoint: Option<bool>,
-    /// By warp: shared memory's state and the first address for which everything was found initialised.
+    /// Per warp: the version of shared memory and the first address for which all bytes were initialised.
     found_valid: [(u64, u64); REMEMBERED],
-    /// The allocation the last access was in.
+    /// Index of the allocation of the last access.
     pub(crate) allocation: usize,
 }
 
-/// Warps for which is remembered what was found initialised.
+/// Warps with an entry of their own in `found_valid`; others share one by index modulo this number.
 pub(crate) const REMEMBERED: usize = 8;
 
 impl Default for Pattern {
@@ -91,10 +91,11 @@ impl Default for Pattern {
 }
 
 impl Pattern {
-    /// No pattern's version.
+    /// A version that no pattern ever has.
     pub(crate) const NEVER: u64 = u64::MAX;
 
-    /// Looks at the addresses of the active lanes (at least one), `bytes` each; returns the first one.
+    /// Updates the shape from the addresses of the active lanes (at least one), `bytes` bytes each. Returns the first
+    /// active lane's address.
     #[inline(always)]
     pub(crate) fn observe(&mut self, mask: u32, addresses: &[u64; 32], bytes: u32) -> u64 {
         let first = addresses[mask.trailing_zeros() as usize & 31];
@@ -153,13 +154,13 @@ impl Pattern {
         }
     }
 
-    /// What was last found initialised for a warp, to be held against what it touches now.
+    /// The cached initialisation check of a warp.
     #[inline(always)]
     pub(crate) fn found_valid(&mut self, warp: u32) -> &mut (u64, u64) {
         &mut self.found_valid[warp as usize % REMEMBERED]
     }
 
-    /// Whether no two lanes touch the same bytes.
+    /// Reports whether the lanes' bytes are disjoint.
     #[inline(always)]
     pub(crate) fn disjoint(&mut self, bytes: u32) -> bool {
         match self.disjoint {
@@ -181,10 +182,11 @@ impl Pattern {
         apart
     }
 
-    /// Works out what an access moves whose first active lane is at `first`, unless that is known.
+    /// Updates the cached cost for an access whose first active lane is at `first`.
     #[inline(always)]
     pub(crate) fn update_cost(&mut self, first: u64, bytes: u32, way: MemoryPath) {
-        // Sectors depend on the place in a sector. Banks all move on together, whole words at a time.
+        // Sectors depend on the offset within a sector. Bank conflicts do not change when all addresses move by whole
+        // words.
         let phase = match way {
             MemoryPath::Global => first & 31,
             _ => first & 3 | (way as u64) << 32,
@@ -201,7 +203,7 @@ impl Pattern {
         self.moved = Traffic::of(&self.cost, way, self.mask.count_ones() * bytes);
     }
 
-    /// The lowest and the highest address.
+    /// The lowest and the highest address of an access.
     #[inline(always)]
     pub(crate) fn span(&self, first: u64) -> (u64, u64) {
         (
@@ -210,13 +212,13 @@ impl Pattern {
         )
     }
 
-    /// Whether every address is a multiple of the access size.
+    /// Reports whether every address is a multiple of the access size.
     #[inline(always)]
     pub(crate) fn aligned(&self, first: u64, bytes: u32) -> bool {
         (first | self.low_bits) & u64::from(bytes - 1) == 0
     }
 
-    /// Marks the sectors that an access touches whose first active lane is at offset `from`.
+    /// Marks the sectors that an access touches; its first active lane is at offset `from`.
     #[inline(always)]
     pub(crate) fn mark_sectors(&mut self, bits: &[AtomicU32], from: u64, bytes: u32) {
         let size = u64::from(bytes);

@@ -10,7 +10,7 @@ use crate::report::FindingKind;
 /// Longest text read from memory.
 const MAX_TEXT: u64 = 4096;
 
-/// A byte of a thread's generic address space; zero where there is none.
+/// A byte at a thread's generic address; zero if the address is invalid.
 fn byte(exec: &Exec<'_>, block: &Shared, warp: &Warp, lane: usize, address: u64) -> u8 {
     let base = window::of(address);
     let offset = address - base;
@@ -106,7 +106,7 @@ pub(crate) fn print(
         }
         if let Some(result) = exec.launch.program.calls[x].result {
             let at = warp.lane(exec.launch.program.calls[x].frame, lane) as usize + result as usize;
-            // A frame that ran off the stack was found when the arguments were stored.
+            // A frame beyond the stack was reported when the arguments were stored.
             if let (Some(word), Some(valid)) = (
                 warp.local.get_mut(at / 4 * 32 + lane),
                 warp.local_valid.get_mut(at..at + 4),

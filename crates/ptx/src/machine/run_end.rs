@@ -1,4 +1,4 @@
-//! Instructions that may change who runs, or that are not about a thread's registers and memory: tensor products,
+//! Instructions that may change the active lanes, or that do more than compute and access memory: tensor-core products,
 //! warp-wide exchanges, barriers, calls, output. Each ends the interpreter's run.
 
 use super::access::fast_path::{self, AccessSite};
@@ -15,21 +15,21 @@ use crate::report::FindingKind;
 use crate::simd::VectorOps;
 use crate::tensor::TensorKind;
 
-/// An instruction and who executes it.
+/// An instruction that ends a run, and the lanes that execute it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunEnd<'a> {
     pub(super) inst: &'a Inst,
-    /// The lanes whose guard holds; at least one.
+    /// The lanes whose guard predicate is true; at least one.
     pub(super) mask: u32,
     pub(super) pc: u32,
-    /// Instructions of the warp's slice.
+    /// Length of the warp's slice in instructions.
     pub(super) slice: u64,
-    /// Where the running fragment has to look again whether another one comes first.
+    /// The program counter at which the running fragment must reschedule, because another fragment is ready there.
     pub(super) stop_at: u32,
 }
 
-/// Executes it. The warp stands behind it, with `left` of its slice; returns where the fragment that runs now has to
-/// look again, or why the warp stops.
+/// Executes the instruction after the run was settled. Returns the program counter at which the fragment that runs now
+/// must reschedule, or the reason why the warp stops.
 #[inline(always)]
 pub(super) fn step<F: VectorOps>(
     exec: &mut Exec<'_>,
@@ -48,11 +48,11 @@ pub(super) fn step<F: VectorOps>(
         Op::AsyncWait => super::copy::wait(exec, block, warp, inst.x, mask),
         Op::MBarrier => {
             let waits = super::mbarrier::run(exec, block, warp, x, mask, pc).map_err(fatal)?;
-            // Who has to wait lets the others run.
+            // A warp that waits yields its slice to the other warps.
             if waits {
                 warp.yield_slice(left);
                 warp.waits_at = Some(pc);
-                // Whom it waits for may be a lane of its own warp.
+                // The awaited thread may be a lane of this warp.
                 warp.spins = SPIN_LIMIT;
             }
         }
@@ -71,7 +71,7 @@ pub(super) fn step<F: VectorOps>(
             clear_poison(warp, program.flow[pc as usize].d, mask);
         }
         Op::Barrier => {
-            // Lanes whose guard is false pass by.
+            // Lanes whose guard is false skip the barrier.
             control::split_off(warp, warp.mask & !mask);
             warp.mask = mask;
             control::arrive(exec, block, warp, x, mask, pc).map_err(fatal)?;
@@ -117,7 +117,7 @@ pub(super) fn step<F: VectorOps>(
         }
         Op::Fence => control::fence(block, warp, inst.x),
         Op::Sleep => {
-            // A sleeping warp lets the others run.
+            // A sleeping warp yields its slice to the other warps.
             warp.yield_slice(left);
             warp.cycles += 100;
         }
@@ -138,13 +138,13 @@ pub(super) fn step<F: VectorOps>(
         Op::AssertFail => {
             super::print::assert_fail(exec, block, warp, x, mask, pc).map_err(fatal)?;
         }
-        // A hint about caches; everything else was executed before.
+        // `Op::Hint` does nothing; every other operation was executed before.
         _ => {}
     }
     Ok(end.stop_at)
 }
 
-/// Lets the next fragment run, if there is one.
+/// Chooses the next fragment. Returns [`Stop::Waiting`] if none is ready.
 #[inline(always)]
 fn look_again(warp: &mut Warp) -> Result<u32, Stop> {
     let stop_at = warp.reschedule();
@@ -155,7 +155,7 @@ fn look_again(warp: &mut Warp) -> Result<u32, Stop> {
     }
 }
 
-/// The same where the instruction was not executed, because lanes of it are missing.
+/// Takes back the count of an instruction that waits for absent lanes, and chooses the next fragment.
 #[inline(never)]
 fn wait_again(exec: &mut Exec<'_>, warp: &mut Warp, end: &RunEnd<'_>) -> Result<u32, Stop> {
     exec.counts.take_back(end.pc, end.mask.count_ones());
@@ -172,7 +172,8 @@ fn jumped(warp: &mut Warp, left: u64) -> Result<u32, Stop> {
     }
 }
 
-/// Executes a product, or a matrix load that goes the quick way; false, with nothing done, if it is neither.
+/// Executes a multiply-add, or an `ldmatrix` on the fast path. Returns false, with nothing done, for any other
+/// instruction and where the fast path does not apply.
 #[inline(always)]
 pub(crate) fn tensor_fast<F: VectorOps>(
     exec: &mut Exec<'_>,
@@ -198,7 +199,7 @@ pub(crate) fn tensor_fast<F: VectorOps>(
     true
 }
 
-/// Each lane of the first 8, 16 or all 32 brings the address of one row.
+/// The lanes whose addresses an `ldmatrix` or `stmatrix` uses, one matrix row each: the first 8, 16 or all 32.
 #[inline(always)]
 fn matrix_rows(op: &TensorOp, count: u8, pc: u32) -> (u32, AccessSite) {
     let at = AccessSite {
@@ -258,7 +259,7 @@ fn warp_wide<F: VectorOps>(
     if !warpwide::gather_members(warp, pc, members, inst.op == Op::WarpBarrier) {
         return wait_again(exec, warp, end);
     }
-    // Lanes that waited here join, so the guard is looked at again.
+    // Lanes that waited here have joined, so the guard is evaluated again.
     let mask = warp.mask & control::guard(warp, inst.guard);
     if let Some(shadow) = &mut block.shadow {
         shadow.warp_sync(warp.index);
@@ -272,7 +273,7 @@ fn warp_wide<F: VectorOps>(
     Ok(warp.reschedule())
 }
 
-/// Parks the running fragment before its instruction.
+/// Parks the running fragment at an instruction that it will execute again.
 pub(super) fn park_at(warp: &mut Warp, pc: u32, wait: Wait) {
     warp.pc = pc;
     warp.park(wait);

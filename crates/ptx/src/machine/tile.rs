@@ -1,8 +1,9 @@
-//! The product that kernels use most: 16 x 8 x 16 with 16-bit factors and single sums, its layout written out.
+//! The tensor-core product m16n8k16 with 16-bit factors and `f32` sums, with its register layout written out, because
+//! kernels use it most.
 //!
-//! [`super::matrix`] does every shape by looking each element's place up. Here rows are moved whole and four of them
-//! are summed at once. Each sum runs over k in the same order, so the bits are the same. Instruction sets may have
-//! forms of their own: [`VectorOps::tile`].
+//! [`super::matrix`] executes every shape by looking up each element's position. Here rows are moved whole and four of
+//! them are summed at once. Each sum runs over k in the same order, so the bits are the same. Instruction sets may have
+//! an implementation of their own: [`VectorOps::tile`].
 
 use super::warp::Warp;
 use crate::code::{File, SlotRef};
@@ -20,7 +21,7 @@ pub(super) const SIZE: Size = Size {
 /// Its rows and sums; its columns.
 const LONG: usize = 16;
 const SHORT: usize = 8;
-/// Rows whose sums are in flight together: as many as hide a multiply-add's latency in registers.
+/// Rows whose sums are computed together, enough to hide the latency of a multiply-add.
 const TOGETHER: usize = 4;
 
 /// Registers of the four operands, by slot.

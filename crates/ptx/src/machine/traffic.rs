@@ -1,7 +1,7 @@
-//! What a warp's access moves: sectors of global memory, and passes through shared memory's banks.
+//! Memory transactions of a warp's access: sectors of global memory and wavefronts of shared memory.
 //!
-//! **Sectors.** Global memory moves in aligned sectors of 32 bytes. A warp's access needs as many as its lanes' bytes
-//! touch; the ideal is as many as the same bytes would need if they lay side by side.
+//! **Sectors.** Global memory is transferred in aligned sectors of 32 bytes. A warp's access needs every sector that
+//! its lanes' bytes touch. The ideal number is that of the same bytes stored contiguously.
 //!
 //! **Wavefronts.** Shared memory has 32 banks of 4 bytes, and one pass serves one word of each (CUDA C++ Programming
 //! Guide, compute capability 5.x and later). Lanes that read the same word share it, and of lanes that write the same
@@ -15,13 +15,13 @@
 //! the rule itself: NVIDIA's developer forum, topic 77228). Nobody has said that stores do so, and they are not taken
 //! to.
 //!
-//! Atomics on one word are carried out one after another, so every lane counts.
+//! Atomics on one word are executed one after another, so every lane counts.
 //!
-//! The ideal is one pass for each part; what is beyond it are bank conflicts.
+//! The ideal is one wavefront per part; wavefronts beyond it are bank conflicts.
 
 use super::pattern::Shape;
 
-/// Which way an access goes.
+/// The memory and the direction of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemoryPath {
     Global,
@@ -30,7 +30,7 @@ pub(crate) enum MemoryPath {
     SharedAtomic,
 }
 
-/// What one execution moves.
+/// The cost of one execution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     /// Global sectors of 32 bytes.
@@ -43,7 +43,7 @@ pub(crate) struct Cost {
     pub(crate) wavefronts_ideal: u32,
 }
 
-/// The cost of one access of `bytes` bytes a lane. Addresses are `first` plus what is relative to it.
+/// Computes the cost of an access of `bytes` bytes per lane. The lanes' addresses are `first` plus `relative`.
 pub(super) fn cost(
     way: MemoryPath,
     mask: u32,
@@ -141,7 +141,7 @@ fn wavefronts(way: MemoryPath, mask: u32, relative: &[u64; 32], first: u64, byte
     cost
 }
 
-/// Most words one bank has to serve.
+/// The largest number of words that one bank has to serve.
 fn busiest_bank(words: &[u64]) -> u32 {
     let mut load = [0u32; 32];
     for word in words {

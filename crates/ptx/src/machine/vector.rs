@@ -1,5 +1,4 @@
-//! Loops over the 32 lanes of slots. Written so that the compiler turns each into vector code of whatever instruction
-//! set the surrounding function is compiled for.
+//! Loops over the 32 lanes of slots, which the compiler vectorises for the instruction set of the surrounding function.
 
 use super::warp::{FULL, Lanes32, Lanes64};
 use crate::simd::VectorOps;
@@ -59,7 +58,7 @@ pub(crate) fn put64(d: &mut Lanes64, mask: u32, values: &[u64; 32]) {
     }
 }
 
-/// The same in the instruction set's own way.
+/// The same with [`VectorOps`] of the instruction set.
 #[inline(always)]
 pub(crate) fn merge32<F: VectorOps>(d: &mut Lanes32, mask: u32, values: &[u32; 32]) {
     if mask == FULL {

@@ -1,4 +1,4 @@
-//! The state of one warp: registers with their poison, and the fragments its lanes have split into.
+//! The state of one warp: registers with their poison, and the fragments into which its lanes have diverged.
 
 use super::poison::Poison;
 use crate::code::{File, SlotRef};
@@ -20,18 +20,18 @@ pub(crate) struct Lanes64(pub(crate) [u64; 32]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     Ready,
-    /// Other lanes of the mask, at a warp-wide instruction.
+    /// The other lanes of `members`, at a warp-wide instruction.
     Warp {
         members: u32,
         barrier: bool,
     },
-    /// The block barrier of this number.
+    /// The block barrier with this number.
     Block {
         barrier: u8,
     },
 }
 
-/// Lanes that go on from one place.
+/// Lanes of a warp that continue at the same program counter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fragment {
     pub(crate) pc: u32,
@@ -46,44 +46,45 @@ pub(crate) struct Warp {
     pub(crate) r64: Vec<Lanes64>,
     pub(crate) p: Vec<u32>,
     pub(crate) poison: Poison,
-    /// Whether any slot may be poisoned; while false no poison is propagated.
+    /// True if any slot may be poisoned. While false, no poison is propagated.
     pub(crate) tainted: bool,
-    /// The running fragment; an empty mask when none is.
+    /// Program counter and lanes of the running fragment; the mask is empty if none runs.
     pub(crate) pc: u32,
     pub(crate) mask: u32,
     pub(crate) others: Vec<Fragment>,
     /// Lanes that have not exited.
     pub(crate) live: u32,
-    /// Backward branches since the last change of fragment, while another one was ready.
+    /// Backward branches since the last change of fragment, counted while another fragment is ready.
     pub(crate) spins: u32,
-    /// Backward branches for which the fragment may ignore that another one stands at a lower place.
+    /// Remaining backward branches during which the fragment keeps running although another one has a lower program
+    /// counter.
     pub(crate) hold: u32,
     /// Cycles of the static critical path so far.
     pub(crate) cycles: u64,
-    /// Position in the block.
+    /// Index of the warp in its block.
     pub(crate) index: u32,
     /// Stack words, lane-interleaved: word w of lane l is at `w * 32 + l`.
     pub(crate) local: Vec<u32>,
-    /// Initialised lanes of each stack byte.
+    /// A bit per lane for each stack byte: whether it is initialised.
     pub(crate) local_valid: Vec<u32>,
-    /// Where each lane last met a block barrier.
+    /// The program counter of each lane's last block barrier.
     pub(crate) last_barrier: [u32; 32],
-    /// Asynchronous copies in flight, and how many groups each lane has committed.
+    /// Asynchronous copies in flight, and the number of copy groups that each lane has committed.
     pub(crate) copies: Vec<PendingCopy>,
     pub(crate) copy_groups: [u32; 32],
-    /// Instructions of its slice that the warp gave up to let others run.
+    /// Instructions of its slice that the warp yielded to other warps.
     pub(crate) unused: u64,
     /// The ordered or atomic accesses that last gave a value: instruction, address and value of the first lane.
     pub(crate) last_polls: [(u32, u64, u64); 4],
     /// Whether one of them gave the same value again in this slice.
     pub(crate) repeats_read: bool,
-    /// The test of an mbarrier that last said its phase was not over.
+    /// The program counter of the last mbarrier test whose phase was not complete.
     pub(crate) waits_at: Option<u32>,
-    /// The calls each lane is in, innermost last.
+    /// The call stack of each lane, innermost call last.
     pub(crate) callers: [Vec<Caller>; 32],
 }
 
-/// What a lane comes back to: the place, and its registers with their poison.
+/// The state that a return restores for a lane: return address, registers and their poison.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) back: u32,
@@ -91,23 +92,23 @@ pub(crate) struct Caller {
     pub(crate) poisoned: [Vec<u64>; 3],
 }
 
-/// An asynchronous copy that has not landed.
+/// An asynchronous copy whose bytes have not been written to shared memory yet.
 #[derive(Debug, Clone)]
 pub(crate) struct PendingCopy {
     pub(crate) lane: u8,
-    /// The lane's group it belongs to.
+    /// The lane's copy group that the copy belongs to.
     pub(crate) group: u32,
     pub(crate) shared: u32,
     pub(crate) bytes: u8,
     pub(crate) data: [u8; 16],
-    /// A bit per byte.
+    /// A bit per byte: whether it is initialised.
     pub(crate) valid: u16,
     pub(crate) pc: u32,
 }
 
 impl Warp {
-    /// Merges ready fragments that stand where the current one does, and lets the lowest place run.
-    /// Returns the place at which the current fragment must stop and look again.
+    /// Merges the ready fragments at the running fragment's program counter, and runs the fragment with the lowest one.
+    /// Returns the program counter at which the running fragment must reschedule.
     #[inline(always)]
     pub(crate) fn reschedule(&mut self) -> u32 {
         if self.others.is_empty() {
@@ -168,7 +169,8 @@ impl Warp {
             .map(|(index, _)| index)
     }
 
-    /// Gives another ready fragment a turn, so that lanes cannot spin for ever on what their neighbours hold.
+    /// Runs another ready fragment, so that lanes cannot spin for ever on a value that other lanes of the warp will
+    /// write.
     pub(crate) fn rotate(&mut self) {
         let Some(next) = self
             .others
@@ -189,7 +191,7 @@ impl Warp {
         self.hold = 64;
     }
 
-    /// Parks the running fragment.
+    /// Suspends the running fragment until its wait is over.
     pub(crate) fn park(&mut self, wait: Wait) {
         self.others.push(Fragment {
             pc: self.pc,
@@ -199,7 +201,7 @@ impl Warp {
         self.mask = 0;
     }
 
-    /// Releases warp-wide waits that exited lanes left complete.
+    /// Releases warp-wide waits whose missing members have exited. Returns true if there was one.
     pub(crate) fn release_warp_waits(&mut self) -> bool {
         let live = self.live;
         let mut released = false;
@@ -217,7 +219,7 @@ impl Warp {
                     _ => mask,
                 });
                 if members & live & !there == 0 {
-                    // It executes its instruction again and finds everyone there.
+                    // The fragment executes its instruction again, and finds all members there.
                     self.others[index].wait = Wait::Ready;
                     released = true;
                 }
@@ -250,7 +252,7 @@ impl Warp {
         }
     }
 
-    /// Keeps a lane's registers aside while it is in a call.
+    /// Pushes a lane's registers and return address onto its call stack.
     pub(crate) fn enter(&mut self, lane: usize, back: u32) {
         let registers = [
             self.r32
@@ -271,7 +273,7 @@ impl Warp {
         });
     }
 
-    /// Gives a lane its registers back; where it goes on, if it is in a call.
+    /// Pops a lane's call stack and restores its registers. Returns the return address, or none if the stack is empty.
     pub(crate) fn leave(&mut self, lane: usize) -> Option<u32> {
         let caller = self.callers[lane].pop()?;
         let [singles, doubles, predicates] = &caller.registers;
@@ -288,13 +290,13 @@ impl Warp {
         Some(caller.back)
     }
 
-    /// Lets other warps run at the next branch back, with what is left of the slice.
+    /// Yields the rest of the slice to other warps; the warp stops at its next backward branch.
     pub(crate) fn yield_slice(&mut self, left: &mut u64) {
         self.unused += *left;
         *left = 0;
     }
 
-    /// A predicate operand's lanes; all if there is none.
+    /// The lanes for which a predicate operand is true; all if there is no operand.
     pub(crate) fn predicate(&self, slot: SlotRef, negated: bool) -> u32 {
         match slot.get() {
             Some((File::Predicate, slot)) => self.p[slot] ^ if negated { FULL } else { 0 },

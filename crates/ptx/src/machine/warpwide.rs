@@ -9,7 +9,7 @@ use crate::code::{Inst, Op, Program, SlotRef, WarpKind, WarpOp};
 use crate::report::FindingKind;
 use crate::simd::VectorOps;
 
-/// The member mask of a warp-wide instruction, as its first active lane sees it, and whether all lanes agree.
+/// The member mask of a warp-wide instruction, taken from its first active lane, and whether all lanes agree on it.
 #[inline(always)]
 pub(crate) fn members(
     warp: &Warp,
@@ -24,11 +24,11 @@ pub(crate) fn members(
     (members, uniform)
 }
 
-/// Brings the members together: true when all that live are here (those that waited have joined), false when the
-/// running fragment was parked to wait for them.
+/// Gathers the members. Returns true if all live members are here, those that waited here included, and false if the
+/// running fragment was parked to wait for others.
 #[inline(always)]
 pub(crate) fn gather_members(warp: &mut Warp, pc: u32, members: u32, barrier: bool) -> bool {
-    // A warp that has not split up is complete.
+    // A warp that has not diverged is complete.
     (warp.others.is_empty() && members & warp.live & !warp.mask == 0)
         || wait_for_members(warp, pc, members, barrier)
 }
@@ -36,7 +36,7 @@ pub(crate) fn gather_members(warp: &mut Warp, pc: u32, members: u32, barrier: bo
 #[inline(never)]
 fn wait_for_members(warp: &mut Warp, pc: u32, members: u32, barrier: bool) -> bool {
     let wanted = members & warp.live;
-    // Lanes that waited at this very instruction join.
+    // Lanes that waited at this instruction join.
     let mut mask = warp.mask;
     warp.others.retain(|other| {
         let joins = other.pc == pc && other.wait == (Wait::Warp { members, barrier });
@@ -50,7 +50,7 @@ fn wait_for_members(warp: &mut Warp, pc: u32, members: u32, barrier: bool) -> bo
         return true;
     }
     if barrier {
-        // A warp barrier may be met from several places.
+        // `bar.warp.sync` may be reached at several instructions.
         let elsewhere = warp.others.iter().fold(0, |there, other| match other.wait {
             Wait::Warp { barrier: true, .. } => there | other.mask,
             _ => there,
@@ -69,7 +69,7 @@ fn wait_for_members(warp: &mut Warp, pc: u32, members: u32, barrier: bool) -> bo
     false
 }
 
-/// Whether all lanes of a mask name the same members; a tile of a warp names its own.
+/// Reports whether all lanes of a mask have the same member mask. Tiles of a warp have masks of their own.
 #[inline(always)]
 pub(crate) fn is_uniform(warp: &Warp, slot: SlotRef, mask: u32, members: u32) -> bool {
     let Some((_, slot)) = slot.get() else {
@@ -82,14 +82,14 @@ pub(crate) fn is_uniform(warp: &Warp, slot: SlotRef, mask: u32, members: u32) ->
     differs & mask == 0
 }
 
-/// Where lanes that name the same members are, and who is missing of them.
+/// Lanes with the same member mask, and the members that are missing.
 struct Group {
     members: u32,
     here: u32,
 }
 
-/// An instruction whose lanes name different members: every group of lanes goes its own way. Groups that are complete
-/// execute it and go on, the others wait for their missing lanes.
+/// Executes an instruction whose lanes have different member masks, one group at a time. Complete groups continue; the
+/// others wait for their missing lanes.
 #[inline(never)]
 pub(crate) fn in_groups(
     exec: &mut Exec<'_>,
@@ -154,7 +154,7 @@ fn mask_slot(program: &Program, inst: &Inst, pc: u32) -> SlotRef {
     }
 }
 
-/// A lane executes a warp-wide instruction whose mask leaves it out.
+/// Records that a lane executes a warp-wide instruction whose member mask excludes it.
 #[cold]
 #[inline(never)]
 pub(crate) fn outside(exec: &mut Exec<'_>, block: &Shared, warp: &Warp, strangers: u32, pc: u32) {
@@ -174,7 +174,7 @@ pub(crate) fn outside(exec: &mut Exec<'_>, block: &Shared, warp: &Warp, stranger
     let _ = exec.find(block, seen);
 }
 
-/// Runs it for the lanes of a mask.
+/// Executes the instruction for the lanes of a mask.
 #[inline(never)]
 pub(crate) fn run(exec: &Exec<'_>, warp: &mut Warp, x: usize, mask: u32, pc: u32) {
     let op = &exec.launch.program.warp_ops[x];
@@ -189,7 +189,7 @@ pub(crate) fn run(exec: &Exec<'_>, warp: &mut Warp, x: usize, mask: u32, pc: u32
     }
 }
 
-/// Where each lane reads from: the source lane and whether it is in range.
+/// The lane that a shuffle reads from, and whether it is in range.
 fn source(kind: WarpKind, lane: u32, b: u32, c: u32) -> (u32, bool) {
     let (b, clamp, segment) = (b & 31, c & 31, c >> 8 & 31);
     let top = (lane & segment) | (clamp & !segment);
@@ -210,7 +210,7 @@ fn source(kind: WarpKind, lane: u32, b: u32, c: u32) -> (u32, bool) {
     }
 }
 
-/// The plain shuffles of a whole warp that everything else is built from; false if this is none of them.
+/// Executes a shuffle of all 32 lanes with uniform operands and without segments. Returns false for any other one.
 #[inline(always)]
 pub(crate) fn shuffle_full_warp<F: VectorOps>(warp: &mut Warp, op: &WarpOp, mask: u32) -> bool {
     let (Some((_, a)), Some((_, b)), Some((_, c)), Some((_, d))) =
@@ -291,7 +291,7 @@ fn shuffle(warp: &mut Warp, op: &WarpOp, mask: u32, pc: u32) {
     if let Some((_, p)) = op.p.get() {
         warp.p[p] = (warp.p[p] & !mask) | (in_range & mask);
     }
-    // What an absent lane gives is undefined: poison, found if it matters.
+    // The value of an inactive lane is undefined, so the result is poisoned.
     warp.tainted |= absent != 0;
     if warp.tainted {
         let (poisoned, origin) = warp.poison.get(op.a);
@@ -371,7 +371,7 @@ fn vote(warp: &mut Warp, op: &WarpOp, mask: u32) {
         }
     }
     if warp.tainted {
-        // One poisoned vote decides for all.
+        // One poisoned vote poisons the result of all lanes.
         let (poisoned, origin) = if op.a == SlotRef::NONE {
             (0, 0)
         } else {

@@ -1,5 +1,5 @@
-//! The way most accesses go: every lane takes part, the addresses relate as they did the last time, and all of it lies
-//! in one buffer, in bounds and initialised. What is not so goes the long way, which finds out why.
+//! The fast path of loads and stores: all lanes active, addresses in the same shape as the last time, everything in one
+//! buffer, in bounds and initialised. Any other access takes the general path, which finds out what is wrong.
 
 use std::cell::Cell;
 
@@ -25,7 +25,7 @@ pub(crate) struct AccessSite {
     pub(crate) run_number: u64,
 }
 
-/// Executes a load or store the quick way; false if it has to go the long way, with nothing done.
+/// Executes a load or store. Returns false, with nothing done, if it has to take the general path.
 #[inline(always)]
 pub(crate) fn access<F: VectorOps>(
     exec: &mut Exec<'_>,
@@ -48,10 +48,10 @@ pub(crate) fn access<F: VectorOps>(
     }
 }
 
-/// The first lane's address, if the lanes' addresses relate as the instruction's pattern says.
+/// The first lane's address, if the addresses have the shape of the instruction's pattern.
 #[inline(always)]
 fn repeated(exec: &mut Exec<'_>, warp: &Warp, op: &MemoryOp, at: AccessSite) -> Option<u64> {
-    // Behind an access through the same register there is nothing to compare.
+    // An access through the same register value in this run has the same shape, so nothing is compared.
     let state = (at.run_begin..at.pc).contains(&op.leader.pc);
     let version = if state {
         exec.patterns[op.leader.x as usize].version
@@ -69,7 +69,7 @@ fn repeated(exec: &mut Exec<'_>, warp: &Warp, op: &MemoryOp, at: AccessSite) -> 
                     differs |= list[lane].wrapping_sub(list[0]) ^ pattern.relative[lane] as u32;
                 }
             }
-            // An address of 32 bits wraps around, which no address in bounds does.
+            // A 32-bit address may wrap around; no address in bounds does.
             let first = u64::from(list[0].wrapping_add(op.offset as u32));
             (first, differs != 0)
         }
@@ -92,7 +92,8 @@ fn repeated(exec: &mut Exec<'_>, warp: &Warp, op: &MemoryOp, at: AccessSite) -> 
     Some(first)
 }
 
-/// The offset of the first lane in the allocation that the instruction used last, if it may access all of it there.
+/// The offset of the first lane in the allocation that the instruction used last, if the whole access is in bounds,
+/// aligned and initialised there.
 #[inline(always)]
 fn in_buffer(track: &Track, pattern: &Pattern, first: u64, bytes: u32) -> Option<u64> {
     let (low, high) = pattern.span(first);
@@ -110,7 +111,7 @@ fn in_buffer(track: &Track, pattern: &Pattern, first: u64, bytes: u32) -> Option
 fn load_global<F: VectorOps>(exec: &mut Exec<'_>, warp: &mut Warp, at: AccessSite) -> bool {
     let launch = exec.launch;
     let op = &launch.program.memory[at.x];
-    // Shorter addresses could wrap around inside a buffer.
+    // 32-bit addresses could wrap around inside a buffer.
     let Some((File::R64, _)) = op.address.get() else {
         return false;
     };
@@ -153,7 +154,7 @@ fn store_global<F: VectorOps>(exec: &mut Exec<'_>, warp: &Warp, at: AccessSite) 
     let Some(track) = launch.tracks.get(pattern.allocation) else {
         return false;
     };
-    // Bytes that nobody has initialised yet have to be marked.
+    // A store to uninitialised bytes takes the general path, which marks them as initialised.
     let Some(from) = in_buffer(track, pattern, first, op.bytes()) else {
         return false;
     };
@@ -168,7 +169,7 @@ fn store_global<F: VectorOps>(exec: &mut Exec<'_>, warp: &Warp, at: AccessSite) 
     true
 }
 
-/// Where a warp touches shared memory: begin and end, if the access is in bounds and aligned.
+/// The byte range of a shared memory access, if it is in bounds and aligned.
 #[inline(always)]
 fn in_shared(block: &Shared, pattern: &Pattern, first: u64, bytes: u32) -> Option<(u32, u32)> {
     let low = (first as i64).wrapping_add(pattern.low);
@@ -180,7 +181,8 @@ fn in_shared(block: &Shared, pattern: &Pattern, first: u64, bytes: u32) -> Optio
     Some((low as u32, high as u32 + bytes))
 }
 
-/// Whether everything a warp reads is initialised. What was found so stays so until the block's state says otherwise.
+/// Reports whether all bytes that a warp reads are initialised. A positive result is cached until the block's version
+/// of shared memory changes.
 #[inline(always)]
 fn initialised(
     block: &Shared,
@@ -292,7 +294,7 @@ fn store_shared<F: VectorOps>(
     true
 }
 
-/// Reads what every lane asks for; `from` is the first lane's offset in the words.
+/// Loads the value of every lane; `from` is the first lane's byte offset.
 #[inline(always)]
 pub(super) fn load<F: VectorOps, W: Words + ?Sized>(
     warp: &mut Warp,
@@ -374,7 +376,7 @@ pub(super) fn load<F: VectorOps, W: Words + ?Sized>(
     }
 }
 
-/// Writes what every lane holds. Where lanes write to one place the last one's value stays.
+/// Stores the value of every lane. If several lanes write one address, the highest lane's value stays.
 #[inline(always)]
 fn store<F: VectorOps, W: Words + ?Sized>(
     warp: &Warp,

@@ -1,8 +1,8 @@
-//! Groups of loads from shared memory: whoever executes the first one of a row looks at it for all of them.
+//! Groups of loads from shared memory whose checks are made once, at the first load of the group.
 //!
-//! Bounds, alignment, initialisation and costs of a [`Group`] are settled at its leader; its followers only move data.
-//! That holds for one row of one warp with all lanes, in which nothing else can happen to the block. Where races are
-//! looked for, every access is looked at by itself.
+//! Bounds, alignment, initialisation and costs of a [`Group`] are checked at its leader; its followers only move data.
+//! This is valid within one run of one warp with all lanes active, because no other warp changes the block meanwhile.
+//! While races are detected, every access is checked by itself.
 
 use std::cell::Cell;
 
@@ -15,33 +15,34 @@ use super::fast_path::{self, AccessSite};
 use crate::code::{Group, MemoryOp};
 use crate::simd::VectorOps;
 
-/// How a group's words lie.
+/// The layout of a group's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Every lane reads the same.
+    /// All lanes read the same word.
     Same,
-    /// Eight lanes read eight neighbours, one word each.
+    /// Each eight lanes read eight consecutive words.
     Runs,
-    /// Eight lanes read one word.
+    /// Each eight lanes read one word.
     Sames,
     Other,
 }
 
-/// What is known of a group.
+/// The checked state of a group.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupState {
-    /// The row for which it holds, by its number.
+    /// The number of the run in which the leader's checks passed.
     run_number: u64,
-    /// The version of the leader's pattern it was worked out for.
+    /// The version of the leader's pattern that the state was computed for.
     version: u64,
     form: Form,
-    /// The first lane's address, and the words of each eighth lane, all of the leader's.
+    /// The leader's first address, and the word indexes of lanes 0, 8, 16 and 24.
     first: u64,
     starts: [u32; 4],
-    /// What one execution of one load moves, and how often the followers were executed since that was added up.
+    /// The traffic of one execution of one load, and the executions of the followers since it was last added to the
+    /// totals.
     moved: Traffic,
     passes: u64,
-    /// By warp: shared memory's state and the first address for which everything was found initialised.
+    /// Per warp: the version of shared memory and the first address for which all bytes were initialised.
     found_valid: [(u64, u64); REMEMBERED],
 }
 
@@ -61,7 +62,7 @@ impl Default for GroupState {
 }
 
 impl GroupState {
-    /// Adds up what the followers have moved.
+    /// Adds the followers' traffic to the totals per instruction.
     fn settle(&mut self, group: &Group, moved: &mut [Traffic]) {
         let all = self.moved.times(self.passes);
         for (pc, _) in &group.followers {
@@ -96,7 +97,7 @@ impl GroupState {
     }
 }
 
-/// Whether everything that followers read is initialised.
+/// Reports whether all bytes that the followers read are initialised.
 #[inline(never)]
 fn initialised(block: &Shared, group: &Group, pattern: &Pattern, first: u64, bytes: u32) -> bool {
     group.followers.iter().all(|(_, behind)| {
@@ -105,7 +106,8 @@ fn initialised(block: &Shared, group: &Group, pattern: &Pattern, first: u64, byt
     })
 }
 
-/// Looks at a group for its followers, behind its leader, whose first lane is at `first`.
+/// Makes the checks of a whole group after its leader, whose first lane reads at `first`, and marks the group as
+/// checked for this run if they pass.
 #[inline(always)]
 pub(super) fn check_followers(
     exec: &mut Exec<'_>,
@@ -157,7 +159,7 @@ pub(super) fn check_followers(
     state.run_number = at.run_number;
 }
 
-/// Executes a follower; false, with nothing done, if nobody has looked at its group in this row.
+/// Executes a follower. Returns false, with nothing done, if its group was not checked in this run.
 #[inline(always)]
 pub(crate) fn load_follower<F: VectorOps>(
     exec: &Exec<'_>,
@@ -201,8 +203,8 @@ pub(crate) fn load_follower<F: VectorOps>(
     true
 }
 
-/// A row that began at `begin` is left before `pc`: followers from there on are executed by other means, and counted
-/// there.
+/// Takes back the counted traffic of the followers from `pc` on, because the run that began at `begin` ends before
+/// them. They are executed, and counted, elsewhere.
 #[inline(never)]
 pub(crate) fn abandon_run(exec: &mut Exec<'_>, begin: u32, pc: u32) {
     let groups = &exec.launch.program.groups;
@@ -223,7 +225,7 @@ pub(crate) fn abandon_run(exec: &mut Exec<'_>, begin: u32, pc: u32) {
     }
 }
 
-/// Adds up everything that was moved so far.
+/// Adds the traffic of all groups to the totals.
 pub(crate) fn settle(exec: &mut Exec<'_>) {
     for (group, state) in exec.launch.program.groups.iter().zip(&mut exec.load_groups) {
         state.settle(group, &mut exec.moved);

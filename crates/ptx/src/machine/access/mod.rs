@@ -1,4 +1,5 @@
-//! Loads, stores and atomics of a warp: bounds, alignment, initialisation, races, costs, then the data.
+//! Loads, stores and atomics of a warp. Each access is checked for bounds, alignment, initialisation and races and its
+//! cost is counted; then the data are moved.
 
 mod between;
 pub(crate) mod fast_path;
@@ -27,7 +28,7 @@ use crate::memory::window;
 use crate::report::FindingKind;
 use crate::simd::VectorOps;
 
-/// What a warp wants from memory.
+/// The kind of a memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Want {
     Load,
@@ -36,7 +37,7 @@ pub(crate) enum Want {
 }
 
 impl Want {
-    /// How it passes shared memory's banks.
+    /// The path by which the access passes shared memory's banks.
     #[inline(always)]
     pub(crate) fn shared_path(self) -> MemoryPath {
         match self {
@@ -53,27 +54,27 @@ pub(crate) struct Request<'a> {
     /// Its entry in the memory table.
     pub(crate) x: usize,
     pub(crate) want: Want,
-    /// The lanes that execute it; at least one.
+    /// The active lanes; at least one.
     pub(crate) mask: u32,
-    /// Where each lane points, inside the entry's address space.
+    /// Each lane's address in the address space of the entry.
     pub(crate) list: &'a [u64; 32],
     pub(crate) pc: u32,
 }
 
-/// Offsets of the lanes inside their memory; inactive lanes repeat the first active one's.
+/// Offsets of the lanes in their memory; inactive lanes repeat that of the first active one.
 type Offsets = [u64; 32];
 
 /// Memory as 32-bit words.
 trait Words {
     fn get(&self, index: usize) -> u32;
-    /// Replaces the bits of the mask.
+    /// Replaces the bits of `mask`.
     fn put(&self, index: usize, mask: u32, bits: u32);
-    /// Neighbouring words.
+    /// Consecutive words.
     fn row<F: VectorOps, const N: usize>(&self, index: usize) -> [u32; N];
     fn put_row<F: VectorOps, const N: usize>(&self, index: usize, values: &[u32; N]);
 }
 
-/// Neighbours in memory whose bounds were checked.
+/// Consecutive words whose bounds were checked before.
 #[inline(always)]
 fn neighbours<T, const N: usize>(words: &[T], index: usize) -> &[T; N] {
     words[index..]
@@ -188,7 +189,7 @@ fn load_part<W: Words + ?Sized>(
         _ => None,
     };
     if let (Some(slot), 2 | 4) = (narrow, op.element) {
-        // The common cases, in the width of the registers.
+        // The common cases, without widening to 64 bits.
         let values = if shape == Shape::Same {
             [read_element(words, offsets[0] + step, op.element) as u32; 32]
         } else if op.element == 4 {
@@ -239,7 +240,7 @@ fn poison_loaded(
     warp.poison.set_bits(register, mask, &bits, pc);
 }
 
-/// Writes loaded elements into a register, extended as the instruction says.
+/// Writes loaded elements to a register, sign- or zero-extended.
 #[inline(always)]
 fn deliver(warp: &mut Warp, op: &MemoryOp, register: SlotRef, mask: u32, values: &[u64; 32]) {
     let mut values = *values;
@@ -270,7 +271,7 @@ fn deliver(warp: &mut Warp, op: &MemoryOp, register: SlotRef, mask: u32, values:
 /// All lanes of a register, widened.
 #[inline(always)]
 fn collect(warp: &Warp, register: SlotRef) -> [u64; 32] {
-    // Loops, not `map`: a closure would be compiled for the plainest instruction set.
+    // Loops, not `map`: a closure would be compiled for the baseline instruction set.
     match register.get() {
         Some((File::R32, slot)) => {
             let mut wide = [0; 32];
@@ -284,7 +285,7 @@ fn collect(warp: &Warp, register: SlotRef) -> [u64; 32] {
     }
 }
 
-/// Offsets of lanes relative to the first active one, moved to where that one is.
+/// Adds the first active lane's offset to all relative offsets.
 #[inline(always)]
 fn offsets_at(first: u64, relative: &[u64; 32]) -> Offsets {
     let mut offsets = [0; 32];
@@ -331,7 +332,7 @@ pub(crate) fn addresses(warp: &Warp, register: SlotRef, offset: i64) -> [u64; 32
     }
 }
 
-/// Executes a memory instruction the long way.
+/// Executes a memory instruction on the general path.
 #[inline(always)]
 pub(crate) fn instruction(
     exec: &mut Exec<'_>,
@@ -353,7 +354,7 @@ pub(crate) fn instruction(
     access(exec, block, warp, &request)
 }
 
-/// Executes a memory instruction whose lanes point where `request` says.
+/// Executes a memory instruction with the addresses of `request`.
 #[inline(always)]
 pub(crate) fn access(
     exec: &mut Exec<'_>,
@@ -402,7 +403,7 @@ pub(crate) fn polls_unchanged_value(
     false
 }
 
-/// The same outside the interpreter's loop.
+/// [`access`], compiled once outside the interpreter's loop.
 #[inline(never)]
 pub(crate) fn access_apart(
     exec: &mut Exec<'_>,
@@ -413,7 +414,7 @@ pub(crate) fn access_apart(
     access(exec, block, warp, request)
 }
 
-/// A poisoned address is found before it is used.
+/// Records a finding if an address is poisoned.
 #[inline(never)]
 pub(crate) fn address_poison(
     exec: &mut Exec<'_>,
@@ -436,7 +437,7 @@ pub(crate) fn address_poison(
     }
 }
 
-/// Generic addresses: one pass per window the lanes point into.
+/// Executes an access with generic addresses: once per state space to which lanes point.
 #[inline(never)]
 fn generic(
     exec: &mut Exec<'_>,
@@ -517,7 +518,7 @@ fn atomic_poison(
         );
     }
     if bad != 0 {
-        // The result stays in memory.
+        // The result of the atomic stays in memory.
         exec.uninitialised(
             FindingKind::UninitialisedStore,
             (pc, pc),
