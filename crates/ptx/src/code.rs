@@ -1,4 +1,4 @@
-//! Lowered code: what the machine executes. Flat, typed by opcode, operands in 32-lane register slots.
+//! Lowered code, which the machine executes: flat, typed by opcode, with operands in 32-lane register slots.
 //!
 //! Three register files: 32-bit slots (8- and 16-bit values live zero-extended in them), 64-bit slots and predicates.
 //! Immediates and special registers are slots too, filled when a warp starts, so that every operand is a slot.
@@ -10,9 +10,9 @@ pub(crate) const NONE: u16 = u16::MAX;
 /// In [`Inst::guard`]: execute where the predicate is false.
 pub(crate) const GUARD_NOT: u16 = 1 << 14;
 
-/// A function of one lane's operand bits; the definition of every operation that has no vector form.
+/// A function of one lane's operand bits. It defines each operation that has no vector form.
 pub(crate) type LaneFn = fn([u64; 4]) -> u64;
-/// The same with a second result, such as a carry.
+/// A lane function with a second result, such as a carry.
 pub(crate) type LaneFn2 = fn([u64; 4]) -> (u64, u64);
 
 /// A register file.
@@ -65,10 +65,10 @@ impl SlotRef {
     }
 }
 
-/// Most slots of one file.
+/// Maximum number of slots of one file.
 pub(crate) const MAX_SLOTS: usize = 0x3fff;
 
-/// One instruction. What `x` means is said at the opcode.
+/// One instruction. The meaning of `x` is documented at the opcode.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Inst {
     pub(crate) op: Op,
@@ -81,7 +81,7 @@ pub(crate) struct Inst {
     pub(crate) x: u32,
 }
 
-/// Which slots an instruction touches, for poison and for lane functions.
+/// The slots that an instruction reads and writes, for poison and for lane functions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flow {
     pub(crate) d: SlotRef,
@@ -326,19 +326,19 @@ pub(crate) enum Op {
     Branch,
     /// a index; x: index into [`Program::tables`].
     BranchTable,
-    /// a: where the callee's frame stands; x: target.
+    /// a: stack offset of the callee's frame; x: target.
     Call,
-    /// a: where the callee's frame stands, b: the function's address; x: index into [`Program::signatures`].
+    /// a: stack offset of the callee's frame, b: the function's address; x: index into [`Program::signatures`].
     CallPointer,
     /// x: index into [`Program::stack_copies`].
     StackCopy,
-    /// Back to behind the call.
+    /// Returns to the instruction behind the call.
     Return,
     Exit,
     Trap,
-    /// A hint about caches.
+    /// A cache hint, which does nothing.
     Hint,
-    /// x: how far it reaches, a [`Reach`].
+    /// x: its scope, a [`Reach`].
     Fence,
     /// x: 0 clock, 1 clock64, 2 globaltimer.
     Clock,
@@ -349,13 +349,14 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    /// Whether it leaves alone who runs, so that the same lanes go on behind it. Those that do come first in the list.
+    /// Reports whether the same lanes are active behind the instruction. The opcodes for which this holds come first in
+    /// the list.
     pub(crate) fn keeps_active_lanes(self) -> bool {
         self as u16 <= Self::Atomic as u16
     }
 }
 
-/// Memory a load, store or atomic names.
+/// The state space of a load, store or atomic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemSpace {
     Generic,
@@ -381,57 +382,58 @@ pub(crate) struct MemoryOp {
     pub(crate) signed: bool,
     /// Bits of the destination register.
     pub(crate) keep: u32,
-    /// Volatile, relaxed, acquire, release: ordered on purpose, so no race for those in its reach.
+    /// Volatile, relaxed, acquire or release: accesses of threads in its scope are no race with it.
     pub(crate) ordered: bool,
     /// Release or stronger: makes earlier writes visible without a fence of its own.
     pub(crate) release: bool,
-    /// Acquire or stronger: what was told through these bytes counts for later reads without a fence of its own.
+    /// Acquire or stronger: what other threads released through these bytes is visible to later reads without a fence
+    /// of its own.
     pub(crate) acquire: bool,
-    /// Whom an ordered access or an atomic is ordered with: a block's own threads only, or all of the device's.
+    /// The scope of an ordered access or atomic: the block, or the whole device.
     pub(crate) reach: Reach,
-    /// Through the cache for what nobody writes while the kernel runs (`ld.global.nc`, `ldu`).
+    /// Through the non-coherent cache, whose data must not change while the kernel runs (`ld.global.nc`, `ldu`).
     pub(crate) read_only_path: bool,
-    /// Past the multiprocessor's own cache, which other blocks' writes do not reach (`ld.global.cg`, `.cv`).
+    /// Bypasses the L1 cache, which other blocks' writes do not update (`ld.global.cg`, `.cv`).
     pub(crate) past_cache: bool,
-    /// For atomics.
+    /// The operation of an atomic.
     pub(crate) atomic: Option<AtomicOp>,
-    /// A parameter of a call: the stack in PTX, registers on a device.
+    /// A parameter of a call: on the stack in PTX, in registers on a GPU, so it counts no traffic.
     pub(crate) stack_of_call: bool,
-    /// Whether its registers have 32 bits and hold the elements as they are, with zeros above narrower ones.
+    /// True if its registers have 32 bits and hold the elements unchanged, zero-extended if narrower.
     pub(crate) plain: bool,
-    /// The first access before it, in the same row of instructions, through the same value of the same register.
+    /// The first earlier access in the same run through the same value of the same address register.
     pub(crate) leader: Leader,
-    /// The group of loads that this one leads, and the one it follows in; `NO_GROUP` if there is none.
+    /// The group that this load leads, and the group in which it is a follower; `NO_GROUP` if there is none.
     pub(crate) leads: u32,
     pub(crate) follows: u32,
-    /// How far behind the leader's words a follower's are.
+    /// Distance of a follower from the leader's address, in words.
     pub(crate) behind: i32,
 }
 
-/// In [`MemoryOp::leads`] and [`MemoryOp::follows`]: none.
+/// The value of [`MemoryOp::leads`] and [`MemoryOp::follows`] for a load without a group.
 pub(crate) const NO_GROUP: u32 = u32::MAX;
 
-/// Loads of words from shared memory that stand in one row and go through one value of one register: what holds for
-/// the first one's addresses holds for all of them, so many steps further on.
+/// Loads of words from shared memory in one run, through one value of one address register. Their addresses are the
+/// first load's plus a constant, so checks of the first load can cover all of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     pub(crate) leader: Leader,
-    /// Where its followers stand, in ascending order, and how many bytes behind the leader's addresses theirs are.
+    /// Program counters of the followers in ascending order, and their distances from the leader in bytes.
     pub(crate) followers: Vec<(u32, i32)>,
-    /// The lowest and the highest of these distances, the leader's own 0 included.
+    /// The lowest and the highest distance, the leader's own 0 included.
     pub(crate) low: i32,
     pub(crate) high: i32,
 }
 
 impl MemoryOp {
-    /// Bytes of a lane.
+    /// Bytes that one lane accesses.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> u32 {
         self.element * self.count
     }
 }
 
-/// An access whose lanes' addresses relate as those of a later one do.
+/// An access whose addresses have the same shape as those of a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Leader {
     pub(crate) pc: u32,
@@ -440,11 +442,11 @@ pub(crate) struct Leader {
 }
 
 impl Leader {
-    /// There is none: no instruction stands there.
+    /// No leader: no instruction has this program counter.
     pub(crate) const NONE: Self = Self { pc: u32::MAX, x: 0 };
 }
 
-/// What an atomic does.
+/// The operation of an atomic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AtomicOp {
     /// old, operand, second operand -> new.
@@ -485,7 +487,7 @@ pub(crate) struct WarpOp {
     pub(crate) mask: SlotRef,
 }
 
-/// Which of them.
+/// The operation of a [`WarpOp`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WarpKind {
     ShuffleUp,
@@ -515,7 +517,7 @@ pub(crate) struct BarrierOp {
     pub(crate) id: SlotRef,
     /// Threads that take part; `NONE` for all of the block.
     pub(crate) count: SlotRef,
-    /// Whether the thread only announces itself and goes on.
+    /// True for `barrier.arrive`: the thread counts as arrived and continues.
     pub(crate) arrive: bool,
     /// Whether every thread has to execute the same instruction: `bar` and `barrier.aligned`, but not `barrier.sync`,
     /// which warps may meet from different places.
@@ -540,20 +542,20 @@ pub(crate) enum ReduceKind {
     Count,
 }
 
-/// Who sees what a fence orders.
+/// The scope of a fence or of an ordered access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     Block,
     Device,
 }
 
-/// What an instruction does with an mbarrier object in shared memory.
+/// An mbarrier instruction, whose object is in shared memory.
 #[derive(Debug, Clone)]
 pub(crate) struct MBarrierOp {
     pub(crate) kind: MBarrierKind,
     pub(crate) address: SlotRef,
     pub(crate) offset: i64,
-    /// The token of an arrival, or the answer of a test.
+    /// Destination: the token of an arrival, or the result of a test.
     pub(crate) d: SlotRef,
     /// A count, a token or a parity; `NONE` counts one.
     pub(crate) a: SlotRef,
@@ -576,26 +578,26 @@ pub(crate) enum MBarrierKind {
     },
 }
 
-/// A call of a function the machine itself provides. Arguments are stack offsets of call-scope parameters.
+/// A call of a function that the machine implements. Arguments are stack offsets of call-scope parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct CallOp {
     pub(crate) arguments: Vec<u32>,
     pub(crate) result: Option<u32>,
-    /// What the offsets count from.
+    /// Base register of the offsets.
     pub(crate) frame: SlotRef,
 }
 
 /// A function that is called at run time rather than inlined.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
-    /// Its number in the module, which its address is made from.
+    /// Index in the module, from which its address is computed.
     pub(crate) function: usize,
     pub(crate) pc: u32,
     /// Bytes and alignments of its results and parameters.
     pub(crate) signature: Vec<(u32, u32)>,
 }
 
-/// Arguments or results on their way between two frames, each at an offset from a register.
+/// A copy of arguments or results between two frames, each at an offset from a register.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StackCopy {
     pub(crate) from: (SlotRef, u32),
@@ -603,7 +605,7 @@ pub(crate) struct StackCopy {
     pub(crate) bytes: u32,
 }
 
-/// Stack bytes of a thread for calls at run time; what CUDA's default limit leaves is less.
+/// Stack bytes per thread for calls at run time. CUDA's default limit leaves less.
 pub(crate) const CALL_STACK: u32 = 32 << 10;
 
 /// A tensor-core instruction, `ldmatrix` included.
@@ -638,7 +640,7 @@ pub(crate) enum Special {
     LaneMask(LaneMask),
     DynamicShared,
     TotalShared,
-    /// An environment register; a cooperative grid finds its workspace in 1 (upper half) and 2.
+    /// An environment register. Registers 1 (upper half) and 2 hold the address of a cooperative grid's workspace.
     Env(u8),
 }
 
@@ -651,21 +653,21 @@ pub(crate) enum LaneMask {
     Ge,
 }
 
-/// Where an instruction came from.
+/// The origin of an instruction: its PTX line, and its source position if the text has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) ptx_line: u32,
     pub(crate) place: Option<SourcePosition>,
 }
 
-/// What a kernel may write in device memory.
+/// The device memory that a kernel may write.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Writes {
-    /// Addresses of stores cannot be told.
+    /// The address of some store is unknown.
     pub(crate) anything: bool,
     /// Variables of the module.
     pub(crate) variables: bool,
-    /// What the pointers at these parameter offsets point to.
+    /// Buffers whose pointers are at these parameter offsets.
     pub(crate) parameters: Vec<u32>,
 }
 
@@ -676,7 +678,7 @@ pub(crate) struct Program {
     pub(crate) flow: Vec<Flow>,
     pub(crate) class: Vec<Class>,
     pub(crate) origin: Vec<Origin>,
-    /// Per instruction, whether it is warp-wide with a member mask that the text fixes for all lanes.
+    /// Per instruction: true if it is warp-wide with a constant member mask.
     pub(crate) same_members: Vec<bool>,
     pub(crate) lane_fns: Vec<LaneFn>,
     pub(crate) lane_fns2: Vec<LaneFn2>,
@@ -692,9 +694,9 @@ pub(crate) struct Program {
     pub(crate) tables: Vec<Vec<u32>>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) stack_copies: Vec<StackCopy>,
-    /// What calls through pointers pass.
+    /// Signatures of calls through pointers.
     pub(crate) signatures: Vec<Vec<(u32, u32)>>,
-    /// Where the running frame stands, if there are subroutines.
+    /// The register with the stack offset of the running frame; only with subroutines.
     pub(crate) frame_pointer: SlotRef,
     /// Slots per file: 32-bit, 64-bit, predicates.
     pub(crate) slots: [usize; 3],
@@ -703,29 +705,29 @@ pub(crate) struct Program {
     /// Slots that hold the address of a module variable plus an offset.
     pub(crate) addresses: Vec<(SlotRef, usize, i64)>,
     pub(crate) specials: Vec<(SlotRef, Special)>,
-    /// Slots a path may read before any instruction wrote them.
+    /// Slots that some path reads before it writes them.
     pub(crate) undefined: Vec<SlotRef>,
     pub(crate) static_shared: u32,
     /// Shared variables by start, for findings.
     pub(crate) shared_names: Vec<(u32, u32, String)>,
     pub(crate) local_bytes: u32,
     pub(crate) registers_estimate: u32,
-    /// Smallest shared access, which is the grain of race detection: 1, 2 or 4.
+    /// Size of the smallest shared memory access, which is the granularity of race detection: 1, 2 or 4 bytes.
     pub(crate) shared_grain: u32,
-    /// Whether blocks can notice each other while they run (global atomics, ordered accesses, grid barriers).
+    /// True if blocks can observe each other while they run (global atomics, ordered accesses, grid barriers).
     pub(crate) blocks_communicate: bool,
-    /// Whether one block can order its accesses before another one's (fences, releases).
+    /// True if one block can order its accesses before another one's (fences, releases).
     pub(crate) blocks_synchronise: bool,
-    /// Whether it reads through the cache for what nobody writes meanwhile.
+    /// True if it loads through the non-coherent cache.
     pub(crate) reads_read_only: bool,
-    /// What it may write in device memory.
+    /// The device memory that it may write.
     pub(crate) writes: Writes,
     /// Source files by number.
     pub(crate) files: std::sync::Arc<std::collections::HashMap<u32, String>>,
 }
 
 impl Program {
-    /// Stack bytes of a thread: what the kernel declares, and room for calls at run time.
+    /// Stack bytes per thread: the kernel's own variables, and room for calls at run time.
     pub(crate) fn stack_bytes(&self) -> u32 {
         self.local_bytes
             + if self.entries.is_empty() {

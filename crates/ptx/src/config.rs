@@ -1,10 +1,10 @@
-//! How a launch is asked for, and why it can be refused before the first instruction.
+//! The configuration of a launch, and the errors that prevent it before the first instruction.
 
 use serde::Deserialize;
 
 use crate::module::SourceLine;
 
-/// Bounds of one machine.
+/// Limits of one machine.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Device memory in bytes; allocations past it fail as on a device.
@@ -28,29 +28,29 @@ impl Default for Limits {
 /// The order in which warps and blocks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Schedule {
-    /// Blocks and warps in index order, each as far as it can go.
+    /// Blocks and warps in index order, each for as long as it can continue.
     #[default]
     Serial,
     /// Blocks and warps in slices drawn from the seed: another legal order, to reveal results that depend on it.
     Seeded(u64),
 }
 
-/// Where `wmma` keeps the elements of a fragment. The layout is nobody's business, and a kernel whose results change
-/// with it assumes one.
+/// The layout of `wmma` fragments, which the PTX ISA leaves unspecified. A kernel whose results change with it relies
+/// on one layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fragments {
-    /// Like those of `mma`, as hardware is believed to do.
+    /// The layout of `mma` fragments, which GPUs are believed to use.
     #[default]
     Usual,
-    /// Other lanes, other registers.
+    /// A layout with the elements in other lanes and registers.
     Turned,
 }
 
-/// How much the machine proves while it runs.
+/// The errors that the machine detects while it executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Checks {
-    /// Only what keeps the machine itself safe: bounds and alignment are always enforced.
+    /// Bounds and alignment only, which the machine needs for its own safety.
     Off,
     /// Bounds, alignment and initialisation.
     Bounds,
@@ -59,7 +59,8 @@ pub enum Checks {
     Full,
 }
 
-/// Cycles until a dependent instruction can issue, for the static critical path. The defaults are an L4's order of magnitude.
+/// Latencies in cycles until a dependent instruction can issue, for the static critical path. The defaults have the
+/// order of magnitude of an L4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Latencies {
@@ -125,11 +126,11 @@ pub struct LaunchConfig<'a> {
     pub schedule: Schedule,
     /// The layout of `wmma` fragments.
     pub fragments: Fragments,
-    /// What is proved.
+    /// The errors that are detected.
     pub checks: Checks,
-    /// Thread instructions after which the launch counts as hanging.
+    /// Maximum number of thread instructions; a launch that needs more counts as hanging.
     pub budget: Option<u64>,
-    /// Threads of the host that may run blocks in parallel where that cannot be observed.
+    /// Host threads that run blocks in parallel, where blocks cannot observe each other.
     pub threads: usize,
     /// Blocks that are resident at the same time on the whole device: multiprocessors times blocks per multiprocessor.
     pub resident_blocks: u32,
@@ -137,11 +138,11 @@ pub struct LaunchConfig<'a> {
     pub multiprocessors: u32,
     /// The multiprocessors' clock in megahertz: by it `%globaltimer` turns cycles into nanoseconds.
     pub core_mhz: u32,
-    /// For the static critical path.
+    /// Latencies for the static critical path.
     pub latencies: Latencies,
-    /// Run only about this many blocks, spread evenly over the grid, and count them for all. Results are incomplete
-    /// and findings prove nothing about the blocks that did not run; it is for the counters of launches that are too
-    /// large to run whole.
+    /// Number of blocks to run, spread evenly over the grid, whose counters are scaled to the whole grid. Results are
+    /// then incomplete, and findings prove nothing about the other blocks. It is meant for the counters of launches
+    /// that are too large to run whole.
     pub sample: Option<u64>,
 }
 
@@ -169,10 +170,10 @@ impl<'a> LaunchConfig<'a> {
     }
 }
 
-/// Why a launch was refused. Nothing ran and no memory changed.
+/// The error of a launch that did not start. Nothing ran and no memory changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchError {
-    /// The kernel holds an instruction this machine does not have: no evidence against the kernel.
+    /// The kernel has an unsupported instruction, which is no evidence against the kernel.
     #[error("run `{opcode}` (PTX line {ptx_line}{}): the emulated GPU does not have this instruction", source_line.as_ref().map_or_else(String::new, |line| format!(", {line}")))]
     Unsupported {
         /// The instruction as written.
@@ -182,7 +183,7 @@ pub enum LaunchError {
         /// The user's line.
         source_line: Option<SourceLine>,
     },
-    /// The module was unloaded, or the kernel is not one of it.
+    /// The module was unloaded, or the kernel belongs to another one.
     #[error("find the kernel: the module handle is stale or belongs to another machine")]
     UnknownKernel,
     /// Grid, block, shared memory or parameter block do not fit the kernel or the machine.

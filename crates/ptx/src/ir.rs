@@ -1,4 +1,4 @@
-//! A parsed module: names resolved, scopes gone, instructions still as written.
+//! A parsed module, with names resolved and scopes removed. Instructions are kept as written.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,11 +8,11 @@ pub(crate) struct Tree {
     pub(crate) files: HashMap<u32, String>,
     pub(crate) variables: Vec<Variable>,
     pub(crate) functions: Vec<Function>,
-    /// Names of module variables of kinds this machine does not have.
+    /// Names of module variables whose kind the machine does not support.
     pub(crate) foreign: HashSet<String>,
 }
 
-/// Types PTX writes after a dot.
+/// PTX types, as written after a dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Ty {
     B8,
@@ -103,7 +103,7 @@ impl Ty {
     }
 }
 
-/// Where a variable lives.
+/// The state space of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum StateSpace {
     Global,
@@ -137,7 +137,7 @@ pub(crate) enum Init {
     Address { variable: usize, offset: i64 },
     /// The address of a function.
     Function(usize),
-    /// A name whose declaration may still come; none is left after parsing.
+    /// A name whose declaration may follow later; none is left after parsing.
     Named { name: String, offset: i64 },
 }
 
@@ -154,12 +154,12 @@ pub(crate) struct Function {
     pub(crate) max_registers: Option<u32>,
     /// Absent for declarations.
     pub(crate) body: Option<Vec<Statement>>,
-    /// What this machine does not know of the function's directives, and the line.
+    /// An unsupported directive of the function, and its line.
     pub(crate) refused: Option<(String, u32)>,
     /// Parameters, returns and everything the body declares.
     pub(crate) variables: Vec<Variable>,
     pub(crate) registers: Vec<Ty>,
-    /// Names of labels by id, and where each points after the body ends: an index of `body`.
+    /// Names of labels by id, and the index in `body` at which each is defined.
     pub(crate) labels: Vec<(String, Option<usize>)>,
     /// Jump tables by the label that names them.
     pub(crate) tables: HashMap<usize, Vec<usize>>,
@@ -180,7 +180,7 @@ pub(crate) struct Instruction {
     pub(crate) guard: Option<(usize, bool)>,
     /// The first word of the opcode.
     pub(crate) base: String,
-    /// The dotted words after it.
+    /// The modifiers.
     pub(crate) modifiers: Vec<String>,
     pub(crate) operands: Vec<Operand>,
     pub(crate) line: u32,

@@ -1,8 +1,9 @@
-//! Text to tokens. Knows spelling only: numbers, names, dotted words, punctuation, and where each stands.
+//! Splits text into tokens: numbers, names, modifiers, punctuation, each with its position. The lexer knows spelling
+//! only.
 
 use crate::module::LoadError;
 
-/// One token and its place.
+/// One token and its position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind<'a>,
@@ -10,11 +11,11 @@ pub(crate) struct Token<'a> {
     pub(crate) line: u32,
     /// From 1.
     pub(crate) column: u32,
-    /// Whether nothing separates it from the token before.
+    /// True if no whitespace separates it from the token before.
     pub(crate) glued: bool,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind<'a> {
     /// A name: `add`, `%r1`, `$L__BB0_1`, `_`.

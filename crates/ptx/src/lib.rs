@@ -1,11 +1,13 @@
-//! The emulated GPU's machine: reads PTX text, runs it on the CPU, and proves or counts what happens on the way.
+//! The emulated GPU: parses PTX text, executes it on the CPU, detects errors and counts work while it executes.
 //!
-//! One launch goes through the rooms in this order: `lex` and `parse` turn text into an `ir` tree with spans,
-//! `lower` turns each kernel into flat code over 32-lane register slots, [`machine`] runs that code warp by warp
-//! against [`memory`], `sync` and `numeric`, `check` writes down what was wrong and [`report`] gives it a shape.
-//! [`device`] and [`model`] know real GPUs as data and turn counters into a modelled time; nothing else here does.
+//! The modules in the order of a launch: `lex` and `parse` turn text into an `ir` tree with source positions. `lower`
+//! turns each kernel into flat code over 32-lane register slots. [`machine`] executes that code warp by warp, with
+//! [`memory`], `sync` and `numeric`. `check` records errors, and [`report`] defines the types in which the results
+//! leave the crate. [`device`] holds the data of real GPUs, and [`model`] turns counters into a modelled time; no other
+//! module knows either.
 //!
-//! The crate refuses to know the CUDA driver API, files, clocks and processes: the `driver` crate puts the API on top.
+//! The crate does not know the CUDA driver API, files, clocks and processes; the `driver` crate implements the API on
+//! top of it.
 #![deny(unsafe_code)]
 
 mod check;
@@ -32,8 +34,8 @@ pub use memory::{HostAccessError, LendError, OutOfMemory, Unwritten};
 pub use module::{KernelId, KernelInfo, LoadError, Module, ParamInfo, SourceLine, VariableInfo};
 pub use simd::Isa;
 
-/// Every opcode the machine knows, without modifiers; which of its forms is another question, and
-/// [`Module::runnable`] answers it for a kernel.
+/// Every opcode that the machine supports in at least one form, without modifiers. [`Module::runnable`] tells whether
+/// it supports every instruction of a kernel.
 pub fn opcodes() -> impl Iterator<Item = &'static str> {
     lower::opcodes()
 }

@@ -1,4 +1,4 @@
-//! A PTX module as its users see it: kernels with their parameters, variables, and why a text is refused.
+//! The public interface of a PTX module: its kernels with their parameters, its variables, and the errors of loading.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,10 +30,10 @@ impl fmt::Display for SourceLine {
     }
 }
 
-/// Why a text is no module.
+/// The error of loading a module.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// The text is not PTX as this machine reads it.
+    /// The text is not PTX that the machine can parse.
     #[error("parse PTX at {line}:{column}: {message}")]
     Syntax {
         /// Line in the PTX text, from 1.
@@ -43,7 +43,7 @@ pub enum LoadError {
         /// What was expected and found.
         message: String,
     },
-    /// The text is for 32-bit addresses or needs something no kernel of it could run without.
+    /// The text is for 32-bit addresses, or needs a feature without which no kernel of it can run.
     #[error("load PTX (line {ptx_line}): `{feature}` is not supported by the emulated GPU")]
     Unsupported {
         /// The directive or feature.
@@ -98,7 +98,7 @@ pub struct VariableInfo {
     pub constant: bool,
 }
 
-/// A module-scope variable and what it starts with.
+/// A module-scope variable with its initial value.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
     pub(crate) info: VariableInfo,
@@ -106,7 +106,7 @@ pub(crate) struct Placed {
     pub(crate) in_memory: bool,
     /// The first bytes; zeros follow.
     pub(crate) image: Vec<u8>,
-    /// Where the image holds an address: byte offset, variable, addend.
+    /// Addresses in the image: byte offset, variable, addend.
     pub(crate) pointers: Vec<(usize, usize, i64)>,
 }
 
@@ -126,7 +126,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// Reads PTX text. A kernel with an instruction this machine lacks still loads; launching it says so.
+    /// Parses PTX text and lowers its kernels. A kernel with an unsupported instruction still loads; its launch fails.
     ///
     /// # Errors
     /// When the text is not PTX, or is for 32-bit addresses.
@@ -207,7 +207,7 @@ impl Module {
         self.inner.kernels.get(kernel.0)
     }
 
-    /// Whether this machine has every instruction of a kernel, without launching it.
+    /// Checks without a launch that the machine supports every instruction of a kernel.
     ///
     /// # Errors
     /// The first instruction it lacks, or that there is no kernel of this name.
@@ -226,7 +226,7 @@ impl Module {
         &self.inner.variables
     }
 
-    /// The code of a kernel, or what it needs that this machine lacks.
+    /// The code of a kernel, or the first unsupported instruction.
     pub(crate) fn program(&self, kernel: KernelId) -> Result<&Program, LaunchError> {
         match self.inner.programs.get(kernel.0) {
             None => Err(LaunchError::UnknownKernel),
@@ -249,7 +249,7 @@ impl Module {
 fn placed(variable: &Variable) -> Placed {
     let width = variable.element.bytes() as usize;
     let in_memory = matches!(variable.space, StateSpace::Global | StateSpace::Const);
-    // Zeros behind the last initial value are not kept: a text may declare gigabytes of them.
+    // Zeros behind the last initial value are not stored, because a text may declare gigabytes of them.
     let mut image = vec![
         0;
         if in_memory {

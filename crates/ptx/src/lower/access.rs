@@ -18,7 +18,7 @@ fn space_word(word: &str) -> Option<MemSpace> {
     })
 }
 
-/// Modifiers that steer caches and change no result.
+/// Reports whether a modifier is a cache hint, which changes no result.
 fn is_hint(word: &str) -> bool {
     matches!(
         word,
@@ -27,13 +27,13 @@ fn is_hint(word: &str) -> bool {
         || word.starts_with("L2::")
 }
 
-/// How an access stands to others of the same bytes.
+/// The memory ordering of an access.
 struct Ordering {
     /// Volatile, relaxed or stronger.
     ordered: bool,
     release: bool,
     acquire: bool,
-    /// Who is ordered with it.
+    /// The scope.
     reach: Reach,
 }
 
@@ -100,7 +100,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Ordering and scope words. An access without a scope that is ordered at all is so for the whole device.
+    /// Removes the modifiers of ordering and scope. An ordered access without a scope has the scope of the device.
     fn ordering(modifiers: &mut Modifiers<'_>) -> Ordering {
         let both = modifiers.take("acq_rel");
         let release = modifiers.take("release") | both;
@@ -125,7 +125,8 @@ impl Lowering<'_> {
         modifiers.take_by(space_word).unwrap_or(MemSpace::Generic)
     }
 
-    /// Parameters of kernels stay parameters; those of calls are on the stack.
+    /// Resolves an address operand to space, register and offset. Kernel parameters stay in parameter space; parameters
+    /// of calls are on the stack.
     fn resolve(
         &mut self,
         space: MemSpace,

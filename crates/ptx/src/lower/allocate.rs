@@ -1,8 +1,8 @@
-//! Virtual registers to slots: live ranges over the control flow graph, then a linear scan.
+//! Register allocation: live ranges over the control flow graph, then a linear scan that assigns slots.
 //!
-//! Slots are shared by registers that are never alive together, so that a warp's registers stay in the host's first
-//! cache. Lanes that took different ways may stand at different instructions, but each lane has its own column of
-//! every slot, so the argument for one thread holds for all.
+//! Registers that are never live together share a slot, so that a warp's registers stay in the host's L1 cache.
+//! Diverged lanes may be at different instructions, but each lane has its own column of every slot, so the argument for
+//! one thread holds for all.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use crate::code::{
 };
 use crate::tensor::{Matrix, TensorKind};
 
-/// Most bits of liveness tables; past it the kernel is refused rather than the memory filled.
+/// Maximum number of bits of the liveness tables; a kernel that needs more is unsupported.
 const MAX_LIVENESS_BITS: usize = 1 << 30;
 
 /// A run of instructions with one entry.
@@ -46,7 +46,7 @@ fn blocks(lowering: &Lowering<'_>) -> Vec<Block> {
             leaders.insert(at + 1);
         }
     }
-    // What a subroutine's registers hold when it is entered is nobody's business: callers keep their own aside.
+    // Registers are not live into a subroutine, because the machine saves those of callers.
     leaders.extend(
         lowering
             .subroutines
@@ -95,7 +95,7 @@ pub(super) fn defs(draft: &VirtualInst) -> impl Iterator<Item = VReg> + '_ {
     draft.d.iter().copied().filter(|v| *v != VReg::NONE)
 }
 
-/// Where a register must keep its value: in half steps, reads before writes.
+/// The range in which a register must keep its value, in half steps: reads before writes.
 #[derive(Clone, Copy)]
 struct Range {
     start: usize,
@@ -410,7 +410,7 @@ fn width(file: File) -> usize {
     }
 }
 
-/// Notes what the whole kernel does to memory.
+/// Records memory properties of the whole kernel.
 fn note_memory(program: &mut Program, draft: &VirtualInst) {
     if let Detail::Tensor {
         kind: TensorKind::Load { element, .. } | TensorKind::Store { element, .. },
@@ -437,7 +437,7 @@ fn note_memory(program: &mut Program, draft: &VirtualInst) {
     program.reads_read_only |= detail.read_only_path;
 }
 
-/// Puts an instruction's detail into its table and says what its `x` is.
+/// Appends an instruction's detail to its table and returns its `x`.
 fn table_entry(
     program: &mut Program,
     draft: &VirtualInst,
@@ -623,7 +623,7 @@ fn table_entry(
     })
 }
 
-/// Whether loaded elements go into registers as they are.
+/// Reports whether loaded elements go into registers unchanged.
 fn plain(detail: &super::MemoryDetail, registers: &[SlotRef]) -> bool {
     let narrow = registers
         .iter()
@@ -631,7 +631,8 @@ fn plain(detail: &super::MemoryDetail, registers: &[SlotRef]) -> bool {
     narrow && (!detail.signed || (detail.element == 4 && detail.keep >= 32))
 }
 
-/// The memory instructions a matrix load or store consists of; they work on the scratch registers, the last results.
+/// Memory instructions of which a matrix load or store consists. They use the scratch registers, which are its last
+/// results.
 fn matrix_accesses(
     kind: TensorKind,
     space: MemSpace,

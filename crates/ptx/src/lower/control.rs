@@ -78,7 +78,7 @@ impl Lowering<'_> {
                 self.emit(Op::Sleep, &[], &[], Class::Other);
                 Ok(())
             }
-            // Everything here goes the same way to memory, so that a fence between ways has nothing to order.
+            // All accesses of the machine use one proxy, so a fence between proxies has nothing to order.
             "fence" if modifiers.take("proxy") => {
                 let _ = modifiers.take("async") || modifiers.take("alias");
                 let _ = modifiers.take("global") || modifiers.take("shared::cta");
@@ -134,7 +134,8 @@ impl Lowering<'_> {
             return Ok(());
         }
         let _ = modifiers.take("cta");
-        // `aligned` promises that warps come whole; a warp that does not is found by where its lanes meet.
+        // `aligned` promises that all lanes of a warp execute the barrier together; the machine detects a violation by
+        // the lanes' program counters.
         aligned |= modifiers.take("aligned");
         let arrive = modifiers.take("arrive");
         let sync = modifiers.take("sync");
@@ -280,7 +281,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// What a call passes: variables of the caller, which live on its stack.
+    /// Resolves arguments or results of a call: variables of the caller, which are on its stack.
     fn stack_variables(
         &mut self,
         i: &Instruction,
@@ -307,7 +308,7 @@ impl Lowering<'_> {
         Ok(list)
     }
 
-    /// Lowers a call for the lanes its guard lets through; the others jump over it.
+    /// Lowers a call for the lanes whose guard is true; the others jump over it.
     fn guarded(
         &mut self,
         call: impl FnOnce(&mut Self) -> Result<(), UnsupportedInstruction>,
@@ -325,7 +326,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// A call of a function the machine itself provides.
+    /// Lowers a call of a function that the machine implements.
     fn builtin(
         &mut self,
         op: Op,

@@ -1,9 +1,9 @@
-//! What accesses in one row of instructions have in common: those through one value of one register point at the same
-//! places, some bytes further on.
+//! Relations between accesses of one run: those through the same value of one address register have addresses that
+//! differ by a constant.
 //!
-//! Two facts are noted. Any access knows the first one before it through the same value, whose addresses relate as its
-//! own do. Loads of words from shared memory form groups besides: nothing between the first and the last of a group
-//! can change which lanes run, so that whoever executes the first, executes all.
+//! Two relations are recorded. Each access gets the first earlier one through the same value, whose addresses have the
+//! same shape. Loads of words from shared memory also form groups: no instruction between the first and the last load
+//! of a group can change the active lanes, so every lane that executes the first executes all.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use super::allocate::defs;
 use super::{Detail, VReg, VirtualInst};
 use crate::code::{Group, Leader, MemSpace, MemoryOp, Op, Program, SlotRef};
 
-/// How far behind its leader a load may be: well inside 32 bits, and past any shared memory.
+/// Maximum distance of a load from its leader in bytes: well inside 32 bits, and larger than any shared memory.
 const REACH: i64 = 1 << 20;
 
-/// Notes both.
+/// Records both relations in the program's memory table.
 pub(super) fn find(program: &mut Program, drafts: &[VirtualInst], slot: &impl Fn(VReg) -> SlotRef) {
     let mut leaders: HashMap<SlotRef, Leader> = HashMap::new();
-    // By register and words of a lane.
+    // Keyed by address register and words per lane.
     let mut open: HashMap<(SlotRef, u32), usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     for (pc, draft) in drafts.iter().enumerate() {
@@ -74,12 +74,12 @@ pub(super) fn find(program: &mut Program, drafts: &[VirtualInst], slot: &impl Fn
     }
 }
 
-/// Whether a load may be in a group.
+/// Reports whether a load can be in a group.
 fn groupable(op: &MemoryOp) -> bool {
     op.space == MemSpace::Shared && op.element == 4 && op.plain && !op.ordered
 }
 
-/// Takes a load into a group, if it is a whole number of its accesses behind the leader.
+/// Adds a load to a group. Returns false if its distance from the leader is no multiple of its size.
 fn join(program: &mut Program, group: &mut Group, at: Leader) -> bool {
     let leader = program.memory[group.leader.x as usize].offset;
     let op = &mut program.memory[at.x as usize];

@@ -1,4 +1,4 @@
-//! Objects in shared memory that count arrivals: mbarriers.
+//! Lowering of mbarrier instructions.
 
 use super::operands::Modifiers;
 use super::{Detail, Lowering, UnsupportedForm, VReg};
@@ -26,7 +26,7 @@ impl Lowering<'_> {
             return Ok(());
         }
         let _ = modifiers.take("shared") || modifiers.take("shared::cta");
-        // Both ends are ordered here whatever is asked for.
+        // The machine orders arrival and test in any case, so these modifiers change nothing.
         let _ = modifiers.take("acquire") | modifiers.take("release") | modifiers.take("relaxed");
         let _ = modifiers.take("cta");
         if modifiers.take("init") {
@@ -46,7 +46,7 @@ impl Lowering<'_> {
         }
         let drop = modifiers.take("arrive_drop");
         if drop || modifiers.take("arrive") {
-            // Without completing a phase: nothing here depends on the promise.
+            // `.noComplete` is a promise about the phase that the machine does not need.
             let partial = modifiers.take("noComplete");
             modifiers.done()?;
             let (token, address, count) = match &i.operands[..] {
@@ -65,7 +65,7 @@ impl Lowering<'_> {
             let parity = modifiers.take("parity");
             modifiers.done()?;
             let (answer, address, state) = match &i.operands[..] {
-                // A limit on how long to sleep makes no difference to one who does not.
+                // The fourth operand limits a suspension; the machine never suspends a thread here.
                 [answer, address, state] | [answer, address, state, _] => (answer, address, state),
                 _ => return Err(UnsupportedForm),
             };

@@ -1,5 +1,6 @@
-//! One kernel's tree to flat code. Calls are inlined, every operand becomes a virtual register of a file, and every
-//! modifier must be understood: an instruction that is not fully known is refused by name and line, never guessed.
+//! Lowers one kernel's tree to flat code. Calls are inlined, and every operand becomes a virtual register of a file.
+//! Every modifier must be known to a handler: an instruction that is not fully understood is unsupported, never
+//! guessed.
 
 mod access;
 mod allocate;
@@ -28,14 +29,14 @@ use crate::ir::{Function, Instruction, SourcePosition, StateSpace, Statement, Tr
 use crate::tensor::TensorKind;
 use subroutine::{CallGraph, Signature, Subroutine};
 
-/// Deepest chain of inlined calls.
+/// Maximum depth of inlined calls.
 const MAX_DEPTH: usize = 24;
-/// Most instructions of one kernel after inlining.
+/// Maximum number of instructions of one kernel after inlining.
 const MAX_CODE: usize = 1 << 20;
-/// Most stack bytes per thread, as on devices.
+/// Maximum stack size per thread in bytes, as on GPUs.
 const MAX_LOCAL: u32 = 512 << 10;
 
-/// An instruction this machine does not have.
+/// An instruction that the machine does not support, by opcode, PTX line and source position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnsupportedInstruction {
     pub(crate) opcode: String,
@@ -43,7 +44,7 @@ pub(crate) struct UnsupportedInstruction {
     pub(crate) place: Option<SourcePosition>,
 }
 
-/// The handler does not know the instruction in this form.
+/// The handler does not support the instruction in this form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnsupportedForm;
 
@@ -55,7 +56,7 @@ impl VReg {
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 
-/// What stands beside the registers of an instruction; the order of registers is said at each kind.
+/// Parameters of an instruction beside its registers. Each kind documents the order of its registers `d` and `s`.
 #[derive(Debug, Clone)]
 pub(crate) enum Detail {
     None,
@@ -102,13 +103,13 @@ pub(crate) enum Detail {
         kind: MBarrierKind,
         offset: i64,
     },
-    /// s: what both offsets count from.
+    /// s: base registers of both offsets.
     StackCopy {
         from: u32,
         to: u32,
         bytes: u32,
     },
-    /// A call through a pointer, and what it passes.
+    /// The signature of a call through a pointer.
     Pointer(Signature),
 }
 
@@ -140,34 +141,34 @@ pub(crate) struct VirtualInst {
     pub(crate) origin: Origin,
 }
 
-/// Where a variable of a function lives.
+/// The storage of a variable of a function.
 #[derive(Debug, Clone, Copy)]
 enum Storage {
     Local(u32),
-    /// In the frame of a subroutine.
+    /// Offset in the frame of a subroutine.
     Frame(u32),
     Shared(u32),
     DynamicShared,
     KernelParam(u32),
 }
 
-/// Where `ret` goes.
+/// The target of `ret`.
 #[derive(Debug, Clone, Copy)]
 enum ReturnTarget {
     /// The thread ends.
     Exit,
-    /// Behind an inlined call.
+    /// Jumps to the label behind an inlined call.
     Label(usize),
-    /// To whoever called the subroutine.
+    /// Returns to the caller of the subroutine.
     Return,
 }
 
-/// One inlined function body.
+/// The scope of one function body while it is lowered.
 struct FunctionScope<'t> {
     function: &'t Function,
     registers: Vec<Option<VReg>>,
     storage: Vec<Option<Storage>>,
-    /// Our label for each label of the function.
+    /// The label of the lowered code for each label of the function.
     labels: Vec<Option<usize>>,
     leave: ReturnTarget,
 }
@@ -191,7 +192,7 @@ pub(crate) struct Lowering<'t> {
     call_chain: Vec<String>,
     guard: Option<(VReg, bool)>,
     origin: Origin,
-    /// The carry flag, made at its first use.
+    /// The carry flag; created at its first use.
     carry: Option<VReg>,
     graph: CallGraph,
     subroutines: Vec<Subroutine>,
@@ -424,7 +425,7 @@ impl<'t> Lowering<'t> {
         });
     }
 
-    /// Lowers a body in a frame of its own.
+    /// Lowers a function body in a scope of its own.
     fn body(
         &mut self,
         function: &'t Function,
@@ -446,7 +447,7 @@ impl<'t> Lowering<'t> {
         }
         self.call_chain.push(function.name.clone());
         self.enter_scope(function, storage, leave);
-        // What is declared takes room, used or not.
+        // Declared shared variables take space even if unused.
         for (index, variable) in function.variables.iter().enumerate() {
             if variable.space == StateSpace::Shared {
                 self.home(index).map_err(|UnsupportedForm| {
@@ -483,7 +484,7 @@ impl<'t> Lowering<'t> {
 
     fn instruction(&mut self, instruction: &'t Instruction) -> Result<(), UnsupportedInstruction> {
         let outer = self.origin;
-        // Inside an inlined call the caller's place would hide the callee's own lines; both are the user's.
+        // Instructions of an inlined function without a source position take the caller's.
         self.origin = Origin {
             ptx_line: instruction.line,
             place: instruction.place.or(outer.place),
@@ -525,7 +526,7 @@ impl<'t> Lowering<'t> {
     }
 }
 
-/// The parts of the lowering.
+/// Families of opcodes, each with a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     Arithmetic,
@@ -575,14 +576,14 @@ static BY_OPCODE: LazyLock<HashMap<&str, Family>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Every opcode the machine knows in at least one form.
+/// Every opcode that the machine supports in at least one form.
 pub(crate) fn opcodes() -> impl Iterator<Item = &'static str> {
     FAMILIES
         .iter()
         .flat_map(|(_, opcodes)| opcodes.split_whitespace())
 }
 
-/// The name a variable has in the source: `_ZZ9attentionE4keys` is `keys` of `attention`.
+/// The source name of a variable: `_ZZ9attentionE4keys` is `keys` of `attention`.
 fn plain_name(mangled: &str) -> String {
     let inner = mangled
         .strip_prefix("_ZZ")

@@ -1,11 +1,11 @@
-//! Operands and modifiers: how a handler asks for a register, an address, a constant, or one more word.
+//! Access to operands and modifiers for the handlers: registers, addresses, constants, and the modifiers not yet taken.
 
 use super::{Lowering, Storage, UnsupportedForm, VReg};
 use crate::code::{Class, File, LaneMask, Op, Special};
 use crate::ir::{Base, Operand, StateSpace, Symbol, Ty};
 use crate::numeric::{Mode, Rounding};
 
-/// The dotted words of an opcode; each must be taken by someone.
+/// The modifiers of an opcode. A handler takes each one that it knows; what is left makes the form unsupported.
 pub(super) struct Modifiers<'a> {
     modifiers: Vec<&'a str>,
 }
@@ -17,7 +17,7 @@ impl<'a> Modifiers<'a> {
         }
     }
 
-    /// Takes a word if it is there.
+    /// Removes a modifier. Returns true if it was present.
     pub(super) fn take(&mut self, word: &str) -> bool {
         match self.modifiers.iter().position(|w| *w == word) {
             Some(index) => {
@@ -28,7 +28,7 @@ impl<'a> Modifiers<'a> {
         }
     }
 
-    /// Takes the first word that the function knows.
+    /// Removes the first modifier for which the function returns a value, and returns that value.
     pub(super) fn take_by<T>(&mut self, f: impl Fn(&str) -> Option<T>) -> Option<T> {
         let (index, value) = self
             .modifiers
@@ -39,7 +39,7 @@ impl<'a> Modifiers<'a> {
         Some(value)
     }
 
-    /// The last word as a type.
+    /// Removes the last modifier, which must be a type.
     pub(super) fn ty(&mut self) -> Result<Ty, UnsupportedForm> {
         let ty = self
             .modifiers
@@ -50,7 +50,7 @@ impl<'a> Modifiers<'a> {
         Ok(ty)
     }
 
-    /// Every word is understood.
+    /// Fails if a modifier is left.
     pub(super) fn done(&self) -> Result<(), UnsupportedForm> {
         if self.modifiers.is_empty() {
             Ok(())
@@ -59,7 +59,7 @@ impl<'a> Modifiers<'a> {
         }
     }
 
-    /// Rounding, flushing and saturation.
+    /// Removes the modifiers of rounding, flushing and saturation.
     pub(super) fn mode(&mut self) -> Mode {
         let rounding = self
             .take_by(|word| {
@@ -99,7 +99,7 @@ impl Lowering<'_> {
             return v;
         }
         let ty = self.scope().function.registers[register];
-        // 128-bit registers are refused where they are used.
+        // Instructions with 128-bit registers are unsupported, see [`file_of`].
         let file = file_of(ty).unwrap_or(File::R64);
         let v = self.new_register(file);
         self.scope_mut().registers[register] = Some(v);
@@ -138,12 +138,12 @@ impl Lowering<'_> {
         v
     }
 
-    /// The operand at a position, or nothing known.
+    /// The operand at a position; unsupported if there are fewer.
     pub(super) fn operand(operands: &[Operand], index: usize) -> Result<&Operand, UnsupportedForm> {
         operands.get(index).ok_or(UnsupportedForm)
     }
 
-    /// A destination register; `_` gets one nobody reads.
+    /// A destination register; `_` gets a register that is never read.
     pub(super) fn destination(
         &mut self,
         operand: &Operand,
@@ -163,7 +163,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A source of a type.
+    /// A source operand of a type.
     pub(super) fn source(&mut self, operand: &Operand, ty: Ty) -> Result<VReg, UnsupportedForm> {
         let file = file_of(ty)?;
         match operand {
@@ -297,8 +297,8 @@ pub(super) fn immediate(operand: &Operand, ty: Ty) -> Option<u64> {
     }
 }
 
-/// Registers that say where a block stands in its cluster: every block is one of its own here. A kernel that asks
-/// for larger ones is refused.
+/// Special registers of a block's position in its cluster. Every cluster has one block here; kernels with larger
+/// clusters are unsupported.
 fn alone_in_its_cluster(name: &str) -> Option<u64> {
     let base = name.split_once('.').map_or(name, |(base, _)| base);
     match base {

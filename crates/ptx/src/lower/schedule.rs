@@ -1,4 +1,4 @@
-//! The static critical path: the cycles a warp needs when it runs alone.
+//! The static critical path: the cycles that a warp needs when it runs alone.
 //!
 //! Between branches, jump targets and barriers ptxas orders instructions freely, so inside such a segment an
 //! instruction starts when its operands are ready, whatever stands before it; a segment ends when its last
@@ -47,7 +47,7 @@ fn latency(class: Class, latencies: &Latencies) -> u32 {
     }
 }
 
-/// Runs a segment; the cycles it takes.
+/// Simulates a segment and returns its cycles.
 fn segment(
     board: &mut Scoreboard,
     program: &Program,
@@ -101,7 +101,7 @@ fn segment(
         after += match inst.op {
             Op::Barrier => u64::from(latencies.barrier),
             Op::Branch => u64::from(latencies.branch),
-            // Waiting for the newest group waits for memory; older groups had time to arrive.
+            // A wait for the newest group waits for memory; older groups had time to arrive.
             Op::AsyncWait if inst.x == 0 || inst.x == u32::MAX => u64::from(latencies.global),
             Op::AsyncWait => u64::from(latencies.global) / 4,
             _ => 0,
@@ -175,7 +175,7 @@ fn stalls(program: &Program, latencies: &Latencies) -> Vec<u32> {
     stalls
 }
 
-/// The same added up: the cycles of all instructions before each one, and of all at the end.
+/// Prefix sums: the cycles of all instructions before each one, and of all at the end.
 pub(crate) fn cycles_before(program: &Program, latencies: &Latencies) -> Vec<u64> {
     let mut total = 0;
     let sums = stalls(program, latencies).into_iter().map(|stall| {

@@ -1,8 +1,8 @@
-//! Functions that cannot be inlined: those that call themselves, and those reached through a pointer.
+//! Functions that cannot be inlined: recursive ones, and those called through a pointer.
 //!
 //! Such a function is lowered once, behind the kernel's own code. Every activation has a frame on the thread's stack:
 //! results first, then parameters, then the function's variables. The caller copies arguments into the new frame and
-//! results out of it; the machine keeps the caller's registers aside until the lanes return.
+//! results out of it. The machine saves the caller's registers until the lanes return.
 
 use std::collections::HashSet;
 
@@ -17,9 +17,9 @@ use crate::memory::window;
 /// A function that is called at run time, with stack frames of its own.
 #[derive(Debug)]
 pub(crate) struct Subroutine {
-    /// Its number in the tree.
+    /// Index in the tree.
     pub(crate) function: usize,
-    /// Our label at its first instruction.
+    /// Label of its first instruction.
     pub(crate) entry: usize,
     /// Bytes of a frame so far.
     pub(super) bytes: u32,
@@ -31,7 +31,7 @@ pub(super) type Passed = (Storage, (u32, u32));
 /// Bytes and alignments of results and parameters: what caller and callee must agree on.
 pub(crate) type Signature = Vec<(u32, u32)>;
 
-/// Functions by what calls need to know of them.
+/// Properties of functions that the lowering of calls needs.
 #[derive(Debug, Default)]
 pub(super) struct CallGraph {
     /// Functions that may call themselves, directly or through others.
@@ -122,7 +122,7 @@ fn slot_of(variable: &Variable) -> Result<(u32, u32), UnsupportedForm> {
     Ok((bytes, variable.align.max(4)))
 }
 
-/// Where values of a signature lie in a frame, and where they end.
+/// Offsets of a signature's values in a frame, and the end of the last one.
 fn layout(signature: &[(u32, u32)]) -> Result<(Vec<u32>, u32), UnsupportedForm> {
     let mut at = 0u32;
     let mut offsets = Vec::new();
@@ -167,7 +167,7 @@ impl<'t> Lowering<'t> {
         Ok(self.subroutines.len() - 1)
     }
 
-    /// Where the running frame stands on the stack; kernels have none.
+    /// The stack offset of the running frame; kernels have none.
     pub(super) fn frame_pointer(&mut self) -> VReg {
         if let Some(v) = self.frame_pointer {
             return v;
@@ -177,7 +177,8 @@ impl<'t> Lowering<'t> {
         v
     }
 
-    /// Where the next frame will stand: behind the running one, whose size is known only at the end.
+    /// The stack offset of the next frame, behind the running one. The running frame's size is known only when its
+    /// function is completely lowered.
     fn next_frame(&mut self) -> VReg {
         let size = self.new_register(File::R64);
         self.frame_sizes.push((size, self.region));
@@ -210,7 +211,7 @@ impl<'t> Lowering<'t> {
         self.emit_detail(Op::StackCopy, &[], &[from.0, to.0], Class::Move, 0, detail);
     }
 
-    /// Calls a function by name, or whichever one a register points to.
+    /// Lowers a call of a function by name, or through a register.
     pub(super) fn call_subroutine(
         &mut self,
         target: Result<usize, VReg>,
@@ -265,7 +266,7 @@ impl<'t> Lowering<'t> {
         Ok(())
     }
 
-    /// Lowers every subroutine that something calls, and those that they call.
+    /// Lowers every subroutine that is called, and those that they call.
     pub(super) fn subroutine_bodies(&mut self) -> Result<(), UnsupportedInstruction> {
         let mut next = 0;
         while next < self.subroutines.len() {

@@ -1,4 +1,4 @@
-//! What the lanes of a warp do together: shuffles, votes, matches, reductions.
+//! Lowering of warp-wide instructions: shuffles, votes, matches, reductions.
 
 use super::operands::Modifiers;
 use super::{Detail, Lowering, UnsupportedForm, VReg};

@@ -1,7 +1,7 @@
-//! Where a kernel may write: which of its pointer arguments the address of some store derives from.
+//! The buffers that a kernel may write: the pointer arguments from which the address of some store derives.
 //!
-//! What a launch can never write needs no memory of who read it. The answer errs on the side of writing: an address
-//! that comes out of memory, or is put together from halves, may point anywhere.
+//! Readers of buffers that a launch never writes need not be recorded. The result is conservative: an address that is
+//! loaded from memory, or put together from halves, may point anywhere.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use super::{Detail, Lowering, VReg, VirtualInst};
 use crate::code::{File, MemSpace, Op, Writes};
 use crate::tensor::TensorKind;
 
-/// Origins of a value: a bit per parameter word, then module variables, then anything at all.
+/// The origins of a value: a bit per parameter word, one for module variables, one for unknown.
 type Origins = u128;
 const PARAMETERS: u32 = 120;
 const VARIABLES: Origins = 1 << 126;
@@ -46,7 +46,7 @@ fn stored_address(draft: &VirtualInst) -> Option<VReg> {
         .flatten()
 }
 
-/// What the lowered code may write.
+/// Computes which memory the lowered code may write.
 pub(super) fn writes(lowering: &Lowering<'_>) -> Writes {
     let mut origins: Vec<Origins> = vec![0; lowering.files.len()];
     for v in lowering.addresses.values() {
@@ -78,7 +78,7 @@ pub(super) fn writes(lowering: &Lowering<'_>) -> Writes {
             continue;
         }
         let from = origins[address.0 as usize];
-        // An address out of nowhere may be any.
+        // An address without a known origin may point anywhere.
         all |= if from == 0 { ANYTHING } else { from };
     }
     Writes {

@@ -1,4 +1,4 @@
-//! The inside of a function: scopes, registers, labels, line positions and instructions.
+//! Parses the body of a function: scopes, registers, labels, line positions and instructions.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use crate::ir::{
 use crate::lex::Kind;
 use crate::module::LoadError;
 
-/// Most registers a body may use; far more than any compiler emits.
+/// Maximum number of registers of a body; far more than any compiler emits.
 const MAX_REGISTERS: usize = 1 << 20;
-/// Deepest nesting of scopes and operand braces.
+/// Maximum nesting of scopes and operand braces.
 const MAX_DEPTH: usize = 64;
 
-/// What a name means in a scope.
+/// The entity that a name refers to in a scope.
 #[derive(Debug, Clone, Copy)]
 enum Name {
     Register(usize),
@@ -37,7 +37,7 @@ struct Body<'p, 'a> {
     forward: Vec<Vec<(&'a str, usize)>>,
     statements: Vec<Statement>,
     place: Option<SourcePosition>,
-    /// Where an inlined position was called from, by file, line and column.
+    /// The call site of each inlined position, by file, line and column.
     callers: HashMap<(u32, u32, u32), (u32, u32, u32)>,
     /// Labels that mean another label.
     aliases: HashMap<usize, usize>,
@@ -212,7 +212,7 @@ impl<'a> Body<'_, 'a> {
             return Ok(());
         }
         if let Kind::Dotted("calltargets" | "callprototype") = self.parser.peek() {
-            // What may be called is looked at when it is.
+            // The lowering checks whether the function can be called.
             while !self.parser.accept(b';') {
                 if self.parser.next() == Kind::End {
                     return self.parser.expected("`;`");
@@ -343,7 +343,7 @@ impl<'a> Body<'_, 'a> {
                 }
             }
         }
-        // Line 0 marks code without a line of its own: it belongs to what surrounds it.
+        // Line 0 marks code without a line of its own; it keeps the line of the code around it.
         if place.1 != 0 {
             self.place = Some(SourcePosition {
                 file: place.0,
@@ -397,7 +397,7 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// Finds a register or variable; numbered registers come into being here.
+    /// Looks up a register or variable; numbered registers are created at their first use.
     fn lookup(&mut self, name: &'a str) -> Result<Option<Name>, LoadError> {
         for depth in (0..self.scopes.len()).rev() {
             if let Some(found) = self.scopes[depth].names.get(name) {
@@ -464,7 +464,7 @@ impl<'a> Body<'_, 'a> {
         Ok(0)
     }
 
-    /// A name without a declaration: a mistake, or something declared in a way this machine does not know.
+    /// Reports a name without a declaration: an error, or a declaration of an unsupported kind.
     fn undeclared<T>(&self, name: &str) -> Result<T, LoadError> {
         if self.parser.tree.foreign.contains(name) {
             return Err(LoadError::Unsupported {

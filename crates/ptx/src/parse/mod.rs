@@ -1,6 +1,7 @@
-//! Tokens to a tree: declarations, scopes and names. Strict: what it does not know it refuses, with the place.
+//! Parses tokens into a tree of declarations and scopes with resolved names. The parser is strict: syntax that it does
+//! not know is an error with its position.
 //!
-//! It resolves registers, variables and labels, and refuses to know what any instruction means.
+//! It does not know the meaning of any instruction.
 
 mod body;
 
@@ -174,7 +175,7 @@ impl<'a> Parser<'a> {
                     self.expect(b';')?;
                 }
                 Kind::Mark(b';') => self.at += 1,
-                // A kernel that uses what is declared here says so when it is launched.
+                // A kernel that uses this declaration is reported as unsupported when it is launched.
                 Kind::Dotted(_) => self.foreign()?,
                 _ => return self.expected("a directive"),
             }
@@ -225,7 +226,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips a declaration this machine does not know, up to its semicolon, and remembers what it named.
+    /// Skips an unsupported declaration up to its semicolon, and records the name.
     fn foreign(&mut self) -> Result<(), LoadError> {
         loop {
             match self.next() {
@@ -254,7 +255,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Gives initialisers the variables and functions they name, wherever those are declared.
+    /// Resolves the variables and functions that initialisers name.
     fn resolve_initialisers(&mut self) -> Result<(), LoadError> {
         let functions: HashMap<&str, usize> = self
             .tree
@@ -491,7 +492,7 @@ impl<'a> Parser<'a> {
         Ok(list)
     }
 
-    /// Parses a body. One that needs a directive this machine does not know is skipped, and its function refused.
+    /// Parses a body. A body that needs an unsupported directive is skipped, and its function marked as unsupported.
     fn body(&mut self, function: &mut Function) -> Result<(), LoadError> {
         let start = self.at;
         match body::parse(self, function) {

@@ -1,17 +1,17 @@
-//! The one interpreter, compiled for several instruction sets and chosen at run time.
+//! The interpreter, compiled for several instruction sets of the host and chosen at run time.
 //!
-//! The only `unsafe` of the crate: calling functions compiled for instructions the processor was asked about. What an
-//! instruction set does better than a compiler makes of a loop over lanes is in [`VectorOps`]; a new set is one more
-//! variant of [`Isa`], one more file beside `avx2`, and one more arm in [`run`].
+//! This module holds the only `unsafe` code of the crate: calls of functions compiled for instructions that the
+//! processor was checked for. [`VectorOps`] holds the operations that an instruction set does faster than compiled
+//! loops over lanes. A new set is one more variant of [`Isa`], one more file beside `avx2`, and one more arm in
+//! [`run`].
 //!
-//! The portable forms are plain safe loops over 32 lanes, which compilers turn into vector code of whatever the target
-//! always has, NEON on 64-bit ARM included. A module for NEON would have to provide the five functions that compile
-//! the loops for a set (`run_full_warp`, `quick`, `access` and `tensor` of [`VectorOps`], and the arm in [`run`]); what pays
-//! beyond that are the conversions between halves and singles (`vcvt_f32_f16` and back, after which NaNs are made
-//! canonical as with AVX2), arithmetic on halves through them, the tile's product with `vfmaq_laneq_f32`, the
-//! transpositions `columns`, `rows` and `turned` with `vtrn`, and `read` and `write` by pairs of vectors. Fused
-//! multiply-adds, the order of sums and canonical NaNs are part of the definition: `tests` holds each
-//! form against the portable one.
+//! The portable operations are safe loops over 32 lanes, which compilers vectorise for the target's baseline, NEON on
+//! 64-bit ARM included. A module for NEON would have to provide the five functions that compile the loops for a set
+//! (`run_full_warp`, `access_fast`, `access` and `tensor` of [`VectorOps`], and the arm in [`run`]). Beyond them these
+//! would be faster: conversions between `f16` and `f32` (`vcvt_f32_f16` and back, with NaNs made canonical as with
+//! AVX2), arithmetic on `f16` through them, the tile's product with `vfmaq_laneq_f32`, the transpositions `columns`,
+//! `rows` and `transposed` with `vtrn`, and `read` and `write` by pairs of vectors. Fused multiply-adds, the order of
+//! sums and canonical NaNs are part of the definition: `tests` compares each operation with the portable one.
 #![expect(
     unsafe_code,
     reason = "a function with target features may only be called after asking the processor"
@@ -34,7 +34,7 @@ use crate::machine::warp::Warp;
 /// An instruction set the interpreter is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isa {
-    /// What every processor of the target has.
+    /// The baseline of the target.
     Portable,
     /// AVX2 with FMA, F16C, BMI and POPCNT.
     #[cfg(target_arch = "x86_64")]
@@ -45,7 +45,7 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// All of them, plainest first.
+    /// All instruction sets, the baseline first.
     pub const ALL: &[Self] = &[
         Self::Portable,
         #[cfg(target_arch = "x86_64")]
@@ -54,7 +54,7 @@ impl Isa {
         Self::Avx512,
     ];
 
-    /// The one this processor has that is the fastest by measurement.
+    /// The instruction set of this processor that was the fastest in measurements.
     #[must_use]
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
@@ -64,7 +64,7 @@ impl Isa {
         Self::Portable
     }
 
-    /// Whether this processor has it.
+    /// Reports whether this processor has the instruction set.
     #[must_use]
     pub fn is_available(self) -> bool {
         match self {
@@ -114,7 +114,7 @@ pub(crate) fn run(
     match isa {
         Isa::Portable => portable(exec, block, warp, left),
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a machine only takes a set that is here.
+        // SAFETY: a machine only takes an instruction set that is available.
         Isa::Avx2 => unsafe { avx2(exec, block, warp, left) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.

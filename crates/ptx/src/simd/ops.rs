@@ -1,4 +1,4 @@
-//! Operations on whole slots and on rows of memory that instruction sets have their own ways to do.
+//! Operations on whole slots and on rows of memory that an instruction set may implement itself.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -45,10 +45,10 @@ pub(crate) enum Factor {
     Bf16,
 }
 
-/// What an instruction set does in its own way. The forms given here are the definitions: every other one returns the
-/// same bits, which the tests beside it hold.
+/// Operations that an instruction set may implement itself. The implementations given here are the definitions; every
+/// other one returns the same bits, which the tests beside it check.
 pub(crate) trait VectorOps: Sized {
-    /// The interpreter's quick loop, with this set's instructions.
+    /// The interpreter's loop for full warps, compiled for this set.
     fn run_full_warp(
         exec: &mut Exec<'_>,
         block: &mut Shared,
@@ -56,7 +56,7 @@ pub(crate) trait VectorOps: Sized {
         left: &mut u64,
     ) -> Option<Stop>;
 
-    /// A memory instruction the quick way; false, with nothing done, if it has to go the long way.
+    /// A memory instruction on the fast path. Returns false, with nothing done, if it has to take the general path.
     fn access_fast(
         exec: &mut Exec<'_>,
         block: &mut Shared,
@@ -66,7 +66,7 @@ pub(crate) trait VectorOps: Sized {
         at: AccessSite,
     ) -> bool;
 
-    /// A memory instruction, the long way and outside the interpreter's loop, with this set's instructions.
+    /// A memory instruction on the general path, outside the interpreter's loop, compiled for this set.
     fn access(
         exec: &mut Exec<'_>,
         block: &mut Shared,
@@ -91,25 +91,25 @@ pub(crate) trait VectorOps: Sized {
         vector::blend64(d, mask, values);
     }
 
-    /// Every lane's value from the lane whose number differs in the bits of `across`, which is below 32.
+    /// The value of lane `l ^ across` for every lane l; `across` is below 32.
     #[inline(always)]
     fn shuffle_xor(values: &Slot, across: usize) -> Slot {
         each(|lane| values[(lane ^ across) & 31])
     }
 
-    /// The fused multiply-add of singles, rounded down.
+    /// The fused multiply-add of `f32` values, rounded toward minus infinity.
     #[inline(always)]
     fn fma_down(a: &Slot, b: &Slot, c: &Slot) -> Slot {
         each(|lane| float::fma_down32(a[lane], b[lane], c[lane]))
     }
 
-    /// Halves to singles.
+    /// Converts `f16` to `f32`.
     #[inline(always)]
     fn widen(a: &Slot) -> Slot {
         each(|lane| half::f16_to_f32(a[lane]).to_bits())
     }
 
-    /// Singles to halves, to nearest even.
+    /// Converts `f32` to `f16`, rounded to nearest even.
     #[inline(always)]
     fn narrow(a: &Slot) -> Slot {
         each(|lane| half::f32_to_f16(f32::from_bits(a[lane])))
@@ -172,7 +172,8 @@ pub(crate) trait VectorOps: Sized {
         rows
     }
 
-    /// A matrix of 8 by 8 halves, given as four columns of words, turned: a word has two halves of one column.
+    /// The transposed 8 x 8 matrix of halves, given as four columns of words; each word of the result has two halves of
+    /// one column.
     #[inline(always)]
     fn transposed(columns: &[[u32; 8]; 4]) -> Slot {
         each(|lane| {
@@ -215,7 +216,7 @@ fn each(f: impl Fn(usize) -> u32) -> Slot {
     values
 }
 
-/// The forms every processor has.
+/// The portable implementation.
 pub(crate) struct Portable;
 
 impl VectorOps for Portable {
