@@ -5,14 +5,14 @@ use crate::{
     Failure, attention, basics, faults, groups, images, irregular, language, ordering, products,
 };
 
-/// Some kernels of one source, with their inputs and the right answer.
+/// One or more kernels of one source, with inputs and expected results.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// What it is about.
+    /// Its name.
     pub name: &'static str,
     /// The source whose module must be loaded.
     pub source: &'static str,
-    /// Whether the device must stop it. It is alone in its process then.
+    /// True if the device must stop it with an error. It then runs alone in its process.
     pub faults: bool,
     run: fn(&Session<'_>) -> Result<(), Failure>,
 }

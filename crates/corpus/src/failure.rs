@@ -1,13 +1,13 @@
-//! Why a case did not pass.
+//! The failure of a case.
 
-/// The longest message, characters.
+/// Maximum length of a message in characters.
 const MESSAGE: usize = 400;
 
-/// What went wrong, on the device or with its answer.
+/// A failure of a case, on the device or in the comparison with the reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// Of which kind: what two devices must agree on.
+    /// The kind, on which two devices must agree.
     pub kind: Kind,
     /// One sentence or two values.
     pub message: String,
@@ -16,16 +16,16 @@ pub struct Failure {
 /// The kinds of failures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// The answer is not the reference's.
+    /// The result differs from the reference.
     Wrong,
-    /// The driver answered with an error, a launch's fault included.
+    /// The driver returned an error, that of a failed launch included.
     Refused {
         /// Its code.
         code: u32,
     },
-    /// The device proved something against the kernel.
+    /// The device recorded a finding.
     Found {
-        /// What, such as `data_race`.
+        /// Kind of the finding, such as `data_race`.
         kind: String,
     },
     /// The device lacks an instruction.
@@ -38,7 +38,7 @@ impl Failure {
         Self::new(Kind::Wrong, message)
     }
 
-    /// A failure of any kind, its message cut to what a reader bears.
+    /// A failure of any kind, with its message cut to the maximum length.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         let message = message.into();
         Self {

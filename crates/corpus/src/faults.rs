@@ -1,12 +1,12 @@
-//! Kernels that a device must stop. There is no answer to check: which error it is, is compared
-//! between drivers.
+//! Kernels that a device must stop with an error. They have no expected results; the errors of two drivers are
+//! compared.
 
 use crate::Failure;
 use crate::session::Arg::{I32 as I, Pointer as P};
 use crate::session::Session;
 
-/// Launches a kernel of `faults.cu` with one block; what it left is read, since a fault may
-/// surface as late as that.
+/// Launches a kernel of `faults.cu` with one block and reads its output, because the driver may report the error as
+/// late as that.
 fn stopped(device: &Session<'_>, kernel: &str, shared_bytes: u32) -> Result<(), Failure> {
     let out = device.buffer("out", &[0i32; 32])?;
     let (grid, block) = ([1, 1, 1], [32, 1, 1]);

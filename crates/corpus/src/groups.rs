@@ -1,4 +1,4 @@
-//! Threads that work together: cooperative groups, CUB, barrier objects, and barriers over the whole grid.
+//! Cooperating threads: cooperative groups, CUB, barrier objects, and barriers of the whole grid.
 
 use crate::noise::Noise;
 use crate::numbers::wide;
@@ -265,7 +265,7 @@ pub(crate) fn warps_that_hand_tiles_over(device: &Session<'_>) -> Result<(), Fai
     Ok(())
 }
 
-/// Every kernel computes the same sums, each with other means of ordering who reads and who writes a tile.
+/// Every kernel computes the same sums, with different means to order the reads and writes of a tile.
 pub(crate) fn tiles_handed_over_by_every_means(device: &Session<'_>) -> Result<(), Failure> {
     let (threads, tiles) = (256usize, 5usize);
     let x: Vec<i32> = (0..(threads * tiles) as i32)

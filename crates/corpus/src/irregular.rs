@@ -196,7 +196,7 @@ pub(crate) fn embeddings_and_a_transpose(device: &Session<'_>) -> Result<(), Fai
             table[*token as usize * width..][..width]
         );
     }
-    // Multiples of an eighth, so that the order of additions does not matter.
+    // Multiples of 1/8, so that the order of additions does not change the sum.
     let gradient: Vec<u16> = (0..tokens.len() * width)
         .map(|i| halves(&[(i % 16) as f32 / 8.0])[0])
         .collect();

@@ -1,4 +1,4 @@
-//! What language models run between their matrix products, in inference and in training.
+//! Kernels that language models run between their matrix products, in inference and in training.
 
 use crate::noise::Noise;
 use crate::numbers::{brain, brain_value, half, halves, single, wide};

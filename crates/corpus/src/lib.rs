@@ -1,9 +1,9 @@
-//! Honest kernels in many styles, each with inputs, launches and the right answer.
+//! Correct kernels in many styles, each with inputs, launches and the expected results.
 //!
-//! A [`Case`] is written against a [`Device`] and knows nothing of which one it is: the tests of
-//! the emulated machine run it there and want no finding, and `gpu-check` runs it on two CUDA
-//! drivers and compares what came back. The references are plain Rust, in `f64` where the
-//! kernel rounds. The sources lie in `kernels/`, each with the PTX that `kernels/compile` made.
+//! A [`Case`] uses a [`Device`] without knowing which one. The tests of the emulated machine run every case and require
+//! that no finding is recorded; `gpu-check` runs it on two CUDA drivers and compares the results. The references are
+//! plain Rust, in `f64` where the kernel rounds. The sources are in `kernels/`, each with the PTX that
+//! `kernels/compile` generated.
 
 #![forbid(unsafe_code)]
 
@@ -48,17 +48,17 @@ pub const QUESTIONS: Source = Source {
 };
 
 impl Source {
-    /// The least architecture that has all its instructions, such as 80 for `sm_80`.
+    /// The lowest architecture that has all its instructions, such as 80 for `sm_80`.
     pub fn least_architecture(&self) -> u32 {
         match self.name {
-            // Floats of eight bits came with Ada.
+            // 8-bit floating-point formats need compute capability 8.9 (Ada).
             "gemm_fp8" => 89,
             _ => 80,
         }
     }
 }
 
-/// The source of that name.
+/// The source with a name.
 pub fn source(name: &str) -> Option<&'static Source> {
     SOURCES.iter().find(|source| source.name == name)
 }

@@ -1,4 +1,4 @@
-//! Small formats in Rust, written apart from the machine's own so that one can judge the other.
+//! Conversions of small number formats, written independently of the machine's own so that they can check it.
 
 /// The nearest half; for values without overflow and without subnormal results.
 pub fn half(value: f32) -> u16 {
@@ -56,7 +56,7 @@ pub fn tiny(bits: u8, mantissa: u32, bias: i32) -> f32 {
     }
 }
 
-/// Singles as doubles.
+/// Converts `f32` values to `f64`.
 pub fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|value| f64::from(*value)).collect()
 }

@@ -1,8 +1,8 @@
-//! What a case does on a device, and the record of what came back.
+//! The operations of a case on a device, and the record of its results.
 //!
-//! A case allocates, launches and reads through a [`Session`], which names the buffers, keeps
-//! every answer, and turns whatever the device refuses into a [`Failure`]. The device itself is
-//! behind [`Device`]: the emulated machine in tests, a CUDA driver elsewhere.
+//! A case allocates, launches and reads through a [`Session`], which names the buffers, records every result, and turns
+//! errors of the device into a [`Failure`]. The device is behind [`Device`]: the emulated machine in tests, a CUDA
+//! driver elsewhere.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// A device with one module loaded.
 pub trait Device {
-    /// Takes `bytes` bytes that nobody has written; `name` is for messages.
+    /// Allocates `bytes` uninitialised bytes; `name` is for messages.
     ///
     /// # Errors
     /// The device's refusal, as for all functions here.
@@ -23,7 +23,7 @@ pub trait Device {
     /// The device's refusal.
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Failure>;
 
-    /// Copies from the device, behind everything launched.
+    /// Copies from the device, after everything launched.
     ///
     /// # Errors
     /// The device's refusal, or what an earlier launch did wrong.
@@ -35,8 +35,8 @@ pub trait Device {
     /// The device's refusal.
     fn variable(&mut self, name: &str) -> Result<(u64, usize), Failure>;
 
-    /// Launches a kernel and waits for its end. A device that proves things of a launch fails
-    /// here with its finding: no kernel of the corpus may get one.
+    /// Launches a kernel and waits for its end. On a device that checks launches a finding is an error, because no
+    /// kernel of the corpus may get one.
     ///
     /// # Errors
     /// The device's refusal, the launch's fault, or a finding.
@@ -114,7 +114,7 @@ macro_rules! plain {
 
 plain!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
 
-/// Everything that came back from a device in one case, in the order of asking.
+/// All results of one case in the order of the reads.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Record {
     /// Contents as they were read.
@@ -134,7 +134,7 @@ pub struct Read {
     pub bytes: Vec<u8>,
 }
 
-/// Numbers held against the reference.
+/// Numbers compared with the reference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
     /// What they are.
@@ -170,7 +170,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What came back.
+    /// The record of the results.
     pub fn into_record(self) -> Record {
         self.record.into_inner()
     }
@@ -186,14 +186,14 @@ impl<'a> Session<'a> {
         Ok(address)
     }
 
-    /// A buffer nobody initialised.
+    /// Allocates an uninitialised buffer.
     pub(crate) fn fresh(&self, name: &str, bytes: usize) -> Result<u64, Failure> {
         let address = self.device.borrow_mut().allocate(name, bytes)?;
         self.names.borrow_mut().insert(address, name.to_owned());
         Ok(address)
     }
 
-    /// Overwrites what lies at an address.
+    /// Overwrites the memory at an address.
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Failure> {
         self.device.borrow_mut().write(address, bytes)
     }
@@ -205,7 +205,7 @@ impl<'a> Session<'a> {
         Ok(variable)
     }
 
-    /// What lies at an address.
+    /// Reads the memory at an address.
     pub(crate) fn read<T: Plain>(&self, address: u64, count: usize) -> Result<Vec<T>, Failure> {
         let mut bytes = vec![0; count * T::BYTES];
         self.device.borrow_mut().read(address, &mut bytes)?;
@@ -231,7 +231,7 @@ impl<'a> Session<'a> {
         self.launch_with(kernel, grid, block, arguments, |_| {})
     }
 
-    /// The same with a change to the usual launch.
+    /// Launches a kernel with a change to the default configuration.
     pub(crate) fn launch_with(
         &self,
         kernel: &str,
@@ -252,8 +252,8 @@ impl<'a> Session<'a> {
         self.device.borrow_mut().launch(&launch)
     }
 
-    /// Fails with the place and both values unless all are close: absolutely, or relative to a
-    /// wanted value above 1.
+    /// Fails with the index and both values unless all values are close: absolutely, or relative to an expected value
+    /// above 1.
     pub(crate) fn close(
         &self,
         what: &str,
@@ -269,7 +269,7 @@ impl<'a> Session<'a> {
             )));
         }
         let error = |i: usize| (got[i] - want[i]).abs() / want[i].abs().max(1.0);
-        // NaN is further off than anything.
+        // NaN counts as the largest error.
         let far = (0..got.len()).max_by(|a, b| error(*a).total_cmp(&error(*b)));
         let worst = far.map_or(0.0, error);
         self.record.borrow_mut().compared.push(Compared {

@@ -1,7 +1,7 @@
-//! Real GPUs as data: what a device has, with the source of each constant.
+//! Data of real GPUs: properties and throughput of each model, with the source of each constant.
 //!
-//! A file per GPU lies in `devices/` and is part of the binary; another one can be read from text. A file that gives
-//! a constant without saying where it comes from is refused. This module knows no kernel and computes no time.
+//! Each GPU has a file in `devices/`, which is part of the binary; others can be parsed from text. A file with a
+//! constant that has no source is an error. This module knows no kernel and computes no time.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub struct Device {
     pub compute_capability: [u32; 2],
     /// Streaming multiprocessors.
     pub multiprocessors: u32,
-    /// How far modelled times of this device can be trusted: `uncalibrated` until compared with measurements.
+    /// Calibration of modelled times: `uncalibrated` until compared with measurements.
     pub label: String,
     /// Clocks.
     pub clocks: Clocks,
@@ -46,7 +46,7 @@ pub struct Device {
     pub latencies: Latencies,
     /// Fixed costs.
     pub launch: LaunchCosts,
-    /// Where each constant comes from: by dotted path, or by section for all constants without their own.
+    /// The source of each constant: by dotted path, or by section for all constants without a source of their own.
     sources: BTreeMap<String, String>,
 }
 

@@ -1,7 +1,8 @@
-//! Matrix fragments: which lane holds which element in which register, and how many multiply-adds that makes.
+//! Matrix fragments: the lane and register of each element, and the number of multiply-adds.
 //!
-//! The layouts of `mma.sync` are documented by the PTX ISA. Those of `wmma` are not; here they are the `mma` layouts
-//! tiled, which is what hardware is believed to do, or, for a second run, something else: code that assumes them breaks.
+//! The PTX ISA documents the layouts of `mma.sync`. It leaves those of `wmma` unspecified. The machine uses tiled `mma`
+//! layouts, as hardware is believed to do, or for a second run a different layout, with which code that assumes the
+//! first one fails.
 
 /// An operand of a matrix multiply-add.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl Element {
     }
 }
 
-/// What is summed over k.
+/// The operation whose results are summed over k.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Combine {
     Product,
@@ -58,13 +59,13 @@ pub(crate) enum Combine {
     And,
 }
 
-/// Rows of A, columns of B, and the length of the sums.
+/// The shape of a product: m rows of A, n columns of B, k terms per sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) m: usize,
     pub(crate) n: usize,
     pub(crate) k: usize,
-    /// Whether fragments use the other layout, which no code can know.
+    /// True if fragments use the alternative layout.
     pub(crate) turned: bool,
 }
 
@@ -88,19 +89,19 @@ impl Size {
         }
     }
 
-    /// Elements each lane holds once.
+    /// Distinct elements that a lane holds.
     pub(crate) fn per_lane(self, matrix: Matrix) -> usize {
         let (rows, columns) = self.rows_columns(matrix);
         rows * columns / 32
     }
 }
 
-/// Which tensor instruction.
+/// The kind of a tensor-core instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TensorKind {
     /// `ldmatrix` of 8x8 halves: 1, 2 or 4 matrices, transposed or not.
     LoadMatrix { count: u8, transposed: bool },
-    /// `stmatrix`, the way back.
+    /// `stmatrix`, the inverse of `ldmatrix`.
     StoreMatrix { count: u8, transposed: bool },
     /// A load of a fragment; `row`: consecutive elements of a row are neighbours in memory.
     Load {
@@ -189,7 +190,8 @@ pub(crate) fn place(
     }
 }
 
-/// Which lane and element of the usual layout take the place of these: lanes change places, and so do registers.
+/// The lane and element of the usual layout whose position this one takes in the alternative layout: lanes and
+/// registers are permuted.
 #[cold]
 fn turned(per_lane: usize, element: Element, lane: usize, index: usize) -> (usize, usize) {
     let per = element.per_register();

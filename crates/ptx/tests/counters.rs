@@ -1,4 +1,4 @@
-//! What launches count, against counts made by hand: per line and in total, whole warps and partial ones.
+//! Counters of launches against counts made by hand: per line and in total, with whole and partial warps.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Texts that are nearly PTX: real ones with a few changes. Whatever they say, reading, lowering and running them must
-//! end without a panic, in bounded memory.
+//! Fuzz tests: PTX texts with a few random changes. Parsing, lowering and execution must end without a panic, in
+//! bounded memory.
 //!
 //! `PROPTEST_CASES=200000 cargo test --test fuzz` looks for longer.
 
@@ -9,8 +9,8 @@ use corpus::Noise;
 use proptest::prelude::*;
 use ptx::{LaunchConfig, Limits, Machine, Module, Schedule};
 
-/// Short ones first, because most of what can go wrong has nothing to do with length.
-const TEXTS: [&str; 14] = [
+/// Short texts first, because most defects do not depend on length.
+const TEXTS: &[&str] = &[
     include_str!("../../corpus/kernels/halves.ptx"),
     include_str!("../../corpus/kernels/histogram.ptx"),
     include_str!("../../corpus/kernels/integers.ptx"),
@@ -27,8 +27,8 @@ const TEXTS: [&str; 14] = [
     include_str!("planted/copies.ptx"),
 ];
 
-/// Words that mean something somewhere.
-const WORDS: [&str; 28] = [
+/// Replacement words that are valid somewhere in PTX.
+const WORDS: &[&str] = &[
     "0",
     "1",
     "-1",
@@ -61,7 +61,7 @@ const WORDS: [&str; 28] = [
 
 const MARKS: &[u8] = b" ,.;:[]{}()<>%@!|+-_$09azAZ\"/*";
 
-/// Changes a text in a few places.
+/// Makes random changes to a text.
 fn changed(text: &str, noise: &mut Noise, changes: usize) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for _ in 0..changes {
@@ -124,7 +124,7 @@ fn changed(text: &str, noise: &mut Noise, changes: usize) -> String {
     lines.join("\n")
 }
 
-/// Runs every kernel of a module for a moment.
+/// Runs every kernel of a module with a small budget.
 fn run(module: &Module, noise: &mut Noise) {
     let mut machine = Machine::new(Limits {
         memory_bytes: 16 << 20,

@@ -5,13 +5,13 @@ use std::sync::{Arc, RwLock};
 
 use super::Unwritten;
 
-/// What fresh memory holds: NaN in every floating-point format, so that a kernel which uses it shows.
+/// Initial content of memory: NaN in every floating-point format, so that its use is visible.
 const FRESH: u32 = u32::MAX;
 
-/// Bytes whose valid bits are looked through before an access is looked at lane by lane.
+/// Largest range whose valid bits are checked as a whole; longer ones are checked per lane.
 const LOOKED_THROUGH: u64 = 2048;
 
-/// Cells of one value; none if the host has no memory for them.
+/// Allocates cells with one value; none if the host is out of memory.
 fn cells(count: usize, value: u32) -> Option<Box<[AtomicU32]>> {
     let mut cells = Vec::new();
     cells.try_reserve_exact(count).ok()?;
@@ -19,25 +19,25 @@ fn cells(count: usize, value: u32) -> Option<Box<[AtomicU32]>> {
     Some(cells.into_boxed_slice())
 }
 
-/// Where the bytes of a window are.
+/// The backing store of an allocation.
 #[derive(Debug)]
 enum Store {
-    /// In cells of its own.
+    /// Owned cells.
     Own(Box<[AtomicU32]>),
-    /// In memory of the host that kernels may reach, too.
+    /// Mapped host memory.
     Lent(&'static [AtomicU32]),
 }
 
-/// A window of device memory. All accessors take byte offsets inside the window, checked by the caller.
+/// An allocation of device memory. All accessors take byte offsets inside it, checked by the caller.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     base: u64,
     bytes: u64,
-    /// Bytes in front of the first that kernels may reach.
+    /// Bytes before the first one that kernels may access.
     lead: AtomicU64,
-    /// Whether it is constant memory, which no kernel may write to.
+    /// True for constant memory, which no kernel may write to.
     constant: bool,
-    /// Whether the right to write to it was taken away, from kernels and from the host.
+    /// True if it was made read-only, for kernels and for the host.
     sealed: AtomicBool,
     words: Store,
     /// One bit per byte, 32 bytes per cell.
@@ -45,13 +45,13 @@ pub(crate) struct Allocation {
     /// Bytes whose valid bit is clear; zero lets loads skip the look-up.
     invalid: AtomicU64,
     label: RwLock<Option<Arc<str>>>,
-    /// A bit per sector of 32 bytes that the device wrote after the host did, so that a cache may still hold it; made
-    /// when that first happens.
+    /// A bit per sector of 32 bytes that the device wrote after the host did, so that the L2 cache may still hold it;
+    /// allocated at the first such write.
     produced: RwLock<Vec<u32>>,
 }
 
 impl Allocation {
-    /// None if the host has no memory for it.
+    /// None if the host is out of memory.
     pub(super) fn new(base: u64, bytes: u64, label: Option<&str>, constant: bool) -> Option<Self> {
         let words = usize::try_from(bytes.div_ceil(4)).ok()?;
         Some(Self {
@@ -68,8 +68,7 @@ impl Allocation {
         })
     }
 
-    /// A window over the host's own memory. The host writes there without telling, so every byte counts as
-    /// initialised.
+    /// An allocation backed by host memory. The host may write there at any time, so every byte counts as initialised.
     pub(super) fn lent(base: u64, bytes: u64, words: &'static [AtomicU32]) -> Option<Self> {
         Some(Self {
             base,
@@ -97,17 +96,17 @@ impl Allocation {
         self.bytes
     }
 
-    /// The first address that kernels may reach.
+    /// The first address that kernels may access.
     pub(crate) fn begin(&self) -> u64 {
         self.base + self.lead.load(Relaxed)
     }
 
-    /// The address behind the last that they may reach.
+    /// The end of the range that kernels may access.
     pub(crate) fn end(&self) -> u64 {
         self.base + self.bytes
     }
 
-    /// Kernels may reach what lies from an address inside on, and the host everything.
+    /// Sets the first address that kernels may access. The host can access everything.
     pub(super) fn begin_at(&self, pointer: u64) {
         self.lead.store(pointer - self.base, Relaxed);
     }
@@ -124,7 +123,7 @@ impl Allocation {
         self.sealed.store(sealed, Relaxed);
     }
 
-    /// Whether kernels must not write to it.
+    /// Reports whether kernels must not write to it.
     #[inline(always)]
     pub(crate) fn read_only(&self) -> bool {
         self.constant || self.is_sealed()
@@ -152,7 +151,7 @@ impl Allocation {
             .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Arc::from(name));
     }
 
-    /// How many of some sectors, a bit each, the device wrote last.
+    /// The number of the given sectors, one bit each, that the device wrote last.
     pub(crate) fn produced(&self, sectors: &[AtomicU32]) -> u64 {
         let produced = self
             .produced
@@ -163,7 +162,7 @@ impl Allocation {
             .sum()
     }
 
-    /// The device wrote to some sectors.
+    /// Marks sectors as written by the device.
     pub(crate) fn produce(&self, sectors: &[AtomicU32]) {
         let mut produced = self
             .produced
@@ -177,7 +176,7 @@ impl Allocation {
         }
     }
 
-    /// The device copied something to a range.
+    /// Marks the sectors of a range as written by a copy on the device.
     pub(super) fn produce_between(&self, offset: u64, bytes: u64) {
         let sectors: Vec<AtomicU32> = (0..self.bytes.div_ceil(32 * 32))
             .map(|cell| {
@@ -191,7 +190,7 @@ impl Allocation {
         self.produce(&sectors);
     }
 
-    /// The host wrote somewhere, and no sector counts any more.
+    /// Clears all marks, because the host wrote to the allocation.
     pub(super) fn forget_produced(&self) {
         self.produced
             .write()
@@ -199,7 +198,7 @@ impl Allocation {
             .clear();
     }
 
-    /// Whether every byte is initialised.
+    /// Reports whether every byte is initialised.
     #[inline(always)]
     pub(crate) fn all_valid(&self) -> bool {
         self.invalid.load(Relaxed) == 0
@@ -220,7 +219,7 @@ impl Allocation {
         ((low | high) >> shift) & mask == mask
     }
 
-    /// Whether every byte of a range is initialised. Long ranges are not looked through: false says nothing.
+    /// Reports whether every byte of a range is initialised. Long ranges are not checked: false says nothing.
     #[inline(always)]
     pub(crate) fn valid_between(&self, begin: u64, end: u64) -> bool {
         if end - begin > LOOKED_THROUGH {
@@ -243,7 +242,7 @@ impl Allocation {
         });
     }
 
-    /// Does nothing to lent memory, which is never known to be uninitialised.
+    /// Has no effect on mapped host memory, which always counts as initialised.
     pub(crate) fn clear_valid(&self, offset: u64, bytes: u64) {
         if self.is_lent() {
             return;

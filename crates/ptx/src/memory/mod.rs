@@ -1,7 +1,7 @@
 //! Device memory: allocations in far-apart windows of a 64-bit address space, with a valid bit per byte.
 //!
-//! Words are relaxed atomics so that blocks may run on several host threads without `unsafe`. Everything a kernel
-//! does wrong is noticed here or in the accessors on top; what to say about it is the `check` room's business.
+//! Words are relaxed atomics, so that blocks may run on several host threads without `unsafe`. Illegal accesses are
+//! detected here or in the accessors on top; `check` words the findings.
 
 mod allocation;
 pub(crate) mod window;
@@ -11,14 +11,14 @@ use std::sync::atomic::AtomicU32;
 
 pub(crate) use allocation::Allocation;
 
-/// Room between two allocations: an overrun of less than this lands in no neighbour.
+/// Distance between two allocations in bytes: a smaller overrun does not reach a neighbour.
 const GAP: u64 = 4 << 20;
-/// The first window; null and small integers are far from it.
+/// Base address of the first allocation, far from null and small integers.
 const HEAP_BASE: u64 = 0x0000_0010_0000_0000;
-/// Every base address is a multiple of this, as on a device.
+/// Alignment of every base address, as on GPUs.
 const BASE_ALIGN: u64 = 256;
 
-/// No window of this size is left.
+/// The error of an allocation for which no memory is left.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("allocate {wanted} bytes: {free} of {total} bytes are free")]
 pub struct OutOfMemory {
@@ -30,7 +30,7 @@ pub struct OutOfMemory {
     pub total: u64,
 }
 
-/// The host named memory that no allocation holds.
+/// The error of a host access outside every allocation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostAccessError {
     /// The pointer belongs to no live allocation.
@@ -63,7 +63,7 @@ pub enum HostAccessError {
     },
 }
 
-/// Host memory cannot become a window of device memory.
+/// The error of mapping host memory into the device's address space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "lend {bytes} bytes at {base:#x} to the device: the range overlaps another window, or wraps around"
@@ -75,7 +75,7 @@ pub struct LendError {
     pub bytes: u64,
 }
 
-/// How much of a range nobody wrote.
+/// The uninitialised bytes of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unwritten {
     /// Bytes that are not initialised.
@@ -137,7 +137,7 @@ impl Memory {
         Ok(base)
     }
 
-    /// Sets a range of addresses aside that nothing is in yet and no allocation will be given.
+    /// Reserves an unused range of addresses, in which no other allocation will be placed.
     pub(crate) fn reserve(&mut self, bytes: u64, align: u64) -> Option<u64> {
         let base = self.next.checked_next_multiple_of(align.max(GAP))?;
         let end = base.checked_add(bytes)?.checked_add(GAP)?;
@@ -148,7 +148,7 @@ impl Memory {
         Some(base)
     }
 
-    /// Puts an allocation into a range that was set aside.
+    /// Allocates memory in a reserved range.
     pub(crate) fn allocate_at(&mut self, base: u64, bytes: u64) -> Result<(), OutOfMemory> {
         let full = OutOfMemory {
             wanted: bytes,
@@ -172,7 +172,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Makes the host's memory a window of the device's, at the same address. Takes nothing of the device's capacity.
+    /// Maps host memory into the device's address space at the same address. It does not count against the device's
+    /// capacity.
     pub(crate) fn lend(
         &mut self,
         base: u64,
@@ -193,7 +194,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Takes lent memory out of the device's address space; false if it is not there.
+    /// Unmaps host memory; false if it is not mapped.
     pub(crate) fn give_back(&mut self, base: u64) -> bool {
         let found = self
             .allocations
@@ -235,7 +236,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Lets kernels reach the allocation that holds an address only from there on.
+    /// Sets the first address that kernels may access in the allocation that contains it.
     pub(crate) fn begin_at(&mut self, pointer: u64) -> Result<(), HostAccessError> {
         let found = self
             .find(pointer)
@@ -244,7 +245,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Takes the right to write to an allocation away, or gives it back.
+    /// Makes an allocation read-only, or writable again.
     pub(crate) fn seal(&mut self, pointer: u64, sealed: bool) -> Result<(), HostAccessError> {
         let found = self
             .find(pointer)
@@ -253,7 +254,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The same as [`Self::range`] of what is to be written.
+    /// [`Self::range`] for a range that will be written.
     fn range_to_write(
         &self,
         pointer: u64,
@@ -268,7 +269,7 @@ impl Memory {
 
     /// The allocation and byte offset of a host range.
     fn range(&self, pointer: u64, bytes: u64) -> Result<(&Allocation, u64), HostAccessError> {
-        // A range of no bytes may sit at the very end of its allocation.
+        // An empty range may be at the end of its allocation.
         let holder = self
             .nearest(pointer)
             .filter(|a| {

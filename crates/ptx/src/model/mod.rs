@@ -1,11 +1,11 @@
-//! From counters to a modelled time on a named device, labelled as modelled.
+//! The time model: turns a launch's counters into a modelled time on a named device.
 //!
-//! The model is a pure function of what a launch executed and of the device's data file. It explains and ranks; it is
-//! not a stopwatch, and a [`Modelled`] is its own type so that nobody can mistake it for a measurement. It knows no
-//! source text, no machine state and no other launch.
+//! The model is a pure function of the executed work and of the device's data file. It explains and ranks. [`Modelled`]
+//! is a type of its own, so that it cannot be mistaken for a measurement. The model knows no source text, no machine
+//! state and no other launch.
 //!
-//! Every resource gives a lower bound on the launch's time if nothing else were in the way. Their smooth maximum is
-//! the modelled time: a plain maximum would reward no change to a near-second bottleneck, a sum would deny overlap.
+//! Each resource gives a lower bound on the launch's time. Their smooth maximum is the modelled time. A plain maximum
+//! would give no gain for work saved on the second tightest resource, and a sum would deny overlap.
 
 mod occupancy;
 mod terms;
@@ -20,23 +20,24 @@ use crate::report::Counters;
 pub use occupancy::{Footprint, Limiter, Occupancy, occupancy};
 pub use terms::{Term, Traffic};
 
-/// Exponent of the smooth maximum. At 5, two equal bounds cost 15 % more than one, which stands for imperfect overlap.
+/// Exponent of the smooth maximum, without unit; chosen, not measured. At 5, two equal bounds cost 15 % more than one,
+/// which stands for imperfect overlap.
 const SHARPNESS: f64 = 5.0;
 
-/// What the second level cache holds when a launch begins.
+/// The contents of the L2 cache when a launch begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cache {
-    /// Nothing but what earlier launches of the same pass left there.
+    /// Only what earlier launches of the same pass left there.
     Cold,
-    /// Whatever was read just before: so many bytes, among them everything that the launch uses. As much of it as
-    /// fits, and of every part the same share.
+    /// The data that were read just before: so many bytes, all that the launch uses among them. As much as fits is
+    /// cached, the same share of every part.
     Warm {
         /// How many bytes.
         read_before: u64,
     },
 }
 
-/// A launch as the model needs it.
+/// The parameters of a launch that the model needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// Blocks per axis.
@@ -62,7 +63,7 @@ impl Shape {
 pub struct Modelled {
     /// Identifier of the device the time is for.
     pub device: String,
-    /// How far to trust it: `uncalibrated` until compared with measurements.
+    /// Calibration: `uncalibrated` until compared with measurements.
     pub label: String,
     /// Modelled duration of the launch in microseconds, launch cost included.
     pub microseconds: f64,
@@ -74,12 +75,12 @@ pub struct Modelled {
     pub share: f64,
     /// Every resource's bound in microseconds.
     pub terms: BTreeMap<Term, f64>,
-    /// What crosses each level of the memory.
+    /// Bytes that cross each level of the memory.
     pub traffic: Traffic,
     /// Residency on one multiprocessor.
     pub occupancy: Occupancy,
-    /// Resident warps as a share of what a multiprocessor can hold, over those that have work and over all rounds:
-    /// below `occupancy.share` where the grid is too small or its last round not full.
+    /// Resident warps with work, as a share of a multiprocessor's capacity and averaged over all rounds: below
+    /// `occupancy.share` where the grid is too small or its last round not full.
     pub achieved_occupancy: f64,
     /// How often the device must be filled to run all blocks; below one, multiprocessors are idle.
     pub waves: f64,
@@ -87,9 +88,9 @@ pub struct Modelled {
     pub tail_imbalance: f64,
 }
 
-/// Models one launch on a device whose second level cache is in one of two states.
+/// Models one launch on a device with the given contents of the L2 cache.
 ///
-/// A kernel of which not one block fits is modelled with one resident block: whether it may launch is for others.
+/// A kernel of which no block fits is modelled with one resident block; the caller decides whether it may launch.
 #[must_use]
 pub fn modelled(counters: &Counters, shape: Shape, device: &Device, cache: Cache) -> Modelled {
     let occupancy = occupancy(shape.footprint, &device.limits);

@@ -1,4 +1,4 @@
-//! The bounds: for each resource, the cycles a launch needs of it if nothing else were in the way.
+//! The bound of each resource: the cycles that a launch needs of it if nothing else limited the launch.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,16 +6,16 @@ use super::Cache;
 use crate::device::Device;
 use crate::report::{Classes, Counters, Tally};
 
-/// Lanes of a warp.
+/// Lanes of a warp (PTX ISA: WARP_SZ).
 const LANES: f64 = 32.0;
-/// Bytes of a sector.
+/// Size of a sector in bytes, the unit of global memory transactions.
 const SECTOR: f64 = 32.0;
-/// Share of PTX moves and of constant or parameter loads that survive in machine code; ptxas folds the others into
-/// the instructions that use them. An estimate that nobody has measured.
+/// Share, from 0 to 1, of PTX moves and of constant or parameter loads that survive in machine code; ptxas folds the
+/// others into the instructions that use them. An estimate, not measured.
 const SURVIVING_MOVES: f64 = 0.25;
-/// Bytes of a register, which is what a spill stores or loads.
+/// Size of a register in bytes, which a spill stores or loads.
 const SPILLED_WORD: f64 = 4.0;
-/// Passes an atomic makes through the second level cache: it reads and writes there.
+/// L2 accesses of one atomic: a read and a write.
 const ATOMIC_PASSES: f64 = 2.0;
 
 /// A resource that bounds a launch.
@@ -48,13 +48,13 @@ pub enum Term {
     L2Bytes,
     /// Bytes from and to DRAM.
     DramBytes,
-    /// One block's dependent chain, once for each round of resident blocks: latency that nothing hides.
+    /// The critical path of one block, once per round of resident blocks: latency that nothing hides.
     CriticalPath,
     /// The fixed cost of a launch.
     Launch,
 }
 
-/// How the blocks spread over the device.
+/// The distribution of the blocks over the device.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placement {
     /// Multiprocessors that have a block.
@@ -67,8 +67,8 @@ pub(super) struct Placement {
     pub rounds: f64,
 }
 
-/// Warp accesses to the threads' stacks that the compiler's spills make. Which instructions it put them between is not
-/// known, so they are taken to be executed as often as an instruction of the kernel is on average.
+/// Warp accesses to local memory by the compiler's spills. The instructions between which it put them are unknown, so
+/// they count as executed as often as the kernel's average instruction.
 pub(super) fn spilled(counters: &Counters, bytes: u32) -> f64 {
     let rounds = counters.total.warp_instructions as f64 / counters.places.max(1) as f64;
     f64::from(bytes) / SPILLED_WORD * rounds
@@ -196,7 +196,7 @@ pub struct Traffic {
     pub dram_bytes: f64,
 }
 
-/// Bytes of one pass through shared memory.
+/// Size of one shared memory wavefront in bytes: 32 banks of 4 bytes.
 const WAVEFRONT: f64 = 128.0;
 
 pub(super) fn traffic(counters: &Counters, spilled: f64, device: &Device, cache: Cache) -> Traffic {
@@ -272,7 +272,7 @@ fn dram_bytes(counters: &Counters, l2_bytes: f64, cache: Cache) -> f64 {
     ((read - left) * fetched + (left + written + repeated) * lost) * SECTOR
 }
 
-/// The share of so many bytes that does not fit into the cache.
+/// The share of `bytes` that does not fit into the cache.
 fn missed(bytes: f64, l2_bytes: f64) -> f64 {
     if bytes > l2_bytes {
         1.0 - l2_bytes / bytes

@@ -1,4 +1,4 @@
-//! What the machine counts, prints and refuses while it runs the corpus, where a case says what it must be.
+//! Counters, printed text and launch errors of the corpus on the machine, where a case fixes them.
 
 use corpus::{Noise, Plain};
 use ptx::report::{LaunchReport, Outcome};

@@ -1,5 +1,5 @@
-//! The kernels of the crate `corpus` on the machine itself: each against its reference, under several orders of
-//! execution. Nothing here may get a finding: these kernels are honest, however unusual.
+//! The kernels of the crate `corpus` on the machine, each against its reference, under several orders of execution.
+//! None may get a finding, because all of them are correct.
 
 #[path = "../support/mod.rs"]
 mod support;

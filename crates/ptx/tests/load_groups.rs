@@ -1,5 +1,5 @@
-//! Rows of loads from shared memory, which are looked at once for all: whoever looks at each of them by itself, as
-//! the search for races does, finds and counts the same.
+//! Groups of loads from shared memory that are checked once. With race detection, which checks each load by itself,
+//! findings and counters must be the same.
 
 mod support;
 
@@ -60,7 +60,7 @@ fn loads(distances: &[i32]) -> String {
         .collect()
 }
 
-/// What each thread must store: the sum of the words at the places it reads.
+/// The expected output of each thread: the sum of the words that it reads.
 fn sums(places: impl Fn(u32) -> Vec<u32>) -> Vec<u32> {
     (0..THREADS)
         .map(|thread| {
