@@ -1,11 +1,11 @@
-//! What one launch taught us: its outcome, its findings and its counters.
+//! The report of one launch: its outcome, its findings and its counters.
 //!
-//! These are plain values that travel as JSON to whoever reads them. The module knows neither how they were found
-//! nor what a verdict is; it only gives them names, units and a stable shape.
+//! Plain values that are serialised as JSON. The module does not know how they are computed, nor what a verdict is; it
+//! defines names, units and a stable shape.
 
 use serde::{Deserialize, Serialize};
 
-/// Everything one launch left behind.
+/// The results of one launch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LaunchReport {
     /// The kernel's name as written in the module.
@@ -18,13 +18,13 @@ pub struct LaunchReport {
     pub shared_bytes: u32,
     /// How the launch ended.
     pub outcome: Outcome,
-    /// What was proved about the kernel, deduplicated by kind and line, first occurrence first.
+    /// Errors of the kernel, deduplicated by kind and line, first occurrence first.
     pub findings: Vec<Finding>,
     /// Distinct findings that did not fit into `findings`.
     pub findings_dropped: u64,
     /// Text that device-side printf wrote, in block order, capped.
     pub printed: String,
-    /// What the launch executed.
+    /// The counters of what the launch executed.
     pub counters: Counters,
 }
 
@@ -48,16 +48,16 @@ pub enum Outcome {
     BudgetExhausted,
 }
 
-/// One thing the machine proved about a kernel.
+/// One error of a kernel that the machine detected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: FindingKind,
     /// Whether it stopped the launch.
     pub fatal: bool,
     /// The kernel it happened in.
     pub kernel: String,
-    /// Where in the source.
+    /// Its source location.
     pub location: Location,
     /// The block it was first seen in.
     pub block: [u32; 3],
@@ -67,15 +67,15 @@ pub struct Finding {
     pub access: Option<Access>,
     /// The thread on the other side of a race.
     pub other: Option<Party>,
-    /// For deadlocks and divergent barriers: who waits where.
+    /// For deadlocks and divergent barriers: the waiting threads.
     pub waits: Vec<Wait>,
-    /// How often it was seen.
+    /// Number of occurrences.
     pub occurrences: u64,
-    /// One plain sentence a person or a model can act on.
+    /// One sentence that states the error and, where known, its fix.
     pub message: String,
 }
 
-/// The closed list of things the machine can prove.
+/// The complete list of errors that the machine detects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
@@ -87,22 +87,23 @@ pub enum FindingKind {
     Misaligned,
     /// A null pointer, or memory of a kind the instruction may not touch (a write to constants).
     IllegalAddress,
-    /// An address was computed from a value nobody initialised.
+    /// An address was computed from an uninitialised value.
     UninitialisedAddress,
-    /// A branch or a barrier's arguments were decided by a value nobody initialised.
+    /// A branch or a barrier's operands depend on an uninitialised value.
     UninitialisedBranch,
-    /// A value nobody initialised was stored to global memory. Whether that matters depends on the buffer's role.
+    /// An uninitialised value was stored to global memory. Whether that matters depends on the buffer's role.
     UninitialisedStore,
     /// Two threads of different warps touched the same shared bytes, one of them writing, with no barrier between.
     SharedRace,
     /// Two lanes of one warp touched the same shared bytes, one of them writing, with no warp synchronisation between.
     WarpRace,
-    /// A thread read shared bytes that an asynchronous copy had not brought yet, as far as it could know.
+    /// A thread read shared bytes of an asynchronous copy that it had not waited for.
     UnawaitedCopy,
-    /// Two blocks touched the same global bytes, one of them writing, without atomics that both have in reach; or a
-    /// thread read, through the cache for what nobody writes meanwhile, bytes that the launch had written.
+    /// Two blocks accessed the same global bytes, one of them writing, without atomics whose scope covers both; or a
+    /// thread read bytes that the launch had written through the non-coherent cache.
     GlobalRace,
-    /// Threads of one block met in one barrier from different places, or some left a loop whose barrier others still wait at.
+    /// Threads of one block met in one barrier at different instructions, or some exited a loop at whose barrier others
+    /// still wait.
     DivergentBarrier,
     /// No thread could go on.
     Deadlock,
@@ -112,7 +113,7 @@ pub enum FindingKind {
     Trap,
     /// A device-side assertion failed.
     Assertion,
-    /// Operands the ISA forbids: a shuffle that reads an absent lane, a mask without the executing lane.
+    /// Operands that the ISA forbids: a shuffle that reads an inactive lane, a member mask without the executing lane.
     InvalidOperands,
 }
 
@@ -127,10 +128,10 @@ pub struct Location {
     pub ptx_line: u32,
 }
 
-/// The memory an access wanted.
+/// The memory of an access.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
-    /// The kind of memory.
+    /// The state space.
     pub space: Space,
     /// The buffer's label or the variable's name, if it has one.
     pub buffer: Option<String>,
@@ -144,7 +145,7 @@ pub struct Access {
     pub bytes: u32,
 }
 
-/// The kinds of memory a thread can name.
+/// State spaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Space {
@@ -169,9 +170,9 @@ pub struct Party {
     pub block: [u32; 3],
     /// Its thread; absent when several threads read the bytes, or only the block is known.
     pub thread: Option<[u32; 3]>,
-    /// Where it touched the bytes, if known.
+    /// The location of its access, if known.
     pub location: Option<Location>,
-    /// Whether it wrote.
+    /// True if it wrote.
     pub wrote: bool,
 }
 
@@ -180,11 +181,11 @@ pub struct Party {
 pub struct Wait {
     /// The first of the threads.
     pub thread: [u32; 3],
-    /// How many threads wait there.
+    /// Number of threads that wait there.
     pub threads: u32,
-    /// Where they wait.
+    /// The location at which they wait.
     pub location: Location,
-    /// For what: `barrier 0`, `warp synchronisation`, `exited`.
+    /// What they wait for: `barrier 0`, `warp synchronisation`, `exited`.
     pub awaits: String,
 }
 
@@ -208,10 +209,9 @@ pub struct Counters {
     pub unique_sectors_read: u64,
     /// Distinct global sectors (32 bytes) written.
     pub unique_sectors_written: u64,
-    /// Of the distinct sectors read, those that an earlier launch wrote and nobody else since: a cache may still hold
-    /// them.
+    /// Distinct sectors read that an earlier launch wrote last, so that the L2 cache may still hold them.
     pub produced_sectors_read: u64,
-    /// The most that one block executed of each kind. Each count may be that of another block.
+    /// The maximum of any block for each kind of work. The maxima may be of different blocks.
     #[serde(default)]
     pub heaviest_block: BlockWork,
     /// Longest block: cycles its slowest warp needs when nothing competes with it, from static in-order issue with
@@ -225,14 +225,14 @@ pub struct Counters {
     pub lines: Vec<LineTally>,
 }
 
-/// What one block took of the units that a multiprocessor's blocks share.
+/// Work of one block on the units that the blocks of a multiprocessor share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockWork {
     /// Warp instructions by unit.
     pub classes: Classes,
-    /// Sectors of global memory (32 bytes) asked for and written, what atomics do to them once.
+    /// Sectors of global memory (32 bytes) read and written; atomics count once.
     pub sectors: u64,
-    /// Passes through shared memory's banks.
+    /// Wavefronts of shared memory.
     pub wavefronts: u64,
     /// Bytes of the threads' stacks.
     pub local_bytes: u64,
@@ -240,14 +240,14 @@ pub struct BlockWork {
     pub tensor_macs: u64,
 }
 
-/// The share of one source line.
+/// The counters of one source line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LineTally {
     /// The file, if the module carries line information.
     pub file: Option<String>,
     /// The line; the PTX line without line information.
     pub line: u32,
-    /// What was executed there.
+    /// The counters of the line.
     pub tally: Tally,
 }
 
@@ -341,11 +341,11 @@ pub struct GlobalTraffic {
 /// Shared memory traffic.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedTraffic {
-    /// Passes through the 32 banks.
+    /// Wavefronts through the 32 banks.
     pub wavefronts: u64,
-    /// Passes the same accesses would need without bank conflicts.
+    /// Wavefronts that the same accesses would need without bank conflicts.
     pub wavefronts_ideal: u64,
-    /// Passes beyond those.
+    /// Wavefronts beyond those.
     pub bank_conflicts: u64,
     /// Bytes read by lanes.
     pub bytes_read: u64,
@@ -356,12 +356,12 @@ pub struct SharedTraffic {
 macro_rules! sums {
     ($($type:ident: $($field:ident),*; $($nested:ident),*.)*) => {$(
         impl $type {
-            /// Adds another share.
+            /// Adds the counts of another value.
             pub fn add(&mut self, other: &Self) {
                 self.combine(other, |own, other| own + other);
             }
 
-            /// Combines each count with that of another share.
+            /// Combines each count with that of another value.
             pub(crate) fn combine(&mut self, other: &Self, how: impl Fn(u64, u64) -> u64 + Copy) {
                 $(self.$field = how(self.$field, other.$field);)*
                 $(self.$nested.combine(&other.$nested, how);)*

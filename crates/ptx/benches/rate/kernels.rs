@@ -44,7 +44,7 @@ const HALF_SQUARE: usize = 2 * (HALF_SIDE * HALF_SIDE) as usize;
 /// Four heads of 512 positions and 64 channels.
 const HEADS: usize = 2 * 4 * 512 * 64;
 
-/// What is measured.
+/// The measured kernels.
 pub const KERNELS: &[Kernel] = &[
     Kernel {
         name: "gemm, shared tiles",

@@ -1,4 +1,4 @@
-//! How fast the machine executes real kernels: thread instructions per second by check level and number of threads.
+//! The execution rate of real kernels: thread instructions per second by check level and number of threads.
 //!
 //! `cargo bench -p ptx --bench rate` prints, after Criterion's own lines, a table with the instructions of one
 //! launch, the rate at every check level, the ratios between the levels, and the floating-point operations per
@@ -27,7 +27,7 @@ const LAUNCHES: usize = 7;
 /// Multiply-adds of the calibration loop: a chain of dependent ones in every lane, which no memory slows down.
 const CALIBRATION_ROUNDS: u32 = 10_000_000;
 
-/// What this thread has spent of a processor: the rest of the machine does not count.
+/// Processor time of this thread, so that other load on the host does not count.
 fn spent() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
@@ -51,7 +51,7 @@ fn calibration() -> f64 {
     8.0 * f64::from(CALIBRATION_ROUNDS) / best.as_secs_f64() / 1e9
 }
 
-/// The best processor time of a few launches on one thread.
+/// The shortest processor time of a few launches on one thread.
 fn best(prepared: &mut Prepared, checks: Checks) -> Duration {
     (0..LAUNCHES)
         .map(|_| {
@@ -63,7 +63,7 @@ fn best(prepared: &mut Prepared, checks: Checks) -> Duration {
         .expect("at least one launch")
 }
 
-/// The best time by the clock of a few launches on several threads.
+/// The shortest wall-clock time of a few launches on several threads.
 fn best_parallel(prepared: &mut Prepared, threads: usize) -> Duration {
     (0..LAUNCHES)
         .map(|_| {

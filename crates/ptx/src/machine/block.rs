@@ -1,25 +1,25 @@
-//! The state of one block: its warps, its shared memory, its barriers, and how its warps take turns.
+//! The state that the warps of one block share: shared memory, barriers, and the state of race detection.
 
 use super::pattern::Shape;
 use crate::report::BlockWork;
 use crate::sync::{Clock, Shadow, Standing};
 
-/// Cells of valid bits that are looked through before an access is looked at lane by lane.
+/// Largest number of cells of valid bits that are checked as a range; longer ranges are checked per lane.
 const LOOKED_THROUGH: usize = 64;
 
-/// Barriers a block has.
+/// Number of barriers of a block (PTX ISA: 16).
 pub(crate) const BARRIERS: usize = 16;
 
-/// Threads that have arrived at one barrier.
+/// The state of one barrier.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Barrier {
-    /// Threads that wait, and threads that only announced themselves.
+    /// Threads that have arrived, by waiting or by `barrier.arrive`.
     pub(crate) arrived: u32,
-    /// Those of them that only announced themselves: they went on without waiting for the others.
+    /// Threads that arrived by `barrier.arrive` and continued.
     pub(crate) announced: u32,
-    /// Threads expected, if the instruction says.
+    /// The thread count that the instruction names; none for all threads of the block.
     pub(crate) expected: Option<u32>,
-    /// The instruction of the first arrival, and of the first one somewhere else.
+    /// The program counter of the first arrival, and the first arrival at another program counter with its thread.
     pub(crate) first_pc: Option<u32>,
     pub(crate) other: Option<(u32, u32)>,
     /// The thread that arrived first.
@@ -30,11 +30,11 @@ pub(crate) struct Barrier {
     pub(crate) count: u32,
     /// Threads that waited or arrived with a reduction.
     pub(crate) voted: bool,
-    /// What those who arrived have done before.
+    /// The merged vector clock of the threads that arrived.
     pub(crate) clock: Clock,
 }
 
-/// Everything of a block that its warps share.
+/// The state of a block that its warps share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) index: u64,
@@ -43,28 +43,28 @@ pub(crate) struct Shared {
     /// A bit per byte, 32 bytes per word. The instruction that stored an uninitialised value is not kept, because a
     /// finding names the line of the load.
     pub(crate) valid: Vec<u32>,
-    /// Bytes whose bit is clear.
+    /// Number of uninitialised bytes.
     pub(crate) invalid: u32,
-    /// Changes whenever a byte stops being initialised; no two blocks of a launch share a value.
+    /// Version that changes whenever a byte becomes uninitialised; no two blocks of a launch share a value.
     pub(crate) validity: u64,
     /// Size of shared memory in bytes, static and dynamic.
     pub(crate) bytes: u32,
     pub(crate) shadow: Option<Shadow>,
     pub(crate) barriers: [Barrier; BARRIERS],
     pub(crate) live_threads: u32,
-    /// Counts what may let a waiting thread go on: stores to shared memory and arrivals.
+    /// Number of events that may end a wait: stores to shared memory and arrivals.
     pub(crate) progress: u64,
-    /// Where a thread that exited had last met a barrier, and the thread.
+    /// The program counter of the last barrier of threads that exited, with one such thread.
     pub(crate) exited_after: Vec<(u32, u32)>,
     pub(crate) printed: String,
-    /// What it has executed so far.
+    /// The work that it has executed so far.
     pub(crate) work: BlockWork,
-    /// Among the other blocks of the launch.
+    /// Its vector clock among the blocks of the launch.
     pub(crate) standing: Standing,
 }
 
 impl Shared {
-    /// Whether `bytes` (1 to 16, a power of two) from an aligned offset on are initialised.
+    /// Reports whether `bytes` bytes (1 to 16, a power of two) at an aligned offset are initialised.
     #[inline(always)]
     pub(crate) fn is_valid(&self, offset: u32, bytes: u32) -> bool {
         // Aligned accesses never straddle two words of bits.
@@ -72,7 +72,7 @@ impl Shared {
         self.valid[(offset / 32) as usize] >> (offset % 32) & mask == mask
     }
 
-    /// Whether everything a warp reads is initialised.
+    /// Reports whether all bytes that a warp reads are initialised.
     #[inline(always)]
     pub(crate) fn all_valid(
         &self,
@@ -93,7 +93,7 @@ impl Shared {
         missing == 0
     }
 
-    /// Whether every byte of a range is initialised. Long ranges are not looked through: false says nothing.
+    /// Reports whether every byte of a range is initialised. Long ranges are not checked: false says nothing.
     #[inline(always)]
     pub(crate) fn valid_between(&self, begin: u32, end: u32) -> bool {
         let (first, last) = ((begin / 32) as usize, ((end - 1) / 32) as usize);
@@ -114,7 +114,7 @@ impl Shared {
         missing == 0
     }
 
-    /// Whether what every lane of a warp reads is initialised; `bytes` as for [`Self::is_valid`].
+    /// Reports whether the bytes that all lanes of a warp read are initialised; `bytes` as for [`Self::is_valid`].
     #[inline(always)]
     pub(crate) fn every_valid(&self, first: u64, relative: &[u64; 32], bytes: u32) -> bool {
         let wanted = (1u32 << bytes) - 1;
@@ -126,7 +126,7 @@ impl Shared {
         missing == 0
     }
 
-    /// What every lane of a warp writes is initialised from now on.
+    /// Marks the bytes that all lanes of a warp write as initialised.
     #[inline(always)]
     pub(crate) fn initialise(&mut self, first: u64, relative: &[u64; 32], bytes: u32) {
         let wanted = (1u32 << bytes) - 1;

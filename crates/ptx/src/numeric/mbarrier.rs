@@ -1,19 +1,19 @@
-//! The 64 bits of an mbarrier object: arrivals still missing, arrivals per phase, and the number of the phase.
+//! The 64-bit state of an mbarrier object: pending arrivals, expected arrivals per phase, and the phase number.
 //!
-//! The PTX ISA leaves the layout open; programs see it only as a token that an arrival returns.
+//! The PTX ISA does not define the layout; programs see it only as the token that an arrival returns.
 
 const COUNT_BITS: u32 = 20;
-/// Most arrivals a phase can expect.
+/// Maximum number of arrivals that a phase can expect.
 pub(crate) const MAX_COUNT: u64 = (1 << COUNT_BITS) - 1;
 const EXPECTED: u32 = COUNT_BITS;
 const PHASE: u32 = 2 * COUNT_BITS;
 
-/// A fresh object.
+/// The state of an initialised object.
 pub(crate) fn fresh(count: u64) -> u64 {
     count << EXPECTED | count
 }
 
-/// Arrivals still missing.
+/// Pending arrivals.
 pub(crate) fn pending(state: u64) -> u64 {
     state & MAX_COUNT
 }
@@ -38,12 +38,12 @@ pub(crate) fn arrive(state: u64, count: u64, drop: bool) -> Option<u64> {
     Some((phase(state) + turn) << PHASE | wanted << EXPECTED | left)
 }
 
-/// Whether the phase a token was taken in is over.
+/// Reports whether the phase of a token is complete.
 pub(crate) fn is_past(state: u64, token: u64) -> bool {
     phase(state) != phase(token)
 }
 
-/// Whether the phase of a parity is over, that is, whether one of the other parity runs.
+/// Reports whether the phase of a parity is complete, that is, whether a phase of the other parity is current.
 pub(crate) fn is_past_parity(state: u64, parity: u64) -> bool {
     phase(state) & 1 != parity & 1
 }

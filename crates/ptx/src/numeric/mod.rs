@@ -1,5 +1,5 @@
-//! What each arithmetic operation means, one lane at a time. IEEE operations are exact, approximate ones use this
-//! crate's own polynomials so that results do not depend on the host's mathematics library.
+//! The definition of each arithmetic operation for one lane. IEEE operations are exact. Approximate ones use this
+//! crate's own polynomials, so that results do not depend on the host's mathematics library.
 //!
 //! Functions of type [`crate::code::LaneFn`] are the definitions; vector forms elsewhere must agree with them bit for bit.
 

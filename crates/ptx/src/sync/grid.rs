@@ -80,10 +80,10 @@ pub(crate) struct Standing {
     known: HashMap<u64, u16>,
     /// The same as far as a fence or an acquire followed.
     acquired: HashMap<u64, u16>,
-    /// Whether neither has followed what was last_poll last.
+    /// Whether neither has followed what was heard last.
     news: bool,
-    /// What it has last_poll already, by address.
-    last_poll: HashMap<u64, u64>,
+    /// What it has heard already, by address.
+    heard: HashMap<u64, u64>,
 }
 
 impl Standing {
@@ -103,7 +103,7 @@ impl Standing {
         self.release();
     }
 
-    /// What this block has last_poll so far comes before its plain reads.
+    /// What this block has heard so far comes before its plain reads.
     pub(crate) fn acquire(&mut self) {
         if std::mem::take(&mut self.news) {
             self.acquired.clone_from(&self.known);
@@ -170,7 +170,7 @@ impl Messages {
         let Some(message) = self.told.get(&address) else {
             return;
         };
-        if standing.last_poll.insert(address, message.version) == Some(message.version) {
+        if standing.heard.insert(address, message.version) == Some(message.version) {
             return;
         }
         for (block, epoch) in &message.known {
@@ -219,7 +219,7 @@ mod tests {
         assert!(!two.has_acquired(before), "that orders the other way");
         two.acquire();
         assert!(two.has_acquired(before) && !two.has_acquired(after));
-        // Who last_poll it passes it on.
+        // Who heard it passes it on.
         two.touch();
         two.fence();
         messages.signal(2, &two, 0x200);

@@ -1,4 +1,4 @@
-//! Accesses that end the launch, in words.
+//! Findings of illegal accesses, which end the launch.
 
 use super::super::block::Shared;
 use super::super::exec::{Exec, Fatal};
@@ -8,10 +8,10 @@ use super::{Request, Want, lanes};
 use crate::check::{buffer_name, spoken};
 use crate::report::{Access, FindingKind, Space};
 
-/// Addresses below this are null pointers, or integers that are none.
+/// Addresses below this are reported as null pointers or integers used as pointers.
 const NULL_PAGE: u64 = 1 << 16;
 
-/// A lane's address is in no allocation.
+/// Records that a lane's address is in no allocation.
 #[cold]
 #[inline(never)]
 pub(crate) fn outside_global(
@@ -49,7 +49,7 @@ pub(crate) fn outside_global(
     exec.find(block, seen)
 }
 
-/// The nearest buffer to an address, inside or outside.
+/// The access relative to the nearest buffer, which may or may not contain it.
 fn nearest_access(exec: &Exec<'_>, address: u64, bytes: u32) -> Access {
     let tracks = &exec.launch.tracks;
     let after = tracks.partition_point(|track| track.begin <= address);

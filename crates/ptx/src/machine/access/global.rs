@@ -1,4 +1,4 @@
-//! Device memory.
+//! Accesses to device memory.
 
 use super::super::block::Shared;
 use super::super::exec::{Exec, Fatal, Track};
@@ -112,7 +112,7 @@ pub(super) fn access(
     Ok(())
 }
 
-/// A block may replace_shape from what it reads which other blocks have come before it.
+/// Merges the vector clocks that other blocks published at the addresses that an ordered access reads.
 #[inline(always)]
 fn hear(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
     if exec.launch.program.blocks_synchronise && exec.compares_blocks() {
@@ -125,7 +125,7 @@ fn hear(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
     }
 }
 
-/// Others may replace_shape from what a block writes what came before it.
+/// Publishes the block's vector clock at the addresses that an ordered access writes.
 #[inline(always)]
 fn signal(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
     if exec.launch.program.blocks_synchronise && exec.compares_blocks() {
@@ -196,7 +196,7 @@ fn store(warp: &Warp, op: &MemoryOp, track: &Track, offsets: &Offsets, mask: u32
     }
 }
 
-/// Bytes take the poison of the registers they were stored from.
+/// Propagates poison from registers to the stored bytes.
 #[inline(never)]
 fn store_poison(
     exec: &mut Exec<'_>,
@@ -259,7 +259,7 @@ fn store_poison(
     }
 }
 
-/// A place in a buffer, `offset` bytes behind the start of its allocation.
+/// The access at an offset of an allocation, with the buffer that contains it.
 pub(super) fn place(track: &Track, offset: u64, bytes: u32) -> Access {
     let pointer = track.allocation.base().wrapping_add(offset);
     Access {
@@ -276,7 +276,8 @@ pub(super) fn place(track: &Track, offset: u64, bytes: u32) -> Access {
     }
 }
 
-/// Lanes that do not share one allocation: one at a time, and the first that is in none ends the launch.
+/// Executes an access whose lanes are in several allocations, one lane at a time. The first lane outside every
+/// allocation ends the launch.
 #[cold]
 #[inline(never)]
 fn scattered(

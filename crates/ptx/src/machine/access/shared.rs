@@ -1,4 +1,4 @@
-//! The block's shared memory.
+//! Accesses to the block's shared memory.
 
 use std::cell::Cell;
 
@@ -147,7 +147,7 @@ fn load_poison(
     }
 }
 
-/// Lanes that read what an asynchronous copy has not brought yet; that is a finding of its own.
+/// The lanes that read bytes of an asynchronous copy in flight, which is a finding of its own kind.
 #[inline(never)]
 fn in_flight(
     exec: &mut Exec<'_>,

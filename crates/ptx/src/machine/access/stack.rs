@@ -1,4 +1,4 @@
-//! A thread's own memory: its stack, and the launch's parameters.
+//! Accesses to local memory (the thread's stack) and to the launch's parameters.
 
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ use crate::check::spoken;
 use crate::report::{Access, FindingKind, Space};
 use crate::simd::VectorOps;
 
-/// One lane's stack in the interleaved words.
+/// One lane's stack in the lane-interleaved words.
 struct Column<'a> {
     words: &'a [Cell<u32>],
     lane: usize,
@@ -135,7 +135,7 @@ pub(super) fn local(
     Ok(())
 }
 
-/// Copies bytes of each lane's stack with what is known of their initialisation: padding stays padding.
+/// Copies bytes of each lane's stack together with their valid bits, so that padding stays uninitialised.
 #[inline(never)]
 pub(crate) fn copy_on_stack(
     exec: &mut Exec<'_>,
