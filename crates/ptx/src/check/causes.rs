@@ -1,14 +1,14 @@
-//! One mistake, one finding: what is only a symptom of another finding is counted with it, and what explains more
-//! comes first.
+//! Merges findings of one defect: a finding that is only a symptom of another one is counted with it, and causes come
+//! first.
 //!
-//! A missing block barrier shows itself up to four times: two lanes of one warp race, two warps race, both from the
-//! reading and from the writing side, and what is read too early is not initialised. Its advice must be the block
-//! barrier, which orders all of them.
+//! A missing block barrier causes up to four findings: a race of two lanes of one warp, races of two warps from the
+//! reading and from the writing side, and the use of uninitialised values. The advice must be the block barrier, which
+//! orders all of them.
 
 use super::Noted;
 use crate::report::{Finding, FindingKind, Location};
 
-/// Whether two places are one line: of the source where it is known, of the PTX otherwise.
+/// Reports whether two locations are on one line: of the source where it is known, of the PTX otherwise.
 pub(super) fn same_line(one: &Location, two: &Location) -> bool {
     match (one.line, two.line) {
         (Some(a), Some(b)) => a == b && one.file == two.file,
@@ -33,7 +33,7 @@ fn is_uninitialised(kind: FindingKind) -> bool {
     )
 }
 
-/// Both places of a race.
+/// Both locations of a race.
 fn places(finding: &Finding) -> [Option<&Location>; 2] {
     [
         Some(&finding.location),
@@ -48,8 +48,8 @@ fn buffer(finding: &Finding) -> Option<&str> {
     finding.access.as_ref()?.buffer.as_deref()
 }
 
-/// Whether a race is between two warps, and the other finding the same two lines seen from the other side or from
-/// inside one warp.
+/// Reports whether a race is between two warps, and the other finding is the same two lines from the other side or
+/// within one warp.
 fn same_race(cause: &Finding, other: &Finding) -> bool {
     let outranks = cause.kind == other.kind
         || (cause.kind == FindingKind::SharedRace && other.kind == FindingKind::WarpRace);
@@ -65,7 +65,7 @@ fn same_race(cause: &Finding, other: &Finding) -> bool {
         && ((same_line(a, c) && same_line(b, d)) || (same_line(a, d) && same_line(b, c)))
 }
 
-/// Whether a value nobody initialised is one that a race read before it was written.
+/// Reports whether an uninitialised value was read too early by a race.
 fn read_too_early(race: &Finding, other: &Noted) -> bool {
     other.read_shared
         && is_uninitialised(other.finding.kind)
@@ -75,7 +75,7 @@ fn read_too_early(race: &Finding, other: &Noted) -> bool {
             .any(|place| same_line(place, &other.finding.location))
 }
 
-/// Drops symptoms, and puts races between warps before races inside one over the same buffer.
+/// Drops symptoms, and moves races between warps before races within a warp over the same buffer.
 pub(super) fn only(noted: Vec<Noted>) -> Vec<Finding> {
     let mut kept: Vec<Noted> = Vec::new();
     let (races, rest): (Vec<Noted>, Vec<Noted>) = noted
@@ -86,7 +86,7 @@ pub(super) fn only(noted: Vec<Noted>) -> Vec<Finding> {
             ..noted
         })
         .partition(|noted| is_race(noted.finding.kind));
-    // Between warps first: they explain those inside one.
+    // Races between warps come first, because they explain those within a warp.
     let (between, inside): (Vec<Noted>, Vec<Noted>) = races
         .into_iter()
         .partition(|noted| noted.finding.kind != FindingKind::WarpRace);

@@ -1,4 +1,4 @@
-//! Writing findings down: once per kind and line, with a sentence a person or a model can act on.
+//! Recording of findings: once per kind and line, with a sentence that a person or a model can act on.
 
 mod causes;
 
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use crate::code::{MemSpace, Op, Program};
 use crate::report::{Access, Finding, FindingKind, Location, Outcome, Party, Space, Wait};
 
-/// What an observer knows when it finds something.
+/// An error at the time of its detection.
 #[derive(Debug, Clone)]
 pub(crate) struct Observation {
     pub(crate) kind: FindingKind,
@@ -23,9 +23,9 @@ pub(crate) struct Observation {
 /// A finding as it is kept while the launch runs.
 #[derive(Debug)]
 struct Noted {
-    /// The linear index of the block that saw it first.
+    /// The linear index of the block in which it occurred first.
     block: u64,
-    /// Whether it is about a value that was read from shared memory.
+    /// True if the value concerned was read from shared memory.
     read_shared: bool,
     finding: Finding,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Findings {
     limit: usize,
 }
 
-/// Whether a kind ends the launch, and how.
+/// The outcome of a launch that a finding of this kind ends; none if the launch continues.
 pub(crate) fn outcome_of(kind: FindingKind) -> Option<Outcome> {
     Some(match kind {
         FindingKind::OutOfBoundsRead
@@ -76,7 +76,7 @@ pub(crate) fn location(program: &Program, pc: u32) -> Location {
     }
 }
 
-/// The position in words.
+/// The source position as text for messages.
 pub(crate) fn spoken(program: &Program, pc: u32) -> String {
     let at = location(program, pc);
     match at.line {
@@ -93,7 +93,7 @@ impl Findings {
         }
     }
 
-    /// Counts a finding that was seen before, so that its sentence need not be made again.
+    /// Counts another occurrence of a recorded finding, so that its message need not be built again.
     pub(crate) fn repeat(&mut self, program: &Program, kind: FindingKind, pc: u32) -> bool {
         let key = Self::key(program, kind, pc);
         match self.seen.get(&key) {
@@ -149,7 +149,7 @@ impl Findings {
         });
     }
 
-    /// Joins the findings of several host threads in block order, causes before and instead of their symptoms.
+    /// Merges the findings of several host threads in block order, and drops symptoms of recorded causes.
     pub(crate) fn merge(parts: Vec<Self>, limit: usize) -> (Vec<Finding>, u64) {
         let mut dropped = parts.iter().map(|part| part.dropped).sum();
         let mut all: Vec<Noted> = parts.into_iter().flat_map(|part| part.list).collect();
@@ -172,7 +172,7 @@ impl Findings {
     }
 }
 
-/// Whether an instruction reads shared memory, or may.
+/// Reports whether an instruction reads, or may read, shared memory.
 fn reads_shared(program: &Program, pc: u32) -> bool {
     let inst = program.code[pc as usize];
     let entry = match inst.op {
@@ -186,7 +186,7 @@ fn reads_shared(program: &Program, pc: u32) -> bool {
         .is_some_and(|op| matches!(op.space, MemSpace::Shared | MemSpace::Generic))
 }
 
-/// How a space is called in sentences.
+/// The name of a state space in messages.
 pub(crate) fn space_name(space: Space) -> &'static str {
     match space {
         Space::Global => "global memory",
@@ -198,7 +198,7 @@ pub(crate) fn space_name(space: Space) -> &'static str {
     }
 }
 
-/// An element of a buffer in words: `q[12]` cannot be known without its type, so bytes it is.
+/// The buffer of an access as text for messages. Offsets are in bytes, because the element type is unknown.
 pub(crate) fn buffer_name(access: &Access) -> String {
     match &access.buffer {
         Some(name) => format!("`{name}`"),

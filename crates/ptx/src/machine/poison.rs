@@ -1,7 +1,7 @@
-//! Poison: the bits of registers that derive from something nobody initialised.
+//! Poison: the bits of registers that derive from uninitialised values.
 //!
-//! Compilers pack an initialised half beside an undefined one and take it out again, so that poison is kept per bit.
-//! Most warps have none, and an instruction none of whose operands is poisoned costs a look at a mask per operand.
+//! Poison is kept per bit, because compilers pack an initialised half with an undefined one and extract it again. Most
+//! warps have none; an instruction without a poisoned operand costs one test of a mask per operand.
 
 use super::warp::Warp;
 use crate::code::{File, Flow, LaneFn, Op, Program, SlotRef, Spread};
@@ -12,8 +12,8 @@ pub(crate) struct Poison {
     /// Per slot, the lanes of which any bit is poisoned.
     lanes: [Vec<u32>; 3],
     origin: [Vec<u32>; 3],
-    /// Per slot and poisoned lane, the poisoned bits. Made when the first register is poisoned in part; until then
-    /// every poisoned lane is poisoned as a whole.
+    /// Per slot and poisoned lane, the poisoned bits. Allocated when the first register is partly poisoned; until then
+    /// all bits of a poisoned lane are poisoned.
     bits32: Vec<[u32; 32]>,
     bits64: Vec<[u64; 32]>,
 }
@@ -50,7 +50,7 @@ impl Poison {
         }
     }
 
-    /// The lanes of a slot with a poisoned bit, and where the poison came from.
+    /// The lanes of a slot with a poisoned bit, and the instruction that the poison came from.
     #[inline(always)]
     pub(crate) fn get(&self, slot: SlotRef) -> (u32, u32) {
         match slot.get() {
@@ -144,7 +144,7 @@ impl Poison {
         })
     }
 
-    /// Gives a lane the poison that [`Self::of_lane`] returned.
+    /// Restores the poison of a lane that [`Self::of_lane`] returned.
     pub(super) fn set_lane(&mut self, lane: usize, poisoned: &[Vec<u64>; 3]) {
         for (file, poisoned) in [File::R32, File::R64, File::Predicate]
             .into_iter()
@@ -165,7 +165,7 @@ impl Poison {
     }
 }
 
-/// Passes poison from the operands of the instruction at `pc` to its results, before it is executed.
+/// Propagates poison from the operands of the instruction at `pc` to its results, before it is executed.
 pub(super) fn flow(program: &Program, warp: &mut Warp, mask: u32, pc: usize) {
     let flow = &program.flow[pc];
     let poison = &mut warp.poison;
@@ -186,7 +186,7 @@ pub(super) fn flow(program: &Program, warp: &mut Warp, mask: u32, pc: usize) {
     spread(program, warp, (mask, poisoned), pc, origin);
 }
 
-/// The same bit by bit.
+/// Propagates the poison of partly poisoned operands, bit by bit.
 #[inline(never)]
 fn spread(
     program: &Program,
@@ -232,7 +232,7 @@ fn through(flow: Flow, function: Option<LaneFn>, v: [u64; 4], p: [u64; 4]) -> (u
             let extended = (p[0] << unused) as i64 >> unused;
             (shifted((extended >> (v[1] as u32).min(63)) as u64), 0)
         }
-        // Where both choices are the same it does not matter which one is made.
+        // A bit that is the same in both choices does not depend on the predicate.
         Spread::Select if p[2] != 0 => (v[0] ^ v[1] | p[0] | p[1], 0),
         Spread::Select => (if v[2] & 1 == 1 { p[0] } else { p[1] }, 0),
         Spread::Pack(width) => {

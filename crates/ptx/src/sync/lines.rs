@@ -19,7 +19,7 @@ impl Lines {
         self.words.fill(0);
     }
 
-    /// Bits of a word that the lines from `first` to `last` cover.
+    /// The bits of a word for the lines from `first` to `last`.
     #[inline(always)]
     fn bits(word: u32, first: u32, last: u32) -> u64 {
         let from = first.saturating_sub(word * 64);
@@ -27,7 +27,7 @@ impl Lines {
         (u64::MAX << from) & (u64::MAX >> (63 - to))
     }
 
-    /// Whether any line of the byte range is in the set.
+    /// Reports whether any line of the byte range is in the set.
     #[inline(always)]
     pub(super) fn touches(&self, begin: u32, end: u32) -> bool {
         let (first, last) = (begin >> LINE, (end - 1) >> LINE);

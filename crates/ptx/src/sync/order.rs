@@ -1,20 +1,21 @@
-//! Which warp has been ordered behind which, and who told whom.
+//! Vector clocks of the warps of a block: the accesses of other warps behind which each warp is ordered, and through
+//! which words they were published.
 
 use std::collections::HashMap;
 
-/// Most warps of a block.
+/// Maximum number of warps of a block.
 pub(super) const WARPS: usize = 32;
 
-/// For each warp a time: everything it did before that is ordered.
+/// A vector clock: for each warp a time before which all its accesses are ordered.
 pub(crate) type Clock = [u32; WARPS];
 
-/// What the warps of a block know of each other.
+/// The vector clocks of all warps of a block.
 #[derive(Debug)]
 pub(super) struct Order {
     known: [Clock; WARPS],
     /// A warp's clock at its last fence.
     fenced: HashMap<u32, Clock>,
-    /// What was told through a word of shared memory, by its offset.
+    /// The clocks published through words of shared memory, by offset.
     told: HashMap<u32, Clock>,
     /// Arrivals at the mbarrier objects, by their offsets.
     mbarriers: HashMap<u32, Arrivals>,
@@ -53,24 +54,24 @@ impl Order {
         self.mbarriers.clear();
     }
 
-    /// Everything so far is ordered for everyone.
+    /// Orders all accesses so far before all later ones (a block barrier).
     pub(super) fn all(&mut self, time: u32) {
         self.known = [[time; WARPS]; WARPS];
     }
 
-    /// A warp's lanes are ordered behind each other.
+    /// Orders the accesses of a warp's lanes so far before their later ones.
     #[inline(always)]
     pub(super) fn own(&mut self, warp: u32, time: u32) {
         self.known[warp as usize % WARPS][warp as usize % WARPS] = time;
     }
 
-    /// Up to which time a warp is ordered behind another one.
+    /// The time up to which a warp is ordered behind another one.
     #[inline(always)]
     pub(super) fn known(&self, warp: u32, other: u32) -> u32 {
         self.known[warp as usize % WARPS][other as usize % WARPS]
     }
 
-    /// What others learn from a warp that has done everything before a time.
+    /// The clock that a warp publishes for its accesses before a time.
     pub(super) fn clock(&self, warp: u32, time: u32) -> Clock {
         let mut clock = self.known[warp as usize % WARPS];
         clock[warp as usize % WARPS] = time;
