@@ -1,6 +1,6 @@
 //! Pseudo-random numbers, the same on every machine.
 
-/// A SplitMix64 generator, with the constants of its reference implementation.
+/// A `SplitMix64` generator, with the constants of its reference implementation.
 #[derive(Debug, Clone)]
 pub struct Noise(pub u64);
 

@@ -40,7 +40,7 @@ enum RoundEnd {
     Fatal,
 }
 
-/// The random number generator of seeded schedules (SplitMix64).
+/// The random number generator of seeded schedules (`SplitMix64`).
 struct ScheduleRng(u64);
 
 impl ScheduleRng {

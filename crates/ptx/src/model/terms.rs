@@ -6,7 +6,7 @@ use super::Cache;
 use crate::device::Device;
 use crate::report::{Classes, Counters, Tally};
 
-/// Lanes of a warp (PTX ISA: WARP_SZ).
+/// Lanes of a warp (PTX ISA: `WARP_SZ`).
 const LANES: f64 = 32.0;
 /// Size of a sector in bytes, the unit of global memory transactions.
 const SECTOR: f64 = 32.0;

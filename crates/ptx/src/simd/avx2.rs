@@ -1,4 +1,4 @@
-//! VectorOps for AVX2 with FMA and F16C.
+//! The operations of [`VectorOps`] for AVX2 with FMA and F16C.
 //!
 //! Conversions of halves are the processor's own; it keeps the payload of a NaN, so results pass through
 //! [`canonical`], as the definitions demand. None of these instructions depends on the modes of the control register

@@ -1,4 +1,4 @@
-//! VectorOps for AVX-512 (F, BW, DQ and VL) beside what AVX2 has.
+//! The operations of [`VectorOps`] for AVX-512 (F, BW, DQ and VL) beside what AVX2 has.
 //!
 //! Lanes that sit out are a mask of the instruction itself, conversions of halves take sixteen at a time, and a tile's
 //! product keeps a column of sixteen sums in one vector. What moves rows of eight words is AVX2's. Its bits are those

@@ -48,7 +48,7 @@ pub struct Form {
     pub oracle: Oracle,
 }
 
-/// VectorOps that the ISA has and the machine lacks; executing one is refused by name. NVRTC emits none of them.
+/// Reports whether a form is one that the ISA has and the machine does not support. NVRTC emits none of them.
 fn is_missing(name: &str) -> bool {
     name == "mad24.hi.sat.s32" || name.contains(".xorsign.abs.")
 }
