@@ -1,13 +1,14 @@
-//! How the second level cache is brought into the state that a time begins with: emptied of
-//! everything by overwriting other memory, or filled by reading what will be used.
+//! Preparation of the second level cache before a timed batch: flushed by overwriting other memory,
+//! or warmed by reading the batch's buffers.
 //!
-//! Who is timed has no part in it, so that nobody can leave anything but what was there for all. A
-//! buffer that is read here holds what it held; nothing of an execution outlives it this way.
+//! No code of a contender takes part, so that the state is the same for all contenders. Reading
+//! changes no buffer.
 
-use crate::driver::{Allocation, Gpu, Module, Refusal, Shape};
-use crate::fault::Fault;
+use crate::driver::{Allocation, DriverError, Gpu, Module, Shape};
+use crate::execute::ExecuteError;
+use crate::role_error::RoleError;
 
-/// How often the cache is overwritten.
+/// Size of the memory that is overwritten, in multiples of the cache.
 const FLUSHES: u64 = 2;
 /// Threads of a block that reads.
 const THREADS: u32 = 256;
@@ -15,16 +16,16 @@ const THREADS: u32 = 256;
 const BLOCKS: u64 = 4096;
 /// Bytes of a sector, the least that a cache holds.
 const SECTOR: u64 = 32;
-/// How long the device is kept busy while so many launches are queued behind it, nanoseconds for
-/// each. An estimate: a launch is queued in two to five microseconds.
+/// Time for which the device is kept busy per launch that is queued behind, nanoseconds. An
+/// estimate: a launch is queued in two to five microseconds.
 const QUEUEING_NS: u64 = 5_000;
-/// And for how long at least.
+/// Shortest time for which the device is kept busy, nanoseconds.
 const LEAST_NS: u64 = 50_000;
-/// On the emulated device nothing is queued.
+/// The same on the emulated device, where nothing is queued.
 const EMULATED_NS: u64 = 1_000;
 /// Turns after which it gives up waiting for a clock that stands still.
 const TURNS: u32 = 1 << 22;
-/// Answers of a driver that cannot take PTX at all.
+/// Error codes of a driver that cannot compile PTX.
 const CANNOT_COMPILE: [u32; 5] = [209, 218, 221, 222, 223];
 
 /// `read_all` reads one byte of every sector, and the last byte: the first may lie in the middle of
@@ -73,23 +74,23 @@ pub struct Flush {
 }
 
 impl Flush {
-    /// For a cache of so many bytes.
+    /// Allocates the memory for a cache of so many bytes.
     ///
     /// # Errors
-    /// A [`Fault`] where there is no room.
-    pub fn new(l2_bytes: u64) -> Result<Self, Fault> {
+    /// A [`RoleError`] where there is no room.
+    pub fn new(l2_bytes: u64) -> Result<Self, RoleError> {
         let bytes = usize::try_from(FLUSHES * l2_bytes)
-            .map_err(|_| Fault::Job("the cache is larger than memory".to_owned()))?;
+            .map_err(|_| RoleError::Job("the cache is larger than memory".to_owned()))?;
         let memory = Allocation::new(bytes)
-            .map_err(|refusal| refusal.into_fault("make room to flush the cache"))?;
+            .map_err(|refusal| refusal.into_role_error("make room to flush the cache"))?;
         Ok(Self { memory, bytes })
     }
 
-    /// Starts to overwrite it; nobody waits for that.
+    /// Starts to overwrite the memory and does not wait for the end.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn begin(&mut self) -> Result<(), Refusal> {
+    /// The driver's error.
+    pub fn begin(&mut self) -> Result<(), DriverError> {
         self.memory.fill(0, self.bytes, 0x5a)
     }
 }
@@ -101,11 +102,11 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// None where the driver cannot compile the kernels.
+    /// Loads the kernels. Returns `None` if the driver cannot compile PTX.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn new() -> Result<Option<Self>, Refusal> {
+    /// The driver's error.
+    pub fn new() -> Result<Option<Self>, DriverError> {
         match Module::load(KERNELS.as_bytes()) {
             Err(refusal) if CANNOT_COMPILE.contains(&refusal.code) => Ok(None),
             loaded => Ok(Some(Self { module: loaded? })),
@@ -115,33 +116,33 @@ impl Reader {
     /// Reads ranges, each an address with its bytes, in this order, and waits for it.
     ///
     /// # Errors
-    /// The driver's refusal, which may be the error of what was launched before; a [`Fault`] where
+    /// The driver's error, which may be the error of what was launched before; a [`RoleError`] where
     /// the emulated device does not forget the launches, which are nobody's but ours.
-    pub fn read(&self, gpu: &Gpu, ranges: &[(u64, u64)]) -> Result<Result<(), Refusal>, Fault> {
+    pub fn read(&self, gpu: &Gpu, ranges: &[(u64, u64)]) -> Result<(), ExecuteError> {
         let launched = ranges
             .iter()
             .filter(|(_, bytes)| *bytes > 0)
             .try_for_each(|(from, bytes)| self.launch_read(*from, *bytes))
             .and_then(|()| gpu.synchronize());
         forget_launches(gpu)?;
-        Ok(launched)
+        Ok(launched?)
     }
 
     /// Keeps the device busy while so many launches are queued behind this one.
     ///
     /// # Errors
     /// As of [`Self::read`].
-    pub fn hold(&self, gpu: &Gpu, launches: usize) -> Result<Result<(), Refusal>, Fault> {
+    pub fn hold(&self, gpu: &Gpu, launches: usize) -> Result<(), ExecuteError> {
         let span_ns = match gpu.emulator() {
             Some(_) => EMULATED_NS,
             None => (QUEUEING_NS * launches as u64).max(LEAST_NS),
         };
         let launched = self.launch_hold(span_ns);
         forget_launches(gpu)?;
-        Ok(launched)
+        Ok(launched?)
     }
 
-    fn launch_read(&self, from: u64, bytes: u64) -> Result<(), Refusal> {
+    fn launch_read(&self, from: u64, bytes: u64) -> Result<(), DriverError> {
         let kernel = self.module.kernel("read_all")?;
         let blocks = bytes.div_ceil(SECTOR * u64::from(THREADS)).min(BLOCKS);
         let blocks = u32::try_from(blocks).expect("at most as many as are allowed");
@@ -149,7 +150,7 @@ impl Reader {
         kernel.launch(shape(blocks, THREADS), &arguments)
     }
 
-    fn launch_hold(&self, span_ns: u64) -> Result<(), Refusal> {
+    fn launch_hold(&self, span_ns: u64) -> Result<(), DriverError> {
         let kernel = self.module.kernel("hold")?;
         let arguments = [span_ns.to_le_bytes().to_vec(), TURNS.to_le_bytes().to_vec()];
         kernel.launch(shape(1, 1), &arguments)
@@ -166,7 +167,7 @@ fn shape(blocks: u32, threads: u32) -> Shape {
 }
 
 /// Takes our launches out of the emulated device's account, which is to be the candidate's alone.
-fn forget_launches(gpu: &Gpu) -> Result<(), Fault> {
+fn forget_launches(gpu: &Gpu) -> Result<(), RoleError> {
     match gpu.emulator() {
         Some(emulator) => emulator.take().map(drop),
         None => Ok(()),

@@ -4,8 +4,8 @@
 //! The module does not know what is timed. Its numbers come from a process that ran a candidate, so
 //! that they are a claim like its times.
 
-use crate::driver::{Allocation, Gpu, Module, Refusal, Shape};
-use crate::fault::Fault;
+use crate::driver::{Allocation, DriverError, Gpu, Module, Shape};
+use crate::execute::ExecuteError;
 
 /// How long cycles are counted, nanoseconds. The device's nanoseconds may come in steps of a
 /// microsecond; counting begins with such a step and ends with one.
@@ -60,8 +60,8 @@ impl Tachometer {
     /// None where the driver cannot compile the kernel.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn new(gpu: &Gpu) -> Result<Option<Self>, Refusal> {
+    /// The driver's error.
+    pub fn new(gpu: &Gpu) -> Result<Option<Self>, DriverError> {
         let module = match Module::load(KERNEL.as_bytes()) {
             Err(refusal) if CANNOT_COMPILE.contains(&refusal.code) => return Ok(None),
             loaded => loaded?,
@@ -82,24 +82,22 @@ impl Tachometer {
     /// unknown.
     ///
     /// # Errors
-    /// The driver's refusal, which may be the error of what was launched before; a [`Fault`] where
+    /// The driver's error, which may be the error of what was launched before; a role error where
     /// the emulated device does not forget the launch, which is nobody's but ours.
-    pub fn start(&mut self, gpu: &Gpu) -> Result<Result<(), Refusal>, Fault> {
+    pub fn start(&mut self, gpu: &Gpu) -> Result<(), ExecuteError> {
         let place = self.taken;
         self.taken += 1;
         if place >= ROOM {
-            return Ok(Ok(()));
+            return Ok(());
         }
-        if let Err(refusal) = self.launch(place) {
-            return Ok(Err(refusal));
-        }
+        self.launch(place)?;
         if let Some(emulator) = gpu.emulator() {
             emulator.take()?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    fn launch(&self, place: usize) -> Result<(), Refusal> {
+    fn launch(&self, place: usize) -> Result<(), DriverError> {
         let kernel = self.module.kernel("count_cycles")?;
         let arguments = [
             (self.readings.base() + (place * BYTES) as u64)
@@ -120,8 +118,8 @@ impl Tachometer {
     /// The clock of every reading since this was last asked, megahertz; none of one that failed.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn read(&mut self) -> Result<Vec<Option<f64>>, Refusal> {
+    /// The driver's error.
+    pub fn read(&mut self) -> Result<Vec<Option<f64>>, DriverError> {
         let taken = std::mem::take(&mut self.taken);
         let mut bytes = vec![0; taken.min(ROOM) * BYTES];
         self.readings.read(0, &mut bytes)?;

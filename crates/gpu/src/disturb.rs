@@ -7,8 +7,8 @@
 
 use domain::role::MOST_STACK_BYTES;
 
-use crate::driver::{self, Allocation, Gpu, Kernel, Module, Refusal, Shape, Shared, Stream};
-use crate::fault::Fault;
+use crate::driver::{self, Allocation, DriverError, Gpu, Kernel, Module, Shape, Shared, Stream};
+use crate::role_error::RoleError;
 
 /// The kernels, to be compiled for the device's architecture.
 pub const SOURCE: &str = include_str!("disturb/disturb.cu");
@@ -65,10 +65,10 @@ impl<'g> Disturber<'g> {
     /// Loads our kernels' image.
     ///
     /// # Errors
-    /// A [`Fault`]: nothing here is a candidate's.
-    pub fn new(gpu: &'g Gpu, image: &[u8]) -> Result<Self, Fault> {
+    /// A [`RoleError`]: nothing here is a candidate's.
+    pub fn new(gpu: &'g Gpu, image: &[u8]) -> Result<Self, RoleError> {
         let limits = gpu.describe()?.limits;
-        let fault = |refusal: Refusal| refusal.into_fault("prepare to disturb the device");
+        let fault = |refusal: DriverError| refusal.into_role_error("prepare to disturb the device");
         let blocks = PER_MULTIPROCESSOR * limits.sm_count.max(EMULATED_BLOCKS);
         Ok(Self {
             gpu,
@@ -85,9 +85,9 @@ impl<'g> Disturber<'g> {
     /// seed, and so many bytes of the stack of each of its threads, and waits for it.
     ///
     /// # Errors
-    /// A [`Fault`] where the driver refuses, or where the words are not those of the seed.
-    pub fn leave_garbage(&mut self, seed: u64, stack_bytes: u32) -> Result<(), Fault> {
-        let fault = |refusal: Refusal| refusal.into_fault("leave garbage in the device");
+    /// A [`RoleError`] where the driver refuses, or where the words are not those of the seed.
+    pub fn leave_garbage(&mut self, seed: u64, stack_bytes: u32) -> Result<(), RoleError> {
+        let fault = |refusal: DriverError| refusal.into_role_error("leave garbage in the device");
         self.fill_stacks(seed, stack_bytes)
             .and_then(|()| self.scatter(seed, self.blocks()))
             .and_then(|()| self.gpu.synchronize())
@@ -99,7 +99,7 @@ impl<'g> Disturber<'g> {
         if u32::from_le_bytes(mark) == mark_of_the_first_block(seed, words) {
             Ok(())
         } else {
-            Err(Fault::Job(
+            Err(RoleError::Job(
                 "the garbage that was left in shared memory is not what was written".to_owned(),
             ))
         }
@@ -109,9 +109,10 @@ impl<'g> Disturber<'g> {
     /// side, which is tried first.
     ///
     /// # Errors
-    /// A [`Fault`] where the driver refuses.
-    pub fn accompany(&mut self, seed: u64) -> Result<Option<Company>, Fault> {
-        let fault = |refusal: Refusal| refusal.into_fault("run blocks beside a candidate's");
+    /// A [`RoleError`] where the driver refuses.
+    pub fn accompany(&mut self, seed: u64) -> Result<Option<Company>, RoleError> {
+        let fault =
+            |refusal: DriverError| refusal.into_role_error("run blocks beside a candidate's");
         let grid = self.multiprocessors / 2;
         if self.alone || grid == 0 {
             return Ok(None);
@@ -142,7 +143,7 @@ impl<'g> Disturber<'g> {
     /// A stack lies in memory that the driver sets aside for the threads that can be resident, once as
     /// much as the most that was asked for (CUDA Driver API, `CU_CTX_LMEM_RESIZE_TO_MAX`), and
     /// begins at its end: whoever has a longer one covers that of a shorter.
-    fn fill_stacks(&self, seed: u64, bytes: u32) -> Result<(), Refusal> {
+    fn fill_stacks(&self, seed: u64, bytes: u32) -> Result<(), DriverError> {
         let enough = |stack: &u32| bytes > 0 && *stack >= bytes;
         let Some(bytes) = STACKS.into_iter().find(enough) else {
             return Ok(());
@@ -159,7 +160,7 @@ impl<'g> Disturber<'g> {
         kernel.launch(shape, &[seed.to_le_bytes().to_vec()])
     }
 
-    fn scatter(&mut self, seed: u64, blocks: u32) -> Result<(), Refusal> {
+    fn scatter(&mut self, seed: u64, blocks: u32) -> Result<(), DriverError> {
         let bytes = blocks as usize * size_of::<u32>();
         self.marks.fill(0, bytes, 0)?;
         let kernel = self.entry("leave_garbage")?;
@@ -172,7 +173,7 @@ impl<'g> Disturber<'g> {
         kernel.launch(shape, &arguments)
     }
 
-    fn start(&self, seed: u64, grid: u32) -> Result<Company, Refusal> {
+    fn start(&self, seed: u64, grid: u32) -> Result<Company, DriverError> {
         let bytes = COMPANY_WORDS as usize * size_of::<u32>();
         let company = Company {
             stream: Stream::new()?,
@@ -200,7 +201,7 @@ impl<'g> Disturber<'g> {
     }
 
     /// An entry that may have all the shared memory that a block can.
-    fn entry(&self, name: &str) -> Result<Kernel<'_>, Refusal> {
+    fn entry(&self, name: &str) -> Result<Kernel<'_>, DriverError> {
         let kernel = self.module.kernel(name)?;
         kernel.allow_shared(self.shared_bytes)?;
         Ok(kernel)
@@ -217,7 +218,7 @@ impl<'g> Disturber<'g> {
 
     /// Takes our launches out of the emulated device's account, which is to be the candidate's
     /// alone.
-    fn forget_launches(&self) -> Result<(), Fault> {
+    fn forget_launches(&self) -> Result<(), RoleError> {
         let Some(emulator) = self.gpu.emulator() else {
             return Ok(());
         };
@@ -225,7 +226,7 @@ impl<'g> Disturber<'g> {
         let found = reports.iter().flat_map(|report| &report.findings).next();
         match found {
             None => Ok(()),
-            Some(finding) => Err(Fault::Job(format!(
+            Some(finding) => Err(RoleError::Job(format!(
                 "a kernel that disturbs is wrong itself: {}",
                 finding.message
             ))),
@@ -242,8 +243,8 @@ impl Company {
     /// Tells it to leave and waits for that.
     ///
     /// # Errors
-    /// The driver's refusal, which may be the error of something else on the device.
-    pub fn leave(mut self) -> Result<(), Refusal> {
+    /// The driver's error, which may be the error of something else on the device.
+    pub fn leave(mut self) -> Result<(), DriverError> {
         self.leave.set(1);
         self.stream.synchronize()
     }

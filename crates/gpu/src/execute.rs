@@ -1,10 +1,11 @@
-//! One pass through a launch plan: buffers in, launches, buffers out.
+//! Execution of a launch plan: allocation of its buffers, its launches, and the buffers afterwards.
 //!
-//! Candidates and references go through the same code, on either driver. Every buffer is an
-//! allocation of its own with a secret pattern around it; nothing an earlier pass left on the
-//! device can reach a later one. What the outcome means is decided elsewhere.
+//! Candidates and references are executed by the same code, on either driver. Every buffer is an
+//! allocation of its own with a secret pattern around it, so that nothing that an earlier execution
+//! left on the device can reach a later one. `domain::judge` decides about the outcome.
 
 mod batch;
+mod error;
 mod layout;
 mod resident;
 
@@ -15,17 +16,18 @@ use domain::role::{DeviceFault, Disturbance, KernelResources, Placement};
 
 use crate::disturb::Disturber;
 use crate::driver::emulator::LaunchReport;
-use crate::driver::{self, Gpu, Kernel, Module, Refusal, Shape, Stopwatch};
-use crate::fault::Fault;
+use crate::driver::{self, DriverError, Gpu, Kernel, Module, Shape, Stopwatch};
+use crate::role_error::RoleError;
 use resident::changed;
 
 pub use batch::{Batch, BufferSet};
+pub use error::{ExecuteError, device_fault};
 pub use resident::{Buffer, Resident};
 
 /// Dynamic shared memory that every kernel may have without being allowed more.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
-/// An image on a device, with what its kernels need.
+/// An image on a device, with the resources of its kernels.
 #[derive(Debug)]
 pub struct Loaded<'a> {
     gpu: &'a Gpu,
@@ -45,25 +47,25 @@ pub struct Manner {
     pub timed: bool,
 }
 
-/// What happens around a pass.
+/// Disturbance of the device around a pass.
 #[derive(Debug)]
 pub struct Around<'d, 'g> {
-    /// Who does it.
+    /// Performs the disturbance.
     pub disturber: &'d mut Disturber<'g>,
-    /// What is asked.
+    /// The disturbance that the job asks for.
     pub disturbance: Disturbance,
 }
 
-/// A pass that is over.
+/// Outcome of one pass through a plan.
 #[derive(Debug, Default)]
 pub struct Pass {
     /// The buffers in the order they were asked for; empty if they could not be made.
     pub buffers: Vec<Resident>,
-    /// Launches that the driver took, as the plan has them.
+    /// Launches that the driver accepted, as the plan states them.
     pub launched: Vec<ResolvedLaunch>,
-    /// The emulated device's account of them.
+    /// The emulated device's report on each of them.
     pub reports: Vec<LaunchReport>,
-    /// The first refusal, which ended the pass.
+    /// The first error of the device, which ended the pass.
     pub fault: Option<DeviceFault>,
     /// Constant buffers that a launch changed, even if a later one put back what was there.
     pub changed: BTreeSet<String>,
@@ -80,12 +82,12 @@ impl<'a> Loaded<'a> {
     /// Loads an image.
     ///
     /// # Errors
-    /// The driver's refusal of the image.
+    /// The driver's error of the image.
     pub fn new(
         gpu: &'a Gpu,
         image: &[u8],
         kernels: &'a [KernelResources],
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, DriverError> {
         Ok(Self {
             gpu,
             module: Module::load(image)?,
@@ -102,10 +104,10 @@ impl<'a> Loaded<'a> {
         stacks.max().unwrap_or_default()
     }
 
-    /// Makes the buffers and goes through the plan once.
+    /// Allocates the buffers and executes the plan once.
     ///
     /// # Errors
-    /// A [`Fault`] for a plan that contradicts the buffers or kernels, and for trouble with the
+    /// A [`RoleError`] for a plan that contradicts the buffers or kernels, and for trouble with the
     /// emulated device's interface. A refusal of the driver is part of the pass.
     pub fn pass(
         &self,
@@ -113,19 +115,20 @@ impl<'a> Loaded<'a> {
         buffers: Vec<Buffer>,
         manner: Manner,
         around: Option<Around<'_, '_>>,
-    ) -> Result<Pass, Fault> {
+    ) -> Result<Pass, RoleError> {
         let mut pass = Pass::default();
         for buffer in buffers {
-            match self.place_for(plan, buffer, manner)? {
+            match self.place_for(plan, buffer, manner) {
                 Ok((resident, may_be_written)) => {
                     pass.unprotected |= may_be_written;
                     pass.buffers.push(resident);
                 }
-                Err(refusal) => {
+                Err(ExecuteError::Device(fault)) => {
                     pass.buffers.clear();
-                    pass.fault = Some(device_fault(refusal, None));
+                    pass.fault = Some(fault);
                     return Ok(pass);
                 }
+                Err(ExecuteError::Role(error)) => return Err(error),
             }
         }
         let mut company = None;
@@ -147,15 +150,17 @@ impl<'a> Loaded<'a> {
             // The company ends only when it is told to.
             (Some(_), false) => Waiting::OwnStream,
         };
-        if let Err(fault) = self.go_through(plan, &mut pass, waiting)? {
-            pass.fault = Some(fault);
+        match self.run_steps(plan, &mut pass, waiting) {
+            Ok(()) => {}
+            Err(ExecuteError::Device(fault)) => pass.fault = Some(fault),
+            Err(ExecuteError::Role(error)) => return Err(error),
         }
         if let Some(company) = company {
             pass.outlasted = company.is_gone();
             let left = company.leave();
             // After a fault of the candidate's everything else is refused as well.
             if let (Err(refusal), None) = (left, &pass.fault) {
-                return Err(refusal.into_fault("end the blocks beside a candidate's"));
+                return Err(refusal.into_role_error("end the blocks beside a candidate's"));
             }
         }
         if let Some(emulator) = self.gpu.emulator() {
@@ -167,7 +172,7 @@ impl<'a> Loaded<'a> {
             let (ran, launched) = (ran.count(), pass.launched.len());
             if ran != launched {
                 // A launch without an account would be a launch that nothing was proved of.
-                return Err(Fault::Emulator {
+                return Err(RoleError::Emulator {
                     request: "report its launches",
                     reason: format!("it took {launched} launches and tells of {ran}"),
                 });
@@ -176,39 +181,33 @@ impl<'a> Loaded<'a> {
         Ok(pass)
     }
 
-    fn go_through(
+    /// Executes the steps of a plan in order and waits for their end.
+    fn run_steps(
         &self,
         plan: &ResolvedPlan,
         pass: &mut Pass,
         waiting: Waiting,
-    ) -> Result<Result<(), DeviceFault>, Fault> {
+    ) -> Result<(), ExecuteError> {
         let timed = waiting == Waiting::Events;
         // Look-ups happen before the first launch, so that none of them is timed.
         let mut steps = Vec::new();
         let buffers = pass.buffers.iter().collect::<Vec<_>>();
         for step in &plan.steps {
-            match self.prepare(step, &buffers)? {
-                Ok(prepared) => steps.push(prepared),
-                Err(refusal) => return Ok(Err(device_fault(refusal, None))),
-            }
+            steps.push(self.prepare(step, &buffers)?);
         }
         let watch = if timed {
-            match Stopwatch::start() {
-                Ok(watch) => Some(watch),
-                Err(refusal) => return Ok(Err(device_fault(refusal, None))),
-            }
+            Some(Stopwatch::start()?)
         } else {
             None
         };
         for step in &steps {
-            let done = match step {
+            match step {
                 Prepared::Fill { buffer, byte } => {
                     let resident = &mut pass.buffers[*buffer];
                     let inside = resident.inside.clone();
                     resident
                         .allocation
-                        .fill(inside.start, inside.len(), *byte)
-                        .map_err(|refusal| device_fault(refusal, None))
+                        .fill(inside.start, inside.len(), *byte)?;
                 }
                 Prepared::Launch(launch) => {
                     let number = u32::try_from(pass.launched.len()).ok();
@@ -221,41 +220,35 @@ impl<'a> Loaded<'a> {
                         Waiting::Device => self.gpu.synchronize(),
                         Waiting::OwnStream => driver::settle(),
                     });
-                    settled.map_err(|refusal| device_fault(refusal, number))
+                    settled.map_err(|error| ExecuteError::Device(device_fault(error, number)))?;
                 }
-            };
-            if let Err(fault) = done {
-                return Ok(Err(fault));
             }
             // What several launches leave is looked at after each, unless that would be timed.
             if !timed && steps.len() > 1 {
-                match changed(&pass.buffers) {
-                    Ok(changed) => pass.changed.extend(changed),
-                    Err(refusal) => return Ok(Err(device_fault(refusal, None))),
-                }
+                pass.changed.extend(changed(&pass.buffers)?);
             }
         }
-        let ended = match watch {
-            Some(watch) => watch.stop().map(|time| pass.event_us = Some(time)),
-            None if waiting == Waiting::OwnStream => driver::settle(),
-            None => self.gpu.synchronize(),
-        };
-        Ok(ended.map_err(|refusal| device_fault(refusal, None)))
+        match watch {
+            Some(watch) => pass.event_us = Some(watch.stop()?),
+            None if waiting == Waiting::OwnStream => driver::settle()?,
+            None => self.gpu.synchronize()?,
+        }
+        Ok(())
     }
 
-    /// Finds what a step names.
+    /// Looks up the kernel and the buffers that a step names.
     fn prepare<'s>(
         &'s self,
         step: &'s ResolvedStep,
         buffers: &[&Resident],
-    ) -> Result<Result<Prepared<'s>, Refusal>, Fault> {
+    ) -> Result<Prepared<'s>, ExecuteError> {
         let planned = match step {
             ResolvedStep::Kernel(planned) => planned,
             ResolvedStep::Memset { buffer, byte } => {
-                return Ok(Ok(Prepared::Fill {
+                return Ok(Prepared::Fill {
                     buffer: find(buffers, buffer)?,
                     byte: *byte,
-                }));
+                });
             }
         };
         let needs = self.kernels.get(planned.kernel.as_str());
@@ -266,10 +259,11 @@ impl<'a> Loaded<'a> {
             .map(|argument| u32::try_from(argument.bytes()).ok())
             .collect();
         if sizes != wanted.as_deref() {
-            return Err(Fault::Job(format!(
+            let reason = format!(
                 "the plan gives {} arguments of {wanted:?} bytes, the entry takes {sizes:?}",
                 planned.kernel
-            )));
+            );
+            return Err(RoleError::Job(reason).into());
         }
         let arguments = planned
             .arguments
@@ -277,23 +271,19 @@ impl<'a> Loaded<'a> {
             .map(|argument| encode(argument, buffers))
             .collect::<Result<Vec<_>, _>>()?;
         let static_bytes = needs.map_or(0, |kernel| kernel.static_shared_bytes);
-        let kernel = self.module.kernel(&planned.kernel).and_then(|kernel| {
-            if planned.shared_bytes.saturating_add(static_bytes) > SHARED_WITHOUT_ASKING {
-                kernel.allow_shared(planned.shared_bytes)?;
-            }
-            Ok(kernel)
-        });
-        Ok(kernel.map(|kernel| {
-            Prepared::Launch(Launch {
-                planned,
-                kernel,
-                arguments,
-            })
+        let kernel = self.module.kernel(&planned.kernel)?;
+        if planned.shared_bytes.saturating_add(static_bytes) > SHARED_WITHOUT_ASKING {
+            kernel.allow_shared(planned.shared_bytes)?;
+        }
+        Ok(Prepared::Launch(Launch {
+            planned,
+            kernel,
+            arguments,
         }))
     }
 }
 
-/// How the end of a launch is waited for.
+/// The way in which the host waits for the end of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
     /// Not at all: events around the plan tell when it is over.
@@ -304,7 +294,7 @@ enum Waiting {
     OwnStream,
 }
 
-/// A step with everything it names at hand.
+/// A step whose kernel and buffers have been looked up.
 enum Prepared<'s> {
     Fill { buffer: usize, byte: u8 },
     Launch(Launch<'s>),
@@ -318,7 +308,7 @@ struct Launch<'s> {
 }
 
 impl Launch<'_> {
-    fn start(&self) -> Result<(), Refusal> {
+    fn start(&self) -> Result<(), DriverError> {
         let shape = Shape {
             grid: self.planned.grid,
             block: self.planned.block,
@@ -330,7 +320,7 @@ impl Launch<'_> {
 }
 
 /// The bytes of one argument.
-fn encode(argument: &ResolvedArgument, buffers: &[&Resident]) -> Result<Vec<u8>, Fault> {
+fn encode(argument: &ResolvedArgument, buffers: &[&Resident]) -> Result<Vec<u8>, RoleError> {
     Ok(match argument {
         ResolvedArgument::Buffer(name) => {
             let address = buffers[find(buffers, name)?].address();
@@ -344,7 +334,7 @@ fn encode(argument: &ResolvedArgument, buffers: &[&Resident]) -> Result<Vec<u8>,
 }
 
 /// The position of the only buffer of a name.
-fn find(buffers: &[&Resident], name: &str) -> Result<usize, Fault> {
+fn find(buffers: &[&Resident], name: &str) -> Result<usize, RoleError> {
     let mut named = buffers
         .iter()
         .enumerate()
@@ -352,18 +342,11 @@ fn find(buffers: &[&Resident], name: &str) -> Result<usize, Fault> {
         .map(|(position, _)| position);
     match (named.next(), named.next()) {
         (Some(position), None) => Ok(position),
-        (None, _) => Err(Fault::Job(format!(
+        (None, _) => Err(RoleError::Job(format!(
             "the plan names the buffer {name}, the job has none"
         ))),
-        (Some(_), Some(_)) => Err(Fault::Job(format!("the job has two buffers named {name}"))),
-    }
-}
-
-fn device_fault(refusal: Refusal, launch: Option<u32>) -> DeviceFault {
-    DeviceFault {
-        code: refusal.code,
-        name: refusal.name,
-        call: refusal.call.to_owned(),
-        launch,
+        (Some(_), Some(_)) => Err(RoleError::Job(format!(
+            "the job has two buffers named {name}"
+        ))),
     }
 }

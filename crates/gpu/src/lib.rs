@@ -21,7 +21,6 @@ pub mod disturb;
 mod driver;
 mod execute;
 mod experiment;
-mod fault;
 pub mod inputs;
 mod line;
 #[expect(unsafe_code, reason = "the management library is a C library")]
@@ -31,6 +30,7 @@ mod nvrtc;
 mod observe;
 mod probe;
 pub mod role;
+mod role_error;
 mod run;
 mod time;
 mod verify;
@@ -38,7 +38,7 @@ pub mod walls;
 mod watch;
 
 pub use compile::compile;
-pub use fault::Fault;
 pub use probe::probe;
+pub use role_error::RoleError;
 pub use run::run;
 pub use verify::verify;

@@ -13,7 +13,7 @@ use domain::role::{Envelope, MAX_REPLY_BYTES, SOCKET_VARIABLE};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::fault::Fault;
+use crate::role_error::RoleError;
 
 /// The longest job, bytes. Jobs come from the supervisor; the bound only stops a length that
 /// is no length.
@@ -50,10 +50,10 @@ impl Line {
     /// The socket that the supervisor left open for this process.
     ///
     /// # Errors
-    /// [`Fault::Socket`] if it left none.
+    /// [`RoleError::Socket`] if it left none.
     #[expect(unsafe_code, reason = "an inherited descriptor has no owner yet")]
-    pub fn inherited() -> Result<Silent, Fault> {
-        let fault = |reason: String| Fault::Socket {
+    pub fn inherited() -> Result<Silent, RoleError> {
+        let fault = |reason: String| RoleError::Socket {
             action: "receive the job",
             reason,
         };
@@ -86,8 +86,8 @@ impl Line {
     /// Replies to what was asked last.
     ///
     /// # Errors
-    /// [`Fault::Socket`].
-    pub fn say(&mut self, reply: &impl Serialize) -> Result<(), Fault> {
+    /// [`RoleError::Socket`].
+    pub fn say(&mut self, reply: &impl Serialize) -> Result<(), RoleError> {
         let reply = Envelope {
             nonce: self.nonce.clone(),
             body: reply,
@@ -98,8 +98,8 @@ impl Line {
     /// Replies, and hears what is asked next.
     ///
     /// # Errors
-    /// [`Fault::Socket`].
-    pub fn ask<N: DeserializeOwned>(&mut self, reply: &impl Serialize) -> Result<N, Fault> {
+    /// [`RoleError::Socket`].
+    pub fn ask<N: DeserializeOwned>(&mut self, reply: &impl Serialize) -> Result<N, RoleError> {
         self.say(reply)?;
         let next: Envelope<N> = receive(&mut self.socket)?;
         self.nonce = next.nonce;
@@ -111,11 +111,11 @@ impl Silent {
     /// Says that the process is ready, and hears its job.
     ///
     /// # Errors
-    /// [`Fault::Socket`].
-    pub fn ready<J: DeserializeOwned>(mut self) -> Result<(Line, J), Fault> {
+    /// [`RoleError::Socket`].
+    pub fn ready<J: DeserializeOwned>(mut self) -> Result<(Line, J), RoleError> {
         self.socket
             .write_all(&TICK)
-            .map_err(|error| Fault::Socket {
+            .map_err(|error| RoleError::Socket {
                 action: "say that the role is ready",
                 reason: error.to_string(),
             })?;
@@ -128,8 +128,8 @@ impl Silent {
     }
 }
 
-fn receive<T: DeserializeOwned>(socket: &mut impl Read) -> Result<T, Fault> {
-    let fault = |reason: String| Fault::Socket {
+fn receive<T: DeserializeOwned>(socket: &mut impl Read) -> Result<T, RoleError> {
+    let fault = |reason: String| RoleError::Socket {
         action: "receive the job",
         reason,
     };
@@ -150,8 +150,8 @@ fn receive<T: DeserializeOwned>(socket: &mut impl Read) -> Result<T, Fault> {
     serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))
 }
 
-fn send(socket: &mut impl Write, reply: &impl Serialize) -> Result<(), Fault> {
-    let fault = |reason: String| Fault::Socket {
+fn send(socket: &mut impl Write, reply: &impl Serialize) -> Result<(), RoleError> {
+    let fault = |reason: String| RoleError::Socket {
         action: "send the reply",
         reason,
     };

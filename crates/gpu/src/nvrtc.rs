@@ -12,7 +12,7 @@ use std::ptr;
 use cudarc::nvrtc::result as nvrtc;
 use cudarc::nvrtc::sys;
 
-use crate::fault::Fault;
+use crate::role_error::RoleError;
 
 /// The entry points that every call below relies on.
 const NEEDED: [&str; 9] = [
@@ -68,15 +68,15 @@ impl Toolchain {
     /// Finds the library through the loader.
     ///
     /// # Errors
-    /// A [`Fault`] that names what is missing and how to install it.
-    pub fn load() -> Result<Self, Fault> {
+    /// A [`RoleError`] that names what is missing and how to install it.
+    pub fn load() -> Result<Self, RoleError> {
         // SAFETY: this only opens the library; NVRTC's initialisers have no preconditions.
         if !unsafe { sys::is_culib_present() } {
-            return Err(Fault::NoToolchain);
+            return Err(RoleError::NoToolchain);
         }
         for symbol in NEEDED {
             if !is_exported(symbol) {
-                return Err(Fault::OldToolchain { symbol });
+                return Err(RoleError::OldToolchain { symbol });
             }
         }
         let mut version = (0, 0);
@@ -91,8 +91,8 @@ impl Toolchain {
     /// itself locks the folder against a second process and knows what it has written.
     ///
     /// # Errors
-    /// A [`Fault`] where the library carries no headers or cannot write them.
-    pub fn install_headers(self, folder: &Path) -> Result<(), Fault> {
+    /// A [`RoleError`] where the library carries no headers or cannot write them.
+    pub fn install_headers(self, folder: &Path) -> Result<(), RoleError> {
         type Install = unsafe extern "C" fn(*const c_char, c_uint, *mut *const c_char) -> c_uint;
         const SYMBOL: &str = "nvrtcInstallBundledHeaders";
         let path = c_string(
@@ -102,7 +102,7 @@ impl Toolchain {
         // SAFETY: the library is present, so `culib` cannot fail. The function is younger
         // than the bindings in use; its type is the one of NVIDIA's header since 13.3.
         let install = unsafe { sys::culib().get::<Install>(SYMBOL.as_bytes()) }
-            .map_err(|_| Fault::OldToolchain { symbol: SYMBOL })?;
+            .map_err(|_| RoleError::OldToolchain { symbol: SYMBOL })?;
         let mut message = ptr::null();
         // SAFETY: the path is a C string that outlives the call, and `message` is valid for a write.
         let code = unsafe { install(path.as_ptr(), 0, &raw mut message) };
@@ -117,7 +117,7 @@ impl Toolchain {
                 .to_string_lossy()
                 .into_owned()
         };
-        Err(Fault::Toolchain {
+        Err(RoleError::Toolchain {
             action: format!("unpack the CUDA headers into {}", folder.display()),
             reason,
         })
@@ -126,8 +126,8 @@ impl Toolchain {
     /// Compiles a source.
     ///
     /// # Errors
-    /// A [`Fault`] only where no source can be to blame.
-    pub fn compile(self, source: &Source<'_>, options: &[String]) -> Result<Outcome, Fault> {
+    /// A [`RoleError`] only where no source can be to blame.
+    pub fn compile(self, source: &Source<'_>, options: &[String]) -> Result<Outcome, RoleError> {
         let options = options
             .iter()
             .map(|option| c_string(option.as_bytes(), "a compiler option"))
@@ -170,7 +170,7 @@ struct Program {
 }
 
 impl Program {
-    fn create(source: &Source<'_>) -> Result<Self, Fault> {
+    fn create(source: &Source<'_>) -> Result<Self, RoleError> {
         let names: Vec<_> = source
             .headers
             .iter()
@@ -199,21 +199,21 @@ impl Program {
         Ok(Self { handle })
     }
 
-    fn log(&self) -> Result<String, Fault> {
+    fn log(&self) -> Result<String, RoleError> {
         // SAFETY: the handle is alive until `self` goes.
         let bytes = unsafe { nvrtc::get_program_log(self.handle) }
             .map_err(|error| refused("read the log", error))?;
         Ok(text(&bytes))
     }
 
-    fn ptx(&self) -> Result<String, Fault> {
+    fn ptx(&self) -> Result<String, RoleError> {
         // SAFETY: the handle is alive until `self` goes.
         let bytes = unsafe { nvrtc::get_ptx(self.handle) }
             .map_err(|error| refused("read the PTX", error))?;
         Ok(text(&bytes))
     }
 
-    fn cubin(&self) -> Result<Vec<u8>, Fault> {
+    fn cubin(&self) -> Result<Vec<u8>, RoleError> {
         let mut size = 0;
         // SAFETY: the handle is alive, and `size` is valid for a write.
         unsafe { sys::nvrtcGetCUBINSize(self.handle, &raw mut size) }
@@ -241,15 +241,15 @@ fn is_exported(symbol: &str) -> bool {
     unsafe { sys::culib().get::<unsafe extern "C" fn()>(symbol.as_bytes()) }.is_ok()
 }
 
-fn refused(action: &str, error: nvrtc::NvrtcError) -> Fault {
-    Fault::Toolchain {
+fn refused(action: &str, error: nvrtc::NvrtcError) -> RoleError {
+    RoleError::Toolchain {
         action: action.to_owned(),
         reason: format!("{:?}", error.0),
     }
 }
 
-fn c_string(bytes: &[u8], what: &str) -> Result<CString, Fault> {
-    CString::new(bytes).map_err(|_| Fault::Job(format!("{what} holds a zero byte")))
+fn c_string(bytes: &[u8], what: &str) -> Result<CString, RoleError> {
+    CString::new(bytes).map_err(|_| RoleError::Job(format!("{what} holds a zero byte")))
 }
 
 /// The text up to the terminating zero.

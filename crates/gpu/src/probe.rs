@@ -8,10 +8,10 @@ use domain::health::Vitals;
 use domain::role::{ProbeJob, ProbeReply};
 
 use crate::driver::emulator::Emulator;
-use crate::driver::{Allocation, Gpu, Module, Refusal, Shape, Stopwatch};
-use crate::fault::Fault;
+use crate::driver::{Allocation, DriverError, Gpu, Module, Shape, Stopwatch};
 use crate::inputs;
 use crate::nvrtc::Toolchain;
+use crate::role_error::RoleError;
 
 /// Bytes written to the device and read back.
 const PATTERN_BYTES: usize = 64 << 20;
@@ -30,7 +30,7 @@ const NO_COMPILER: [u32; 3] = [221, 222, 223];
 ///
 /// # Errors
 /// None of what a probe looks for: an unusable device is a reply.
-pub fn probe(job: &ProbeJob) -> Result<ProbeReply, Fault> {
+pub fn probe(job: &ProbeJob) -> Result<ProbeReply, RoleError> {
     Ok(match Gpu::open() {
         Ok(gpu) => probe_on(&gpu, job),
         Err(fault) => unusable(&fault),
@@ -40,7 +40,9 @@ pub fn probe(job: &ProbeJob) -> Result<ProbeReply, Fault> {
 pub(crate) fn probe_on(gpu: &Gpu, job: &ProbeJob) -> ProbeReply {
     let vitals = match examine(gpu) {
         Ok(vitals) => vitals,
-        Err(Ailment::Refused(action, refusal)) => return unusable(&refusal.into_fault(action)),
+        Err(Ailment::Refused(action, refusal)) => {
+            return unusable(&refusal.into_role_error(action));
+        }
         Err(Ailment::Wrong(reason)) => {
             return ProbeReply::Unusable {
                 reason: format!("{reason}: reset the GPU"),
@@ -56,7 +58,7 @@ pub(crate) fn probe_on(gpu: &Gpu, job: &ProbeJob) -> ProbeReply {
         match rates::rates(gpu) {
             Ok(measured) => measured,
             Err(refusal) => {
-                return unusable(&refusal.into_fault("measure what the device does at best"));
+                return unusable(&refusal.into_role_error("measure what the device does at best"));
             }
         }
     } else {
@@ -76,7 +78,7 @@ pub(crate) fn probe_on(gpu: &Gpu, job: &ProbeJob) -> ProbeReply {
     }
 }
 
-pub(crate) fn unusable(fault: &Fault) -> ProbeReply {
+pub(crate) fn unusable(fault: &RoleError) -> ProbeReply {
     ProbeReply::Unusable {
         reason: format!("failed to {fault}"),
     }
@@ -85,7 +87,7 @@ pub(crate) fn unusable(fault: &Fault) -> ProbeReply {
 /// What is wrong with a device.
 enum Ailment {
     /// It refuses to do something.
-    Refused(&'static str, Refusal),
+    Refused(&'static str, DriverError),
     /// It does something, wrongly.
     Wrong(&'static str),
 }
@@ -127,7 +129,7 @@ fn examine(gpu: &Gpu) -> Result<Vitals, Ailment> {
 
 /// Writes a pattern that no earlier process can have left, and reads it back; answers with the device's time for both,
 /// microseconds, or none if what came back is something else.
-fn keeps_a_pattern(bytes: usize) -> Result<Option<f64>, Refusal> {
+fn keeps_a_pattern(bytes: usize) -> Result<Option<f64>, DriverError> {
     let seed = u64::from(std::process::id());
     let pattern = inputs::poison(seed, "probe", "pattern", bytes);
     let mut allocation = Allocation::new(bytes)?;
@@ -141,11 +143,11 @@ fn keeps_a_pattern(bytes: usize) -> Result<Option<f64>, Refusal> {
 }
 
 /// Whether the device multiplies two matrices as every processor must.
-fn knows_the_answer() -> Result<bool, Refusal> {
+fn knows_the_answer() -> Result<bool, DriverError> {
     let (left, right) = (factor(1), factor(2));
     let module = Module::load(KERNEL.as_bytes())?;
     let kernel = module.kernel("known_answer")?;
-    let place = |content: &[f32]| -> Result<Allocation, Refusal> {
+    let place = |content: &[f32]| -> Result<Allocation, DriverError> {
         let bytes = bytes_of(content);
         let mut allocation = Allocation::new(bytes.len())?;
         allocation.upload(&bytes)?;

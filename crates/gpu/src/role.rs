@@ -23,9 +23,9 @@ use serde::de::DeserializeOwned;
 
 use crate::confine::{self, Needs, SystemCalls};
 use crate::driver::Gpu;
-use crate::fault::Fault;
 use crate::line::Line;
 use crate::nvrtc::Toolchain;
+use crate::role_error::RoleError;
 use crate::{clocks, compile, disassemble, experiment, probe, run, time, verify, walls, watch};
 
 /// A file that the emulated driver reads while it is loaded.
@@ -52,8 +52,8 @@ pub fn main(role: &str) -> ExitCode {
 /// Gets ready, reads the job, does it, and replies.
 ///
 /// # Errors
-/// A [`Fault`], in which case no reply was sent.
-pub fn serve(role: &str) -> Result<(), Fault> {
+/// A [`RoleError`], in which case no reply was sent.
+pub fn serve(role: &str) -> Result<(), RoleError> {
     if let Some(holding) = walls::prove()? {
         eprintln!("walled ({holding})");
     }
@@ -117,21 +117,21 @@ pub fn serve(role: &str) -> Result<(), Fault> {
             }
             Err(fault) => Ok(probe::unusable(&fault)),
         }),
-        other => Err(Fault::Job(format!(
+        other => Err(RoleError::Job(format!(
             "{other:?} is no role; the roles are compile, disassemble, run, trace, verify, time, watch, clocks, experiment and probe"
         ))),
     }
 }
 
 /// For roles that are ready as they are.
-fn unprepared() -> Result<(), Fault> {
+fn unprepared() -> Result<(), RoleError> {
     Ok(())
 }
 
 /// A device in a process that reaches nothing but the folder it was started in.
-fn confined_to_its_folder() -> Result<Gpu, Fault> {
+fn confined_to_its_folder() -> Result<Gpu, RoleError> {
     let gpu = Gpu::open()?;
-    let folder = env::current_dir().map_err(Fault::file("find", Path::new(".")))?;
+    let folder = env::current_dir().map_err(RoleError::file("find", Path::new(".")))?;
     confine(&for_device(&gpu, vec![folder.clone()], vec![folder]))?;
     Ok(gpu)
 }
@@ -200,35 +200,35 @@ fn for_device(gpu: &Gpu, mut read: Vec<PathBuf>, write: Vec<PathBuf>) -> Needs {
 }
 
 /// Confines the process and says on standard error how far.
-fn confine(needs: &Needs) -> Result<(), Fault> {
+fn confine(needs: &Needs) -> Result<(), RoleError> {
     let level = confine::apply(needs)?;
     eprintln!("confined ({level})");
     Ok(())
 }
 
-fn created(folders: impl IntoIterator<Item = PathBuf>) -> Result<Vec<PathBuf>, Fault> {
+fn created(folders: impl IntoIterator<Item = PathBuf>) -> Result<Vec<PathBuf>, RoleError> {
     let folders: Vec<PathBuf> = folders.into_iter().collect();
     folders.iter().try_for_each(|folder| create(folder))?;
     Ok(folders)
 }
 
-fn create(folder: &Path) -> Result<(), Fault> {
-    fs::create_dir_all(folder).map_err(Fault::file("create", folder))
+fn create(folder: &Path) -> Result<(), RoleError> {
+    fs::create_dir_all(folder).map_err(RoleError::file("create", folder))
 }
 
 /// Passes one job to `body`, with what was prepared for any, and its reply back.
 fn exchange<P, J: DeserializeOwned, R: Serialize>(
-    prepare: impl FnOnce() -> Result<P, Fault>,
-    body: impl FnOnce(&P, &J) -> Result<R, Fault>,
-) -> Result<(), Fault> {
+    prepare: impl FnOnce() -> Result<P, RoleError>,
+    body: impl FnOnce(&P, &J) -> Result<R, RoleError>,
+) -> Result<(), RoleError> {
     converse(prepare, |prepared: &P, job: &J, _| body(prepared, job))
 }
 
 /// The same for a body that has something to say before its reply.
 fn converse<P, J: DeserializeOwned, R: Serialize>(
-    prepare: impl FnOnce() -> Result<P, Fault>,
-    body: impl FnOnce(&P, &J, &mut Line) -> Result<R, Fault>,
-) -> Result<(), Fault> {
+    prepare: impl FnOnce() -> Result<P, RoleError>,
+    body: impl FnOnce(&P, &J, &mut Line) -> Result<R, RoleError>,
+) -> Result<(), RoleError> {
     let line = Line::inherited()?;
     let prepared = prepare()?;
     let (mut line, job) = line.ready()?;

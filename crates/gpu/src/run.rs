@@ -18,10 +18,10 @@ use domain::timing::CacheState;
 
 use crate::disturb::Disturber;
 use crate::driver::emulator::{Checks, Configuration, Fragments};
-use crate::driver::{self, Gpu, Refusal};
-use crate::execute::{Around, Buffer, Loaded, Manner, Pass, Resident};
-use crate::fault::Fault;
+use crate::driver::{self, DriverError, Gpu};
+use crate::execute::{Around, Buffer, ExecuteError, Loaded, Manner, Pass, Resident, device_fault};
 use crate::line::Line;
+use crate::role_error::RoleError;
 use crate::{inputs, observe};
 
 /// Alignment of workspaces: what CUDA promises of every allocation, and no more.
@@ -42,18 +42,18 @@ type Suspects = BTreeMap<(String, String), Survivors>;
 /// Runs a job on the loaded driver's first device.
 ///
 /// # Errors
-/// A [`Fault`] where the surroundings fail; what the candidate did is in the reply.
-pub fn run(job: &RunJob) -> Result<RunReply, Fault> {
+/// A [`RoleError`] where the surroundings fail; what the candidate did is in the reply.
+pub fn run(job: &RunJob) -> Result<RunReply, RoleError> {
     run_on(&Gpu::open()?, job)
 }
 
-pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, Fault> {
+pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, RoleError> {
     run_telling(gpu, job, |_| Ok(Next::Execution))
 }
 
 /// The same where each reply but the last is told, and answered with what to do, if the job asks
 /// for that.
-pub(crate) fn run_on_line(gpu: &Gpu, job: &RunJob, line: &mut Line) -> Result<RunReply, Fault> {
+pub(crate) fn run_on_line(gpu: &Gpu, job: &RunJob, line: &mut Line) -> Result<RunReply, RoleError> {
     run_telling(gpu, job, |reply| {
         if !job.one_by_one {
             return Ok(Next::Execution);
@@ -69,8 +69,8 @@ pub(crate) fn run_on_line(gpu: &Gpu, job: &RunJob, line: &mut Line) -> Result<Ru
 fn run_telling(
     gpu: &Gpu,
     job: &RunJob,
-    mut tell: impl FnMut(&mut RunReply) -> Result<Next, Fault>,
-) -> Result<RunReply, Fault> {
+    mut tell: impl FnMut(&mut RunReply) -> Result<Next, RoleError>,
+) -> Result<RunReply, RoleError> {
     let model_label = match gpu.emulator() {
         Some(emulator) => Some(emulator.describe()?.label),
         None => None,
@@ -101,7 +101,7 @@ fn run_telling(
             Ok(loaded) => loaded,
             Err(refusal) if UNFIT_IMAGE.contains(&refusal.code) => {
                 let action = "load the image; compile it with this driver's toolchain";
-                return Err(refusal.into_fault(action));
+                return Err(refusal.into_role_error(action));
             }
             Err(refusal) => {
                 reply.executions.push(refused(execution, &refusal));
@@ -118,7 +118,7 @@ fn run_telling(
             warm = timed.then_some(loaded);
             // The pass and, unless it is kept, the module are gone. An error in that is an error of
             // something that ran, so that what it left cannot be believed.
-            driver::releases().map_err(|refusal| refusal.into_fault("clear the device"))?;
+            driver::releases().map_err(|refusal| refusal.into_role_error("clear the device"))?;
         }
         // An error of the device stays with the process, so nothing after it counts.
         if tell(&mut reply)? == Next::Nothing || over {
@@ -142,7 +142,7 @@ fn is_timed(gpu: &Gpu, execution: &Execution) -> bool {
 }
 
 /// The form of an image that the loaded driver executes.
-pub(crate) fn read_image(gpu: &Gpu, image: &Image) -> Result<Vec<u8>, Fault> {
+pub(crate) fn read_image(gpu: &Gpu, image: &Image) -> Result<Vec<u8>, RoleError> {
     if gpu.emulator().is_some() {
         return read(&image.ptx);
     }
@@ -150,15 +150,15 @@ pub(crate) fn read_image(gpu: &Gpu, image: &Image) -> Result<Vec<u8>, Fault> {
     if Digest::of(&cubin) == image.cubin_digest {
         Ok(cubin)
     } else {
-        Err(Fault::Job(format!(
+        Err(RoleError::Job(format!(
             "{} is not the machine code that the job names",
             image.cubin.display()
         )))
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Fault> {
-    fs::read(path).map_err(Fault::file("read", path))
+fn read(path: &Path) -> Result<Vec<u8>, RoleError> {
+    fs::read(path).map_err(RoleError::file("read", path))
 }
 
 /// The registers of each kernel, which PTX does not say.
@@ -184,9 +184,9 @@ fn execute(
     execution: &Execution,
     disturber: Option<&mut Disturber<'_>>,
     suspects: &mut Suspects,
-) -> Result<(ExecutionFacts, Vec<LaunchLines>), Fault> {
+) -> Result<(ExecutionFacts, Vec<LaunchLines>), RoleError> {
     if gpu.emulator().is_none() && sample(execution).is_some() {
-        return Err(Fault::Job(
+        return Err(RoleError::Job(
             "only the emulated device has a time model; a GPU is timed".to_owned(),
         ));
     }
@@ -236,9 +236,12 @@ fn execute(
     if facts.fault.is_none()
         && sample(execution).is_none()
         && execution.placement != Placement::Bare
-        && let Err(refusal) = inspect(gpu, execution, &pass, suspects, &mut facts)?
     {
-        facts.fault = Some(device_fault(&refusal));
+        match inspect(gpu, execution, &pass, suspects, &mut facts) {
+            Ok(()) => {}
+            Err(ExecuteError::Device(fault)) => facts.fault = Some(fault),
+            Err(ExecuteError::Role(error)) => return Err(error),
+        }
     }
     let incomplete = facts
         .unwritten
@@ -297,15 +300,12 @@ fn inspect(
     pass: &Pass,
     suspects: &mut Suspects,
     facts: &mut ExecutionFacts,
-) -> Result<Result<(), Refusal>, Fault> {
+) -> Result<(), ExecuteError> {
     // The tensors come first, in their order; behind them the workspaces.
     let tensors = execution.tensors.iter().map(Some);
     let tensors = tensors.chain(std::iter::repeat(None));
     for (buffer, tensor) in pass.buffers.iter().zip(tensors) {
-        let after = match buffer.after() {
-            Ok(after) => after,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
+        let after = buffer.after()?;
         if after.overrun {
             facts.overrun.push(buffer.name.clone());
         }
@@ -327,7 +327,7 @@ fn inspect(
             save(folder, &tensor.name, after.content())?;
         }
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
 /// Which elements of an output nobody wrote: by the emulated device's own account, or by the
@@ -339,7 +339,7 @@ fn unwritten(
     buffer: &Resident,
     content: &[u8],
     suspects: &mut Suspects,
-) -> Result<Option<Unwritten>, Fault> {
+) -> Result<Option<Unwritten>, RoleError> {
     let width = tensor.dtype.bytes();
     if let Some(emulator) = gpu.emulator() {
         let written = emulator.written(buffer.address(), buffer.bytes())?;
@@ -391,10 +391,10 @@ impl Survivors {
     }
 }
 
-fn save(folder: &Path, tensor: &str, content: &[u8]) -> Result<(), Fault> {
-    fs::create_dir_all(folder).map_err(Fault::file("create", folder))?;
+fn save(folder: &Path, tensor: &str, content: &[u8]) -> Result<(), RoleError> {
+    fs::create_dir_all(folder).map_err(RoleError::file("create", folder))?;
     let path = folder.join(format!("{tensor}.bin"));
-    fs::write(&path, content).map_err(Fault::file("write", &path))
+    fs::write(&path, content).map_err(RoleError::file("write", &path))
 }
 
 fn blank(id: u32) -> ExecutionFacts {
@@ -415,19 +415,10 @@ fn blank(id: u32) -> ExecutionFacts {
 }
 
 /// The facts of an execution whose image the driver did not load.
-fn refused(execution: &Execution, refusal: &Refusal) -> ExecutionFacts {
+fn refused(execution: &Execution, refusal: &DriverError) -> ExecutionFacts {
     ExecutionFacts {
-        fault: Some(device_fault(refusal)),
+        fault: Some(device_fault(refusal.clone(), None)),
         ..blank(execution.id)
-    }
-}
-
-pub(crate) fn device_fault(refusal: &Refusal) -> domain::role::DeviceFault {
-    domain::role::DeviceFault {
-        code: refusal.code,
-        name: refusal.name.clone(),
-        call: refusal.call.to_owned(),
-        launch: None,
     }
 }
 

@@ -1,14 +1,15 @@
 //! The role that times an incumbent, a candidate and perhaps an anchor in turn, in one process on
 //! one device.
 //!
-//! Buffers are made once, in several sets that take turns. What the cache holds when a batch begins
-//! is made by us: nothing of it, or all of its buffers as far as they fit. Every execution starts
-//! over poison of its own and leaves outputs whose digest goes into the reply, so that no time
-//! counts whose outputs were not looked at. What the times mean is decided elsewhere.
+//! Buffers are allocated once, in several sets that take turns. The role prepares the cache before
+//! each batch: it holds nothing of the batch's buffers, or all of them as far as they fit. Every
+//! execution starts with poison of its own in its outputs, and the digest of its outputs goes into
+//! the reply, so that every time has outputs that were checked. `domain::judge` decides about times.
 //!
-//! An answer has to be worked out each time. No two executions of a batch have the same inputs, and
-//! between batches everything that executions leave is overwritten: what they wrote, and on a
-//! device that does not prove that nobody reads it, shared memory, registers and stacks as well.
+//! Every execution has to compute its result. No two executions of a batch have the same inputs, and
+//! between batches everything that executions leave is overwritten: the buffers that they wrote, and
+//! on silicon shared memory, registers and stacks as well. The emulated device detects reads of such
+//! leftovers by itself.
 
 mod sample;
 mod sets;
@@ -27,20 +28,20 @@ use crate::cache::{Flush, Reader};
 use crate::cycles::Tachometer;
 use crate::disturb::Disturber;
 use crate::driver::{self, Gpu};
-use crate::execute::Loaded;
-use crate::fault::Fault;
+use crate::execute::{ExecuteError, Loaded, device_fault};
 use crate::line::Line;
-use crate::run::{device_fault, read_image};
+use crate::role_error::RoleError;
+use crate::run::read_image;
 
 /// The share of device memory, as a divisor, that sets of buffers may take together.
 const SHARE_OF_MEMORY: u64 = 2;
 
-/// Does a job, and what is asked further; the supervisor is told of the moments before and after the
-/// timed part of every batch that counts. Gives the last reply.
+/// Times the rounds of a job and further rounds that the supervisor asks for, and returns the last
+/// reply. The supervisor is notified before and after the timed part of every batch that counts.
 ///
 /// # Errors
-/// A [`Fault`] where the surroundings fail; a refusal while a side runs is in the reply.
-pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, Fault> {
+/// A [`RoleError`] where the surroundings fail; a refusal while a side runs is in the reply.
+pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, RoleError> {
     let device = gpu.describe()?;
     let model_label = match gpu.emulator() {
         Some(emulator) => Some(emulator.describe()?.label),
@@ -69,7 +70,7 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, F
         match Loaded::new(gpu, &images[contender], &side.kernels) {
             Ok(image) => loaded.insert(*contender, image),
             Err(refusal) => {
-                let failure = failure(*contender, 0, device_fault(&refusal));
+                let failure = failure(*contender, 0, device_fault(refusal, None));
                 return Ok(TimeReply {
                     failure: Some(failure),
                     ..reply
@@ -88,21 +89,39 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, F
             flush: None,
             reader: None,
             tachometer: Tachometer::new(gpu)
-                .map_err(|refusal| refusal.into_fault("prepare to count cycles"))?,
+                .map_err(|refusal| refusal.into_role_error("prepare to count cycles"))?,
             line,
             executions: 0,
             reply,
             left: BTreeMap::new(),
         };
         bench.prepare()?;
-        bench.reply.failure = bench.work()?.err();
+        bench.reply.failure = match bench.work() {
+            Ok(()) => None,
+            Err(TimeError::Device(failure)) => Some(failure),
+            Err(TimeError::Role(error)) => return Err(error),
+        };
         bench.reply
     };
     drop(loaded);
     // Buffers and modules are gone. An error in that is one of something that ran, so that no time
     // beside it can be believed.
-    driver::releases().map_err(|refusal| refusal.into_fault("clear the device"))?;
+    driver::releases().map_err(|refusal| refusal.into_role_error("clear the device"))?;
     Ok(reply)
+}
+
+/// Error of the timed part of a job.
+enum TimeError {
+    /// The device stopped a contender. It belongs in the reply.
+    Device(Failure),
+    /// The role cannot do its job. There is no reply.
+    Role(RoleError),
+}
+
+impl From<RoleError> for TimeError {
+    fn from(error: RoleError) -> Self {
+        Self::Role(error)
+    }
 }
 
 /// A job under way.
@@ -129,8 +148,8 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Makes all buffers.
-    fn prepare(&mut self) -> Result<(), Fault> {
+    /// Allocates all buffers and what prepares the cache.
+    fn prepare(&mut self) -> Result<(), RoleError> {
         let emulated = self.gpu.emulator().is_some();
         // The emulated device's cache begins every launch as if it were empty.
         let l2_bytes = if emulated {
@@ -152,26 +171,26 @@ impl<'a> Bench<'a> {
             self.flush = Some(Flush::new(l2_bytes)?);
         }
         if wanted(Before::Read) {
-            self.reader =
-                Reader::new().map_err(|refusal| refusal.into_fault("prepare to warm the cache"))?;
+            self.reader = Reader::new()
+                .map_err(|refusal| refusal.into_role_error("prepare to warm the cache"))?;
         }
         self.reply.warms = self.reader.is_some();
         self.gpu
             .set_nothing_aside()
-            .map_err(|refusal| refusal.into_fault("have nothing persist in the cache"))
+            .map_err(|refusal| refusal.into_role_error("have nothing persist in the cache"))
     }
 
-    /// Warms up, then makes the rounds, and further ones as long as any are asked for, until time is
-    /// up or something fails.
-    fn work(&mut self) -> Result<Result<(), Failure>, Fault> {
+    /// Warms up, then times the rounds of the job and those asked for later, until the job's time is
+    /// used up or something fails.
+    fn work(&mut self) -> Result<(), TimeError> {
         let job = self.job;
         let asked = job.rounds.iter().flatten().map(|block| block.case);
         let asked = asked.collect::<BTreeSet<_>>();
         for case in 0..self.cases.len() {
             if !asked.contains(&case) {
                 self.reply.warm_up.push(0);
-            } else if let Err(failure) = self.warm_up(case)? {
-                return Ok(Err(failure));
+            } else {
+                self.warm_up(case)?;
             }
         }
         let began = self.clock();
@@ -182,10 +201,8 @@ impl<'a> Bench<'a> {
                 if self.clock().saturating_sub(began) >= enough {
                     break;
                 }
-                match self.round(planned)? {
-                    Ok(blocks) => self.reply.rounds.push(blocks),
-                    Err(failure) => return Ok(Err(failure)),
-                }
+                let blocks = self.round(planned)?;
+                self.reply.rounds.push(blocks);
             }
             self.note_clocks()?;
             let next: MoreRounds = self.line.ask(&self.reply)?;
@@ -193,17 +210,17 @@ impl<'a> Bench<'a> {
             self.reply.rounds.clear();
             self.reply.left.clear();
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    /// Writes into the samples of this reply how fast the clock ran before and after each.
-    fn note_clocks(&mut self) -> Result<(), Fault> {
+    /// Writes the clock rates before and after each sample of this reply into it, megahertz.
+    fn note_clocks(&mut self) -> Result<(), RoleError> {
         let Some(tachometer) = &mut self.tachometer else {
             return Ok(());
         };
         let clocks = tachometer
             .read()
-            .map_err(|refusal| refusal.into_fault("read how many cycles were counted"))?;
+            .map_err(|refusal| refusal.into_role_error("read how many cycles were counted"))?;
         let samples = self.reply.rounds.iter_mut().flatten();
         let samples = samples.flat_map(|block| &mut block.samples);
         for (sample, ends) in samples.zip(clocks.chunks_exact(2)) {
@@ -212,22 +229,16 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    fn round(
-        &mut self,
-        planned: &[PlannedBlock],
-    ) -> Result<Result<Vec<TimedBlock>, Failure>, Fault> {
+    fn round(&mut self, planned: &[PlannedBlock]) -> Result<Vec<TimedBlock>, TimeError> {
         let mut blocks = Vec::with_capacity(planned.len());
         for block in planned {
-            match self.block(block.case, block.order, true)? {
-                Ok(samples) => blocks.push(TimedBlock {
-                    case: block.case,
-                    order: block.order,
-                    samples,
-                }),
-                Err(failure) => return Ok(Err(failure)),
-            }
+            blocks.push(TimedBlock {
+                case: block.case,
+                order: block.order,
+                samples: self.block(block.case, block.order, true)?,
+            });
         }
-        Ok(Ok(blocks))
+        Ok(blocks)
     }
 
     /// The clock that bounds the rounds: the wall's on silicon. Emulated kernels are work of this
@@ -243,7 +254,7 @@ impl<'a> Bench<'a> {
         Duration::new(seconds, nanoseconds)
     }
 
-    fn warm_up(&mut self, case: usize) -> Result<Result<(), Failure>, Fault> {
+    fn warm_up(&mut self, case: usize) -> Result<(), TimeError> {
         let began = self.clock();
         let mut medians = Vec::new();
         loop {
@@ -251,27 +262,18 @@ impl<'a> Bench<'a> {
             if self.job.warm_up.is_over(&medians, elapsed) {
                 break;
             }
-            match self.block(case, Order::IncumbentOutside, false)? {
-                Ok(samples) => {
-                    let times = samples.iter().map(|sample| sample.event_us);
-                    let times = times.filter(|us| us.is_finite()).collect::<Vec<_>>();
-                    medians.push(median(&times).unwrap_or(f64::NAN));
-                }
-                Err(failure) => return Ok(Err(failure)),
-            }
+            let samples = self.block(case, Order::IncumbentOutside, false)?;
+            let times = samples.iter().map(|sample| sample.event_us);
+            let times = times.filter(|us| us.is_finite()).collect::<Vec<_>>();
+            medians.push(median(&times).unwrap_or(f64::NAN));
         }
         let blocks = u32::try_from(medians.len()).unwrap_or(u32::MAX);
         self.reply.warm_up.push(blocks);
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// The samples of one block.
-    fn block(
-        &mut self,
-        case: usize,
-        order: Order,
-        counts: bool,
-    ) -> Result<Result<Vec<Sample>, Failure>, Fault> {
+    fn block(&mut self, case: usize, order: Order, counts: bool) -> Result<Vec<Sample>, TimeError> {
         let job = self.job;
         let anchored = job.sides.contains_key(&TimedKernel::Anchor);
         let sets = &self.cases[case];
@@ -292,16 +294,20 @@ impl<'a> Bench<'a> {
             let chosen = (start..start + executions)
                 .map(|set| set % all)
                 .collect::<Vec<_>>();
-            match self.sample(case, contender, &chosen, counts)? {
+            match self.sample(case, contender, &chosen, counts) {
                 Ok(sample) => {
-                    driver::releases().map_err(|refusal| refusal.into_fault("clear the device"))?;
+                    driver::releases()
+                        .map_err(|refusal| refusal.into_role_error("clear the device"))?;
                     samples.push(sample);
                 }
-                Err(fault) => return Ok(Err(failure(contender, case, fault))),
+                Err(ExecuteError::Device(fault)) => {
+                    return Err(TimeError::Device(failure(contender, case, fault)));
+                }
+                Err(ExecuteError::Role(error)) => return Err(TimeError::Role(error)),
             }
         }
         self.cases[case].next = furthest % all;
-        Ok(Ok(samples))
+        Ok(samples)
     }
 }
 
@@ -313,6 +319,6 @@ fn failure(contender: TimedKernel, case: usize, fault: DeviceFault) -> Failure {
     }
 }
 
-fn nobody() -> Fault {
-    Fault::Job("a contender has an image and no plan, or a plan and no image".to_owned())
+fn nobody() -> RoleError {
+    RoleError::Job("a contender has an image and no plan, or a plan and no image".to_owned())
 }

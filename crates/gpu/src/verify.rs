@@ -17,7 +17,7 @@ use crate::compare::{Output, compare};
 use crate::driver::Gpu;
 use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::execute::{Buffer, Loaded, Manner};
-use crate::fault::Fault;
+use crate::role_error::RoleError;
 use crate::{inputs, run};
 
 /// What the reference says of one output.
@@ -29,16 +29,16 @@ struct Answer {
 /// Computes the reference's answers that are not known yet, and compares outputs with them.
 ///
 /// # Errors
-/// A [`Fault`] where the surroundings fail, where the reference does, or where an output file
+/// A [`RoleError`] where the surroundings fail, where the reference does, or where an output file
 /// is missing or has the wrong size.
-pub fn verify(job: &VerifyJob) -> Result<VerifyReply, Fault> {
+pub fn verify(job: &VerifyJob) -> Result<VerifyReply, RoleError> {
     verify_on(&Gpu::open()?, job)
 }
 
-pub(crate) fn verify_on(gpu: &Gpu, job: &VerifyJob) -> Result<VerifyReply, Fault> {
+pub(crate) fn verify_on(gpu: &Gpu, job: &VerifyJob) -> Result<VerifyReply, RoleError> {
     let image = run::read_image(gpu, &job.reference)?;
     let loaded = Loaded::new(gpu, &image, &job.kernels)
-        .map_err(|refusal| refusal.into_fault("load the reference"))?;
+        .map_err(|refusal| refusal.into_role_error("load the reference"))?;
     if let Some(emulator) = gpu.emulator() {
         emulator.configure(&Configuration {
             schedule: None,
@@ -79,7 +79,7 @@ fn outputs(check: &Check) -> impl Iterator<Item = &TensorData> {
 }
 
 /// Runs the reference on a check's inputs and keeps its answers.
-fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), Fault> {
+fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), RoleError> {
     let tensors = check.tensors.iter().map(|tensor| match tensor.role {
         Role::In => Buffer {
             name: tensor.name.clone(),
@@ -105,12 +105,12 @@ fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), Fault> {
     };
     let pass = loaded.pass(&check.plan, buffers, manner, None)?;
     if let Some(fault) = &pass.fault {
-        return Err(Fault::Job(format!(
+        return Err(RoleError::Job(format!(
             "the reference ended with {} in {}, launch {:?}",
             fault.name, fault.call, fault.launch
         )));
     }
-    fs::create_dir_all(&check.cache).map_err(Fault::file("create", &check.cache))?;
+    fs::create_dir_all(&check.cache).map_err(RoleError::file("create", &check.cache))?;
     for buffer in &pass.buffers {
         let Some(file) = file_of(check, &buffer.name) else {
             continue;
@@ -118,7 +118,7 @@ fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), Fault> {
         if let Some(emulator) = gpu.emulator() {
             let written = emulator.written(buffer.address(), buffer.bytes())?;
             if written.unwritten > 0 {
-                return Err(Fault::Job(format!(
+                return Err(RoleError::Job(format!(
                     "the reference leaves {} bytes of {} unwritten",
                     written.unwritten, buffer.name
                 )));
@@ -126,7 +126,7 @@ fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), Fault> {
         }
         let after = buffer
             .after()
-            .map_err(|refusal| refusal.into_fault("read the reference's answer"))?;
+            .map_err(|refusal| refusal.into_role_error("read the reference's answer"))?;
         keep(&check.cache, &file, after.content())?;
     }
     Ok(())
@@ -162,12 +162,12 @@ fn scale_file(tensor: &str) -> String {
 }
 
 /// Writes a file so that it is there whole or not at all, with its digest in front.
-fn keep(folder: &Path, name: &str, content: &[u8]) -> Result<(), Fault> {
+fn keep(folder: &Path, name: &str, content: &[u8]) -> Result<(), RoleError> {
     let path = folder.join(name);
     let partial = folder.join(format!("{name}.{}.partial", std::process::id()));
     let sealed = [Digest::of(content).bytes().as_slice(), content].concat();
-    fs::write(&partial, sealed).map_err(Fault::file("write", &partial))?;
-    fs::rename(&partial, &path).map_err(Fault::file("move into place", &path))
+    fs::write(&partial, sealed).map_err(RoleError::file("write", &partial))?;
+    fs::rename(&partial, &path).map_err(RoleError::file("move into place", &path))
 }
 
 /// Reads a kept file of binary64 values; none if it is absent, damaged or of another size.
@@ -195,9 +195,13 @@ fn kept_answer(check: &Check, tensor: &TensorData) -> Option<Answer> {
 }
 
 /// Compares one saved output.
-fn compared(check: &Check, tensor: &TensorData, folder: &Path) -> Result<OutputComparison, Fault> {
+fn compared(
+    check: &Check,
+    tensor: &TensorData,
+    folder: &Path,
+) -> Result<OutputComparison, RoleError> {
     let answer = kept_answer(check, tensor).ok_or_else(|| {
-        Fault::Job(format!(
+        RoleError::Job(format!(
             "the reference's answer for {} is not as long as the tensor or its error scale, or {} was changed meanwhile",
             tensor.name,
             check.cache.display()
@@ -205,14 +209,14 @@ fn compared(check: &Check, tensor: &TensorData, folder: &Path) -> Result<OutputC
     })?;
     let path = folder.join(format!("{}.bin", tensor.name));
     // Who wrote it is not trusted, and is gone: a link could name a file of somebody else's.
-    let found = fs::symlink_metadata(&path).map_err(Fault::file("read", &path))?;
+    let found = fs::symlink_metadata(&path).map_err(RoleError::file("read", &path))?;
     if !found.is_file() {
-        return Err(Fault::Job(format!("{} is no file", path.display())));
+        return Err(RoleError::Job(format!("{} is no file", path.display())));
     }
-    let content = fs::read(&path).map_err(Fault::file("read", &path))?;
+    let content = fs::read(&path).map_err(RoleError::file("read", &path))?;
     let expected = tensor.elements() * tensor.dtype.bytes();
     if content.len() as u64 != expected {
-        return Err(Fault::Job(format!(
+        return Err(RoleError::Job(format!(
             "{} has {} bytes, the tensor has {expected}",
             path.display(),
             content.len()

@@ -9,15 +9,15 @@ use domain::role::{DeviceSample, MoreWatching, WatchJob, WatchReply};
 use rustix::process::getppid;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::fault::Fault;
 use crate::line::Line;
 use crate::nvml::Card;
+use crate::role_error::RoleError;
 
 /// Watches until told to stop, and again as often as it is asked to. Gives the last reply.
 ///
 /// # Errors
-/// [`Fault::Socket`] where the supervisor is gone.
-pub fn watch(job: &WatchJob, line: &mut Line) -> Result<WatchReply, Fault> {
+/// [`RoleError::Socket`] where the supervisor is gone.
+pub fn watch(job: &WatchJob, line: &mut Line) -> Result<WatchReply, RoleError> {
     let card = match Card::open(&job.uuid) {
         Ok(card) => card,
         Err(reason) => return Ok(WatchReply::Blind { reason }),

@@ -17,8 +17,8 @@ use domain::digest::Digest;
 use domain::role::{CompileJob, CompileReply, Compiled, Image};
 
 use crate::cubin;
-use crate::fault::Fault;
 use crate::nvrtc::{Images, Outcome, Source, Toolchain};
+use crate::role_error::RoleError;
 use log::Files;
 use scan::ScanError;
 
@@ -54,25 +54,25 @@ const EMPTY_HEADERS: [&CStr; 13] = [
 /// no file of the job, so it may run before the process is confined.
 ///
 /// # Errors
-/// A [`Fault`] that says what is missing and how to install it.
-pub fn prepare(job: &CompileJob) -> Result<(), Fault> {
+/// A [`RoleError`] that says what is missing and how to install it.
+pub fn prepare(job: &CompileJob) -> Result<(), RoleError> {
     let folder = &job.toolchain_headers;
     if folder.join(HEADER_MARK).is_file() {
         return Ok(());
     }
-    fs::create_dir_all(folder).map_err(Fault::file("create", folder))?;
+    fs::create_dir_all(folder).map_err(RoleError::file("create", folder))?;
     Toolchain::load()?.install_headers(folder)
 }
 
 /// Compiles one source for one architecture.
 ///
 /// # Errors
-/// A [`Fault`] where the toolchain or a file fails; what is wrong with the source is in the reply.
-pub fn compile(job: &CompileJob) -> Result<CompileReply, Fault> {
+/// A [`RoleError`] where the toolchain or a file fails; what is wrong with the source is in the reply.
+pub fn compile(job: &CompileJob) -> Result<CompileReply, RoleError> {
     let toolchain = Toolchain::load()?;
     prepare(job)?;
     let name = source_name(job)?;
-    let text = fs::read(&job.source).map_err(Fault::file("read", &job.source))?;
+    let text = fs::read(&job.source).map_err(RoleError::file("read", &job.source))?;
     let Ok(text) = CString::new(text) else {
         return Ok(rejected(vec![log::own_error(
             "the source holds a zero byte".to_owned(),
@@ -98,11 +98,11 @@ pub fn compile(job: &CompileJob) -> Result<CompileReply, Fault> {
     interpret(job, source, &outcome, &toolchain.to_string())
 }
 
-fn source_name(job: &CompileJob) -> Result<CString, Fault> {
+fn source_name(job: &CompileJob) -> Result<CString, RoleError> {
     job.source
         .file_name()
         .and_then(|name| CString::new(name.as_encoded_bytes()).ok())
-        .ok_or_else(|| Fault::Job(format!("{} names no source file", job.source.display())))
+        .ok_or_else(|| RoleError::Job(format!("{} names no source file", job.source.display())))
 }
 
 /// The compiler's options for a job.
@@ -139,7 +139,7 @@ fn interpret(
     source: scan::SourceFile<'_>,
     outcome: &Outcome,
     toolchain: &str,
-) -> Result<CompileReply, Fault> {
+) -> Result<CompileReply, RoleError> {
     let bundled = job.toolchain_headers.to_string_lossy();
     let own = job.headers.as_ref().map(|folder| folder.to_string_lossy());
     let headers: Vec<&str> = std::iter::once(bundled.as_ref())
@@ -165,7 +165,7 @@ fn interpret(
             if let Some(reply) = over_size(images) {
                 return Ok(reply);
             }
-            let unreadable = || Fault::Toolchain {
+            let unreadable = || RoleError::Toolchain {
                 action: format!("compile for {}", job.architecture),
                 reason: "its machine code is not in the form this program reads".to_owned(),
             };
@@ -209,7 +209,7 @@ fn interpret(
                     message: "the compiler ran out of memory: unroll and instantiate less"
                         .to_owned(),
                 }),
-                other => Err(Fault::Toolchain {
+                other => Err(RoleError::Toolchain {
                     action: format!("compile for {}", job.architecture),
                     reason: format!("{other:?}: {}", head(&outcome.log, 400)),
                 }),
@@ -259,15 +259,15 @@ fn over_size(images: &Images) -> Option<CompileReply> {
     })
 }
 
-fn write(folder: &Path, images: &Images, code_digest: Digest) -> Result<Image, Fault> {
+fn write(folder: &Path, images: &Images, code_digest: Digest) -> Result<Image, RoleError> {
     let image = Image {
         cubin: folder.join("image.cubin"),
         ptx: folder.join("image.ptx"),
         cubin_digest: Digest::of(&images.cubin),
         code_digest,
     };
-    fs::write(&image.cubin, &images.cubin).map_err(Fault::file("write", &image.cubin))?;
-    fs::write(&image.ptx, &images.ptx).map_err(Fault::file("write", &image.ptx))?;
+    fs::write(&image.cubin, &images.cubin).map_err(RoleError::file("write", &image.cubin))?;
+    fs::write(&image.ptx, &images.ptx).map_err(RoleError::file("write", &image.ptx))?;
     Ok(image)
 }
 

@@ -7,7 +7,7 @@ use seccompiler::{
     SeccompRule,
 };
 
-use crate::fault::Fault;
+use crate::role_error::RoleError;
 
 /// Sets of system calls by what a role does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Installs the filter on this thread and all that it starts. A refused call fails with
 /// `EPERM`, so that library code which merely probes goes on.
-pub(super) fn install(calls: SystemCalls) -> Result<(), Fault> {
+pub(super) fn install(calls: SystemCalls) -> Result<(), RoleError> {
     let (allow, refuse) = (
         SeccompAction::Allow,
         SeccompAction::Errno(errno(libc::EPERM)),
@@ -50,15 +50,17 @@ pub(super) fn install(calls: SystemCalls) -> Result<(), Fault> {
     )
 }
 
-fn apply(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Result<(), Fault> {
+fn apply(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Result<(), RoleError> {
     let architecture = std::env::consts::ARCH
         .try_into()
-        .map_err(|error| Fault::Confinement(format!("filter system calls: {error}")))?;
+        .map_err(|error| RoleError::Confinement(format!("filter system calls: {error}")))?;
     let program: BpfProgram = SeccompFilter::new(rules, otherwise, matched, architecture)
         .and_then(TryInto::try_into)
-        .map_err(|error| Fault::Confinement(format!("build the system call filter: {error}")))?;
+        .map_err(|error| {
+            RoleError::Confinement(format!("build the system call filter: {error}"))
+        })?;
     seccompiler::apply_filter(&program)
-        .map_err(|error| Fault::Confinement(format!("install the system call filter: {error}")))
+        .map_err(|error| RoleError::Confinement(format!("install the system call filter: {error}")))
 }
 
 fn errno(code: i32) -> u32 {
@@ -66,7 +68,7 @@ fn errno(code: i32) -> u32 {
 }
 
 /// What computing needs, with conditions where a call can do more.
-fn computing() -> Result<Rules, Fault> {
+fn computing() -> Result<Rules, RoleError> {
     let always = [
         // Files.
         libc::SYS_read,
@@ -210,7 +212,7 @@ fn computing() -> Result<Rules, Fault> {
 }
 
 /// What it takes beside that to start a program, read what it prints, and wait for its end.
-fn starting_programs() -> Result<Rules, Fault> {
+fn starting_programs() -> Result<Rules, RoleError> {
     let always = [
         libc::SYS_clone,
         libc::SYS_vfork,
@@ -226,7 +228,7 @@ fn starting_programs() -> Result<Rules, Fault> {
 }
 
 /// What no driver needs once its context exists.
-fn beyond_a_driver() -> Result<Rules, Fault> {
+fn beyond_a_driver() -> Result<Rules, RoleError> {
     let never = [
         libc::SYS_execve,
         libc::SYS_execveat,
@@ -275,7 +277,7 @@ fn beyond_a_driver() -> Result<Rules, Fault> {
 }
 
 /// A condition on the lower half of one argument.
-fn rule(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule, Fault> {
+fn rule(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule, RoleError> {
     let length = if value == 0 {
         // Zero is compared as a whole: it stands for a null pointer.
         SeccompCmpArgLen::Qword
@@ -284,7 +286,7 @@ fn rule(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRul
     };
     SeccompCondition::new(argument, length, comparison, value)
         .and_then(|condition| SeccompRule::new(vec![condition]))
-        .map_err(|error| Fault::Confinement(format!("build the system call filter: {error}")))
+        .map_err(|error| RoleError::Confinement(format!("build the system call filter: {error}")))
 }
 
 fn unsigned(constant: i32) -> u64 {

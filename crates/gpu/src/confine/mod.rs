@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use crate::fault::Fault;
+use crate::role_error::RoleError;
 
 pub use filter::SystemCalls;
 
@@ -111,9 +111,9 @@ impl fmt::Display for Level {
 /// process has one thread.
 ///
 /// # Errors
-/// A [`Fault`] where the kernel refuses what every supported one grants, or where a granted
+/// A [`RoleError`] where the kernel refuses what every supported one grants, or where a granted
 /// restriction does not hold.
-pub fn apply(needs: &Needs) -> Result<Level, Fault> {
+pub fn apply(needs: &Needs) -> Result<Level, RoleError> {
     limit(needs)?;
     let files = if needs.restrict_files {
         restrict_files(needs)?
@@ -129,7 +129,7 @@ pub fn apply(needs: &Needs) -> Result<Level, Fault> {
     Ok(level)
 }
 
-fn limit(needs: &Needs) -> Result<(), Fault> {
+fn limit(needs: &Needs) -> Result<(), RoleError> {
     let limits = [
         (Resource::Core, Some(0)),
         (Resource::Fsize, Some(FILE_BYTES)),
@@ -148,13 +148,13 @@ fn limit(needs: &Needs) -> Result<(), Fault> {
             maximum: Some(within(value.saturating_add(grace))),
         };
         setrlimit(resource, limit).map_err(|error| {
-            Fault::Confinement(format!("limit {resource:?} to {value}: {error}"))
+            RoleError::Confinement(format!("limit {resource:?} to {value}: {error}"))
         })?;
     }
     Ok(())
 }
 
-fn restrict_files(needs: &Needs) -> Result<Files, Fault> {
+fn restrict_files(needs: &Needs) -> Result<Files, RoleError> {
     let read: Vec<PathBuf> = SYSTEM
         .iter()
         .map(PathBuf::from)
@@ -162,7 +162,7 @@ fn restrict_files(needs: &Needs) -> Result<Files, Fault> {
         .chain(needs.read.iter().cloned())
         .collect();
     let fault = |error: landlock::RulesetError| {
-        Fault::Confinement(format!("restrict file access: {error}"))
+        RoleError::Confinement(format!("restrict file access: {error}"))
     };
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -219,7 +219,7 @@ fn library_folders() -> Vec<PathBuf> {
 }
 
 /// Tries what must fail now.
-fn verify(level: &Level) -> Result<(), Fault> {
+fn verify(level: &Level) -> Result<(), RoleError> {
     if matches!(level.files, Files::Full | Files::Partial) {
         let attempts = WITNESSES.iter().flat_map(|path| {
             let opened = OpenOptions::new().append(true).open(path);
@@ -231,21 +231,21 @@ fn verify(level: &Level) -> Result<(), Fault> {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => denied = true,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 other => {
-                    return Err(Fault::Confinement(format!(
+                    return Err(RoleError::Confinement(format!(
                         "opening {WITNESSES:?} must be denied now, but the outcome was {other:?}"
                     )));
                 }
             }
         }
         if !denied {
-            return Err(Fault::Confinement(format!(
+            return Err(RoleError::Confinement(format!(
                 "check that files are out of reach: none of {WITNESSES:?} exists"
             )));
         }
     }
     match rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None) {
         Err(Errno::PERM) => Ok(()),
-        other => Err(Fault::Confinement(format!(
+        other => Err(RoleError::Confinement(format!(
             "opening a network socket must be denied now, but the outcome was {other:?}"
         ))),
     }

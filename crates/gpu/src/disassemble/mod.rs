@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use domain::role::{DisassembleJob, Disassembly};
 
-use crate::fault::Fault;
+use crate::role_error::RoleError;
 
 /// The most that is read of a listing, bytes; an image of the largest size makes more, and is
 /// then judged by what was read of it and by its PTX.
@@ -20,8 +20,8 @@ const MAX_LISTING_BYTES: usize = 64 << 20;
 /// Disassembles one image.
 ///
 /// # Errors
-/// A [`Fault`] if the program does not run, or does not understand what the compiler made.
-pub fn disassemble(job: &DisassembleJob) -> Result<Disassembly, Fault> {
+/// A [`RoleError`] if the program does not run, or does not understand what the compiler made.
+pub fn disassemble(job: &DisassembleJob) -> Result<Disassembly, RoleError> {
     let listing = run(&job.program, &[&"-c", &"-gi", &job.cubin])?;
     let tool = run(&job.program, &[&"--version"])?;
     let listing = &listing[..listing.floor_char_boundary(MAX_LISTING_BYTES)];
@@ -36,7 +36,7 @@ pub fn disassemble(job: &DisassembleJob) -> Result<Disassembly, Fault> {
     })
 }
 
-fn run(program: &Path, arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Result<String, Fault> {
+fn run(program: &Path, arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Result<String, RoleError> {
     #[expect(
         clippy::disallowed_methods,
         reason = "it inherits this role's confinement, process group and limits"
@@ -45,7 +45,7 @@ fn run(program: &Path, arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Result<Stri
         .args(arguments.iter().map(AsRef::as_ref))
         .stdin(Stdio::null())
         .output()
-        .map_err(Fault::file("start", program))?;
+        .map_err(RoleError::file("start", program))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.lines().next().unwrap_or("it says nothing");
@@ -54,8 +54,8 @@ fn run(program: &Path, arguments: &[&dyn AsRef<std::ffi::OsStr>]) -> Result<Stri
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn failed(program: &Path, reason: &str) -> Fault {
-    Fault::Toolchain {
+fn failed(program: &Path, reason: &str) -> RoleError {
+    RoleError::Toolchain {
         action: format!("disassemble with {}", program.display()),
         reason: reason.to_owned(),
     }

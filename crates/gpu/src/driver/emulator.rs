@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::symbol;
-use crate::fault::Fault;
+use crate::role_error::RoleError;
 
 /// The exported function: request, its length, reply buffer, its capacity, length of the reply.
 type Entry = unsafe extern "C" fn(*const c_char, usize, *mut c_char, usize, *mut usize) -> c_int;
@@ -240,13 +240,13 @@ impl Emulator {
     /// What the device says of itself.
     ///
     /// # Errors
-    /// A [`Fault`] where the interface does not answer as agreed, as for all functions here.
-    pub fn describe(&self) -> Result<Description, Fault> {
+    /// A [`RoleError`] where the interface does not answer as agreed, as for all functions here.
+    pub fn describe(&self) -> Result<Description, RoleError> {
         let description: Description = self.ask("describe itself", &Request::Describe)?;
         if description.version == VERSION {
             Ok(description)
         } else {
-            Err(Fault::Emulator {
+            Err(RoleError::Emulator {
                 request: "describe itself",
                 reason: format!(
                     "it speaks version {}, this program version {VERSION}",
@@ -260,7 +260,7 @@ impl Emulator {
     ///
     /// # Errors
     /// As for [`Self::describe`].
-    pub fn label(&self, pointer: u64, name: &str) -> Result<(), Fault> {
+    pub fn label(&self, pointer: u64, name: &str) -> Result<(), RoleError> {
         self.tell("name a buffer", &Request::Label { pointer, name })
     }
 
@@ -269,7 +269,7 @@ impl Emulator {
     ///
     /// # Errors
     /// As for [`Self::describe`].
-    pub fn begin(&self, pointer: u64) -> Result<(), Fault> {
+    pub fn begin(&self, pointer: u64) -> Result<(), RoleError> {
         self.tell("bound a buffer", &Request::Begin { pointer })
     }
 
@@ -277,7 +277,7 @@ impl Emulator {
     ///
     /// # Errors
     /// As for [`Self::describe`].
-    pub fn forget(&self, pointer: u64, bytes: u64) -> Result<(), Fault> {
+    pub fn forget(&self, pointer: u64, bytes: u64) -> Result<(), RoleError> {
         self.tell("forget a buffer", &Request::Forget { pointer, bytes })
     }
 
@@ -285,7 +285,7 @@ impl Emulator {
     ///
     /// # Errors
     /// As for [`Self::describe`].
-    pub fn written(&self, pointer: u64, bytes: u64) -> Result<Written, Fault> {
+    pub fn written(&self, pointer: u64, bytes: u64) -> Result<Written, RoleError> {
         self.ask(
             "tell what was written",
             &Request::Written { pointer, bytes },
@@ -296,7 +296,7 @@ impl Emulator {
     ///
     /// # Errors
     /// As for [`Self::describe`].
-    pub fn configure(&self, configuration: &Configuration) -> Result<(), Fault> {
+    pub fn configure(&self, configuration: &Configuration) -> Result<(), RoleError> {
         self.tell("configure itself", &Request::Configure(configuration))
     }
 
@@ -304,7 +304,7 @@ impl Emulator {
     ///
     /// # Errors
     /// As for [`Self::describe`].
-    pub fn take(&self) -> Result<Vec<LaunchReport>, Fault> {
+    pub fn take(&self) -> Result<Vec<LaunchReport>, RoleError> {
         #[derive(Deserialize)]
         struct Taken {
             launches: Vec<LaunchReport>,
@@ -313,7 +313,7 @@ impl Emulator {
         Ok(taken.launches)
     }
 
-    fn tell(&self, what: &'static str, request: &Request<'_>) -> Result<(), Fault> {
+    fn tell(&self, what: &'static str, request: &Request<'_>) -> Result<(), RoleError> {
         self.ask::<Value>(what, request).map(drop)
     }
 
@@ -321,8 +321,8 @@ impl Emulator {
         &self,
         what: &'static str,
         request: &Request<'_>,
-    ) -> Result<T, Fault> {
-        let fault = |reason: String| Fault::Emulator {
+    ) -> Result<T, RoleError> {
+        let fault = |reason: String| RoleError::Emulator {
             request: what,
             reason,
         };

@@ -4,7 +4,7 @@ use std::ptr;
 
 use cudarc::driver::{result, sys};
 
-use super::{Refusal, accepted, checked, missing, symbol};
+use super::{DriverError, accepted, checked, missing, symbol};
 
 /// Two events around some work.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ impl Stopwatch {
     /// Starts measuring behind everything launched so far.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn start() -> Result<Self, Refusal> {
+    /// The driver's error.
+    pub fn start() -> Result<Self, DriverError> {
         let watch = Self {
             start: Event::new()?,
             stop: Event::new()?,
@@ -34,8 +34,8 @@ impl Stopwatch {
     /// between the marks in microseconds.
     ///
     /// # Errors
-    /// The driver's refusal, which may be the error of the work itself.
-    pub fn stop(self) -> Result<f64, Refusal> {
+    /// The driver's error, which may be the error of the work itself.
+    pub fn stop(self) -> Result<f64, DriverError> {
         type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> u32;
         self.stop.record()?;
         // SAFETY: the event is alive until `self` goes.
@@ -55,12 +55,12 @@ impl Stopwatch {
 }
 
 impl Event {
-    fn new() -> Result<Self, Refusal> {
+    fn new() -> Result<Self, DriverError> {
         let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
         checked("cuEventCreate", result::event::create(flags)).map(Self)
     }
 
-    fn record(&self) -> Result<(), Refusal> {
+    fn record(&self) -> Result<(), DriverError> {
         // SAFETY: the event is alive, and the null stream is the context's own.
         let recorded = unsafe { result::event::record(self.0, ptr::null_mut()) };
         checked("cuEventRecord", recorded)

@@ -3,7 +3,7 @@
 
 use cudarc::driver::{result, sys};
 
-use super::{Refusal, checked, note_release};
+use super::{DriverError, checked, note_release};
 
 /// A range of device memory.
 #[derive(Debug)]
@@ -45,8 +45,8 @@ impl Allocation {
     /// Takes `bytes` bytes, at least one, with unspecified content.
     ///
     /// # Errors
-    /// The driver's refusal, out of memory above all.
-    pub fn new(bytes: usize) -> Result<Self, Refusal> {
+    /// The driver's error, out of memory above all.
+    pub fn new(bytes: usize) -> Result<Self, DriverError> {
         // SAFETY: a context is current on this thread wherever this module is used.
         let base = unsafe { result::malloc_sync(bytes.max(1)) };
         checked("cuMemAlloc", base).map(|base| Self {
@@ -59,8 +59,8 @@ impl Allocation {
     /// Takes `bytes` bytes, at least one, that begin or end where nothing can be reached.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn guarded(bytes: usize, guard: Guard, device: sys::CUdevice) -> Result<Self, Refusal> {
+    /// The driver's error.
+    pub fn guarded(bytes: usize, guard: Guard, device: sys::CUdevice) -> Result<Self, DriverError> {
         let place = sys::CUmemLocation {
             type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
             id: device,
@@ -114,8 +114,8 @@ impl Allocation {
     /// driver maps memory for reading alone; of a range without a guard it never does.
     ///
     /// # Errors
-    /// The driver's refusal for another reason.
-    pub fn protect(&mut self) -> Result<bool, Refusal> {
+    /// The driver's error for another reason.
+    pub fn protect(&mut self) -> Result<bool, DriverError> {
         let Backing::Mapping(mapping) = &mut self.backing else {
             return Ok(false);
         };
@@ -141,11 +141,11 @@ impl Allocation {
     /// Copies `content` to the start of the range and waits for it.
     ///
     /// # Errors
-    /// The driver's refusal.
+    /// The driver's error.
     ///
     /// # Panics
     /// If `content` is longer than the range.
-    pub fn upload(&mut self, content: &[u8]) -> Result<(), Refusal> {
+    pub fn upload(&mut self, content: &[u8]) -> Result<(), DriverError> {
         assert!(content.len() <= self.bytes, "an upload stays inside");
         // SAFETY: the range is alive and at least as long as `content`.
         let copied = unsafe { result::memcpy_htod_sync(self.base, content) };
@@ -155,8 +155,8 @@ impl Allocation {
     /// Copies the whole range to the host.
     ///
     /// # Errors
-    /// The driver's refusal, which may be the error of an earlier launch.
-    pub fn download(&self) -> Result<Vec<u8>, Refusal> {
+    /// The driver's error, which may be the error of an earlier launch.
+    pub fn download(&self) -> Result<Vec<u8>, DriverError> {
         let mut content = vec![0_u8; self.bytes];
         // SAFETY: the range is alive and as long as `content`.
         let copied = unsafe { result::memcpy_dtoh_sync(&mut content, self.base) };
@@ -167,11 +167,11 @@ impl Allocation {
     /// Copies `content` to the range from `offset` on.
     ///
     /// # Errors
-    /// The driver's refusal.
+    /// The driver's error.
     ///
     /// # Panics
     /// If the part is not inside the range.
-    pub fn write(&mut self, offset: usize, content: &[u8]) -> Result<(), Refusal> {
+    pub fn write(&mut self, offset: usize, content: &[u8]) -> Result<(), DriverError> {
         assert!(
             self.holds(offset, content.len()),
             "a copy stays inside the range"
@@ -184,11 +184,11 @@ impl Allocation {
     /// Copies the range from `offset` on to `content`.
     ///
     /// # Errors
-    /// The driver's refusal, which may be the error of an earlier launch.
+    /// The driver's error, which may be the error of an earlier launch.
     ///
     /// # Panics
     /// If the part is not inside the range.
-    pub fn read(&self, offset: usize, content: &mut [u8]) -> Result<(), Refusal> {
+    pub fn read(&self, offset: usize, content: &mut [u8]) -> Result<(), DriverError> {
         assert!(
             self.holds(offset, content.len()),
             "a copy stays inside the range"
@@ -208,11 +208,11 @@ impl Allocation {
     /// Sets `bytes` bytes from `offset` on to one value.
     ///
     /// # Errors
-    /// The driver's refusal.
+    /// The driver's error.
     ///
     /// # Panics
     /// If the part is not inside the range.
-    pub fn fill(&mut self, offset: usize, bytes: usize, value: u8) -> Result<(), Refusal> {
+    pub fn fill(&mut self, offset: usize, bytes: usize, value: u8) -> Result<(), DriverError> {
         assert!(self.holds(offset, bytes), "a fill stays inside");
         // SAFETY: the part lies inside the range, which is alive.
         let filled = unsafe { result::memset_d8_sync(self.base + offset as u64, value, bytes) };
@@ -223,8 +223,8 @@ impl Allocation {
 /// Whether rights were granted; a driver that knows no such rights refuses in one of two ways.
 ///
 /// # Errors
-/// The driver's refusal for another reason.
-pub(super) fn granted(asked: Result<(), Refusal>) -> Result<bool, Refusal> {
+/// The driver's error for another reason.
+pub(super) fn granted(asked: Result<(), DriverError>) -> Result<bool, DriverError> {
     const UNKNOWN: [u32; 2] = [
         sys::CUresult::CUDA_ERROR_INVALID_VALUE as u32,
         sys::CUresult::CUDA_ERROR_NOT_SUPPORTED as u32,
@@ -238,7 +238,7 @@ pub(super) fn granted(asked: Result<(), Refusal>) -> Result<bool, Refusal> {
 
 impl Mapping {
     /// Lets the device use what is mapped in this way; nothing if nothing is.
-    fn allow(&mut self, flags: sys::CUmemAccess_flags) -> Result<(), Refusal> {
+    fn allow(&mut self, flags: sys::CUmemAccess_flags) -> Result<(), DriverError> {
         let Some((start, size)) = self.mapped else {
             return Ok(());
         };

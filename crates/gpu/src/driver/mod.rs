@@ -17,7 +17,7 @@ use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUdevice_attribute};
 use domain::device::{Device, DeviceKind, Limits};
 
-use crate::fault::Fault;
+use crate::role_error::RoleError;
 use emulator::Emulator;
 
 pub use event::Stopwatch;
@@ -70,7 +70,7 @@ const NEEDED: [&str; 37] = [
 
 /// A call that the driver refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct DriverError {
     /// The call.
     pub call: &'static str,
     /// The driver's code.
@@ -79,12 +79,12 @@ pub struct Refusal {
     pub name: String,
 }
 
-impl Refusal {
+impl DriverError {
     /// As a fault of the surroundings, for calls that no kernel can have spoiled.
-    pub fn into_fault(self, action: &str) -> Fault {
-        Fault::Driver {
+    pub fn into_role_error(self, action: &str) -> RoleError {
+        RoleError::Driver {
             action: action.to_owned(),
-            call: self.call,
+            call: self.call.to_owned(),
             code: self.code,
             name: self.name,
         }
@@ -102,18 +102,18 @@ impl Gpu {
     /// Finds the driver, initialises it and makes a context on its first device.
     ///
     /// # Errors
-    /// A [`Fault`] that names what is missing, or the call that the driver refused.
-    pub fn open() -> Result<Self, Fault> {
+    /// A [`RoleError`] that names what is missing, or the call that the driver refused.
+    pub fn open() -> Result<Self, RoleError> {
         // SAFETY: this only opens the library; a driver's initialisers have no preconditions.
         if !unsafe { sys::is_culib_present() } {
-            return Err(Fault::NoDriver);
+            return Err(RoleError::NoDriver);
         }
         if let Some(missing) = NEEDED.iter().find(|symbol| !is_exported(symbol)) {
-            return Err(Fault::OldDriver {
+            return Err(RoleError::OldDriver {
                 symbol: (*missing).to_owned(),
             });
         }
-        let fault = |refusal: Refusal| refusal.into_fault("open the GPU");
+        let fault = |refusal: DriverError| refusal.into_role_error("open the GPU");
         checked("cuInit", result::init()).map_err(fault)?;
         let ordinal = checked("cuDeviceGet", result::device::get(0)).map_err(fault)?;
         // SAFETY: the ordinal is the driver's.
@@ -136,24 +136,24 @@ impl Gpu {
     /// A range of memory that ends, or begins, where nothing can be reached.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn guarded(&self, bytes: usize, guard: Guard) -> Result<Allocation, Refusal> {
+    /// The driver's error.
+    pub fn guarded(&self, bytes: usize, guard: Guard) -> Result<Allocation, DriverError> {
         Allocation::guarded(bytes, guard, self.ordinal)
     }
 
     /// Waits until everything launched has ended; the first error of any of it surfaces here.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn synchronize(&self) -> Result<(), Refusal> {
+    /// The driver's error.
+    pub fn synchronize(&self) -> Result<(), DriverError> {
         checked("cuCtxSynchronize", result::ctx::synchronize())
     }
 
     /// Device memory that nobody uses, bytes.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn free_memory(&self) -> Result<u64, Refusal> {
+    /// The driver's error.
+    pub fn free_memory(&self) -> Result<u64, DriverError> {
         let (free, _) = checked("cuMemGetInfo", result::mem_get_info())?;
         Ok(free as u64)
     }
@@ -161,10 +161,10 @@ impl Gpu {
     /// What the driver says of the device.
     ///
     /// # Errors
-    /// A [`Fault`] with the call that the driver refused.
-    pub fn describe(&self) -> Result<Device, Fault> {
+    /// A [`RoleError`] with the call that the driver refused.
+    pub fn describe(&self) -> Result<Device, RoleError> {
         use CUdevice_attribute as A;
-        let fault = |refusal: Refusal| refusal.into_fault("ask the device for its facts");
+        let fault = |refusal: DriverError| refusal.into_role_error("ask the device for its facts");
         let attribute = |attribute| self.attribute(attribute).map_err(fault);
         let name = checked("cuDeviceGetName", result::device::get_name(self.ordinal));
         // SAFETY: the ordinal is the driver's.
@@ -223,20 +223,20 @@ impl Gpu {
     /// Whether kernels may use any memory of the process by its address.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn reaches_pageable_memory(&self) -> Result<bool, Refusal> {
+    /// The driver's error.
+    pub fn reaches_pageable_memory(&self) -> Result<bool, DriverError> {
         self.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)
             .map(|value| value != 0)
     }
 
-    fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, Refusal> {
+    fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, DriverError> {
         // SAFETY: the ordinal is the driver's.
         let value = unsafe { result::device::get_attribute(self.ordinal, attribute) };
         checked("cuDeviceGetAttribute", value).map(i32::unsigned_abs)
     }
 
     /// The card's identity as the driver's tools print it.
-    fn uuid(&self) -> Result<String, Refusal> {
+    fn uuid(&self) -> Result<String, DriverError> {
         type Ask = unsafe extern "C" fn(*mut sys::CUuuid, sys::CUdevice) -> u32;
         // The second generation differs only for partitions of a card, and drivers under 570
         // lack it.
@@ -273,12 +273,12 @@ impl Drop for Gpu {
 
 thread_local! {
     /// The first refusal to give something back that nobody has asked about.
-    static RELEASE: std::cell::Cell<Option<Refusal>> = const { std::cell::Cell::new(None) };
+    static RELEASE: std::cell::Cell<Option<DriverError>> = const { std::cell::Cell::new(None) };
 }
 
 /// Keeps a refusal that a destructor met until somebody asks: it must neither be lost nor turn up
 /// as the error of the next call that has nothing to do with it.
-fn note_release(released: Result<(), Refusal>) {
+fn note_release(released: Result<(), DriverError>) {
     if let Err(refusal) = released {
         let first = RELEASE.take().unwrap_or(refusal);
         RELEASE.set(Some(first));
@@ -289,7 +289,7 @@ fn note_release(released: Result<(), Refusal>) {
 ///
 /// # Errors
 /// Its first refusal.
-pub fn releases() -> Result<(), Refusal> {
+pub fn releases() -> Result<(), DriverError> {
     RELEASE.take().map_or(Ok(()), Err)
 }
 
@@ -297,8 +297,8 @@ pub fn releases() -> Result<(), Refusal> {
 fn checked<T>(
     call: &'static str,
     answer: Result<T, cudarc::driver::DriverError>,
-) -> Result<T, Refusal> {
-    answer.map_err(|error| Refusal {
+) -> Result<T, DriverError> {
+    answer.map_err(|error| DriverError {
         call,
         code: error.0 as u32,
         name: name_of(error.0 as u32),
@@ -306,11 +306,11 @@ fn checked<T>(
 }
 
 /// The same for a call of our own, whose code may be younger than the bindings.
-fn accepted(call: &'static str, code: u32) -> Result<(), Refusal> {
+fn accepted(call: &'static str, code: u32) -> Result<(), DriverError> {
     if code == 0 {
         return Ok(());
     }
-    Err(Refusal {
+    Err(DriverError {
         call,
         code,
         name: name_of(code),
@@ -318,7 +318,7 @@ fn accepted(call: &'static str, code: u32) -> Result<(), Refusal> {
 }
 
 /// A refusal in the driver's stead, where it lacks a function that is old enough to be expected.
-fn missing(call: &'static str) -> Refusal {
+fn missing(call: &'static str) -> DriverError {
     accepted(call, sys::CUresult::CUDA_ERROR_NOT_SUPPORTED as u32)
         .expect_err("the code is not zero")
 }

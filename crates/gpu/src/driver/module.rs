@@ -5,7 +5,7 @@ use std::ptr;
 
 use cudarc::driver::{result, sys};
 
-use super::{Refusal, Stream, accepted, checked, is_exported, missing, note_release};
+use super::{DriverError, Stream, accepted, checked, is_exported, missing, note_release};
 
 /// An image on the device.
 #[derive(Debug)]
@@ -42,11 +42,11 @@ impl Variable<'_> {
     /// Overwrites it from its start.
     ///
     /// # Errors
-    /// The driver's refusal.
+    /// The driver's error.
     ///
     /// # Panics
     /// If `content` is longer than the variable.
-    pub fn write(&self, content: &[u8]) -> Result<(), Refusal> {
+    pub fn write(&self, content: &[u8]) -> Result<(), DriverError> {
         assert!(content.len() <= self.bytes, "a copy stays inside");
         // SAFETY: the variable is alive and at least as long as `content`.
         let copied = unsafe { result::memcpy_htod_sync(self.base, content) };
@@ -56,11 +56,11 @@ impl Variable<'_> {
     /// Reads it from its start.
     ///
     /// # Errors
-    /// The driver's refusal, which may be the error of an earlier launch.
+    /// The driver's error, which may be the error of an earlier launch.
     ///
     /// # Panics
     /// If `content` is longer than the variable.
-    pub fn read(&self, content: &mut [u8]) -> Result<(), Refusal> {
+    pub fn read(&self, content: &mut [u8]) -> Result<(), DriverError> {
         assert!(content.len() <= self.bytes, "a copy stays inside");
         // SAFETY: the variable is alive and at least as long as `content`.
         let copied = unsafe { result::memcpy_dtoh_sync(content, self.base) };
@@ -72,8 +72,8 @@ impl Module {
     /// Finds a variable.
     ///
     /// # Errors
-    /// The driver's refusal; "not found" for a name that no variable can have.
-    pub fn variable(&self, name: &str) -> Result<Variable<'_>, Refusal> {
+    /// The driver's error; "not found" for a name that no variable can have.
+    pub fn variable(&self, name: &str) -> Result<Variable<'_>, DriverError> {
         let name = CString::new(name).unwrap_or_default();
         if !is_exported("cuModuleGetGlobal_v2") {
             return Err(missing("cuModuleGetGlobal"));
@@ -94,8 +94,8 @@ impl Module {
     /// Loads machine code or PTX.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn load(image: &[u8]) -> Result<Self, Refusal> {
+    /// The driver's error.
+    pub fn load(image: &[u8]) -> Result<Self, DriverError> {
         // The driver reads a text up to its terminating zero.
         let image = [image, &[0]].concat();
         // SAFETY: the image is terminated and outlives the call, which copies it.
@@ -106,8 +106,8 @@ impl Module {
     /// Finds a kernel and the sizes of its parameters.
     ///
     /// # Errors
-    /// The driver's refusal; "not found" for a name that no kernel can have.
-    pub fn kernel(&self, name: &str) -> Result<Kernel<'_>, Refusal> {
+    /// The driver's error; "not found" for a name that no kernel can have.
+    pub fn kernel(&self, name: &str) -> Result<Kernel<'_>, DriverError> {
         let name = CString::new(name).unwrap_or_default();
         // SAFETY: the module is alive until `self` goes.
         let function = unsafe { result::module::get_function(self.0, name) };
@@ -130,7 +130,7 @@ impl Drop for Module {
 }
 
 /// Bytes of each parameter of a function, in order.
-fn parameters(function: sys::CUfunction) -> Result<Vec<usize>, Refusal> {
+fn parameters(function: sys::CUfunction) -> Result<Vec<usize>, DriverError> {
     let mut sizes = Vec::new();
     loop {
         let (mut offset, mut bytes) = (0, 0);
@@ -169,8 +169,8 @@ impl Kernel<'_> {
     /// Lets launches ask for up to `bytes` of dynamic shared memory.
     ///
     /// # Errors
-    /// The driver's refusal where the device has less.
-    pub fn allow_shared(&self, bytes: u32) -> Result<(), Refusal> {
+    /// The driver's error where the device has less.
+    pub fn allow_shared(&self, bytes: u32) -> Result<(), DriverError> {
         let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         // SAFETY: the function is alive as long as its module, which this type borrows.
@@ -183,9 +183,9 @@ impl Kernel<'_> {
     /// checks what the kernel does with addresses among them.
     ///
     /// # Errors
-    /// The driver's refusal. "Invalid value", without a call of the driver, if the arguments are not
+    /// The driver's error. "Invalid value", without a call of the driver, if the arguments are not
     /// as many as the image has parameters, or not of their sizes.
-    pub fn launch(&self, shape: Shape, arguments: &[Vec<u8>]) -> Result<(), Refusal> {
+    pub fn launch(&self, shape: Shape, arguments: &[Vec<u8>]) -> Result<(), DriverError> {
         self.enqueue(shape, arguments, ptr::null_mut())
     }
 
@@ -198,7 +198,7 @@ impl Kernel<'_> {
         shape: Shape,
         arguments: &[Vec<u8>],
         stream: &Stream,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), DriverError> {
         self.enqueue(shape, arguments, stream.raw())
     }
 
@@ -208,7 +208,7 @@ impl Kernel<'_> {
         shape: Shape,
         arguments: &[Vec<u8>],
         stream: sys::CUstream,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), DriverError> {
         // The driver reads as many bytes behind each pointer as the image has for the parameter.
         let given = arguments.iter().map(Vec::len);
         if !given.eq(self.parameters.iter().copied()) {

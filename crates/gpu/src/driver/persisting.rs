@@ -2,7 +2,7 @@
 
 use cudarc::driver::sys::{CUlimit, CUresult};
 
-use super::{Gpu, Refusal, accepted, symbol};
+use super::{DriverError, Gpu, accepted, symbol};
 
 /// Answers of a device or driver where nothing persists.
 const NOTHING_PERSISTS: [u32; 3] = [
@@ -16,8 +16,8 @@ impl Gpu {
     /// is a hint.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn set_nothing_aside(&self) -> Result<(), Refusal> {
+    /// The driver's error.
+    pub fn set_nothing_aside(&self) -> Result<(), DriverError> {
         type Set = unsafe extern "C" fn(u32, usize) -> u32;
         let Some((call, set)) = symbol::<Set>("cuCtxSetLimit") else {
             return Ok(());
@@ -30,8 +30,8 @@ impl Gpu {
     /// Makes whatever persists in the cache ordinary again.
     ///
     /// # Errors
-    /// The driver's refusal, which may be the error of an earlier launch.
-    pub fn let_nothing_persist(&self) -> Result<(), Refusal> {
+    /// The driver's error, which may be the error of an earlier launch.
+    pub fn let_nothing_persist(&self) -> Result<(), DriverError> {
         type Reset = unsafe extern "C" fn() -> u32;
         let Some((call, reset)) = symbol::<Reset>("cuCtxResetPersistingL2Cache") else {
             return Ok(());
@@ -41,7 +41,7 @@ impl Gpu {
     }
 }
 
-fn tolerated(answer: Result<(), Refusal>) -> Result<(), Refusal> {
+fn tolerated(answer: Result<(), DriverError>) -> Result<(), DriverError> {
     answer.or_else(|refusal| {
         if NOTHING_PERSISTS.contains(&refusal.code) {
             Ok(())

@@ -4,7 +4,7 @@ use std::ptr;
 
 use cudarc::driver::sys;
 
-use super::{Refusal, accepted, is_exported, missing, note_release};
+use super::{DriverError, accepted, is_exported, missing, note_release};
 
 /// Work on it runs beside that of the context's own stream.
 #[derive(Debug)]
@@ -14,8 +14,8 @@ impl Stream {
     /// Makes one.
     ///
     /// # Errors
-    /// The driver's refusal; "not supported" where it lacks the calls.
-    pub fn new() -> Result<Self, Refusal> {
+    /// The driver's error; "not supported" where it lacks the calls.
+    pub fn new() -> Result<Self, DriverError> {
         for name in [
             "cuStreamCreate",
             "cuStreamSynchronize",
@@ -36,8 +36,8 @@ impl Stream {
     /// Waits until everything launched on it has ended.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn synchronize(&self) -> Result<(), Refusal> {
+    /// The driver's error.
+    pub fn synchronize(&self) -> Result<(), DriverError> {
         // SAFETY: the stream is alive.
         let waited = unsafe { sys::cuStreamSynchronize(self.0) };
         accepted("cuStreamSynchronize", waited as u32)
@@ -51,8 +51,8 @@ impl Stream {
 /// Waits until everything launched on the context's own stream has ended, whatever others do.
 ///
 /// # Errors
-/// The driver's refusal, which may be the error of the work itself.
-pub fn settle() -> Result<(), Refusal> {
+/// The driver's error, which may be the error of the work itself.
+pub fn settle() -> Result<(), DriverError> {
     if !is_exported("cuStreamSynchronize") {
         return Err(missing("cuStreamSynchronize"));
     }

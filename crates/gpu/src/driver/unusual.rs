@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use cudarc::driver::sys;
 
 use super::memory::granted;
-use super::{Gpu, Refusal, accepted, is_exported, missing, note_release};
+use super::{DriverError, Gpu, accepted, is_exported, missing, note_release};
 
 /// Memory mapped at the start of a range of addresses twice as long, whose second half is not
 /// mapped at all.
@@ -21,8 +21,8 @@ impl Mapped {
     /// Maps the smallest amount the device can, for reading and writing.
     ///
     /// # Errors
-    /// The driver's refusal; "not supported" where it lacks the calls.
-    pub fn new(gpu: &Gpu) -> Result<Self, Refusal> {
+    /// The driver's error; "not supported" where it lacks the calls.
+    pub fn new(gpu: &Gpu) -> Result<Self, DriverError> {
         for name in [
             "cuMemGetAllocationGranularity",
             "cuMemAddressReserve",
@@ -74,8 +74,8 @@ impl Mapped {
     /// Takes the right to write away. Says whether the driver grants that.
     ///
     /// # Errors
-    /// The driver's refusal for another reason.
-    pub fn forbid_writes(&self, gpu: &Gpu) -> Result<bool, Refusal> {
+    /// The driver's error for another reason.
+    pub fn forbid_writes(&self, gpu: &Gpu) -> Result<bool, DriverError> {
         let asked = self.allow(
             gpu,
             sys::CUmemAccess_flags_enum::CU_MEM_ACCESS_FLAGS_PROT_READ,
@@ -93,7 +93,7 @@ impl Mapped {
         self.bytes
     }
 
-    fn allow(&self, gpu: &Gpu, flags: sys::CUmemAccess_flags) -> Result<(), Refusal> {
+    fn allow(&self, gpu: &Gpu, flags: sys::CUmemAccess_flags) -> Result<(), DriverError> {
         let access = sys::CUmemAccessDesc {
             location: properties(gpu).location,
             flags,
@@ -161,8 +161,8 @@ impl Shared {
     /// Zero in page-locked memory.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn pinned() -> Result<Self, Refusal> {
+    /// The driver's error.
+    pub fn pinned() -> Result<Self, DriverError> {
         if !is_exported("cuMemAllocHost_v2") || !is_exported("cuMemFreeHost") {
             return Err(missing("cuMemAllocHost"));
         }
@@ -178,8 +178,8 @@ impl Shared {
     /// Zero in managed memory.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn managed() -> Result<Self, Refusal> {
+    /// The driver's error.
+    pub fn managed() -> Result<Self, DriverError> {
         if !is_exported("cuMemAllocManaged") {
             return Err(missing("cuMemAllocManaged"));
         }

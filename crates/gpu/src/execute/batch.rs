@@ -1,18 +1,19 @@
-//! Several passes through a plan between two events, over sets of buffers that are made once.
+//! Batches: several executions of a plan between two events, on sets of buffers that are allocated
+//! once.
 //!
-//! What a time is made of happens between the two events and nothing else does: buffers are
-//! allocated and filled before, and looked at afterwards.
+//! Only the launches and fills of the plan happen between the two events. Buffers are allocated and
+//! filled before the first and read after the second, so that the time holds nothing else.
 
 use std::collections::BTreeMap;
 
 use domain::plan::ResolvedPlan;
-use domain::role::{DeviceFault, Placement};
+use domain::role::Placement;
 use domain::statistics::TimedKernel;
 
-use super::{Buffer, Loaded, Manner, Prepared, Resident, device_fault};
-use crate::driver::{Gpu, Refusal, Stopwatch};
-use crate::fault::Fault;
+use super::{Buffer, ExecuteError, Loaded, Manner, Prepared, Resident, device_fault};
+use crate::driver::{DriverError, Gpu, Stopwatch};
 use crate::inputs;
+use crate::role_error::RoleError;
 
 /// One set of buffers: the tensors of a case, and the workspaces of each contender's plan.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub struct BufferSet {
     workspaces: BTreeMap<TimedKernel, Vec<Placed>>,
 }
 
-/// A buffer with what is needed to make it as it was.
+/// A buffer, and whether its first content is poison.
 #[derive(Debug)]
 struct Placed {
     resident: Resident,
@@ -33,43 +34,36 @@ impl BufferSet {
     /// Allocates and fills the buffers of one set.
     ///
     /// # Errors
-    /// A [`Fault`] for buffers that contradict themselves; the driver's refusal of memory.
+    /// [`ExecuteError::Role`] for buffers that contradict themselves; [`ExecuteError::Device`] where
+    /// there is no memory for them.
     pub fn place(
         loaded: &Loaded<'_>,
         tensors: Vec<Buffer>,
         workspaces: BTreeMap<TimedKernel, Vec<Buffer>>,
         poison: u64,
-    ) -> Result<Result<Self, Refusal>, Fault> {
+    ) -> Result<Self, ExecuteError> {
         let manner = Manner {
             poison,
             placement: Placement::Ending,
             timed: true,
         };
-        let place = |buffers: Vec<Buffer>| -> Result<Result<Vec<Placed>, Refusal>, Fault> {
+        let place = |buffers: Vec<Buffer>| -> Result<Vec<Placed>, ExecuteError> {
             let mut placed = Vec::with_capacity(buffers.len());
             for buffer in buffers {
                 let poisoned = buffer.content.is_none();
-                match loaded.place(buffer, manner)? {
-                    Ok(resident) => placed.push(Placed { resident, poisoned }),
-                    Err(refusal) => return Ok(Err(refusal)),
-                }
+                let resident = loaded.place(buffer, manner)?;
+                placed.push(Placed { resident, poisoned });
             }
-            Ok(Ok(placed))
+            Ok(placed)
         };
         let mut set = Self {
-            tensors: match place(tensors)? {
-                Ok(tensors) => tensors,
-                Err(refusal) => return Ok(Err(refusal)),
-            },
+            tensors: place(tensors)?,
             workspaces: BTreeMap::new(),
         };
         for (contender, buffers) in workspaces {
-            match place(buffers)? {
-                Ok(placed) => set.workspaces.insert(contender, placed),
-                Err(refusal) => return Ok(Err(refusal)),
-            };
+            set.workspaces.insert(contender, place(buffers)?);
         }
-        Ok(Ok(set))
+        Ok(set)
     }
 
     /// The tensors, then the workspaces of one contender.
@@ -82,72 +76,68 @@ impl BufferSet {
     }
 
     /// Overwrites a buffer, by its place among the contender's.
-    fn fill(&mut self, contender: TimedKernel, buffer: usize, byte: u8) -> Result<(), Refusal> {
+    fn fill(&mut self, contender: TimedKernel, buffer: usize, byte: u8) -> Result<(), DriverError> {
         let own = self.workspaces.get_mut(&contender);
         let mut all = self.tensors.iter_mut().chain(own.into_iter().flatten());
         let placed = all.nth(buffer).expect("a place among these buffers");
         placed.fill(byte)
     }
 
-    /// Overwrites everything that an execution of this contender may have written and that is nobody's
-    /// input, so that no answer of its is left for another to find.
+    /// Overwrites every buffer that an execution of this contender may have written, inputs excepted,
+    /// so that another execution finds no result of it.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn wipe(&mut self, contender: TimedKernel, byte: u8) -> Result<(), Refusal> {
+    /// The driver's error.
+    pub fn wipe(&mut self, contender: TimedKernel, byte: u8) -> Result<(), DriverError> {
         let own = self.workspaces.get_mut(&contender);
         let written = self.tensors.iter_mut().chain(own.into_iter().flatten());
         let mut written = written.filter(|placed| !placed.resident.constant);
         written.try_for_each(|placed| placed.fill(byte))
     }
 
-    /// Puts everything back that an execution of this contender may write: fresh poison, or the
-    /// first content. Inputs are left as they are, since whoever changes one has lost.
+    /// Restores every buffer that an execution of this contender may write: fresh poison, or the
+    /// first content. Inputs stay as they are, because a contender that changes one is refused.
     fn renew(
         &mut self,
         gpu: &Gpu,
         contender: TimedKernel,
         poison: u64,
-    ) -> Result<Result<(), Refusal>, Fault> {
+    ) -> Result<(), ExecuteError> {
         let own = self.workspaces.get_mut(&contender);
         let written = self.tensors.iter_mut().chain(own.into_iter().flatten());
         for placed in written.filter(|placed| !placed.resident.constant) {
-            if let Err(refusal) = placed.renew(gpu, poison)? {
-                return Ok(Err(refusal));
-            }
+            placed.renew(gpu, poison)?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }
 
 impl Placed {
-    fn fill(&mut self, byte: u8) -> Result<(), Refusal> {
+    fn fill(&mut self, byte: u8) -> Result<(), DriverError> {
         let inside = self.resident.inside.clone();
         let allocation = &mut self.resident.allocation;
         allocation.fill(inside.start, inside.len(), byte)
     }
 
-    fn renew(&mut self, gpu: &Gpu, poison: u64) -> Result<Result<(), Refusal>, Fault> {
+    fn renew(&mut self, gpu: &Gpu, poison: u64) -> Result<(), ExecuteError> {
         let resident = &mut self.resident;
         if self.poisoned {
             let inside = resident.inside.clone();
             let fresh = inputs::poison(poison, "content", &resident.name, inside.len());
             resident.before[inside].copy_from_slice(&fresh);
         }
-        if let Err(refusal) = resident.allocation.upload(&resident.before) {
-            return Ok(Err(refusal));
-        }
+        resident.allocation.upload(&resident.before)?;
         if let Some(emulator) = gpu.emulator().filter(|_| self.poisoned) {
             let whole = resident.before.len() as u64;
             emulator.forget(resident.allocation.base(), whole)?;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }
 
 /// One batch.
 pub struct Batch<'b> {
-    /// Whose.
+    /// The contender whose plan is executed.
     pub contender: TimedKernel,
     /// The plan of every execution.
     pub plan: &'b ResolvedPlan,
@@ -160,38 +150,29 @@ impl Loaded<'_> {
     /// them in microseconds. `begin` is called when everything is ready, `end` when all is over.
     ///
     /// # Errors
-    /// A [`Fault`] for a plan that contradicts the buffers or kernels, and for trouble with the
-    /// emulated device's interface; the driver's refusal.
+    /// A [`RoleError`] for a plan that contradicts the buffers or kernels, and for trouble with the
+    /// emulated device's interface; the driver's error.
     pub fn batch(
         &self,
         batch: &Batch<'_>,
         sets: &mut [BufferSet],
         chosen: &[usize],
-        begin: impl FnOnce(&Gpu) -> Result<Result<(), Refusal>, Fault>,
+        begin: impl FnOnce(&Gpu) -> Result<(), ExecuteError>,
         end: impl FnOnce(),
-    ) -> Result<Result<f64, DeviceFault>, Fault> {
-        let refused = |refusal: Refusal| Ok(Err(device_fault(refusal, None)));
+    ) -> Result<f64, ExecuteError> {
         for (poison, set) in (batch.poison..).zip(chosen) {
-            let renewed = sets[*set].renew(self.gpu, batch.contender, poison)?;
-            if let Err(refusal) = renewed {
-                return refused(refusal);
-            }
+            sets[*set].renew(self.gpu, batch.contender, poison)?;
         }
         // Look-ups happen before the first launch, so that none of them is timed.
         let mut steps = Vec::new();
         for set in chosen {
             let buffers = sets[*set].buffers(batch.contender).collect::<Vec<_>>();
             for step in &batch.plan.steps {
-                match self.prepare(step, &buffers)? {
-                    Ok(prepared) => steps.push((*set, prepared)),
-                    Err(refusal) => return refused(refusal),
-                }
+                steps.push((*set, self.prepare(step, &buffers)?));
             }
         }
-        let watch = match begin(self.gpu)?.and_then(|()| Stopwatch::start()) {
-            Ok(watch) => watch,
-            Err(refusal) => return refused(refusal),
-        };
+        begin(self.gpu)?;
+        let watch = Stopwatch::start()?;
         let mut launched = 0_usize;
         for (set, step) in &steps {
             let done = match step {
@@ -202,10 +183,8 @@ impl Loaded<'_> {
                     started
                 }
             };
-            if let Err(refusal) = done {
-                let number = u32::try_from(launched).ok();
-                return Ok(Err(device_fault(refusal, number)));
-            }
+            let number = u32::try_from(launched).ok();
+            done.map_err(|error| ExecuteError::Device(device_fault(error, number)))?;
         }
         let ended = watch.stop();
         end();
@@ -215,12 +194,12 @@ impl Loaded<'_> {
             let ran = ran.count();
             if ran != launched {
                 // A launch without an account would be a launch that nothing was proved of.
-                return Err(Fault::Emulator {
+                return Err(ExecuteError::Role(RoleError::Emulator {
                     request: "report its launches",
                     reason: format!("it took {launched} launches and tells of {ran}"),
-                });
+                }));
             }
         }
-        Ok(ended.map_err(|refusal| device_fault(refusal, None)))
+        Ok(ended?)
     }
 }

@@ -1,5 +1,5 @@
-//! Buffers on the device: made, filled, taken the right to be written to where they are constant, and
-//! looked at afterwards.
+//! Device buffers of one execution: allocation, initial contents, read-only mapping of inputs, and
+//! the check of the memory around them afterwards.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use domain::plan::{ResolvedPlan, ResolvedStep};
 use domain::role::Placement;
 
 use super::layout::{Layout, guard};
-use super::{Loaded, Manner};
-use crate::driver::{Allocation, Refusal};
-use crate::fault::Fault;
+use super::{ExecuteError, Loaded, Manner};
+use crate::driver::{Allocation, DriverError};
 use crate::inputs;
+use crate::role_error::RoleError;
 
 /// A buffer to make before a pass.
 #[derive(Debug)]
@@ -21,9 +21,9 @@ pub struct Buffer {
     pub bytes: u64,
     /// The address is a multiple of this.
     pub align: u64,
-    /// What it holds before the first launch; none is poison.
+    /// Its bytes before the first launch; poison if `None`.
     pub content: Option<Vec<u8>>,
-    /// Whether no launch may change it.
+    /// True if no launch may change it.
     pub constant: bool,
 }
 
@@ -42,48 +42,42 @@ pub struct Resident {
     pub(super) before: Vec<u8>,
 }
 
-/// A buffer's bytes after a pass, beside what they were.
+/// Bytes of a buffer and its surroundings after a pass, compared with those before it.
 #[derive(Debug)]
 pub struct After {
     all: Vec<u8>,
     inside: Range<usize>,
-    /// Whether the pattern around the buffer changed.
+    /// True if the pattern around the buffer changed.
     pub overrun: bool,
-    /// Whether the buffer itself changed.
+    /// True if the buffer itself changed.
     pub changed: bool,
 }
 
 impl Loaded<'_> {
-    /// The same as [`Self::place`] for a plan. A constant buffer beside a guard cannot be written to
-    /// any more, so that the hardware stops whoever tries, unless a step of the plan itself fills it:
-    /// whoever plans that is told by the bytes. Says also whether the driver let it be writable.
+    /// Allocates and fills one buffer of a plan, and maps a constant buffer beside a guard for reading
+    /// only, so that the hardware stops a kernel that writes to it. A buffer that a step of the plan
+    /// fills stays writable; its bytes are compared afterwards. The flag is true if the driver cannot
+    /// map memory for reading only.
     pub(super) fn place_for(
         &self,
         plan: &ResolvedPlan,
         buffer: Buffer,
         manner: Manner,
-    ) -> Result<Result<(Resident, bool), Refusal>, Fault> {
-        let mut resident = match self.place(buffer, manner)? {
-            Ok(resident) => resident,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
+    ) -> Result<(Resident, bool), ExecuteError> {
+        let mut resident = self.place(buffer, manner)?;
         let fills = |step: &ResolvedStep| match step {
             ResolvedStep::Memset { buffer, .. } => *buffer == resident.name,
             ResolvedStep::Kernel(_) => false,
         };
         if !resident.constant || guard(manner.placement).is_none() || plan.steps.iter().any(fills) {
-            return Ok(Ok((resident, false)));
+            return Ok((resident, false));
         }
-        let granted = resident.allocation.protect();
-        Ok(granted.map(|granted| (resident, !granted)))
+        let granted = resident.allocation.protect()?;
+        Ok((resident, !granted))
     }
 
     /// Allocates and fills one buffer.
-    pub(super) fn place(
-        &self,
-        buffer: Buffer,
-        manner: Manner,
-    ) -> Result<Result<Resident, Refusal>, Fault> {
+    pub(super) fn place(&self, buffer: Buffer, manner: Manner) -> Result<Resident, ExecuteError> {
         let emulator = self.gpu.emulator();
         let Manner {
             poison, placement, ..
@@ -99,24 +93,19 @@ impl Loaded<'_> {
             .as_ref()
             .is_some_and(|content| content.len() as u64 != bytes)
         {
-            return Err(Fault::Job(format!(
-                "{name} has {bytes} bytes, its content has others"
-            )));
+            let reason = format!("{name} has {bytes} bytes, its content has others");
+            return Err(RoleError::Job(reason).into());
         }
         let guard = guard(placement);
         let layout = Layout::of(placement, emulator.is_some(), bytes, align);
         let allocated = usize::try_from(layout.allocated).map_err(|_| {
-            Fault::Job(format!(
+            RoleError::Job(format!(
                 "{name} has {bytes} bytes, more than can be addressed"
             ))
         })?;
-        let made = match guard {
-            Some(guard) => self.gpu.guarded(allocated, guard),
-            None => Allocation::new(allocated),
-        };
-        let mut allocation = match made {
-            Ok(allocation) => allocation,
-            Err(refusal) => return Ok(Err(refusal)),
+        let mut allocation = match guard {
+            Some(guard) => self.gpu.guarded(allocated, guard)?,
+            None => Allocation::new(allocated)?,
         };
         let inside = layout.place(allocation.base());
         let zones = inputs::poison(poison, "red zone", &name, allocated - inside.len());
@@ -128,8 +117,8 @@ impl Loaded<'_> {
         let before = [front, held, back].concat();
         // What nobody wrote must stay so for a tool that looks for that.
         let bare = placement == Placement::Bare && content.is_none();
-        if !bare && let Err(refusal) = allocation.upload(&before) {
-            return Ok(Err(refusal));
+        if !bare {
+            allocation.upload(&before)?;
         }
         // Beside a guard it is the guard that tells, and on the other side the pattern, as on hardware.
         let bounded = emulator.is_some() && guard.is_none();
@@ -145,14 +134,14 @@ impl Loaded<'_> {
                 emulator.forget(allocation.base(), inside.start as u64)?;
             }
         }
-        Ok(Ok(Resident {
+        Ok(Resident {
             name,
             allocation,
             constant,
             inside,
             bounded,
             before,
-        }))
+        })
     }
 }
 
@@ -184,8 +173,8 @@ impl Resident {
     /// Reads the buffer and what surrounds it.
     ///
     /// # Errors
-    /// The driver's refusal.
-    pub fn after(&self) -> Result<After, Refusal> {
+    /// The driver's error.
+    pub fn after(&self) -> Result<After, DriverError> {
         let all = self.allocation.download()?;
         let Range { start, end } = self.inside;
         Ok(After {
@@ -204,8 +193,8 @@ impl After {
     }
 }
 
-/// The constant buffers that are not what they were.
-pub(super) fn changed(buffers: &[Resident]) -> Result<Vec<String>, Refusal> {
+/// The names of the constant buffers whose bytes have changed.
+pub(super) fn changed(buffers: &[Resident]) -> Result<Vec<String>, DriverError> {
     let mut changed = Vec::new();
     for buffer in buffers.iter().filter(|buffer| buffer.constant) {
         if buffer.after()?.changed {

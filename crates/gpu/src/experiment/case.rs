@@ -9,8 +9,8 @@ use domain::role::experiment::{
 };
 
 use super::{ended, words};
-use crate::driver::{self, Allocation, Gpu, Module, Refusal, Shape, Stopwatch, Variable};
-use crate::fault::Fault;
+use crate::driver::{self, Allocation, DriverError, Gpu, Module, Shape, Stopwatch, Variable};
+use crate::role_error::RoleError;
 
 /// Dynamic shared memory that every kernel may have without being allowed more.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
@@ -22,11 +22,11 @@ pub fn run(
     name: &str,
     repeats: u32,
     file: &Path,
-) -> Result<ExperimentReply, Fault> {
+) -> Result<ExperimentReply, RoleError> {
     let case = CASES
         .iter()
         .find(|case| case.name == name)
-        .ok_or_else(|| Fault::Job(format!("{name:?} is no case of the corpus")))?;
+        .ok_or_else(|| RoleError::Job(format!("{name:?} is no case of the corpus")))?;
     let mut reply = ended(gpu, End::Completed, None)?;
     let mut before: Option<Record> = None;
     for _ in 0..repeats.max(1) {
@@ -65,14 +65,14 @@ pub fn run(
     }
     // After a fault of the device nothing can be given back; the process ends.
     if reply.end == End::Completed {
-        driver::releases().map_err(|refusal| refusal.into_fault("clear the device"))?;
+        driver::releases().map_err(|refusal| refusal.into_role_error("clear the device"))?;
     }
     let record = before.map(on_disk).unwrap_or(CaseRecord {
         reads: Vec::new(),
         compared: Vec::new(),
     });
     let text = serde_json::to_vec(&record).expect("a record is text and numbers");
-    fs::write(file, text).map_err(Fault::file("write", file))?;
+    fs::write(file, text).map_err(RoleError::file("write", file))?;
     Ok(reply)
 }
 
@@ -131,10 +131,10 @@ struct Loaded<'a> {
     variables: Vec<Variable<'a>>,
     launches: Vec<CaseLaunch>,
     /// Trouble that is no answer of the device.
-    fault: Option<Fault>,
+    fault: Option<RoleError>,
 }
 
-fn refused(refusal: &Refusal) -> Failure {
+fn refused(refusal: &DriverError) -> Failure {
     Failure::new(Kind::Refused { code: refusal.code }, words(refusal))
 }
 
@@ -161,14 +161,14 @@ impl Loaded<'_> {
     }
 
     /// Notes trouble of the surroundings, and fails the case with it.
-    fn trouble(&mut self, fault: Fault) -> Failure {
+    fn trouble(&mut self, fault: RoleError) -> Failure {
         let failure = Failure::wrong(format!("failed to {fault}"));
         self.fault = Some(fault);
         failure
     }
 
     fn start(&self, launch: &Launch<'_>) -> Result<Option<f64>, Failure> {
-        let refused = |refusal: Refusal| refused(&refusal);
+        let refused = |refusal: DriverError| refused(&refusal);
         let kernel = self.module.kernel(launch.kernel).map_err(refused)?;
         let arguments: Vec<Vec<u8>> = launch.arguments.iter().map(|arg| arg.bytes()).collect();
         let given: Vec<usize> = arguments.iter().map(Vec::len).collect();

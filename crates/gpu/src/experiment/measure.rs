@@ -7,8 +7,10 @@ use corpus::Noise;
 use domain::role::experiment::{End, ExperimentReply, Measure};
 
 use super::{ended, words};
-use crate::driver::{Allocation, Gpu, Kernel, Mapped, Module, Refusal, Shape, Shared, Stopwatch};
-use crate::fault::Fault;
+use crate::driver::{
+    Allocation, DriverError, Gpu, Kernel, Mapped, Module, Shape, Shared, Stopwatch,
+};
+use crate::role_error::RoleError;
 
 /// Bytes that a kernel which is timed against itself reads, and again that it writes: more than
 /// a large cache holds together with what lies between two launches.
@@ -50,7 +52,7 @@ const PRODUCTS: [(&str, u32, u32, u32); 4] = [
 type Series = BTreeMap<String, Vec<f64>>;
 
 /// Measures one thing.
-pub fn measure(gpu: &Gpu, image: &[u8], what: Measure) -> Result<ExperimentReply, Fault> {
+pub fn measure(gpu: &Gpu, image: &[u8], what: Measure) -> Result<ExperimentReply, RoleError> {
     let measured = Module::load(image).and_then(|module| {
         let bench = Bench {
             gpu,
@@ -76,7 +78,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn measure(&self, what: Measure) -> Result<Series, Refusal> {
+    fn measure(&self, what: Measure) -> Result<Series, DriverError> {
         match what {
             Measure::GuardInside => self.guard(-1, false, false),
             Measure::GuardRead => self.guard(0, false, false),
@@ -100,7 +102,7 @@ impl Bench<'_> {
     }
 
     /// Touches the element so many places from the end of what is mapped.
-    fn guard(&self, place: i64, write: bool, read_only: bool) -> Result<Series, Refusal> {
+    fn guard(&self, place: i64, write: bool, read_only: bool) -> Result<Series, DriverError> {
         let mapped = Mapped::new(self.gpu)?;
         let out = Allocation::new(4)?;
         if read_only && !mapped.forbid_writes(self.gpu)? {
@@ -112,7 +114,7 @@ impl Bench<'_> {
     }
 
     /// Writes to memory of the host by its address and says whether the value arrived.
-    fn reach(&self, shared: &Shared) -> Result<Series, Refusal> {
+    fn reach(&self, shared: &Shared) -> Result<Series, DriverError> {
         let mut series = one(
             "pageable_memory_access",
             f64::from(u8::from(self.gpu.reaches_pageable_memory()?)),
@@ -126,7 +128,7 @@ impl Bench<'_> {
         Ok(series)
     }
 
-    fn touch(&self, buffer: u64, element: i64, write: bool, out: u64) -> Result<(), Refusal> {
+    fn touch(&self, buffer: u64, element: i64, write: bool, out: u64) -> Result<(), DriverError> {
         let arguments = vec![
             word(buffer),
             word(element),
@@ -137,7 +139,7 @@ impl Bench<'_> {
         self.gpu.synchronize()
     }
 
-    fn endless(&self) -> Result<Series, Refusal> {
+    fn endless(&self) -> Result<Series, DriverError> {
         let mut flag = Allocation::new(4)?;
         flag.upload(&[0; 4])?;
         let kernel = self.ready("endless", vec![word(flag.base())])?;
@@ -147,7 +149,7 @@ impl Bench<'_> {
     }
 
     /// Launches a small kernel and looks at its answer.
-    fn usable(&self) -> Result<Series, Refusal> {
+    fn usable(&self) -> Result<Series, DriverError> {
         let count = 1024_usize;
         let x: Vec<u8> = (0..4 * count)
             .flat_map(|i| (i as f32).to_le_bytes())
@@ -169,7 +171,7 @@ impl Bench<'_> {
     fn stream_times(
         &self,
         mut go_on: impl FnMut(usize, Duration) -> bool,
-    ) -> Result<(Vec<f64>, Vec<f64>), Refusal> {
+    ) -> Result<(Vec<f64>, Vec<f64>), DriverError> {
         let bytes = if self.is_emulated() {
             EMULATED_STREAM_BYTES
         } else {
@@ -201,7 +203,7 @@ impl Bench<'_> {
         Ok((times, since))
     }
 
-    fn noise(&self) -> Result<Series, Refusal> {
+    fn noise(&self) -> Result<Series, DriverError> {
         let samples = if self.is_emulated() {
             EMULATED_SAMPLES
         } else {
@@ -212,7 +214,7 @@ impl Bench<'_> {
         Ok(one_series("event_us", times.split_off(samples)))
     }
 
-    fn spin_up(&self) -> Result<Series, Refusal> {
+    fn spin_up(&self) -> Result<Series, DriverError> {
         let emulated = self.is_emulated();
         let (times, since) = self.stream_times(|done, elapsed| {
             if emulated {
@@ -227,7 +229,7 @@ impl Bench<'_> {
     }
 
     /// Cycles of a walk through a buffer after the cache was overwritten, kept and not.
-    fn cache(&self) -> Result<Series, Refusal> {
+    fn cache(&self) -> Result<Series, DriverError> {
         let l2 = self
             .gpu
             .describe()
@@ -254,7 +256,7 @@ impl Bench<'_> {
         let most = (l2 as f64 * FLUSHES[FLUSHES.len() - 1]) as usize;
         let mut flush = Allocation::new(most)?;
         let (cycles, last) = (Allocation::new(8)?, Allocation::new(4)?);
-        let walk = |keep: bool| -> Result<f64, Refusal> {
+        let walk = |keep: bool| -> Result<f64, DriverError> {
             let arguments = vec![
                 word(chain.base()),
                 word(steps as i32),
@@ -289,7 +291,7 @@ impl Bench<'_> {
     }
 
     /// The same span by events, by the host, and by the device's timer and cycles.
-    fn clocks(&self) -> Result<Series, Refusal> {
+    fn clocks(&self) -> Result<Series, DriverError> {
         let counted = Allocation::new(16)?;
         let mut series = Series::new();
         for span in SPANS {
@@ -324,7 +326,7 @@ impl Bench<'_> {
     }
 
     /// Relative L2 errors of matrix products, against sums in double precision of the same inputs.
-    fn precision(&self) -> Result<Series, Refusal> {
+    fn precision(&self) -> Result<Series, DriverError> {
         let depths: &[usize] = if self.is_emulated() {
             &EMULATED_DEPTHS
         } else {
@@ -362,8 +364,8 @@ impl Bench<'_> {
         a: &[f32],
         b: &[f32],
         depth: usize,
-    ) -> Result<Vec<f32>, Refusal> {
-        let upload = |values: &[f32]| -> Result<Allocation, Refusal> {
+    ) -> Result<Vec<f32>, DriverError> {
+        let upload = |values: &[f32]| -> Result<Allocation, DriverError> {
             let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
             let mut buffer = Allocation::new(bytes.len())?;
             buffer.upload(&bytes)?;
@@ -385,7 +387,7 @@ impl Bench<'_> {
     }
 
     /// Finds a kernel for arguments that it takes.
-    fn ready(&self, kernel: &str, arguments: Vec<Vec<u8>>) -> Result<Ready<'_>, Refusal> {
+    fn ready(&self, kernel: &str, arguments: Vec<Vec<u8>>) -> Result<Ready<'_>, DriverError> {
         let kernel = self.module.kernel(kernel)?;
         let given: Vec<usize> = arguments.iter().map(Vec::len).collect();
         assert_eq!(
@@ -404,7 +406,7 @@ struct Ready<'a> {
 }
 
 impl Ready<'_> {
-    fn launch(&self, grid: [u32; 2], threads: u32) -> Result<(), Refusal> {
+    fn launch(&self, grid: [u32; 2], threads: u32) -> Result<(), DriverError> {
         let shape = Shape {
             grid: [grid[0], grid[1], 1],
             block: [threads, 1, 1],

@@ -13,8 +13,8 @@ use domain::role::experiment::{End, Experiment, ExperimentJob, ExperimentReply, 
 use domain::timing::CacheState;
 
 use crate::driver::emulator::{Checks, Configuration, Fragments};
-use crate::driver::{Gpu, Refusal};
-use crate::fault::Fault;
+use crate::driver::{DriverError, Gpu};
+use crate::role_error::RoleError;
 
 /// Thread instructions after which a launch hangs, on the emulated device.
 const BUDGET: u64 = 2_000_000_000;
@@ -22,9 +22,9 @@ const BUDGET: u64 = 2_000_000_000;
 /// Does one experiment.
 ///
 /// # Errors
-/// A [`Fault`] where the surroundings fail; a refusal of the driver is in the reply.
-pub(crate) fn experiment_on(gpu: &Gpu, job: &ExperimentJob) -> Result<ExperimentReply, Fault> {
-    let image = fs::read(&job.image).map_err(Fault::file("read", &job.image))?;
+/// A [`RoleError`] where the surroundings fail; a refusal of the driver is in the reply.
+pub(crate) fn experiment_on(gpu: &Gpu, job: &ExperimentJob) -> Result<ExperimentReply, RoleError> {
+    let image = fs::read(&job.image).map_err(RoleError::file("read", &job.image))?;
     if let Some(emulator) = gpu.emulator() {
         emulator.configure(&Configuration {
             schedule: None,
@@ -61,7 +61,7 @@ fn budget(experiment: &Experiment) -> Option<u64> {
 }
 
 /// A reply that says no more than how it ended.
-fn ended(gpu: &Gpu, end: End, message: Option<String>) -> Result<ExperimentReply, Fault> {
+fn ended(gpu: &Gpu, end: End, message: Option<String>) -> Result<ExperimentReply, RoleError> {
     Ok(ExperimentReply {
         device: gpu.describe()?,
         end,
@@ -72,7 +72,7 @@ fn ended(gpu: &Gpu, end: End, message: Option<String>) -> Result<ExperimentReply
     })
 }
 
-fn words(refusal: &Refusal) -> String {
+fn words(refusal: &DriverError) -> String {
     format!(
         "{} answered {} ({})",
         refusal.call, refusal.code, refusal.name

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use domain::statistics::{Arithmetic, Rates};
 
-use crate::driver::{Allocation, Gpu, Module, Refusal, Shape, Stopwatch};
+use crate::driver::{Allocation, DriverError, Gpu, Module, Shape, Stopwatch};
 
 /// Bytes that are read on silicon, where there is room: many times what a cache holds.
 const BYTES: usize = 1 << 30;
@@ -35,7 +35,7 @@ const WGMMA: u32 = 9;
 const CANNOT_COMPILE: [u32; 5] = [209, 218, 221, 222, 223];
 
 /// Measures the device; none if its driver cannot compile the kernels.
-pub fn rates(gpu: &Gpu) -> Result<Option<Rates>, Refusal> {
+pub fn rates(gpu: &Gpu) -> Result<Option<Rates>, DriverError> {
     let module = match Module::load(text().as_bytes()) {
         Err(refusal) if CANNOT_COMPILE.contains(&refusal.code) => return Ok(None),
         loaded => loaded?,
@@ -77,7 +77,7 @@ struct Track<'a> {
 
 impl Track<'_> {
     /// Bytes per microsecond of a kernel that reads a buffer of at most `most` bytes.
-    fn memory(&self, most: usize) -> Result<f64, Refusal> {
+    fn memory(&self, most: usize) -> Result<f64, DriverError> {
         let wanted = if self.emulated { EMULATED_BYTES } else { BYTES };
         let blocks = self.multiprocessors * 8;
         // Four loads of 16 bytes of every thread make a step; the buffer is a whole number of them.
@@ -96,7 +96,7 @@ impl Track<'_> {
 
     /// Operations per microsecond of a kernel whose threads do `each` multiplications with an
     /// addition an instruction.
-    fn arithmetic(&self, kernel: &str, each: f64) -> Result<f64, Refusal> {
+    fn arithmetic(&self, kernel: &str, each: f64) -> Result<f64, DriverError> {
         let rounds = if self.emulated {
             EMULATED_ROUNDS
         } else {
@@ -115,7 +115,7 @@ impl Track<'_> {
     }
 
     /// The shortest time of a kernel, microseconds by events.
-    fn best(&self, kernel: &str, blocks: u32, arguments: &[Vec<u8>]) -> Result<f64, Refusal> {
+    fn best(&self, kernel: &str, blocks: u32, arguments: &[Vec<u8>]) -> Result<f64, DriverError> {
         let kernel = self.module.kernel(kernel)?;
         let shape = Shape {
             grid: [blocks, 1, 1],

@@ -1,9 +1,9 @@
-//! One batch of executions: what it begins with, its time, what it leaves.
+//! One timed batch of executions: preparation, measurement, and digests of the outputs.
 
 use std::collections::BTreeMap;
 
 use domain::digest::Digest;
-use domain::role::{DeviceFault, Left, Sample, Side, TensorData, TimeJob, fingerprint};
+use domain::role::{Left, Sample, Side, TensorData, TimeJob, fingerprint};
 use domain::statistics::TimedKernel;
 use domain::task::Role;
 use domain::timing::CacheState;
@@ -11,30 +11,30 @@ use domain::timing::CacheState;
 use super::sets::Before;
 use super::{Bench, nobody};
 use crate::driver::emulator::{Checks, Configuration, Fragments};
-use crate::driver::{Gpu, Refusal};
-use crate::execute::{Batch, BufferSet, Loaded};
-use crate::fault::Fault;
+use crate::driver::{DriverError, Gpu};
+use crate::execute::{Batch, BufferSet, ExecuteError, Loaded};
 use crate::line::Moment;
-use crate::run::{device_fault, registers, spills};
+use crate::role_error::RoleError;
+use crate::run::{registers, spills};
 
 impl Bench<'_> {
-    /// One batch: everything made ready, the time between events, what was left, and everything
-    /// overwritten again.
+    /// Prepares and times one batch, reads its outputs, and overwrites everything that it wrote.
     pub(super) fn sample(
         &mut self,
         case: usize,
         contender: TimedKernel,
         chosen: &[usize],
         counts: bool,
-    ) -> Result<Result<Sample, DeviceFault>, Fault> {
+    ) -> Result<Sample, ExecuteError> {
         let (job, loaded) = (self.job, self.loaded);
         let timed = &job.cases[case];
         let side = job.sides.get(&contender).ok_or_else(nobody)?;
         let renewed = match side.stateful {
-            true => match Loaded::new(self.gpu, &self.images[&contender], &side.kernels) {
-                Ok(image) => Some(image),
-                Err(refusal) => return Ok(Err(device_fault(&refusal))),
-            },
+            true => Some(Loaded::new(
+                self.gpu,
+                &self.images[&contender],
+                &side.kernels,
+            )?),
             false => None,
         };
         let image = renewed.as_ref().unwrap_or(&loaded[&contender]);
@@ -56,23 +56,18 @@ impl Bench<'_> {
         let (mut flush, reader) = (self.flush.as_mut(), self.reader.as_ref());
         let line = std::cell::RefCell::new(&mut *self.line);
         let mut tachometer = self.tachometer.as_mut().filter(|_| counts);
-        let begin = |gpu: &Gpu| {
-            if let Some(tachometer) = &mut tachometer
-                && let Err(refusal) = tachometer.start(gpu)?
-            {
-                return Ok(Err(refusal));
+        let begin = |gpu: &Gpu| -> Result<(), ExecuteError> {
+            if let Some(tachometer) = &mut tachometer {
+                tachometer.start(gpu)?;
             }
-            if let Err(refusal) = gpu.let_nothing_persist().and_then(|()| gpu.synchronize()) {
-                return Ok(Err(refusal));
-            }
+            gpu.let_nothing_persist()?;
+            gpu.synchronize()?;
             let reader = match before {
-                Before::Read => Some(reader.ok_or(Fault::NoPtx("warm the cache"))?),
+                Before::Read => Some(reader.ok_or(RoleError::NoPtx("warm the cache"))?),
                 Before::Nothing | Before::Flush => None,
             };
-            if let Some(reader) = reader
-                && let Err(refusal) = reader.read(gpu, &ranges)?
-            {
-                return Ok(Err(refusal));
+            if let Some(reader) = reader {
+                reader.read(gpu, &ranges)?;
             }
             if counts {
                 line.borrow_mut().tick(Moment::Begin);
@@ -82,51 +77,44 @@ impl Bench<'_> {
             if let Some(reader) = reader {
                 return reader.hold(gpu, launches);
             }
-            let flush = flush.as_mut().filter(|_| before == Before::Flush);
-            Ok(flush.map_or(Ok(()), |flush| flush.begin()))
+            if let Some(flush) = flush.as_mut().filter(|_| before == Before::Flush) {
+                flush.begin()?;
+            }
+            Ok(())
         };
         let end = || {
             if counts {
                 line.borrow_mut().tick(Moment::End);
             }
         };
-        let event_us = match image.batch(&batch, &mut sets.all, chosen, begin, end)? {
-            Ok(us) => us,
-            Err(fault) => return Ok(Err(fault)),
-        };
+        let event_us = image.batch(&batch, &mut sets.all, chosen, begin, end)?;
         let mut sample = Sample {
             event_us,
             sm_mhz: None,
             left: BTreeMap::new(),
         };
         if counts {
-            if let Some(tachometer) = &mut self.tachometer
-                && let Err(refusal) = tachometer.start(self.gpu)?
-            {
-                return Ok(Err(device_fault(&refusal)));
+            if let Some(tachometer) = &mut self.tachometer {
+                tachometer.start(self.gpu)?;
             }
-            match self.look(case, contender, chosen) {
-                Ok(left) => sample.left = left,
-                Err(refusal) => return Ok(Err(device_fault(&refusal))),
-            }
+            sample.left = self.count_results(case, contender, chosen)?;
         }
         let [byte, ..] = batch.poison.to_le_bytes();
         let sets = &mut self.cases[case].all;
-        let wiped = chosen
-            .iter()
-            .try_for_each(|set| sets[*set].wipe(contender, byte));
-        Ok(wiped
-            .map(|()| sample)
-            .map_err(|refusal| device_fault(&refusal)))
+        for set in chosen {
+            sets[*set].wipe(contender, byte)?;
+        }
+        Ok(sample)
     }
 
-    /// What the executions on these sets left: how many of them what, by its number in the replies.
-    fn look(
+    /// Counts the distinct results that the executions on these sets left, by their number in the
+    /// replies.
+    fn count_results(
         &mut self,
         case: usize,
         contender: TimedKernel,
         chosen: &[usize],
-    ) -> Result<BTreeMap<usize, u32>, Refusal> {
+    ) -> Result<BTreeMap<usize, u32>, DriverError> {
         let draws = &self.job.cases[case].draws;
         let mut found = BTreeMap::new();
         for set in chosen {
@@ -143,15 +131,15 @@ impl Bench<'_> {
     }
 }
 
-/// Tells the emulated device how launches on these ranges are carried out, and what they find in the
-/// cache.
+/// Configures the emulated device for launches on these ranges, and the state of the cache that its
+/// time model assumes.
 fn configure(
     gpu: &Gpu,
     job: &TimeJob,
     side: &Side,
     cache: CacheState,
     ranges: &[(u64, u64)],
-) -> Result<(), Fault> {
+) -> Result<(), RoleError> {
     let Some(emulator) = gpu.emulator() else {
         return Ok(());
     };
@@ -170,13 +158,13 @@ fn configure(
     })
 }
 
-/// What an execution left in a set of buffers.
+/// Reads the result that an execution left in a set of buffers.
 fn left_by(
     set: &BufferSet,
     contender: TimedKernel,
     draw: usize,
     tensors: &[TensorData],
-) -> Result<Left, Refusal> {
+) -> Result<Left, DriverError> {
     let mut left = Left {
         draw,
         outputs: Digest::of(""),

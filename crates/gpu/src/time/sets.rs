@@ -8,8 +8,8 @@ use domain::task::Role;
 use domain::timing::CacheState;
 
 use crate::execute::{Buffer, BufferSet, Loaded};
-use crate::fault::Fault;
 use crate::inputs;
+use crate::role_error::RoleError;
 use crate::run::workspaces;
 
 /// The sets of buffers of one case.
@@ -42,12 +42,12 @@ impl Sets {
         poison: u64,
         l2_bytes: u64,
         room: u64,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, RoleError> {
         let (bytes, batch) = (case.set_bytes(), case.batch);
         let draws = u32::try_from(case.draws.len()).unwrap_or(u32::MAX);
         if batch > draws {
             let reason = format!("{batch} executions are to be timed together on {draws} inputs");
-            return Err(Fault::Job(reason));
+            return Err(RoleError::Job(reason));
         }
         let plan = match case.cache {
             CacheState::Cold => BufferSets::plan(bytes, batch, draws, l2_bytes, room),
@@ -74,8 +74,9 @@ impl Sets {
                 .iter()
                 .map(|(contender, plan)| (*contender, workspaces(plan).collect()))
                 .collect();
-            let placed = BufferSet::place(loaded, buffers.collect(), scratch, poison)?;
-            all.push(placed.map_err(|refusal| refusal.into_fault("make the buffers of a case"))?);
+            let placed = BufferSet::place(loaded, buffers.collect(), scratch, poison)
+                .map_err(|error| error.into_role_error("make the buffers of a case"))?;
+            all.push(placed);
         }
         Ok(Self {
             all,

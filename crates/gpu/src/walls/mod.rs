@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use group::Base;
-use start::{Image, Order, Refusal, Step};
+use start::{Image, Order, StartError, Step};
 
 pub use group::{Group, PREFIX};
 pub use proof::prove;
@@ -192,12 +192,14 @@ impl Walls {
 }
 
 /// Which kinds are granted together, by `attempt`, and why the others are not.
-fn namespaces(attempt: impl Fn(&[Namespace]) -> Result<(), Refusal>) -> (Vec<Namespace>, Vec<Gap>) {
+fn namespaces(
+    attempt: impl Fn(&[Namespace]) -> Result<(), StartError>,
+) -> (Vec<Namespace>, Vec<Gap>) {
     let Err(all) = attempt(&Namespace::ALL) else {
         return (Namespace::ALL.to_vec(), Vec::new());
     };
     let mut granted = Vec::new();
-    let mut refused: Vec<(Namespace, Refusal)> = Vec::new();
+    let mut refused: Vec<(Namespace, StartError)> = Vec::new();
     // The first gives the right to have the others.
     for kind in Namespace::ALL {
         let pid = refused.iter().find(|(kind, _)| *kind == Namespace::Pid);
@@ -229,7 +231,7 @@ fn namespaces(attempt: impl Fn(&[Namespace]) -> Result<(), Refusal>) -> (Vec<Nam
     (granted, gaps.collect())
 }
 
-fn try_namespaces(kinds: &[Namespace]) -> Result<(), Refusal> {
+fn try_namespaces(kinds: &[Namespace]) -> Result<(), StartError> {
     let streams = File::open("/dev/null").ok();
     let order = Order {
         namespaces: kinds,
@@ -244,7 +246,7 @@ fn try_namespaces(kinds: &[Namespace]) -> Result<(), Refusal> {
 }
 
 /// What an operator can do about a refusal. `setting` reads the kernel's settings.
-fn fix(refusal: Refusal, setting: impl Fn(&str) -> Option<String>) -> String {
+fn fix(refusal: StartError, setting: impl Fn(&str) -> Option<String>) -> String {
     let is = |path: &str, value: &str| setting(path).is_some_and(|text| text.trim() == value);
     if is("/proc/sys/kernel/unprivileged_userns_clone", "0") {
         return "sysctl kernel.unprivileged_userns_clone=1".to_owned();
@@ -274,8 +276,8 @@ fn fix(refusal: Refusal, setting: impl Fn(&str) -> Option<String>) -> String {
 mod tests {
     use super::*;
 
-    fn refusal(step: Step, errno: Errno) -> Refusal {
-        Refusal { step, errno }
+    fn refusal(step: Step, errno: Errno) -> StartError {
+        StartError { step, errno }
     }
 
     #[test]

@@ -8,14 +8,14 @@ use std::net::UdpSocket;
 
 use domain::role::walls::{Claims, GroupClaim, Namespace, WALLS_VARIABLE};
 
-use crate::fault::Fault;
+use crate::role_error::RoleError;
 
 /// Proves what this process was told. What holds, in words; none where nothing was claimed. Call it
 /// before the process is confined further: afterwards it cannot look any more.
 ///
 /// # Errors
-/// A [`Fault`] if a part that was claimed does not hold.
-pub fn prove() -> Result<Option<String>, Fault> {
+/// A [`RoleError`] if a part that was claimed does not hold.
+pub fn prove() -> Result<Option<String>, RoleError> {
     let Ok(text) = env::var(WALLS_VARIABLE) else {
         return Ok(None);
     };
@@ -52,15 +52,15 @@ pub fn prove() -> Result<Option<String>, Fault> {
     Ok(Some(holding.join("; ")))
 }
 
-fn broken(what: &str) -> Fault {
-    Fault::Confinement(format!("prove the walls around it: {what}"))
+fn broken(what: &str) -> RoleError {
+    RoleError::Confinement(format!("prove the walls around it: {what}"))
 }
 
-fn read(path: &str) -> Result<String, Fault> {
+fn read(path: &str) -> Result<String, RoleError> {
     fs::read_to_string(path).map_err(|error| broken(&format!("read {path}: {error}")))
 }
 
-fn differs(kind: Namespace, outside: &str) -> Result<(), Fault> {
+fn differs(kind: Namespace, outside: &str) -> Result<(), RoleError> {
     let own = fs::read_link(kind.link())
         .map_err(|error| broken(&format!("read {}: {error}", kind.link())))?;
     if own.as_os_str() == outside {
@@ -71,7 +71,7 @@ fn differs(kind: Namespace, outside: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-fn has_no_privilege() -> Result<(), Fault> {
+fn has_no_privilege() -> Result<(), RoleError> {
     let status = read("/proc/self/status")?;
     let privileges = status
         .lines()
@@ -83,7 +83,7 @@ fn has_no_privilege() -> Result<(), Fault> {
     }
 }
 
-fn has_no_parent() -> Result<(), Fault> {
+fn has_no_parent() -> Result<(), RoleError> {
     match rustix::process::getppid() {
         None => Ok(()),
         Some(parent) => Err(broken(&format!(
@@ -93,7 +93,7 @@ fn has_no_parent() -> Result<(), Fault> {
     }
 }
 
-fn sees_no_other_process() -> Result<(), Fault> {
+fn sees_no_other_process() -> Result<(), RoleError> {
     let listed = fs::read_dir("/proc").map_err(|error| broken(&format!("list /proc: {error}")))?;
     let own = std::process::id().to_string();
     let others = listed.flatten().filter(|entry| {
@@ -108,7 +108,7 @@ fn sees_no_other_process() -> Result<(), Fault> {
 }
 
 /// Not even itself: a new namespace has a loopback interface that is down.
-fn reaches_no_network() -> Result<(), Fault> {
+fn reaches_no_network() -> Result<(), RoleError> {
     // No byte is sent: the kernel looks for a way there and finds none.
     let outcome = UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.connect("127.0.0.1:9"));
     match outcome {
@@ -119,7 +119,7 @@ fn reaches_no_network() -> Result<(), Fault> {
     }
 }
 
-fn is_alone_in(group: &GroupClaim) -> Result<(), Fault> {
+fn is_alone_in(group: &GroupClaim) -> Result<(), RoleError> {
     let file = |name: &str| {
         let path = group.folder.join(name);
         read(&path.to_string_lossy()).map(|text| text.trim().to_owned())

@@ -51,12 +51,12 @@ const STEPS: [Step; 8] = [
 
 /// Why there is no process.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Refusal {
+pub(super) struct StartError {
     pub(super) step: Step,
     pub(super) errno: Errno,
 }
 
-impl Refusal {
+impl StartError {
     fn of(step: Step, error: &io::Error) -> Self {
         Self {
             step,
@@ -65,7 +65,7 @@ impl Refusal {
     }
 }
 
-impl std::fmt::Display for Refusal {
+impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let doing = match self.step {
             Step::Clone => "making the process",
@@ -127,10 +127,10 @@ pub(super) struct Order<'a> {
 }
 
 /// Makes a process: its number, and a descriptor that is readable once it has ended.
-pub(super) fn start(order: &Order<'_>) -> Result<(Pid, OwnedFd), Refusal> {
+pub(super) fn start(order: &Order<'_>) -> Result<(Pid, OwnedFd), StartError> {
     let prepared = Prepared::new(order);
     let (report, theirs) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|errno| Refusal {
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|errno| StartError {
             step: Step::Clone,
             errno,
         })?;
@@ -165,7 +165,7 @@ pub(super) fn start(order: &Order<'_>) -> Result<(Pid, OwnedFd), Refusal> {
     drop(theirs);
     let pid = c_int::try_from(pid).ok().and_then(Pid::from_raw);
     let Some(pid) = pid.filter(|_| ended >= 0) else {
-        return Err(Refusal::of(Step::Clone, &error));
+        return Err(StartError::of(Step::Clone, &error));
     };
     // SAFETY: the kernel has just made this descriptor for us.
     let ended = unsafe { OwnedFd::from_raw_fd(ended) };
@@ -180,7 +180,7 @@ pub(super) fn start(order: &Order<'_>) -> Result<(Pid, OwnedFd), Refusal> {
 }
 
 /// What the process says before it is the program: nothing if all went well.
-fn reported(report: &OwnedFd) -> Option<Refusal> {
+fn reported(report: &OwnedFd) -> Option<StartError> {
     let mut bytes = [0; 5];
     let mut read = 0;
     while read < bytes.len() {
@@ -189,7 +189,7 @@ fn reported(report: &OwnedFd) -> Option<Refusal> {
             Ok(count) => read += count,
             Err(Errno::INTR) => {}
             Err(errno) => {
-                return Some(Refusal {
+                return Some(StartError {
                     step: Step::Clone,
                     errno,
                 });
@@ -197,7 +197,7 @@ fn reported(report: &OwnedFd) -> Option<Refusal> {
         }
     }
     let [step, errno @ ..] = bytes;
-    (read == bytes.len()).then(|| Refusal {
+    (read == bytes.len()).then(|| StartError {
         step: STEPS[usize::from(step).min(STEPS.len() - 1)],
         errno: Errno::from_raw_os_error(i32::from_le_bytes(errno)),
     })

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a role could not do its job. Messages read after "failed to".
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum RoleError {
     /// No NVRTC that the loader can find.
     #[error(
         "load libnvrtc: it is in no folder of LD_LIBRARY_PATH; install it with `pip install --target <folder> nvidia-cuda-nvrtc==13.5.37` and let the setting for the NVRTC folder name <folder>/nvidia/cu13/lib"
@@ -50,7 +50,7 @@ pub enum Fault {
         /// What was being done.
         action: String,
         /// The call.
-        call: &'static str,
+        call: String,
         /// Its code.
         code: u32,
         /// Its name.
@@ -92,7 +92,7 @@ pub enum Fault {
     Confinement(String),
 }
 
-impl Fault {
+impl RoleError {
     /// A constructor for `map_err` on file operations.
     pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
