@@ -36,7 +36,7 @@ use sqlx::migrate::Migrator;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{Sqlite, SqliteConnection, Transaction};
+use sqlx::{Connection as _, Sqlite, SqliteConnection, Transaction, query};
 use tokio::sync::watch;
 
 pub use calls::{Answer, DueCall, MAX_UNANSWERED, Meaning, NewCall, NewDraft, WrittenText};
@@ -91,6 +91,13 @@ impl Store {
             .busy_timeout(BUSY_TIMEOUT);
         let write = SqlitePoolOptions::new()
             .max_connections(1)
+            // A commit that fails, such as on a full disk, can leave the driver counting a
+            // transaction that the database has already rolled back. Such a connection refuses
+            // every further one, so it is replaced.
+            .before_acquire(|connection, _| {
+                let usable = !connection.is_in_transaction();
+                Box::pin(async move { Ok(usable) })
+            })
             .connect_with(options.clone())
             .await
             .map_err(named)?;
@@ -126,6 +133,23 @@ impl Store {
     /// what happened is in the rows.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
+    }
+
+    /// Writes one row and commits it, which fails while the disk is full or the database is held by
+    /// another process.
+    ///
+    /// # Errors
+    /// The database cannot be written to.
+    pub async fn ensure_writable(&self) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        query("UPDATE write_checks SET checks = checks + 1")
+            .execute(&mut *tx)
+            .await
+            .doing("check that the database can be written to")?;
+        // Nothing that readers wait for has changed.
+        tx.commit()
+            .await
+            .doing("check that the database can be written to")
     }
 
     /// Makes something random: an id, a secret.
