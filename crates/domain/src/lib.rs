@@ -7,6 +7,7 @@ pub mod admission;
 pub mod api;
 pub mod brief;
 pub mod candidate;
+pub mod causes;
 pub mod cleaning;
 pub mod control;
 pub mod device;

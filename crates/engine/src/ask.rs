@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::candidate::{Idea, KernelSource};
+use domain::causes::with_causes;
 use domain::id::CallId;
 use domain::model::{Message, Prompt, ReplyEnd, Speaker};
 use domain::problem::{Problem, Problems};
@@ -128,7 +129,7 @@ impl Engine {
         let reply = match llm.complete(&request).await {
             Ok(reply) => reply,
             Err(error) => {
-                let reason = format!("failed to {}", chain(&error));
+                let reason = format!("failed to {}", with_causes(&error));
                 let again = wait(call.failures, &error);
                 return self
                     .unanswered(call, &reason, error.is_permanent(), again)
@@ -352,17 +353,6 @@ fn quoted(text: &str) -> String {
     let end = (0..=QUOTED).rev().find(|at| text.is_char_boundary(*at));
     let kept = &text[..end.unwrap_or(0)];
     format!("{kept}\n[the rest is left out]")
-}
-
-/// An error with its causes, in one line.
-fn chain(error: &LlmError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// How long a call waits after it failed once more.

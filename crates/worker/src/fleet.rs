@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::causes::with_causes;
 use domain::digest::Digest;
 use domain::evaluation::{Evaluation, EvaluationRequest};
 use domain::id::WorkerId;
@@ -429,14 +430,4 @@ fn ended(outcome: Result<ReportOutcome, tokio::task::JoinError>) -> ReportOutcom
 /// Whether repeating the same request cannot help.
 fn is_final(status: u16) -> bool {
     (400..500).contains(&status) && !matches!(status, 408 | 425 | 429)
-}
-
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use chrono::TimeDelta;
 use domain::api::{PromotionState, PromotionView};
 use domain::candidate::KernelSource;
+use domain::causes::with_causes;
 use domain::digest::Digest;
 use domain::evaluation::Evaluation;
 use domain::id::RunId;
@@ -154,7 +155,7 @@ impl Engine {
                 Ok(())
             }
             Err(error) => {
-                let reason = format!("failed to {}", chain(&error));
+                let reason = format!("failed to {}", with_causes(&error));
                 self.settle(promotion, PromotionState::Blocked { reason })
                     .await
             }
@@ -208,7 +209,7 @@ impl Engine {
             Err(error) => {
                 warn!(
                     "failed to {}; the revert of {} is tried again in a minute",
-                    chain(&error),
+                    with_causes(&error),
                     promotion.view.id
                 );
                 self.postpone(promotion, now + RETRY_REVERT);
@@ -302,12 +303,6 @@ impl Engine {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .insert(promotion.view.id, until);
     }
-}
-
-/// An error with its causes, for people who see only text.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
 }
 
 /// Runs what git does on a thread that may wait for the disk.
