@@ -106,10 +106,13 @@ impl Engine {
     }
 
     async fn ask(&self, call: &DueCall) -> Result<(), EngineError> {
+        // The list that the call was found in can be older than its answer.
+        if !self.store.begin_request(call.id, self.now()).await? {
+            return Ok(());
+        }
         let Some(llm) = self.models.llm(&call.model) else {
             let reason = format!(
-                "no model named {:?} is configured; add it to the models file, start the service \
-                 again and resume",
+                "no model named {:?} is configured; add it to the models file and resume the run",
                 call.model
             );
             return self

@@ -448,6 +448,20 @@ pub fn spent(run: &RunView) -> Option<String> {
     if spend.unpriced_calls > 0 {
         let _infallible = write!(text, " and {} of unknown price", spend.unpriced_calls);
     }
+    if spend.interrupted_calls > 0 {
+        let _infallible = write!(
+            text,
+            "; {} {} interrupted, charged with at most {} tokens, {}",
+            spend.interrupted_calls,
+            if spend.interrupted_calls == 1 {
+                "request"
+            } else {
+                "requests"
+            },
+            spend.interrupted_tokens,
+            spend.interrupted_dollars,
+        );
+    }
     let seconds = spend.device_ms as f64 / 1000.0;
     let _infallible = write!(text, "; devices {seconds:.1} s");
     Some(text)

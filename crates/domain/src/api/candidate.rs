@@ -172,6 +172,10 @@ pub struct CallView {
     pub seen: Seen,
     /// The number of attempts that failed without an answer.
     pub failures: u32,
+    /// Requests of this call whose outcome is unknown, because the service stopped or the run ended
+    /// before the answer came. Each is charged with the most that it may have used.
+    #[serde(default)]
+    pub interrupted: u32,
     /// The reason of the last failure.
     pub trouble: Option<String>,
     /// The answer, once there is one.

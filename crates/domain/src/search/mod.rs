@@ -111,16 +111,30 @@ pub struct Spend {
     pub committed_tokens: u64,
     /// The most that these replies may cost.
     pub committed_dollars: Dollars,
+    /// Requests to models whose outcome is unknown, because the service stopped or the run ended
+    /// before the answer came.
+    #[serde(default)]
+    pub interrupted_calls: u64,
+    /// Tokens that they may have used at most; they count against the budget.
+    #[serde(default)]
+    pub interrupted_tokens: u64,
+    /// What they may have cost at most; it counts against the budget.
+    #[serde(default)]
+    pub interrupted_dollars: Dollars,
     /// Milliseconds that devices spent on candidates, compilation not counted.
     pub device_ms: u64,
 }
 
 impl Budget {
-    /// The limit that a further call would exceed, with past and committed spending counted; none
-    /// if the call may be made.
+    /// Returns the limit that a further call could exceed, or none if the call may be made. Counts
+    /// what answers used, and the most that open and interrupted calls may use.
     pub fn forbids(&self, spend: &Spend, call: &Ceiling) -> Option<StopReason> {
-        let all_tokens = spend.usage.total() + spend.committed_tokens + call.usage.total();
-        let all_dollars = spend.dollars + spend.committed_dollars + call.dollars;
+        let all_tokens = spend.usage.total()
+            + spend.committed_tokens
+            + spend.interrupted_tokens
+            + call.usage.total();
+        let all_dollars =
+            spend.dollars + spend.committed_dollars + spend.interrupted_dollars + call.dollars;
         if self.tokens.is_some_and(|limit| all_tokens > limit) {
             Some(StopReason::Tokens)
         } else if self.dollars.is_some_and(|limit| all_dollars > limit) {

@@ -175,7 +175,7 @@ async fn an_engine_that_dies_anywhere_leaves_the_same_run_behind() {
     let undisturbed = lab.drive(run, later_is_faster).await;
     let expected = story(&lab, run).await;
 
-    let (_, models) = model(diligent);
+    let (model, models) = model(diligent);
     let mut lab = Lab::with_models(models).await;
     let run = lab.launch(asking(Method::Full, 45)).await;
     let mut rng = ChaCha8Rng::seed_from_u64(11);
@@ -200,6 +200,12 @@ async fn an_engine_that_dies_anywhere_leaves_the_same_run_behind() {
     assert_eq!(story(&lab, run).await, expected);
     assert_eq!(view.spend.usage, undisturbed.spend.usage);
     assert_eq!(view.spend.dollars, undisturbed.spend.dollars);
+    let asked = model.asked.load(Ordering::SeqCst) as u64;
+    assert_eq!(
+        view.spend.calls + view.spend.interrupted_calls,
+        asked,
+        "every request is counted"
+    );
     let title = |view: &RunView| view.best.as_ref().map(|best| best.title.clone());
     assert_eq!(title(&view), title(&undisturbed));
 }

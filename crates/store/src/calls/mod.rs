@@ -234,6 +234,30 @@ impl Store {
         rows.into_iter().map(DueRow::read).collect()
     }
 
+    /// Counts one more request for a call, before it is sent. Returns false, and counts nothing, if
+    /// the call is not due any more: it was answered or put off since it was listed, its candidate
+    /// was abandoned, or its run was paused.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn begin_request(
+        &self,
+        call: CallId,
+        now: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        let begun = query(
+            "UPDATE calls SET requests = requests + 1 WHERE id = $1 AND answered_at IS NULL \
+             AND not_before <= $2 AND EXISTS (SELECT 1 FROM candidates c JOIN runs r ON r.id = c.run \
+             WHERE c.id = calls.candidate AND c.state = 'pending' AND r.state = 'running')",
+        )
+        .bind(call.uuid())
+        .bind(micros(now))
+        .execute(&self.write)
+        .await
+        .doing("count a request to a model")?;
+        Ok(begun.rows_affected() == 1)
+    }
+
     /// Every call whose answer is waited for, be its run paused or not.
     ///
     /// # Errors

@@ -21,7 +21,8 @@ impl Store {
     pub async fn calls(&self, candidate: CandidateId) -> Result<Vec<CallView>, StoreError> {
         let rows: Vec<CallRow> = query_as(
             "SELECT id, turn, model, template, template_digest, prompt, dropped, seen, failures, \
-             last_error, created_at, answered_at, reply, complete, unusable, notes, input_tokens, \
+             (SELECT MAX(0, requests - failures - (answered_at IS NOT NULL OR c.state = 'pending')) \
+             FROM candidates c WHERE c.id = calls.candidate) AS interrupted, last_error, created_at, answered_at, reply, complete, unusable, notes, input_tokens, \
              cached_tokens, cache_written_tokens, output_tokens, usage_estimated, cost, \
              answered_by, first_token_us, total_us, attempts FROM calls WHERE candidate = $1 \
              ORDER BY turn",
@@ -78,8 +79,12 @@ impl Store {
 
 /// What a run's models and devices have used.
 pub(crate) async fn spend(connection: &mut Connection, run: RunId) -> Result<Spend, StoreError> {
+    // The last request of a call that is still waited for is under way: it is a commitment.
     let row: SpendRow = query_as(
-        "SELECT COUNT(k.answered_at) AS calls, COALESCE(SUM(k.input_tokens), 0) AS input, \
+        "WITH interruptions AS (SELECT k.reserved_tokens, k.reserved_nanos, \
+         MAX(0, k.requests - k.failures - (k.answered_at IS NOT NULL OR c.state = 'pending')) AS count \
+         FROM calls k JOIN candidates c ON c.id = k.candidate WHERE k.run = $1) \
+         SELECT COUNT(k.answered_at) AS calls, COALESCE(SUM(k.input_tokens), 0) AS input, \
          COALESCE(SUM(k.cached_tokens), 0) AS cached, \
          COALESCE(SUM(k.cache_written_tokens), 0) AS cache_written, \
          COALESCE(SUM(k.output_tokens), 0) AS output, COALESCE(SUM(k.cost), 0) AS cost, \
@@ -88,6 +93,9 @@ pub(crate) async fn spend(connection: &mut Connection, run: RunId) -> Result<Spe
          THEN k.reserved_tokens ELSE 0 END), 0) AS committed_tokens, \
          COALESCE(SUM(CASE WHEN k.answered_at IS NULL AND c.state = 'pending' \
          THEN k.reserved_nanos ELSE 0 END), 0) AS committed_nanos, \
+         (SELECT COALESCE(SUM(count), 0) FROM interruptions) AS interrupted, \
+         (SELECT COALESCE(SUM(count * reserved_tokens), 0) FROM interruptions) AS interrupted_tokens, \
+         (SELECT COALESCE(SUM(count * reserved_nanos), 0) FROM interruptions) AS interrupted_nanos, \
          (SELECT COALESCE(SUM(device_us), 0) FROM evaluations WHERE run = $1) AS device_us \
          FROM calls k JOIN candidates c ON c.id = k.candidate WHERE k.run = $1",
     )

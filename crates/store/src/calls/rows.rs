@@ -21,6 +21,9 @@ pub(super) struct SpendRow {
     pub(super) unpriced: i64,
     pub(super) committed_tokens: i64,
     pub(super) committed_nanos: i64,
+    pub(super) interrupted: i64,
+    pub(super) interrupted_tokens: i64,
+    pub(super) interrupted_nanos: i64,
     pub(super) device_us: i64,
 }
 
@@ -40,6 +43,12 @@ impl SpendRow {
             unpriced_calls: number("cost", self.unpriced)?,
             committed_tokens: number("reserved_tokens", self.committed_tokens)?,
             committed_dollars: Dollars::from_nanos(number("reserved_nanos", self.committed_nanos)?),
+            interrupted_calls: number("requests", self.interrupted)?,
+            interrupted_tokens: number("reserved_tokens", self.interrupted_tokens)?,
+            interrupted_dollars: Dollars::from_nanos(number(
+                "reserved_nanos",
+                self.interrupted_nanos,
+            )?),
             device_ms: number("device_us", self.device_us)? / 1000,
         })
     }
@@ -91,6 +100,7 @@ pub(super) struct CallRow {
     pub(super) dropped: String,
     pub(super) seen: String,
     pub(super) failures: i64,
+    pub(super) interrupted: i64,
     pub(super) last_error: Option<String>,
     pub(super) created_at: i64,
     pub(super) answered_at: Option<i64>,
@@ -150,6 +160,7 @@ impl CallRow {
             dropped: place.json("dropped", &self.dropped)?,
             seen: place.json("seen", &self.seen)?,
             failures: place.number("failures", self.failures)?,
+            interrupted: place.number("requests", self.interrupted)?,
             trouble: self.last_error.filter(|_| reply.is_none()),
             reply,
             created_at: place.time("created_at", self.created_at)?,

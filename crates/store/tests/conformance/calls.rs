@@ -345,3 +345,83 @@ async fn what_nobody_waits_for_is_paid_for_and_changes_nothing_else() {
     let told = |what: &EventKind| matches!(what, EventKind::Abandoned { reason, .. } if reason == "time is up");
     assert!(events.iter().any(|event| told(&event.what)));
 }
+
+#[tokio::test]
+async fn a_call_that_is_not_due_any_more_is_not_asked_again() {
+    let lab = Lab::new().await;
+    let (run, _, baseline) = lab.running(5).await;
+    let drafts = [
+        draft(Operator::Init, &[baseline]),
+        draft(Operator::Init, &[baseline]),
+        draft(Operator::Init, &[baseline]),
+    ];
+    let due = drafted(&lab, run, 1, &drafts).await;
+    let begins = async |call: &DueCall, now| {
+        let begun = lab.store.begin_request(call.id, at(now)).await;
+        begun.expect("rows")
+    };
+    let [answered, failed, waiting] = due.as_slice() else {
+        panic!("{due:?}")
+    };
+    for call in &due {
+        assert!(begins(call, 6).await);
+    }
+    assert!(reply(&lab, answered, &written("fast"), 7).await);
+    assert!(!begins(answered, 8).await, "it has been answered");
+    let put_off = lab
+        .store
+        .unanswered(failed.id, "it is overloaded", false, at(20), at(8));
+    put_off.await.expect("rows");
+    assert!(!begins(failed, 9).await, "it has been put off");
+    lab.store.pause(run, "a break", at(10)).await.expect("open");
+    assert!(!begins(waiting, 11).await, "its run is paused");
+}
+
+#[tokio::test]
+async fn a_request_interrupted_by_a_kill_is_shown_and_charged_at_most() {
+    let lab = Lab::new().await;
+    let (run, _, baseline) = lab.running(5).await;
+    let drafts = [
+        draft(Operator::Init, &[baseline]),
+        draft(Operator::Init, &[baseline]),
+    ];
+    let due = drafted(&lab, run, 1, &drafts).await;
+    let spend = async || {
+        let view = lab.store.run(run).await.expect("rows").expect("known");
+        view.spend
+    };
+    for expected in 0..3 {
+        assert!(
+            lab.store
+                .begin_request(due[0].id, at(6))
+                .await
+                .expect("rows")
+        );
+        let spend = spend().await;
+        assert_eq!(
+            (spend.interrupted_calls, spend.committed_tokens),
+            (expected, 2_000),
+            "the latest request is under way"
+        );
+    }
+    assert!(reply(&lab, &due[0], &written("fast"), 7).await);
+    assert!(
+        lab.store
+            .begin_request(due[1].id, at(7))
+            .await
+            .expect("rows")
+    );
+    lab.store
+        .abandon_drafts(run, "time is up", at(8))
+        .await
+        .expect("rows");
+    let spend = spend().await;
+    assert_eq!((spend.calls, spend.interrupted_calls), (1, 3));
+    assert_eq!(spend.interrupted_tokens, 3_000);
+    assert_eq!(spend.interrupted_dollars, cents(6.0));
+    assert_eq!(spend.usage, answer().usage);
+    let shown = lab.store.calls(due[0].candidate).await.expect("rows");
+    assert_eq!(shown[0].interrupted, 2);
+    let shown = lab.store.calls(due[1].candidate).await.expect("rows");
+    assert_eq!(shown[0].interrupted, 1);
+}
