@@ -130,6 +130,9 @@ pub struct WorkerView {
     pub seen_at: DateTime<Utc>,
     /// The candidate it evaluates.
     pub evaluating: Option<CandidateId>,
+    /// Until when it gets no job, because the last ones that it took all ended in faults.
+    #[serde(default)]
+    pub suspended_until: Option<DateTime<Utc>>,
 }
 
 /// The health of the fleet's devices.

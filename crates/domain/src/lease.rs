@@ -27,6 +27,10 @@ pub struct Registration {
     pub toolchain: String,
     /// Version of the evaluation protocol it speaks.
     pub evaluator: u32,
+    /// Identity of the worker's installation, the same after a restart. It tells a restarted worker
+    /// from a second one with the same name and device. Absent in workers of older releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
 }
 
 /// The service's answer to a registration.

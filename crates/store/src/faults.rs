@@ -4,13 +4,13 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::EventKind;
 use domain::evaluation::EvaluationStage;
-use domain::id::{CandidateId, JobId, RunId};
+use domain::id::{CandidateId, JobId, RunId, WorkerId};
 use sqlx::{query, query_as};
 use uuid::Uuid;
 
 use crate::error::Doing;
 use crate::rows::{Place, micros};
-use crate::{Connection, Store, StoreError, events};
+use crate::{Connection, Store, StoreError, events, workers};
 
 /// Reported faults of one job after which it is given up.
 pub const MAX_FAULTS: u32 = 3;
@@ -23,8 +23,11 @@ const MAX_BACK_OFF: TimeDelta = TimeDelta::seconds(60);
 /// What happened to a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// The worker, or what it reported, says so.
-    Fault(String),
+    /// The worker reported a fault, or a report that cannot be accepted.
+    Fault {
+        worker: Option<WorkerId>,
+        reason: String,
+    },
     /// The worker was not heard of in time.
     Loss(String),
     /// The worker gave it back unharmed.
@@ -91,7 +94,12 @@ pub(crate) async fn give_back(
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let (faults, losses, reason) = match trouble {
-        Trouble::Fault(reason) => (1, 0, reason),
+        Trouble::Fault { worker, reason } => {
+            if let Some(worker) = worker {
+                record_fault(tx, held.job, worker, now).await?;
+            }
+            (1, 0, reason)
+        }
         Trouble::Loss(reason) => (0, 1, reason),
         Trouble::HandBack => (0, 0, "its worker stops".to_owned()),
     };
@@ -129,6 +137,22 @@ pub(crate) async fn give_back(
         reason,
     };
     events::record(tx, held.run, &requeued, now).await
+}
+
+/// Remembers that a worker reported a fault for a job, so that another worker gets it next.
+async fn record_fault(
+    tx: &mut Connection,
+    job: JobId,
+    worker: WorkerId,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    query("INSERT INTO job_faults (job, worker) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+        .bind(job.uuid())
+        .bind(worker.uuid())
+        .execute(&mut *tx)
+        .await
+        .doing("record which worker reported a fault")?;
+    workers::count_fault(tx, worker, now).await
 }
 
 /// Takes a job back for good before anybody has worked on it.

@@ -17,7 +17,7 @@ use crate::error::Doing;
 use crate::faults::{self, Held, Trouble};
 use crate::judgements::{self, Judgement};
 use crate::rows::{Place, micros, stage_word};
-use crate::workers::ALIVE;
+use crate::workers::{self, ALIVE};
 use crate::{Connection, Store, StoreError, events, health, runs};
 
 /// A job lent to a worker, with all that an evaluation needs to know.
@@ -68,6 +68,7 @@ pub struct Rival {
 struct Attending {
     device_name: String,
     device_uuid: String,
+    suspended_until: Option<i64>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -100,7 +101,9 @@ struct ReportedRow {
 impl Store {
     /// Lends the oldest job that the worker's device may take. Only the baseline's is lent
     /// before the baseline is accepted, and nothing of a paused run. A device that is set aside gets
-    /// none, and a candidate that broke too many meets no other: its job is parked. A champion that
+    /// none, and a candidate that broke too many meets no other: its job is parked. A worker that
+    /// reported too many faults in a row gets none for a while, and a job whose last fault a worker
+    /// reported is left to another one, where one attends. A champion that
     /// is asked again is left to another device of the kind, where one attends, than the one that
     /// judged it last.
     ///
@@ -113,7 +116,8 @@ impl Store {
     ) -> Result<Option<LeasedJob>, StoreError> {
         let mut tx = self.begin().await?;
         let device: Option<Attending> = query_as(
-            "UPDATE workers SET seen_at = $2 WHERE id = $1 RETURNING device_name, device_uuid",
+            "UPDATE workers SET seen_at = $2 WHERE id = $1 RETURNING device_name, device_uuid, \
+             suspended_until",
         )
         .bind(worker.uuid())
         .bind(micros(now))
@@ -124,7 +128,10 @@ impl Store {
             subject: "worker",
             id: worker.to_string(),
         })?;
-        if health::is_set_aside(&mut tx, worker).await? {
+        let suspended = device
+            .suspended_until
+            .is_some_and(|until| until > micros(now));
+        if suspended || health::is_set_aside(&mut tx, worker).await? {
             self.commit_quietly(tx, false).await?;
             return Ok(None);
         }
@@ -234,10 +241,15 @@ impl Store {
             candidate: CandidateId::from(row.candidate),
             stage: Place::new("jobs", job).stage(&row.stage, row.champion)?,
         };
+        let worker = row.worker.map(WorkerId::from);
         let evaluation = match &report.outcome {
             ReportOutcome::Evaluated { evaluation } => evaluation,
             ReportOutcome::Faulted { message } => {
-                faults::give_back(&mut tx, &held, Trouble::Fault(message.clone()), now).await?;
+                let fault = Trouble::Fault {
+                    worker,
+                    reason: message.clone(),
+                };
+                faults::give_back(&mut tx, &held, fault, now).await?;
                 self.commit(tx).await?;
                 return Ok(Receipt::Accepted);
             }
@@ -250,7 +262,11 @@ impl Store {
         let speedup = match examine(&mut tx, &held, &row, evaluation).await? {
             Ok(speedup) => speedup,
             Err(what) => {
-                faults::give_back(&mut tx, &held, Trouble::Fault(what.clone()), now).await?;
+                let fault = Trouble::Fault {
+                    worker,
+                    reason: what.clone(),
+                };
+                faults::give_back(&mut tx, &held, fault, now).await?;
                 self.commit(tx).await?;
                 return Err(StoreError::Mismatch { job, what });
             }
@@ -260,6 +276,9 @@ impl Store {
             .execute(&mut *tx)
             .await
             .doing("finish a job")?;
+        if let Some(worker) = worker {
+            workers::clear_faults(&mut tx, worker).await?;
+        }
         if held.stage == EvaluationStage::Baseline && speedup.is_some() {
             pin_device(&mut tx, held.run, evaluation).await?;
         }
@@ -267,7 +286,7 @@ impl Store {
             id,
             run: held.run,
             candidate: held.candidate,
-            job: Some((job, report.attempt, row.worker.map(WorkerId::from))),
+            job: Some((job, report.attempt, worker)),
             evaluation,
             speedup,
         };
@@ -334,6 +353,13 @@ async fn claim(
          AND ((j.stage = 'baseline' AND r.state IN ('created', 'checking_baseline')) \
          OR (j.stage <> 'baseline' AND r.state = 'running') \
          OR (j.stage = 'confirmation' AND r.state = 'completed')) \
+         AND (NOT EXISTS (SELECT 1 FROM job_faults f WHERE f.job = j.id AND f.worker = $1) \
+         OR NOT EXISTS (SELECT 1 FROM workers w WHERE w.id <> $1 AND w.seen_at >= $6 \
+         AND (w.suspended_until IS NULL OR w.suspended_until <= $3) \
+         AND (r.device IS NULL OR w.device_name = r.device) \
+         AND NOT EXISTS (SELECT 1 FROM job_faults f WHERE f.job = j.id AND f.worker = w.id) \
+         AND NOT EXISTS (SELECT 1 FROM devices d WHERE d.worker = w.name \
+         AND d.uuid = w.device_uuid AND d.state = 'quarantined'))) \
          AND (NOT j.champion OR $5 IS DISTINCT FROM (SELECT w.device_uuid FROM evaluations e \
          JOIN workers w ON w.id = e.worker WHERE e.candidate = j.candidate \
          AND e.stage = 'confirmation' ORDER BY e.created_at DESC, e.id DESC LIMIT 1) \

@@ -50,7 +50,7 @@ pub use runs::{CreatedRun, NewRun};
 pub use snapshot::Snapshot;
 pub use tasks::StoredTask;
 pub use views::CandidateRecord;
-pub use workers::Load;
+pub use workers::{Load, MAX_WORKER_FAULTS};
 
 use error::Doing;
 

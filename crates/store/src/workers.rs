@@ -11,10 +11,16 @@ use uuid::Uuid;
 use crate::error::Doing;
 use crate::faults::{self, Trouble};
 use crate::rows::{Place, json, micros};
-use crate::{Store, StoreError};
+use crate::{Connection, Store, StoreError};
 
 /// How long a silent worker stays on the list.
 const LISTED: TimeDelta = TimeDelta::hours(1);
+
+/// Faults in a row after which a worker gets no job for a while.
+pub const MAX_WORKER_FAULTS: u32 = 3;
+/// The first suspension of a worker; doubled by each further fault.
+const FIRST_SUSPENSION: TimeDelta = TimeDelta::minutes(1);
+const LONGEST_SUSPENSION: TimeDelta = TimeDelta::minutes(16);
 
 /// A worker asks for work at least this often while its long poll is open.
 pub(crate) const ALIVE: TimeDelta = TimeDelta::seconds(2 * LEASE_SECONDS as i64);
@@ -35,12 +41,14 @@ struct WorkerRow {
     device: String,
     toolchain: String,
     seen_at: i64,
+    suspended_until: Option<i64>,
     evaluating: Option<Uuid>,
 }
 
 impl Store {
-    /// Records a worker under a new identity. Whatever an earlier one of the same name on the
-    /// same device held goes back to the queue: it has been started anew.
+    /// Records a worker under a new identity. Leases of an earlier registration of the same worker
+    /// return to the queue, because the worker has been restarted. Two registrations are of the
+    /// same worker if name, device and, where both tell it, installation are the same.
     ///
     /// # Errors
     /// The worker speaks another version of the protocol, or the database fails.
@@ -59,20 +67,23 @@ impl Store {
         let mut tx = self.begin().await?;
         let held: Vec<(Uuid, Uuid, Uuid, String)> = query_as(
             "SELECT j.id, j.run, j.candidate, j.stage FROM jobs j JOIN workers w ON w.id = j.worker \
-             WHERE j.state = 'leased' AND w.name = $1 AND w.device_uuid = $2 ORDER BY j.id",
+             WHERE j.state = 'leased' AND w.name = $1 AND w.device_uuid = $2 \
+             AND (w.instance IS NULL OR $3 IS NULL OR w.instance = $3) ORDER BY j.id",
         )
         .bind(&registration.name)
         .bind(&registration.device.uuid)
+        .bind(&registration.instance)
         .fetch_all(&mut *tx)
         .await
         .doing("find an earlier worker's leases")?;
         for row in &held {
-            let loss = Trouble::Loss("its worker was started anew".to_owned());
+            let loss = Trouble::Loss("its worker was restarted".to_owned());
             faults::give_back(&mut tx, &faults::held(row)?, loss, now).await?;
         }
         query(
             "INSERT INTO workers (id, name, device_name, device_uuid, device, toolchain, \
-             evaluator, registered_at, seen_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)",
+             evaluator, registered_at, seen_at, instance) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9)",
         )
         .bind(id.uuid())
         .bind(&registration.name)
@@ -82,6 +93,7 @@ impl Store {
         .bind(&registration.toolchain)
         .bind(i64::from(registration.evaluator))
         .bind(micros(now))
+        .bind(&registration.instance)
         .execute(&mut *tx)
         .await
         .doing("register a worker")?;
@@ -95,7 +107,7 @@ impl Store {
     /// The database fails.
     pub async fn workers(&self, now: DateTime<Utc>) -> Result<Vec<WorkerView>, StoreError> {
         let rows: Vec<WorkerRow> = query_as(
-            "SELECT id, name, device, toolchain, seen_at, (SELECT j.candidate FROM jobs j \
+            "SELECT id, name, device, toolchain, seen_at, suspended_until, (SELECT j.candidate FROM jobs j \
              WHERE j.worker = w.id AND j.state = 'leased' ORDER BY j.id LIMIT 1) AS evaluating \
              FROM workers w WHERE seen_at >= $1 ORDER BY seen_at DESC, id DESC LIMIT 200",
         )
@@ -116,6 +128,11 @@ impl Store {
                     alive: seen_at >= now - ALIVE,
                     seen_at,
                     evaluating: row.evaluating.map(CandidateId::from),
+                    suspended_until: row
+                        .suspended_until
+                        .map(|until| place.time("suspended_until", until))
+                        .transpose()?
+                        .filter(|until| *until > now),
                 })
             })
             .collect()
@@ -141,4 +158,43 @@ impl Store {
             queued: place.number("count", queued)?,
         })
     }
+}
+
+/// Counts a fault of a worker. It gets no further job for a while after
+/// [`MAX_WORKER_FAULTS`] in a row, because the cause is then more likely the worker than the jobs.
+pub(crate) async fn count_fault(
+    tx: &mut Connection,
+    worker: WorkerId,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let faults: i64 = query_scalar(
+        "UPDATE workers SET faults_in_a_row = faults_in_a_row + 1 WHERE id = $1 \
+         RETURNING faults_in_a_row",
+    )
+    .bind(worker.uuid())
+    .fetch_one(&mut *tx)
+    .await
+    .doing("count a worker's fault")?;
+    // Negative below the limit.
+    let Ok(further) = u32::try_from(faults - i64::from(MAX_WORKER_FAULTS)) else {
+        return Ok(());
+    };
+    let pause = (FIRST_SUSPENSION * (1 << further.min(8))).min(LONGEST_SUSPENSION);
+    query("UPDATE workers SET suspended_until = $2 WHERE id = $1")
+        .bind(worker.uuid())
+        .bind(micros(now + pause))
+        .execute(tx)
+        .await
+        .doing("suspend a worker")?;
+    Ok(())
+}
+
+/// Ends a worker's row of faults, because it reported a verdict.
+pub(crate) async fn clear_faults(tx: &mut Connection, worker: WorkerId) -> Result<(), StoreError> {
+    query("UPDATE workers SET faults_in_a_row = 0, suspended_until = NULL WHERE id = $1")
+        .bind(worker.uuid())
+        .execute(tx)
+        .await
+        .doing("clear a worker's faults")?;
+    Ok(())
 }

@@ -383,6 +383,7 @@ impl Host {
             device: self.device.clone(),
             toolchain: self.toolchain.clone(),
             evaluator: EVALUATOR_VERSION,
+            instance: None,
         }
     }
 

@@ -198,6 +198,7 @@ fn registration() -> Registration {
         },
         toolchain: "NVRTC".to_owned(),
         evaluator: 1,
+        instance: None,
     }
 }
 

@@ -286,6 +286,7 @@ async fn join(engine: &Engine, name: &str, device: Device) -> WorkerId {
         device,
         toolchain: "NVRTC 13.5".to_owned(),
         evaluator: EVALUATOR_VERSION,
+        instance: None,
     };
     let joined = engine.store().register(&registration, engine.now()).await;
     joined.unwrap().worker

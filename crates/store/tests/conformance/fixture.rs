@@ -299,6 +299,7 @@ impl Lab {
             device: device(device_name),
             toolchain: "NVRTC 13.5".to_owned(),
             evaluator: EVALUATOR_VERSION,
+            instance: None,
         };
         self.store
             .register(&registration, at(1))

@@ -6,7 +6,7 @@ use domain::lease::{Receipt, Registration, Renewal, Report, ReportOutcome};
 use domain::search::{Operator, Standing};
 use domain::task::{Enforce, GateSubject};
 use domain::verdict::{Verdict, VerdictKind};
-use store::{LeasedJob, MAX_FAULTS, MAX_LOSSES, StoreError};
+use store::{LeasedJob, MAX_FAULTS, MAX_LOSSES, MAX_WORKER_FAULTS, StoreError};
 
 use crate::fixture::{DEVICE, Lab, accepted, at, candidate, device, evaluation, report, timing};
 
@@ -368,6 +368,7 @@ async fn an_unknown_worker_and_one_of_another_version_are_refused() {
         device: device(DEVICE),
         toolchain: String::new(),
         evaluator: EVALUATOR_VERSION + 1,
+        instance: None,
     };
     let refused = lab.store.register(&registration, at(1)).await.unwrap_err();
     assert!(refused.to_string().contains("same release"), "{refused}");
@@ -428,4 +429,132 @@ async fn an_advisory_gate_is_shown_and_holds_nothing_back() {
         panic!("{standing:?}");
     };
     assert_eq!(unmet_phases, &["parallelism"]);
+}
+
+#[tokio::test]
+async fn a_job_does_not_return_to_the_worker_that_reported_its_fault() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let other = lab.worker("other", DEVICE).await;
+    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let first = lab.lease(worker, at(5)).await.unwrap();
+    lab.store
+        .report(first.job, &faulted(&first), at(6))
+        .await
+        .unwrap();
+    assert!(lab.lease(worker, at(10)).await.is_none());
+    let second = lab.lease(other, at(10)).await.unwrap();
+    assert_eq!((second.job, second.attempt), (first.job, 2));
+}
+
+#[tokio::test]
+async fn a_job_returns_to_its_worker_when_no_other_one_attends() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    lab.worker("other", DEVICE).await;
+    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let first = lab.lease(worker, at(5)).await.unwrap();
+    lab.store
+        .report(first.job, &faulted(&first), at(6))
+        .await
+        .unwrap();
+    assert!(lab.lease(worker, at(10)).await.is_none());
+    assert!(lab.lease(worker, at(60)).await.is_some());
+}
+
+#[tokio::test]
+async fn a_worker_that_always_faults_abandons_no_candidate_of_the_others() {
+    const CANDIDATES: u32 = 30;
+    let lab = Lab::new().await;
+    let (run, honest, baseline) = lab.running(CANDIDATES).await;
+    let broken = lab.worker("broken", DEVICE).await;
+    for number in 0..CANDIDATES {
+        let body = format!("version {number}");
+        lab.propose(run, &candidate(Operator::Submit, Some(baseline), &body))
+            .await;
+    }
+    let mut faults = 0;
+    for now in 5..200 {
+        if let Some(leased) = lab.lease(broken, at(now)).await {
+            lab.store
+                .report(leased.job, &faulted(&leased), at(now))
+                .await
+                .unwrap();
+            faults += 1;
+        }
+        // The honest worker is slower, because it does the work.
+        if now % 3 == 0
+            && let Some(leased) = lab.lease(honest, at(now)).await
+        {
+            lab.judge(&leased, accepted(50.0)).await;
+        }
+    }
+    let view = lab.store.run(run).await.unwrap().unwrap();
+    assert_eq!(view.verdicts[&VerdictKind::Accepted], CANDIDATES + 1);
+    // Three faults suspend it for one minute, each further one for twice as long.
+    assert_eq!(faults, MAX_WORKER_FAULTS + 1);
+}
+
+#[tokio::test]
+async fn a_suspended_worker_says_so_and_a_verdict_ends_its_row_of_faults() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(9).await;
+    let fault = async |body: &str, now| {
+        lab.propose(run, &candidate(Operator::Submit, Some(baseline), body))
+            .await;
+        let leased = lab.lease(worker, at(now)).await.unwrap();
+        let report = faulted(&leased);
+        lab.store
+            .report(leased.job, &report, at(now))
+            .await
+            .unwrap();
+    };
+    let suspended = async |now| {
+        let workers = lab.store.workers(at(now)).await.unwrap();
+        workers[0].suspended_until
+    };
+    fault("a", 5).await;
+    fault("b", 5).await;
+    assert_eq!(suspended(5).await, None);
+    fault("c", 5).await;
+    assert_eq!(suspended(5).await, Some(at(65)));
+    assert!(lab.lease(worker, at(64)).await.is_none());
+    assert_eq!(suspended(65).await, None);
+    let leased = lab.lease(worker, at(65)).await.unwrap();
+    lab.judge(&leased, accepted(50.0)).await;
+    fault("d", 66).await;
+    assert_eq!(suspended(66).await, None);
+}
+
+#[tokio::test]
+async fn a_second_worker_of_one_host_leaves_the_first_ones_leases_alone() {
+    let lab = Lab::new().await;
+    let (run, _, baseline) = lab.running(5).await;
+    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let register = async |instance: &str| {
+        let registration = Registration {
+            name: "host".to_owned(),
+            device: device(DEVICE),
+            toolchain: "NVRTC 13.5".to_owned(),
+            evaluator: EVALUATOR_VERSION,
+            instance: Some(instance.to_owned()),
+        };
+        let registered = lab.store.register(&registration, at(5)).await;
+        registered.unwrap().worker
+    };
+    let first = register("one").await;
+    let leased = lab.lease(first, at(5)).await.unwrap();
+    let second = register("two").await;
+    assert!(lab.lease(second, at(6)).await.is_none());
+    let renewed = lab
+        .store
+        .renew(leased.job, &renewal(&leased, "run"), at(6))
+        .await;
+    assert_eq!(renewed.unwrap(), Receipt::Accepted);
+    let restarted = register("one").await;
+    let again = lab.lease(restarted, at(7)).await.unwrap();
+    assert_eq!((again.job, again.attempt), (leased.job, 2));
 }

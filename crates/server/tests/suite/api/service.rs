@@ -239,6 +239,7 @@ pub fn registration() -> Registration {
         device: device(),
         toolchain: "NVRTC 13.5".to_owned(),
         evaluator: EVALUATOR_VERSION,
+        instance: None,
     }
 }
 
