@@ -1,9 +1,10 @@
 //! What comes from outside: requests for runs, and kernels that someone else wrote.
 
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use domain::api::{CandidateSummary, PromotionTarget, RunRequest, RunView, Submission};
 use domain::candidate::{Idea, KernelSource, MAX_SOURCE_BYTES};
+use domain::causes::with_causes;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
 use domain::id::{CandidateId, RunId};
 use domain::plan::Configuration;
@@ -13,6 +14,7 @@ use domain::task::Task;
 use domain::verdict::Verdict;
 use store::{NewCandidate, NewRun, Proposed, Snapshot, StoreError};
 
+use crate::promote::repository::{self, RepositoryError};
 use crate::{Engine, EngineError, asking};
 
 const MAX_NAME: usize = 200;
@@ -47,6 +49,7 @@ impl Engine {
         let task = Task::load(&stored.bundle).map_err(EngineError::Task)?;
         let mut problems = defects(&request, &task);
         problems.extend(asking::defects(&request, &self.models));
+        problems.extend(self.promotion_defect(&request).await?);
         if !problems.is_empty() {
             return Err(EngineError::Invalid(Problems(problems)));
         }
@@ -145,6 +148,42 @@ impl Engine {
         })
     }
 
+    /// What keeps the run from promoting to the repository that it names. Found here, because the
+    /// promotion comes last, after everything else has been paid for.
+    async fn promotion_defect(&self, request: &RunRequest) -> Result<Option<Problem>, EngineError> {
+        let Some(target) = &request.promotion else {
+            return Ok(None);
+        };
+        let path = PathBuf::from(&target.repository);
+        if path.as_os_str().is_empty() || path == self.settings.default_repository {
+            // An empty path is reported elsewhere, and the default repository is made when missing.
+            return Ok(None);
+        }
+        let base = target.base.clone();
+        let checked =
+            tokio::task::spawn_blocking(move || repository::ensure_usable(&path, base.as_deref()));
+        let Err(error) = checked.await.map_err(EngineError::Interrupted)? else {
+            return Ok(None);
+        };
+        let (field, fix) = match &error {
+            RepositoryError::BaseMissing { .. } => (
+                "promotion.base",
+                "create the branch, name another base, or leave base out",
+            ),
+            RepositoryError::ForeignOwned(_) => (
+                "promotion.repository",
+                "change the repository's owner, or add it to git's safe.directory",
+            ),
+            _ => (
+                "promotion.repository",
+                "name a git repository on the service's machine, create one there with `git init`, \
+                 or leave promotion out",
+            ),
+        };
+        let message = format!("failed to {}", with_causes(&error));
+        Ok(Some(Problem::whole(field, message, fix)))
+    }
+
     fn default_target(&self) -> Result<PromotionTarget, EngineError> {
         let repository = &self.settings.default_repository;
         let Some(path) = repository.to_str() else {
@@ -197,6 +236,9 @@ fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
             report("start", message, &format!("it has: {}", known.join(", ")));
         }
     }
+    if let Some((message, fix)) = nothing_to_try(request, task) {
+        report("method", message, fix);
+    }
     if let Some(target) = &request.promotion {
         if target.repository.is_empty() {
             let message = "the repository has no path".to_owned();
@@ -220,6 +262,32 @@ fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// Why the method would end without a single trial, and which method would not.
+fn nothing_to_try(request: &RunRequest, task: &Task) -> Option<(String, &'static str)> {
+    let has_choices = |source: &KernelSource| {
+        let mut tunables = source.plan().tunables.values();
+        tunables.any(|tunable| tunable.choices.len() > 1)
+    };
+    let starts_at_baseline = request
+        .start
+        .as_deref()
+        .is_none_or(|start| start == "baseline.cu");
+    match request.method {
+        Method::Playbook if task.playbook.is_empty() => Some((
+            "the task has no playbook, so this method has nothing to try".to_owned(),
+            "choose the method free, insight or full with a model, external to submit candidates, \
+             or sweep if the baseline has tunables; or add files to the task's playbook folder",
+        )),
+        Method::Sweep if starts_at_baseline && !has_choices(&task.baseline) => Some((
+            "the baseline has no tunable with two choices, so a sweep of it has nothing to try"
+                .to_owned(),
+            "name a file of the playbook as start, declare tunables in the baseline, or choose \
+             another method",
+        )),
+        _ => None,
+    }
 }
 
 /// Whether git can keep a file at this path of a tree.

@@ -22,6 +22,7 @@ pub mod prompt;
 mod recording;
 mod request;
 mod step;
+mod unpromoted;
 
 use std::collections::HashMap;
 use std::path::PathBuf;

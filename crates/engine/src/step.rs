@@ -18,6 +18,7 @@ use tracing::{Instrument, error, info, info_span, warn};
 use crate::configured::with_values;
 use crate::draft::Planned;
 use crate::promote::branch_name;
+use crate::unpromoted::why_unpromoted;
 use crate::{Engine, EngineError};
 
 /// How long the loop waits without a hint.
@@ -78,7 +79,7 @@ impl Engine {
     pub async fn tick(&self) -> Result<(), EngineError> {
         let late = self.store.expire_leases(self.now()).await?;
         if late > 0 {
-            warn!(jobs = late, "took back {late} leases of silent workers");
+            warn!(jobs = late, "took back the leases of silent workers");
         }
         let mut worked = self.settle_promotions().await;
         worked = worked.and(self.recheck_champions().await);
@@ -151,7 +152,10 @@ impl Engine {
                     info!(candidate.id = %candidate, "confirming candidate {candidate}");
                 }
                 Action::Finish(reason) => {
-                    self.store.finish(run, reason, self.now()).await?;
+                    let unpromoted = why_unpromoted(&view(&snapshot, &task, None));
+                    self.store
+                        .finish(run, reason, unpromoted.as_deref(), self.now())
+                        .await?;
                     info!("run {run} completed: {reason}");
                 }
                 Action::Fail(reason) => return self.fail(run, reason).await,
@@ -179,7 +183,7 @@ impl Engine {
         }
         match self.store.propose_all(run, &candidates, self.now()).await {
             Ok(proposed) => {
-                info!("proposed {} candidates", proposed.len());
+                info!(candidates = proposed.len(), "proposed candidates");
                 Ok(())
             }
             // Someone ended the run since it was read.
@@ -190,8 +194,7 @@ impl Engine {
 
     async fn fail(&self, run: RunId, reason: String) -> Result<(), EngineError> {
         warn!("run {run} failed: {reason}");
-        let failed = RunState::Failed { reason };
-        Ok(self.store.advance(run, &failed, self.now()).await?)
+        Ok(self.store.fail(run, reason, self.now()).await?)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use domain::api::{CandidateDetail, PromotionState, PromotionView, RunView};
+use domain::api::{CandidateDetail, PromotionState, RunView};
 use domain::evaluation::{CheckOutcome, Evaluation, GateOutcome, MachineCode};
 use domain::measurement::{Discarded, Measurement};
 use domain::role::KernelResources;
@@ -129,14 +129,15 @@ pub fn winner(run: &RunView, winner: Option<&CandidateDetail>) -> String {
             line(&confirmation.verdict.to_string(), 200)
         );
     }
-    text.push_str(&promotion(run.promotion.as_ref()));
+    text.push_str(&promotion(run));
     text
 }
 
 /// Renders the promotion: branch, state and repository.
-fn promotion(promotion: Option<&PromotionView>) -> String {
-    let Some(promotion) = promotion else {
-        return "branch     none: nothing was promoted\n".to_owned();
+fn promotion(run: &RunView) -> String {
+    let Some(promotion) = &run.promotion else {
+        let why = run.unpromoted.as_deref().unwrap_or("nothing was promoted");
+        return format!("branch     none: {}\n", line(why, 400));
     };
     let branch = plain(&promotion.branch);
     let state = match &promotion.state {

@@ -176,18 +176,14 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         let current = state_of(&mut tx, run).await?;
-        let active = matches!(
-            current,
-            RunState::Created | RunState::CheckingBaseline | RunState::Running
-        );
-        if active && current != *state {
+        if is_active(&current) && current != *state {
             set_state(&mut tx, run, state, now).await?;
             self.commit(tx).await?;
         }
         Ok(())
     }
 
-    /// Ends a run as planned, unless it is over.
+    /// Ends a run as planned, unless it is over. `unpromoted` is the reason why nothing was promoted.
     ///
     /// # Errors
     /// The run is unknown or the database fails.
@@ -195,10 +191,41 @@ impl Store {
         &self,
         run: RunId,
         reason: StopReason,
+        unpromoted: Option<&str>,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        self.advance(run, &RunState::Completed { reason }, now)
+        let mut tx = self.begin().await?;
+        if !is_active(&state_of(&mut tx, run).await?) {
+            return Ok(());
+        }
+        query("UPDATE runs SET unpromoted = $2 WHERE id = $1")
+            .bind(run.uuid())
+            .bind(unpromoted)
+            .execute(&mut *tx)
             .await
+            .doing("record why nothing was promoted")?;
+        set_state(&mut tx, run, &RunState::Completed { reason }, now).await?;
+        self.commit(tx).await
+    }
+
+    /// Ends a run that cannot go on, unless it is paused or over. Its jobs are taken back and its
+    /// open candidates abandoned.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn fail(
+        &self,
+        run: RunId,
+        reason: String,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        if !is_active(&state_of(&mut tx, run).await?) {
+            return Ok(());
+        }
+        take_back(&mut tx, run, "the run failed").await?;
+        set_state(&mut tx, run, &RunState::Failed { reason }, now).await?;
+        self.commit(tx).await
     }
 
     /// Stops a run until someone resumes it. Jobs that workers hold go on to their verdicts.
@@ -258,24 +285,7 @@ impl Store {
         const WHY: &str = "the run was cancelled";
         let mut tx = self.begin().await?;
         if !state_of(&mut tx, run).await?.is_over() {
-            query(
-                "UPDATE jobs SET state = 'parked', worker = NULL, deadline = NULL, last_error = $2 \
-                 WHERE run = $1 AND state IN ('queued', 'leased')",
-            )
-            .bind(run.uuid())
-            .bind(WHY)
-            .execute(&mut *tx)
-            .await
-            .doing("take the run's jobs back")?;
-            query(
-                "UPDATE candidates SET state = 'abandoned', state_detail = $2 \
-                 WHERE run = $1 AND state = 'pending'",
-            )
-            .bind(run.uuid())
-            .bind(WHY)
-            .execute(&mut *tx)
-            .await
-            .doing("abandon the run's candidates")?;
+            take_back(&mut tx, run, WHY).await?;
             promotions::refuse_open(&mut tx, run, WHY, now).await?;
             set_state(&mut tx, run, &RunState::Cancelled, now).await?;
         }
@@ -348,6 +358,37 @@ impl Store {
         self.commit(tx).await?;
         Ok(view)
     }
+}
+
+/// Returns true if the run is neither paused nor over.
+fn is_active(state: &RunState) -> bool {
+    matches!(
+        state,
+        RunState::Created | RunState::CheckingBaseline | RunState::Running
+    )
+}
+
+/// Parks the open jobs of a run that ends and abandons its open candidates.
+async fn take_back(tx: &mut Connection, run: RunId, why: &str) -> Result<(), StoreError> {
+    query(
+        "UPDATE jobs SET state = 'parked', worker = NULL, deadline = NULL, last_error = $2 \
+         WHERE run = $1 AND state IN ('queued', 'leased')",
+    )
+    .bind(run.uuid())
+    .bind(why)
+    .execute(&mut *tx)
+    .await
+    .doing("take the run's jobs back")?;
+    query(
+        "UPDATE candidates SET state = 'abandoned', state_detail = $2 \
+         WHERE run = $1 AND state = 'pending'",
+    )
+    .bind(run.uuid())
+    .bind(why)
+    .execute(tx)
+    .await
+    .doing("abandon the run's candidates")?;
+    Ok(())
 }
 
 /// The run's secret, the root of its inputs.

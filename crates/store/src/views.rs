@@ -369,6 +369,7 @@ struct RunRow {
     updated_at: i64,
     elapsed: i64,
     trials: i64,
+    unpromoted: Option<String>,
 }
 
 pub(crate) async fn run_view(
@@ -377,7 +378,7 @@ pub(crate) async fn run_view(
 ) -> Result<RunView, StoreError> {
     let row: Option<RunRow> = query_as(
         "SELECT r.name, t.version, r.request, r.state, r.state_detail, r.created_at, \
-         r.updated_at, r.elapsed, (SELECT COUNT(*) FROM candidates c WHERE c.run = r.id AND c.trial = 1 \
+         r.updated_at, r.elapsed, r.unpromoted, (SELECT COUNT(*) FROM candidates c WHERE c.run = r.id AND c.trial = 1 \
          AND NOT EXISTS (SELECT 1 FROM calls k WHERE k.candidate = c.id AND k.turn = 0 \
          AND k.answered_at IS NULL)) AS trials FROM runs r JOIN tasks t ON t.content = r.task_content WHERE r.id = $1",
     )
@@ -432,6 +433,7 @@ pub(crate) async fn run_view(
         pending,
         best: best(connection, run).await?,
         promotion: promotions::newest(connection, run).await?,
+        unpromoted: row.unpromoted,
         seed: request.seed,
         created_at: place.time("created_at", row.created_at)?,
         updated_at: place.time("updated_at", row.updated_at)?,

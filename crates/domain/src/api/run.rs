@@ -183,6 +183,9 @@ pub struct RunView {
     pub best: Option<Best>,
     /// The promotion of its champion, once there is one.
     pub promotion: Option<PromotionView>,
+    /// Why the completed run promoted nothing.
+    #[serde(default)]
+    pub unpromoted: Option<String>,
     /// Seed of the search.
     pub seed: u64,
     /// The time of the request.

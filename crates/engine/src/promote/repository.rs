@@ -144,6 +144,19 @@ pub struct Revert {
     pub at: DateTime<Utc>,
 }
 
+/// Checks that a repository can be opened and has the base branch, before a run promotes to it.
+///
+/// # Errors
+/// See [`RepositoryError`].
+pub fn ensure_usable(path: &Path, base: Option<&str>) -> Result<(), RepositoryError> {
+    let at = Place(path);
+    let repository = open(at, false)?;
+    if let Some(base) = base {
+        base_commit(&repository, at, base)?;
+    }
+    Ok(())
+}
+
 /// Makes a commit on a branch; if it is at the tip already, only finds it.
 ///
 /// # Errors

@@ -8,6 +8,7 @@
 
 mod interrupted;
 mod lab;
+mod launch;
 mod looping;
 mod models;
 mod playbook;

@@ -57,6 +57,7 @@ async fn a_champion_that_confirms_slower_than_the_baseline_is_refused() {
 async fn a_missing_repository_pauses_the_run_and_resuming_commits_without_another_confirmation() {
     let lab = Lab::new().await;
     let path = lab.folder.path().join("theirs");
+    git2::Repository::init(&path).unwrap();
     let mut request = request(Method::Playbook, 1);
     request.promotion = Some(PromotionTarget {
         repository: path.to_str().unwrap().to_owned(),
@@ -64,6 +65,7 @@ async fn a_missing_repository_pauses_the_run_and_resuming_commits_without_anothe
         path: Some("src/fill.cu".to_owned()),
     });
     let run = lab.launch(request).await;
+    std::fs::remove_dir_all(&path).unwrap();
     let view = lab.drive(run, honest).await;
     let RunState::Paused { reason } = &view.state else {
         panic!("paused, but it is {}", view.state)

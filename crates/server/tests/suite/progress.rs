@@ -32,6 +32,7 @@ fn run() -> RunView {
             modelled: true,
         }),
         promotion: None,
+        unpromoted: None,
         seed: 0,
         created_at: then(),
         updated_at: then(),

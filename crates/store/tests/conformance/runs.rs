@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use domain::api::RunState;
+use domain::api::{CandidateState, RunState};
 use domain::search::{Operator, StopReason};
 use store::{NewRun, StoreError};
 
-use crate::fixture::{Lab, accepted, at, candidate, request, target};
+use crate::fixture::{DEVICE, Lab, accepted, at, candidate, request, target};
 
 #[tokio::test]
 async fn the_same_key_gives_the_same_run_and_another_request_is_refused() {
@@ -63,7 +63,7 @@ async fn only_running_time_counts() {
     // The service was down until 200.
     store.after_restart(at(200)).await.unwrap();
     store
-        .finish(run, StopReason::Requested, at(205))
+        .finish(run, StopReason::Requested, None, at(205))
         .await
         .unwrap();
     assert_eq!(elapsed().await, Duration::from_secs(18));
@@ -92,7 +92,7 @@ async fn a_run_that_is_over_cannot_be_moved() {
     let lab = Lab::new().await;
     let (run, _, _) = lab.running(5).await;
     lab.store
-        .finish(run, StopReason::Exhausted, at(5))
+        .finish(run, StopReason::Exhausted, None, at(5))
         .await
         .unwrap();
     for refused in [
@@ -127,4 +127,26 @@ async fn cancelling_takes_back_what_workers_hold() {
     assert_eq!(receipt, domain::lease::Receipt::Superseded);
     let summary = lab.store.summary(held).await.unwrap().unwrap();
     assert_eq!(summary.verdict, None);
+}
+
+#[tokio::test]
+async fn a_run_that_fails_leaves_no_candidate_queued() {
+    let lab = Lab::new().await;
+    let run = lab.run(5).await;
+    let worker = lab.worker("w", DEVICE).await;
+    let baseline = lab
+        .propose(run, &candidate(Operator::Baseline, None, "baseline"))
+        .await;
+    let why = "its task no longer reads".to_owned();
+    lab.store.fail(run, why, at(3)).await.unwrap();
+    let view = lab.store.run(run).await.unwrap().unwrap();
+    assert!(matches!(view.state, RunState::Failed { .. }));
+    assert_eq!(view.pending, 0);
+    let summary = lab.store.summary(baseline).await.unwrap().unwrap();
+    assert!(
+        matches!(&summary.state, CandidateState::Abandoned { message } if message == "the run failed"),
+        "{:?}",
+        summary.state
+    );
+    assert!(lab.lease(worker, at(4)).await.is_none());
 }

@@ -129,6 +129,9 @@ async fn a_run_is_created_once_for_each_key() {
         "committed_tokens": 0,
         "device_ms": 0,
         "dollars": 0.0,
+        "interrupted_calls": 0,
+        "interrupted_dollars": 0.0,
+        "interrupted_tokens": 0,
         "unpriced_calls": 0,
         "usage": {
           "cache_written": 0,
@@ -143,6 +146,7 @@ async fn a_run_is_created_once_for_each_key() {
       "task": "scale",
       "task_version": "206f6a5935813621b18ab05d973a75f2599adf753519831771cf4f526032fa92",
       "trials": 0,
+      "unpromoted": null,
       "updated_at": "2026-09-21T14:13:20Z",
       "verdicts": {}
     }
@@ -156,7 +160,7 @@ async fn a_run_is_created_once_for_each_key() {
     assert_eq!(again.status, StatusCode::OK);
     assert_eq!(again.read::<RunView>().id, run.id);
 
-    let other = json!({ "task": "scale", "method": "playbook" });
+    let other = json!({ "task": "scale", "method": "external", "name": "another" });
     assert_snapshot!(service.send(keyed("k1", &other)).await.show(), @r#"
     422 Unprocessable Entity
     {

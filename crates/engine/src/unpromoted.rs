@@ -1,0 +1,47 @@
+//! Why a run ends without a promotion, in words for its record.
+
+use domain::search::{Entry, PROMOTION_MARGIN, PromotionProgress, RunSnapshot, Standing};
+
+/// Returns why a run that ends now promotes nothing; none if its champion is committed.
+pub(crate) fn why_unpromoted(run: &RunSnapshot<'_>) -> Option<String> {
+    if run.promotion == PromotionProgress::Committed {
+        return None;
+    }
+    let accepted = run
+        .candidates
+        .iter()
+        .enumerate()
+        .skip(1)
+        .filter(|(_, entry)| !run.refused.contains(&entry.id))
+        .filter_map(|(ordinal, entry)| Some((ordinal, entry, entry.speedup()?)));
+    let fastest = accepted.reduce(|best, next| if next.2 > best.2 { next } else { best });
+    let tried = run.candidates.len().saturating_sub(1);
+    Some(match fastest {
+        _ if tried == 0 => "no candidate was tried".to_owned(),
+        None if !run.refused.is_empty() => {
+            "no candidate that was accepted passed its confirmation".to_owned()
+        }
+        None if tried == 1 => "the only candidate was not accepted".to_owned(),
+        None => format!("none of the {tried} candidates was accepted"),
+        Some((ordinal, entry, speedup)) => too_slow_or_gated(ordinal, entry, speedup),
+    })
+}
+
+fn too_slow_or_gated(ordinal: usize, entry: &Entry, speedup: f64) -> String {
+    let fastest =
+        format!("the fastest candidate, #{ordinal}, has {speedup:.3} times the baseline's speed");
+    let is_promotable = matches!(
+        entry.standing,
+        Standing::Accepted {
+            promotable: true,
+            ..
+        }
+    );
+    if speedup <= PROMOTION_MARGIN {
+        format!("{fastest}, and a promotion needs more than {PROMOTION_MARGIN}")
+    } else if is_promotable {
+        format!("{fastest}, and the run ended before it was confirmed")
+    } else {
+        format!("{fastest}, and does not meet every gate that the task sets before a promotion")
+    }
+}

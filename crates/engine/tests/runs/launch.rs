@@ -1,0 +1,97 @@
+//! What is refused when a run is asked for, because it could only fail later.
+
+use domain::api::{PromotionTarget, RunRequest, RunState};
+use domain::search::Method;
+use domain::task::Task;
+use engine::{Clock, EngineError};
+
+use crate::lab::{Lab, accepted, body, bundle, kernel, request};
+
+async fn refusal(lab: &Lab, asked: RunRequest) -> String {
+    match lab.engine.create_run(asked, None).await {
+        Err(EngineError::Invalid(problems)) => problems.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_promotion_target_that_cannot_be_used_is_refused_at_launch() {
+    let lab = Lab::new().await;
+    let promoting = |repository: &std::path::Path, base: Option<&str>| RunRequest {
+        promotion: Some(PromotionTarget {
+            repository: repository.to_str().unwrap().to_owned(),
+            base: base.map(str::to_owned),
+            path: None,
+        }),
+        ..request(Method::Playbook, 5)
+    };
+    let missing = lab.folder.path().join("missing");
+    let problems = refusal(&lab, promoting(&missing, None)).await;
+    assert!(
+        problems.contains("promotion.repository") && problems.contains("git init"),
+        "{problems}"
+    );
+    let plain = lab.folder.path().join("plain");
+    std::fs::create_dir(&plain).unwrap();
+    std::fs::write(plain.join("notes.txt"), "not a repository").unwrap();
+    let problems = refusal(&lab, promoting(&plain, None)).await;
+    assert!(problems.contains(plain.to_str().unwrap()), "{problems}");
+
+    let good = lab.folder.path().join("good.git");
+    git2::Repository::init_bare(&good).unwrap();
+    let problems = refusal(&lab, promoting(&good, Some("trunk"))).await;
+    assert!(
+        problems.contains("promotion.base") && problems.contains("trunk"),
+        "{problems}"
+    );
+    lab.launch(promoting(&good, None)).await;
+    // The service's own repository is made when it is needed.
+    lab.launch(promoting(&lab.repository(), None)).await;
+}
+
+#[tokio::test]
+async fn a_method_that_has_nothing_to_try_is_refused_at_launch() {
+    let lab = Lab::new().await;
+    let mut bare = bundle();
+    bare.files.retain(|path, _| !path.starts_with("playbook/"));
+    let task = Task::load(&bare).unwrap();
+    let store = lab.engine.store();
+    let later = lab.clock.now() + chrono::TimeDelta::seconds(1);
+    store.put_task(&task, &bare, later).await.unwrap();
+    for (method, word) in [
+        (Method::Playbook, "no playbook"),
+        (Method::Sweep, "no tunable"),
+    ] {
+        let problems = refusal(&lab, request(method, 5)).await;
+        assert!(problems.contains(word), "{problems}");
+        assert!(problems.contains("choose"), "{problems}");
+    }
+    lab.launch(request(Method::External, 5)).await;
+}
+
+#[tokio::test]
+async fn a_run_that_promotes_nothing_says_why() {
+    let lab = Lab::new().await;
+    let mut swept = bundle();
+    let baseline = kernel("baseline", &[("TILE", &[16, 32, 64])]);
+    swept.files.insert("baseline.cu".to_owned(), baseline);
+    let task = Task::load(&swept).unwrap();
+    let later = lab.clock.now() + chrono::TimeDelta::seconds(1);
+    let store = lab.engine.store();
+    store.put_task(&task, &swept, later).await.unwrap();
+    let run = lab.launch(request(Method::Sweep, 5)).await;
+    let view = lab
+        .drive(run, |request| {
+            let tile = crate::lab::value(request, "TILE");
+            assert_eq!(body(request), "baseline");
+            accepted(if tile == 64 { 99.0 } else { 100.0 })
+        })
+        .await;
+    assert!(matches!(view.state, RunState::Completed { .. }));
+    assert!(view.promotion.is_none());
+    let why = view.unpromoted.unwrap();
+    assert!(
+        why.contains("1.010 times") && why.contains("more than 1.02"),
+        "{why}"
+    );
+}
