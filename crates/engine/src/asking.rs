@@ -45,8 +45,10 @@ fn choices(request: &RunRequest, models: &Models) -> Vec<Problem> {
     let known = models.views();
     let names = known.iter().map(|view| view.name.as_str());
     let known_names = names.collect::<Vec<_>>().join(", ");
-    let configured = if known.is_empty() {
-        "no model is configured: write a models.toml and start the service with it".to_owned()
+    let configured = if let Some(defects) = models.defects() {
+        format!("mend the models file, its latest change is not in use: {defects}")
+    } else if known.is_empty() {
+        "no model is configured: write a models.toml in the service's data folder".to_owned()
     } else {
         format!("name one of: {known_names}")
     };

@@ -28,7 +28,7 @@ impl Engine {
             models: view
                 .models
                 .iter()
-                .filter_map(|choice| self.models.view(&choice.name).cloned())
+                .filter_map(|choice| self.models.view(&choice.name))
                 .collect(),
             origin: Origin::Recorded,
         };

@@ -18,25 +18,30 @@ const NAME: &str = "models.toml";
 pub fn find(asked: Option<&Path>, data: &Path) -> Option<PathBuf> {
     match asked {
         Some(path) => Some(path.to_owned()),
-        None => [data.join(NAME), PathBuf::from(NAME)]
-            .into_iter()
-            .find(|path| path.is_file()),
+        None => places(data).into_iter().find(|path| path.is_file()),
     }
 }
 
-/// The models that may be asked; none where no file names any.
+/// Where the file is looked for: the data folder, then the current folder.
+fn places(data: &Path) -> [PathBuf; 2] {
+    [data.join(NAME), PathBuf::from(NAME)]
+}
+
+/// The models that may be asked; none while no file names any. The file is read again when it
+/// changes.
 ///
 /// # Errors
 /// The file has defects, which are the caller's to mend.
 pub fn open(file: &ModelsFile) -> Result<Models, Failure> {
-    let Some(path) = find(file.models.as_deref(), &file.folder.data) else {
-        return Ok(Models::none());
-    };
     let seed = SysRng
         .try_next_u64()
         .context("draw random numbers")
         .map_err(Failure::infrastructure)?;
-    Models::read(&path, seed).map_err(|problems| {
+    let models = match &file.models {
+        Some(path) => Models::read(path, seed),
+        None => Models::find(places(&file.folder.data).to_vec(), seed),
+    };
+    models.map_err(|problems| {
         Failure::input(anyhow::Error::new(problems).context("read the file of models"))
     })
 }

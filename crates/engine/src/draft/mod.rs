@@ -42,8 +42,8 @@ impl Engine {
         for draft in drafts {
             let Some(view) = self.models.view(&draft.model) else {
                 return Ok(Planned::Stuck(format!(
-                    "no model named {:?} is configured; add it to the models file, start the \
-                     service again and resume",
+                    "no model named {:?} is configured; add it to the models file and resume the \
+                     run",
                     draft.model
                 )));
             };
@@ -51,7 +51,7 @@ impl Engine {
                 .context(task, draft, method, evolution.faithful)
                 .await?;
             let kind = context::kind(method, &draft.operator);
-            let room = room(view, evolution);
+            let room = room(&view, evolution);
             let rendered = match prompt::render(&kind, evolution.style, &context, room) {
                 Ok(rendered) => rendered,
                 Err(error) => return Ok(Planned::Stuck(format!("failed to {error}"))),
@@ -93,7 +93,10 @@ impl Engine {
             .draft_all(snapshot.run, first, &planned, self.now())
             .await?;
         if recorded {
-            info!("asking for {} candidates", planned.len());
+            info!(
+                candidates = planned.len(),
+                "planned candidates that models write"
+            );
         }
         Ok(Planned::Done)
     }

@@ -70,7 +70,7 @@ impl Engine {
         ));
         let first = kind(request.method, &Operator::Init);
         let style = request.evolution.style;
-        let rendered = prompt::render(&first, style, &context, room(view, &request.evolution))?;
+        let rendered = prompt::render(&first, style, &context, room(&view, &request.evolution))?;
         let calls = most_calls(request);
         let ceiling = view.ceiling(&rendered.prompt);
         Ok(RunPreview {

@@ -72,6 +72,11 @@ impl HttpModel {
         }
     }
 
+    /// Returns true if the model was made with this configuration.
+    pub(super) fn is_configured_as(&self, config: &HttpConfig) -> bool {
+        self.config == *config
+    }
+
     /// What its server's refusals have taught, in words.
     pub(super) fn learned(&self) -> Vec<String> {
         self.lessons().words()

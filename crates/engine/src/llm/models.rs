@@ -1,22 +1,55 @@
-//! The models that runs may name: read from one file, or none.
+//! The models that runs may name, read from one file and again when it changes.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::model::ModelView;
 use domain::problem::{Problem, Problems};
+use tracing::{info, warn};
 
 use super::Llm;
 use super::cassette::{Player, Recording};
-use super::config::{self, CassetteConfig, ModelConfig};
+use super::config::{self, CassetteConfig, HttpConfig, ModelConfig};
 use super::http::HttpModel;
 
 /// Named models. Clones share them, and with them their limits on rate and concurrency.
+///
+/// The file is read again at each use, so that a service knows the models that the file names now.
+/// A model whose entry has not changed keeps its limits and what its server has taught. While the
+/// file has defects, the last models without any stay in use.
 #[derive(Clone, Default)]
-pub struct Models(Arc<BTreeMap<String, Entry>>);
+pub struct Models(Arc<Shared>);
 
+#[derive(Default)]
+struct Shared {
+    source: Option<Source>,
+    loaded: Mutex<Loaded>,
+}
+
+/// Where the models are read from.
+struct Source {
+    /// The first of these that is a file is read.
+    paths: Vec<PathBuf>,
+    /// Whether no file at all is a defect, and not simply no models.
+    required: bool,
+    jitter_seed: u64,
+}
+
+/// The models as they were read last.
+#[derive(Default)]
+struct Loaded {
+    entries: Arc<Entries>,
+    /// The file's text, whether or not it has defects; none where there is no file.
+    text: Option<(PathBuf, String)>,
+    /// Why the models are not those of the file.
+    defects: Option<Problems>,
+}
+
+type Entries = BTreeMap<String, Entry>;
+
+#[derive(Clone)]
 struct Entry {
     view: ModelView,
     llm: Arc<dyn Llm>,
@@ -30,43 +63,42 @@ impl Models {
         Self::default()
     }
 
-    /// The models of a file, and the recordings it names. A key that is missing is not found
-    /// out before its model is asked. The pauses between attempts derive from `jitter_seed`:
-    /// draw one for each process, so that processes do not come back together.
+    /// The models of a file, and the recordings it names. A missing key is reported by the first
+    /// call. The pauses between attempts derive from `jitter_seed`: draw one for each process, so
+    /// that processes do not come back together.
     ///
     /// # Errors
     /// Every defect with its line.
     pub fn read(path: &Path, jitter_seed: u64) -> Result<Self, Problems> {
-        let name = path.display().to_string();
-        let text = text(&name, path)?;
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let mut entries = BTreeMap::new();
-        let mut problems = Vec::new();
-        let configs = config::read(&name, &text, folder)?;
-        for (config, seed) in configs.into_iter().zip(jitter_seed..) {
-            let entry = match config {
-                ModelConfig::Http(config) => {
-                    let view = config.view();
-                    let model = Arc::new(HttpModel::new(*config, seed));
-                    Ok(Entry {
-                        view,
-                        llm: Arc::clone(&model) as Arc<dyn Llm>,
-                        http: Some(model),
-                    })
-                }
-                ModelConfig::Cassette(config) => play(&config),
-            };
-            match entry {
-                Ok(entry) => {
-                    entries.insert(entry.view.name.clone(), entry);
-                }
-                Err(Problems(more)) => problems.extend(more),
-            }
-        }
-        if problems.is_empty() {
-            Ok(Self(Arc::new(entries)))
-        } else {
-            Err(Problems(problems))
+        Self::open(Source {
+            paths: vec![path.to_owned()],
+            required: true,
+            jitter_seed,
+        })
+    }
+
+    /// The models of the first of `paths` that is a file; none while there is no such file. See
+    /// [`Models::read`].
+    ///
+    /// # Errors
+    /// Every defect with its line.
+    pub fn find(paths: Vec<PathBuf>, jitter_seed: u64) -> Result<Self, Problems> {
+        Self::open(Source {
+            paths,
+            required: false,
+            jitter_seed,
+        })
+    }
+
+    fn open(source: Source) -> Result<Self, Problems> {
+        let mut loaded = Loaded::default();
+        loaded.refresh(&source);
+        match loaded.defects.take() {
+            Some(defects) => Err(defects),
+            None => Ok(Self(Arc::new(Shared {
+                source: Some(source),
+                loaded: Mutex::new(loaded),
+            }))),
         }
     }
 
@@ -77,35 +109,163 @@ impl Models {
             let http = None;
             (name, Entry { view, llm, http })
         };
-        Self(Arc::new(models.into_iter().map(entry).collect()))
+        let loaded = Loaded {
+            entries: Arc::new(models.into_iter().map(entry).collect()),
+            ..Loaded::default()
+        };
+        Self(Arc::new(Shared {
+            source: None,
+            loaded: Mutex::new(loaded),
+        }))
     }
 
     /// What is known of each, by name.
     pub fn views(&self) -> Vec<ModelView> {
-        self.0.values().map(|entry| entry.view.clone()).collect()
+        let entries = self.entries();
+        entries.values().map(|entry| entry.view.clone()).collect()
     }
 
     /// What is known of one.
-    pub fn view(&self, name: &str) -> Option<&ModelView> {
-        self.0.get(name).map(|entry| &entry.view)
+    pub fn view(&self, name: &str) -> Option<ModelView> {
+        self.entries().get(name).map(|entry| entry.view.clone())
     }
 
     /// The one to ask.
     pub fn llm(&self, name: &str) -> Option<Arc<dyn Llm>> {
-        self.0.get(name).map(|entry| Arc::clone(&entry.llm))
+        self.entries().get(name).map(|entry| Arc::clone(&entry.llm))
     }
 
-    /// What a model's server has taught by refusing fields, in words, since this process began.
+    /// What a model's server has taught by refusing fields, in words, since its entry was read.
     pub fn learned(&self, name: &str) -> Vec<String> {
-        let http = self.0.get(name).and_then(|entry| entry.http.as_ref());
+        let http = self.http(name);
         http.map(|model| model.learned()).unwrap_or_default()
     }
 
     /// Why a model's key cannot be had right now, and how to mend that; none if it can, or if
     /// none is needed.
     pub fn key_problem(&self, name: &str) -> Option<String> {
-        let http = self.0.get(name).and_then(|entry| entry.http.as_ref());
-        http.and_then(|model| model.key_problem())
+        self.http(name).and_then(|model| model.key_problem())
+    }
+
+    /// The defects of the file as it is now, which keep its latest change from being used.
+    pub fn defects(&self) -> Option<Problems> {
+        self.loaded().defects.clone()
+    }
+
+    fn http(&self, name: &str) -> Option<Arc<HttpModel>> {
+        let entries = self.entries();
+        entries.get(name).and_then(|entry| entry.http.clone())
+    }
+
+    fn entries(&self) -> Arc<Entries> {
+        Arc::clone(&self.loaded().entries)
+    }
+
+    fn loaded(&self) -> MutexGuard<'_, Loaded> {
+        let mut loaded = self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(source) = &self.0.source {
+            loaded.refresh(source);
+        }
+        loaded
+    }
+}
+
+impl Source {
+    /// The file with its text; none where there is no file and none is required.
+    fn text(&self) -> Result<Option<(PathBuf, String)>, Problems> {
+        let found = self.paths.iter().find(|path| path.is_file());
+        let required = self.paths.first().filter(|_| self.required);
+        let Some(path) = found.or(required) else {
+            return Ok(None);
+        };
+        let text = text(&path.display().to_string(), path)?;
+        Ok(Some((path.clone(), text)))
+    }
+}
+
+impl Loaded {
+    /// Reads the file again if its text has changed since it was read last.
+    fn refresh(&mut self, source: &Source) {
+        let read = match source.text() {
+            Ok(text) if text == self.text => return,
+            Ok(None) => {
+                self.text = None;
+                Ok(Entries::new())
+            }
+            Ok(Some((path, text))) => {
+                let read = entries(&path, &text, source.jitter_seed, &self.entries);
+                self.text = Some((path, text));
+                read
+            }
+            Err(unreadable) => {
+                self.text = None;
+                Err(unreadable)
+            }
+        };
+        match read {
+            Ok(entries) => {
+                let names = entries.keys().map(String::as_str).collect::<Vec<_>>();
+                info!("models: {}", names.join(", "));
+                self.entries = Arc::new(entries);
+                self.defects = None;
+            }
+            Err(defects) => {
+                if self.defects.as_ref().map(Problems::to_string) != Some(defects.to_string()) {
+                    warn!(
+                        "failed to read the models file, its earlier models stay in use: {defects}"
+                    );
+                }
+                self.defects = Some(defects);
+            }
+        }
+    }
+}
+
+/// The models that a text names. Those that `known` has with the same configuration are taken over.
+fn entries(
+    path: &Path,
+    text: &str,
+    jitter_seed: u64,
+    known: &Entries,
+) -> Result<Entries, Problems> {
+    let name = path.display().to_string();
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut entries = BTreeMap::new();
+    let mut problems = Vec::new();
+    let configs = config::read(&name, text, folder)?;
+    for (config, seed) in configs.into_iter().zip(jitter_seed..) {
+        let entry = match config {
+            ModelConfig::Http(config) => Ok(ask_over_http(*config, seed, known)),
+            ModelConfig::Cassette(config) => play(&config),
+        };
+        match entry {
+            Ok(entry) => {
+                entries.insert(entry.view.name.clone(), entry);
+            }
+            Err(Problems(more)) => problems.extend(more),
+        }
+    }
+    if problems.is_empty() {
+        Ok(entries)
+    } else {
+        Err(Problems(problems))
+    }
+}
+
+fn ask_over_http(config: HttpConfig, seed: u64, known: &Entries) -> Entry {
+    let view = config.view();
+    let same = known.get(&view.name).filter(|entry| {
+        let http = entry.http.as_ref();
+        http.is_some_and(|model| model.is_configured_as(&config))
+    });
+    if let Some(same) = same {
+        return same.clone();
+    }
+    let model = Arc::new(HttpModel::new(config, seed));
+    Entry {
+        view,
+        llm: Arc::clone(&model) as Arc<dyn Llm>,
+        http: Some(model),
     }
 }
 
@@ -133,6 +293,6 @@ fn play(config: &CassetteConfig) -> Result<Entry, Problems> {
 
 impl fmt::Debug for Models {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.entries().keys()).finish()
     }
 }

@@ -239,3 +239,40 @@ fn an_endpoint_is_an_address_that_keeps_the_key_to_itself() {
         }
     }
 }
+
+#[test]
+fn a_changed_file_is_read_again_and_unchanged_models_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("models.toml");
+    let local =
+        "[models.local]\napi = \"openai\"\nendpoint = \"http://127.0.0.1:1/v1\"\nmodel = \"x\"\n";
+    let names = |models: &Models| {
+        let views = models.views().into_iter();
+        views.map(|view| view.name).collect::<Vec<_>>()
+    };
+    let models = Models::find(vec![path.clone()], 1).unwrap();
+    assert!(names(&models).is_empty(), "there is no file yet");
+    std::fs::write(&path, OPENAI).unwrap();
+    assert_eq!(names(&models), ["m"]);
+    let first = models.llm("m").unwrap();
+
+    std::fs::write(&path, format!("{OPENAI}{local}")).unwrap();
+    assert_eq!(names(&models), ["local", "m"]);
+    let same = models.llm("m").unwrap();
+    assert!(
+        std::sync::Arc::ptr_eq(&first, &same),
+        "its limits on rate and concurrency go on"
+    );
+
+    std::fs::write(&path, format!("{OPENAI}nonsense = 1\n")).unwrap();
+    assert_eq!(names(&models), ["local", "m"], "the last good file counts");
+    let defects = models.defects().unwrap().to_string();
+    assert!(defects.contains("nonsense"), "{defects}");
+
+    std::fs::write(&path, OPENAI.replace("\"x\"", "\"y\"")).unwrap();
+    assert_eq!(names(&models), ["m"]);
+    assert_eq!(models.view("m").unwrap().model, "y");
+    assert!(models.defects().is_none());
+    std::fs::remove_file(&path).unwrap();
+    assert!(names(&models).is_empty());
+}

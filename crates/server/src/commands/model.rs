@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
+use domain::causes::with_causes;
 use domain::model::{Dollars, Message, ModelView, Prompt, Speaker, Usage};
-use engine::llm::{CallRequest, LlmError, Models, Position, Reply, ReplyEnd};
+use engine::llm::{CallRequest, Models, Position, Reply, ReplyEnd};
 use serde::Serialize;
 
 use super::follow::{print, print_json};
@@ -126,11 +127,11 @@ pub(super) async fn check(args: ModelCheckArgs) -> Ending {
         name,
         answers: answer.is_ok(),
         outcome: match &answer {
-            Ok(reply) => CheckedOutcome::Answered(answered(view, reply)),
+            Ok(reply) => CheckedOutcome::Answered(answered(&view, reply)),
             Err(error) => CheckedOutcome::Failed(Failed {
                 reason: error.kind(),
                 permanent: error.is_permanent(),
-                message: format!("{error}{}", causes(error)),
+                message: with_causes(error),
             }),
         },
         learned: models.learned(name),
@@ -138,7 +139,7 @@ pub(super) async fn check(args: ModelCheckArgs) -> Ending {
     if args.json {
         print_json(&checked)?;
     } else if let CheckedOutcome::Answered(answered) = &checked.outcome {
-        print(&report(view, answered, &checked.learned))?;
+        print(&report(&view, answered, &checked.learned))?;
     }
     match answer {
         Ok(_) => Ok(Outcome::Accepted),
@@ -188,16 +189,6 @@ fn question() -> CallRequest {
             turn: 0,
         },
     }
-}
-
-fn causes(error: &LlmError) -> String {
-    let mut text = String::new();
-    let mut cause = std::error::Error::source(error);
-    while let Some(source) = cause {
-        text.push_str(&format!(": {source}"));
-        cause = source.source();
-    }
-    text
 }
 
 fn answered<'a>(view: &ModelView, reply: &'a Reply) -> Answered<'a> {

@@ -35,7 +35,7 @@ pub(super) struct Basics {
 }
 
 /// A model behind HTTP.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct HttpConfig {
     pub(super) basics: Basics,
     pub(super) dialect: Dialect,
