@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use domain::model::Usage;
 use futures::future::BoxFuture;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Client, Response, redirect};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
 
-use super::config::{Dialect, HttpConfig, Temperature, TokenLimitField, is_loopback};
-use super::dialect::{Answer, Ask, Heard, NoAnswer};
+use super::config::{HttpConfig, Temperature, TokenLimitField, is_loopback};
+use super::dialect::{self, Answer, Ask, EventKind, NoAnswer};
 use super::error::{LlmError, Phase, Whom};
 use super::failure::{Report, printable};
 use super::key::Key;
@@ -130,8 +130,8 @@ impl HttpModel {
         })?;
         let (body, sent) = self.body(request);
         let most = self.most_output(request);
-        let admitted = request.prompt.estimated_tokens() + most;
-        self.pace.admit(admitted).await;
+        let reserved = request.prompt.estimated_tokens() + most;
+        self.pace.acquire(reserved).await;
 
         let started = Instant::now();
         let sending = client
@@ -149,7 +149,7 @@ impl HttpModel {
             })?;
         let request_id = request_id(response.headers());
         if !response.status().is_success() {
-            self.pace.settle(admitted, 0);
+            self.pace.settle(reserved, 0);
             return Err(self.failed(exchange, response, sent, key.as_ref()).await);
         }
         let answer = exchange.answer(response, key.as_ref()).await?;
@@ -157,7 +157,7 @@ impl HttpModel {
             Some(usage) => (usage, false),
             None => (estimate(request, &answer), true),
         };
-        self.pace.settle(admitted, usage.total());
+        self.pace.settle(reserved, usage.total());
         let model = answer.model.as_deref().unwrap_or(&self.config.model);
         Ok(Reply {
             text: answer.text,
@@ -197,18 +197,7 @@ impl HttpModel {
         headers.insert(CONTENT_TYPE, json.clone());
         let accept = HeaderValue::from_static("text/event-stream");
         headers.insert(ACCEPT, if self.config.stream { accept } else { json });
-        match self.config.dialect {
-            Dialect::OpenAi => {
-                headers.extend(key.map(|key| (AUTHORIZATION, key.header("Bearer "))));
-            }
-            Dialect::Anthropic => {
-                let version = HeaderValue::from_static("2023-06-01");
-                headers.insert("anthropic-version", version);
-                if let Some(key) = key {
-                    headers.insert("x-api-key", key.header(""));
-                }
-            }
-        }
+        headers.extend(self.config.dialect.headers(key));
         headers
     }
 
@@ -222,7 +211,7 @@ impl HttpModel {
     fn body(&self, request: &CallRequest) -> (Vec<u8>, Sent) {
         let config = &self.config;
         let lessons = *self.lessons();
-        let openai = config.dialect == Dialect::OpenAi;
+        let features = config.dialect.features();
         let temperature = match config.temperature {
             Temperature::Requested => request.temperature,
             Temperature::Fixed(temperature) => Some(temperature),
@@ -239,7 +228,7 @@ impl HttpModel {
             temperature,
             max_output_tokens: self.most_output(request),
             token_limit_field,
-            seed: request.seed.filter(|_| !lessons.no_seed && openai),
+            seed: request.seed.filter(|_| !lessons.no_seed && features.seed),
             reasoning_effort: config.reasoning_effort.as_deref(),
             stream: config.stream,
             count_stream: !lessons.no_stream_count,
@@ -248,8 +237,8 @@ impl HttpModel {
         let sent = Sent {
             temperature: ask.temperature.is_some(),
             seed: ask.seed.is_some(),
-            stream_count: openai && ask.stream && ask.count_stream,
-            token_limit_field: (openai && config.token_limit_field.is_none())
+            stream_count: features.counts_stream_on_request && ask.stream && ask.count_stream,
+            token_limit_field: (features.token_limit_field && config.token_limit_field.is_none())
                 .then_some(token_limit_field),
         };
         (config.dialect.body(&ask).to_string().into_bytes(), sent)
@@ -307,7 +296,7 @@ struct Exchange<'a> {
     model: &'a HttpModel,
     started: Instant,
     /// When the last piece came.
-    heard: Instant,
+    last_piece: Instant,
     first_token: Option<Duration>,
     /// Whether anything of a stream made sense.
     understood: bool,
@@ -319,7 +308,7 @@ impl<'a> Exchange<'a> {
         Self {
             model,
             started,
-            heard: started,
+            last_piece: started,
             first_token: None,
             understood: false,
             received: 0,
@@ -339,7 +328,7 @@ impl<'a> Exchange<'a> {
                 timeouts.first_token,
                 self.started + timeouts.first_token,
             ),
-            Some(_) => (Phase::Idle, timeouts.idle, self.heard + timeouts.idle),
+            Some(_) => (Phase::Idle, timeouts.idle, self.last_piece + timeouts.idle),
         };
         if next.2 < total.2 { next } else { total }
     }
@@ -363,7 +352,7 @@ impl<'a> Exchange<'a> {
             tracing::debug!("a reply broke off: {error}");
             self.cut()
         })?;
-        self.heard = Instant::now();
+        self.last_piece = Instant::now();
         let Some(piece) = piece else {
             return Ok(None);
         };
@@ -395,41 +384,41 @@ impl<'a> Exchange<'a> {
             .and_then(|kind| kind.to_str().ok())
             .is_some_and(|kind| kind.starts_with("text/event-stream"));
         let outcome = if is_stream {
-            self.listen(response).await?
+            self.read_stream(response).await?
         } else {
             let mut body = Vec::new();
             self.read(response, &mut body, u64::MAX).await?;
-            self.model.config.dialect.whole(&body)
+            dialect::parse_reply(self.model.config.dialect, &body)
         };
         outcome.map_err(|none| self.no_answer(none, key))
     }
 
-    async fn listen(
+    async fn read_stream(
         &mut self,
         mut response: Response,
     ) -> Result<Result<Answer, NoAnswer>, LlmError> {
         let mut decoder = Decoder::default();
-        let mut listener = self.model.config.dialect.listener();
+        let mut parser = self.model.config.dialect.stream_parser();
         while let Some(piece) = self.piece(&mut response).await? {
             let events = match decoder.push(&piece) {
                 Ok(events) => events,
                 Err(error) => return Ok(Err(self.garbled(error.to_string()))),
             };
             for event in events {
-                match listener.hear(&event) {
-                    Ok(Heard::Token) => {
+                match parser.parse_event(&event) {
+                    Ok(EventKind::Token) => {
                         self.understood = true;
                         self.first_token.get_or_insert(self.started.elapsed());
                     }
-                    Ok(Heard::Note) => self.understood = true,
-                    Ok(Heard::Noise) => {}
-                    Ok(Heard::End) => return Ok(listener.finish()),
+                    Ok(EventKind::Metadata) => self.understood = true,
+                    Ok(EventKind::Unknown) => {}
+                    Ok(EventKind::End) => return Ok(parser.finish()),
                     Err(NoAnswer::Malformed(why)) => return Ok(Err(self.garbled(why))),
                     Err(none) => return Ok(Err(none)),
                 }
             }
         }
-        Ok(match listener.finish() {
+        Ok(match parser.finish() {
             Err(NoAnswer::Cut) if !self.understood && self.received > 0 => {
                 let why = "its event stream has no events of the protocol";
                 Err(NoAnswer::Malformed(why.to_owned()))

@@ -37,7 +37,7 @@ impl Pace {
     }
 
     /// Waits until one more request of so many tokens may be sent.
-    pub(super) async fn admit(&self, tokens: u64) {
+    pub(super) async fn acquire(&self, tokens: u64) {
         if let Some(requests) = &self.requests {
             requests.take(1).await;
         }
@@ -188,9 +188,15 @@ mod tests {
     #[tokio::test]
     async fn a_request_is_admitted_by_both_limits() {
         let pace = Pace::new(1, Some(2), Some(100));
-        assert!(pace.admit(100).now_or_never().is_some());
-        assert!(pace.admit(1).now_or_never().is_none(), "no tokens are left");
+        assert!(pace.acquire(100).now_or_never().is_some());
+        assert!(
+            pace.acquire(1).now_or_never().is_none(),
+            "no tokens are left"
+        );
         pace.settle(100, 40);
-        assert!(pace.admit(1).now_or_never().is_none(), "no request is left");
+        assert!(
+            pace.acquire(1).now_or_never().is_none(),
+            "no request is left"
+        );
     }
 }

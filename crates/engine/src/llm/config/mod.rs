@@ -9,6 +9,7 @@ use domain::model::{ModelView, Price};
 use reqwest::Url;
 use serde_json::{Map, Value};
 
+use super::dialect::Dialect;
 use super::key::KeySource;
 
 pub(super) use read::{is_loopback, read};
@@ -38,7 +39,7 @@ pub(super) struct Basics {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HttpConfig {
     pub(super) basics: Basics,
-    pub(super) dialect: Dialect,
+    pub(super) dialect: &'static dyn Dialect,
     /// Where a call goes, path and all.
     pub(super) url: Url,
     /// The server's name for the model.
@@ -73,15 +74,6 @@ pub enum Prompts {
     Recorded,
     /// Whatever is asked in the same place.
     Any,
-}
-
-/// The protocol of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
-    /// The chat completions of OpenAI, which most servers speak.
-    OpenAi,
-    /// The messages of Anthropic.
-    Anthropic,
 }
 
 /// Which temperature a model is asked with.
@@ -122,30 +114,6 @@ pub(super) struct Backoff {
     pub(super) base: Duration,
     /// The longest pause of all. A server that wants more patience than this ends the call.
     pub(super) longest: Duration,
-}
-
-impl Dialect {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::Anthropic => "anthropic",
-        }
-    }
-
-    /// Where calls go, from the address that the server's documentation names.
-    fn call(self, endpoint: &Url) -> Url {
-        let mut url = endpoint.clone();
-        let path = endpoint.path().trim_end_matches('/');
-        let path = match self {
-            Self::OpenAi if path.ends_with("/chat/completions") => path.to_owned(),
-            Self::OpenAi => format!("{path}/chat/completions"),
-            Self::Anthropic if path.ends_with("/messages") => path.to_owned(),
-            Self::Anthropic if path.ends_with("/v1") => format!("{path}/messages"),
-            Self::Anthropic => format!("{path}/v1/messages"),
-        };
-        url.set_path(&path);
-        url
-    }
 }
 
 impl TokenLimitField {

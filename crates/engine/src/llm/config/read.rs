@@ -15,9 +15,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::{
-    Backoff, Basics, CassetteConfig, Dialect, HttpConfig, ModelConfig, Prompts, Temperature,
-    Timeouts, TokenLimitField,
+    Backoff, Basics, CassetteConfig, HttpConfig, ModelConfig, Prompts, Temperature, Timeouts,
+    TokenLimitField,
 };
+use crate::llm::dialect::{self, Dialect, Features};
 use crate::llm::key::KeySource;
 
 const SEE: &str = "see docs/reference/models.md for the keys of a model";
@@ -37,6 +38,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 /// No setting in seconds is above a day.
 const MAX_SECONDS: f64 = 86_400.0;
+
+/// The api of a recording.
+const CASSETTE: &str = "cassette";
 
 /// Fields that we set ourselves.
 const OURS: &[&str] = &[
@@ -201,17 +205,22 @@ impl Reader<'_> {
             self.report(key, "a key is never written here", fix);
         }
         let basics = self.basics(label, &raw);
-        match raw.api.get_ref().as_str() {
-            "openai" => self.http(name, raw, basics, Dialect::OpenAi),
-            "anthropic" => self.http(name, raw, basics, Dialect::Anthropic),
-            "cassette" => self.cassette(name, &raw, basics),
-            other => {
-                let message = format!("unknown api {other:?}");
-                let fix = "write \"openai\" (most servers speak it), \"anthropic\" or \"cassette\"";
-                self.report(&raw.api, message, fix);
-                None
-            }
+        let api = raw.api.get_ref().as_str();
+        if api == CASSETTE {
+            return self.cassette(name, &raw, basics);
         }
+        if let Some(dialect) = dialect::find(api) {
+            return self.http(name, raw, basics, dialect);
+        }
+        let known = dialect::DIALECTS.map(|dialect| format!("{:?}", dialect.name()));
+        let message = format!("unknown api {api:?}");
+        let fix = format!(
+            "write {} or {CASSETTE:?}; most servers speak {}",
+            known.join(", "),
+            known[0]
+        );
+        self.report(&raw.api, message, fix);
+        None
     }
 
     fn basics(&mut self, name: &str, raw: &Raw) -> Basics {
@@ -248,22 +257,24 @@ impl Reader<'_> {
         name: &Spanned<impl AsRef<str>>,
         raw: Raw,
         basics: Basics,
-        dialect: Dialect,
+        dialect: &'static dyn Dialect,
     ) -> Option<ModelConfig> {
         self.belongs(&raw.file, "file", "cassette");
         self.belongs(&raw.strict, "strict", "cassette");
-        if dialect == Dialect::Anthropic {
-            self.belongs(&raw.token_limit_field, "token_limit_field", "openai");
-            self.belongs(&raw.reasoning_effort, "reasoning_effort", "openai");
+        let features = dialect.features();
+        if !features.token_limit_field {
+            let others = names_of(|features| features.token_limit_field);
+            self.belongs(&raw.token_limit_field, "token_limit_field", &others);
+        }
+        if !features.reasoning_effort {
+            let others = names_of(|features| features.reasoning_effort);
+            self.belongs(&raw.reasoning_effort, "reasoning_effort", &others);
         }
         let key = self.key(&raw);
         let url = match &raw.endpoint {
             Some(endpoint) => self.endpoint(endpoint, dialect, &key),
             None => {
-                let fix = match dialect {
-                    Dialect::OpenAi => "such as endpoint = \"https://api.openai.com/v1\"",
-                    Dialect::Anthropic => "such as endpoint = \"https://api.anthropic.com\"",
-                };
+                let fix = format!("such as endpoint = {:?}", dialect.example_endpoint());
                 self.report(name, "the model has no endpoint", fix);
                 None
             }
@@ -328,7 +339,8 @@ impl Reader<'_> {
         raw: &Raw,
         basics: Basics,
     ) -> Option<ModelConfig> {
-        let http = "openai or anthropic";
+        let http = names_of(|_| true);
+        let http = http.as_str();
         self.belongs(&raw.endpoint, "endpoint", http);
         self.belongs(&raw.model, "model", http);
         self.belongs(&raw.key_env, "key_env", http);
@@ -345,7 +357,7 @@ impl Reader<'_> {
         if let Some((field, _)) = raw.extra.first_key_value() {
             self.report(
                 field,
-                "extra belongs to a model with api openai or anthropic",
+                format!("extra belongs to a model with api {http}"),
                 "leave it out",
             );
         }
@@ -457,7 +469,7 @@ impl Reader<'_> {
     fn endpoint(
         &mut self,
         field: &Spanned<String>,
-        dialect: Dialect,
+        dialect: &'static dyn Dialect,
         key: &KeySource,
     ) -> Option<Url> {
         let url = match Url::parse(field.get_ref()) {
@@ -478,8 +490,17 @@ impl Reader<'_> {
             self.report(field, "the key would cross the network unencrypted", fix);
             return None;
         }
-        Some(dialect.call(&url))
+        Some(dialect::request_url(dialect, &url))
     }
+}
+
+/// The protocols with these features, as a message names them.
+fn names_of(has: impl Fn(Features) -> bool) -> String {
+    let dialects = dialect::DIALECTS.into_iter();
+    let names = dialects
+        .filter(|dialect| has(dialect.features()))
+        .map(Dialect::name);
+    names.collect::<Vec<_>>().join(" or ")
 }
 
 /// Whether the address never leaves this machine.

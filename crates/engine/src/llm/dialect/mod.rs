@@ -1,20 +1,26 @@
-//! The two protocols that model servers speak, as pure functions: a request's body, and what a
-//! reply says. Nothing here sends, waits or decides whether to try again.
+//! The protocols of model servers: where a request goes, its headers and body, and how a reply is
+//! read. Nothing here sends, waits or decides whether to try again.
 
 mod anthropic;
 mod openai;
 
+use std::fmt;
+
 use domain::model::{Prompt, Usage};
+use reqwest::Url;
+use reqwest::header::HeaderMap;
 use serde_json::{Map, Value};
 
 use super::ReplyEnd;
-use super::config::{Dialect, TokenLimitField};
+use super::config::TokenLimitField;
+use super::key::Key;
 use super::sse::Event;
 
-/// Counts above this are no counts; believing them would overflow sums.
+/// The largest token count that is believed. Larger ones are errors of the server and would
+/// overflow sums.
 const MAX_TOKENS: u64 = 1_000_000_000;
 
-/// What a request's body is made of.
+/// The parts of a request's body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ask<'a> {
     pub(super) prompt: &'a Prompt,
@@ -43,12 +49,12 @@ pub(super) struct Answer {
     pub(super) model: Option<String>,
 }
 
-/// Why a reply, or a piece of one, is no answer.
+/// The reason why a reply, or an event of one, is no answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum NoAnswer {
     /// The model or a filter will not answer.
     Refused(String),
-    /// The protocol says something else.
+    /// It does not follow the protocol; the text says where.
     Malformed(String),
     /// The server reports trouble where the reply should be.
     Reported(Value),
@@ -56,70 +62,107 @@ pub(super) enum NoAnswer {
     Cut,
 }
 
-/// What one event of a stream brought.
+/// The kind of one event of a streamed reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// Words, or thoughts.
+pub(super) enum EventKind {
+    /// A piece of the text or of the reasoning.
     Token,
-    /// Something about the reply.
-    Note,
-    /// Something that the protocol does not know.
-    Noise,
+    /// Something else about the reply, such as its token counts.
+    Metadata,
+    /// An event that the protocol does not define.
+    Unknown,
     /// The end of the stream.
     End,
 }
 
-/// Puts a streamed reply together.
-#[derive(Debug)]
-pub(super) enum Listener {
-    OpenAi(openai::Listener),
-    Anthropic(anthropic::Listener),
+/// Puts a streamed reply together from its events.
+pub(super) trait StreamParser: Send {
+    /// Takes in the next event.
+    ///
+    /// # Errors
+    /// The event is no part of an answer.
+    fn parse_event(&mut self, event: &Event) -> Result<EventKind, NoAnswer>;
+
+    /// Returns the reply once the stream is over.
+    ///
+    /// # Errors
+    /// The events so far are no whole answer.
+    fn finish(self: Box<Self>) -> Result<Answer, NoAnswer>;
 }
 
-impl Listener {
-    pub(super) fn hear(&mut self, event: &Event) -> Result<Heard, NoAnswer> {
-        match self {
-            Self::OpenAi(listener) => listener.hear(event),
-            Self::Anthropic(listener) => listener.hear(event),
-        }
-    }
+/// Optional parts of a protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Features {
+    /// Requests have a seed.
+    pub(super) seed: bool,
+    /// A stream counts its tokens only if it is asked to.
+    pub(super) counts_stream_on_request: bool,
+    /// Servers differ in the name of the field that limits a reply's length.
+    pub(super) token_limit_field: bool,
+    /// Requests have an effort of reasoning.
+    pub(super) reasoning_effort: bool,
+}
 
-    /// The reply once the stream is over.
-    pub(super) fn finish(self) -> Result<Answer, NoAnswer> {
-        match self {
-            Self::OpenAi(listener) => listener.finish(),
-            Self::Anthropic(listener) => listener.finish(),
-        }
+/// A protocol of model servers, with everything that depends on it: address, headers, body and
+/// reply. Each has a file in this folder and a place in [`DIALECTS`].
+pub(super) trait Dialect: fmt::Debug + Send + Sync {
+    /// Its name in the models file.
+    fn name(&self) -> &'static str;
+
+    /// An example of an endpoint, for messages.
+    fn example_endpoint(&self) -> &'static str;
+
+    fn features(&self) -> Features;
+
+    /// The path that requests go to, from the path of the configured endpoint without slashes at
+    /// its end.
+    fn request_path(&self, endpoint: &str) -> String;
+
+    /// The headers that identify the client and its key.
+    fn headers(&self, key: Option<&Key>) -> HeaderMap;
+
+    /// The body of a request.
+    fn body(&self, ask: &Ask<'_>) -> Value;
+
+    /// A parser for one streamed reply.
+    fn stream_parser(&self) -> Box<dyn StreamParser>;
+
+    /// Reads a reply that came in one piece and reports no error.
+    ///
+    /// # Errors
+    /// It holds no answer.
+    fn parse_reply(&self, body: &Value) -> Result<Answer, NoAnswer>;
+}
+
+/// Every protocol, in the order that messages name them.
+pub(super) static DIALECTS: [&dyn Dialect; 2] = [&openai::OpenAi, &anthropic::Anthropic];
+
+/// Returns the protocol of this name.
+pub(super) fn find(name: &str) -> Option<&'static dyn Dialect> {
+    DIALECTS.into_iter().find(|dialect| dialect.name() == name)
+}
+
+impl PartialEq for dyn Dialect {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
     }
 }
 
-impl Dialect {
-    pub(super) fn body(self, ask: &Ask<'_>) -> Value {
-        match self {
-            Self::OpenAi => openai::body(ask),
-            Self::Anthropic => anthropic::body(ask),
-        }
-    }
+/// The address that requests go to, from the address that the server's documentation names.
+pub(super) fn request_url(dialect: &dyn Dialect, endpoint: &Url) -> Url {
+    let mut url = endpoint.clone();
+    url.set_path(&dialect.request_path(endpoint.path().trim_end_matches('/')));
+    url
+}
 
-    pub(super) fn listener(self) -> Listener {
-        match self {
-            Self::OpenAi => Listener::OpenAi(openai::Listener::default()),
-            Self::Anthropic => Listener::Anthropic(anthropic::Listener::default()),
-        }
+/// Reads a reply that came in one piece.
+pub(super) fn parse_reply(dialect: &dyn Dialect, body: &[u8]) -> Result<Answer, NoAnswer> {
+    let body: Value = serde_json::from_slice(body)
+        .map_err(|error| NoAnswer::Malformed(format!("its reply is not JSON: {error}")))?;
+    if !body["error"].is_null() {
+        return Err(NoAnswer::Reported(body));
     }
-
-    /// A reply that came in one piece.
-    pub(super) fn whole(self, body: &[u8]) -> Result<Answer, NoAnswer> {
-        let body: Value = serde_json::from_slice(body)
-            .map_err(|error| NoAnswer::Malformed(format!("its reply is not JSON: {error}")))?;
-        if !body["error"].is_null() {
-            return Err(NoAnswer::Reported(body));
-        }
-        match self {
-            Self::OpenAi => openai::whole(&body),
-            Self::Anthropic => anthropic::whole(&body),
-        }
-    }
+    dialect.parse_reply(&body)
 }
 
 fn parse(event: &Event) -> Result<Value, NoAnswer> {

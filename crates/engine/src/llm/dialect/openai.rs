@@ -3,99 +3,149 @@
 //! or in a `<think>` block before it, prompt cache counts in three places.
 
 use domain::model::{Speaker, Usage};
+use reqwest::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Ask, Heard, NoAnswer, count, name, parse};
+use super::{
+    Answer, Ask, Dialect, EventKind, Features, NoAnswer, StreamParser, count, name, parse,
+};
 use crate::llm::ReplyEnd;
+use crate::llm::key::Key;
 use crate::llm::sse::Event;
 
-pub(super) fn body(ask: &Ask<'_>) -> Value {
-    let system = (!ask.prompt.system.is_empty())
-        .then(|| json!({ "role": "system", "content": ask.prompt.system }));
-    let said = ask.prompt.messages.iter().map(|message| {
-        let role = match message.speaker {
-            Speaker::User => "user",
-            Speaker::Assistant => "assistant",
+/// The chat completions of OpenAI, which most servers speak.
+#[derive(Debug)]
+pub(super) struct OpenAi;
+
+impl Dialect for OpenAi {
+    fn name(&self) -> &'static str {
+        "openai"
+    }
+
+    fn example_endpoint(&self) -> &'static str {
+        "https://api.openai.com/v1"
+    }
+
+    fn features(&self) -> Features {
+        Features {
+            seed: true,
+            counts_stream_on_request: true,
+            token_limit_field: true,
+            reasoning_effort: true,
+        }
+    }
+
+    fn request_path(&self, endpoint: &str) -> String {
+        if endpoint.ends_with("/chat/completions") {
+            endpoint.to_owned()
+        } else {
+            format!("{endpoint}/chat/completions")
+        }
+    }
+
+    fn headers(&self, key: Option<&Key>) -> HeaderMap {
+        let authorization = key.map(|key| (AUTHORIZATION, key.header("Bearer ")));
+        authorization.into_iter().collect()
+    }
+
+    fn body(&self, ask: &Ask<'_>) -> Value {
+        let system = (!ask.prompt.system.is_empty())
+            .then(|| json!({ "role": "system", "content": ask.prompt.system }));
+        let said = ask.prompt.messages.iter().map(|message| {
+            let role = match message.speaker {
+                Speaker::User => "user",
+                Speaker::Assistant => "assistant",
+            };
+            json!({ "role": role, "content": message.text })
+        });
+        let messages: Vec<Value> = system.into_iter().chain(said).collect();
+        let mut body = Map::new();
+        body.insert("model".to_owned(), ask.model.into());
+        body.insert("messages".to_owned(), messages.into());
+        body.insert(
+            ask.token_limit_field.name().to_owned(),
+            ask.max_output_tokens.into(),
+        );
+        body.insert("stream".to_owned(), ask.stream.into());
+        if ask.stream && ask.count_stream {
+            let options = json!({ "include_usage": true });
+            body.insert("stream_options".to_owned(), options);
+        }
+        let optional = [
+            ("temperature", ask.temperature.map(Value::from)),
+            ("seed", ask.seed.map(Value::from)),
+            ("reasoning_effort", ask.reasoning_effort.map(Value::from)),
+        ];
+        for (field, value) in optional {
+            body.extend(value.map(|value| (field.to_owned(), value)));
+        }
+        body.extend(ask.extra.clone());
+        Value::Object(body)
+    }
+
+    fn stream_parser(&self) -> Box<dyn StreamParser> {
+        Box::new(ReplyParser::default())
+    }
+
+    fn parse_reply(&self, body: &Value) -> Result<Answer, NoAnswer> {
+        let mut parser = ReplyParser::default();
+        parser.read_metadata(body);
+        let Some(choice) = body["choices"].get(0) else {
+            return Err(NoAnswer::Malformed("its reply holds no choices".to_owned()));
         };
-        json!({ "role": role, "content": message.text })
-    });
-    let messages: Vec<Value> = system.into_iter().chain(said).collect();
-    let mut body = Map::new();
-    body.insert("model".to_owned(), ask.model.into());
-    body.insert("messages".to_owned(), messages.into());
-    body.insert(
-        ask.token_limit_field.name().to_owned(),
-        ask.max_output_tokens.into(),
-    );
-    body.insert("stream".to_owned(), ask.stream.into());
-    if ask.stream && ask.count_stream {
-        let options = json!({ "include_usage": true });
-        body.insert("stream_options".to_owned(), options);
+        parser.add_content(&choice["message"]);
+        parser.end = name(&choice["finish_reason"]);
+        parser.into_answer()
     }
-    let optional = [
-        ("temperature", ask.temperature.map(Value::from)),
-        ("seed", ask.seed.map(Value::from)),
-        ("reasoning_effort", ask.reasoning_effort.map(Value::from)),
-    ];
-    for (field, value) in optional {
-        body.extend(value.map(|value| (field.to_owned(), value)));
-    }
-    body.extend(ask.extra.clone());
-    Value::Object(body)
 }
 
-pub(super) fn whole(body: &Value) -> Result<Answer, NoAnswer> {
-    let mut listener = Listener::default();
-    listener.about(body);
-    let Some(choice) = body["choices"].get(0) else {
-        return Err(NoAnswer::Malformed("its reply holds no choices".to_owned()));
-    };
-    listener.said(&choice["message"]);
-    listener.end = name(&choice["finish_reason"]);
-    listener.finish()
-}
-
-/// The reply so far.
+/// The reply as far as it has come.
 #[derive(Debug, Default)]
-pub(in crate::llm) struct Listener {
+struct ReplyParser {
     text: String,
     refusal: String,
     /// Bytes of reasoning.
-    thought: usize,
+    reasoning: usize,
     end: Option<String>,
     usage: Option<Usage>,
     model: Option<String>,
 }
 
-impl Listener {
-    pub(super) fn hear(&mut self, event: &Event) -> Result<Heard, NoAnswer> {
+impl StreamParser for ReplyParser {
+    fn parse_event(&mut self, event: &Event) -> Result<EventKind, NoAnswer> {
         if event.data.trim() == "[DONE]" {
-            return Ok(Heard::End);
+            return Ok(EventKind::End);
         }
         let chunk = parse(event)?;
         if !chunk["error"].is_null() {
             return Err(NoAnswer::Reported(chunk));
         }
-        self.about(&chunk);
+        self.read_metadata(&chunk);
         let Some(choice) = chunk["choices"].get(0) else {
             // The count of tokens comes without a choice.
             return Ok(if chunk["choices"].is_array() {
-                Heard::Note
+                EventKind::Metadata
             } else {
-                Heard::Noise
+                EventKind::Unknown
             });
         };
         if let Some(end) = name(&choice["finish_reason"]) {
             self.end = Some(end);
         }
-        Ok(if self.said(&choice["delta"]) {
-            Heard::Token
+        Ok(if self.add_content(&choice["delta"]) {
+            EventKind::Token
         } else {
-            Heard::Note
+            EventKind::Metadata
         })
     }
 
-    fn about(&mut self, body: &Value) {
+    fn finish(self: Box<Self>) -> Result<Answer, NoAnswer> {
+        self.into_answer()
+    }
+}
+
+impl ReplyParser {
+    fn read_metadata(&mut self, body: &Value) {
         if self.model.is_none() {
             self.model = name(&body["model"]);
         }
@@ -105,8 +155,8 @@ impl Listener {
         }
     }
 
-    /// Whether it brought anything.
-    fn said(&mut self, message: &Value) -> bool {
+    /// Appends a message or a piece of one. Returns true if it had any content.
+    fn add_content(&mut self, message: &Value) -> bool {
         let before = self.written();
         match &message["content"] {
             Value::String(text) => self.text.push_str(text),
@@ -118,7 +168,7 @@ impl Listener {
         }
         for field in ["reasoning_content", "reasoning"] {
             if let Some(thought) = message[field].as_str() {
-                self.thought += thought.len();
+                self.reasoning += thought.len();
                 // Servers that send both send the same twice.
                 break;
             }
@@ -130,15 +180,15 @@ impl Listener {
     }
 
     fn written(&self) -> usize {
-        self.text.len() + self.thought + self.refusal.len()
+        self.text.len() + self.reasoning + self.refusal.len()
     }
 
-    pub(super) fn finish(self) -> Result<Answer, NoAnswer> {
+    fn into_answer(self) -> Result<Answer, NoAnswer> {
         if !self.refusal.is_empty() && self.text.is_empty() {
             return Err(NoAnswer::Refused(self.refusal));
         }
         let end = match self.end.as_deref() {
-            // Whoever sends no end may have been cut off in front of it.
+            // A reply without a reason for its end may have been cut off before it.
             None => return Err(NoAnswer::Cut),
             Some("stop" | "eos" | "end_turn" | "stop_sequence" | "eos_token") => ReplyEnd::Complete,
             Some("length" | "max_tokens") => ReplyEnd::Length,
