@@ -280,8 +280,8 @@ async fn a_run_pauses_while_its_model_is_down_and_continues_afterwards() -> Resu
     Ok(())
 }
 
-/// Kills the service at twenty moments drawn from a seed: between planning and asking, with calls
-/// in flight, between an answer and its row, during evaluations.
+/// Kills the service twenty times: after a further verdict, or, as a seed decides, as soon as calls
+/// are in flight.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_run_killed_twenty_times_ends_as_if_undisturbed() -> Result<()> {
     let bundle = lab::task(TASK)?;
@@ -299,9 +299,15 @@ async fn a_full_run_killed_twenty_times_ends_as_if_undisturbed() -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(23);
     let mut kills = 0;
     while kills < 20 {
-        tokio::time::sleep(Duration::from_millis(rng.random_range(20..2_000))).await;
+        let judged = |run: &RunView| run.verdicts.values().sum::<u32>();
+        let before: RunView = lab.get(&format!("/runs/{}", run.id.uuid())).await?;
+        let in_flight = rng.random_bool(0.5);
         let over = lab
-            .get::<RunView>(&format!("/runs/{}", run.id.uuid()))
+            .until(run.id, |run| {
+                run.state.is_over()
+                    || judged(run) > judged(&before)
+                    || (in_flight && run.spend.committed_tokens > 0)
+            })
             .await?;
         ensure!(
             !over.state.is_over(),

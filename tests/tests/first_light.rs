@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
-use domain::api::{CandidateDetail, CandidateSummary, PromotionState, RunRequest, RunState};
+use domain::api::{
+    CandidateDetail, CandidateSummary, PromotionState, RunRequest, RunState, RunView,
+};
 use domain::evaluation::Evaluation;
 use domain::search::{Method, Operator, StopReason};
 use domain::verdict::VerdictKind;
@@ -318,8 +320,14 @@ async fn a_playbook_run_killed_ten_times_ends_as_if_undisturbed() -> Result<()> 
     let run = lab.launch(&bundle, &request).await?;
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(20);
     for kill in 0..10 {
-        // The moment is random on purpose; nothing is asserted about where it falls.
-        tokio::time::sleep(std::time::Duration::from_millis(rng.random_range(20..1500))).await;
+        // A drawn number of verdicts after the last kill. Where the run is between two verdicts is
+        // left to chance: nothing is asserted about it.
+        let further = rng.random_range(0..3);
+        let judged = |run: &RunView| run.verdicts.values().sum::<u32>();
+        let now: RunView = lab.get(&format!("/runs/{}", run.id.uuid())).await?;
+        let wanted = judged(&now) + further;
+        lab.until(run.id, |run| run.state.is_over() || judged(run) >= wanted)
+            .await?;
         lab.stop();
         lab.serve(&["--with-local-worker"])
             .await

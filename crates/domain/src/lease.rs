@@ -53,7 +53,7 @@ pub struct Lease {
     pub candidate: CandidateId,
     /// The evaluation to make.
     pub request: EvaluationRequest,
-    /// W3C trace context of the run, if it has one.
+    /// W3C trace context: the run is the trace, the job the span.
     pub traceparent: Option<String>,
 }
 

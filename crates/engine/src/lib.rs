@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::CandidateDetail;
 use domain::digest::Digest;
-use domain::id::{CandidateId, PromotionId, WorkerId};
+use domain::id::{CandidateId, JobId, PromotionId, RunId, WorkerId};
 use domain::lease::Lease;
 use domain::task::Task;
 use store::Store;
@@ -113,8 +113,8 @@ impl Engine {
             attempt: leased.attempt,
             run: leased.run,
             candidate: leased.candidate,
+            traceparent: Some(traceparent(leased.run, leased.job)),
             request: evaluation_request(leased),
-            traceparent: None,
         }))
     }
 
@@ -168,4 +168,11 @@ impl Engine {
     fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Arc<Task>>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The W3C trace context of a job. The run is the trace and the job the span, so that the logs of
+/// service and workers about one run have one trace id.
+fn traceparent(run: RunId, job: JobId) -> String {
+    let (_, span) = job.uuid().as_u64_pair();
+    format!("00-{}-{span:016x}-01", run.uuid().simple())
 }

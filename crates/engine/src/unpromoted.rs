@@ -1,6 +1,7 @@
 //! Why a run ends without a promotion, in words for its record.
 
-use domain::search::{Entry, PROMOTION_MARGIN, PromotionProgress, RunSnapshot, Standing};
+use domain::margins::MIN_PROMOTION_SPEEDUP;
+use domain::search::{Entry, PromotionProgress, RunSnapshot, Standing};
 
 /// Returns why a run that ends now promotes nothing; none if its champion is committed.
 pub(crate) fn why_unpromoted(run: &RunSnapshot<'_>) -> Option<String> {
@@ -37,8 +38,8 @@ fn too_slow_or_gated(ordinal: usize, entry: &Entry, speedup: f64) -> String {
             ..
         }
     );
-    if speedup <= PROMOTION_MARGIN {
-        format!("{fastest}, and a promotion needs more than {PROMOTION_MARGIN}")
+    if speedup <= MIN_PROMOTION_SPEEDUP {
+        format!("{fastest}, and a promotion needs more than {MIN_PROMOTION_SPEEDUP}")
     } else if is_promotable {
         format!("{fastest}, and the run ended before it was confirmed")
     } else {

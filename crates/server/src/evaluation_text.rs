@@ -98,9 +98,9 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
 pub fn winner(run: &RunView, winner: Option<&CandidateDetail>) -> String {
     let Some(detail) = winner else {
         return match &run.promotion {
-            Some(failed) => format!(
+            Some(_) => format!(
                 "winner     none: no accepted candidate was confirmed\n{}",
-                promotion(Some(failed))
+                promotion(run)
             ),
             None => "winner     none: no candidate was accepted\n".to_owned(),
         };
