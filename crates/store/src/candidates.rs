@@ -1,4 +1,4 @@
-//! Proposing: a candidate, its job and the event come about together or not at all.
+//! Proposals: a candidate, its job and the event are recorded together or not at all.
 
 use chrono::{DateTime, Utc};
 use domain::api::{EventKind, RunRequest};
@@ -17,22 +17,22 @@ use crate::judgements::{self, Judgement};
 use crate::rows::{Place, json, micros};
 use crate::{Connection, Store, StoreError, events, jobs, runs};
 
-/// A candidate to be.
+/// A candidate to record.
 #[derive(Debug, Clone)]
 pub struct NewCandidate {
     /// The primary parent; none for the baseline.
     pub parent: Option<CandidateId>,
     /// The other parents, in the order they were shown.
     pub further_parents: Vec<CandidateId>,
-    /// How it came about.
+    /// The operator that made it.
     pub operator: Operator,
     /// Generation.
     pub generation: u32,
-    /// Who proposed it.
+    /// The author: the task, the playbook, a model or a name from outside.
     pub proposer: String,
     /// A few words.
     pub title: String,
-    /// What its file is called.
+    /// The name of its file.
     pub file: String,
     /// The whole text, which holds its configuration.
     pub source: String,
@@ -40,15 +40,15 @@ pub struct NewCandidate {
     pub digest: Option<Digest>,
     /// Values of all its tunables.
     pub configuration: Configuration,
-    /// What its author hopes for.
+    /// Its author's idea.
     pub idea: Option<Idea>,
-    /// Whether it is charged as a trial.
+    /// True if it is charged as a trial.
     pub trial: bool,
     /// A verdict that needs no worker, for a text that does not parse.
     pub verdict: Option<Box<Evaluation>>,
 }
 
-/// What became of a proposal.
+/// The outcome of a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proposed {
     /// A new candidate.
@@ -81,7 +81,7 @@ impl Store {
     /// never half done.
     ///
     /// # Errors
-    /// As of [`Store::propose`].
+    /// See [`Store::propose`].
     pub async fn propose_all(
         &self,
         run: RunId,
@@ -99,7 +99,7 @@ impl Store {
         Ok(proposed)
     }
 
-    /// What a candidate's file is called, and its text.
+    /// Reads the name and the text of a candidate's file.
     ///
     /// # Errors
     /// The database fails.
@@ -161,8 +161,8 @@ async fn propose(
     Ok(Proposed::New(id))
 }
 
-/// What follows once a candidate's text is recorded: the verdict of the one it duplicates, a
-/// verdict that needs no worker, or a job.
+/// Gives a recorded candidate the verdict of the one that it duplicates, a verdict that needs no
+/// worker, or a job.
 pub(crate) async fn judge_or_enqueue(
     tx: &mut Connection,
     run: RunId,
@@ -196,14 +196,14 @@ pub(crate) async fn judge_or_enqueue(
     jobs::enqueue(tx, ids.job, run, id, stage, now).await
 }
 
-/// How a candidate is recorded, besides what it is.
+/// The charge of a candidate, and the candidate that it duplicates.
 pub(crate) struct Charge {
     pub(crate) trial: bool,
     /// The candidate that it duplicates.
     pub(crate) original: Option<Uuid>,
 }
 
-/// Records a candidate at the end of the run, and tells.
+/// Records a candidate as the last of the run, with its event.
 pub(crate) async fn insert(
     tx: &mut Connection,
     run: RunId,
@@ -265,8 +265,8 @@ pub(crate) async fn next_ordinal(tx: &mut Connection, run: RunId) -> Result<i64,
         .doing("number a candidate")
 }
 
-/// What makes two proposals of a run the same. Submissions and replies are never the
-/// same: each was paid for.
+/// The key that is equal for equal proposals of a run. Submissions and replies have none, because
+/// each was paid for.
 fn proposal_key(new: &NewCandidate) -> Option<String> {
     match &new.operator {
         Operator::Baseline => Some("baseline".to_owned()),

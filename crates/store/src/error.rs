@@ -1,4 +1,4 @@
-//! What can go wrong with the records, told apart by what the caller can do about it.
+//! Errors of the database, distinguished by what the caller can do about them.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub enum StoreError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: sqlx::Error,
     },
     /// The schema could not be brought up to date.
@@ -25,15 +25,15 @@ pub enum StoreError {
     Migrate {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: sqlx::migrate::MigrateError,
     },
     /// No space is left for the database.
     #[error("{doing}: the disk of the database is full; free some space, nothing recorded is lost")]
     DiskFull {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// The database's words.
+        /// The database's error.
         source: sqlx::Error,
     },
     /// Another process holds the database.
@@ -41,17 +41,17 @@ pub enum StoreError {
         "{doing}: another process holds the database; stop it or give this one its own data folder"
     )]
     Busy {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// The database's words.
+        /// The database's error.
         source: sqlx::Error,
     },
     /// The database refused for another reason.
     #[error("{doing}")]
     Database {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// The database's words.
+        /// The database's error.
         source: sqlx::Error,
     },
     /// A row holds what no version of this program writes.
@@ -63,13 +63,13 @@ pub enum StoreError {
         column: &'static str,
         /// The row's identity.
         row: String,
-        /// What is wrong with the value.
+        /// The defect of the value.
         source: Box<dyn Error + Send + Sync>,
     },
     /// Nothing of this kind has this id.
     #[error("find {subject} {id}")]
     Unknown {
-        /// Such as "run".
+        /// The kind of row, such as "run".
         subject: &'static str,
         /// The id as given.
         id: String,
@@ -81,7 +81,7 @@ pub enum StoreError {
         run: RunId,
         /// Its state in words.
         state: String,
-        /// What was asked for.
+        /// The requested change.
         wanted: &'static str,
     },
     /// The idempotency key belongs to another request.
@@ -97,7 +97,7 @@ pub enum StoreError {
     Mismatch {
         /// The job.
         job: JobId,
-        /// What does not match.
+        /// The part that does not match.
         what: String,
     },
     /// A worker of another version.

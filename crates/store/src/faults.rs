@@ -1,5 +1,5 @@
-//! Trouble that is no candidate's fault: the job goes back to the queue, later each time, until
-//! so much has gone wrong that someone must look.
+//! Leases that end without a verdict. The job returns to the queue with a growing delay. After too
+//! many faults or lost workers it is parked, because a person must find the cause.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::EventKind;
@@ -20,7 +20,7 @@ pub const MAX_LOSSES: u32 = 12;
 /// The longest wait before a job is lent again.
 const MAX_BACK_OFF: TimeDelta = TimeDelta::seconds(60);
 
-/// What happened to a lease.
+/// The way in which a lease ended without a verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// The worker reported a fault, or a report that cannot be accepted.
@@ -28,9 +28,9 @@ pub(crate) enum Trouble {
         worker: Option<WorkerId>,
         reason: String,
     },
-    /// The worker was not heard of in time.
+    /// The worker did not renew the lease in time.
     Loss(String),
-    /// The worker gave it back unharmed.
+    /// The worker stopped and returned the job.
     HandBack,
 }
 
@@ -68,7 +68,7 @@ impl Store {
             .doing("look for late leases")?;
         for row in &rows {
             let held = held(row)?;
-            let loss = Trouble::Loss("its worker was not heard of in time".to_owned());
+            let loss = Trouble::Loss("its worker did not renew the lease in time".to_owned());
             give_back(&mut tx, &held, loss, now).await?;
         }
         self.commit(tx).await?;
@@ -101,7 +101,7 @@ pub(crate) async fn give_back(
             (1, 0, reason)
         }
         Trouble::Loss(reason) => (0, 1, reason),
-        Trouble::HandBack => (0, 0, "its worker stops".to_owned()),
+        Trouble::HandBack => (0, 0, "its worker was stopped".to_owned()),
     };
     let (faults, losses): (i64, i64) = query_as(
         "UPDATE jobs SET state = 'queued', worker = NULL, deadline = NULL, progress = '', \
@@ -196,8 +196,9 @@ async fn park(tx: &mut Connection, held: &Held, reason: &str) -> Result<(), Stor
     Ok(())
 }
 
-/// None after a hand-back; 1, 3, 7... seconds after faults, which the next worker may meet too;
-/// one second more for each loss, which says little about the next worker.
+/// The delay before a job is lent again. No delay after a hand-back; 1, 3, 7 and so on seconds after
+/// faults, because the next worker may meet the same fault; one second more for each lost worker,
+/// because a loss says little about the next worker.
 fn back_off(faults: i64, losses: i64) -> TimeDelta {
     let doublings = u32::try_from(faults).unwrap_or(0).min(16);
     TimeDelta::seconds((1_i64 << doublings) - 1 + losses).min(MAX_BACK_OFF)

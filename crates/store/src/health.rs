@@ -1,5 +1,5 @@
-//! How the fleet's devices fare: which are set aside, what their controls came to, and which candidates no device may
-//! meet again.
+//! Health of the fleet: quarantined devices, the results of their controls, and candidates that broke
+//! so many devices that they are not run again.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::error::Doing;
 use crate::rows::{Place, micros};
 use crate::{Connection, Store, StoreError};
 
-/// The most breaks that one worker is believed to tell of at once: a record holds few.
+/// The most broken devices that one health report may name; a worker's record has few.
 const MOST_BREAKS: usize = 1000;
 
 #[derive(sqlx::FromRow)]
@@ -32,7 +32,7 @@ struct DeviceRow {
     told_at: i64,
 }
 
-/// A word with the number of a device's controls that it is said of.
+/// The number of a device's controls with one result.
 #[derive(sqlx::FromRow)]
 struct ControlRow {
     worker: String,
@@ -42,7 +42,7 @@ struct ControlRow {
 }
 
 impl Store {
-    /// Records what a worker says of its device.
+    /// Records a worker's report on the health of its device.
     ///
     /// # Errors
     /// The worker is unknown or the database fails.
@@ -104,8 +104,8 @@ impl Store {
         self.commit(tx).await
     }
 
-    /// Every device that a worker has told of, by worker, and the candidates that are refused
-    /// everywhere; at most 500 of each.
+    /// Every device that a worker has reported, by worker, and the candidates that no worker gets;
+    /// at most 500 of each.
     ///
     /// # Errors
     /// The database fails.
@@ -169,8 +169,8 @@ impl Store {
 /// A worker's name and its device's identity.
 type Identity = (String, String);
 
-/// How many controls of each device came to what. Those of another version of the protocol were made
-/// by other rules and say nothing of these.
+/// Counts the controls of each device by result. Controls of other protocol versions are left out,
+/// because other rules judged them.
 async fn controls(
     view: &mut Connection,
 ) -> Result<BTreeMap<Identity, Vec<(ControlResult, u32)>>, StoreError> {
@@ -195,8 +195,8 @@ async fn controls(
     Ok(controls)
 }
 
-/// Whether a worker's device is set aside.
-pub(crate) async fn is_set_aside(
+/// Returns true if a worker's device is quarantined.
+pub(crate) async fn is_quarantined(
     tx: &mut Connection,
     worker: WorkerId,
 ) -> Result<bool, StoreError> {
@@ -211,7 +211,7 @@ pub(crate) async fn is_set_aside(
     Ok(state.is_some_and(|state| state == "quarantined"))
 }
 
-/// Whether a candidate, by its content, has broken so many devices that no other may meet it.
+/// Returns true if the candidate with this content broke so many devices that it is not run again.
 pub(crate) async fn is_poisonous(tx: &mut Connection, content: Digest) -> Result<bool, StoreError> {
     let broke: i64 = query_scalar("SELECT COUNT(*) FROM breaks WHERE candidate = $1")
         .bind(content.to_string())

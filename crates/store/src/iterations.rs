@@ -13,7 +13,7 @@ use crate::{Store, StoreError};
 /// The most steps that are listed.
 const LISTED: i64 = 1000;
 
-/// Which steps belong together: those on one file whose times may be compared.
+/// A line of steps that belong together: those on one file whose times may be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// The checkout's folder.
@@ -26,14 +26,14 @@ pub struct Line {
     pub evaluator: u32,
     /// The device, and the model's label where times are modelled.
     pub device: String,
-    /// Whether times are modelled.
+    /// True if times are modelled.
     pub modelled: bool,
 }
 
 /// A step that has been decided and is about to be told to git.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewIteration {
-    /// What it belongs to.
+    /// The line that it belongs to.
     pub line: Line,
     /// The branch that is checked out.
     pub branch: String,
@@ -41,7 +41,7 @@ pub struct NewIteration {
     pub base: String,
     /// The task's name.
     pub task: String,
-    /// What was expected, in words.
+    /// The author's hypothesis.
     pub hypothesis: String,
     /// The gain that was expected, as a factor.
     pub expected: Option<f64>,
@@ -49,11 +49,11 @@ pub struct NewIteration {
     pub speedup: Option<f64>,
     /// The gain that was found over the best kept.
     pub gain: Option<f64>,
-    /// What becomes of it.
+    /// The decision.
     pub decision: Decision,
-    /// Why.
+    /// The reason of the decision.
     pub reason: String,
-    /// What it rests on.
+    /// The evidence of the decision.
     pub evaluation: Evaluation,
 }
 
@@ -74,9 +74,9 @@ pub struct Iteration {
     pub task_version: String,
     /// The device.
     pub device: String,
-    /// Whether times are modelled.
+    /// True if times are modelled.
     pub modelled: bool,
-    /// What was expected, in words.
+    /// The author's hypothesis.
     pub hypothesis: String,
     /// The gain that was expected.
     pub expected: Option<f64>,
@@ -84,13 +84,13 @@ pub struct Iteration {
     pub speedup: Option<f64>,
     /// The gain that was found.
     pub gain: Option<f64>,
-    /// What became of it.
+    /// The decision.
     pub decision: Decision,
-    /// Why.
+    /// The reason of the decision.
     pub reason: String,
-    /// What git was told.
+    /// How far git has followed the decision.
     pub state: IterationState,
-    /// When.
+    /// When the decision was made.
     pub at: DateTime<Utc>,
 }
 
@@ -108,7 +108,7 @@ pub enum IterationState {
     },
     /// It would not.
     Refused {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

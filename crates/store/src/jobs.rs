@@ -1,9 +1,11 @@
-//! Jobs on loan: claimed by the oldest first, renewed by heartbeats, fenced by their attempt.
+//! Jobs and their leases: the oldest job is lent first, heartbeats renew a lease, and reports are
+//! accepted only with the current attempt.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::EventKind;
 use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
+use domain::health::BREAKS_OF_POISON;
 use domain::id::{CandidateId, EvaluationId, JobId, RunId, WorkerId};
 use domain::lease::{LEASE_SECONDS, Receipt, Renewal, Report, ReportOutcome};
 use domain::plan::Configuration;
@@ -20,12 +22,12 @@ use crate::rows::{Place, micros, stage_word};
 use crate::workers::{self, ALIVE};
 use crate::{Connection, Store, StoreError, events, health, runs};
 
-/// A job lent to a worker, with all that an evaluation needs to know.
+/// A job lent to a worker, with everything that the evaluation needs.
 #[derive(Debug, Clone)]
 pub struct LeasedJob {
     /// The job.
     pub job: JobId,
-    /// Fences the reports.
+    /// The lease's number. Reports with another number are ignored.
     pub attempt: i64,
     /// The run.
     pub run: RunId,
@@ -33,27 +35,27 @@ pub struct LeasedJob {
     pub secret: Key,
     /// The candidate.
     pub candidate: CandidateId,
-    /// How much is asked.
+    /// The stage of evaluation.
     pub stage: EvaluationStage,
-    /// Which confirmation of the candidate it is, from 0.
+    /// The number of the candidate's earlier jobs of this stage.
     pub round: u32,
     /// The task's files.
     pub bundle: Bundle,
-    /// What the candidate's file is called.
+    /// The name of the candidate's file.
     pub file: String,
     /// The candidate's text.
     pub source: String,
     /// Values of all its tunables.
     pub configuration: Configuration,
-    /// What to compare with: the best so far while searching, the baseline when confirming. Chosen
-    /// when the job is lent, and named by the evaluation that comes of it.
-    pub incumbent: Option<Rival>,
+    /// The candidate to compare with: the best so far in a search, the baseline in a confirmation.
+    /// Chosen when the job is lent, and named in the evaluation.
+    pub incumbent: Option<Incumbent>,
 }
 
 /// An accepted candidate that another one has to beat.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rival {
-    /// What its file is called.
+pub struct Incumbent {
+    /// The name of its file.
     pub file: String,
     /// Its text.
     pub source: String,
@@ -65,7 +67,7 @@ pub struct Rival {
 
 /// The device of a worker that asks for a job.
 #[derive(sqlx::FromRow)]
-struct Attending {
+struct WorkerDevice {
     device_name: String,
     device_uuid: String,
     suspended_until: Option<i64>,
@@ -99,13 +101,17 @@ struct ReportedRow {
 }
 
 impl Store {
-    /// Lends the oldest job that the worker's device may take. Only the baseline's is lent
-    /// before the baseline is accepted, and nothing of a paused run. A device that is set aside gets
-    /// none, and a candidate that broke too many meets no other: its job is parked. A worker that
-    /// reported too many faults in a row gets none for a while, and a job whose last fault a worker
-    /// reported is left to another one, where one attends. A champion that
-    /// is asked again is left to another device of the kind, where one attends, than the one that
-    /// judged it last.
+    /// Lends the oldest job that the worker may take; none if there is no such job.
+    ///
+    /// - Of a run whose baseline is not accepted yet, only the baseline's job is lent. Nothing of a
+    ///   paused run is lent.
+    /// - A quarantined device gets no job, and a worker with too many faults in a row gets none for
+    ///   a while.
+    /// - The job of a candidate that broke too many devices is parked.
+    /// - A worker does not get a job again that it reported a fault for, while another worker that
+    ///   could take it is alive.
+    /// - The re-check of a champion goes to another device of its kind than the one that judged it
+    ///   last, while one is alive.
     ///
     /// # Errors
     /// The worker is unknown or the database fails.
@@ -115,7 +121,7 @@ impl Store {
         now: DateTime<Utc>,
     ) -> Result<Option<LeasedJob>, StoreError> {
         let mut tx = self.begin().await?;
-        let device: Option<Attending> = query_as(
+        let device: Option<WorkerDevice> = query_as(
             "UPDATE workers SET seen_at = $2 WHERE id = $1 RETURNING device_name, device_uuid, \
              suspended_until",
         )
@@ -123,7 +129,7 @@ impl Store {
         .bind(micros(now))
         .fetch_optional(&mut *tx)
         .await
-        .doing("hear of a worker")?;
+        .doing("record that a worker was seen")?;
         let device = device.ok_or_else(|| StoreError::Unknown {
             subject: "worker",
             id: worker.to_string(),
@@ -131,7 +137,7 @@ impl Store {
         let suspended = device
             .suspended_until
             .is_some_and(|until| until > micros(now));
-        if suspended || health::is_set_aside(&mut tx, worker).await? {
+        if suspended || health::is_quarantined(&mut tx, worker).await? {
             self.commit_quietly(tx, false).await?;
             return Ok(None);
         }
@@ -151,8 +157,11 @@ impl Store {
                 candidate: leased.candidate,
                 stage: leased.stage,
             };
-            let reason = "it is quarantined: devices that ran it were unwell afterwards";
-            faults::refuse(&mut tx, &held, reason, now).await?;
+            let reason = format!(
+                "quarantined: {BREAKS_OF_POISON} devices failed their health check after running this \
+                 candidate"
+            );
+            faults::refuse(&mut tx, &held, &reason, now).await?;
             refused = true;
         };
         self.commit_quietly(tx, refused || leased.is_some()).await?;
@@ -194,7 +203,7 @@ impl Store {
             .bind(micros(now))
             .execute(&mut *tx)
             .await
-            .doing("hear of a worker")?;
+            .doing("record that a worker was seen")?;
         let news = progress != renewal.stage;
         if news {
             let stage = EventKind::Stage {
@@ -208,7 +217,7 @@ impl Store {
         Ok(Receipt::Accepted)
     }
 
-    /// Ends a lease. Only the current attempt counts: whatever a late worker says changes no row.
+    /// Ends a lease with the worker's report. A report of an earlier attempt changes no row.
     ///
     /// # Errors
     /// The report is not about what was leased, which counts as a fault of the worker; or the
@@ -295,7 +304,7 @@ impl Store {
         Ok(Receipt::Accepted)
     }
 
-    /// Commits; tells those who wait only if there is news for them.
+    /// Commits. Wakes those that wait for changes only if `news` is set.
     async fn commit_quietly(
         &self,
         tx: sqlx::Transaction<'static, sqlx::Sqlite>,
@@ -335,11 +344,11 @@ pub(crate) async fn enqueue(
     Ok(())
 }
 
-/// Marks the oldest job that a device may take as lent.
+/// Lends the oldest job that a worker may take.
 async fn claim(
     tx: &mut Connection,
     worker: WorkerId,
-    device: &Attending,
+    device: &WorkerDevice,
     now: DateTime<Utc>,
 ) -> Result<Option<JobId>, StoreError> {
     // On Postgres the inner query ends in FOR UPDATE OF j SKIP LOCKED; SQLite has one writer.
@@ -380,7 +389,7 @@ async fn claim(
     Ok(claimed.map(JobId::from))
 }
 
-/// When a lease that is taken or renewed now ends.
+/// The deadline of a lease that is taken or renewed now.
 pub(crate) fn deadline(now: DateTime<Utc>) -> DateTime<Utc> {
     now + TimeDelta::seconds(i64::from(LEASE_SECONDS))
 }
@@ -400,15 +409,15 @@ async fn leased(tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError
     let candidate = CandidateId::from(row.candidate);
     let place = Place::new("jobs", job);
     let stage = place.stage(&row.stage, row.champion)?;
-    let rival = match stage {
+    let incumbent = match stage {
         EvaluationStage::Baseline => None,
         EvaluationStage::Search => judgements::best(tx, run).await?,
         EvaluationStage::Confirmation | EvaluationStage::Champion => {
             judgements::baseline(tx, run).await?
         }
     };
-    let incumbent = match rival {
-        Some(id) => rival_of(tx, id).await?,
+    let incumbent = match incumbent {
+        Some(id) => read_incumbent(tx, id).await?,
         None => None,
     };
     Ok(LeasedJob {
@@ -428,8 +437,11 @@ async fn leased(tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError
     })
 }
 
-/// A candidate as a rival; none if it was not accepted.
-async fn rival_of(tx: &mut Connection, id: CandidateId) -> Result<Option<Rival>, StoreError> {
+/// Reads a candidate that another one has to beat; none if it was not accepted.
+async fn read_incumbent(
+    tx: &mut Connection,
+    id: CandidateId,
+) -> Result<Option<Incumbent>, StoreError> {
     let Some(timing) = judgements::timing(tx, id).await? else {
         return Ok(None);
     };
@@ -439,7 +451,7 @@ async fn rival_of(tx: &mut Connection, id: CandidateId) -> Result<Option<Rival>,
             .fetch_one(tx)
             .await
             .doing("read the incumbent")?;
-    Ok(Some(Rival {
+    Ok(Some(Incumbent {
         file,
         source,
         configuration: Place::new("candidates", id).json("configuration", &configuration)?,
@@ -516,7 +528,7 @@ async fn examine(
         }))
 }
 
-/// From the baseline on, a run's times come from one kind of device.
+/// Records the device of the baseline, because all times of a run come from one kind of device.
 async fn pin_device(
     tx: &mut Connection,
     run: RunId,

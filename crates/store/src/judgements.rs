@@ -97,13 +97,13 @@ pub(crate) async fn record(
     announce(tx, judgement.run, judgement.candidate, now).await
 }
 
-/// What came of the control after the comparison, in a word.
+/// The result of the control after the comparison, as its column has it.
 fn control(evaluation: &Evaluation) -> Option<String> {
     let control = evaluation.measurement.as_ref()?.control.as_ref()?;
     Some(word(&control.result()))
 }
 
-/// How long the device was occupied: every stage but compilation, which needs none.
+/// The microseconds that the device was occupied: all stages but compilation, which needs no device.
 fn device_us(evaluation: &Evaluation) -> i64 {
     let occupied = evaluation
         .stages
@@ -294,7 +294,7 @@ impl Store {
             .transpose()
     }
 
-    /// What the run's candidates hoped for, each with what was found, oldest first; the newest
+    /// The hypotheses of the run's candidates, each with its outcome, oldest first; the newest
     /// `limit` of them.
     ///
     /// # Errors

@@ -1,10 +1,9 @@
-//! Durable truth: tasks, runs, candidates, evaluations, jobs with their leases, promotions and
-//! the event log. The only crate with SQL.
+//! The database: tasks, runs, candidates, evaluations, jobs with their leases, promotions and the
+//! event log. The only crate with SQL.
 //!
 //! Every public method is one transaction, so that a process killed at any instruction leaves
-//! either all of an effect or none. Time is always an argument. What happens next is not decided
-//! here, nothing is evaluated here, and no row is trusted to decode: one that does not is an
-//! error that names table, column and row.
+//! either all of an effect or none. Time is always an argument. The crate decides nothing and
+//! evaluates nothing. A row that does not decode is an error that names table, column and row.
 
 #![forbid(unsafe_code)]
 
@@ -44,7 +43,7 @@ pub use candidates::{NewCandidate, Proposed};
 pub use error::StoreError;
 pub use faults::{MAX_FAULTS, MAX_LOSSES};
 pub use iterations::{BestKept, Iteration, IterationState, Line, NewIteration};
-pub use jobs::{LeasedJob, Rival};
+pub use jobs::{Incumbent, LeasedJob};
 pub use promotions::{Committed, ConfirmationOutcome, OutstandingPromotion};
 pub use runs::{CreatedRun, NewRun};
 pub use snapshot::Snapshot;
@@ -56,7 +55,7 @@ use error::Doing;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
 
-/// How long a statement waits for another process that holds the database.
+/// The longest wait of a statement for another process that holds the database.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const READERS: u32 = 4;
 
@@ -129,8 +128,8 @@ impl Store {
         self.write.close().await;
     }
 
-    /// Changes whenever something was committed through this value or a clone of it. A hint:
-    /// what happened is in the rows.
+    /// A counter that changes with every commit through this value or a clone of it. It is a hint to
+    /// read the rows again.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -152,7 +151,7 @@ impl Store {
             .doing("check that the database can be written to")
     }
 
-    /// Makes something random: an id, a secret.
+    /// Draws a random value, such as an id or a secret.
     fn draw<T>(&self, make: impl FnOnce(&mut ChaCha20Rng) -> T) -> T {
         let mut rng = self.entropy.lock().unwrap_or_else(PoisonError::into_inner);
         make(&mut rng)
@@ -180,5 +179,5 @@ impl Store {
     }
 }
 
-/// What a statement runs on.
+/// The connection that a statement runs on, in or outside a transaction.
 type Connection = SqliteConnection;

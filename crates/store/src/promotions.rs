@@ -1,4 +1,5 @@
-//! How far champions are on their way into a repository. What git says is the engine's business.
+//! Promotions: the confirmation of a champion, its commit, and later re-checks. The rows record
+//! what happened; the engine runs git.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +19,17 @@ use crate::{Connection, Store, StoreError, events, jobs, runs};
 /// A promotion that waits for the engine: its confirmation or re-check has ended.
 #[derive(Debug, Clone)]
 pub struct OutstandingPromotion {
-    /// As it stands.
+    /// The promotion as clients see it.
     pub view: PromotionView,
     /// The run.
     pub run: RunId,
-    /// Where the winner goes.
+    /// The repository and path that the winner is committed to.
     pub target: PromotionTarget,
-    /// What was committed, if it was: then a re-check has ended.
+    /// The winner's commit, if there is one. Then it was a re-check that ended.
     pub committed: Option<Committed>,
     /// The commit that the service left at the branch's tip, if it has made any.
     pub expected_tip: Option<String>,
-    /// What the evaluation says.
+    /// The outcome of the confirmation or re-check.
     pub outcome: ConfirmationOutcome,
 }
 
@@ -43,21 +44,21 @@ pub struct Committed {
     pub device_uuid: Option<String>,
 }
 
-/// How a confirmation ended.
+/// The outcome of a confirmation.
 #[derive(Debug, Clone)]
 pub enum ConfirmationOutcome {
-    /// With a verdict.
+    /// It ended with a verdict.
     Evaluated {
-        /// With its evidence.
+        /// The verdict with its evidence.
         evaluation: Box<Evaluation>,
         /// Baseline's time over the candidate's, if it was accepted.
         speedup: Option<f64>,
-        /// Which confirmation of the candidate it was, from 0.
+        /// The number of the candidate's earlier confirmations.
         round: u32,
     },
-    /// Without one: the infrastructure gave up.
+    /// It ended without a verdict, because of too many faults.
     GivenUp {
-        /// What went wrong last.
+        /// The last fault.
         message: String,
     },
 }
@@ -91,7 +92,7 @@ struct CheckRow {
 }
 
 impl PromotionRow {
-    /// The promotion with what each device said of its champion last.
+    /// The promotion with the last outcome of each device that checked its champion.
     async fn view(self, connection: &mut Connection) -> Result<PromotionView, StoreError> {
         let id = PromotionId::from(self.id);
         let place = Place::new("promotions", id);
@@ -196,8 +197,8 @@ impl Store {
         Ok(view)
     }
 
-    /// Queues another look at the run's committed champion, the most thorough there is. While
-    /// one is under way, asking again changes nothing.
+    /// Queues a re-check of the run's committed champion, the most thorough evaluation. Changes
+    /// nothing while a re-check is under way.
     ///
     /// # Errors
     /// The run is unknown or has no committed champion, or the database fails.
@@ -242,8 +243,8 @@ impl Store {
         Ok(view)
     }
 
-    /// Runs whose committed champion was not looked at since `before`. One that a later run of
-    /// the same task on the same kind of device has replaced is not looked at again.
+    /// Runs whose committed champion was last checked before `before`. A champion that a later run
+    /// of the same task on the same kind of device has replaced is not checked again.
     ///
     /// # Errors
     /// The database fails.
@@ -332,7 +333,7 @@ impl Store {
         Ok(view)
     }
 
-    /// Records what became of a promotion or of its re-check; nothing waits for it any more.
+    /// Records the outcome of a promotion or of its re-check, which is then no longer outstanding.
     ///
     /// # Errors
     /// The database fails.
@@ -367,7 +368,8 @@ impl Store {
     }
 }
 
-/// Lets blocked promotions of a run try again; with a new confirmation where the last gave up.
+/// Retries the blocked promotions of a run, with a new confirmation where the last one ended
+/// without a verdict.
 pub(crate) async fn unblock(
     tx: &mut Connection,
     run: RunId,
@@ -401,7 +403,7 @@ pub(crate) async fn unblock(
     tell(tx, run, promotion, now).await.map(drop)
 }
 
-/// Refuses what is not committed yet, because its run ends.
+/// Refuses the promotions of a run that are not committed, because the run ends.
 pub(crate) async fn refuse_open(
     tx: &mut Connection,
     run: RunId,
@@ -540,7 +542,7 @@ async fn set_state(
     Ok(())
 }
 
-/// Where the run's winner goes.
+/// Reads the run's promotion target.
 pub(crate) async fn target(
     connection: &mut Connection,
     run: RunId,

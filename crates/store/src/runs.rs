@@ -1,4 +1,4 @@
-//! Runs: asked for once, then moved from state to state. Only running time counts.
+//! Runs: creation, changes of state, and the time spent running.
 
 use chrono::{DateTime, Utc};
 use domain::api::{EventKind, PromotionTarget, RunRequest, RunState, RunView};
@@ -14,18 +14,18 @@ use crate::error::Doing;
 use crate::rows::{Place, json, micros, run_state_columns};
 use crate::{Connection, Store, StoreError, calls, events, jobs, promotions, views};
 
-/// A run to be.
+/// A run to create.
 #[derive(Debug, Clone)]
 pub struct NewRun<'a> {
-    /// What was asked for.
+    /// The request.
     pub request: &'a RunRequest,
-    /// Where a winner goes.
+    /// The repository and path that a winner is committed to.
     pub promotion: &'a PromotionTarget,
     /// The same key always gives the same run.
     pub idempotency_key: Option<&'a str>,
 }
 
-/// A run, and whether this call made it.
+/// A run, with whether this call created it.
 #[derive(Debug, Clone)]
 pub struct CreatedRun {
     /// The run.
@@ -110,7 +110,7 @@ impl Store {
         Ok(CreatedRun { run, fresh: true })
     }
 
-    /// What was asked for.
+    /// Reads the request that a run was created with.
     ///
     /// # Errors
     /// The run is unknown or the database fails.
@@ -127,7 +127,7 @@ impl Store {
         Place::new("runs", run).json("request", &request)
     }
 
-    /// Which content of its task a run is about.
+    /// Reads the digest of the task's content that a run uses.
     ///
     /// # Errors
     /// The run is unknown or the database fails.
@@ -329,8 +329,8 @@ impl Store {
         Ok(())
     }
 
-    /// Makes good for the time since the service stopped: it was no running time, and workers
-    /// that could not renew their leases meanwhile have a full lease's time to do so.
+    /// Restarts the clocks after the service was stopped. The time in between is no running time, and
+    /// leases that workers could not renew get a new deadline.
     ///
     /// # Errors
     /// The database fails.

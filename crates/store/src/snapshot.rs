@@ -19,21 +19,21 @@ use crate::{Connection, Store, StoreError, calls};
 pub struct Snapshot {
     /// The run.
     pub run: RunId,
-    /// What was asked for.
+    /// The request that the run was created with.
     pub request: RunRequest,
-    /// Where it stands.
+    /// The run's state.
     pub state: RunState,
-    /// Which content of the task it is about.
+    /// Digest of the task's content.
     pub content: Digest,
     /// Time spent running, as far as it was kept.
     pub elapsed: Duration,
     /// Someone asked the run to finish.
     pub finish_requested: bool,
-    /// What models and devices have used.
+    /// Usage of models and devices so far.
     pub spend: Spend,
     /// Every candidate by ordinal.
     pub entries: Vec<Entry>,
-    /// How far the promotion of the champion is.
+    /// The state of the champion's promotion.
     pub promotion: PromotionProgress,
     /// Candidates whose confirmation failed or whose promotion was taken back.
     pub refused: Vec<CandidateId>,
@@ -111,7 +111,7 @@ impl TryFrom<EntryRow> for Entry {
     }
 }
 
-/// What an idea says about why: its title if it gives no reason.
+/// The hypothesis of an idea, or its title if there is no hypothesis.
 fn thought(idea: Idea) -> Option<String> {
     let said = [idea.hypothesis, idea.title];
     said.into_iter().find(|text| !text.trim().is_empty())

@@ -13,7 +13,7 @@ use crate::{Store, StoreError};
 /// A task as stored.
 #[derive(Debug, Clone)]
 pub struct StoredTask {
-    /// What lists show.
+    /// The task as lists show it.
     pub view: TaskView,
     /// Its files.
     pub bundle: Bundle,

@@ -1,4 +1,4 @@
-//! What clients see: runs, candidates and lineage, put together from rows at one moment.
+//! Views for clients: runs, candidates and lineage, each read from one state of the rows.
 
 use std::collections::BTreeMap;
 
@@ -25,15 +25,15 @@ pub struct CandidateRecord {
     pub run: RunId,
     /// The task's name.
     pub task: String,
-    /// What lists show.
+    /// The candidate as lists show it.
     pub summary: CandidateSummary,
-    /// What its file is called.
+    /// The name of its file.
     pub file: String,
     /// The text.
     pub source: String,
     /// The primary parent's text.
     pub parent_source: Option<String>,
-    /// What its author hoped for.
+    /// Its author's idea.
     pub idea: Option<domain::candidate::Idea>,
     /// Identity of the code.
     pub digest: Option<Digest>,
@@ -236,7 +236,7 @@ impl Store {
         Ok(CandidatePage { candidates, next })
     }
 
-    /// What lists show of one candidate.
+    /// Reads one candidate as lists show it.
     ///
     /// # Errors
     /// The database fails.

@@ -1,4 +1,4 @@
-//! Who evaluates: registrations and signs of life.
+//! Workers: registrations, when each was last seen, and suspensions after faults.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::WorkerView;
@@ -13,7 +13,7 @@ use crate::faults::{self, Trouble};
 use crate::rows::{Place, json, micros};
 use crate::{Connection, Store, StoreError};
 
-/// How long a silent worker stays on the list.
+/// How long a worker is listed after it was last seen.
 const LISTED: TimeDelta = TimeDelta::hours(1);
 
 /// Faults in a row after which a worker gets no job for a while.
@@ -22,15 +22,15 @@ pub const MAX_WORKER_FAULTS: u32 = 3;
 const FIRST_SUSPENSION: TimeDelta = TimeDelta::minutes(1);
 const LONGEST_SUSPENSION: TimeDelta = TimeDelta::minutes(16);
 
-/// A worker asks for work at least this often while its long poll is open.
+/// A worker seen within this time counts as alive: it asks for work or renews its lease more often.
 pub(crate) const ALIVE: TimeDelta = TimeDelta::seconds(2 * LEASE_SECONDS as i64);
 
-/// How busy the service is.
+/// The numbers of workers and waiting jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
-    /// Workers heard of lately.
+    /// Workers that are alive.
     pub workers: u32,
-    /// Jobs that wait for one.
+    /// Jobs that wait for a worker.
     pub queued: u32,
 }
 
@@ -101,7 +101,7 @@ impl Store {
         Ok(Registered { worker: id })
     }
 
-    /// Workers heard of in the last hour, the newest first; at most 200.
+    /// Workers seen in the last hour, the latest first; at most 200.
     ///
     /// # Errors
     /// The database fails.

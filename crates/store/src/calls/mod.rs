@@ -1,5 +1,5 @@
-//! Calls of models: planned with the candidates they write, asked until they are answered, and
-//! accounted for. What a prompt says and what a reply means is not known here.
+//! Calls of models: planned with the candidates that they write, made until they are answered, and
+//! charged. The engine writes the prompts and reads the replies.
 
 mod past;
 mod rows;
@@ -31,7 +31,7 @@ pub const MAX_UNANSWERED: u32 = 4;
 /// Calls that are read at once.
 const MOST_DUE: i64 = 256;
 
-/// What is to be said to a model.
+/// A call to record, with its prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewCall {
     /// The configured model.
@@ -46,24 +46,25 @@ pub struct NewCall {
     pub template_digest: Digest,
     /// The prompt.
     pub prompt: Prompt,
-    /// What was left out for lack of room.
+    /// Parts of the prompt that were left out for lack of room.
     pub dropped: Vec<String>,
-    /// What it shows.
+    /// The candidates that the prompt shows.
     pub seen: Seen,
-    /// What prompt and answer may use together: counted as a commitment until the answer is there.
+    /// The most that prompt and answer may use together. It counts as a commitment until the answer
+    /// is recorded.
     pub reserved: Ceiling,
 }
 
 /// A candidate that a model is to write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewDraft {
-    /// What the search asks for.
+    /// The search's draft.
     pub draft: Draft,
     /// A few words, until the model has given better ones.
     pub title: String,
-    /// What its file will be called.
+    /// The name of its file.
     pub file: String,
-    /// What the model is told.
+    /// The call that asks for it.
     pub call: NewCall,
 }
 
@@ -86,59 +87,59 @@ pub struct DueCall {
     pub seed: u64,
     /// For models that take one.
     pub temperature: f64,
-    /// What is said.
+    /// The prompt.
     pub prompt: Prompt,
-    /// What it shows.
+    /// The candidates that the prompt shows.
     pub seen: Seen,
-    /// How often it failed.
+    /// Requests that failed.
     pub failures: u32,
 }
 
-/// An answer as it came.
+/// A model's answer, as received.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// Word for word.
     pub text: String,
-    /// Whether the model ended by itself.
+    /// True if the model ended by itself and not at its token limit.
     pub complete: bool,
-    /// What it used.
+    /// The tokens used.
     pub usage: Usage,
-    /// Whether that is an estimate.
+    /// True if the usage is an estimate.
     pub usage_estimated: bool,
-    /// What it cost, if the price is known.
+    /// The cost, if the price is known.
     pub cost: Option<Dollars>,
-    /// What the server calls the model.
+    /// The server's name for the model.
     pub answered_by: String,
-    /// What the server calls the call.
+    /// The server's id of the request.
     pub request_id: Option<String>,
-    /// Until the first token.
+    /// Time until the first token.
     pub first_token: Option<Duration>,
-    /// Until the end.
+    /// Time until the end.
     pub total: Duration,
     /// Requests it took.
     pub attempts: u32,
 }
 
-/// What an answer means for the candidate.
+/// The consequence of an answer for its candidate.
 #[derive(Debug, Clone)]
 pub enum Meaning {
     /// It holds a text to evaluate, or one whose verdict needs no worker.
     Written {
         /// The candidate's text and what follows from it.
         text: Box<WrittenText>,
-        /// What reading it took for granted.
+        /// Assumptions made when it was read.
         notes: Vec<String>,
     },
     /// It holds none; the model is told why and asked once more.
     AskAgain {
-        /// Why.
+        /// The reason.
         unusable: String,
-        /// What it is told.
+        /// The next call of the conversation.
         call: Box<NewCall>,
     },
     /// It holds none, and that is the verdict.
     Unusable {
-        /// Why.
+        /// The reason.
         unusable: String,
         /// The verdict.
         verdict: Box<Evaluation>,
@@ -156,7 +157,7 @@ pub struct WrittenText {
     pub digest: Option<Digest>,
     /// Values of its tunables.
     pub configuration: Configuration,
-    /// What the model hopes for.
+    /// The model's idea.
     pub idea: Option<Idea>,
     /// A verdict that needs no worker.
     pub verdict: Option<Box<Evaluation>>,
@@ -258,7 +259,7 @@ impl Store {
         Ok(begun.rows_affected() == 1)
     }
 
-    /// Every call whose answer is waited for, be its run paused or not.
+    /// Every call without an answer whose candidate waits for one, in running and paused runs.
     ///
     /// # Errors
     /// The database fails.
@@ -313,7 +314,7 @@ impl Store {
                 candidate: asked.candidate,
                 ..ids
             };
-            follow(&mut tx, &asked, ids, next, meaning, now).await?;
+            apply_answer(&mut tx, &asked, ids, next, meaning, now).await?;
         }
         self.commit(tx).await?;
         Ok(counted)
@@ -432,7 +433,7 @@ impl Meaning {
     }
 }
 
-/// Lets a run that goes on ask its models again at once, as if nothing had failed.
+/// Makes the open calls of a resumed run due at once, and clears its row of failures.
 pub(crate) async fn retry(
     tx: &mut Connection,
     run: RunId,
@@ -452,7 +453,7 @@ pub(crate) async fn retry(
     Ok(())
 }
 
-/// A call with what is known of its candidate.
+/// A call with its candidate's state.
 struct Asked {
     run: RunId,
     candidate: CandidateId,
@@ -460,7 +461,7 @@ struct Asked {
     turn: u32,
     model: String,
     answered: bool,
-    /// Whether the candidate is still waited for.
+    /// True if the candidate still waits for its text.
     pending: bool,
 }
 
@@ -568,8 +569,8 @@ async fn write_answer(
     Ok(())
 }
 
-/// What an answer brings about for a candidate that waits for it.
-async fn follow(
+/// Applies an answer to the candidate that waits for it.
+async fn apply_answer(
     tx: &mut Connection,
     asked: &Asked,
     ids: Ids,

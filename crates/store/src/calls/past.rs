@@ -1,4 +1,4 @@
-//! What is read of calls that were made: for people, for recordings and for budgets.
+//! Queries over recorded calls: for pages, for recordings and for budgets.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::rows::Place;
 use crate::{Connection, Store, StoreError, runs};
 
 impl Store {
-    /// What models were asked for a candidate and what they answered.
+    /// The calls made for a candidate, with their answers.
     ///
     /// # Errors
     /// The database fails.
@@ -34,7 +34,7 @@ impl Store {
         rows.into_iter().map(CallRow::read).collect()
     }
 
-    /// What the first prompt of each of a run's model-written candidates showed.
+    /// The candidates that the first prompt of each of a run's model-written candidates showed.
     ///
     /// # Errors
     /// The database fails.
@@ -53,7 +53,7 @@ impl Store {
             .collect()
     }
 
-    /// The candidates of a run that models were asked for, by place: what a recording holds.
+    /// The candidates of a run that models were asked for, with their ordinals.
     ///
     /// # Errors
     /// The run is unknown or the database fails.
@@ -77,7 +77,7 @@ impl Store {
     }
 }
 
-/// What a run's models and devices have used.
+/// Adds up the usage of a run's models and devices.
 pub(crate) async fn spend(connection: &mut Connection, run: RunId) -> Result<Spend, StoreError> {
     // The last request of a call that is still waited for is under way: it is a commitment.
     let row: SpendRow = query_as(

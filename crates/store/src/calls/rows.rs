@@ -1,4 +1,4 @@
-//! Rows about calls, and the values they hold.
+//! Rows of calls, and their conversion to values of the domain.
 
 use domain::api::{CallView, ReplyView};
 use domain::id::{CallId, CandidateId, RunId};
@@ -168,7 +168,7 @@ impl CallRow {
     }
 }
 
-/// A call with what is known of its candidate.
+/// A call with its candidate's state.
 #[derive(sqlx::FromRow)]
 pub(super) struct AskedRow {
     pub(super) run: Uuid,

@@ -1,5 +1,5 @@
-//! What models are asked and what they answer: nothing is asked twice at once, nothing is paid
-//! for and lost, and no trial is charged for silence.
+//! Calls of models: no call is made twice at once, no paid answer is lost, and a call without an
+//! answer is no trial.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ async fn drafted(lab: &Lab, run: RunId, first: u32, drafts: &[NewDraft]) -> Vec<
     lab.store.due_calls(at(5)).await.expect("rows")
 }
 
-/// Whether the answer counted.
+/// Records an answer. Returns true if it counted.
 async fn reply(lab: &Lab, call: &DueCall, meaning: &Meaning, now: i64) -> bool {
     let counted = lab.store.answer(call.id, &answer(), meaning, at(now)).await;
     counted.expect("rows")

@@ -219,7 +219,7 @@ pub fn unread() -> Evaluation {
     }
 }
 
-/// What a screening decides whose rounds all show this log-ratio.
+/// The decision of a screening whose rounds all have this log-ratio.
 pub fn settled(ratio: f64) -> Settled {
     let rounds = vec![ratio; ANALYSIS_PAIRS[0] / 2];
     let key = Key(Digest::of("the key of these tests"));

@@ -1,4 +1,4 @@
-//! What the store knows of the fleet's devices, and who is lent nothing because of it.
+//! Health reports of devices, and the jobs that are not lent because of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What clients see, page by page.
+//! Views for clients, page by page.
 
 use domain::api::EventKind;
 use domain::search::Operator;
