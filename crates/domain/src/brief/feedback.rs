@@ -308,7 +308,8 @@ impl Teller<'_> {
             0 => message,
             line => format!("{}: {message}", self.quoted(line)),
         };
-        if !problem.fix.is_empty() {
+        // A model cannot open the project's documents.
+        if !problem.fix.is_empty() && !problem.fix.starts_with("see docs/") {
             words.push_str(&format!(
                 "; {}",
                 cleaning::clean_sentence(&problem.fix, MAX_MESSAGE)

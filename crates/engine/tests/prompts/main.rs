@@ -269,7 +269,7 @@ fn templates_have_versions() {
     );
 }
 
-/// What a model reads in the system message, copied into an answer, is a candidate.
+/// The example of the system message, copied into an answer, is a valid candidate.
 #[test]
 fn the_example_of_the_file_format_is_a_candidate() {
     let system = rendered(&Kind::Free, PromptStyle::Standard, ROOM)
@@ -357,4 +357,33 @@ fn a_fenced_task_says_which_regions_are_open() {
         .system;
     assert!(system.contains("Only the regions tile, plan of the parent may change"));
     assert!(system.contains("and the task's: `tile.cuh` by relative name"));
+}
+
+#[test]
+fn a_prompt_names_nothing_that_it_does_not_show() {
+    for kind in kinds() {
+        let mut context = context_for(&kind);
+        context.insights.clear();
+        let rendered = render(&kind, PromptStyle::Standard, &context, ROOM);
+        let rendered = rendered.unwrap_or_else(|error| panic!("failed to {error}"));
+        let text = user(&rendered.prompt);
+        assert!(!text.contains("the insights"), "{kind:?}: {text}");
+        for duplicate in &context.duplicates {
+            let named = text.contains(&format!("the same as {}", duplicate.of));
+            let shown = text.contains(&format!("## {}", duplicate.of));
+            assert_eq!(named, shown && text.contains("# Already tried"), "{kind:?}");
+        }
+    }
+    let problem = reply::read(
+        "```cuda\n/*---\n[[launch]]\nkernel = \"k\"\ngrit = [1]\n---*/\nk\n```\n",
+        &Bases {
+            file: "candidate.cu",
+            primary: &world::task().baseline,
+            baseline: &world::task().baseline,
+            end: ReplyEnd::Complete,
+        },
+    );
+    let unusable = problem.expect_err("the field does not exist");
+    let text = reply_repair(&unusable).text;
+    assert!(!text.contains("docs/"), "a model cannot open files: {text}");
 }

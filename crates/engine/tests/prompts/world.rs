@@ -183,7 +183,7 @@ fn shown(name: &str, source: &str, evaluation: &Evaluation) -> Shown {
     )
 }
 
-/// What every prompt can show.
+/// A context with every part that a prompt can show.
 pub fn context() -> Context {
     let mut context = Context::new(&task(), Some(&device()));
     context.best = Some(shown(
