@@ -1,6 +1,6 @@
-//! Asking models: every call that waits for an answer is made once at a time, by a task of its
-//! own, and what comes back is recorded with what it means. A call is known by its row alone, so
-//! that one whose process was killed is made again by the next.
+//! Calls to models. Each call that is due is made by a task of its own, at most once at a time. The
+//! answer is recorded with its consequence for the candidate. A call is identified by its row, so
+//! that the next process repeats the calls of a killed one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,11 +24,11 @@ use crate::llm::{CallRequest, LlmError, Position, Reply};
 use crate::prompt;
 use crate::{Engine, EngineError};
 
-/// How long the first failure of a call keeps it waiting, beyond what its client tried; doubled
-/// by each further one.
+/// The wait after the first failure of a call, besides the client's own retries; doubled by each
+/// further failure.
 const FIRST_WAIT: TimeDelta = TimeDelta::seconds(5);
 const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(5);
-/// Bytes of an unusable reply that its author is shown again.
+/// The most bytes of an unusable reply that the next prompt quotes.
 const QUOTED: usize = 48 << 10;
 
 /// The calls that are under way in this process.
@@ -40,7 +40,7 @@ impl Underway {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks a call; none if it is under way already.
+    /// Marks a call as under way; none if it is already.
     fn begin(&self, call: CallId) -> Option<Mark> {
         let mut calls = self.calls();
         if calls.contains_key(&call) {
@@ -67,8 +67,8 @@ impl Drop for Mark {
 }
 
 impl Engine {
-    /// Starts every call that is due, and gives up those that nobody waits for any more. Does not
-    /// wait for answers.
+    /// Starts every call that is due, and aborts those whose candidate no longer waits for them. Does
+    /// not wait for answers.
     pub(crate) async fn ask_models(&self) -> Result<(), EngineError> {
         if !self.underway.calls().is_empty() {
             let waited_for = self.store.open_calls().await?;
@@ -139,7 +139,7 @@ impl Engine {
                     .await;
             }
         };
-        let Err(error) = self.take_in(call, &reply).await else {
+        let Err(error) = self.record_answer(call, &reply).await else {
             return Ok(());
         };
         // Asking again would buy the same answer and fail at the same place.
@@ -148,9 +148,9 @@ impl Engine {
             .await
     }
 
-    /// Records an answer with what it means. It was paid for: trouble of the database that may
-    /// pass does not lose it while this process lives.
-    async fn take_in(&self, call: &DueCall, reply: &Reply) -> Result<(), EngineError> {
+    /// Records an answer with its consequence. The answer was paid for, so recording is repeated while
+    /// the database has errors that may pass.
+    async fn record_answer(&self, call: &DueCall, reply: &Reply) -> Result<(), EngineError> {
         let price = self.models.view(&call.model).and_then(|view| view.price);
         let answer = Answer {
             cost: price.map(|price| price.of(reply.usage)),
@@ -167,7 +167,7 @@ impl Engine {
         let mut pause = Duration::from_secs(1);
         loop {
             let recorded = async {
-                let meaning = self.understand(call, reply).await?;
+                let meaning = self.interpret(call, reply).await?;
                 let now = self.now();
                 Ok::<_, EngineError>(self.store.answer(call.id, &answer, &meaning, now).await?)
             };
@@ -213,8 +213,8 @@ impl Engine {
             .await?)
     }
 
-    /// What a reply means for the candidate it should hold.
-    async fn understand(&self, call: &DueCall, reply: &Reply) -> Result<Meaning, EngineError> {
+    /// Reads a reply and decides its consequence for the candidate.
+    async fn interpret(&self, call: &DueCall, reply: &Reply) -> Result<Meaning, EngineError> {
         let content = self.store.content_of(call.run).await?;
         let task = self.task(content).await?;
         let primary = self.primary(call, &task).await?;
@@ -257,8 +257,8 @@ impl Engine {
         Ok(task.baseline.clone())
     }
 
-    /// What the author of an unusable reply is told; none if the budget does not cover its
-    /// answer.
+    /// The call that asks the author of an unusable reply again; none if the budget or the model's
+    /// context does not cover it.
     async fn second_turn(
         &self,
         call: &DueCall,
@@ -306,7 +306,7 @@ impl Engine {
     }
 }
 
-/// What the files that models write are called.
+/// The name of files that models write.
 pub(crate) const FILE: &str = "candidate.cu";
 
 fn written(primary: &KernelSource, kernel: Kernel) -> Meaning {
@@ -343,12 +343,12 @@ fn problems(unusable: &Unusable) -> Problems {
         other => Problems(vec![Problem::whole(
             FILE,
             other.to_string(),
-            "the model is told when it is asked for a reply",
+            "answer with one kernel in one fenced code block",
         )]),
     }
 }
 
-/// As much of a reply as its author needs to see again.
+/// A reply as the next prompt quotes it, cut to [`QUOTED`] bytes.
 fn quoted(text: &str) -> String {
     if text.len() <= QUOTED {
         return text.to_owned();
@@ -358,7 +358,7 @@ fn quoted(text: &str) -> String {
     format!("{kept}\n[the rest is left out]")
 }
 
-/// How long a call waits after it failed once more.
+/// The wait of a call after a further failure.
 fn wait(failures: u32, error: &LlmError) -> TimeDelta {
     let own = FIRST_WAIT * (1 << failures.min(6));
     let asked = error

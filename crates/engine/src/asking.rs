@@ -1,4 +1,4 @@
-//! What a request for a run says about models, and what is wrong with it.
+//! Validation of the parts of a run request that concern models.
 
 use domain::api::RunRequest;
 use domain::problem::Problem;
@@ -12,7 +12,7 @@ const HOTTEST: f64 = 2.0;
 /// Below this a prompt has no room for the task and a kernel.
 const LEAST_PROMPT_TOKENS: u32 = 2_000;
 
-/// What is wrong with the parts of a request that models are asked by.
+/// The defects of a request's models, evolution settings, and token and dollar budgets.
 pub(crate) fn defects(request: &RunRequest, models: &Models) -> Vec<Problem> {
     if request.method.asks_models() {
         let mut problems = choices(request, models);

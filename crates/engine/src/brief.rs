@@ -1,4 +1,4 @@
-//! What a proposer outside is told: the same that a model would be.
+//! The brief for a proposer outside the service. It says the same as a model's prompt.
 
 use domain::api::{Brief, HistoryEntry};
 use domain::brief::{Attempt, Context, Shown, in_words};
@@ -10,13 +10,13 @@ use store::StoreError;
 use crate::prompt::{self, Kind};
 use crate::{Engine, EngineError};
 
-/// Earlier attempts that are told; the newest of them.
+/// The most earlier attempts that the brief lists; the newest ones.
 const HISTORY: usize = 40;
-/// Lessons of the run that are told; the newest of them.
+/// The most insights of the run that the brief lists; the newest ones.
 const LESSONS: u32 = 20;
 
 impl Engine {
-    /// What someone needs to know to propose the next candidate of a run.
+    /// Everything that a person, script or agent needs to propose the next candidate of a run.
     ///
     /// # Errors
     /// The run is unknown or has not begun, or the database fails.

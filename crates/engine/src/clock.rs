@@ -1,12 +1,12 @@
-//! Where time comes from, so that a test decides it.
+//! The source of time, which tests replace.
 
 use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// Tells the time.
+/// A source of time.
 pub trait Clock: Send + Sync {
-    /// The time now.
+    /// The current time.
     fn now(&self) -> DateTime<Utc>;
 }
 
@@ -24,17 +24,17 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that only moves when told to.
+/// A clock for tests, which moves only when it is advanced.
 #[derive(Debug)]
 pub struct ManualClock(Mutex<DateTime<Utc>>);
 
 impl ManualClock {
-    /// A clock that stands at `start`.
+    /// A clock that shows `start`.
     pub fn new(start: DateTime<Utc>) -> Self {
         Self(Mutex::new(start))
     }
 
-    /// Moves it on.
+    /// Advances the clock.
     pub fn advance(&self, by: TimeDelta) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) += by;
     }

@@ -53,7 +53,7 @@ pub fn with_values(
     }
 }
 
-/// Where the front matter of a parsed source ends: its closing line.
+/// The offset of the front matter's closing line in a parsed source.
 fn front_end(text: &str, start: usize) -> usize {
     let mut offset = start;
     for line in text[start..].split_inclusive('\n') {

@@ -1,4 +1,4 @@
-//! What a candidate changed of its parent, line by line.
+//! The difference between a candidate and its parent, line by line.
 
 use domain::api::{Change, DiffLine};
 use similar::{ChangeTag, TextDiff};

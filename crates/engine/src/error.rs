@@ -1,4 +1,4 @@
-//! What the engine's callers must tell apart: wrong input, wrong moment, and trouble of our own.
+//! Errors of the engine: wrong input, a wrong moment, and internal failures.
 
 use domain::problem::Problems;
 use store::StoreError;
@@ -26,7 +26,7 @@ pub enum EngineError {
     /// Not now.
     #[error("{why}")]
     Refused {
-        /// What was asked, and why not.
+        /// The request, and the reason why it is refused.
         why: String,
     },
 }

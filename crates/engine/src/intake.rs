@@ -1,4 +1,4 @@
-//! What comes from outside: requests for runs, and kernels that someone else wrote.
+//! Requests from outside: new runs, and kernels that a person, script or agent submits.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -21,7 +21,7 @@ const MAX_NAME: usize = 200;
 const DEFAULT_FILE: &str = "submission.cu";
 const DEFAULT_PROPOSER: &str = "outside";
 
-/// A run that was asked for.
+/// The answer to a request for a run.
 #[derive(Debug, Clone)]
 pub struct Created {
     /// The run.
@@ -86,7 +86,7 @@ impl Engine {
             .file
             .clone()
             .unwrap_or_else(|| DEFAULT_FILE.to_owned());
-        let problems = unkeepable(&file, &submission);
+        let problems = submission_defects(&file, &submission);
         if !problems.is_empty() {
             return Err(EngineError::Invalid(Problems(problems)));
         }
@@ -119,7 +119,8 @@ impl Engine {
         }
     }
 
-    /// The run with its baseline proposed, so that whatever is submitted has a parent.
+    /// Reads the run's snapshot after making sure that its baseline is proposed, so that every
+    /// submission has a parent.
     pub(crate) async fn begun(&self, run: RunId) -> Result<Snapshot, EngineError> {
         let snapshot = self.store.snapshot(run).await?;
         if !snapshot.entries.is_empty() {
@@ -138,7 +139,7 @@ impl Engine {
         Ok(snapshot)
     }
 
-    /// The best candidate so far; the baseline while nothing is accepted.
+    /// The best candidate so far, or the baseline if none is accepted.
     pub(crate) async fn best(&self, snapshot: &Snapshot) -> Result<CandidateId, EngineError> {
         let view = self.store.run(snapshot.run).await?;
         let best = view.and_then(|view| view.best).map(|best| best.candidate);
@@ -148,8 +149,8 @@ impl Engine {
         })
     }
 
-    /// What keeps the run from promoting to the repository that it names. Found here, because the
-    /// promotion comes last, after everything else has been paid for.
+    /// Checks the repository that the run is to promote to. It is checked at launch, because the
+    /// promotion comes last, when everything else has been paid for.
     async fn promotion_defect(&self, request: &RunRequest) -> Result<Option<Problem>, EngineError> {
         let Some(target) = &request.promotion else {
             return Ok(None);
@@ -203,7 +204,7 @@ impl Engine {
     }
 }
 
-/// What is wrong with a request for a run of `task`.
+/// The defects of a request for a run of `task`.
 fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut report = |field: &str, message: String, fix: &str| {
@@ -264,7 +265,7 @@ fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
     problems
 }
 
-/// Why the method would end without a single trial, and which method would not.
+/// Returns a message and a fix if the method has nothing to try on this task.
 fn nothing_to_try(request: &RunRequest, task: &Task) -> Option<(String, &'static str)> {
     let has_choices = |source: &KernelSource| {
         let mut tunables = source.plan().tunables.values();
@@ -290,7 +291,7 @@ fn nothing_to_try(request: &RunRequest, task: &Task) -> Option<(String, &'static
     }
 }
 
-/// Whether git can keep a file at this path of a tree.
+/// Returns true if a git tree can have a file at this path.
 fn is_tree_path(path: &str) -> bool {
     let plain = |part: Component<'_>| matches!(part, Component::Normal(name) if !name.eq_ignore_ascii_case(".git"));
     !path.is_empty()
@@ -299,8 +300,8 @@ fn is_tree_path(path: &str) -> bool {
         && Path::new(path).components().all(plain)
 }
 
-/// What keeps a submission from being recorded at all.
-fn unkeepable(file: &str, submission: &Submission) -> Vec<Problem> {
+/// The defects because of which a submission is not recorded.
+fn submission_defects(file: &str, submission: &Submission) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut report = |message: String, fix: &str| problems.push(Problem::whole(file, message, fix));
     if submission.source.len() > MAX_SOURCE_BYTES {
@@ -387,7 +388,7 @@ pub(crate) fn one_line(title: &str) -> String {
     words.join(" ").chars().take(MAX_NAME).collect()
 }
 
-/// The evaluation of a text that never reaches a worker.
+/// The evaluation of a text that does not parse, and so reaches no worker.
 pub(crate) fn parse_rejected(task: &Task, problems: Problems) -> Evaluation {
     Evaluation {
         verdict: Verdict::ParseRejected {

@@ -1,9 +1,9 @@
-//! Performs what `domain::search` decides: proposes, confirms, promotes, ends runs; and answers
-//! for the service what needs more than rows: leases, briefs, submissions.
+//! Performs the actions that `domain::search` decides: proposes, confirms, promotes and ends runs.
+//! Serves the requests that need more than rows: leases, briefs and submissions.
 //!
-//! Level-triggered: everything derives from rows, and a hint that something changed merely wakes
-//! the loop early. A process killed at any instruction is followed by one that goes on where the
-//! rows say. Nothing here knows CUDA or SQL, and only `llm` speaks HTTP.
+//! Level-triggered: every action derives from rows, and a notification only wakes the loop early. A
+//! process that is started after a kill continues from the rows. The crate knows neither CUDA nor
+//! SQL, and only `llm` uses HTTP.
 
 #![forbid(unsafe_code)]
 
@@ -47,15 +47,14 @@ pub use request::evaluation_request;
 /// Tasks kept in memory; more are read again.
 const KEPT_TASKS: usize = 64;
 
-/// What the engine is told about its surroundings.
+/// Settings of the engine.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The bare repository that winners go to unless a run names another; made when missing.
     pub default_repository: PathBuf,
     /// The e-mail address that commits carry.
     pub author_email: String,
-    /// How long after a committed champion was looked at it is looked at again; never if there is
-    /// none.
+    /// The time after a champion's last check at which it is checked again; never if none.
     pub recheck_after: Option<TimeDelta>,
 }
 

@@ -1,4 +1,4 @@
-//! From a leased job to what the evaluator is asked.
+//! The evaluation request of a leased job.
 
 use domain::candidate::KernelSource;
 use domain::evaluation::{EvaluationRequest, EvaluationStage, Incumbent};
@@ -10,7 +10,7 @@ use store::LeasedJob;
 /// reference's answers.
 const SEARCH_EPOCH: &str = "0";
 
-/// The request that a leased job stands for.
+/// Returns the evaluation request of a leased job.
 pub fn evaluation_request(leased: LeasedJob) -> EvaluationRequest {
     let family = seed_family(&leased);
     let parts = family.iter().map(String::as_str).collect::<Vec<_>>();
@@ -31,8 +31,8 @@ pub fn evaluation_request(leased: LeasedJob) -> EvaluationRequest {
     }
 }
 
-/// What the run's secret is combined with. The search's inputs never appear in a confirmation,
-/// and no two confirmations share any.
+/// The text that the run's secret is combined with. It differs between the search and every
+/// confirmation, so that they share no inputs.
 fn seed_family(leased: &LeasedJob) -> Vec<String> {
     match leased.stage {
         EvaluationStage::Baseline | EvaluationStage::Search => search_seeds(),

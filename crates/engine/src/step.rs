@@ -1,4 +1,5 @@
-//! The loop: look at the rows, do what follows from them, wait for a hint or a second.
+//! The engine's loop: read the rows, perform the actions that follow from them, wait for a change or
+//! one second.
 
 use std::time::Duration;
 
@@ -21,11 +22,11 @@ use crate::promote::branch_name;
 use crate::unpromoted::why_unpromoted;
 use crate::{Engine, EngineError};
 
-/// How long the loop waits without a hint.
+/// The loop's wait between two rounds if nothing was committed.
 const IDLE: Duration = Duration::from_secs(1);
 /// The longest wait after failures.
 const MAX_BACK_OFF: Duration = Duration::from_secs(30);
-/// How often the running time is written down.
+/// The interval at which the runs' running time is recorded.
 const TIME_KEEPING: TimeDelta = TimeDelta::seconds(5);
 
 impl Engine {
@@ -70,9 +71,9 @@ impl Engine {
         }
     }
 
-    /// One round: late leases return to the queue, confirmed champions are promoted, old
-    /// ones looked at again, and every active run takes its next step. One run's trouble does not
-    /// keep the others waiting.
+    /// One round: expired leases return to the queue, confirmed champions are promoted, old ones are
+    /// re-checked, and every active run takes its next step. An error of one run does not stop the
+    /// others.
     ///
     /// # Errors
     /// The first failure, after everything was tried.

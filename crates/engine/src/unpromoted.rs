@@ -1,9 +1,9 @@
-//! Why a run ends without a promotion, in words for its record.
+//! The reason why a run ends without a promotion, as text for its record.
 
 use domain::margins::MIN_PROMOTION_SPEEDUP;
 use domain::search::{Entry, PromotionProgress, RunSnapshot, Standing};
 
-/// Returns why a run that ends now promotes nothing; none if its champion is committed.
+/// Returns the reason why a run that ends now promotes nothing; none if its champion is committed.
 pub(crate) fn why_unpromoted(run: &RunSnapshot<'_>) -> Option<String> {
     if run.promotion == PromotionProgress::Committed {
         return None;

@@ -1,5 +1,5 @@
-//! What a draft's prompt shows, put together from the records. The same rows give the same
-//! context: candidates are called by their place in the run, and nothing here is a clock's.
+//! The context of a draft's prompt, read from the records. The same rows give the same context:
+//! candidates are named by their ordinal, and no time is shown that a clock gave.
 
 use std::collections::HashMap;
 
@@ -16,13 +16,13 @@ use crate::prompt::Kind;
 use crate::{Engine, EngineError};
 
 /// Records that several drafts of one generation show, read once.
-pub(super) struct Shelf<'a> {
+pub(super) struct RecordCache<'a> {
     engine: &'a Engine,
     records: HashMap<CandidateId, CandidateRecord>,
     baseline: CandidateRecord,
 }
 
-impl<'a> Shelf<'a> {
+impl<'a> RecordCache<'a> {
     pub(super) async fn open(engine: &'a Engine, snapshot: &Snapshot) -> Result<Self, EngineError> {
         let baseline = snapshot.entries.first().map(|entry| entry.id);
         let baseline = match baseline {
@@ -64,7 +64,7 @@ impl<'a> Shelf<'a> {
         ))
     }
 
-    /// Everything that a draft's prompt may show.
+    /// Collects everything that a draft's prompt may show.
     pub(super) async fn context(
         &mut self,
         task: &Task,
@@ -116,7 +116,7 @@ impl<'a> Shelf<'a> {
     }
 }
 
-/// What kind of prompt a draft needs.
+/// The kind of prompt for a draft.
 pub(super) fn kind(method: Method, operator: &Operator) -> Kind {
     match (method, operator) {
         (_, Operator::Crossover) => Kind::FullCrossover,
@@ -128,7 +128,7 @@ pub(super) fn kind(method: Method, operator: &Operator) -> Kind {
     }
 }
 
-/// What prompts call a candidate.
+/// The name of a candidate in prompts.
 fn name(record: &CandidateRecord) -> String {
     match record.summary.ordinal {
         0 => "the baseline".to_owned(),

@@ -1,5 +1,5 @@
-//! From what the search asks for to what a model is told: whom the prompt shows, what it may cost,
-//! and the rows that keep both before anything is sent.
+//! Drafts: the prompt of each candidate that a model is to write, the most that it may cost, and the
+//! rows that record both before a request is sent.
 
 mod context;
 mod preview;
@@ -14,9 +14,9 @@ use tracing::info;
 use crate::ask::FILE;
 use crate::prompt;
 use crate::{Engine, EngineError};
-use context::Shelf;
+use context::RecordCache;
 
-/// What became of the drafts that were asked for.
+/// The outcome of planning drafts.
 pub(crate) enum Planned {
     /// They are recorded, or the run has moved on.
     Done,
@@ -36,7 +36,7 @@ impl Engine {
     ) -> Result<Planned, EngineError> {
         let evolution = &snapshot.request.evolution;
         let method = snapshot.request.method;
-        let mut shelf = Shelf::open(self, snapshot).await?;
+        let mut records = RecordCache::open(self, snapshot).await?;
         let mut spend = snapshot.spend;
         let mut planned = Vec::with_capacity(drafts.len());
         for draft in drafts {
@@ -47,7 +47,7 @@ impl Engine {
                     draft.model
                 )));
             };
-            let context = shelf
+            let context = records
                 .context(task, draft, method, evolution.faithful)
                 .await?;
             let kind = context::kind(method, &draft.operator);

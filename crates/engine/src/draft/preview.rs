@@ -1,4 +1,4 @@
-//! What a run would say first, and what it would cost, before there is a run.
+//! The preview of a run: its first prompt and an upper estimate of its cost.
 
 use domain::api::{RunPreview, RunRequest};
 use domain::brief::{Context, Shown};

@@ -1,9 +1,8 @@
 //! Recordings of a run's calls: a text of JSON lines, and a model that answers from it without a
 //! network.
 //!
-//! The first line says what was recorded, each further one holds one call. A reply is found by
-//! its call's place in the run, never by its prompt: a changed prompt must be noticed, not
-//! missed.
+//! The first line describes the run, each further line holds one call. A reply is found by its
+//! call's position in the run and not by its prompt, so that a changed prompt is reported.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,23 +35,23 @@ pub struct Header {
     pub task: String,
     /// The task's version: replayed on another one, verdicts may differ.
     pub task_version: Digest,
-    /// What was asked for; launched again, it makes the same calls.
+    /// The run's request. A run with the same request makes the same calls.
     pub run: RunRequest,
     /// The models that it names as they were configured: their limits shape prompts, their prices
     /// budgets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<ModelView>,
-    /// Where the replies come from.
+    /// The origin of the replies.
     pub origin: Origin,
 }
 
-/// Where a recording's replies come from.
+/// The origin of a recording's replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
-    /// From models that were asked.
+    /// Models gave them.
     #[serde(rename = "recorded")]
     Recorded,
-    /// From a person; they say nothing about what a model can do.
+    /// A person wrote them, so they do not show what a model can do.
     #[serde(rename = "written by hand")]
     ByHand,
 }
@@ -63,15 +62,15 @@ pub enum Origin {
 pub struct Call {
     /// The candidate it was made for.
     pub ordinal: u32,
-    /// How many calls were made for the same candidate before.
+    /// The number of earlier calls for the same candidate.
     pub turn: u32,
     /// [`prompt_digest`] of what was asked.
     pub prompt_digest: Digest,
     /// The model as its server names it.
     pub model: String,
-    /// What it answered.
+    /// The reply.
     pub reply: Spoken,
-    /// What the model cost, dollars per million tokens; none where nobody knows.
+    /// The model's price in dollars per million tokens, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
 }
@@ -80,13 +79,13 @@ pub struct Call {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spoken {
-    /// What was said.
+    /// The text.
     pub text: String,
-    /// Why it ended.
+    /// The reason of its end.
     pub end: ReplyEnd,
-    /// What the call used.
+    /// The tokens used.
     pub usage: Usage,
-    /// Whether the usage is an estimate.
+    /// True if the usage is an estimate.
     #[serde(default)]
     pub usage_estimated: bool,
 }
@@ -101,7 +100,7 @@ impl Call {
     }
 }
 
-/// Tells prompts apart: SHA-256 of the prompt as JSON without white space and with sorted keys.
+/// The digest of a prompt: SHA-256 of the prompt as JSON without white space and with sorted keys.
 pub fn prompt_digest(prompt: &Prompt) -> Digest {
     let value = serde_json::to_value(prompt).expect("a prompt is texts in lists");
     let mut canonical = String::new();
@@ -165,7 +164,7 @@ impl Recording {
     /// Reads the text of the file `name`. The order of the calls does not matter.
     ///
     /// # Errors
-    /// Every line that is not what it should be.
+    /// Every defective line.
     pub fn parse(name: &str, text: &str) -> Result<Self, Problems> {
         let mut problems = Vec::new();
         let mut report = |number: usize, message: String, fix: &str| {
@@ -216,7 +215,7 @@ impl Recording {
         }
     }
 
-    /// What was recorded.
+    /// The first line.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -231,7 +230,7 @@ fn parsed<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     serde_json::from_str(line).map_err(|error| error.to_string())
 }
 
-/// A recording in a model's place.
+/// A model that answers from a recording.
 #[derive(Debug, Clone)]
 pub struct Player {
     name: String,

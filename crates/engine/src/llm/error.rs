@@ -1,11 +1,11 @@
-//! Why a model gave no answer, sorted by what its user can do about it.
+//! Errors of calls to models, by what the user can do about them.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::Position;
 
-/// Which model was asked, and where.
+/// The model that was asked, and its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whom {
     /// The model's name in the configuration.
@@ -20,7 +20,7 @@ impl fmt::Display for Whom {
     }
 }
 
-/// What a call was waiting for when its time ran out.
+/// The part of a call that exceeded its time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// The first token.
@@ -42,16 +42,16 @@ impl Phase {
     }
 }
 
-/// Why a call came to nothing. Messages read after "failed to", say what to do, and never hold
-/// the key; what a server said is cut to one short printable line.
+/// The reason why a call failed. Messages read after "failed to", say what to do, and do not contain
+/// the key. A server's message is cut to one short printable line.
 #[derive(Debug, thiserror::Error)]
 pub enum LlmError {
     /// There is no key to send.
     #[error("ask {whom}: {problem}")]
     Key {
-        /// Who.
+        /// The model.
         whom: Whom,
-        /// What is wrong with the key's source, and how to mend it.
+        /// The defect of the key's source, with how to fix it.
         problem: String,
     },
     /// This machine cannot make HTTPS requests.
@@ -59,9 +59,9 @@ pub enum LlmError {
         "prepare requests to {whom}; where CA certificates are missing, install them, such as: apt install ca-certificates"
     )]
     Setup {
-        /// Who.
+        /// The model.
         whom: Whom,
-        /// Why not.
+        /// The cause.
         source: reqwest::Error,
     },
     /// The key is not accepted.
@@ -69,51 +69,51 @@ pub enum LlmError {
         "ask {whom}: it does not accept the key ({status}): {message}; check the key's value and its rights"
     )]
     Auth {
-        /// Who.
+        /// The model.
         whom: Whom,
         /// The HTTP status.
         status: u16,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
     /// The account has nothing left to pay with.
     #[error("ask {whom}: the account has no credit left: {message}; add credit, then resume")]
     OutOfCredit {
-        /// Who.
+        /// The model.
         whom: Whom,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
     /// Too many requests, or tokens, in a short time.
     #[error("ask {whom}: it limits the rate: {message}{}; lower requests_per_minute, tokens_per_minute or concurrency", again(*.retry_after))]
     RateLimited {
-        /// Who.
+        /// The model.
         whom: Whom,
-        /// When the server wants to be asked again.
+        /// The pause that the server asks for.
         retry_after: Option<Duration>,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
     /// The server has too much to do.
     #[error("ask {whom}: it is overloaded: {message}{}; try later", again(*.retry_after))]
     Overloaded {
-        /// Who.
+        /// The model.
         whom: Whom,
-        /// When the server wants to be asked again.
+        /// The pause that the server asks for.
         retry_after: Option<Duration>,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
     /// The server is in trouble of its own.
     #[error("ask {whom}: its server is in trouble ({status}): {message}; try later")]
     Failing {
-        /// Who.
+        /// The model.
         whom: Whom,
         /// The HTTP status; that of the error's kind where it came in the middle of a reply.
         status: u16,
-        /// When the server wants to be asked again.
+        /// The pause that the server asks for.
         retry_after: Option<Duration>,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
     /// Prompt and reply do not fit.
@@ -121,17 +121,17 @@ pub enum LlmError {
         "ask {whom}: the prompt is too long for it: {message}; lower context_tokens or max_output_tokens in its configuration to what it really has"
     )]
     ContextTooLong {
-        /// Who.
+        /// The model.
         whom: Whom,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
     /// The model, or a filter before it, will not answer this prompt.
     #[error("get an answer from {whom}: it refuses this prompt: {message}")]
     Refused {
-        /// Who.
+        /// The model.
         whom: Whom,
-        /// What it said.
+        /// The model's text.
         message: String,
     },
     /// The answer is not what the protocol says.
@@ -139,15 +139,15 @@ pub enum LlmError {
         "understand {whom}: {message}; check that api and endpoint in its configuration belong together"
     )]
     Malformed {
-        /// Who.
+        /// The model.
         whom: Whom,
-        /// What is wrong with it.
+        /// The defect.
         message: String,
     },
     /// The reply stopped before its end, or could no longer be understood.
     #[error("hear {whom} to the end: the reply broke off, or was garbled, after {received} bytes")]
     Cut {
-        /// Who.
+        /// The model.
         whom: Whom,
         /// Bytes of the reply that had come, framing included.
         received: u64,
@@ -155,9 +155,9 @@ pub enum LlmError {
     /// It took too long.
     #[error("wait for {whom}: more than {} s passed; raise timeouts.{} in its configuration if that is usual", .limit.as_secs_f64(), .phase.setting())]
     Timeout {
-        /// Who.
+        /// The model.
         whom: Whom,
-        /// What was waited for.
+        /// The part that took too long.
         phase: Phase,
         /// For how long.
         limit: Duration,
@@ -165,9 +165,9 @@ pub enum LlmError {
     /// Nothing answers there.
     #[error("reach {whom}; check the endpoint, the network, and that the server runs")]
     Unreachable {
-        /// Who.
+        /// The model.
         whom: Whom,
-        /// Why.
+        /// The cause.
         source: reqwest::Error,
     },
     /// The server does not take the request.
@@ -175,11 +175,11 @@ pub enum LlmError {
         "ask {whom}: it rejects the request ({status}): {message}; check endpoint, model and extra in its configuration"
     )]
     Rejected {
-        /// Who.
+        /// The model.
         whom: Whom,
         /// The HTTP status.
         status: u16,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
     /// A recording has no reply for a call.
@@ -207,8 +207,8 @@ fn again(retry_after: Option<Duration>) -> String {
 }
 
 impl LlmError {
-    /// Whether asking again is of no use before a person has changed something: a run pauses at
-    /// once.
+    /// Returns true if asking again is useless until a person changes something. The run is then
+    /// paused at once.
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Key { .. }
@@ -230,7 +230,7 @@ impl LlmError {
         }
     }
 
-    /// Whether the same request may well be answered a little later.
+    /// Returns true if the same request may succeed a little later.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::RateLimited { .. }
@@ -244,7 +244,7 @@ impl LlmError {
         }
     }
 
-    /// When the server wants to be asked again, if it said.
+    /// The time after which the server wants to be asked again, if it named one.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after, .. }

@@ -1,5 +1,5 @@
-//! From what a server says when it does not answer to the error that it means. Servers differ in
-//! status, shape and words; the order of the rules goes from the most telling sign to the least.
+//! Classification of servers' error responses. Servers differ in status, format and wording, so the
+//! rules go from the most specific sign to the least specific one.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ pub(super) struct Report {
     code: String,
     /// The field of the request that it is about.
     pub(super) param: Option<String>,
-    /// What it says, as it came.
+    /// The server's message, as received.
     pub(super) message: String,
 }
 
 impl Report {
-    /// Of a response that is no success.
+    /// Reads the body of a response whose status is an error.
     pub(super) fn of_response(status: u16, body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         let mut report = serde_json::from_str::<Value>(&text)
@@ -38,7 +38,7 @@ impl Report {
         report
     }
 
-    /// Of an error that stands where a reply, or its next piece, should.
+    /// Reads an error that was sent in place of a reply or of an event.
     pub(super) fn of_reply(body: &Value) -> Self {
         let mut report = Self::of_body(body);
         let named = report
@@ -145,7 +145,7 @@ impl Report {
         ])
     }
 
-    /// The error that it means to whoever asked `whom` with `key`.
+    /// The error of a call to `whom`. `key` is removed from the message.
     pub(super) fn into_error(
         self,
         whom: Whom,

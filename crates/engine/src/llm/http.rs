@@ -39,7 +39,7 @@ pub(super) struct HttpModel {
     lessons: Mutex<Lessons>,
 }
 
-/// How one attempt ended without a reply.
+/// The reason why one attempt gave no reply.
 enum Missed {
     /// The server refused a field and the next attempt leaves it out.
     Learned,
@@ -77,12 +77,12 @@ impl HttpModel {
         self.config == *config
     }
 
-    /// What its server's refusals have taught, in words.
+    /// The fields that its server refused, as text.
     pub(super) fn learned(&self) -> Vec<String> {
         self.lessons().words()
     }
 
-    /// What is wrong with its key's source, if anything.
+    /// The defect of its key's source, if it has one.
     pub(super) fn key_problem(&self) -> Option<String> {
         self.config.key.read().err().map(|error| error.to_string())
     }
@@ -295,10 +295,10 @@ impl fmt::Debug for HttpModel {
 struct Exchange<'a> {
     model: &'a HttpModel,
     started: Instant,
-    /// When the last piece came.
+    /// When the last piece of the body was received.
     last_piece: Instant,
     first_token: Option<Duration>,
-    /// Whether anything of a stream made sense.
+    /// True once an event of the protocol was received.
     understood: bool,
     received: u64,
 }
@@ -427,7 +427,8 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// What breaks a stream that was understood so far has happened on the way, and may pass.
+    /// Classifies a malformed event. After well-formed ones it is a transmission error, which may
+    /// pass; otherwise the server does not speak the protocol.
     fn garbled(&self, why: String) -> NoAnswer {
         if self.understood {
             tracing::debug!("a reply was garbled: {why}");
@@ -465,8 +466,8 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// What a call used where the server did not count: as the prompt's own estimate, and three
-/// bytes a token for what was written.
+/// Estimates the usage where the server did not count: the prompt's own estimate, and one token for
+/// three bytes of the reply.
 fn estimate(request: &CallRequest, answer: &Answer) -> Usage {
     Usage {
         input: request.prompt.estimated_tokens(),

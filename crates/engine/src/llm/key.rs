@@ -1,5 +1,5 @@
-//! Where a model's key comes from. It is read anew for each call, so that it can be changed
-//! while the service runs, and no type that holds it can print it.
+//! API keys of models. A key is read for each call, so that it can be changed while the service
+//! runs. No type that holds a key can print it.
 
 use std::fmt;
 use std::fs::File;
@@ -12,7 +12,7 @@ use reqwest::header::HeaderValue;
 /// Longest key file that is read; keys have some hundred bytes.
 const MAX_BYTES: u64 = 16 * 1024;
 
-/// Where the key is.
+/// The source of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KeySource {
     /// The server asks for none.
@@ -26,7 +26,7 @@ pub(super) enum KeySource {
 /// A key. It can be sent, and taken out of texts, and nothing else.
 pub(super) struct Key(String);
 
-/// Why there is no key, and how to mend that.
+/// The reason why there is no key, with how to fix that.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeyError {
     #[error(
@@ -91,7 +91,8 @@ impl Key {
         fits.then(|| Self(text.to_owned()))
     }
 
-    /// As the value of an HTTP header, after a prefix; logs of the HTTP library leave it out.
+    /// The value of an HTTP header: `prefix` and the key. Marked sensitive, so that the HTTP library
+    /// does not log it.
     pub(super) fn header(&self, prefix: &str) -> HeaderValue {
         let mut value = HeaderValue::from_str(&format!("{prefix}{}", self.0))
             .expect("a key has only printable ASCII characters");

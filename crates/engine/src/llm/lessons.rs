@@ -1,10 +1,10 @@
-//! What a server's refusals teach: models differ in the fields they take, and say so only when
-//! asked. Each lesson is learned once and kept for the life of the process.
+//! Fields that a server refused. Models differ in the fields that they accept and only say so in an
+//! error, so each refusal is remembered for the life of the process.
 
 use super::config::TokenLimitField;
 use super::failure::Report;
 
-/// What is left out, or said in another way, from now on.
+/// The changes to requests that a server's refusals require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Lessons {
     pub(super) no_temperature: bool,
@@ -20,12 +20,12 @@ pub(super) struct Sent {
     pub(super) temperature: bool,
     pub(super) seed: bool,
     pub(super) stream_count: bool,
-    /// None where the dialect or the configuration leaves no choice.
+    /// None where the protocol or the configuration leaves no choice.
     pub(super) token_limit_field: Option<TokenLimitField>,
 }
 
 impl Lessons {
-    /// Takes from a refusal what can be done differently; whether there was anything.
+    /// Learns from a refusal. Returns true if the next request will differ.
     pub(super) fn learn(&mut self, sent: Sent, report: &Report) -> bool {
         if !matches!(report.status, 400 | 422) {
             return false;
@@ -55,7 +55,7 @@ impl Lessons {
         false
     }
 
-    /// In words, for whoever checks a model.
+    /// The lessons as text, for `model check`.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         if self.no_temperature {
@@ -84,7 +84,7 @@ impl TokenLimitField {
 }
 
 impl Report {
-    /// Whether the refusal is about this field of the request.
+    /// Returns true if the refusal names this field of the request.
     fn names(&self, field: &str) -> bool {
         match &self.param {
             Some(param) => {
@@ -97,7 +97,7 @@ impl Report {
         }
     }
 
-    /// Whether it is the field itself that is refused, and not its value.
+    /// Returns true if the field itself is refused, and not its value.
     fn refuses_limit(&self, field: TokenLimitField) -> bool {
         const REFUSALS: &[&str] = &[
             "unsupported",

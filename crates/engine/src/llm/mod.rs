@@ -1,8 +1,8 @@
 //! Language models: one trait, the clients that speak a provider's protocol over HTTP, the
 //! recording that answers in their place, and the file that names them all.
 //!
-//! What a prompt says and what a reply means are not known here; neither are runs or budgets. A
-//! key is read for each call, sent to its endpoint, and shows in no message, log or record.
+//! The module does not read prompts or replies and knows no runs or budgets. A key is read for each
+//! call, sent to its endpoint only, and appears in no message, log or record.
 
 pub mod cassette;
 mod config;
@@ -26,13 +26,13 @@ pub use domain::model::ReplyEnd;
 pub use error::{LlmError, Phase, Whom};
 pub use models::Models;
 
-/// What is asked of a model.
+/// A request to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallRequest {
     /// The conversation so far; its last message is ours.
     pub prompt: Prompt,
-    /// How freely it answers; the model's own default when absent. A model that refuses a
-    /// temperature is asked without one.
+    /// Sampling temperature; the model's default when absent. A model that refuses a temperature is
+    /// asked without one.
     pub temperature: Option<f64>,
     /// Tokens the reply may have; never more than the model's configured limit, which also
     /// holds when absent.
@@ -40,7 +40,7 @@ pub struct CallRequest {
     /// Makes the answer repeatable where the server can do that, and tells calls with equal
     /// prompts apart.
     pub seed: Option<u64>,
-    /// Which call of its run this is. A recording finds its reply by it; a server never sees it.
+    /// The position of the call in its run. A recording finds its reply by it; a server is not sent it.
     pub position: Position,
 }
 
@@ -49,37 +49,37 @@ pub struct CallRequest {
 pub struct Position {
     /// The candidate that the call is made for, by its ordinal in the run.
     pub ordinal: u32,
-    /// How many calls were made for the same candidate before.
+    /// The number of earlier calls for the same candidate.
     pub turn: u32,
 }
 
-/// What a model answered.
+/// A model's reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// What it said, without its reasoning.
+    /// The text, without reasoning.
     pub text: String,
-    /// Why it stopped.
+    /// The reason of its end.
     pub end: ReplyEnd,
-    /// What the call used.
+    /// The tokens used.
     pub usage: Usage,
-    /// Whether `usage` is an estimate of ours because the server did not count.
+    /// True if `usage` is an estimate, because the server did not count.
     pub usage_estimated: bool,
     /// The model as the server names it.
     pub model: String,
-    /// The server's own name of the call, for its operator.
+    /// The server's id of the request, for questions to its operator.
     pub request_id: Option<String>,
     /// From sending the request to the first token, reasoning included; none where the reply
     /// came in one piece.
     pub first_token: Option<Duration>,
     /// From sending the request to the end of the reply, of the attempt that succeeded.
     pub total: Duration,
-    /// How often it was asked until it answered.
+    /// Requests that were sent, the answered one included.
     pub attempts: u32,
 }
 
-/// Something that answers prompts: a model behind HTTP, or a recording of one.
+/// A language model behind HTTP, or a recording in its place.
 pub trait Llm: Send + Sync {
-    /// Asks, and waits for the whole answer. Passing trouble is tried again inside; dropping the
-    /// future gives the call up.
+    /// Sends the request and waits for the whole reply. Errors that may pass are tried again inside.
+    /// Dropping the future cancels the call.
     fn complete<'a>(&'a self, request: &'a CallRequest) -> BoxFuture<'a, Result<Reply, LlmError>>;
 }

@@ -28,11 +28,11 @@ struct Shared {
     loaded: Mutex<Loaded>,
 }
 
-/// Where the models are read from.
+/// The source of the models.
 struct Source {
     /// The first of these that is a file is read.
     paths: Vec<PathBuf>,
-    /// Whether no file at all is a defect, and not simply no models.
+    /// True if a missing file is a defect, false if it means no models.
     required: bool,
     jitter_seed: u64,
 }
@@ -43,7 +43,7 @@ struct Loaded {
     entries: Arc<Entries>,
     /// The file's text, whether or not it has defects; none where there is no file.
     text: Option<(PathBuf, String)>,
-    /// Why the models are not those of the file.
+    /// The defects because of which an earlier version of the file is in use.
     defects: Option<Problems>,
 }
 
@@ -119,13 +119,13 @@ impl Models {
         }))
     }
 
-    /// What is known of each, by name.
+    /// The public settings of every model, by name.
     pub fn views(&self) -> Vec<ModelView> {
         let entries = self.entries();
         entries.values().map(|entry| entry.view.clone()).collect()
     }
 
-    /// What is known of one.
+    /// The public settings of one model.
     pub fn view(&self, name: &str) -> Option<ModelView> {
         self.entries().get(name).map(|entry| entry.view.clone())
     }
@@ -135,14 +135,14 @@ impl Models {
         self.entries().get(name).map(|entry| Arc::clone(&entry.llm))
     }
 
-    /// What a model's server has taught by refusing fields, in words, since its entry was read.
+    /// The fields that a model's server refused since the model's entry was read, as text.
     pub fn learned(&self, name: &str) -> Vec<String> {
         let http = self.http(name);
         http.map(|model| model.learned()).unwrap_or_default()
     }
 
-    /// Why a model's key cannot be had right now, and how to mend that; none if it can, or if
-    /// none is needed.
+    /// The reason why a model's key cannot be read now, with how to fix that; none if it can be read
+    /// or none is needed.
     pub fn key_problem(&self, name: &str) -> Option<String> {
         self.http(name).and_then(|model| model.key_problem())
     }

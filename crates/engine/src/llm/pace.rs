@@ -1,5 +1,5 @@
-//! Keeps the calls to one model within its limits: how many at a time, how many a minute, and
-//! how many tokens a minute. Waits are first come, first served.
+//! Rate limits of one model: concurrent calls, requests a minute and tokens a minute. Waiting calls
+//! are served in the order of arrival.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Pace {
         }
     }
 
-    /// Waits until another call may be under way, which it is until the slot is dropped.
+    /// Waits for one of the concurrent calls' slots, which is held until the permit is dropped.
     pub(super) async fn slot(&self) -> SemaphorePermit<'_> {
         self.slots
             .acquire()
@@ -46,15 +46,15 @@ impl Pace {
         }
     }
 
-    /// Gives back what a request was admitted for and did not use.
-    pub(super) fn settle(&self, admitted: u64, used: u64) {
+    /// Returns the reserved tokens that a request did not use.
+    pub(super) fn settle(&self, reserved: u64, used: u64) {
         if let Some(bucket) = &self.tokens {
-            bucket.give_back(admitted.saturating_sub(used));
+            bucket.give_back(reserved.saturating_sub(used));
         }
     }
 }
 
-/// Lets a minute's worth through, in the order of asking.
+/// A token bucket with a capacity of one minute, served in the order of arrival.
 #[derive(Debug)]
 struct Bucket {
     level: Mutex<Level>,
@@ -90,7 +90,7 @@ impl Bucket {
     }
 }
 
-/// How full a bucket was, and when. It holds a minute's worth and fills evenly.
+/// The level of a bucket at one time. It holds a minute's worth and fills at a constant rate.
 #[derive(Debug)]
 struct Level {
     per_minute: f64,
@@ -108,8 +108,8 @@ impl Level {
         }
     }
 
-    /// Takes `amount`, or says how long it will take until it is there. More than the bucket
-    /// holds counts as a full bucket: it would never come otherwise.
+    /// Takes `amount`, or returns the time until it is available. An amount above the capacity counts
+    /// as a full bucket, because it would never be available.
     fn take(&mut self, amount: u64, now: Instant) -> Option<Duration> {
         let gained = (now - self.at).as_secs_f64() / 60.0 * self.per_minute;
         self.amount = (self.amount + gained).min(self.per_minute);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_is_admitted_by_both_limits() {
+    async fn a_request_waits_for_both_limits() {
         let pace = Pace::new(1, Some(2), Some(100));
         assert!(pace.acquire(100).now_or_never().is_some());
         assert!(

@@ -1,5 +1,5 @@
-//! How long to wait before asking again: full jitter, so that many who failed together do not
-//! come back together, unless the server names a time itself.
+//! Pauses before a call is tried again: exponential with full jitter, so that calls that failed
+//! together are not repeated together, unless the server names a time.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Pauses {
         }
     }
 
-    /// The pause after so many failures; none where the server wants more patience than we have.
+    /// The pause after so many failures; none if the server asks for a longer one than configured.
     pub(super) fn after(&self, failures: u32, wanted: Option<Duration>) -> Option<Duration> {
         if wanted.is_some_and(|wanted| wanted > self.backoff.longest) {
             return None;
@@ -47,7 +47,7 @@ impl Pauses {
     }
 }
 
-/// When a server wants to be asked again. A date counts from the server's own, so that nobody's
+/// The pause that a server asks for. A date is compared with the server's own `Date`, so that no
 /// clock needs to be right.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);

@@ -1,5 +1,4 @@
-//! Takes a byte stream apart into server-sent events, as the HTML standard defines them. What
-//! the events mean is not known here.
+//! A parser of server-sent events, as the HTML standard defines them. It does not read their data.
 
 /// The longest line that is taken; a reply's piece has some hundred bytes.
 const MAX_LINE: usize = 1024 * 1024;
@@ -13,13 +12,13 @@ pub struct Event {
     pub data: String,
 }
 
-/// Why the stream is none.
+/// The reason why a stream is not one of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
-    /// A line without end.
+    /// A line is longer than the limit.
     #[error("a line of more than {MAX_LINE} bytes in the event stream")]
     LongLine,
-    /// Bytes that are no text.
+    /// A line is not UTF-8.
     #[error("bytes in the event stream that are not UTF-8")]
     NotText,
 }

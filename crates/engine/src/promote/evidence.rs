@@ -1,4 +1,4 @@
-//! What a commit says about its winner: the message with its trailers, and the evidence file.
+//! The message and trailers of a winner's commit, and its evidence file.
 
 use domain::api::CandidateSummary;
 use domain::candidate::Idea;
@@ -23,11 +23,11 @@ pub(super) struct Winner {
     pub(super) source: String,
     pub(super) evaluation: Option<Evaluation>,
     pub(super) confirmation: Evaluation,
-    /// From the parent to the baseline.
+    /// The ancestors, from the parent to the baseline.
     pub(super) ancestors: Vec<CandidateSummary>,
-    /// As confirmed.
+    /// The confirmed speedup.
     pub(super) speedup: f64,
-    /// Which confirmation it was.
+    /// The number of the confirmation, from 0.
     pub(super) round: u32,
     pub(super) verdict_digest: Digest,
 }
@@ -42,7 +42,7 @@ impl Winner {
     }
 }
 
-/// The evidence file: enough to repeat and to doubt the result.
+/// The evidence file: everything that is needed to repeat the result.
 pub(super) fn evidence_json(winner: &Winner) -> String {
     let ancestors = winner
         .ancestors
@@ -151,7 +151,7 @@ pub(super) fn revert_message(candidate: CandidateId, commit: &str, reason: &str)
     )
 }
 
-/// A title must not be able to pose as a trailer.
+/// Makes a title that git cannot read as a trailer.
 fn one_line(text: &str) -> String {
     let words = text
         .split(|c: char| c.is_whitespace() || c.is_control())

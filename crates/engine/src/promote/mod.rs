@@ -1,7 +1,7 @@
-//! From a confirmed champion to a commit, and back if a later check says so.
+//! Promotion: commits a confirmed champion, and reverts the commit if a later re-check fails.
 //!
-//! The branch is written before the row, and each commit says in its trailers what it is about:
-//! a process killed between the two recognises its own commit at the tip and only records it.
+//! The branch is written before the row, and the trailers of each commit identify it. A process that
+//! is started after a kill between the two finds its own commit at the tip and only records it.
 
 mod evidence;
 pub mod repository;
@@ -25,7 +25,7 @@ use crate::{Engine, EngineError};
 use evidence::{Winner, commit_message, evidence_json, revert_message};
 use repository::{Change, File, Tip};
 
-/// How long a revert that the repository refused waits.
+/// The wait before a revert that the repository refused is tried again.
 const RETRY_REVERT: TimeDelta = TimeDelta::seconds(60);
 
 /// The branch of a run's winner. Modelled times never share a namespace with measured ones.
@@ -41,7 +41,7 @@ pub(crate) fn branch_name(task: &str, run: RunId, modelled: bool) -> String {
 }
 
 impl Engine {
-    /// Has the run's committed champion looked at again, with fresh seeds, more draws and more
+    /// Queues a re-check of the run's committed champion, with fresh seeds, more draws and more
     /// repeats than before its commit. If it is not accepted any more, or slower by more than 2%
     /// on the device that its speedup was found on, a new commit takes it back.
     ///
@@ -51,14 +51,14 @@ impl Engine {
         Ok(self.store.begin_recheck(run, self.now()).await?)
     }
 
-    /// Has every champion looked at again that is due.
+    /// Queues a re-check of every champion that is due.
     pub(crate) async fn recheck_champions(&self) -> Result<(), EngineError> {
         let Some(after) = self.settings.recheck_after else {
             return Ok(());
         };
         for run in self.store.due_rechecks(self.now() - after).await? {
             let view = self.recheck(run).await?;
-            info!(run.id = %run, "the champion of {run} on {} is looked at again", view.branch);
+            info!(run.id = %run, "re-checking the champion of {run} on {}", view.branch);
         }
         Ok(())
     }
@@ -137,7 +137,7 @@ impl Engine {
             author_email: self.settings.author_email.clone(),
             at: self.now(),
         };
-        match aside(move || repository::commit(&change)).await? {
+        match run_blocking(move || repository::commit(&change)).await? {
             Ok(Tip(commit)) => {
                 let committed = Committed {
                     commit,
@@ -200,7 +200,7 @@ impl Engine {
             author_email: self.settings.author_email.clone(),
             at: now,
         };
-        match aside(move || repository::revert(&revert)).await? {
+        match run_blocking(move || repository::revert(&revert)).await? {
             Ok(Tip(commit)) => {
                 warn!("took back {}: {reason}", promotion.view.id);
                 let reverted = PromotionState::Reverted { commit, reason };
@@ -232,7 +232,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Everything a commit says about the champion.
+    /// Reads everything that a commit records about the champion.
     async fn winner(
         &self,
         promotion: &OutstandingPromotion,
@@ -305,8 +305,8 @@ impl Engine {
     }
 }
 
-/// Runs what git does on a thread that may wait for the disk.
-async fn aside<T: Send + 'static>(
+/// Runs git operations on a thread that may block.
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, EngineError> {
     tokio::task::spawn_blocking(work)
@@ -314,7 +314,7 @@ async fn aside<T: Send + 'static>(
         .map_err(EngineError::Interrupted)
 }
 
-/// The confirmed speedup, if the champion may be promoted; else why not.
+/// The confirmed speedup if the champion may be promoted, or the reason why not.
 fn holds(confirmation: &Evaluation, speedup: Option<f64>) -> Result<f64, String> {
     let Some(speedup) = speedup else {
         return Err(format!("its confirmation says: {}", confirmation.verdict));
@@ -331,8 +331,8 @@ fn holds(confirmation: &Evaluation, speedup: Option<f64>) -> Result<f64, String>
     Ok(speedup)
 }
 
-/// Whether a re-check leaves the commit standing; else why not. Another card must find it right and
-/// faster than the baseline; by how much differs from card to card.
+/// Succeeds if a re-check confirms the commit, or returns the reason why not. Another device must
+/// find the champion right and faster than the baseline; the speedup itself differs between devices.
 fn still_holds(
     recheck: &Evaluation,
     speedup: Option<f64>,

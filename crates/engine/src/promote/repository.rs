@@ -7,10 +7,10 @@ use chrono::{DateTime, Utc};
 use git2::build::TreeUpdateBuilder;
 use git2::{Commit, ErrorCode, FileMode, Oid, Repository, Signature, Time, Tree};
 
-/// Who commits.
+/// The author's name in commits.
 const AUTHOR: &str = "Kernelwright";
 
-/// What keeps a commit out of a repository. Messages read after "failed to".
+/// The reason why a commit cannot be made. Messages read after "failed to".
 #[derive(Debug, thiserror::Error)]
 pub enum RepositoryError {
     /// Nothing is there.
@@ -41,7 +41,7 @@ pub enum RepositoryError {
     CheckedOut {
         /// The branch.
         branch: String,
-        /// Where.
+        /// The folder where it is checked out.
         worktree: PathBuf,
     },
     /// Someone else moved the branch.
@@ -53,7 +53,7 @@ pub enum RepositoryError {
         branch: String,
         /// The commit that was left there.
         expected: String,
-        /// What is there now.
+        /// The commit at the tip now.
         found: String,
     },
     /// A branch bears the name of the folder that the branch needs.
@@ -80,9 +80,9 @@ pub enum RepositoryError {
     /// Anything else that git refuses.
     #[error("{doing} in {}", repository.display())]
     Git {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// Where.
+        /// The repository.
         repository: PathBuf,
         /// Git's words.
         source: git2::Error,
@@ -96,18 +96,18 @@ pub struct Tip(pub String);
 /// A file of a commit.
 #[derive(Debug, Clone)]
 pub struct File {
-    /// Where it goes in the tree.
+    /// Its path in the tree.
     pub path: String,
     /// Its bytes.
     pub content: Vec<u8>,
 }
 
-/// A commit to be.
+/// A commit to make.
 #[derive(Debug, Clone)]
 pub struct Change {
     /// The repository, bare or not.
     pub repository: PathBuf,
-    /// Whether a missing repository is made, bare.
+    /// True if a missing repository is created, bare.
     pub create: bool,
     /// The branch a new branch starts from; an empty history when absent.
     pub base: Option<String>,
@@ -115,7 +115,7 @@ pub struct Change {
     pub branch: String,
     /// The commit that must be at its tip; none for a branch that must not exist.
     pub expected_tip: Option<String>,
-    /// What changes.
+    /// The files that change.
     pub files: Vec<File>,
     /// The message, with its trailers.
     pub message: String,
@@ -149,7 +149,7 @@ pub struct Revert {
 /// # Errors
 /// See [`RepositoryError`].
 pub fn ensure_usable(path: &Path, base: Option<&str>) -> Result<(), RepositoryError> {
-    let at = Place(path);
+    let at = RepositoryPath(path);
     let repository = open(at, false)?;
     if let Some(base) = base {
         base_commit(&repository, at, base)?;
@@ -162,17 +162,17 @@ pub fn ensure_usable(path: &Path, base: Option<&str>) -> Result<(), RepositoryEr
 /// # Errors
 /// See [`RepositoryError`]; then no branch has moved.
 pub fn commit(change: &Change) -> Result<Tip, RepositoryError> {
-    let at = Place(&change.repository);
+    let at = RepositoryPath(&change.repository);
     let repository = open(at, change.create)?;
     let branch = Branch::new(&repository, at, &change.branch)?;
     let tip = branch.tip()?;
     if let Some(tip) = &tip
-        && bears(tip, &change.identity)
+        && has_trailers(tip, &change.identity)
     {
         return Ok(Tip(tip.id().to_string()));
     }
     branch.expect(tip.as_ref(), change.expected_tip.as_deref())?;
-    branch.is_free()?;
+    branch.ensure_free()?;
     let start = match (&tip, &change.base) {
         (Some(tip), _) => Some(tip.clone()),
         (None, Some(base)) => Some(base_commit(&repository, at, base)?),
@@ -213,18 +213,18 @@ pub fn commit(change: &Change) -> Result<Tip, RepositoryError> {
 /// # Errors
 /// See [`RepositoryError`]; then no branch has moved.
 pub fn revert(revert: &Revert) -> Result<Tip, RepositoryError> {
-    let at = Place(&revert.repository);
+    let at = RepositoryPath(&revert.repository);
     let repository = open(at, false)?;
     let branch = Branch::new(&repository, at, &revert.branch)?;
     let tip = branch.tip()?;
     let identity = [("Reverts".to_owned(), revert.commit.clone())];
     if let Some(tip) = &tip
-        && bears(tip, &identity)
+        && has_trailers(tip, &identity)
     {
         return Ok(Tip(tip.id().to_string()));
     }
     branch.expect(tip.as_ref(), Some(&revert.commit))?;
-    branch.is_free()?;
+    branch.ensure_free()?;
     let Some(tip) = tip else {
         return Err(branch.moved(None, Some(&revert.commit)));
     };
@@ -241,14 +241,14 @@ pub fn revert(revert: &Revert) -> Result<Tip, RepositoryError> {
 
 /// The repository's path, for errors.
 #[derive(Clone, Copy)]
-struct Place<'a>(&'a Path);
+struct RepositoryPath<'a>(&'a Path);
 
 trait Placed<T> {
-    fn at(self, place: Place<'_>, doing: &'static str) -> Result<T, RepositoryError>;
+    fn at(self, place: RepositoryPath<'_>, doing: &'static str) -> Result<T, RepositoryError>;
 }
 
 impl<T> Placed<T> for Result<T, git2::Error> {
-    fn at(self, place: Place<'_>, doing: &'static str) -> Result<T, RepositoryError> {
+    fn at(self, place: RepositoryPath<'_>, doing: &'static str) -> Result<T, RepositoryError> {
         self.map_err(|source| RepositoryError::Git {
             doing,
             repository: place.0.to_owned(),
@@ -257,7 +257,7 @@ impl<T> Placed<T> for Result<T, git2::Error> {
     }
 }
 
-fn open(at: Place<'_>, create: bool) -> Result<Repository, RepositoryError> {
+fn open(at: RepositoryPath<'_>, create: bool) -> Result<Repository, RepositoryError> {
     match Repository::open(at.0) {
         Ok(repository) => Ok(repository),
         Err(error) if error.code() == ErrorCode::Owner => {
@@ -280,7 +280,7 @@ fn open(at: Place<'_>, create: bool) -> Result<Repository, RepositoryError> {
 /// A branch that is about to move.
 struct Branch<'r> {
     repository: &'r Repository,
-    at: Place<'r>,
+    at: RepositoryPath<'r>,
     name: &'r str,
     reference: String,
 }
@@ -288,7 +288,7 @@ struct Branch<'r> {
 impl<'r> Branch<'r> {
     fn new(
         repository: &'r Repository,
-        at: Place<'r>,
+        at: RepositoryPath<'r>,
         name: &'r str,
     ) -> Result<Self, RepositoryError> {
         let reference = format!("refs/heads/{name}");
@@ -335,8 +335,9 @@ impl<'r> Branch<'r> {
         }
     }
 
-    /// Fails if someone has it checked out, or if a branch has the name of one of its folders.
-    fn is_free(&self) -> Result<(), RepositoryError> {
+    /// Fails if the branch is checked out anywhere, or if another branch has the name of one of its
+    /// folders.
+    fn ensure_free(&self) -> Result<(), RepositoryError> {
         for (end, _) in self.name.match_indices('/') {
             let folder = &self.name[..end];
             if self
@@ -353,7 +354,7 @@ impl<'r> Branch<'r> {
         // A linked worktree may have been named: its main repository knows all the others.
         let main = Repository::open(self.repository.commondir())
             .at(self.at, "open the main repository")?;
-        self.is_not_head_of(&main)?;
+        self.ensure_not_checked_out_in(&main)?;
         for name in main.worktrees().at(self.at, "list the worktrees")?.iter() {
             let Ok(Some(name)) = name else { continue };
             // One whose folder is gone has nothing checked out.
@@ -361,13 +362,13 @@ impl<'r> Branch<'r> {
                 continue;
             };
             if let Ok(linked) = Repository::open_from_worktree(&worktree) {
-                self.is_not_head_of(&linked)?;
+                self.ensure_not_checked_out_in(&linked)?;
             }
         }
         Ok(())
     }
 
-    fn is_not_head_of(&self, repository: &Repository) -> Result<(), RepositoryError> {
+    fn ensure_not_checked_out_in(&self, repository: &Repository) -> Result<(), RepositoryError> {
         let Some(folder) = repository.workdir() else {
             return Ok(());
         };
@@ -408,8 +409,8 @@ impl<'r> Branch<'r> {
     }
 }
 
-/// Whether a commit has all these trailers.
-fn bears(commit: &Commit<'_>, identity: &[(String, String)]) -> bool {
+/// Returns true if a commit has all these trailers.
+fn has_trailers(commit: &Commit<'_>, identity: &[(String, String)]) -> bool {
     let Ok(message) = commit.message() else {
         return false;
     };
@@ -425,7 +426,7 @@ fn bears(commit: &Commit<'_>, identity: &[(String, String)]) -> bool {
 
 fn base_commit<'r>(
     repository: &'r Repository,
-    at: Place<'_>,
+    at: RepositoryPath<'_>,
     base: &str,
 ) -> Result<Commit<'r>, RepositoryError> {
     match repository.find_branch(base, git2::BranchType::Local) {
@@ -437,7 +438,10 @@ fn base_commit<'r>(
     }
 }
 
-fn empty_tree<'r>(repository: &'r Repository, at: Place<'_>) -> Result<Tree<'r>, RepositoryError> {
+fn empty_tree<'r>(
+    repository: &'r Repository,
+    at: RepositoryPath<'_>,
+) -> Result<Tree<'r>, RepositoryError> {
     let empty = repository
         .treebuilder(None)
         .and_then(|builder| builder.write())
@@ -446,7 +450,7 @@ fn empty_tree<'r>(repository: &'r Repository, at: Place<'_>) -> Result<Tree<'r>,
 }
 
 fn author(
-    at: Place<'_>,
+    at: RepositoryPath<'_>,
     email: &str,
     time: DateTime<Utc>,
 ) -> Result<Signature<'static>, RepositoryError> {

@@ -1,7 +1,7 @@
-//! The author's own checkout: commits of one file on the branch that is checked out, and back.
+//! Commits of one file in the author's own checkout, on the branch that is checked out.
 //!
-//! Nothing of the author's is ever lost. What is given up is committed before it is taken back, the
-//! rest of the checkout and of the index is left as it is, and in doubt nothing happens. A branch
+//! Nothing of the author's is lost: a version is committed before it is reverted, the rest of the
+//! checkout and of the index is not touched, and in doubt nothing is done. A branch
 //! moves once per call, from the tip that was seen to a commit that bears the record's identity,
 //! so that a call that was killed can be recognised afterwards.
 
@@ -14,10 +14,10 @@ use git2::{Commit, ErrorCode, FileMode, Oid, Repository, RepositoryState, Signat
 
 /// Commits of a branch that are searched for one of ours.
 const SEARCHED: usize = 200;
-/// Who commits where the repository does not say.
+/// The author of commits where the repository configures none.
 const AUTHOR: (&str, &str) = ("Kernelwright", "kernelwright@localhost");
 
-/// What keeps a file from being kept. Messages read after "failed to".
+/// The reason why a file cannot be committed. Messages read after "failed to".
 #[derive(Debug, thiserror::Error)]
 pub enum WorktreeError {
     /// The file is in no checkout.
@@ -36,7 +36,7 @@ pub enum WorktreeError {
     Underway {
         /// The branch.
         branch: String,
-        /// Such as "merge".
+        /// The operation, such as "merge".
         what: String,
     },
     /// The file is a link or something else.
@@ -62,19 +62,19 @@ pub enum WorktreeError {
     /// The file system refused.
     #[error("{doing} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// With what.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// Anything else that git refuses.
     #[error("{doing}")]
     Git {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// Git's words.
+        /// Git's error.
         source: git2::Error,
     },
 }
@@ -103,7 +103,7 @@ pub struct Worktree {
     content: Vec<u8>,
 }
 
-/// What happened to the branch.
+/// The commits that a call made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {
     /// The commit with the file as it was evaluated.
@@ -124,7 +124,7 @@ impl std::fmt::Debug for Worktree {
 }
 
 impl Worktree {
-    /// Looks at a file and its checkout, and says what would keep it from being committed.
+    /// Opens a file of a checkout, and fails if it could not be committed.
     ///
     /// # Errors
     /// See [`WorktreeError`]; nothing was touched.
@@ -196,7 +196,7 @@ impl Worktree {
         &self.content
     }
 
-    /// Whether the file differs from the branch's.
+    /// Returns true if the file differs from the version at the branch's tip.
     pub fn is_changed(&self) -> bool {
         let own = Oid::hash_object(git2::ObjectType::Blob, &self.content).ok();
         self.committed.is_none() || self.committed != own
@@ -259,7 +259,7 @@ impl Worktree {
         })
     }
 
-    /// What an earlier call did, recognised by a trailer of its commits.
+    /// The commits of an earlier call, found by their trailer.
     ///
     /// # Errors
     /// Git cannot be read.
@@ -377,7 +377,7 @@ impl Worktree {
         }
     }
 
-    /// Lets the index know this file as committed; everything else that is staged stays.
+    /// Updates this file in the index. Other staged changes stay.
     fn settle_index(&self, blob: Oid) -> Result<(), WorktreeError> {
         let mut index = self.repository.index().doing("read the index")?;
         index.read(true).doing("read the index")?;

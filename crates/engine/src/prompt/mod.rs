@@ -1,8 +1,8 @@
-//! From a [`Context`] to what a model, or an outside proposer, is told.
+//! Renders a [`Context`] as the prompt of a model or of a proposer outside.
 //!
-//! The wording lives in the templates of `prompts/`, as data; which parts a kind of prompt shows
-//! and what is left out first when it is too long is decided in `view`. Nothing here knows runs,
-//! rows or models: the same context gives the same prompt, byte for byte.
+//! The texts are the templates in `prompts/`. The module `view` decides which parts a kind of prompt
+//! shows, and which parts are left out of one that is too long. The same context gives the same
+//! prompt, byte for byte.
 
 mod templates;
 mod view;
@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use view::{CUTS, View};
 
-/// What is asked for.
+/// The kind of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// A faster kernel than the best, from its code alone.
@@ -71,20 +71,20 @@ impl Kind {
 /// A prompt with where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
-    /// What is said. The system message is the same for all prompts of a run that ask for the same
-    /// kind of thing, so that a provider's cache of prompts pays.
+    /// The prompt. The system message is the same for all prompts of a run of one kind, so that a
+    /// provider's prompt cache has it.
     pub prompt: Prompt,
     /// The kind and the style, such as `full_crossover/standard`.
     pub template: String,
     /// A hash of every template that had a part in it.
     pub template_digest: Digest,
-    /// What was left out for lack of room, in this order.
+    /// The parts that were left out for lack of room, in this order.
     pub dropped: Vec<String>,
 }
 
-/// Something more that is said in a conversation.
+/// A further message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct FollowUp {
     /// The message.
     pub text: String,
     /// The template's name.
@@ -93,7 +93,7 @@ pub struct Said {
     pub digest: Digest,
 }
 
-/// Why there is no prompt.
+/// The reason why a prompt cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
     /// The context lacks what the kind shows.
@@ -101,7 +101,7 @@ pub enum PromptError {
     Incomplete {
         /// The kind.
         kind: &'static str,
-        /// What is missing.
+        /// The missing part.
         what: &'static str,
     },
     /// It does not fit, whatever is left out.
@@ -113,9 +113,9 @@ pub enum PromptError {
     TooLong {
         /// The kind.
         kind: &'static str,
-        /// What the shortest form takes, estimated.
+        /// Estimated tokens of the shortest form.
         needed: u64,
-        /// What may be used.
+        /// The limit in tokens.
         budget: u64,
     },
     /// A template is wrong.
@@ -123,7 +123,7 @@ pub enum PromptError {
     Template {
         /// Its name.
         template: &'static str,
-        /// What is wrong with it.
+        /// The template engine's error.
         #[source]
         source: minijinja::Error,
     },
@@ -186,8 +186,8 @@ fn write(kind: &Kind, view: &View) -> Result<Prompt, PromptError> {
     })
 }
 
-/// What the author of an unusable reply is told, once, in the same conversation.
-pub fn reply_repair(why: &Unusable) -> Said {
+/// Renders the message that asks the author of an unusable reply again.
+pub fn reply_repair(why: &Unusable) -> FollowUp {
     #[derive(Serialize)]
     struct Values<'a> {
         sentence: String,
@@ -198,7 +198,7 @@ pub fn reply_repair(why: &Unusable) -> Said {
         sentence: why.to_string(),
         unusable: why,
     }));
-    Said {
+    FollowUp {
         text: templates::render(REPLY_REPAIR, &values)
             .expect("the template uses nothing that a kind of unusable reply lacks"),
         template: "reply_repair".to_owned(),

@@ -1,5 +1,5 @@
-//! What the templates see of a context: for each kind of prompt what it may show, and what is left
-//! out first when a prompt is too long.
+//! The values of a prompt's templates: the parts of the context that each kind of prompt shows, and
+//! the order in which parts are left out of a prompt that is too long.
 
 use domain::brief::{
     Attempt, Context, DeviceBrief, Feedback, Lesson, Repetition, Shown, TaskBrief,
@@ -19,14 +19,14 @@ const FIRST_DIAGNOSTICS: usize = 5;
 pub(super) struct View {
     style: PromptStyle,
     faithful: bool,
-    /// Whether an answer may be edits of the primary parent.
+    /// True if an answer may be edits of the primary parent.
     edits: bool,
     task: TaskBrief,
     device: Option<DeviceBrief>,
     seeds: String,
     /// Candidates with code, the best first.
     kernels: Vec<Kernel>,
-    /// How many of them are parents.
+    /// The number of parents among them.
     parents: usize,
     insights: Vec<Lesson>,
     duplicates: Vec<Repetition>,
@@ -37,7 +37,7 @@ pub(super) struct View {
     parent: String,
 }
 
-/// A candidate that is shown, once, whatever it is.
+/// A candidate that is shown. One that is both the best and a parent is shown once.
 #[derive(Debug, Clone, Serialize)]
 struct Kernel {
     name: String,
@@ -50,14 +50,14 @@ struct Kernel {
     speedup: Option<f64>,
     outcome: Option<Feedback>,
     is_best: bool,
-    /// Which parent it is, from 1.
+    /// Its number among the parents, from 1.
     parent: Option<usize>,
-    /// Whether edits apply to it.
+    /// True if edits apply to it.
     is_primary: bool,
 }
 
 impl View {
-    /// What a prompt of a kind shows.
+    /// Selects the parts of a context that a kind of prompt shows.
     pub fn new(kind: &Kind, style: PromptStyle, context: &Context) -> Result<Self, PromptError> {
         let missing = |what| PromptError::Incomplete {
             kind: kind.name(),
@@ -195,13 +195,13 @@ fn without_idea(source: &str) -> String {
 
 /// A part of a prompt that can be left out.
 pub(super) struct Cut {
-    /// What is left out, as it is recorded.
+    /// The name of the part, as recorded.
     pub what: &'static str,
     /// Leaves it out; false if there was nothing of it.
     pub make: fn(&mut View) -> bool,
 }
 
-/// What is left out for lack of room, in this order, each step on top of those before it. The task,
+/// The parts that are left out for lack of room, in this order, each step on top of those before it. The task,
 /// the device, the answer's format, the verdicts and the primary parent's code always stay.
 /// `docs/reference/prompts.md` lists the same, and a test holds the two together.
 pub(super) const CUTS: &[Cut] = &[

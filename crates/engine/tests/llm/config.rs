@@ -1,4 +1,4 @@
-//! The file of models: what it says, and every defect with its line and its mend.
+//! The models file: its settings, and every defect with its line and fix.
 
 use std::path::Path;
 

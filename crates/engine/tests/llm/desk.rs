@@ -1,4 +1,4 @@
-//! What the tests share: a scripted server with the models that ask it, and a plain request.
+//! A scripted server with the models that ask it, and a plain request, for all tests.
 
 use std::sync::Arc;
 

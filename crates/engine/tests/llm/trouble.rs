@@ -8,7 +8,7 @@ use crate::desk::{DIALECTS, Desk, WAYS, Way, request};
 const TEXT: &str =
     "A text of more than one piece, so that something can happen between two of them.";
 
-/// What one answer, given every time, makes of a call.
+/// The outcome of a call that gets the same answer every time.
 struct Case {
     name: &'static str,
     answer: fn() -> Answer,
@@ -75,7 +75,7 @@ const CASES: &[Case] = &[
     odd("an empty body", Answer::nothing, "malformed"),
 ];
 
-/// What only a stream can do.
+/// Failures that only a stream can have.
 const STREAMED: &[Case] = &[
     passing(
         "a stream broken at once",

@@ -349,7 +349,7 @@ pub fn evaluation(request: &EvaluationRequest, verdict: Verdict) -> Evaluation {
     }
 }
 
-/// Whether the request confirms a champion.
+/// Returns true if the request is a confirmation.
 pub fn confirms(request: &EvaluationRequest) -> bool {
     request.stage == EvaluationStage::Confirmation
 }

@@ -1,4 +1,4 @@
-//! What is refused when a run is asked for, because it could only fail later.
+//! Requests that are refused at launch, because the run could only fail later.
 
 use domain::api::{PromotionTarget, RunRequest, RunState};
 use domain::search::Method;

@@ -20,7 +20,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::lab::{Lab, Script, accepted, body, kernel, rejected, request};
 
-/// What the model answers to a call.
+/// The model's answer to a call.
 type Answers = fn(Position) -> Result<String, LlmError>;
 
 struct ScriptedModel {
@@ -119,7 +119,7 @@ async fn candidates(lab: &Lab, run: RunId) -> Vec<CandidateSummary> {
     page.expect("rows").candidates
 }
 
-/// What does not depend on ids and clocks.
+/// The run's candidates without ids and times.
 async fn story(lab: &Lab, run: RunId) -> Vec<String> {
     let all = candidates(lab, run).await;
     let place = |id| all.iter().position(|candidate| candidate.id == id);
@@ -397,7 +397,7 @@ async fn a_failed_candidate_is_handed_back_with_its_verdict() {
     assert!(told.text.contains("every seventh"), "{}", told.text);
 }
 
-/// What makes a good request a bad one.
+/// A change that makes a valid request invalid.
 type Change = fn(&mut RunRequest);
 
 #[tokio::test]

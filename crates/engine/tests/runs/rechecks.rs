@@ -23,7 +23,7 @@ fn is_committed(promotion: &PromotionView) -> bool {
     matches!(promotion.state, PromotionState::Committed { .. })
 }
 
-/// Why the run's champion was taken back.
+/// The reason why the run's champion was reverted.
 async fn taken_back(lab: &Lab, run: RunId) -> String {
     let promotion = lab.view(run).await.promotion.unwrap();
     let PromotionState::Reverted { reason, .. } = promotion.state else {

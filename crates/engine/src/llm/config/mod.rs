@@ -1,4 +1,4 @@
-//! What the file of models may say, and what that means once it has been checked.
+//! The settings of models, as checked by the reader of the models file.
 
 mod read;
 
@@ -23,7 +23,7 @@ pub(super) enum ModelConfig {
     Cassette(CassetteConfig),
 }
 
-/// What every model has.
+/// The settings that every model has.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Basics {
     pub(super) name: String,
@@ -40,7 +40,7 @@ pub(super) struct Basics {
 pub(super) struct HttpConfig {
     pub(super) basics: Basics,
     pub(super) dialect: &'static dyn Dialect,
-    /// Where a call goes, path and all.
+    /// The address of requests, with path.
     pub(super) url: Url,
     /// The server's name for the model.
     pub(super) model: String,
@@ -48,13 +48,13 @@ pub(super) struct HttpConfig {
     pub(super) requests_per_minute: Option<u32>,
     pub(super) tokens_per_minute: Option<u64>,
     pub(super) temperature: Temperature,
-    /// None: learned from the server.
+    /// None if it is learned from the server.
     pub(super) token_limit_field: Option<TokenLimitField>,
     pub(super) reasoning_effort: Option<String>,
     pub(super) extra: Map<String, Value>,
     pub(super) stream: bool,
     pub(super) timeouts: Timeouts,
-    /// How often a call is tried at most.
+    /// The most attempts of one call.
     pub(super) attempts: u32,
     pub(super) backoff: Backoff,
 }
@@ -67,27 +67,28 @@ pub(super) struct CassetteConfig {
     pub(super) prompts: Prompts,
 }
 
-/// Which prompts a recording answers.
+/// The prompts that a recording answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prompts {
-    /// Those it was recorded with.
+    /// Only the recorded prompts.
     Recorded,
-    /// Whatever is asked in the same place.
+    /// Any prompt at the same position of the run.
     Any,
 }
 
-/// Which temperature a model is asked with.
+/// The temperature that a model is asked with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Temperature {
     /// The request's.
     Requested,
     /// This one.
     Fixed(f64),
-    /// None: the model refuses one.
+    /// No temperature, because the model refuses one.
     Never,
 }
 
-/// How OpenAI's dialect limits the length of a reply; models differ in which they take.
+/// The field that limits the length of a reply. Models with OpenAI's protocol accept one or the
+/// other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum TokenLimitField {
@@ -95,7 +96,7 @@ pub(super) enum TokenLimitField {
     MaxCompletionTokens,
 }
 
-/// How long each part of one attempt may take.
+/// The time limits of one attempt.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Timeouts {
     pub(super) connect: Duration,

@@ -23,9 +23,9 @@ use crate::llm::key::KeySource;
 
 const SEE: &str = "see docs/reference/models.md for the keys of a model";
 
-/// What the context is taken to be where the file does not say.
+/// The default of `context_tokens`.
 const CONTEXT_TOKENS: u64 = 128_000;
-/// What a reply may have where the file does not say; half the context where that is less.
+/// The default of `max_output_tokens`; half the context where that is less.
 const OUTPUT_TOKENS: u64 = 16_384;
 const CONCURRENCY: u32 = 4;
 const ATTEMPTS: u32 = 5;
@@ -503,7 +503,7 @@ fn names_of(has: impl Fn(Features) -> bool) -> String {
     names.collect::<Vec<_>>().join(" or ")
 }
 
-/// Whether the address never leaves this machine.
+/// Returns true if the address is on this machine's loopback interface.
 pub(in crate::llm) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');
