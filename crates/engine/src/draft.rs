@@ -11,7 +11,7 @@ use domain::task::Task;
 use store::{NewCall, NewDraft, Snapshot};
 use tracing::info;
 
-use crate::ask::FILE;
+use crate::model_calls::FILE;
 use crate::prompt;
 use crate::{Engine, EngineError};
 use context::RecordCache;

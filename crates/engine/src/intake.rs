@@ -15,7 +15,7 @@ use domain::verdict::Verdict;
 use store::{NewCandidate, NewRun, Proposed, Snapshot, StoreError};
 
 use crate::promote::repository::{self, RepositoryError};
-use crate::{Engine, EngineError, asking};
+use crate::{Engine, EngineError, model_choices};
 
 const MAX_NAME: usize = 200;
 const DEFAULT_FILE: &str = "submission.cu";
@@ -48,7 +48,7 @@ impl Engine {
         })?;
         let task = Task::load(&stored.bundle).map_err(EngineError::Task)?;
         let mut problems = defects(&request, &task);
-        problems.extend(asking::defects(&request, &self.models));
+        problems.extend(model_choices::defects(&request, &self.models));
         problems.extend(self.promotion_defect(&request).await?);
         if !problems.is_empty() {
             return Err(EngineError::Invalid(Problems(problems)));

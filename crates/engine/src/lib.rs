@@ -7,20 +7,20 @@
 
 #![forbid(unsafe_code)]
 
-mod ask;
-mod asking;
-mod brief;
 mod clock;
 pub mod configured;
 pub mod diff;
 mod draft;
 mod error;
+mod evaluation_request;
+mod external_brief;
 mod intake;
 pub mod llm;
+mod model_calls;
+mod model_choices;
 pub mod promote;
 pub mod prompt;
 mod recording;
-mod request;
 mod step;
 mod unpromoted;
 
@@ -36,13 +36,13 @@ use domain::lease::Lease;
 use domain::task::Task;
 use store::Store;
 
-use ask::Underway;
 use llm::Models;
+use model_calls::Underway;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::EngineError;
+pub use evaluation_request::evaluation_request;
 pub use intake::Created;
-pub use request::evaluation_request;
 
 /// Tasks kept in memory; more are read again.
 const KEPT_TASKS: usize = 64;

@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use crate::candidates::{self, Charge, Ids, NewCandidate};
 use crate::error::Doing;
-use crate::rows::{Place, json, micros};
+use crate::rows::{RowRef, json, micros};
 use crate::{Connection, Store, StoreError, events, runs};
 pub(crate) use past::spend;
 use rows::{AskedRow, DueRow};
@@ -77,7 +77,7 @@ pub struct DueCall {
     pub run: RunId,
     /// The candidate it writes.
     pub candidate: CandidateId,
-    /// The candidate's place in the run.
+    /// The candidate's ordinal in the run.
     pub ordinal: u32,
     /// Position in the conversation.
     pub turn: u32,
@@ -166,7 +166,7 @@ pub struct WrittenText {
 impl Store {
     /// Records candidates that models are to write, with the calls that ask for them: all of
     /// them, or none if the run has moved on since the decision was made. Returns whether it did.
-    /// `first` is the place of the first of them.
+    /// `first` is the ordinal of the first of them.
     ///
     /// # Errors
     /// A parent is unknown, the run is over, or the database fails.
@@ -216,7 +216,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Calls of running runs that wait for an answer and may be asked now, by run and place.
+    /// Calls of running runs that wait for an answer and may be made now, by run and ordinal.
     ///
     /// # Errors
     /// The database fails.
@@ -478,12 +478,12 @@ async fn asked(tx: &mut Connection, call: CallId) -> Result<Asked, StoreError> {
         subject: "call",
         id: call.to_string(),
     })?;
-    let place = Place::new("calls", call);
+    let row_ref = RowRef::new("calls", call);
     Ok(Asked {
         run: RunId::from(row.run),
         candidate: CandidateId::from(row.candidate),
-        ordinal: place.number("ordinal", row.ordinal)?,
-        turn: place.number("turn", row.turn)?,
+        ordinal: row_ref.number("ordinal", row.ordinal)?,
+        turn: row_ref.number("turn", row.turn)?,
         model: row.model,
         answered: row.answered_at.is_some(),
         pending: row.state == "pending",

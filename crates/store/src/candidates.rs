@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::error::Doing;
 use crate::judgements::{self, Judgement};
-use crate::rows::{Place, json, micros};
+use crate::rows::{RowRef, json, micros};
 use crate::{Connection, Store, StoreError, events, jobs, runs};
 
 /// A candidate to record.
@@ -250,13 +250,13 @@ pub(crate) async fn insert(
     .doing("record a candidate")?;
     let proposed = EventKind::Proposed {
         candidate: id,
-        ordinal: Place::new("candidates", id).number("ordinal", ordinal)?,
+        ordinal: RowRef::new("candidates", id).number("ordinal", ordinal)?,
         title: new.title.clone(),
     };
     events::record(tx, run, &proposed, now).await
 }
 
-/// The place of the run's next candidate.
+/// The ordinal of the run's next candidate.
 pub(crate) async fn next_ordinal(tx: &mut Connection, run: RunId) -> Result<i64, StoreError> {
     query_scalar("SELECT COALESCE(MAX(ordinal) + 1, 0) FROM candidates WHERE run = $1")
         .bind(run.uuid())
@@ -275,7 +275,7 @@ fn proposal_key(new: &NewCandidate) -> Option<String> {
             let parent = new.parent.map(|id| id.to_string()).unwrap_or_default();
             Some(format!("sweep {parent} {}", json(&new.configuration)))
         }
-        // A model's reply has its place, which is planned once.
+        // A model's reply has its ordinal, which is planned once.
         Operator::Submit
         | Operator::Init
         | Operator::Crossover
@@ -293,7 +293,7 @@ async fn may_charge(tx: &mut Connection, run: RunId) -> Result<bool, StoreError>
     .fetch_one(tx)
     .await
     .doing("count the trials")?;
-    let request: RunRequest = Place::new("runs", run).json("request", &request)?;
+    let request: RunRequest = RowRef::new("runs", run).json("request", &request)?;
     Ok(finish_requested == 0 && charged < i64::from(request.budget.trials))
 }
 

@@ -6,7 +6,7 @@ use domain::id::RunId;
 use sqlx::{query, query_as};
 
 use crate::error::Doing;
-use crate::rows::{Place, json, micros};
+use crate::rows::{RowRef, json, micros};
 use crate::{Connection, Store, StoreError};
 
 #[derive(sqlx::FromRow)]
@@ -40,12 +40,12 @@ impl Store {
         .doing("read events")?;
         rows.into_iter()
             .map(|row| {
-                let place = Place::new("events", row.id);
+                let row_ref = RowRef::new("events", row.id);
                 Ok(Event {
                     id: row.id,
                     run,
-                    at: place.time("at", row.at)?,
-                    what: place.json("what", &row.what)?,
+                    at: row_ref.time("at", row.at)?,
+                    what: row_ref.json("what", &row.what)?,
                 })
             })
             .collect()

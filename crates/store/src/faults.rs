@@ -9,7 +9,7 @@ use sqlx::{query, query_as};
 use uuid::Uuid;
 
 use crate::error::Doing;
-use crate::rows::{Place, micros};
+use crate::rows::{RowRef, micros};
 use crate::{Connection, Store, StoreError, events, workers};
 
 /// Reported faults of one job after which it is given up.
@@ -82,7 +82,7 @@ pub(crate) fn held(row: &(Uuid, Uuid, Uuid, String)) -> Result<Held, StoreError>
         job,
         run: RunId::from(row.1),
         candidate: CandidateId::from(row.2),
-        stage: Place::new("jobs", job).word("stage", &row.3)?,
+        stage: RowRef::new("jobs", job).word("stage", &row.3)?,
     })
 }
 

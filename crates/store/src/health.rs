@@ -14,7 +14,7 @@ use domain::id::WorkerId;
 use sqlx::{query, query_as, query_scalar};
 
 use crate::error::Doing;
-use crate::rows::{Place, micros};
+use crate::rows::{RowRef, micros};
 use crate::{Connection, Store, StoreError};
 
 /// The most broken devices that one health report may name; a worker's record has few.
@@ -124,9 +124,9 @@ impl Store {
         let devices = rows
             .into_iter()
             .map(|row| {
-                let place = Place::new("devices", &row.uuid);
+                let row_ref = RowRef::new("devices", &row.uuid);
                 let own = (row.worker.clone(), row.uuid.clone());
-                let device: Device = place.json("device", &row.device)?;
+                let device: Device = row_ref.json("device", &row.device)?;
                 Ok(DeviceView {
                     kind: device.kind,
                     controls: ControlTally::of(controls.remove(&own).unwrap_or_default()),
@@ -134,8 +134,8 @@ impl Store {
                         "well" => Condition::Well,
                         _ => Condition::Quarantined { reason: row.reason },
                     },
-                    since: place.time("since", row.since)?,
-                    told_at: place.time("told_at", row.told_at)?,
+                    since: row_ref.time("since", row.since)?,
+                    told_at: row_ref.time("told_at", row.told_at)?,
                     worker: row.worker,
                     uuid: row.uuid,
                     name: row.name,
@@ -153,12 +153,12 @@ impl Store {
         let poison = rows
             .into_iter()
             .map(|(candidate, broke)| {
-                let place = Place::new("breaks", &candidate);
+                let row_ref = RowRef::new("breaks", &candidate);
                 Ok(PoisonView {
                     candidate: candidate.parse().map_err(
-                        |error: domain::digest::DigestError| place.wrong("candidate", error),
+                        |error: domain::digest::DigestError| row_ref.wrong("candidate", error),
                     )?,
-                    broke: place.number("count", broke)?,
+                    broke: row_ref.number("count", broke)?,
                 })
             })
             .collect::<Result<_, StoreError>>()?;
@@ -186,9 +186,9 @@ async fn controls(
     .doing("count the controls")?;
     let mut controls = BTreeMap::<Identity, Vec<_>>::new();
     for row in rows {
-        let place = Place::new("evaluations", &row.uuid);
-        let result = place.word("control", &row.control)?;
-        let count = place.number("count", row.count)?;
+        let row_ref = RowRef::new("evaluations", &row.uuid);
+        let result = row_ref.word("control", &row.control)?;
+        let count = row_ref.number("count", row.count)?;
         let own = controls.entry((row.worker, row.uuid)).or_default();
         own.push((result, count));
     }

@@ -7,7 +7,7 @@ use domain::iteration::Decision;
 use sqlx::{query, query_as, query_scalar};
 
 use crate::error::Doing;
-use crate::rows::{Place, json, micros};
+use crate::rows::{RowRef, json, micros};
 use crate::{Store, StoreError};
 
 /// The most steps that are listed.
@@ -149,7 +149,7 @@ impl TryFrom<Row> for Iteration {
     type Error = StoreError;
 
     fn try_from(row: Row) -> Result<Self, StoreError> {
-        let place = Place::new("iterations", row.id);
+        let row_ref = RowRef::new("iterations", row.id);
         let state = match row.state.as_str() {
             "planned" => IterationState::Planned,
             "done" => IterationState::Done {
@@ -159,11 +159,11 @@ impl TryFrom<Row> for Iteration {
             "refused" => IterationState::Refused {
                 reason: row.refusal,
             },
-            other => return Err(place.wrong("state", format!("{other:?} is no state"))),
+            other => return Err(row_ref.wrong("state", format!("{other:?} is no state"))),
         };
         Ok(Self {
             id: row.id,
-            number: place.number("number", row.number)?,
+            number: row_ref.number("number", row.number)?,
             branch: row.branch,
             base: row.base,
             task: row.task,
@@ -174,10 +174,10 @@ impl TryFrom<Row> for Iteration {
             expected: row.expected,
             speedup: row.speedup,
             gain: row.gain,
-            decision: place.word("decision", &row.decision)?,
+            decision: row_ref.word("decision", &row.decision)?,
             reason: row.reason,
             state,
-            at: place.time("created_at", row.created_at)?,
+            at: row_ref.time("created_at", row.created_at)?,
         })
     }
 }
@@ -229,7 +229,7 @@ impl Store {
         .await
         .doing("record a step")?;
         self.commit(tx).await?;
-        let number = Place::new("iterations", id).number("number", number)?;
+        let number = RowRef::new("iterations", id).number("number", number)?;
         Ok((id, number))
     }
 

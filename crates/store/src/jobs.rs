@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::error::Doing;
 use crate::faults::{self, Held, Trouble};
 use crate::judgements::{self, Judgement};
-use crate::rows::{Place, micros, stage_word};
+use crate::rows::{RowRef, micros, stage_word};
 use crate::workers::{self, ALIVE};
 use crate::{Connection, Store, StoreError, events, health, runs};
 
@@ -248,7 +248,7 @@ impl Store {
             job,
             run: RunId::from(row.run),
             candidate: CandidateId::from(row.candidate),
-            stage: Place::new("jobs", job).stage(&row.stage, row.champion)?,
+            stage: RowRef::new("jobs", job).stage(&row.stage, row.champion)?,
         };
         let worker = row.worker.map(WorkerId::from);
         let evaluation = match &report.outcome {
@@ -407,8 +407,8 @@ async fn leased(tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError
     .doing("read a job")?;
     let run = RunId::from(row.run);
     let candidate = CandidateId::from(row.candidate);
-    let place = Place::new("jobs", job);
-    let stage = place.stage(&row.stage, row.champion)?;
+    let row_ref = RowRef::new("jobs", job);
+    let stage = row_ref.stage(&row.stage, row.champion)?;
     let incumbent = match stage {
         EvaluationStage::Baseline => None,
         EvaluationStage::Search => judgements::best(tx, run).await?,
@@ -424,14 +424,14 @@ async fn leased(tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError
         job: JobId::from(row.job),
         attempt: row.attempt,
         run,
-        secret: runs::key(&Place::new("runs", run), &row.secret)?,
+        secret: runs::key(&RowRef::new("runs", run), &row.secret)?,
         candidate,
         stage,
-        round: place.number("round", row.round)?,
-        bundle: Place::new("tasks", run).json("bundle", &row.bundle)?,
+        round: row_ref.number("round", row.round)?,
+        bundle: RowRef::new("tasks", run).json("bundle", &row.bundle)?,
         file: row.file,
         source: row.source,
-        configuration: Place::new("candidates", candidate)
+        configuration: RowRef::new("candidates", candidate)
             .json("configuration", &row.configuration)?,
         incumbent,
     })
@@ -454,7 +454,7 @@ async fn read_incumbent(
     Ok(Some(Incumbent {
         file,
         source,
-        configuration: Place::new("candidates", id).json("configuration", &configuration)?,
+        configuration: RowRef::new("candidates", id).json("configuration", &configuration)?,
         timing,
     }))
 }
@@ -471,7 +471,7 @@ async fn examine(
         .version
         .parse()
         .map_err(|error: domain::digest::DigestError| {
-            Place::new("tasks", held.run).wrong("version", error)
+            RowRef::new("tasks", held.run).wrong("version", error)
         })?;
     let reported = evaluation.candidate_digest.map(|digest| digest.to_string());
     let accepted = evaluation.verdict.acceptance();

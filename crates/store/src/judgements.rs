@@ -15,7 +15,7 @@ use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::Doing;
-use crate::rows::{Place, json, micros, stage_word, word};
+use crate::rows::{RowRef, json, micros, stage_word, word};
 use crate::{Connection, Store, StoreError, events};
 
 /// An evaluation on its way into the records.
@@ -177,11 +177,11 @@ async fn tell(
     .fetch_one(&mut *tx)
     .await
     .doing("read an evaluation")?;
-    let place = Place::new("candidates", candidate);
-    let verdict: VerdictKind = place.word("verdict", &verdict)?;
+    let row_ref = RowRef::new("candidates", candidate);
+    let verdict: VerdictKind = row_ref.word("verdict", &verdict)?;
     let judged = EventKind::Judged {
         candidate,
-        ordinal: place.number("ordinal", ordinal)?,
+        ordinal: row_ref.number("ordinal", ordinal)?,
         title,
         verdict,
         summary: summary.clone(),
@@ -192,7 +192,7 @@ async fn tell(
     let Some(idea) = idea.filter(|_| trial == 1) else {
         return Ok(());
     };
-    let idea: Idea = place.json("idea", &idea)?;
+    let idea: Idea = row_ref.json("idea", &idea)?;
     let outcome = match speedup {
         Some(speedup) => format!("{summary}, {speedup:.2} times the baseline's speed"),
         // Insights are told to proposers, and the sentence says how much wrong is still right.
@@ -253,7 +253,7 @@ pub(crate) async fn timing(
         return Ok(None);
     };
     let evaluation: Evaluation =
-        Place::new("evaluations", candidate).json("evidence", &evidence)?;
+        RowRef::new("evaluations", candidate).json("evidence", &evidence)?;
     Ok(evaluation
         .verdict
         .acceptance()
@@ -290,7 +290,7 @@ impl Store {
         .await
         .doing("read the newest baseline")?;
         evidence
-            .map(|evidence| Place::new("evaluations", version).json("evidence", &evidence))
+            .map(|evidence| RowRef::new("evaluations", version).json("evidence", &evidence))
             .transpose()
     }
 

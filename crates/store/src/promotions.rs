@@ -13,7 +13,7 @@ use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::Doing;
-use crate::rows::{Place, micros};
+use crate::rows::{RowRef, micros};
 use crate::{Connection, Store, StoreError, events, jobs, runs};
 
 /// A promotion that waits for the engine: its confirmation or re-check has ended.
@@ -95,7 +95,7 @@ impl PromotionRow {
     /// The promotion with the last outcome of each device that checked its champion.
     async fn view(self, connection: &mut Connection) -> Result<PromotionView, StoreError> {
         let id = PromotionId::from(self.id);
-        let place = Place::new("promotions", id);
+        let row_ref = RowRef::new("promotions", id);
         let rows: Vec<CheckRow> = query_as(
             "SELECT e.id, e.created_at, w.device_name, w.device_uuid, e.stage, j.champion, \
              e.verdict, e.speedup, e.modelled FROM evaluations e JOIN jobs j ON j.id = e.job \
@@ -112,11 +112,11 @@ impl PromotionRow {
             if checks.iter().any(told) {
                 continue;
             }
-            let place = Place::new("evaluations", row.id);
+            let row_ref = RowRef::new("evaluations", row.id);
             checks.push(ChampionCheck {
-                at: place.time("created_at", row.created_at)?,
-                stage: place.stage(&row.stage, row.champion)?,
-                verdict: place.word("verdict", &row.verdict)?,
+                at: row_ref.time("created_at", row.created_at)?,
+                stage: row_ref.stage(&row.stage, row.champion)?,
+                verdict: row_ref.word("verdict", &row.verdict)?,
                 device: row.device_name,
                 device_uuid: row.device_uuid,
                 speedup: row.speedup,
@@ -128,7 +128,7 @@ impl PromotionRow {
             candidate: CandidateId::from(self.candidate),
             repository: self.repository,
             branch: self.branch,
-            state: place.promotion_state(
+            state: row_ref.promotion_state(
                 &self.state,
                 &self.state_detail,
                 self.commit_id,
@@ -453,9 +453,9 @@ pub(crate) async fn states(
     .doing("read the states of the promotions")?;
     rows.into_iter()
         .map(|row| {
-            let place = Place::new("promotions", PromotionId::from(row.id));
+            let row_ref = RowRef::new("promotions", PromotionId::from(row.id));
             let (state, detail) = (&row.state, &row.state_detail);
-            let state = place.promotion_state(state, detail, row.commit_id, row.revert_id)?;
+            let state = row_ref.promotion_state(state, detail, row.commit_id, row.revert_id)?;
             Ok((CandidateId::from(row.candidate), state))
         })
         .collect()
@@ -552,7 +552,7 @@ pub(crate) async fn target(
         .fetch_one(connection)
         .await
         .doing("read the promotion target")?;
-    Place::new("runs", run).json("promotion_target", &target)
+    RowRef::new("runs", run).json("promotion_target", &target)
 }
 
 /// The last commit that the service recorded on the run's branch.
@@ -583,12 +583,12 @@ async fn outcome(
     .fetch_one(connection)
     .await
     .doing("read a confirmation")?;
-    let place = Place::new("evaluations", format!("of promotion {promotion}"));
+    let row_ref = RowRef::new("evaluations", format!("of promotion {promotion}"));
     Ok(match evidence {
         Some(evidence) => ConfirmationOutcome::Evaluated {
-            evaluation: place.json("evidence", &evidence)?,
+            evaluation: row_ref.json("evidence", &evidence)?,
             speedup,
-            round: place.number("round", round)?,
+            round: row_ref.number("round", round)?,
         },
         None => ConfirmationOutcome::GivenUp { message },
     })

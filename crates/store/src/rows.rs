@@ -1,5 +1,5 @@
 //! Between columns and the domain's values. A value that does not convert is an error with its
-//! place, never a default.
+//! row, never a default.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -16,12 +16,12 @@ use crate::error::StoreError;
 
 /// A row, for errors.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct RowRef {
     table: &'static str,
     row: String,
 }
 
-impl Place {
+impl RowRef {
     pub(crate) fn new(table: &'static str, row: impl Display) -> Self {
         Self {
             table,

@@ -11,7 +11,7 @@ use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::Doing;
-use crate::rows::{Place, json, micros, run_state_columns};
+use crate::rows::{RowRef, json, micros, run_state_columns};
 use crate::{Connection, Store, StoreError, calls, events, jobs, promotions, views};
 
 /// A run to create.
@@ -124,7 +124,7 @@ impl Store {
             subject: "run",
             id: run.to_string(),
         })?;
-        Place::new("runs", run).json("request", &request)
+        RowRef::new("runs", run).json("request", &request)
     }
 
     /// Reads the digest of the task's content that a run uses.
@@ -144,7 +144,7 @@ impl Store {
         content
             .parse()
             .map_err(|error: domain::digest::DigestError| {
-                Place::new("runs", run).wrong("task_content", error)
+                RowRef::new("runs", run).wrong("task_content", error)
             })
     }
 
@@ -392,11 +392,11 @@ async fn take_back(tx: &mut Connection, run: RunId, why: &str) -> Result<(), Sto
 }
 
 /// The run's secret, the root of its inputs.
-pub(crate) fn key(place: &Place, secret: &str) -> Result<Key, StoreError> {
+pub(crate) fn key(row_ref: &RowRef, secret: &str) -> Result<Key, StoreError> {
     secret
         .parse()
         .map(Key)
-        .map_err(|error: domain::digest::DigestError| place.wrong("secret", error))
+        .map_err(|error: domain::digest::DigestError| row_ref.wrong("secret", error))
 }
 
 /// Fails unless the run exists.
@@ -418,7 +418,7 @@ pub(crate) async fn state_of(
         subject: "run",
         id: run.to_string(),
     })?;
-    Place::new("runs", run).run_state(&state, &detail)
+    RowRef::new("runs", run).run_state(&state, &detail)
 }
 
 /// The state of a run that is not over.

@@ -11,7 +11,7 @@ use sqlx::{query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::Doing;
-use crate::rows::Place;
+use crate::rows::RowRef;
 use crate::{Connection, Store, StoreError, calls};
 
 /// Everything that decides what happens next in a run, read at one moment.
@@ -73,7 +73,7 @@ impl TryFrom<EntryRow> for Entry {
 
     fn try_from(row: EntryRow) -> Result<Self, StoreError> {
         let id = CandidateId::from(row.id);
-        let place = Place::new("candidates", id);
+        let row_ref = RowRef::new("candidates", id);
         let standing = match row.state.as_str() {
             "pending" => Standing::Pending,
             "abandoned" => Standing::Abandoned {
@@ -83,28 +83,28 @@ impl TryFrom<EntryRow> for Entry {
                 Some(speedup) => Standing::Accepted {
                     speedup,
                     promotable: row.promotable == Some(1),
-                    unmet_phases: place
+                    unmet_phases: row_ref
                         .json("unmet_phases", row.unmet_phases.as_deref().unwrap_or("[]"))?,
                 },
                 None => {
                     let verdict = row.verdict.as_deref().unwrap_or_default();
-                    Standing::Rejected(place.word("verdict", verdict)?)
+                    Standing::Rejected(row_ref.word("verdict", verdict)?)
                 }
             },
-            other => return Err(place.wrong("state", format!("{other:?} has no standing"))),
+            other => return Err(row_ref.wrong("state", format!("{other:?} has no standing"))),
         };
         Ok(Self {
             id,
             parent: row.parent.map(CandidateId::from),
-            operator: place.json("operator", &row.operator)?,
-            generation: place.number("generation", row.generation)?,
-            configuration: place.json("configuration", &row.configuration)?,
+            operator: row_ref.json("operator", &row.operator)?,
+            generation: row_ref.number("generation", row.generation)?,
+            configuration: row_ref.json("configuration", &row.configuration)?,
             standing,
             trial: row.trial == 1,
             duplicate: row.duplicate_of.is_some(),
             thought: row
                 .idea
-                .map(|idea| place.json("idea", &idea).map(thought))
+                .map(|idea| row_ref.json("idea", &idea).map(thought))
                 .transpose()?
                 .flatten(),
         })
@@ -150,16 +150,18 @@ impl Store {
         .doing("read the run's candidates")?;
         let spend = calls::spend(&mut view, run).await?;
         let (promotion, refused) = promotion(&mut view, run).await?;
-        let place = Place::new("runs", run);
+        let row_ref = RowRef::new("runs", run);
         Ok(Snapshot {
             run,
-            request: place.json("request", &row.request)?,
-            state: place.run_state(&row.state, &row.state_detail)?,
+            request: row_ref.json("request", &row.request)?,
+            state: row_ref.run_state(&row.state, &row.state_detail)?,
             content: row
                 .task_content
                 .parse()
-                .map_err(|error: domain::digest::DigestError| place.wrong("task_content", error))?,
-            elapsed: Duration::from_micros(place.number("elapsed", row.elapsed)?),
+                .map_err(|error: domain::digest::DigestError| {
+                    row_ref.wrong("task_content", error)
+                })?,
+            elapsed: Duration::from_micros(row_ref.number("elapsed", row.elapsed)?),
             finish_requested: row.finish_requested == 1,
             spend,
             entries: entries

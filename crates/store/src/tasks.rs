@@ -7,7 +7,7 @@ use domain::task::{Bundle, Task};
 use sqlx::{query, query_as};
 
 use crate::error::Doing;
-use crate::rows::{Place, json, micros};
+use crate::rows::{RowRef, json, micros};
 use crate::{Store, StoreError};
 
 /// A task as stored.
@@ -30,10 +30,10 @@ impl TryFrom<TaskRow> for StoredTask {
     type Error = StoreError;
 
     fn try_from(row: TaskRow) -> Result<Self, StoreError> {
-        let place = Place::new("tasks", &row.content);
+        let row_ref = RowRef::new("tasks", &row.content);
         Ok(Self {
-            view: place.json("view", &row.view)?,
-            bundle: place.json("bundle", &row.bundle)?,
+            view: row_ref.json("view", &row.view)?,
+            bundle: row_ref.json("bundle", &row.bundle)?,
         })
     }
 }
@@ -108,7 +108,7 @@ impl Store {
         .await
         .doing("list the tasks")?;
         rows.iter()
-            .map(|(content, view)| Place::new("tasks", content).json("view", view))
+            .map(|(content, view)| RowRef::new("tasks", content).json("view", view))
             .collect()
     }
 
@@ -127,7 +127,7 @@ impl Store {
             subject: "task content",
             id: content.to_string(),
         })?;
-        Place::new("tasks", content).json("bundle", &bundle)
+        RowRef::new("tasks", content).json("bundle", &bundle)
     }
 }
 

@@ -15,7 +15,7 @@ use sqlx::{query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::Doing;
-use crate::rows::{Place, json};
+use crate::rows::{RowRef, json};
 use crate::{Connection, Store, StoreError, calls, judgements, promotions, runs};
 
 /// Everything recorded about one candidate.
@@ -83,9 +83,9 @@ impl SummaryRow {
     ) -> Result<CandidateSummary, StoreError> {
         let id = CandidateId::from(self.id);
         let original = CandidateId::from(self.duplicate_of.unwrap_or(self.id));
-        let place = Place::new("candidates", id);
+        let row_ref = RowRef::new("candidates", id);
         let state =
-            match place.candidate_state(&self.state, &self.state_detail, self.duplicate_of)? {
+            match row_ref.candidate_state(&self.state, &self.state_detail, self.duplicate_of)? {
                 CandidateState::Queued => match (self.asked, self.worker, self.progress) {
                     (Some(model), _, _) => CandidateState::Drafting {
                         model,
@@ -101,41 +101,42 @@ impl SummaryRow {
             };
         let mut parents: Vec<CandidateId> =
             self.parent.map(CandidateId::from).into_iter().collect();
-        let further: Vec<CandidateId> = place.json("further_parents", &self.further_parents)?;
+        let further: Vec<CandidateId> = row_ref.json("further_parents", &self.further_parents)?;
         parents.extend(further);
         Ok(CandidateSummary {
             id,
-            ordinal: place.number("ordinal", self.ordinal)?,
-            generation: place.number("generation", self.generation)?,
+            ordinal: row_ref.number("ordinal", self.ordinal)?,
+            generation: row_ref.number("generation", self.generation)?,
             parents,
-            operator: place.json("operator", &self.operator)?,
+            operator: row_ref.json("operator", &self.operator)?,
             proposer: self.proposer,
             title: self.title,
-            configuration: place.json("configuration", &self.configuration)?,
+            configuration: row_ref.json("configuration", &self.configuration)?,
             state,
             verdict: self
                 .verdict
-                .map(|word| place.word("verdict", &word))
+                .map(|word| row_ref.word("verdict", &word))
                 .transpose()?,
             summary: self.summary,
             line: self
                 .line
-                .map(|line| place.number("line", line))
+                .map(|line| row_ref.number("line", line))
                 .transpose()?,
             speedup: self.speedup,
             time_us: self.time_us,
             modelled: self.modelled == Some(1),
-            unmet_gates: place.json("unmet_gates", self.unmet_gates.as_deref().unwrap_or("[]"))?,
+            unmet_gates: row_ref
+                .json("unmet_gates", self.unmet_gates.as_deref().unwrap_or("[]"))?,
             best: best == Some(id),
             promotion: promotions.get(&original).cloned(),
             cost: self
                 .cost
-                .map(|nanos| place.number("cost", nanos).map(Dollars::from_nanos))
+                .map(|nanos| row_ref.number("cost", nanos).map(Dollars::from_nanos))
                 .transpose()?,
-            created_at: place.time("created_at", self.created_at)?,
+            created_at: row_ref.time("created_at", self.created_at)?,
             judged_at: self
                 .judged_at
-                .map(|at| place.time("judged_at", at))
+                .map(|at| row_ref.time("judged_at", at))
                 .transpose()?,
         })
     }
@@ -297,9 +298,9 @@ impl Store {
         .fetch_all(&mut *view)
         .await
         .doing("read a candidate's children")?;
-        let place = Place::new("candidates", candidate);
+        let row_ref = RowRef::new("candidates", candidate);
         let evidence = |column, text: Option<String>| {
-            text.map(|text| Place::new("evaluations", candidate).json(column, &text))
+            text.map(|text| RowRef::new("evaluations", candidate).json(column, &text))
                 .transpose()
         };
         Ok(Some(CandidateRecord {
@@ -309,12 +310,15 @@ impl Store {
             file: row.file,
             source: row.source,
             parent_source: row.parent_source,
-            idea: row.idea.map(|idea| place.json("idea", &idea)).transpose()?,
+            idea: row
+                .idea
+                .map(|idea| row_ref.json("idea", &idea))
+                .transpose()?,
             digest: row
                 .digest
                 .map(|digest| digest.parse())
                 .transpose()
-                .map_err(|error: domain::digest::DigestError| place.wrong("digest", error))?,
+                .map_err(|error: domain::digest::DigestError| row_ref.wrong("digest", error))?,
             evaluation: evidence("evidence", row.evaluation)?,
             confirmation: evidence("evidence", row.confirmation)?,
             children: children.into_iter().map(CandidateId::from).collect(),
@@ -390,8 +394,8 @@ pub(crate) async fn run_view(
         subject: "run",
         id: run.to_string(),
     })?;
-    let place = Place::new("runs", run);
-    let request: RunRequest = place.json("request", &row.request)?;
+    let row_ref = RowRef::new("runs", run);
+    let request: RunRequest = row_ref.json("request", &row.request)?;
     let tally: Vec<(Option<String>, i64, i64)> = query_as(
         "SELECT e.verdict, COUNT(*), SUM(CASE WHEN o.state = 'pending' THEN 1 ELSE 0 END) \
          FROM candidates c JOIN candidates o ON o.id = COALESCE(c.duplicate_of, c.id) \
@@ -407,10 +411,10 @@ pub(crate) async fn run_view(
     for (verdict, count, waiting) in tally {
         match verdict {
             Some(word) => {
-                let kind: VerdictKind = place.word("verdict", &word)?;
-                verdicts.insert(kind, place.number("count", count)?);
+                let kind: VerdictKind = row_ref.word("verdict", &word)?;
+                verdicts.insert(kind, row_ref.number("count", count)?);
             }
-            None => pending = place.number("count", waiting)?,
+            None => pending = row_ref.number("count", waiting)?,
         }
     }
     Ok(RunView {
@@ -420,23 +424,23 @@ pub(crate) async fn run_view(
         task_version: row
             .version
             .parse()
-            .map_err(|error: domain::digest::DigestError| place.wrong("version", error))?,
+            .map_err(|error: domain::digest::DigestError| row_ref.wrong("version", error))?,
         method: request.method,
-        state: place.run_state(&row.state, &row.state_detail)?,
+        state: row_ref.run_state(&row.state, &row.state_detail)?,
         budget: request.budget,
-        trials: place.number("trials", row.trials)?,
+        trials: row_ref.number("trials", row.trials)?,
         models: request.models,
         evolution: request.evolution,
         spend: calls::spend(connection, run).await?,
-        running_ms: place.number::<u64>("elapsed", row.elapsed)? / 1000,
+        running_ms: row_ref.number::<u64>("elapsed", row.elapsed)? / 1000,
         verdicts,
         pending,
         best: best(connection, run).await?,
         promotion: promotions::newest(connection, run).await?,
         unpromoted: row.unpromoted,
         seed: request.seed,
-        created_at: place.time("created_at", row.created_at)?,
-        updated_at: place.time("updated_at", row.updated_at)?,
+        created_at: row_ref.time("created_at", row.created_at)?,
+        updated_at: row_ref.time("updated_at", row.updated_at)?,
     })
 }
 

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::error::Doing;
 use crate::faults::{self, Trouble};
-use crate::rows::{Place, json, micros};
+use crate::rows::{RowRef, json, micros};
 use crate::{Connection, Store, StoreError};
 
 /// How long a worker is listed after it was last seen.
@@ -118,19 +118,19 @@ impl Store {
         rows.into_iter()
             .map(|row| {
                 let id = WorkerId::from(row.id);
-                let place = Place::new("workers", id);
-                let seen_at = place.time("seen_at", row.seen_at)?;
+                let row_ref = RowRef::new("workers", id);
+                let seen_at = row_ref.time("seen_at", row.seen_at)?;
                 Ok(WorkerView {
                     id,
                     name: row.name,
-                    device: place.json("device", &row.device)?,
+                    device: row_ref.json("device", &row.device)?,
                     toolchain: row.toolchain,
                     alive: seen_at >= now - ALIVE,
                     seen_at,
                     evaluating: row.evaluating.map(CandidateId::from),
                     suspended_until: row
                         .suspended_until
-                        .map(|until| place.time("suspended_until", until))
+                        .map(|until| row_ref.time("suspended_until", until))
                         .transpose()?
                         .filter(|until| *until > now),
                 })
@@ -152,10 +152,10 @@ impl Store {
             .fetch_one(&self.read)
             .await
             .doing("count the queued jobs")?;
-        let place = Place::new("workers", "in all");
+        let row_ref = RowRef::new("workers", "in all");
         Ok(Load {
-            workers: place.number("count", workers)?,
-            queued: place.number("count", queued)?,
+            workers: row_ref.number("count", workers)?,
+            queued: row_ref.number("count", queued)?,
         })
     }
 }

@@ -10,7 +10,7 @@ use store::StoreError;
 use super::context::kind;
 use super::room;
 use crate::prompt;
-use crate::{Engine, EngineError, asking};
+use crate::{Engine, EngineError, model_choices};
 
 impl Engine {
     /// The first prompt that a run would send, word for word, and an upper estimate of its cost.
@@ -26,7 +26,7 @@ impl Engine {
             id: request.task.clone(),
         })?;
         let task = Task::load(&stored.bundle).map_err(EngineError::Task)?;
-        let problems = asking::defects(request, &self.models);
+        let problems = model_choices::defects(request, &self.models);
         if !problems.is_empty() {
             return Err(EngineError::Invalid(Problems(problems)));
         }

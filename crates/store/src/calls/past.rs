@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::rows::{CallRow, SpendRow};
 use crate::error::Doing;
-use crate::rows::Place;
+use crate::rows::RowRef;
 use crate::{Connection, Store, StoreError, runs};
 
 impl Store {
@@ -48,7 +48,7 @@ impl Store {
         rows.into_iter()
             .map(|(id, seen)| {
                 let id = CandidateId::from(id);
-                Ok((id, Place::new("calls", id).json("seen", &seen)?))
+                Ok((id, RowRef::new("calls", id).json("seen", &seen)?))
             })
             .collect()
     }
@@ -71,7 +71,10 @@ impl Store {
         rows.into_iter()
             .map(|(id, ordinal)| {
                 let id = CandidateId::from(id);
-                Ok((Place::new("candidates", id).number("ordinal", ordinal)?, id))
+                Ok((
+                    RowRef::new("candidates", id).number("ordinal", ordinal)?,
+                    id,
+                ))
             })
             .collect()
     }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::DueCall;
 use crate::StoreError;
-use crate::rows::Place;
+use crate::rows::RowRef;
 
 #[derive(sqlx::FromRow)]
 pub(super) struct SpendRow {
@@ -29,8 +29,8 @@ pub(super) struct SpendRow {
 
 impl SpendRow {
     pub(super) fn read(self, run: RunId) -> Result<Spend, StoreError> {
-        let place = Place::new("calls", run);
-        let number = |column, value| place.number::<u64>(column, value);
+        let row_ref = RowRef::new("calls", run);
+        let number = |column, value| row_ref.number::<u64>(column, value);
         Ok(Spend {
             calls: number("answered_at", self.calls)?,
             usage: Usage {
@@ -72,19 +72,19 @@ pub(super) struct DueRow {
 impl DueRow {
     pub(super) fn read(self) -> Result<DueCall, StoreError> {
         let id = CallId::from(self.id);
-        let place = Place::new("calls", id);
+        let row_ref = RowRef::new("calls", id);
         Ok(DueCall {
             id,
             run: RunId::from(self.run),
             candidate: CandidateId::from(self.candidate),
-            ordinal: place.number("ordinal", self.ordinal)?,
-            turn: place.number("turn", self.turn)?,
+            ordinal: row_ref.number("ordinal", self.ordinal)?,
+            turn: row_ref.number("turn", self.turn)?,
             model: self.model,
-            seed: place.number("seed", self.seed)?,
+            seed: row_ref.number("seed", self.seed)?,
             temperature: self.temperature,
-            prompt: place.json("prompt", &self.prompt)?,
-            seen: place.json("seen", &self.seen)?,
-            failures: place.number("failures", self.failures)?,
+            prompt: row_ref.json("prompt", &self.prompt)?,
+            seen: row_ref.json("seen", &self.seen)?,
+            failures: row_ref.number("failures", self.failures)?,
         })
     }
 }
@@ -122,14 +122,14 @@ pub(super) struct CallRow {
 
 impl CallRow {
     pub(super) fn read(self) -> Result<CallView, StoreError> {
-        let place = Place::new("calls", CallId::from(self.id));
-        let tokens = |column, value: Option<i64>| place.number::<u64>(column, value.unwrap_or(0));
+        let row_ref = RowRef::new("calls", CallId::from(self.id));
+        let tokens = |column, value: Option<i64>| row_ref.number::<u64>(column, value.unwrap_or(0));
         let reply = match (self.reply, self.answered_at) {
             (Some(text), Some(at)) => Some(ReplyView {
                 text,
                 complete: self.complete == Some(1),
                 unusable: self.unusable,
-                notes: place.json("notes", self.notes.as_deref().unwrap_or("[]"))?,
+                notes: row_ref.json("notes", self.notes.as_deref().unwrap_or("[]"))?,
                 usage: Usage {
                     input: tokens("input_tokens", self.input_tokens)?,
                     cached: tokens("cached_tokens", self.cached_tokens)?,
@@ -139,31 +139,31 @@ impl CallRow {
                 usage_estimated: self.usage_estimated == Some(1),
                 cost: self
                     .cost
-                    .map(|nanos| place.number("cost", nanos).map(Dollars::from_nanos))
+                    .map(|nanos| row_ref.number("cost", nanos).map(Dollars::from_nanos))
                     .transpose()?,
                 answered_by: self.answered_by.unwrap_or_default(),
                 first_token_ms: self.first_token_us.map(|us| us as f64 / 1000.0),
                 total_ms: self.total_us.unwrap_or(0) as f64 / 1000.0,
-                attempts: place.number("attempts", self.attempts.unwrap_or(0))?,
-                at: place.time("answered_at", at)?,
+                attempts: row_ref.number("attempts", self.attempts.unwrap_or(0))?,
+                at: row_ref.time("answered_at", at)?,
             }),
             _ => None,
         };
         Ok(CallView {
-            turn: place.number("turn", self.turn)?,
+            turn: row_ref.number("turn", self.turn)?,
             model: self.model,
             template: self.template,
             template_digest: self.template_digest.parse().map_err(
-                |error: domain::digest::DigestError| place.wrong("template_digest", error),
+                |error: domain::digest::DigestError| row_ref.wrong("template_digest", error),
             )?,
-            prompt: place.json("prompt", &self.prompt)?,
-            dropped: place.json("dropped", &self.dropped)?,
-            seen: place.json("seen", &self.seen)?,
-            failures: place.number("failures", self.failures)?,
-            interrupted: place.number("requests", self.interrupted)?,
+            prompt: row_ref.json("prompt", &self.prompt)?,
+            dropped: row_ref.json("dropped", &self.dropped)?,
+            seen: row_ref.json("seen", &self.seen)?,
+            failures: row_ref.number("failures", self.failures)?,
+            interrupted: row_ref.number("requests", self.interrupted)?,
             trouble: self.last_error.filter(|_| reply.is_none()),
             reply,
-            created_at: place.time("created_at", self.created_at)?,
+            created_at: row_ref.time("created_at", self.created_at)?,
         })
     }
 }
