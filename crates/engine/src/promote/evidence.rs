@@ -7,7 +7,7 @@ use domain::evaluation::Evaluation;
 use domain::id::{CandidateId, RunId};
 use serde_json::json;
 
-use crate::request::{confirmation_seeds, search_seeds};
+use crate::evaluation_request::{confirmation_seeds, search_seeds};
 
 /// Version of the evidence file's format.
 const EVIDENCE_VERSION: u32 = 1;
