@@ -14,7 +14,7 @@ use domain::role::Key;
 use domain::task::Bundle;
 use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
-use worker::host::{Doubt, Host, Settings};
+use worker::host::{Host, RepeatPolicy, Settings};
 
 /// Tasks whose kernels are pre-screened.
 const TASKS: [&str; 3] = ["attention-f16", "gemm-f32", "softmax-f32"];
@@ -26,11 +26,11 @@ fn main() -> Result<ExitCode> {
     let mut settings = Settings::from_environment(data.path())?;
     settings.executable = lab::binary();
     settings.emulate = true;
-    let doubt = Doubt {
-        most: 0,
-        many: u64::MAX,
+    let doubt = RepeatPolicy {
+        max_repeats: 0,
+        large_tensor_elements: u64::MAX,
     };
-    let host = Host::discover(settings, &Cancellation::new()?)?.doubted(doubt);
+    let host = Host::discover(settings, &Cancellation::new()?)?.assumed_unproved(doubt);
     let evaluator = Evaluator::new(host)?;
     println!("| kernel | executions | of | ms | the pre-screen | in the end |");
     println!("|---|---|---|---|---|---|");

@@ -1,31 +1,36 @@
-//! Leads one candidate from its text to a verdict: cheap looks first, and the first stage that
-//! has something against the candidate ends it.
+//! Evaluation of one candidate, from its text to a verdict. Cheap stages come first, and the first stage
+//! that rejects the candidate ends it. [`pipeline`] has the stages in their order.
 //!
 //! The evaluator gathers facts through role processes and hands them to the judge; it decides
 //! nothing itself. What it cannot find out is a [`EvaluateError`], never a verdict.
 
-mod admit;
+mod admission;
 mod build;
+mod compared_kernel;
+mod context;
 mod edges;
-mod effort;
-mod entrants;
+mod error;
 pub mod evidence;
 mod examine;
+mod facts;
 mod history;
+mod instruments;
 mod keep;
-mod machine_code;
 mod modelling;
 mod paired;
+mod partial;
 mod passes;
+mod pipeline;
+mod rivals;
 mod roles;
-mod scratch;
 mod stages;
+mod tensor_size;
 mod timing;
-pub mod vast;
+mod trace;
+mod workspace;
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -33,114 +38,33 @@ use domain::admission::Admission;
 use domain::device::DeviceKind;
 use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
 use domain::health;
-use domain::judge;
-use domain::problem::{Problem, Problems};
-use domain::role::{Compiled, Key, LaunchFacts};
+use domain::role::{Compiled, LaunchFacts};
 use domain::task::Bundle;
-use domain::verdict::{Verdict, VerdictKind};
+use domain::verdict::VerdictKind;
 
+use self::context::Setup;
+use self::error::storage;
 use crate::cancel::Cancellation;
 use crate::host::{self, Host};
-use crate::supervise;
+use crate::supervise::SuperviseError;
 
 pub use build::Recipe;
-pub use modelling::Subject;
+pub use context::load_task;
+pub use error::{EvaluateError, Stop};
+pub use instruments::{CaseProfile, Instrument, LaunchProfile, Profiled, Sanitized};
+pub use modelling::{ModelError, Subject};
 pub use paired::Compared;
+pub use partial::{Depth, PartialEvaluation, Timed};
 pub use passes::{Against, Extent, Inputs, Pass, Passes, Repetition};
-pub use stages::{
-    CaseProfile, Depth, Instrument, LaunchProfile, Looked, Profiled, RivalCase, RivalOutcome,
-    Rivalry, Sanitized, Timed, Turn, task,
-};
+pub use rivals::{RivalCase, RivalOutcome, RivalTiming, Rivalry};
 
 /// Wall time of a compilation.
 pub const COMPILE_DEADLINE: Duration = Duration::from_secs(45);
-/// What reference answers and builds may take on the disk.
-const REFERENCE_BYTES: u64 = 4 << 30;
-const BUILD_BYTES: u64 = 1 << 30;
-const EVIDENCE_BYTES: u64 = 2 << 30;
 /// Sealed keys are 64 bytes each.
 const KEY_BYTES: u64 = 16 << 20;
-/// Evaluations between two looks at the disk.
-const TIDY_EVERY: u32 = 64;
-
-/// Why an evaluation has no verdict: trouble that is not the candidate's. The evaluation may be
-/// repeated.
-#[derive(Debug, thiserror::Error)]
-pub enum EvaluateError {
-    /// The task itself does not read, or one of its shapes has no value.
-    #[error("read the task: {0}")]
-    Task(#[source] Problems),
-    /// The task would reward wrong kernels, so that nothing may be searched for it.
-    #[error("admit the task {task}: {broken} (`kernelwright task check` shows every number)")]
-    NotAdmitted {
-        /// Its name.
-        task: String,
-        /// The rules that it breaks, with what to do.
-        broken: String,
-    },
-    /// The task's reference cannot give an answer.
-    #[error("use the task's reference: {0}")]
-    Reference(String),
-    /// A child could not be supervised, or the work was called off.
-    #[error(transparent)]
-    Supervise(#[from] supervise::SuperviseError),
-    /// The device failed its check.
-    #[error(transparent)]
-    Host(#[from] host::HostError),
-    /// The facts say nothing about the candidate.
-    #[error(transparent)]
-    Trouble(#[from] judge::InfrastructureFault),
-    /// A process that runs no candidate code gave no answer.
-    #[error("verify outputs: the verifier {how}")]
-    Verifier {
-        /// How it ended and what it said last.
-        how: String,
-    },
-    /// A build is not what was just written.
-    #[error("keep the build {path}: it does not read back; check the disk")]
-    Build {
-        /// Its folder.
-        path: String,
-    },
-    /// The disk refused.
-    #[error("access {path}; check free space and permissions")]
-    Storage {
-        /// What.
-        path: String,
-        /// The system's reason.
-        #[source]
-        source: io::Error,
-    },
-}
-
-impl EvaluateError {
-    /// Whether the work was called off, so that nothing is wrong at all.
-    pub fn is_cancelled(&self) -> bool {
-        matches!(
-            self,
-            Self::Supervise(supervise::SuperviseError::Cancelled)
-                | Self::Host(host::HostError::Supervise(
-                    supervise::SuperviseError::Cancelled
-                ))
-        )
-    }
-
-    /// Whether the device failed its check, or may take no work.
-    pub fn is_unwell(&self) -> bool {
-        matches!(self, Self::Host(fault) if fault.is_unwell())
-    }
-}
-
-impl From<Problem> for EvaluateError {
-    fn from(problem: Problem) -> Self {
-        Self::Task(problem.into())
-    }
-}
-
-fn storage(path: &Path) -> impl FnOnce(io::Error) -> EvaluateError {
-    let path = path.display().to_string();
-    move |source| EvaluateError::Storage { path, source }
-}
+/// Evaluations between two checks of the disk space. A confirmation of a large task leaves 300 MB of
+/// answers.
+const TIDY_EVERY: u32 = 8;
 
 /// Evaluates candidates on one machine.
 #[derive(Debug)]
@@ -194,7 +118,7 @@ impl Evaluator {
         let candidate = health::content(&request.source, &request.configuration);
         let relied_upon = request.stage.decides_promotion();
         self.host.admit(&candidate, relied_upon, cancellation)?;
-        let mut outcome = stages::evaluate(self, request, &progress, cancellation);
+        let mut outcome = self.run_pipeline(request, &progress, cancellation);
         if outcome
             .as_ref()
             .is_ok_and(|evaluation| self.harms(evaluation))
@@ -205,8 +129,7 @@ impl Evaluator {
             }
         }
         if let Err(EvaluateError::Supervise(
-            supervise::SuperviseError::Unready { .. }
-            | supervise::SuperviseError::Surroundings { .. },
+            SuperviseError::Unready { .. } | SuperviseError::Surroundings { .. },
         )) = &outcome
             && let Err(fault) = self.host.check(cancellation)
         {
@@ -242,7 +165,7 @@ impl Evaluator {
         &self,
         recipe: &Recipe<'_>,
         cancellation: &Cancellation,
-    ) -> Result<Result<Compiled, Verdict>, EvaluateError> {
+    ) -> Result<Compiled, Stop> {
         build::build(&self.host, recipe, cancellation)
     }
 
@@ -255,7 +178,7 @@ impl Evaluator {
         &self,
         subject: &Subject<'_>,
         cancellation: &Cancellation,
-    ) -> Result<Result<LaunchFacts, String>, EvaluateError> {
+    ) -> Result<LaunchFacts, ModelError> {
         modelling::model(&self.host, subject, cancellation)
     }
 
@@ -269,7 +192,11 @@ impl Evaluator {
         cancellation: &Cancellation,
     ) -> Result<Option<Compiled>, EvaluateError> {
         if self.host.has_compiler() {
-            return self.build(recipe, cancellation).map(Result::ok);
+            return match self.build(recipe, cancellation) {
+                Ok(compiled) => Ok(Some(compiled)),
+                Err(Stop::Verdict(_)) => Ok(None),
+                Err(Stop::Fault(error)) => Err(error),
+            };
         }
         Ok(build::find(&self.host, recipe))
     }
@@ -289,27 +216,22 @@ impl Evaluator {
         if !self.host.has_compiler() {
             return Ok(build::find(&self.host, &recipe));
         }
-        match self.build(&recipe, cancellation)? {
-            Ok(compiled) => Ok(Some(compiled)),
-            Err(verdict) => Err(EvaluateError::Reference(format!(
-                "compile the kernels that disturb: {verdict}"
-            ))),
-        }
+        let compiled = self.build(&recipe, cancellation);
+        compiled
+            .map(Some)
+            .map_err(|stop| stop.into_fault_of("compile the kernels that disturb: "))
     }
 
-    /// Times one candidate in turn with the incumbent, which is the task's baseline unless the
-    /// request names another, without judging whether it is right: what an author wants to know
-    /// between two evaluations. Never grounds for a promotion.
-    ///
-    /// # Errors
-    /// A [`EvaluateError`] if the infrastructure, not the candidate, is to blame.
-    pub fn bench(
+    /// Runs the stages of one evaluation in a scratch folder of its own.
+    fn run_pipeline(
         &self,
         request: &EvaluationRequest,
-        progress: impl Fn(&str),
+        progress: &dyn Fn(&str),
         cancellation: &Cancellation,
-    ) -> Result<Result<Compared, Verdict>, EvaluateError> {
-        stages::bench(self, request, &progress, cancellation)
+    ) -> Result<Evaluation, EvaluateError> {
+        let task = load_task(request)?;
+        let setup = Setup::new(self, request, task, cancellation)?;
+        pipeline::evaluate(&setup.context(progress))
     }
 
     /// Evaluates one candidate of a search, which begins with its baseline: that of a task that may
@@ -324,12 +246,13 @@ impl Evaluator {
         cancellation: &Cancellation,
     ) -> Result<Evaluation, EvaluateError> {
         if request.stage == EvaluationStage::Baseline {
-            admit::insist(self, request, progress, cancellation)?;
+            admission::require(self, request, progress, cancellation)?;
         }
         self.evaluate(request, progress, cancellation)
     }
 
-    /// Finds out whether a task may be searched: every rule of admission with its number.
+    /// Decides if a task may be searched: every rule of admission with its number. The inputs are drawn
+    /// from the task's own digest, so that the same task always has the same numbers.
     /// `progress` is told each part as it begins.
     ///
     /// # Errors
@@ -337,23 +260,26 @@ impl Evaluator {
     pub fn admit(
         &self,
         task: &Bundle,
-        key: Key,
         progress: impl Fn(&str),
         cancellation: &Cancellation,
     ) -> Result<Admission, EvaluateError> {
-        admit::admit(self, task, key, &progress, cancellation)
+        admission::admit(self, task, &progress, cancellation)
     }
 
+    /// Removes what killed evaluations left behind, and the oldest files beyond the bound on disk space:
+    /// reference answers have four sevenths of it, evidence bundles two, builds one.
     fn tidy(&self) {
+        let seventh = self.host.disk_bytes() / 7;
         let now = SystemTime::now();
         let builds = self.host.data().join("builds");
         keep::sweep(&self.scratch, "", now);
         keep::sweep(&builds, build::UNFINISHED, now);
-        keep::trim(&builds, BUILD_BYTES, now);
-        let shelf = evidence::shelf(self.host.data());
-        keep::sweep(&shelf, build::UNFINISHED, now);
-        keep::trim(&shelf, EVIDENCE_BYTES, now);
+        keep::trim(&builds, seventh, now);
+        let bundles = evidence::bundles_folder(self.host.data());
+        keep::sweep(&bundles, build::UNFINISHED, now);
+        keep::trim(&bundles, 2 * seventh, now);
         keep::trim(&evidence::keys(self.host.data()), KEY_BYTES, now);
-        keep::trim(&self.host.data().join("references"), REFERENCE_BYTES, now);
+        let answers = self.host.data().join("references");
+        keep::trim(&answers, 4 * seventh, now);
     }
 }

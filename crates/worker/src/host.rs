@@ -9,22 +9,20 @@ mod error;
 mod isolation;
 mod prescreener;
 mod program;
+mod rehearsal;
 mod roles;
 mod settings;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use domain::device::{Device, DeviceKind};
-use domain::evaluation::{EVALUATOR_VERSION, EvaluationStage};
+use domain::device::Device;
+use domain::evaluation::EVALUATOR_VERSION;
 use domain::lease::Registration;
 use domain::statistics::Rates;
 
 use crate::cancel::Cancellation;
-use crate::evaluate::Repetition;
-use crate::evaluate::vast::BEYOND;
 use crate::health::Keeper;
 use crate::spares::Spares;
 use crate::supervise::Program;
@@ -40,6 +38,7 @@ pub use clocks::{ClockPolicy, LockedClocks};
 pub use error::HostError;
 pub use isolation::{Barriers, Isolation, Said};
 pub use prescreener::{CAP as PRESCREEN_CAP, Prescreener, emulation_of};
+pub use rehearsal::{Rehearsal, RepeatPolicy};
 pub use roles::{FILE_BYTES, SCRATCH};
 pub use settings::{Prebuilt, Settings};
 
@@ -86,15 +85,6 @@ impl Role {
     }
 }
 
-/// What stands in for proofs, on a device that needs none of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Doubt {
-    /// Repeats, and draws of each score case, at most.
-    pub most: usize,
-    /// A tensor of more elements than this is one of many.
-    pub many: u64,
-}
-
 /// A machine that can evaluate.
 #[derive(Debug, Clone)]
 pub struct Host {
@@ -108,17 +98,10 @@ pub struct Host {
     toolchain: String,
     /// The emulated device's own word for what it does at best.
     rates: Option<Rates>,
-    /// Which roles meet a spoiled driver, for tests of what happens then.
-    spoiled: Vec<(Role, PathBuf)>,
-    /// Wall time after which a role is taken to be stuck although it has not used up its processor
-    /// time; none is several times its stage's allowance.
-    backstop: Option<Duration>,
-    /// Whether the device is taken to prove nothing although it is the emulated one.
-    doubted: Option<Doubt>,
+    /// Deviations that only tests ask for.
+    rehearsal: Rehearsal,
     /// Who looks at candidates before a device that proves nothing.
     prescreener: Option<Prescreener>,
-    /// Whether candidates are timed in turn with others although times are modelled.
-    in_turn: bool,
     health: Keeper,
     /// What keeps roles from the rest of the machine.
     barriers: Barriers,
@@ -218,69 +201,9 @@ impl Host {
             emulated_because: None,
             device: found.device,
             toolchain: found.toolchain,
-            spoiled: Vec::new(),
-            backstop: None,
+            rehearsal: Rehearsal::default(),
             spares: Arc::new(Spares::start()),
-            doubted: None,
             prescreener: None,
-            in_turn: false,
-        }
-    }
-
-    /// The same machine, except that the emulated driver follows a fault plan wherever one role
-    /// uses it. It shows what the others make of such trouble.
-    #[must_use]
-    pub fn spoiled(mut self, role: Role, plan: &Path) -> Self {
-        self.spoiled.push((role, plan.to_owned()));
-        self.spares = Arc::new(Spares::start());
-        self
-    }
-
-    /// The same machine with less patience for roles that are stuck.
-    #[must_use]
-    pub fn impatient(mut self, backstop: Duration) -> Self {
-        self.backstop = Some(backstop);
-        self
-    }
-
-    /// The same machine, except that a candidate is timed in turn with what it has to beat, as on
-    /// silicon: a modelled time needs no company, but what is made of times can be seen here as well.
-    #[must_use]
-    pub fn timed_in_turn(mut self) -> Self {
-        self.in_turn = true;
-        self
-    }
-
-    /// Whether candidates are timed in turn with others.
-    pub fn times_in_turn(&self) -> bool {
-        self.in_turn || self.device.kind == DeviceKind::Nvidia
-    }
-
-    /// How often a stage asks the same of a device that proves nothing, and how many further draws
-    /// it makes; none where executions are proved.
-    pub fn repetition(&self, stage: EvaluationStage) -> Option<Repetition> {
-        let asked = Repetition::of(stage);
-        match (self.device.kind, self.doubted) {
-            (DeviceKind::Nvidia, _) => Some(asked),
-            (DeviceKind::Emulated, Some(doubt)) => Some(Repetition {
-                repeats: asked.repeats.min(doubt.most as u64),
-                draws: asked.draws.min(doubt.most),
-            }),
-            (DeviceKind::Emulated, None) => None,
-        }
-    }
-
-    /// Whether nothing about an execution is proved, so that repeats, further draws and
-    /// disturbances have to stand in.
-    pub fn is_unproved(&self) -> bool {
-        self.doubted.is_some() || self.device.kind == DeviceKind::Nvidia
-    }
-
-    /// A promotion meets a tensor of more elements than this; none where that would take too long.
-    pub fn many_elements(&self) -> Option<u64> {
-        match self.device.kind {
-            DeviceKind::Nvidia => Some(BEYOND),
-            DeviceKind::Emulated => self.doubted.map(|doubt| doubt.many),
         }
     }
 
@@ -347,6 +270,11 @@ impl Host {
         }
     }
 
+    /// Bytes that builds, reference answers and evidence bundles may take in the data folder together.
+    pub fn disk_bytes(&self) -> u64 {
+        self.settings.disk_bytes
+    }
+
     /// The data folder.
     pub fn data(&self) -> &Path {
         &self.settings.data
@@ -402,8 +330,7 @@ impl Host {
             scratch,
             &self.barriers,
         );
-        let plans = self.spoiled.iter().filter(|(spoiled, _)| *spoiled == role);
-        for (_, plan) in plans {
+        for plan in self.rehearsal.fault_plans_of(role) {
             program.environment.push((FAULT_PLAN.into(), plan.into()));
         }
         program

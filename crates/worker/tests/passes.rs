@@ -259,7 +259,7 @@ fn every_input_has_one_element_struck_and_nothing_else_changed() {
     for (name, inputs) in [("attention-f16", 3), ("gemm-f32", 2), ("softmax-f32", 1)] {
         let task = task(name);
         let search = passes(&task, false);
-        let probes = search.probes().unwrap();
+        let probes = search.sensitivity_checks().unwrap();
         assert_eq!(probes.len(), inputs, "{name}");
         let smoke = search.smoke().unwrap();
         for probe in probes {
@@ -322,7 +322,7 @@ fn draws(passes: &[Pass]) -> BTreeSet<Vec<u8>> {
 fn all_of(passes: &Passes<'_>) -> Vec<Pass> {
     [
         passes.smoke(),
-        passes.probes(),
+        passes.sensitivity_checks(),
         passes.screen(Extent::All),
         passes.gate(Extent::Sample),
         passes.gate(Extent::All),

@@ -442,7 +442,7 @@ fn grandchildren_die_with_their_parent() {
         0,
     )
     .unwrap();
-    // Reading ends when the last writer is gone, which is the grandchild's death.
+    // ClockReading ends when the last writer is gone, which is the grandchild's death.
     let listener = std::thread::spawn({
         let pipe = pipe.clone();
         move || std::fs::read_to_string(pipe).unwrap()

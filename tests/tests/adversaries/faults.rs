@@ -60,7 +60,7 @@ fn host_with_fault(bench: &Bench, role: Role, call: &str, deed: &str) -> Host {
     let plan = bench.scratch(&format!("{call}-{}.toml", role.as_str()));
     let text = format!("[[fault]]\ncall = \"{call}\"\nnth = \"every\"\ndo = {deed}\n");
     std::fs::write(&plan, text).expect("the scratch folder takes files");
-    bench.host().spoiled(role, &plan)
+    bench.host().with_fault_plan(role, &plan)
 }
 
 /// Evaluates the honest candidate on [`host_with_fault`].
@@ -79,7 +79,7 @@ fn outcome_within(
     let request = bench.request("honest.cu", bench.task().files["baseline.cu"].clone());
     let host = host_with_fault(bench, role, call, deed);
     let host = match patience {
-        Some(patience) => host.impatient(patience),
+        Some(patience) => host.with_wall_limit(patience),
         None => host,
     };
     let evaluator = Evaluator::new(host).expect("the data folder is in use already");

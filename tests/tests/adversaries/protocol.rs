@@ -16,7 +16,7 @@ use crate::bench::{bench, discover, evaluate, read};
 
 /// All passes of a search whose failures are explained to the author.
 fn passes_of_a_search(request: &EvaluationRequest) -> Vec<Pass> {
-    let task = worker::evaluate::task(request).expect("the task reads");
+    let task = worker::evaluate::load_task(request).expect("the task reads");
     let passes = Passes {
         task: &task,
         key: request.key,
@@ -24,7 +24,7 @@ fn passes_of_a_search(request: &EvaluationRequest) -> Vec<Pass> {
     };
     [
         passes.smoke(),
-        passes.probes(),
+        passes.sensitivity_checks(),
         passes.screen(Extent::Sample),
         passes.repeats(Extent::Sample),
         passes.score_once(),
@@ -36,7 +36,7 @@ fn passes_of_a_search(request: &EvaluationRequest) -> Vec<Pass> {
 
 /// All passes of the gate.
 fn passes_of_a_gate(request: &EvaluationRequest) -> Vec<Pass> {
-    let task = worker::evaluate::task(request).expect("the task reads");
+    let task = worker::evaluate::load_task(request).expect("the task reads");
     let passes = Passes {
         task: &task,
         key: request.key,

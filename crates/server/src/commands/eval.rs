@@ -173,9 +173,9 @@ impl Bench {
     /// Finds out whether a task may be searched, and says on standard error how far it is.
     pub async fn admit(&self, task: &Bundle) -> Result<Admission, Failure> {
         let (evaluator, cancellation) = (self.evaluator.clone(), self.cancellation.clone());
-        let (task, key) = (task.clone(), self.key()?);
+        let task = task.clone();
         let progress = |part: &str| eprintln!("{part}");
-        blocking(move || evaluator.admit(&task, key, progress, &cancellation))
+        blocking(move || evaluator.admit(&task, progress, &cancellation))
             .await?
             .map_err(failure)
     }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow};
 use domain::plan::{ResolvedArgument, ResolvedLaunch};
 use domain::role::TensorData;
 use worker::cancel::Cancellation;
-use worker::evaluate::{Evaluator, Recipe, Subject};
+use worker::evaluate::{Evaluator, ModelError, Recipe, Stop, Subject};
 use worker::host::{Host, Settings};
 
 use super::eval;
@@ -186,10 +186,10 @@ impl ModelledSession<'_> {
             headers: &BTreeMap::new(),
             architecture: &host.device().architecture(),
         };
-        let built = self.evaluator.build(&recipe, self.cancellation);
-        let compiled = match built.map_err(Failure::infrastructure)? {
+        let compiled = match self.evaluator.build(&recipe, self.cancellation) {
             Ok(compiled) => compiled,
-            Err(verdict) => return Ok(Err(verdict.to_string())),
+            Err(Stop::Verdict(verdict)) => return Ok(Err(verdict.to_string())),
+            Err(Stop::Fault(error)) => return Err(Failure::infrastructure(error)),
         };
         let subject = Subject {
             compiled: &compiled,
@@ -204,15 +204,18 @@ impl ModelledSession<'_> {
             buffers: self.buffers.clone(),
             blocks: self.blocks,
         };
-        let answer = self.evaluator.model(&subject, self.cancellation);
-        let opinion = answer.map_err(Failure::infrastructure)?.and_then(|launch| {
-            let time = launch.modelled.ok_or("the device gave no modelled time")?;
-            Ok(Opinion {
-                us: time.us,
-                bottleneck: time.bottleneck,
-                share: time.share,
-            })
-        });
-        Ok(opinion)
+        let launch = match self.evaluator.model(&subject, self.cancellation) {
+            Ok(launch) => launch,
+            Err(ModelError::Launch(reason)) => return Ok(Err(reason)),
+            Err(ModelError::Fault(error)) => return Err(Failure::infrastructure(error)),
+        };
+        let Some(time) = launch.modelled else {
+            return Ok(Err("the device gave no modelled time".to_owned()));
+        };
+        Ok(Ok(Opinion {
+            us: time.us,
+            bottleneck: time.bottleneck,
+            share: time.share,
+        }))
     }
 }

@@ -18,7 +18,7 @@ use domain::evaluation::EVALUATOR_VERSION;
 use domain::plan::Configuration;
 use serde::{Deserialize, Serialize};
 use worker::cancel::Cancellation;
-use worker::evaluate::{Evaluator, Recipe};
+use worker::evaluate::{Evaluator, Recipe, Stop};
 use worker::host::{Host, Prebuilt, Settings};
 
 use super::suite;
@@ -316,9 +316,10 @@ impl Work<'_> {
                 headers: self.headers,
                 architecture,
             };
-            match evaluator.build(&recipe, cancellation)? {
+            match evaluator.build(&recipe, cancellation) {
                 Ok(_) => made.images += 1,
-                Err(verdict) => made
+                Err(Stop::Fault(error)) => return Err(error.into()),
+                Err(Stop::Verdict(verdict)) => made
                     .refused
                     .push(format!("{} for {architecture}: {verdict}", self.name)),
             }

@@ -7,7 +7,7 @@ use domain::role::KernelResources;
 use domain::timing::{CacheState, CaseTime, Timing};
 use domain::verdict::{Comparison, Outcome, Verdict};
 use serde::Serialize;
-use worker::evaluate::{Looked, RivalOutcome, Rivalry, Timed};
+use worker::evaluate::{PartialEvaluation, RivalOutcome, Rivalry, Timed};
 
 use super::{against, took};
 use crate::evaluation_text;
@@ -87,7 +87,7 @@ pub struct Launch {
 
 impl Benched {
     /// Makes the report from a partial evaluation.
-    pub fn new(looked: Looked, timed: Option<Timed>, device: &Device) -> Self {
+    pub fn new(looked: PartialEvaluation, timed: Option<Timed>, device: &Device) -> Self {
         let launches = |case: &str| {
             let ran = looked.launches.iter().find(|ran| ran.case == case);
             ran.map(|ran| seen(ran, &looked.kernels, device))

@@ -10,7 +10,7 @@ use domain::problem::Problem;
 use domain::role::KernelResources;
 use domain::verdict::{Diagnostic, Verdict};
 use serde::Serialize;
-use worker::evaluate::Looked;
+use worker::evaluate::PartialEvaluation;
 
 use super::{against, took};
 use crate::evaluation_text;
@@ -77,7 +77,7 @@ pub struct Variant {
 
 impl Built {
     /// Makes the report from a partial evaluation.
-    pub fn new(looked: Looked, variants: Option<Variants>) -> Self {
+    pub fn new(looked: PartialEvaluation, variants: Option<Variants>) -> Self {
         let image = looked.image.as_ref();
         let shown = |path: &std::path::Path| path.display().to_string();
         Self {
@@ -101,7 +101,7 @@ impl Built {
 
 impl Variant {
     /// Makes a variant from a partial evaluation.
-    pub fn new(knob: Option<&str>, label: String, looked: &Looked) -> Self {
+    pub fn new(knob: Option<&str>, label: String, looked: &PartialEvaluation) -> Self {
         let built = looked.image.as_ref().zip(looked.plans);
         let outcome = match (&looked.against, built) {
             (None, Some((image, plans))) => Ok((image.code_digest, plans)),

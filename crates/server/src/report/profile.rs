@@ -84,10 +84,10 @@ impl Profile {
         });
         Self {
             cases: cases.collect(),
-            against: profiled.looked.against,
+            against: profiled.partial.against,
             by: profiled.by,
             missing: profiled.missing,
-            stages: profiled.looked.stages,
+            stages: profiled.partial.stages,
         }
     }
 

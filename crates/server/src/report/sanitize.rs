@@ -29,11 +29,11 @@ impl Checked {
     /// Makes the report from the evaluator's result.
     pub fn new(sanitized: Sanitized) -> Self {
         Self {
-            against: sanitized.looked.against,
+            against: sanitized.partial.against,
             by: sanitized.by,
             executions: sanitized.executions,
             tools: sanitized.results,
-            stages: sanitized.looked.stages,
+            stages: sanitized.partial.stages,
         }
     }
 

@@ -5,7 +5,7 @@ use domain::evaluation::{CheckOutcome, StageTime};
 use domain::finding::Finding;
 use domain::verdict::Verdict;
 use serde::Serialize;
-use worker::evaluate::Looked;
+use worker::evaluate::PartialEvaluation;
 
 use super::{against, took};
 use crate::evaluation_text;
@@ -28,7 +28,7 @@ pub struct Tested {
 
 impl Tested {
     /// From what a look found.
-    pub fn new(looked: Looked) -> Self {
+    pub fn new(looked: PartialEvaluation) -> Self {
         Self {
             against: looked.against,
             passed: looked.checks.iter().filter(|check| check.passed).count(),

@@ -13,22 +13,23 @@ use domain::evaluation::EVALUATOR_VERSION;
 use domain::judge;
 use domain::plan::Configuration;
 use domain::role::{CompileJob, CompileReply, Compiled, Contents, Image, KernelResources};
-use domain::verdict::{Diagnostic, Verdict};
+use domain::verdict::Diagnostic;
 use serde::{Deserialize, Serialize};
 
-use super::{COMPILE_DEADLINE, EvaluateError, storage};
+use super::COMPILE_DEADLINE;
+use super::error::{EvaluateError, Stop, storage};
 use crate::cancel::Cancellation;
 use crate::host::{Host, Role};
 
 /// Beginning of the names of folders in which a build is being made.
 pub const UNFINISHED: &str = "making-";
-/// What every source is called while it is compiled, and in the lines of its image.
+/// The file name of every source while it is compiled, and in the line table of its image.
 pub const SOURCE_NAME: &str = "candidate.cu";
 const RECORD: &str = "build.json";
 const CUBIN: &str = "image/image.cubin";
 const PTX: &str = "image/image.ptx";
 
-/// What is compiled.
+/// The inputs of a compilation.
 #[derive(Debug, Clone, Copy)]
 pub struct Recipe<'a> {
     /// The text.
@@ -41,7 +42,7 @@ pub struct Recipe<'a> {
     pub architecture: &'a str,
 }
 
-/// What is remembered of a build, beside its files.
+/// The record that is kept beside a build's files.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     cubin_digest: Digest,
@@ -53,7 +54,7 @@ struct Record {
     toolchain: String,
 }
 
-/// The build of `recipe`, if there is one.
+/// Finds the build of `recipe`.
 pub fn find(host: &Host, recipe: &Recipe<'_>) -> Option<Compiled> {
     load(&place(host, recipe))
 }
@@ -66,16 +67,16 @@ fn place(host: &Host, recipe: &Recipe<'_>) -> PathBuf {
 /// Compiles `recipe` or finds its build.
 ///
 /// # Errors
-/// A [`EvaluateError`] that is not the source's.
+/// [`Stop`] with the compiler's verdict on the source, or with a fault.
 pub fn build(
     host: &Host,
     recipe: &Recipe<'_>,
     cancellation: &Cancellation,
-) -> Result<Result<Compiled, Verdict>, EvaluateError> {
+) -> Result<Compiled, Stop> {
     let builds = host.data().join("builds");
     let place = place(host, recipe);
     if let Some(compiled) = load(&place) {
-        return Ok(Ok(compiled));
+        return Ok(compiled);
     }
     std::fs::create_dir_all(&builds).map_err(storage(&builds))?;
     let workshop = tempfile::Builder::new()
@@ -83,10 +84,7 @@ pub fn build(
         .tempdir_in(&builds)
         .map_err(storage(&builds))?;
     let job = lay_out(host, recipe, workshop.path())?;
-    let compiled = match compile(host, &job, cancellation)? {
-        Ok(compiled) => compiled,
-        Err(verdict) => return Ok(Err(verdict)),
-    };
+    let compiled = compile(host, &job, cancellation)?;
     let record = Record {
         cubin_digest: digest_of(&workshop.path().join(CUBIN))?,
         ptx_digest: digest_of(&workshop.path().join(PTX))?,
@@ -98,17 +96,16 @@ pub fn build(
     };
     let text = serde_json::to_vec_pretty(&record).expect("a record has only string keys");
     write(&workshop.path().join(RECORD), &text)?;
-    // Whoever was faster made the same; whatever else stands there was not usable.
+    // A build that another process made meanwhile is the same; anything else there was not usable.
     if load(&place).is_none() {
         let _ = std::fs::remove_dir_all(&place);
         std::fs::rename(workshop.path(), &place).map_err(storage(&place))?;
     }
-    load(&place).map(Ok).ok_or_else(|| EvaluateError::Build {
-        path: place.display().to_string(),
-    })
+    let path = place.display().to_string();
+    load(&place).ok_or_else(|| EvaluateError::Build { path }.into())
 }
 
-/// Everything that decides what comes out.
+/// The digest of everything that a build depends on.
 fn identity(host: &Host, recipe: &Recipe<'_>) -> Digest {
     let headers = host.toolchain_headers();
     let whole = (
@@ -148,13 +145,9 @@ fn lay_out(host: &Host, recipe: &Recipe<'_>, folder: &Path) -> Result<CompileJob
     })
 }
 
-/// Asks the compiler. One that dies is asked once more: a machine short of memory is not the
-/// source's fault, and a compiler that dies of the source dies again.
-fn compile(
-    host: &Host,
-    job: &CompileJob,
-    cancellation: &Cancellation,
-) -> Result<Result<Compiled, Verdict>, EvaluateError> {
+/// Runs the compiler. A compiler that dies is started once more: a machine short of memory is not
+/// the source's fault, and a compiler that dies of the source dies again.
+fn compile(host: &Host, job: &CompileJob, cancellation: &Cancellation) -> Result<Compiled, Stop> {
     let ask = || host.ask::<_, CompileReply>(Role::Compile, job, COMPILE_DEADLINE, cancellation);
     let mut answer = ask()?;
     if matches!(&answer.reply, Err(exit) if exit.may_succeed_on_retry()) {
@@ -162,13 +155,13 @@ fn compile(
     }
     let reply = match answer.reply {
         Ok(reply) => reply,
-        Err(exit) => return Ok(Err(judge::judge_compiler_exit(&exit)?)),
+        Err(exit) => return Err(judge::judge_compiler_exit(&exit)?.into()),
     };
-    Ok(match (judge::judge_compilation(&reply), reply) {
+    match (judge::judge_compilation(&reply), reply) {
         (None, CompileReply::Compiled(compiled)) => Ok(*compiled),
-        (Some(verdict), _) => Err(verdict),
+        (Some(verdict), _) => Err(verdict.into()),
         (None, _) => unreachable!("only an image gets no verdict"),
-    })
+    }
 }
 
 /// A finished build, unless it is missing or not what was written down.

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::build::UNFINISHED;
-use super::{EvaluateError, storage};
+use super::error::{EvaluateError, storage};
 use crate::host::Host;
 
 /// Name and version of a bundle's form.
@@ -131,7 +131,7 @@ pub(super) struct Parts<'a> {
 }
 
 /// The folder of all bundles.
-pub(super) fn shelf(data: &Path) -> PathBuf {
+pub(super) fn bundles_folder(data: &Path) -> PathBuf {
     data.join("evidence")
 }
 
@@ -141,24 +141,24 @@ pub(super) fn keys(data: &Path) -> PathBuf {
 }
 
 /// Writes a bundle and answers with its name.
-pub(super) fn keep(host: &Host, parts: &Parts<'_>) -> Result<Digest, EvaluateError> {
-    let shelf = shelf(host.data());
-    fs::create_dir_all(&shelf).map_err(storage(&shelf))?;
+pub(super) fn write_bundle(host: &Host, parts: &Parts<'_>) -> Result<Digest, EvaluateError> {
+    let bundles = bundles_folder(host.data());
+    fs::create_dir_all(&bundles).map_err(storage(&bundles))?;
     let workshop = tempfile::Builder::new()
         .prefix(UNFINISHED)
-        .tempdir_in(&shelf)
-        .map_err(storage(&shelf))?;
+        .tempdir_in(&bundles)
+        .map_err(storage(&bundles))?;
     let request = parts.request;
-    let mut making = Making {
+    let mut draft = Draft {
         folder: workshop.path(),
         files: BTreeMap::new(),
         left_out: BTreeMap::new(),
         bytes: 0,
     };
-    making.text(SOURCE, request.source.as_bytes())?;
-    making.json(TASK, &request.task)?;
-    making.json(EVALUATION, parts.evaluation)?;
-    making.json("plans.json", parts.plans)?;
+    draft.text(SOURCE, request.source.as_bytes())?;
+    draft.json(TASK, &request.task)?;
+    draft.json(EVALUATION, parts.evaluation)?;
+    draft.json("plans.json", parts.plans)?;
     if let Some(compiled) = parts.compiled {
         let compiler = json!({
             "toolchain": compiled.toolchain,
@@ -169,9 +169,9 @@ pub(super) fn keep(host: &Host, parts: &Parts<'_>) -> Result<Digest, EvaluateErr
             "contents": compiled.contents,
             "code_digest": compiled.image.code_digest,
         });
-        making.json("compiler.json", &compiler)?;
-        making.file("image.cubin", &compiled.image.cubin)?;
-        making.file("image.ptx", &compiled.image.ptx)?;
+        draft.json("compiler.json", &compiler)?;
+        draft.file("image.cubin", &compiled.image.cubin)?;
+        draft.file("image.ptx", &compiled.image.ptx)?;
     }
     let manifest = Manifest {
         form: FORM.to_owned(),
@@ -187,15 +187,15 @@ pub(super) fn keep(host: &Host, parts: &Parts<'_>) -> Result<Digest, EvaluateErr
         device: host.device().clone(),
         toolchain: host.toolchain().to_owned(),
         verdict: parts.evaluation.verdict.kind(),
-        files: making.files,
-        left_out: making.left_out,
+        files: draft.files,
+        left_out: draft.left_out,
     };
     let text = serde_json::to_vec_pretty(&manifest).expect("a manifest has text keys");
     let digest = Digest::of(&text);
     let path = workshop.path().join(MANIFEST);
     fs::write(&path, text).map_err(storage(&path))?;
     seal(host.data(), request.key)?;
-    let place = shelf.join(digest.to_string());
+    let place = bundles.join(digest.to_string());
     match fs::rename(workshop.path(), &place) {
         Ok(()) => Ok(digest),
         // The same bundle is there already: names are contents.
@@ -212,14 +212,14 @@ pub(super) fn keep(host: &Host, parts: &Parts<'_>) -> Result<Digest, EvaluateErr
 }
 
 /// A bundle on its way.
-struct Making<'a> {
+struct Draft<'a> {
     folder: &'a Path,
     files: BTreeMap<String, Part>,
     left_out: BTreeMap<String, String>,
     bytes: u64,
 }
 
-impl Making<'_> {
+impl Draft<'_> {
     fn json(&mut self, name: &str, value: &impl Serialize) -> Result<(), EvaluateError> {
         let text = serde_json::to_vec_pretty(value).expect("these values have text keys");
         self.text(name, &text)
@@ -298,11 +298,11 @@ impl Evidence {
     /// # Errors
     /// See [`EvidenceError`].
     pub fn open(data: &Path, digest: Digest) -> Result<Self, EvidenceError> {
-        let folder = shelf(data).join(digest.to_string());
+        let folder = bundles_folder(data).join(digest.to_string());
         let damaged = |what: String| EvidenceError::Damaged { digest, what };
         let text = fs::read(folder.join(MANIFEST)).map_err(|_| EvidenceError::Missing {
             digest,
-            folder: shelf(data).display().to_string(),
+            folder: bundles_folder(data).display().to_string(),
         })?;
         if Digest::of(&text) != digest {
             return Err(damaged("its manifest has another digest".to_owned()));
@@ -343,7 +343,10 @@ impl Evidence {
 
     /// The names of the bundles in a data folder whose beginning is `prefix`.
     pub fn names(data: &Path, prefix: &str) -> Vec<Digest> {
-        let entries = fs::read_dir(shelf(data)).into_iter().flatten().flatten();
+        let entries = fs::read_dir(bundles_folder(data))
+            .into_iter()
+            .flatten()
+            .flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         names
             .filter(|name| name.starts_with(prefix))

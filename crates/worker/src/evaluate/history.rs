@@ -1,5 +1,5 @@
-//! What the task's baseline took on this device during the last day, so that a candidate that slows
-//! it down beside itself gains nothing by it.
+//! The times of the task's baseline on this device during the last day, so that a candidate that slows
+//! it down beside itself gains nothing.
 //!
 //! Kept in the data folder, in a file for each device, driver, task version, baseline and evaluator.
 //! Losing one costs the rule that rests on it and nothing else: whoever has changed something about
@@ -15,18 +15,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
 
-/// What is older says nothing of a device that may have been moved, cleaned or set otherwise.
+/// Older times say nothing of a device that may have been moved, cleaned or set otherwise.
 const DAY: Duration = Duration::from_hours(24);
-/// Where the files lie in the data folder.
+/// The folder of the files in the data folder.
 const FOLDER: &str = "history";
-/// Comparisons before there is anything usual.
+/// Comparisons before a time counts as usual.
 const FEWEST: usize = 3;
-/// Comparisons that are remembered.
+/// Comparisons that are kept.
 const MOST: usize = 256;
 
 /// The baseline's times of earlier comparisons; none where times are no measurements.
 #[derive(Debug, Clone)]
-pub struct Book(Option<PathBuf>);
+pub struct HistoryFile(Option<PathBuf>);
 
 /// One comparison.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -39,8 +39,8 @@ struct Entry {
     us: Vec<f64>,
 }
 
-impl Book {
-    /// The book of a baseline on the host's device.
+impl HistoryFile {
+    /// The history of a baseline on the host's device.
     pub fn of(host: &Host, task: Digest, baseline: Digest) -> Self {
         let device = host.device();
         let whole = (
@@ -55,7 +55,7 @@ impl Book {
         Self(host.is_unproved().then_some(file))
     }
 
-    /// What is usual; nothing for a case that was not timed often enough.
+    /// The usual time of each case; none for a case that was not timed often enough.
     pub fn usual(&self, batches: &[u32], now: SystemTime) -> BaselineHistory {
         let entries = self.read(now);
         let same = entries.iter().filter(|entry| entry.batches == batches);
@@ -72,7 +72,7 @@ impl Book {
         }
     }
 
-    /// Remembers a comparison that was not disturbed.
+    /// Adds a comparison that was not disturbed.
     pub fn note(&self, batches: Vec<u32>, us: Vec<f64>, now: SystemTime) {
         let Some(file) = &self.0 else { return };
         let mut entries = self.read(now);
@@ -117,21 +117,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_usual_needs_three_comparisons_of_the_last_day() {
+    fn a_usual_time_needs_three_comparisons_of_the_last_day() {
         let folder = tempfile::tempdir().unwrap();
-        let book = Book(Some(folder.path().join("history/book.json")));
+        let history = HistoryFile(Some(folder.path().join("history/baseline.json")));
         let start = UNIX_EPOCH + Duration::from_secs(1_000_000);
-        let usual = |batches: &[u32], at: SystemTime| book.usual(batches, at).baseline_us;
+        let usual = |batches: &[u32], at: SystemTime| history.usual(batches, at).baseline_us;
         for (number, us) in [10.0, 12.0, 11.0].into_iter().enumerate() {
             assert_eq!(usual(&[1, 4], start), [None, None], "{number}");
-            book.note(vec![1, 4], vec![us, 2.0], start);
+            history.note(vec![1, 4], vec![us, 2.0], start);
         }
         assert_eq!(usual(&[1, 4], start), [Some(11.0), Some(2.0)]);
         assert_eq!(usual(&[2, 4], start), [None, None], "other batches");
         let later = start + DAY + Duration::from_secs(1);
         assert_eq!(usual(&[1, 4], later), [None, None], "a day later");
-        std::fs::write(folder.path().join("history/book.json"), "damaged").unwrap();
+        std::fs::write(folder.path().join("history/baseline.json"), "damaged").unwrap();
         assert_eq!(usual(&[1, 4], start), [None, None]);
-        assert_eq!(Book(None).usual(&[1], start).baseline_us, [None]);
+        assert_eq!(HistoryFile(None).usual(&[1], start).baseline_us, [None]);
     }
 }

@@ -1,7 +1,7 @@
-//! What the emulated device's time model says of one launch with given arguments.
+//! The modelled time of one launch with given arguments on the emulated device.
 //!
-//! There is no task here, so nothing is known about the right answer: the launch's counters are
-//! taken, from a sample of its blocks, and its outputs are not looked at.
+//! There is no task here, so that the right answer is not known: the counters come from a sample of
+//! the launch's blocks, and its outputs are not compared.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use domain::role::{
     RunJob, TensorData,
 };
 
-use super::EvaluateError;
+use super::error::EvaluateError;
 use crate::cancel::Cancellation;
 use crate::host::Host;
 
@@ -20,7 +20,18 @@ const ALLOWED: Duration = Duration::from_secs(60);
 /// Thread instructions of the sampled blocks together.
 const INSTRUCTIONS: u64 = 20_000_000_000;
 
-/// A launch that the model is asked about.
+/// Why there is no modelled time.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// The launch did not finish, for this reason.
+    #[error("{0}")]
+    Launch(String),
+    /// The infrastructure failed.
+    #[error(transparent)]
+    Fault(#[from] EvaluateError),
+}
+
+/// A launch whose time is to be modelled.
 #[derive(Debug, Clone)]
 pub struct Subject<'a> {
     /// The kernel's build.
@@ -37,7 +48,7 @@ pub(super) fn model(
     host: &Host,
     subject: &Subject<'_>,
     cancellation: &Cancellation,
-) -> Result<Result<LaunchFacts, String>, EvaluateError> {
+) -> Result<LaunchFacts, ModelError> {
     let job = RunJob {
         image: subject.compiled.image.clone(),
         kernels: subject.compiled.kernels.clone(),
@@ -65,18 +76,17 @@ pub(super) fn model(
         one_by_one: false,
         disturber: None,
     };
-    let answer = host.run(&job, ALLOWED, cancellation)?;
-    let reply = match answer.reply {
-        Ok(reply) => reply,
-        Err(exit) => return Ok(Err(format!("the runner {exit}"))),
-    };
-    let Some(facts) = reply.executions.into_iter().next() else {
-        return Ok(Err("it was not executed".to_owned()));
-    };
-    Ok(modelled(facts))
+    let answer = host.run(&job, ALLOWED, cancellation);
+    let answer = answer.map_err(|error| ModelError::Fault(error.into()))?;
+    let reply = answer
+        .reply
+        .map_err(|exit| ModelError::Launch(format!("the runner {exit}")))?;
+    let facts = reply.executions.into_iter().next();
+    let facts = facts.ok_or_else(|| ModelError::Launch("it was not executed".to_owned()))?;
+    modelled(facts).map_err(ModelError::Launch)
 }
 
-/// The launch with its modelled time, or what stopped it.
+/// The launch with its modelled time, or the reason why it has none.
 fn modelled(facts: ExecutionFacts) -> Result<LaunchFacts, String> {
     if let Some(unsupported) = facts.unsupported {
         return Err(format!("the emulated device lacks {}", unsupported.opcode));

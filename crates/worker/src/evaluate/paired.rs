@@ -1,5 +1,5 @@
-//! Times a candidate beside an incumbent, and beside the task's baseline where that is another,
-//! and decides what that shows.
+//! The paired comparison: times a candidate in turn with an incumbent, and with the task's baseline
+//! where that is another kernel, and decides which is faster.
 //!
 //! The times are events that the process with the images reports; the supervisor holds its own
 //! clock against them and everything else the reply claims ([`believe`]), and the decision is
@@ -29,40 +29,41 @@ use domain::timing::{CacheState, Timing};
 use domain::verdict::{Comparison, Outcome};
 
 pub use self::apart::Apart;
+pub(in crate::evaluate) use self::apart::ApartError;
 use self::decide::looks;
 use self::process::Wanted;
-use super::history::Book;
+use super::error::Stop;
+use super::history::HistoryFile;
 use super::roles::Roles;
-use super::stages::Stop;
 
-/// After so long no further round is begun.
+/// Wall time after which no further round is begun.
 const SECONDS: u32 = 15;
-/// What the rounds, loading and the last round may take together.
+/// Wall time of loading and of all rounds together.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// The longest batch on the emulated device, where a time is exact whatever its length: long
 /// enough to be one.
 const EMULATED_BATCH: u32 = 2;
 
-/// Images to be timed in turn.
+/// Kernels to be timed in turn.
 #[derive(Debug, Clone)]
-pub struct Duel<'a> {
-    /// Identity of what the candidate must beat.
+pub struct PairedComparison<'a> {
+    /// Identity of the incumbent.
     pub incumbent: Digest,
     /// Incumbent and candidate, and the anchor where it is not the incumbent.
     pub sides: BTreeMap<TimedKernel, Side>,
     /// The score cases by name, each in the states of the cache that are scored.
     pub cases: Vec<(String, TimedCase)>,
-    /// The same in the state that is not: timed a few times, for the record. Jobs number them behind
-    /// the others.
+    /// The same cases in the state that is not scored: timed a few times, for the record. Jobs number
+    /// them behind the others.
     pub beside: Vec<(String, TimedCase)>,
-    /// The digests of the candidate's outputs that the reference agreed with, by case and draw;
-    /// absent where nobody looked yet.
+    /// The digests of the candidate's outputs that the reference agreed with, by case and draw; absent
+    /// where they were not compared.
     pub verified: BTreeMap<(String, usize), Digest>,
-    /// What the task's baseline took before.
-    pub book: Book,
+    /// Earlier times of the task's baseline.
+    pub history: HistoryFile,
     /// Decides orders and poison.
     pub key: Key,
-    /// Whether a promotion depends on it.
+    /// The stage of the evaluation, which says if a promotion depends on it.
     pub stage: EvaluationStage,
     /// Thread instructions of one launch, on the emulated device.
     pub instructions: u64,
@@ -72,33 +73,33 @@ pub struct Duel<'a> {
     pub roles: Roles<'a>,
 }
 
-/// What a comparison showed.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
     /// The candidate's times.
     pub timing: Timing,
     /// The decision.
     pub comparison: Comparison,
-    /// What it rests on.
+    /// The measurement behind it.
     pub measurement: Measurement,
 }
 
-/// Who runs in a process.
+/// The kernels that run in a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lineup {
-    /// Everybody in its own place.
-    Duel,
-    /// The incumbent in all places: what that shows is noise.
+    /// Each kernel in its own place.
+    Pair,
+    /// The incumbent in all places: its differences are noise.
     Control,
-    /// The candidate in all places, so that it meets nobody.
+    /// The candidate in all places, so that no other kernel shares its process.
     Alone,
 }
 
 impl Lineup {
-    /// Who really runs in a contender's place.
-    fn plays(self, place: TimedKernel) -> TimedKernel {
+    /// The kernel that runs in a contender's place.
+    fn kernel_in(self, place: TimedKernel) -> TimedKernel {
         match self {
-            Self::Duel => place,
+            Self::Pair => place,
             Self::Control => TimedKernel::Incumbent,
             Self::Alone => TimedKernel::Candidate,
         }
@@ -106,7 +107,7 @@ impl Lineup {
 
     fn as_str(self) -> &'static str {
         match self {
-            Self::Duel => "duel",
+            Self::Pair => "duel",
             Self::Control => "control",
             Self::Alone => "alone",
         }
@@ -124,9 +125,12 @@ struct Taken {
     warm_up: Vec<u32>,
 }
 
-impl Duel<'_> {
+impl PairedComparison<'_> {
     /// Measures and decides.
-    pub(super) fn fight(mut self) -> Result<Compared, Stop> {
+    ///
+    /// # Errors
+    /// [`Stop`] with a verdict on the candidate, or with a fault.
+    pub(super) fn measure_and_decide(mut self) -> Result<Compared, Stop> {
         let locked = self.roles.host.lock_clocks();
         self.measure_batches()?;
         self.choose_batches_beside();
@@ -134,7 +138,7 @@ impl Duel<'_> {
         let batches = self.cases.iter().map(|(_, case)| case.batch);
         let batches = batches.collect::<Vec<_>>();
         let now = SystemTime::now();
-        let usual = self.book.usual(&batches, now);
+        let usual = self.history.usual(&batches, now);
         let further = |rounds: &[Round]| self.further(rounds, &usual);
         let (processes, wanted) = if confirming {
             let rounds = CONFIRMATION.pairs / 2;
@@ -155,8 +159,8 @@ impl Duel<'_> {
             ..wanted
         };
         for process in 0..processes {
-            let of_duel = if process == 0 { &once } else { &wanted };
-            self.measure(Lineup::Duel, process, of_duel, &mut taken)?;
+            let of_pair = if process == 0 { &once } else { &wanted };
+            self.measure(Lineup::Pair, process, of_pair, &mut taken)?;
             if confirming {
                 // In turn with the others, so that all see the same device.
                 self.measure(Lineup::Control, process, &wanted, &mut control)?;
@@ -166,7 +170,7 @@ impl Duel<'_> {
             }
         }
         let kept = self.keep(&taken, &usual)?;
-        self.book
+        self.history
             .note(batches, self.baseline_us(&taken, &kept), now);
         let (settled, noise) = if confirming {
             self.confirm(&kept, &control)?
@@ -227,7 +231,7 @@ impl Duel<'_> {
     /// Finds out which cases are so short that they have to be timed in batches.
     fn measure_batches(&mut self) -> Result<(), Stop> {
         let mut first = Taken::default();
-        self.measure(Lineup::Duel, 0, &Wanted::exactly(1), &mut first)?;
+        self.measure(Lineup::Pair, 0, &Wanted::exactly(1), &mut first)?;
         let most = match self.roles.host.device().kind {
             DeviceKind::Nvidia => u32::MAX,
             DeviceKind::Emulated => EMULATED_BATCH,
@@ -259,13 +263,13 @@ impl Duel<'_> {
             .sides
             .keys()
             .copied()
-            .filter(|place| lineup == Lineup::Duel || *place != TimedKernel::Anchor)
+            .filter(|place| lineup == Lineup::Pair || *place != TimedKernel::Anchor)
             .collect::<Vec<_>>();
         let beside = self.beside.iter().filter(|_| beside);
         let cases = self.cases.iter().chain(beside).map(|(_, case)| TimedCase {
             plans: places
                 .iter()
-                .map(|place| (*place, case.plans[&lineup.plays(*place)].clone()))
+                .map(|place| (*place, case.plans[&lineup.kernel_in(*place)].clone()))
                 .collect(),
             draws: case.draws.clone(),
             cache: case.cache,
@@ -279,7 +283,7 @@ impl Duel<'_> {
         TimeJob {
             sides: places
                 .iter()
-                .map(|place| (*place, self.sides[&lineup.plays(*place)].clone()))
+                .map(|place| (*place, self.sides[&lineup.kernel_in(*place)].clone()))
                 .collect(),
             cases: cases.collect(),
             rounds,

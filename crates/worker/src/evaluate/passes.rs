@@ -1,5 +1,4 @@
-//! Which inputs a candidate meets, stage by stage: pure functions from a task to lists of passes
-//! through the plan.
+//! The inputs of each stage: pure functions from a task to lists of passes through the plan.
 //!
 //! Small cases meet every distribution, large ones only the ordinary one, since what a
 //! distribution provokes shows on small shapes as well and the emulated device pays for each
@@ -22,28 +21,30 @@ pub(super) const SMALL_ELEMENTS: u64 = 1 << 17;
 pub struct Pass {
     /// The case.
     pub case: String,
-    /// What the inputs are like.
+    /// The seed family that its inputs are drawn from.
+    pub family: SeedFamily,
+    /// The distribution of the inputs.
     pub distribution: Distribution,
-    /// The tensors with their content.
+    /// The tensors with their contents.
     pub tensors: Vec<TensorData>,
-    /// Seed of what outputs and workspaces hold before.
+    /// Seed of the poison in outputs and workspaces before the execution.
     pub poison: u64,
-    /// Where buffers lie. Every small case and every edge is met on bases as weak as the task
-    /// allows and on those that allocators give, which a kernel may tell apart.
+    /// The placement of buffers. Every small case and every edge is executed on bases as weakly aligned
+    /// as the task allows and on those that allocators give, because a kernel may tell them apart.
     pub placement: Placement,
     /// Seed of the emulated device's schedule.
     pub schedule: Option<u64>,
-    /// Whether its time counts.
+    /// The purpose: a check, or a time that counts.
     pub purpose: ExecutionPurpose,
-    /// What its outputs are compared with.
+    /// The values that its outputs are compared with.
     pub comparison: Against,
-    /// Whether blocks of ours run beside it, where a device proves nothing.
+    /// True if blocks of ours run beside it, on a device that proves nothing.
     pub company: bool,
 }
 
 impl Pass {
-    /// Whether its right answer is exact: small integers in, and a function that is linear in each
-    /// of its inputs.
+    /// Returns true if its right answer is exact: inputs are small integers, and the function is linear
+    /// in each of them.
     pub fn is_exact(&self, task: &Task) -> bool {
         self.distribution == Distribution::Integers
             && self
@@ -53,12 +54,12 @@ impl Pass {
                 .all(|tensor| task.contract.linear_in.contains(&tensor.name))
     }
 
-    /// The same with buffers elsewhere.
+    /// The same pass with another placement of buffers.
     fn on(self, placement: Placement) -> Self {
         Self { placement, ..self }
     }
 
-    /// What tells its inputs from those of other passes of the same evaluation.
+    /// The identity of its inputs among those of the same evaluation.
     pub fn inputs(&self) -> Inputs {
         let key = self.tensors.first().map(|tensor| tensor.key.0);
         (self.case.clone(), self.distribution, key, self.struck())
@@ -81,11 +82,11 @@ impl Pass {
     }
 }
 
-/// What identifies the inputs of a pass within an evaluation: case, distribution, key, and the
+/// The identity of a pass's inputs within an evaluation: case, distribution, key, and the
 /// element that was struck.
 pub type Inputs = (String, Distribution, Option<Digest>, Option<(String, u64)>);
 
-/// What the outputs of a pass are compared with.
+/// The values that the outputs of a pass are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Against {
     /// The reference.
@@ -101,7 +102,7 @@ pub enum Against {
     Repoisoned,
 }
 
-/// The bases of a case that has been met so often: weak ones and an allocator's in turn.
+/// The placement of a case that has been executed so often: weak bases and an allocator's in turn.
 fn bases(met: usize) -> Placement {
     if met.is_multiple_of(2) {
         Placement::Ending
@@ -115,9 +116,9 @@ fn bases(met: usize) -> Placement {
 pub struct Passes<'a> {
     /// The task.
     pub task: &'a Task,
-    /// What the families' keys are derived from.
+    /// The key from which those of the families are derived.
     pub key: Key,
-    /// What is drawn from: cases that are held out belong to one family only.
+    /// The family of all draws. Held-out cases belong to one family only.
     pub family: SeedFamily,
 }
 
@@ -170,7 +171,7 @@ impl<'a> Passes<'a> {
         self.pass(case, Distribution::Normal, 0)
     }
 
-    /// The first look: every small case and every edge once, with ordinary values.
+    /// The smoke stage: every small case and every edge once, with ordinary values.
     ///
     /// # Errors
     /// A [`Problem`] of the task.
@@ -187,14 +188,14 @@ impl<'a> Passes<'a> {
     ///
     /// # Errors
     /// A [`Problem`] of the task.
-    pub fn probes(&self) -> Result<Vec<Pass>, Problem> {
+    pub fn sensitivity_checks(&self) -> Result<Vec<Pass>, Problem> {
         let small = self.small_cases()?;
         let largest = small.last().expect("the smallest case counts as small");
         let original = self.ordinary(largest)?;
         let declared = self.task.contract.depends.values().flatten();
         let declared = declared.map(|dependence| dependence.input.as_str());
         let declared = declared.collect::<BTreeSet<_>>();
-        let mut probes = Vec::new();
+        let mut checks = Vec::new();
         for (number, tensor) in original.tensors.iter().enumerate() {
             if tensor.role == Role::Out || !declared.contains(tensor.name.as_str()) {
                 continue;
@@ -207,11 +208,11 @@ impl<'a> Passes<'a> {
                 1 => 0,
                 _ => drawn / 4 % elements,
             };
-            let mut probe = original.clone();
-            probe.tensors[number].alteration = Some(Alteration::Struck(at));
-            probes.push(probe);
+            let mut check = original.clone();
+            check.tensors[number].alteration = Some(Alteration::Struck(at));
+            checks.push(check);
         }
-        Ok(probes)
+        Ok(checks)
     }
 
     /// The small cases with every other distribution that applies to the task: all of them, or for
@@ -249,9 +250,9 @@ impl<'a> Passes<'a> {
         Ok(passes)
     }
 
-    /// What the emulated device is asked before another one: the first look, the largest small case
-    /// under another schedule, and what the screen asks, of each the smallest cases first, so that
-    /// most is found soonest. What is only found by comparing is left out.
+    /// The passes of the pre-screen: those of smoke, the largest small case under another schedule, and
+    /// those of screen, of each the smallest cases first, so that most is found soonest. Passes that
+    /// find something only by comparing outputs are left out.
     ///
     /// # Errors
     /// A [`Problem`] of the task.
@@ -266,9 +267,8 @@ impl<'a> Passes<'a> {
         Ok(passes)
     }
 
-    /// What a search must pass on inputs that it is told nothing about: every small case and every
-    /// edge with ordinary values and with one distribution each, which ones the key decides; or all
-    /// of the first looks again.
+    /// The passes of the gate: every small case and every edge with ordinary values and with one
+    /// distribution each, which the key chooses; or all passes of smoke and screen again.
     ///
     /// # Errors
     /// A [`Problem`] of the task.
@@ -292,7 +292,7 @@ impl<'a> Passes<'a> {
         Ok(passes)
     }
 
-    /// Whether a distribution provokes anything in this task.
+    /// Returns true if a distribution provokes anything in this task.
     fn applies(&self, distribution: Distribution) -> bool {
         let contract = &self.task.contract;
         match distribution {
@@ -442,7 +442,7 @@ impl<'a> Passes<'a> {
             distribution.as_str(),
             draw_name.as_str(),
         ];
-        let turn = Turn::new(self.task, draw);
+        let targets = DrawTargets::new(self.task, draw);
         let tensors = self
             .task
             .tensors
@@ -454,7 +454,7 @@ impl<'a> Passes<'a> {
                     extents: self.task.extents(tensor, case)?,
                     role: tensor.role,
                     align: tensor.align,
-                    distribution: turn.of(tensor, distribution),
+                    distribution: targets.of(tensor, distribution),
                     key: self.derive(&identity, &tensor.name),
                     alteration: None,
                 })
@@ -462,6 +462,7 @@ impl<'a> Passes<'a> {
             .collect::<Result<_, Problem>>()?;
         Ok(Pass {
             case: case.name.clone(),
+            family: self.family,
             distribution,
             tensors,
             poison: self.seed(&["poison", identity[0], identity[1], identity[2]]),
@@ -479,7 +480,7 @@ impl<'a> Passes<'a> {
         self.secret().derive(&parts)
     }
 
-    /// The root of everything that this family draws.
+    /// The key from which all draws of this family are derived.
     pub fn secret(&self) -> Key {
         self.family.key(self.key)
     }
@@ -490,8 +491,8 @@ impl<'a> Passes<'a> {
     }
 }
 
-/// Whose turn it is where a distribution concerns one input only.
-struct Turn<'a> {
+/// The inputs that a distribution concerns in one draw, where it concerns one input at a time.
+struct DrawTargets<'a> {
     linear: &'a [String],
     /// Of the inputs that the function is not linear in.
     sensitive: Option<&'a str>,
@@ -503,7 +504,7 @@ struct Turn<'a> {
     any: Option<&'a str>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> DrawTargets<'a> {
     fn new(task: &'a Task, draw: usize) -> Self {
         fn chosen<'n>(names: &[&'n str], draw: usize) -> Option<&'n str> {
             names.get(draw % names.len().max(1)).copied()
@@ -531,7 +532,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// What a tensor holds in a pass with a distribution.
+    /// The distribution of one tensor's values in a pass with a distribution.
     ///
     /// Large values in several factors of a non-linear function at once make scores so large that
     /// the accumulator's own rounding decides a softmax: honest kernels would fail. In one such
@@ -585,8 +586,8 @@ pub(super) fn elements(task: &Task, case: &Case) -> Result<u64, Problem> {
     Ok(sum)
 }
 
-/// How often a device that proves nothing is asked the same, and how many further draws of the
-/// inputs of each score case it meets. A kernel that is wrong on one input in a hundred passes 64
+/// The number of repeats on a device that proves nothing, and of further draws of the inputs of each
+/// score case. A kernel that is wrong on one input in a hundred passes 64
 /// draws in half of all cases and 512 in one of 170.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Repetition {
@@ -597,7 +598,7 @@ pub struct Repetition {
 }
 
 impl Repetition {
-    /// What a stage asks for.
+    /// The repeats and draws of a stage.
     pub fn of(stage: EvaluationStage) -> Self {
         let (repeats, draws) = match stage {
             EvaluationStage::Baseline | EvaluationStage::Search => (20, 0),
@@ -608,12 +609,12 @@ impl Repetition {
     }
 }
 
-/// How much of what could be asked is asked.
+/// The number of small cases that a stage executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// Every small case.
     All,
-    /// Enough to catch what is wrong often: the search asks the rest before a promotion.
+    /// Enough to catch common errors; a promotion executes the rest.
     Sample,
 }
 

@@ -1,4 +1,4 @@
-//! Gives passes to the run role and outputs to the verify role, in jobs whose replies fit.
+//! Jobs of the run role and of the verify role, sized so that their replies fit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,8 +16,9 @@ use domain::role::{
 use domain::task::{Case, Role as Direction, Task};
 use domain::verdict::Verdict;
 
+use super::context::Plans;
+use super::error::{EvaluateError, Stop, storage};
 use super::passes::{Against, Pass};
-use super::{EvaluateError, storage};
 use crate::cancel::Cancellation;
 use crate::host::Host;
 use crate::supervise::Answer;
@@ -27,12 +28,12 @@ use crate::supervise::Answer;
 const LAUNCHES_PER_JOB: usize = 256;
 const VERIFY_DEADLINE: Duration = Duration::from_secs(120);
 
-/// What bounds a run job.
+/// The limits of a run job.
 #[derive(Debug, Clone, Copy)]
 pub struct Allowance {
-    /// The stage in words.
+    /// The stage's name.
     pub stage: &'static str,
-    /// How long the role may work.
+    /// Time that the role may work.
     pub deadline: Duration,
     /// Thread instructions of one launch on the emulated device, where the baseline's are not known.
     pub instructions: u64,
@@ -43,17 +44,17 @@ pub struct Allowance {
 pub struct Numbered<'a> {
     /// The number.
     pub id: u32,
-    /// What to do.
+    /// The pass.
     pub pass: &'a Pass,
     /// The plan for its case.
     pub plan: &'a ResolvedPlan,
-    /// Where its outputs go; none keeps their digests only.
+    /// The folder for its outputs; none keeps only their digests.
     pub save: Option<PathBuf>,
     /// Thread instructions of one launch, on the emulated device.
     pub budget: u64,
 }
 
-/// Outputs in a folder that answer the inputs of a pass.
+/// The outputs of a pass in a folder.
 #[derive(Debug)]
 pub struct Saved<'a> {
     /// Their number.
@@ -64,7 +65,7 @@ pub struct Saved<'a> {
     pub outputs: PathBuf,
 }
 
-/// The roles with what all their jobs share.
+/// The roles, with the parts that all their jobs share.
 #[derive(Debug, Clone, Copy)]
 pub struct Roles<'a> {
     /// The machine.
@@ -73,29 +74,29 @@ pub struct Roles<'a> {
     pub scratch: &'a Path,
     /// Calls the work off.
     pub cancellation: &'a Cancellation,
-    /// Whether runs report what each source line took, too.
+    /// True if runs also report the counters of each source line.
     pub lines: bool,
-    /// Kernels that disturb the device around executions; none where it proves that nothing depends
-    /// on that.
+    /// Kernels that disturb the device around executions; none on a device that proves that no result
+    /// depends on such disturbance.
     pub disturber: Option<&'a Compiled>,
 }
 
 impl Roles<'_> {
-    /// Runs passes in order, in as many processes as their facts need, and calls `look` with each
-    /// reply before the next process starts.
+    /// Runs passes in order, in as many processes as their facts need, and calls `handle` with
+    /// each reply before the next process starts.
     ///
     /// # Errors
-    /// A [`EvaluateError`], or what `look` returns.
+    /// A [`EvaluateError`], or what `handle` returns.
     pub fn run<E: From<EvaluateError>>(
         &self,
         image: &Compiled,
         passes: &[Numbered<'_>],
         allowance: Allowance,
-        mut look: impl FnMut(&[Numbered<'_>], Result<RunReply, Verdict>) -> Result<(), E>,
+        mut handle: impl FnMut(&[Numbered<'_>], Result<RunReply, Verdict>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut rest = passes;
         while !rest.is_empty() {
-            let (now, later) = rest.split_at(fitting(rest));
+            let (now, later) = rest.split_at(count_fitting(rest));
             let job = RunJob {
                 image: image.image.clone(),
                 kernels: image.kernels.clone(),
@@ -104,7 +105,7 @@ impl Roles<'_> {
                     .map(|numbered| {
                         let disturbance = self.disturbance(numbered);
                         let execution = execution(numbered);
-                        placed(
+                        with_placement(
                             Execution {
                                 disturbance,
                                 ..execution
@@ -118,13 +119,19 @@ impl Roles<'_> {
                 lines: self.lines,
                 one_by_one: false,
             };
-            look(now, self.run_job(&job, allowance)?)?;
+            let reply = match self.run_job(&job, allowance) {
+                Ok(reply) => Ok(reply),
+                Err(Stop::Verdict(verdict)) => Err(*verdict),
+                Err(Stop::Fault(error)) => return Err(error.into()),
+            };
+            handle(now, reply)?;
             rest = later;
         }
         Ok(())
     }
 
-    /// Garbage before everything that is not timed, company where the pass asks for it.
+    /// Garbage in shared memory and registers before every execution that is not timed, and other
+    /// blocks beside it where the pass asks for them.
     fn disturbance(&self, numbered: &Numbered<'_>) -> Disturbance {
         let pass = numbered.pass;
         let disturbs = self.disturber.is_some() && pass.purpose == ExecutionPurpose::Check;
@@ -140,13 +147,9 @@ impl Roles<'_> {
         }
     }
 
-    /// One run job. A runner that dies is replaced once: twice on a healthy device is the
-    /// candidate's doing.
-    fn run_job(
-        &self,
-        job: &RunJob,
-        allowance: Allowance,
-    ) -> Result<Result<RunReply, Verdict>, EvaluateError> {
+    /// Runs one job. A runner that dies is replaced once: if two die on a healthy device, the
+    /// candidate is the reason.
+    fn run_job(&self, job: &RunJob, allowance: Allowance) -> Result<RunReply, Stop> {
         let ask = || self.host.run(job, allowance.deadline, self.cancellation);
         let mut answer = ask()?;
         if matches!(&answer.reply, Err(exit) if exit.may_succeed_on_retry()) {
@@ -165,12 +168,12 @@ impl Roles<'_> {
                     ))
                     .into());
                 }
-                Ok(Ok(reply))
+                Ok(reply)
             }
             Err(exit) => {
                 self.host.check(self.cancellation)?;
                 let kind = self.host.device().kind;
-                Ok(Err(judge::judge_runner_exit(&exit, allowance.stage, kind)?))
+                Err(judge::judge_runner_exit(&exit, allowance.stage, kind)?.into())
             }
         }
     }
@@ -194,7 +197,7 @@ impl Roles<'_> {
         self.compare(reference, &saved.collect::<Vec<_>>())
     }
 
-    /// The same for outputs that lie anywhere.
+    /// Compares outputs in any folder with the reference.
     ///
     /// # Errors
     /// A [`EvaluateError`] as for [`Self::verify`].
@@ -248,7 +251,7 @@ impl Roles<'_> {
         })
     }
 
-    /// What the reference answers to the inputs of each pass: the values of every output by name.
+    /// Computes the reference's answer to the inputs of each pass: the values of every output by name.
     ///
     /// # Errors
     /// A [`EvaluateError`] as for [`Self::verify`].
@@ -271,7 +274,7 @@ impl Roles<'_> {
                     .filter(|tensor| tensor.role != Direction::In)
                     .map(|tensor| {
                         let file = check.cache.join(format!("{}.answer", tensor.name));
-                        Ok((tensor.name.clone(), kept(&file, tensor.elements())?))
+                        Ok((tensor.name.clone(), read_answer(&file, tensor.elements())?))
                     })
                     .collect()
             })
@@ -345,8 +348,8 @@ impl Roles<'_> {
     }
 }
 
-/// The binary64 values that a verifier kept: behind the digest of their bytes, as it writes them.
-fn kept(file: &Path, elements: u64) -> Result<Vec<f64>, EvaluateError> {
+/// Reads the binary64 values that a verifier wrote: the digest of their bytes, then the bytes.
+fn read_answer(file: &Path, elements: u64) -> Result<Vec<f64>, EvaluateError> {
     let sealed = std::fs::read(file).map_err(storage(file))?;
     let damaged = || EvaluateError::Verifier {
         how: format!("left {} damaged; remove it", file.display()),
@@ -391,7 +394,38 @@ impl Reference<'_> {
     }
 }
 
-/// A pass as the run role is told of it.
+/// Numbers passes from zero, with a limit on the thread instructions of one launch for each case.
+/// Their outputs are not kept.
+pub(super) fn number_from_zero<'p>(
+    passes: &'p [Pass],
+    plans: &'p Plans,
+    limit: impl Fn(&str) -> u64,
+) -> Vec<Numbered<'p>> {
+    let numbers = passes.iter().zip(0..);
+    let numbered = numbers.map(|(pass, id)| Numbered {
+        id,
+        pass,
+        plan: &plans[&pass.case],
+        save: None,
+        budget: limit(&pass.case),
+    });
+    numbered.collect()
+}
+
+/// A run job of an image whose executions nothing disturbs.
+pub(super) fn run_job_of(host: &Host, compiled: &Compiled, executions: Vec<Execution>) -> RunJob {
+    RunJob {
+        image: compiled.image.clone(),
+        kernels: compiled.kernels.clone(),
+        executions,
+        threads: host.threads(),
+        lines: false,
+        one_by_one: false,
+        disturber: None,
+    }
+}
+
+/// The execution of a pass, as the run role takes it.
 pub fn execution(numbered: &Numbered<'_>) -> Execution {
     Execution {
         id: numbered.id,
@@ -409,11 +443,11 @@ pub fn execution(numbered: &Numbered<'_>) -> Execution {
     }
 }
 
-/// The same where buffers lie as this device needs it: one that proves where allocations end knows
-/// that already, so that a base can be as weak as the task allows. Elsewhere the next page has to,
-/// except for what is timed: a buffer that ends there has a base as weak as its size makes it, one
-/// that begins there the best.
-fn placed(execution: Execution, host: &Host) -> Execution {
+/// Chooses where each buffer lies. The emulated device detects accesses past an allocation by itself,
+/// so that a base can have the weakest alignment that the task allows. On other devices buffers end
+/// at, or begin after, an unmapped page, except in timed executions: a buffer that ends at a page
+/// has a base as weakly aligned as its size makes it, one that begins at a page the best.
+fn with_placement(execution: Execution, host: &Host) -> Execution {
     let timed = execution.purpose == ExecutionPurpose::Score;
     let placement = match execution.placement {
         Placement::Ending if timed && host.device().kind == DeviceKind::Nvidia => {
@@ -430,8 +464,8 @@ fn placed(execution: Execution, host: &Host) -> Execution {
     }
 }
 
-/// How many of the passes fit one job; at least one.
-fn fitting(passes: &[Numbered<'_>]) -> usize {
+/// The number of passes that fit one job; at least one.
+fn count_fitting(passes: &[Numbered<'_>]) -> usize {
     let mut launches = 0;
     let fitting = passes.iter().take_while(|numbered| {
         launches += numbered.plan.steps.len();

@@ -138,7 +138,7 @@ impl Host {
         cancellation: &Cancellation,
     ) -> Result<Result<Found, Ailment>, HostError> {
         let mut bounds = probe_bounds(self.device.kind);
-        if let Some(backstop) = self.backstop {
+        if let Some(backstop) = self.rehearsal.wall_limit() {
             let patience = backstop.max(PROBE_ALLOWANCE);
             bounds.readiness = Some(patience);
             bounds.deadline = patience;

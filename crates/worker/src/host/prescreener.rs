@@ -12,7 +12,7 @@ use domain::role::{Next, RunJob, RunReply};
 use super::isolation::Barriers;
 use super::program::EMULATED_DEVICE;
 use super::roles::brought_in;
-use super::{Doubt, Host, HostError, Role};
+use super::{Host, HostError, Role};
 use crate::cancel::Cancellation;
 use crate::supervise::{self, Answer};
 
@@ -66,19 +66,6 @@ impl Prescreener {
 }
 
 impl Host {
-    /// The same machine, except that its device is taken to prove nothing: what stands in for its
-    /// proofs on silicon is done as well, as far as there is time for it, and the device as it was
-    /// pre-screens. It shows that this does not harm the honest.
-    #[must_use]
-    pub fn doubted(mut self, doubt: Doubt) -> Self {
-        self.prescreener = Some(Prescreener {
-            device: Ok(Arc::new(self.clone())),
-            cap: CAP,
-        });
-        self.doubted = Some(doubt);
-        self
-    }
-
     /// The same machine with another one, or none, to look first.
     #[must_use]
     pub fn prescreened_by(mut self, prescreener: Prescreener) -> Self {

@@ -58,14 +58,14 @@ impl Host {
                 | Role::Experiment,
                 DeviceKind::Nvidia,
             ) => allowed,
-            _ => self.backstop.unwrap_or(allowed * WALL_FACTOR),
+            _ => self.rehearsal.wall_limit().unwrap_or(allowed * WALL_FACTOR),
         };
         Bounds {
             limits: Limits {
                 cpu_seconds: Some(cpu_seconds),
                 ..self.limits(role)
             },
-            readiness: Some(self.backstop.unwrap_or(READINESS)),
+            readiness: Some(self.rehearsal.wall_limit().unwrap_or(READINESS)),
             deadline,
         }
     }

@@ -14,6 +14,11 @@ const CLOCKS: &str = "KERNELWRIGHT_CLOCKS";
 /// The variable with the operator's choice about files.
 const DEVICE_FILES: &str = "KERNELWRIGHT_DEVICE_FILES";
 
+/// The variable with the operator's bound on disk space, GiB.
+const DISK: &str = "KERNELWRIGHT_DISK_GIB";
+/// The bound without that variable, GiB.
+const DISK_GIB: u64 = 7;
+
 /// What an operator may decide.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -44,6 +49,8 @@ pub struct Settings {
     pub open_files: bool,
     /// What is done about the device's clocks while times are taken.
     pub clocks: ClockPolicy,
+    /// Bytes that builds, reference answers and evidence bundles may take in the data folder together.
+    pub disk_bytes: u64,
     /// The builds that the data folder holds already, where no compiler is to be looked for.
     pub prebuilt: Option<Prebuilt>,
 }
@@ -62,7 +69,7 @@ impl Settings {
     /// The settings that the environment gives: `KERNELWRIGHT_NVRTC`, `KERNELWRIGHT_NVDISASM`,
     /// `KERNELWRIGHT_COMPUTE_SANITIZER`, `KERNELWRIGHT_DRIVER`, `KERNELWRIGHT_CACHE`,
     /// `KERNELWRIGHT_EMULATE`, `KERNELWRIGHT_SPARES`, `KERNELWRIGHT_WALLS`,
-    /// `KERNELWRIGHT_DEVICE_FILES` and `KERNELWRIGHT_CLOCKS`.
+    /// `KERNELWRIGHT_DEVICE_FILES`, `KERNELWRIGHT_DISK_GIB` and `KERNELWRIGHT_CLOCKS`.
     ///
     /// # Errors
     /// [`HostError::Executable`] if the system does not say which program this is; [`HostError::Setting`] for
@@ -95,9 +102,26 @@ impl Settings {
                     name: CLOCKS,
                     reason,
                 })?,
+            disk_bytes: disk_bytes(std::env::var_os(DISK))?,
             prebuilt: None,
         })
     }
+}
+
+/// The bound on disk space, bytes.
+fn disk_bytes(value: Option<OsString>) -> Result<u64, HostError> {
+    let gib = match value.as_ref().and_then(|value| value.to_str()) {
+        None if value.is_none() => Some(DISK_GIB),
+        Some("") => Some(DISK_GIB),
+        text => text.and_then(|text| text.parse().ok()),
+    };
+    let bytes = gib.and_then(|gib: u64| gib.checked_mul(1 << 30));
+    bytes
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| HostError::Setting {
+            name: DISK,
+            reason: format!("{:?} is no number of GiB from 1", value.unwrap_or_default()),
+        })
 }
 
 fn open_files(value: Option<OsString>) -> Result<bool, HostError> {

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use domain::admission::{Admission, Rule};
-use domain::digest::Digest;
 use domain::evaluation::EvaluationStage;
-use domain::role::Key;
 use domain::task::Bundle;
 use worker::cancel::Cancellation;
 
@@ -56,10 +54,9 @@ fn elementwise(role: &str, value: &str) -> BTreeMap<String, String> {
 }
 
 fn admit(lab: &Lab, files: BTreeMap<String, String>) -> Admission {
-    let key = Key(Digest::of("the key of these tests"));
     let cancellation = Cancellation::new().unwrap();
     lab.evaluator()
-        .admit(&Bundle { files }, key, |_| {}, &cancellation)
+        .admit(&Bundle { files }, |_| {}, &cancellation)
         .unwrap()
 }
 
@@ -287,4 +284,28 @@ fn tasks_that_a_kernel_without_merit_solves() {
             );
         }
     }
+}
+
+#[test]
+fn a_kernel_that_is_not_extern_c_is_refused_with_the_words_to_write() {
+    let Some(lab) = lab() else { return };
+    let mut files = product();
+    let baseline = files.get_mut("baseline.cu").unwrap();
+    assert!(baseline.contains("extern \"C\" __global__"), "{baseline}");
+    *baseline = baseline.replace("extern \"C\" __global__", "__global__");
+    let admission = admit(&lab, files);
+    let broken = admission.points.iter().find(|point| !point.holds);
+    let broken = broken.expect("the baseline cannot be launched");
+    assert_eq!(broken.subject, "baseline.cu");
+    assert!(
+        broken.says.contains("extern \"C\" __global__"),
+        "{}",
+        broken.says
+    );
+}
+
+#[test]
+fn the_same_task_has_the_same_admission_every_time() {
+    let Some(lab) = lab() else { return };
+    assert_eq!(admit(&lab, product()).points, admit(&lab, product()).points);
 }

@@ -9,7 +9,7 @@ use domain::task::Bundle;
 use domain::timing::{CacheState, CaseTime, Timing};
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 use worker::cancel::Cancellation;
-use worker::evaluate::{Compared, Evaluator};
+use worker::evaluate::{Compared, Evaluator, Stop};
 
 use crate::lab::{Lab, lab};
 
@@ -119,10 +119,11 @@ fn request(cache: &str, source: &str) -> EvaluationRequest {
 }
 
 fn compare(evaluator: &Evaluator, request: &EvaluationRequest) -> Result<Compared, Box<Verdict>> {
-    evaluator
-        .bench(request, |_| {}, &Cancellation::new().unwrap())
-        .unwrap()
-        .map_err(Box::new)
+    match evaluator.bench(request, |_| {}, &Cancellation::new().unwrap()) {
+        Ok(compared) => Ok(compared),
+        Err(Stop::Verdict(verdict)) => Err(verdict),
+        Err(Stop::Fault(error)) => panic!("{error}"),
+    }
 }
 
 fn duel(lab: &Lab, cache: &str, source: &str) -> Compared {
@@ -306,5 +307,5 @@ fn trouble_with_a_warm_cache_is_never_a_win_and_costs_a_cold_score_nothing() {
     assert!(cold.timing.unscored().is_empty() && cold.timing.cases().len() == 1);
     let request = request("warm", &lavish());
     let asked = spoiled.bench(&request, |_| {}, &Cancellation::new().unwrap());
-    assert!(asked.is_err(), "a fault, and nobody's verdict: {asked:?}");
+    assert!(matches!(asked, Err(Stop::Fault(_))), "{asked:?}");
 }

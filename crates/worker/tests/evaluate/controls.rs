@@ -47,7 +47,7 @@ fn with_incumbent(mut request: EvaluationRequest, source: String) -> EvaluationR
 }
 
 fn in_turn(evaluator: &Evaluator) -> Evaluator {
-    Evaluator::new(evaluator.host().clone().timed_in_turn()).unwrap()
+    Evaluator::new(evaluator.host().clone().with_paired_timing()).unwrap()
 }
 
 fn evaluate(
@@ -225,7 +225,11 @@ fn the_device_is_watched_in_a_second_comparison_as_it_is_in_the_first() {
     std::fs::write(&watch, reasons("\"every\"", 0)).unwrap();
     // So much noise that each takes all rounds there are, whenever the watcher is ready.
     let host = lab.with_spoiled_timing(&noise()).host().clone();
-    let evaluator = Evaluator::new(host.spoiled(Role::Watch, &watch).timed_in_turn()).unwrap();
+    let evaluator = Evaluator::new(
+        host.with_fault_plan(Role::Watch, &watch)
+            .with_paired_timing(),
+    )
+    .unwrap();
     let progress = |stage: &str| {
         if stage == "control" {
             // The device slows itself down as soon as it has been glimpsed at a few times.

@@ -7,15 +7,15 @@ use domain::task::Bundle;
 use domain::verdict::{Verdict, VerdictKind};
 use worker::cancel::Cancellation;
 use worker::evaluate::{EvaluateError, Evaluator};
-use worker::host::{Doubt, Role};
+use worker::host::{RepeatPolicy, Role};
 
 use crate::admission::product;
 use crate::lab::{Lab, lab};
 
-const DOUBT: Doubt = Doubt {
-    most: 4,
+const DOUBT: RepeatPolicy = RepeatPolicy {
+    max_repeats: 4,
     // More than any shape has that a confirmation meets otherwise.
-    many: 1 << 15,
+    large_tensor_elements: 1 << 15,
 };
 
 fn request(source: String) -> EvaluationRequest {
@@ -68,7 +68,7 @@ fn an_error_of_what_disturbs_is_nobodys_verdict() {
     ] {
         let plan = format!("[[fault]]\ncall = \"{call}\"\nnth = \"every\"\ndo = {action}\n");
         let host = lab.spoiled(&[(Role::Run, &plan)]).host().clone();
-        let evaluator = Evaluator::new(host.doubted(DOUBT)).unwrap();
+        let evaluator = Evaluator::new(host.assumed_unproved(DOUBT)).unwrap();
         match evaluate(&evaluator, &request(honest())) {
             Err(fault) => assert!(!fault.is_cancelled(), "{call}: {fault}"),
             Ok(evaluation) => panic!("{call}: {}", evaluation.verdict),
@@ -139,9 +139,9 @@ fn what_a_champion_is_not_asked_here_is_said() {
     );
     assert!(found.not_run.iter().all(|row| row.reason.len() > 20));
     // Of 2^31 elements three copies do not fit the device, if nothing else keeps them away.
-    let real = lab.doubting(Doubt {
-        most: 1,
-        many: 1 << 31,
+    let real = lab.doubting(RepeatPolicy {
+        max_repeats: 1,
+        large_tensor_elements: 1 << 31,
     });
     let found = evaluate(&real, &champion).unwrap();
     let many = found.not_run.last().unwrap();
@@ -179,7 +179,7 @@ fn a_driver_that_maps_nothing_for_reading_only_is_said_and_changes_nothing() {
     let Some(lab) = lab() else { return };
     let plan = "[[fault]]\ncall = \"cuMemSetAccess\"\nnth = 2\ndo = { error = 801 }\n";
     let host = lab.spoiled(&[(Role::Run, plan)]).host().clone();
-    let evaluator = Evaluator::new(host.doubted(DOUBT)).unwrap();
+    let evaluator = Evaluator::new(host.assumed_unproved(DOUBT)).unwrap();
     let found = evaluate(&evaluator, &request(honest())).unwrap();
     assert_eq!(found.verdict.kind(), VerdictKind::Accepted);
     assert_eq!(parts(&found.not_run), [ProtocolPart::ReadOnlyInputs]);

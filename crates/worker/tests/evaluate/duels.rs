@@ -7,8 +7,8 @@ use domain::statistics::{ALTERNATIONS, ANALYSIS_PAIRS, CONFIRMATION};
 use domain::task::Bundle;
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 use worker::cancel::Cancellation;
-use worker::evaluate::{Compared, Evaluator};
-use worker::host::{ClockPolicy, Doubt, Role};
+use worker::evaluate::{Compared, Evaluator, Stop};
+use worker::host::{ClockPolicy, RepeatPolicy, Role};
 
 use crate::lab::{Lab, lab};
 
@@ -100,10 +100,11 @@ fn duel(evaluator: &Evaluator, source: &str) -> Result<Compared, Box<Verdict>> {
 }
 
 fn compare(evaluator: &Evaluator, request: &EvaluationRequest) -> Result<Compared, Box<Verdict>> {
-    evaluator
-        .bench(request, |_| {}, &Cancellation::new().unwrap())
-        .unwrap()
-        .map_err(Box::new)
+    match evaluator.bench(request, |_| {}, &Cancellation::new().unwrap()) {
+        Ok(compared) => Ok(compared),
+        Err(Stop::Verdict(verdict)) => Err(verdict),
+        Err(Stop::Fault(error)) => panic!("{error}"),
+    }
 }
 
 #[test]
@@ -344,11 +345,14 @@ fn a_baseline_that_is_not_itself_disturbs_its_rounds() {
             us / 1000.0
         );
         let host = lab.with_spoiled_timing(&plan).host().clone();
-        let doubt = Doubt {
-            most: 1,
-            many: 1 << 31,
+        let doubt = RepeatPolicy {
+            max_repeats: 1,
+            large_tensor_elements: 1 << 31,
         };
-        duel(&Evaluator::new(host.doubted(doubt)).unwrap(), &kernel(40))
+        duel(
+            &Evaluator::new(host.assumed_unproved(doubt)).unwrap(),
+            &kernel(40),
+        )
     };
     // Nothing is usual before three comparisons.
     for us in [10.5, 10.0, 10.0] {
@@ -380,13 +384,15 @@ fn bytes_that_were_damaged_once_while_timing_cost_an_honest_candidate_nothing() 
         let spoiled = lab.with_spoiled_timing(&plan);
         let asked = spoiled.bench(&request(&kernel(40)), |_| {}, &Cancellation::new().unwrap());
         match asked {
-            Err(fault) => {
+            Err(Stop::Fault(fault)) => {
                 assert!(fault.to_string().contains("confirm"), "{nth}: {fault}");
                 faults += 1;
             }
             // The copy was one of the incumbent's, which no verdict rests on.
-            Ok(Err(verdict)) => assert_eq!(verdict.kind(), VerdictKind::InvalidRun, "{verdict}"),
-            Ok(Ok(_)) => panic!("{nth}: nothing was damaged"),
+            Err(Stop::Verdict(verdict)) => {
+                assert_eq!(verdict.kind(), VerdictKind::InvalidRun, "{verdict}");
+            }
+            Ok(_) => panic!("{nth}: nothing was damaged"),
         }
     }
     assert!(faults > 0, "some of the copies are the candidate's");
@@ -511,7 +517,7 @@ pub(super) fn patient_kernel(rounds: u32) -> String {
 #[test]
 fn a_search_takes_a_time_twice_that_is_nearly_too_good() {
     let Some(lab) = lab() else { return };
-    let host = lab.evaluator().host().clone().timed_in_turn();
+    let host = lab.evaluator().host().clone().with_paired_timing();
     let evaluator = Evaluator::new(host).unwrap();
     let evaluate = |rounds: u32, stage| {
         let mut request = request(&patient_kernel(rounds));

@@ -12,8 +12,8 @@ use domain::evaluation::Evaluation;
 use domain::judge;
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 use worker::cancel::Cancellation;
-use worker::evaluate::{Compared, EvaluateError, Evaluator};
-use worker::host::{Doubt, Role};
+use worker::evaluate::{Compared, EvaluateError, Evaluator, Stop};
+use worker::host::{RepeatPolicy, Role};
 
 use crate::duels;
 use crate::lab::{Lab, lab, read};
@@ -83,9 +83,9 @@ const CODES: [u32; 42] = [
 /// One of each kind: a resource, a kernel's fault, and what says nothing.
 const REPRESENTATIVES: [u32; 3] = [2, 700, 999];
 /// What a runner asks for only where executions prove nothing.
-const DOUBTING: Doubt = Doubt {
-    most: 2,
-    many: 1 << 40,
+const DOUBTING: RepeatPolicy = RepeatPolicy {
+    max_repeats: 2,
+    large_tensor_elements: 1 << 40,
 };
 /// What a role that hangs is given here.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -154,7 +154,7 @@ impl Sweep {
         let mut evaluator = self.lab.spoiled(&[(role, &plan)]);
         evaluator = doubted(&self.lab, &evaluator, self.doubts);
         if deed == "\"hang\"" {
-            evaluator = Evaluator::new(evaluator.host().clone().impatient(PATIENCE)).unwrap();
+            evaluator = Evaluator::new(evaluator.host().clone().with_wall_limit(PATIENCE)).unwrap();
         }
         match role {
             Role::Time => compare(&evaluator),
@@ -258,7 +258,8 @@ impl Sweep {
 fn doubted(lab: &Lab, evaluator: &Evaluator, doubts: bool) -> Evaluator {
     let host = evaluator.host().clone();
     let host = if doubts {
-        host.doubted(DOUBTING).prescreened_by(lab.prescreener())
+        host.assumed_unproved(DOUBTING)
+            .prescreened_by(lab.prescreener())
     } else {
         host
     };
@@ -278,13 +279,13 @@ fn evaluate(evaluator: &Evaluator) -> Result<Evaluation, EvaluateError> {
 /// An honest candidate timed beside another one.
 fn compare(evaluator: &Evaluator) -> Found {
     match timed(evaluator) {
-        Err(fault) => Found::Fault(fault),
-        Ok(Err(verdict)) => Found::Verdict(Box::new(verdict)),
-        Ok(Ok(_)) => Found::Good,
+        Err(Stop::Fault(fault)) => Found::Fault(fault),
+        Err(Stop::Verdict(verdict)) => Found::Verdict(verdict),
+        Ok(_) => Found::Good,
     }
 }
 
-fn timed(evaluator: &Evaluator) -> Result<Result<Compared, Verdict>, EvaluateError> {
+fn timed(evaluator: &Evaluator) -> Result<Compared, Stop> {
     let request = duels::request(&duels::kernel(40));
     evaluator.bench(&request, |_| {}, &Cancellation::new().unwrap())
 }
@@ -437,7 +438,8 @@ fn sweep_of_a_clock_that_lies() {
         }
     }
     let plan = "[[fault]]\ncall = \"cuEventElapsedTime_v2\"\nnth = \"every\"\ndo = { elapsed_ms = 1e-3 }\n";
-    let short = timed(&sweep.lab.with_spoiled_timing(plan)).unwrap();
+    let short = timed(&sweep.lab.with_spoiled_timing(plan));
+    assert!(!matches!(short, Err(Stop::Fault(_))), "{short:?}");
     let gained = matches!(&short, Ok(compared) if compared.comparison.outcome == Outcome::Faster);
     sweep.note(Role::Time, "lie", !gained, || format!("{short:?}"));
     sweep.end();

@@ -12,7 +12,7 @@ use domain::role::Key;
 use domain::task::Bundle;
 use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
-use worker::host::{Doubt, Host, HostError, Prescreener, Role, Settings};
+use worker::host::{Host, HostError, Prescreener, RepeatPolicy, Role, Settings};
 
 /// An evaluator with a folder that goes with it.
 pub struct Lab {
@@ -129,7 +129,7 @@ impl Lab {
                 .unwrap();
             std::fs::write(file.path(), plan).unwrap();
             let (_, path) = file.keep().unwrap();
-            host = host.spoiled(*role, &path);
+            host = host.with_fault_plan(*role, &path);
         }
         Evaluator::new(host).unwrap()
     }
@@ -143,8 +143,8 @@ impl Lab {
     }
 
     /// This lab's evaluator, except that the device is taken to prove nothing.
-    pub fn doubting(&self, doubt: Doubt) -> Evaluator {
-        let host = self.evaluator.host().clone().doubted(doubt);
+    pub fn doubting(&self, doubt: RepeatPolicy) -> Evaluator {
+        let host = self.evaluator.host().clone().assumed_unproved(doubt);
         Evaluator::new(host.prescreened_by(self.prescreener())).unwrap()
     }
 

@@ -6,7 +6,7 @@ use domain::evaluation::EvaluationRequest;
 use domain::verdict::Outcome;
 use worker::cancel::Cancellation;
 use worker::evaluate::{Compared, Evaluator};
-use worker::host::Doubt;
+use worker::host::RepeatPolicy;
 
 use crate::duels::{kernel, request};
 use crate::lab::lab;
@@ -57,7 +57,6 @@ fn timed(evaluator: &Evaluator, request: &EvaluationRequest) -> Compared {
     evaluator
         .bench(request, |_| {}, &Cancellation::new().unwrap())
         .unwrap()
-        .unwrap()
 }
 
 /// Whether it takes longer than the baseline, whose work it does with some searching besides.
@@ -69,9 +68,9 @@ fn gains_nothing(found: &Compared) -> bool {
 fn answers_that_are_left_in_the_device_are_gone_before_the_next_batch() {
     let Some(lab) = lab() else { return };
     let remembers = lab.with_spoiled_timing("leftovers = true\n");
-    let doubted = Evaluator::new(remembers.host().clone().doubted(Doubt {
-        most: 1,
-        many: 1 << 31,
+    let doubted = Evaluator::new(remembers.host().clone().assumed_unproved(RepeatPolicy {
+        max_repeats: 1,
+        large_tensor_elements: 1 << 31,
     }));
     let doubted = doubted.unwrap();
     for memory in [SHARED, STACK] {

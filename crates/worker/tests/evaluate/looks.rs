@@ -8,7 +8,7 @@ use domain::tools::profile::Applies;
 use domain::tools::sanitize::{Status, Tool};
 use domain::verdict::{Outcome, Verdict};
 use worker::cancel::Cancellation;
-use worker::evaluate::{Depth, Instrument, Looked};
+use worker::evaluate::{Depth, Instrument, PartialEvaluation};
 
 use crate::lab::{Lab, lab, read};
 
@@ -30,10 +30,10 @@ fn fake(program: &str) -> PathBuf {
         .join(program)
 }
 
-fn look(lab: &Lab, request: &EvaluationRequest, depth: Depth) -> Looked {
+fn look(lab: &Lab, request: &EvaluationRequest, depth: Depth) -> PartialEvaluation {
     let cancellation = Cancellation::new().unwrap();
     lab.evaluator()
-        .look(request, depth, |_| {}, &cancellation)
+        .evaluate_partially(request, depth, |_| {}, &cancellation)
         .unwrap()
 }
 
@@ -101,7 +101,7 @@ fn each_emulated_check_answers_for_its_tool() {
     let mut wrong = baseline();
     wrong.source = "no kernel".to_owned();
     let nothing = sanitize(&wrong);
-    assert!(nothing.looked.against.is_some());
+    assert!(nothing.partial.against.is_some());
     let not_run = |status: &Status| matches!(status, Status::NotRun { .. });
     assert!(nothing.results.iter().all(|result| not_run(&result.status)));
 

@@ -8,7 +8,7 @@ use domain::plan::{ResolvedArgument, ResolvedLaunch};
 use domain::role::{Compiled, Distribution, Key, LaunchFacts, TensorData};
 use domain::task::Role;
 use worker::cancel::Cancellation;
-use worker::evaluate::{Recipe, Subject};
+use worker::evaluate::{ModelError, Recipe, Subject};
 
 use crate::lab::{Lab, lab};
 
@@ -27,10 +27,7 @@ fn built(lab: &Lab) -> Compiled {
         architecture: &lab.evaluator().host().device().architecture(),
     };
     let cancellation = Cancellation::new().unwrap();
-    lab.evaluator()
-        .build(&recipe, &cancellation)
-        .unwrap()
-        .unwrap()
+    lab.evaluator().build(&recipe, &cancellation).unwrap()
 }
 
 fn asked(lab: &Lab, compiled: &Compiled, threads: u32, blocks: u64) -> Result<LaunchFacts, String> {
@@ -62,7 +59,11 @@ fn asked(lab: &Lab, compiled: &Compiled, threads: u32, blocks: u64) -> Result<La
         blocks,
     };
     let cancellation = Cancellation::new().unwrap();
-    lab.evaluator().model(&subject, &cancellation).unwrap()
+    match lab.evaluator().model(&subject, &cancellation) {
+        Ok(launch) => Ok(launch),
+        Err(ModelError::Launch(reason)) => Err(reason),
+        Err(ModelError::Fault(error)) => panic!("{error}"),
+    }
 }
 
 #[test]

@@ -13,16 +13,16 @@ use domain::verdict::VerdictKind;
 use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
 use worker::evaluate::evidence::Evidence;
-use worker::host::{Doubt, Host, Prescreener, Role, Settings};
+use worker::host::{Host, Prescreener, RepeatPolicy, Role, Settings};
 use worker::preflight::{self, Status};
 
 use crate::admission::product;
 use crate::lab::{Lab, lab};
 
-const DOUBT: Doubt = Doubt {
-    most: 1,
+const DOUBT: RepeatPolicy = RepeatPolicy {
+    max_repeats: 1,
     // No shape of the task has so many.
-    many: 1 << 62,
+    large_tensor_elements: 1 << 62,
 };
 const STAGE: &str = "pre-screen";
 
@@ -58,7 +58,7 @@ fn evaluate(evaluator: &Evaluator, request: &EvaluationRequest) -> Evaluation {
 /// A device that proves nothing behind this pre-screen.
 fn behind(lab: &Lab, prescreener: Prescreener) -> Evaluator {
     let host = lab.evaluator().host().clone();
-    Evaluator::new(host.doubted(DOUBT).prescreened_by(prescreener)).unwrap()
+    Evaluator::new(host.assumed_unproved(DOUBT).prescreened_by(prescreener)).unwrap()
 }
 
 fn stages(evaluation: &Evaluation) -> Vec<&str> {

@@ -191,7 +191,7 @@ fn shipped(lab: &Lab, source: &str, architecture: &str) -> [String; 3] {
     let evaluator = lab.evaluator();
     let cancellation = Cancellation::new().unwrap();
     let image = evaluator.build(&recipe, &cancellation).unwrap();
-    let image = image.unwrap().image;
+    let image = image.image;
     let (_, rest) = source.split_once("/*---\n").unwrap();
     let (plan, _) = rest.split_once("---*/").unwrap();
     [

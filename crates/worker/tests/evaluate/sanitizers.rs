@@ -11,15 +11,15 @@ use domain::tools::sanitize::{Status, Tool, ToolResult};
 use domain::verdict::VerdictKind;
 use worker::cancel::Cancellation;
 use worker::evaluate::{EvaluateError, Evaluator};
-use worker::host::Doubt;
+use worker::host::RepeatPolicy;
 
 use crate::duels::{kernel, request};
 use crate::lab::Lab;
 
-const DOUBT: Doubt = Doubt {
-    most: 1,
+const DOUBT: RepeatPolicy = RepeatPolicy {
+    max_repeats: 1,
     // No shape of the task has so many.
-    many: 1 << 62,
+    large_tensor_elements: 1 << 62,
 };
 
 /// A stand-in whose `tool` says `heading` on its calls of these numbers, from 1.

@@ -15,7 +15,7 @@ pub(crate) async fn build(args: BuildArgs) -> Ending {
     let subject = Subject::open(&args.kernel).await?;
     let looked = subject
         .ask(|evaluator, request, progress, cancellation| {
-            evaluator.look(request, Depth::Build, progress, cancellation)
+            evaluator.evaluate_partially(request, Depth::Build, progress, cancellation)
         })
         .await?;
     let variants = if args.variants && looked.against.is_none() {
@@ -53,7 +53,7 @@ async fn variants(subject: &Subject, own: Variant) -> Result<Variants, Failure> 
         let request = subject.request(&configuration)?;
         let looked = subject
             .ask_about(request, |evaluator, request, progress, cancellation| {
-                evaluator.look(request, Depth::Build, progress, cancellation)
+                evaluator.evaluate_partially(request, Depth::Build, progress, cancellation)
             })
             .await?;
         variants.push(Variant::new(Some(&knob), label(&configuration), &looked));

@@ -23,7 +23,7 @@ pub(crate) async fn iterate(args: IterateArgs) -> Ending {
     let looked = work
         .subject
         .ask(|evaluator, request, progress, cancellation| {
-            evaluator.look(request, Depth::Build, progress, cancellation)
+            evaluator.evaluate_partially(request, Depth::Build, progress, cancellation)
         })
         .await?;
     let build = Built::new(looked, None);

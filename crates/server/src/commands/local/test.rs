@@ -11,7 +11,7 @@ pub(crate) async fn test(args: KernelArgs) -> Ending {
     let subject = Subject::open(&args).await?;
     let looked = subject
         .ask(|evaluator, request, progress, cancellation| {
-            evaluator.look(request, Depth::Test, progress, cancellation)
+            evaluator.evaluate_partially(request, Depth::Test, progress, cancellation)
         })
         .await?;
     let tested = Tested::new(looked);

@@ -11,8 +11,11 @@ use std::time::SystemTime;
 use domain::digest::Digest;
 
 use super::super::build::UNFINISHED;
-use super::super::{EVIDENCE_BYTES, keep};
-use super::{Evidence, FORM, MANIFEST, MOST_BYTES, Manifest, shelf};
+use super::super::keep;
+use super::{Evidence, FORM, MANIFEST, MOST_BYTES, Manifest, bundles_folder};
+
+/// Bytes that a service keeps of the bundles that it was sent.
+const STORED_BYTES: u64 = 2 << 30;
 
 /// The largest manifest, bytes: it holds the text that the kernel was compared with.
 pub const MANIFEST_BYTES: u64 = 2 << 20;
@@ -185,18 +188,18 @@ fn finish(data: &Path, digest: Digest, manifest: &Manifest) -> Result<Vec<String
         return Err(TravelError::Refused { digest, what });
     }
     let now = SystemTime::now();
-    keep::sweep(&shelf(data), UNFINISHED, now);
-    keep::trim(&shelf(data), EVIDENCE_BYTES, now);
+    keep::sweep(&bundles_folder(data), UNFINISHED, now);
+    keep::trim(&bundles_folder(data), STORED_BYTES, now);
     Ok(Vec::new())
 }
 
 fn place(data: &Path, digest: Digest) -> PathBuf {
-    shelf(data).join(digest.to_string())
+    bundles_folder(data).join(digest.to_string())
 }
 
 /// Where a bundle is put together: the same folder whoever sends it, so that it can go on.
 fn workshop(data: &Path, digest: Digest) -> PathBuf {
-    shelf(data).join(format!("{UNFINISHED}{digest}"))
+    bundles_folder(data).join(format!("{UNFINISHED}{digest}"))
 }
 
 /// Writes a file so that it is there whole or not at all.

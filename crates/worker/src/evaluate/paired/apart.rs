@@ -1,14 +1,27 @@
-//! Times a candidate against somebody who cannot share a process with it.
+//! Times a candidate against a kernel that cannot share a process with it.
 
 use domain::margins::FASTER_MARGIN_LOG;
 use domain::statistics::{self, ALPHA, ALTERNATIONS, ANALYSIS_PAIRS, BaselineHistory};
 use domain::timing::CacheState;
 use domain::verdict::{Comparison, Outcome};
 
-use super::super::EvaluateError;
-use super::super::stages::{Stop, Turn};
+use super::super::rivals::RivalTiming;
 use super::process::Wanted;
-use super::{Duel, Lineup, Taken, exponential};
+use super::{Lineup, PairedComparison, Taken, exponential};
+use crate::evaluate::error::{EvaluateError, Stop};
+
+/// Why processes in turn gave no comparison.
+pub(in crate::evaluate) enum ApartError {
+    /// The other side gave no times, for this reason.
+    NoTimes(String),
+    Stop(Stop),
+}
+
+impl<E: Into<Stop>> From<E> for ApartError {
+    fn from(stop: E) -> Self {
+        Self::Stop(stop.into())
+    }
+}
 
 /// The comparison of processes in turn, both with a cold cache: whoever cannot share a process is
 /// timed over a flushed one, whatever the task scores.
@@ -20,13 +33,13 @@ pub struct Apart {
     pub comparison: Comparison,
 }
 
-impl Duel<'_> {
+impl PairedComparison<'_> {
     /// Alternates a process of the candidate's with a turn of somebody else's, which gives the
     /// other's time of each case. A turn without times ends it with the reason.
     pub(in crate::evaluate) fn apart(
         mut self,
-        turn: &mut dyn FnMut(usize) -> Result<Turn, EvaluateError>,
-    ) -> Result<Result<Apart, String>, Stop> {
+        turn: &mut dyn FnMut(usize) -> Result<RivalTiming, EvaluateError>,
+    ) -> Result<Apart, ApartError> {
         let _locked = self.roles.host.lock_clocks();
         self.cases.append(&mut self.beside);
         self.cases
@@ -40,13 +53,13 @@ impl Duel<'_> {
             match turn(process)? {
                 Ok(times) if times.len() == self.cases.len() => others.push(times),
                 Ok(times) => {
-                    return Ok(Err(format!(
+                    return Err(ApartError::NoTimes(format!(
                         "it gave {} times for {} cases",
                         times.len(),
                         self.cases.len()
                     )));
                 }
-                Err(reason) => return Ok(Err(reason)),
+                Err(reason) => return Err(ApartError::NoTimes(reason)),
             }
         }
         // Whether the rounds were disturbed is for the same rules as ever to say.
@@ -64,7 +77,7 @@ impl Duel<'_> {
             let of_case = times.iter().map(|turn| turn[case]).collect::<Vec<_>>();
             statistics::median(&of_case).unwrap_or(f64::NAN)
         };
-        Ok(Ok(Apart {
+        Ok(Apart {
             cases: self
                 .cases
                 .iter()
@@ -82,6 +95,6 @@ impl Duel<'_> {
                 ratio: statistics::effect(&apart).map_or(f64::NAN, f64::exp),
                 interval: exponential(bounds),
             },
-        }))
+        })
     }
 }

@@ -14,13 +14,13 @@ use domain::statistics::{self, ClockReading, EventTimes, TimedKernel, sample_ord
 use domain::verdict::{Access, Verdict};
 
 use super::process::executions;
-use super::{Duel, Lineup};
-use crate::evaluate::stages::Stop;
+use super::{Lineup, PairedComparison};
+use crate::evaluate::error::Stop;
 
 /// The outputs seen first, by who really ran, case and draw.
 type Seen = BTreeMap<(TimedKernel, usize, usize), Digest>;
 
-impl Duel<'_> {
+impl PairedComparison<'_> {
     pub(super) fn believe(
         &self,
         job: &TimeJob,
@@ -39,7 +39,7 @@ impl Duel<'_> {
         for block in reply.rounds.iter().flatten() {
             let whose = sample_order(block.order, anchored);
             for (place, sample) in whose.into_iter().zip(&block.samples) {
-                let player = lineup.plays(place);
+                let player = lineup.kernel_in(place);
                 for number in sample.left.keys() {
                     // That the numbers are those of something was looked at above.
                     self.intact(block.case, &reply.left[*number], player, &mut seen)?;
@@ -78,7 +78,7 @@ impl Duel<'_> {
         let case = self.name(failure.case);
         let fault = &failure.fault;
         let name = cleaning::clean_name(&fault.name);
-        let player = lineup.plays(failure.contender);
+        let player = lineup.kernel_in(failure.contender);
         let what = format!(
             "{} returned {name} on case {case}",
             cleaning::clean_name(&fault.call)

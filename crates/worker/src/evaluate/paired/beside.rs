@@ -6,13 +6,13 @@ use domain::role::TimedCase;
 use domain::statistics::{self, Block, PlannedBlock, Round};
 use domain::timing::{MeasuredTime, ModelledTime, Timing};
 
-use super::{Duel, Taken, count, longest};
+use super::{PairedComparison, Taken, count, longest};
 
 /// Rounds in the state of the cache that is not scored, in the first process of a comparison, after
 /// its last look. Of each contender they leave twice as many times as there are rounds.
 const ROUNDS: usize = 4;
 
-impl Duel<'_> {
+impl PairedComparison<'_> {
     /// Chooses batches for the state that is not scored: those of the same case in the other.
     pub(super) fn choose_batches_beside(&mut self) {
         let l2_bytes = self.roles.host.device().l2_bytes;

@@ -1,5 +1,5 @@
-//! Compares the incumbent with itself as if it were a candidate: the same processes, the same looks,
-//! the same rules. Nothing that is called faster there is.
+//! The control: compares the incumbent with itself as if it were a candidate, with the same processes,
+//! interim analyses and rules. A result of "faster" is a false positive there.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,9 @@ use domain::evaluation::EvaluationStage;
 use domain::statistics::{Settled, TimedKernel};
 use domain::verdict::Outcome;
 
-use super::super::EvaluateError;
-use super::super::roles::Roles;
-use super::super::stages::Stop;
-use super::Duel;
+use super::PairedComparison;
+use crate::evaluate::error::{EvaluateError, Stop};
+use crate::evaluate::roles::Roles;
 
 /// After so long no further process of a control is begun, so that a verdict which waits for one is
 /// late by this and the deadline of one process at most, or of two where one dies. A screening takes
@@ -19,7 +18,7 @@ use super::Duel;
 /// [`super::SECONDS`] that it has for its rounds.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What a comparison decided, or why it decided nothing.
+/// The decision of a comparison, or the reason why there is none.
 enum Attempt {
     Answered(Settled),
     /// A verdict: whoever gets it is not promoted.
@@ -28,7 +27,7 @@ enum Attempt {
     Faulted(String),
 }
 
-impl Duel<'_> {
+impl PairedComparison<'_> {
     /// Screens the incumbent in the candidate's place, and confirms it there if that calls it
     /// faster. What does not come to its end says so.
     ///
@@ -37,7 +36,7 @@ impl Duel<'_> {
     /// before counts for nothing either.
     pub(in crate::evaluate) fn control(self) -> Result<Control, EvaluateError> {
         let twin = self.of_the_incumbent_with_itself(Instant::now() + PATIENCE);
-        let confirmation = Duel {
+        let confirmation = PairedComparison {
             stage: EvaluationStage::Confirmation,
             key: twin.key.derive(&["confirmation"]),
             ..twin.clone()
@@ -73,7 +72,7 @@ impl Duel<'_> {
         let Roles {
             host, cancellation, ..
         } = self.roles;
-        let unanswered = match self.fight() {
+        let unanswered = match self.measure_and_decide() {
             Ok(compared) => {
                 // With the gate against regressions.
                 let outcome = compared.comparison.outcome;
@@ -91,7 +90,7 @@ impl Duel<'_> {
     }
 }
 
-/// What a control is whose screening was wrong.
+/// The result of a control whose screening called the incumbent faster than itself.
 fn called_faster(screening: Settled, confirmation: Attempt) -> Control {
     match confirmation {
         Attempt::Answered(confirmation) if confirmation.outcome == Outcome::Faster => {

@@ -8,10 +8,10 @@ use domain::statistics::{
 };
 use domain::verdict::{Outcome, Verdict};
 
-use super::{Duel, SECONDS, Taken, count};
-use crate::evaluate::stages::Stop;
+use super::{PairedComparison, SECONDS, Taken, count};
+use crate::evaluate::error::Stop;
 
-impl Duel<'_> {
+impl PairedComparison<'_> {
     /// How many more rounds a screening needs until it is looked at again; none once it is settled, or
     /// was looked at for the last time. What is faster is not settled as long as the gate against
     /// regressions holds a case back that more rounds might let pass.

@@ -11,28 +11,27 @@ use domain::statistics::{
 use domain::timing::CacheState;
 
 use super::watch::Watch;
-use super::{DEADLINE, Duel, Lineup, Taken};
-use crate::evaluate::EvaluateError;
-use crate::evaluate::examine::{rests_on_copies, unconfirmed};
+use super::{DEADLINE, Lineup, PairedComparison, Taken};
+use crate::evaluate::error::{EvaluateError, Stop};
+use crate::evaluate::examine::confirm::{rests_on_copies, unconfirmed};
 use crate::evaluate::roles::Roles;
-use crate::evaluate::stages::Stop;
 use crate::host::Role;
 use crate::supervise::{self, Answer};
 
-/// How many rounds a process is to make.
+/// The number of rounds that a process is to make.
 pub struct Wanted<'w> {
     /// At first.
     pub first: usize,
     /// Altogether.
     pub most: usize,
-    /// How many more, given all so far.
+    /// The number of further rounds, given all so far.
     pub more: &'w dyn Fn(&[Round]) -> usize,
-    /// Whether to time in the state of the cache that is not scored as well, afterwards.
+    /// True to time in the state of the cache that is not scored as well, afterwards.
     pub beside: bool,
 }
 
 impl Wanted<'_> {
-    /// So many and no more.
+    /// A fixed number of rounds.
     pub fn exactly(rounds: usize) -> Self {
         Self {
             first: rounds,
@@ -43,20 +42,20 @@ impl Wanted<'_> {
     }
 }
 
-/// What a process was asked, and what it has said.
-struct Heard {
+/// The questions to a process, and its replies so far.
+struct Conversation {
     /// The job, with all rounds that were asked for so far.
     job: TimeJob,
     /// All its replies as one.
     reply: Option<TimeReply>,
-    /// Whether it was asked for rounds beside the comparison: the decision has been made.
+    /// True if it was asked for rounds beside the comparison, because the decision has been made.
     decided: bool,
-    /// Whether it was told that this is all.
+    /// True if it was told that no further rounds are wanted.
     dismissed: bool,
 }
 
-impl Heard {
-    /// Adds a reply. What an earlier one said stays as it was said.
+impl Conversation {
+    /// Adds a reply. Values of earlier replies stay.
     fn add(&mut self, further: TimeReply) {
         match &mut self.reply {
             None => self.reply = Some(further),
@@ -71,7 +70,7 @@ impl Heard {
 
 /// One process while it works.
 struct Session<'s, 'd> {
-    duel: &'s Duel<'d>,
+    comparison: &'s PairedComparison<'d>,
     lineup: Lineup,
     /// Its number among those of its lineup.
     process: usize,
@@ -79,18 +78,18 @@ struct Session<'s, 'd> {
     key: Key,
     /// As many rounds as may be asked for.
     rounds: Vec<Vec<PlannedBlock>>,
-    /// None where nobody asks what the device was like.
+    /// The watch on the device; none where its condition is not needed.
     watch: Option<Watch>,
 }
 
-/// What came of a session.
+/// The result of a session.
 struct Timed {
     job: TimeJob,
     reply: TimeReply,
     ticks: Vec<Instant>,
 }
 
-impl Duel<'_> {
+impl PairedComparison<'_> {
     /// Runs one process and adds its rounds.
     pub(super) fn measure(
         &self,
@@ -111,7 +110,7 @@ impl Duel<'_> {
             let compared = timed.job.rounds.iter().flatten();
             let compared = compared.filter(|block| block.case < self.cases.len());
             let rounds = compared.count() / self.cases.len();
-            return Err(self.doubt(stop, &name, rounds));
+            return Err(self.confirm_in_second_process(stop, &name, rounds));
         }
         if let Some(watch) = &mut session.watch {
             watch.look();
@@ -128,10 +127,10 @@ impl Duel<'_> {
         Ok(())
     }
 
-    /// Asks a second process where only bytes that were copied from the device speak against the
-    /// candidate: one that meets nobody, so that the candidate is executed as often in half as many
-    /// rounds. Bad news stands if that brings any, too.
-    fn doubt(&self, stop: Stop, name: &str, rounds: usize) -> Stop {
+    /// Confirms a verdict in a second process, where it rests only on bytes that were copied from the
+    /// device. Only the candidate runs in that process, so that it is executed as often in half as many
+    /// rounds. The verdict stands if the second process brings one, too.
+    fn confirm_in_second_process(&self, stop: Stop, name: &str, rounds: usize) -> Stop {
         let kind = self.roles.host.device().kind;
         let verdict = match &stop {
             Stop::Verdict(verdict) if rests_on_copies(verdict, kind) => verdict,
@@ -158,7 +157,7 @@ impl Duel<'_> {
         key: Key,
     ) -> Session<'s, 's> {
         Session {
-            duel: self,
+            comparison: self,
             lineup,
             process,
             wanted,
@@ -170,21 +169,21 @@ impl Duel<'_> {
 }
 
 impl Session<'_, '_> {
-    /// Asks the role. One that dies is replaced once: twice on a healthy device is the
-    /// candidate's doing.
+    /// Runs the role. A process that dies is replaced once: if two die on a healthy device, the candidate
+    /// is the reason.
     fn ask(&mut self) -> Result<Timed, Stop> {
         let Roles {
             host, cancellation, ..
-        } = self.duel.roles;
+        } = self.comparison.roles;
         host.clear_the_device();
-        let (mut heard, mut answer) = self.attempt()?;
+        let (mut conversation, mut answer) = self.attempt()?;
         if matches!(&answer.reply, Err(exit) if exit.may_succeed_on_retry()) {
             host.check(cancellation).map_err(EvaluateError::from)?;
-            (heard, answer) = self.attempt()?;
+            (conversation, answer) = self.attempt()?;
         }
-        match (answer.reply, heard.reply) {
+        match (answer.reply, conversation.reply) {
             (Ok(()), Some(reply)) if reply.device == *host.device() => Ok(Timed {
-                job: heard.job,
+                job: conversation.job,
                 reply,
                 ticks: answer.ticks,
             }),
@@ -204,21 +203,21 @@ impl Session<'_, '_> {
         }
     }
 
-    fn attempt(&mut self) -> Result<(Heard, Answer<()>), EvaluateError> {
+    fn attempt(&mut self) -> Result<(Conversation, Answer<()>), EvaluateError> {
         let Roles {
             host,
             scratch,
             cancellation,
             ..
-        } = self.duel.roles;
+        } = self.comparison.roles;
         if let Some(watch) = &mut self.watch {
             watch.go_on();
         }
         let rounds = self.rounds[..self.wanted.first].to_vec();
         let job = self
-            .duel
+            .comparison
             .job(self.lineup, self.wanted.beside, rounds, self.key);
-        let mut heard = Heard {
+        let mut conversation = Conversation {
             job: job.clone(),
             reply: None,
             decided: false,
@@ -227,69 +226,72 @@ impl Session<'_, '_> {
         let program = host.program(Role::Time, scratch);
         let bounds = host.bounds_of_timing(&job, DEADLINE);
         let answer = supervise::converse(&program, &job, bounds, cancellation, |reply, ticks| {
-            self.hear(&mut heard, reply, ticks)
+            self.handle_reply(&mut conversation, reply, ticks)
         })?;
-        Ok((heard, answer))
+        Ok((conversation, answer))
     }
 
-    /// Hears a reply and says what is wanted next; nothing of a process that is about to end.
-    fn hear(
+    /// Records a reply and returns the rounds that are wanted next; none of a process that is about to
+    /// end.
+    fn handle_reply(
         &mut self,
-        heard: &mut Heard,
+        conversation: &mut Conversation,
         reply: TimeReply,
         ticks: &[Instant],
     ) -> Option<MoreRounds> {
-        let last = heard.dismissed || reply.failure.is_some();
-        heard.add(reply);
+        let last = conversation.dismissed || reply.failure.is_some();
+        conversation.add(reply);
         if last {
             return None;
         }
-        let mut rounds = match heard.decided {
+        let mut rounds = match conversation.decided {
             true => Vec::new(),
-            false => self.more(heard, ticks),
+            false => self.more(conversation, ticks),
         };
-        if rounds.is_empty() && !heard.decided {
-            heard.decided = true;
-            rounds = self.beside(heard);
+        if rounds.is_empty() && !conversation.decided {
+            conversation.decided = true;
+            rounds = self.beside(conversation);
         }
-        heard.dismissed = rounds.is_empty();
-        heard.job.rounds.extend_from_slice(&rounds);
+        conversation.dismissed = rounds.is_empty();
+        conversation.job.rounds.extend_from_slice(&rounds);
         Some(MoreRounds { rounds })
     }
 
     /// The rounds beside the comparison; none where they are not wanted, where time was up before the
     /// last were finished, or where the process cannot make them.
-    fn beside(&self, heard: &Heard) -> Vec<Vec<PlannedBlock>> {
-        let in_time = |reply: &&TimeReply| reply.rounds.len() == heard.job.rounds.len();
-        let Some(reply) = heard.reply.as_ref().filter(in_time) else {
+    fn beside(&self, conversation: &Conversation) -> Vec<Vec<PlannedBlock>> {
+        let in_time = |reply: &&TimeReply| reply.rounds.len() == conversation.job.rounds.len();
+        let Some(reply) = conversation.reply.as_ref().filter(in_time) else {
             return Vec::new();
         };
         let warm = |cases: &[(String, TimedCase)]| {
             let mut cases = cases.iter();
             cases.any(|(_, case)| case.cache == CacheState::Warm)
         };
-        if !self.wanted.beside || (warm(&self.duel.beside) && !reply.warms) {
+        if !self.wanted.beside || (warm(&self.comparison.beside) && !reply.warms) {
             return Vec::new();
         }
-        self.duel.rounds_beside(self.key)
+        self.comparison.rounds_beside(self.key)
     }
 
     /// The further rounds that are wanted: none where time was up before the last were finished, nor
     /// of a process that cannot be believed.
-    fn more(&mut self, heard: &Heard, ticks: &[Instant]) -> Vec<Vec<PlannedBlock>> {
-        let asked = heard.job.rounds.len();
+    fn more(&mut self, conversation: &Conversation, ticks: &[Instant]) -> Vec<Vec<PlannedBlock>> {
+        let asked = conversation.job.rounds.len();
         let room = self.rounds.len() - asked;
-        let Some(reply) = heard.reply.as_ref().filter(|_| room > 0) else {
+        let Some(reply) = conversation.reply.as_ref().filter(|_| room > 0) else {
             return Vec::new();
         };
-        let believed = self.duel.believe(&heard.job, reply, ticks, self.lineup);
+        let believed = self
+            .comparison
+            .believe(&conversation.job, reply, ticks, self.lineup);
         if reply.rounds.len() < asked || believed.is_err() {
             return Vec::new();
         }
         if let Some(watch) = &mut self.watch {
             watch.look();
         }
-        let rounds = self.rounds_of(&heard.job, reply, ticks);
+        let rounds = self.rounds_of(&conversation.job, reply, ticks);
         let more = (self.wanted.more)(&rounds).min(room);
         if let Some(watch) = self.watch.as_mut().filter(|_| more > 0) {
             watch.go_on();
@@ -327,7 +329,7 @@ impl Session<'_, '_> {
     }
 }
 
-/// How many executions a sample is the time of.
+/// The number of executions in a sample.
 pub fn executions(sample: &Sample) -> u32 {
     let counts = sample.left.values().copied();
     counts.fold(0, u32::saturating_add)

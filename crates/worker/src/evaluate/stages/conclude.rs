@@ -1,196 +1,107 @@
-//! The last of an evaluation: the times decide where nothing else did, what was found becomes one
-//! value, and the bundle that it rests on is kept.
+//! The end of an evaluation: the facts of all stages become one value, and the evidence bundle is
+//! written.
 
-use domain::evaluation::{CaseLaunches, EVALUATOR_VERSION, Evaluation, EvaluationStage};
-use domain::judge::{self, CaseBlocks};
-use domain::statistics::Floor;
-use domain::task::ScoredCache;
-use domain::timing::Timing;
-use domain::verdict::Verdict;
+use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage, ProtocolPart};
 
-use super::{Candidate, Course, Evidence, MAX_FINDINGS, Stop};
-use crate::evaluate::EvaluateError;
+use crate::evaluate::context::Context;
+use crate::evaluate::error::{EvaluateError, Rejection};
 use crate::evaluate::evidence::{self, Parts};
-use crate::evaluate::examine::Trial;
-use crate::evaluate::timing::{by_case, floors, launch_bound, timing};
+use crate::evaluate::facts::{Facts, Report};
 
-impl Course<'_> {
-    /// Every stage is passed: the gates on what really ran, then the times.
-    pub(super) fn decide(
-        &mut self,
-        candidate: &Candidate,
-        trial: &Trial<'_>,
-    ) -> Result<Verdict, Stop> {
-        let scored = by_case(
-            self.scored
-                .iter()
-                .map(|(case, facts)| (case.as_str(), facts)),
+/// Findings kept as evidence.
+const MAX_FINDINGS: usize = 32;
+
+/// Notes the parts of the protocol that this machine leaves out.
+pub(in crate::evaluate) fn note_omissions(context: &Context<'_>) -> Report<()> {
+    Report::of(|facts| {
+        let host = context.host();
+        if host.is_unproved() && context.roles.disturber.is_none() {
+            facts.note_not_run(
+                ProtocolPart::Disturbance,
+                "there is neither a compiler for the kernels that disturb nor a build of them",
+            );
+        }
+        if context.request.stage != EvaluationStage::Champion {
+            return Ok(());
+        }
+        if !host.is_unproved() {
+            facts.note_not_run(
+                ProtocolPart::Repeats,
+                "the emulated device proves on each execution what repeats would show",
+            );
+            facts.note_not_run(
+                ProtocolPart::Draws,
+                "on the emulated device each draw of a score case takes as long as all small cases",
+            );
+        }
+        facts.note_not_run(
+            ProtocolPart::SecondDevice,
+            "an evaluation is one device's word; a service asks another that has joined it, and by \
+             hand CUDA_VISIBLE_DEVICES names another",
         );
-        let label = self.evidence.label.as_deref();
-        let cache = self.task.objective.cache;
-        let timing = timing(self.evaluator.host.device(), label, &scored, cache)?;
-        self.observe(candidate)?;
-        let in_turn = self.evaluator.host.times_in_turn();
-        let baseline = self.request.stage == EvaluationStage::Baseline;
-        if in_turn && baseline && cache != ScoredCache::Cold {
-            // What is timed alone is timed with a cold cache.
-            let duel = self.compete(candidate, trial.compiled)?;
-            let compared = self.timed("time", |_| duel.fight())?;
-            self.judge_floors(&compared.timing)?;
-            let bound = self.is_launch_bound(&compared.timing);
-            return Ok(judge::judge_times(compared.timing, None, bound));
-        }
-        if in_turn && !baseline {
-            let duel = self.compete(candidate, trial.compiled)?;
-            let mut compared = self.timed("time", |_| duel.fight())?;
-            compared.measurement.control = self.control(candidate, trial.compiled)?;
-            self.evidence.measurement = Some(compared.measurement.clone());
-            self.judge_floors(&compared.timing)?;
-            self.look_twice(candidate, trial, &compared)?;
-            let bound = self.is_launch_bound(&compared.timing);
-            let mut verdict = judge::judge_times(compared.timing, None, bound);
-            if let Verdict::Accepted(acceptance) = &mut verdict {
-                acceptance.comparison = Some(compared.comparison);
-            }
-            return Ok(verdict);
-        }
-        self.judge_floors(&timing)?;
-        let bound = self.is_launch_bound(&timing);
-        let incumbent = self.request.incumbent.as_ref();
-        let times = incumbent.map(|incumbent| &incumbent.timing);
-        Ok(judge::judge_times(timing, times, bound))
-    }
+        Ok(())
+    })
+}
 
-    /// Whether every score case takes little more than launching as many empty kernels.
-    pub(super) fn is_launch_bound(&self, timing: &Timing) -> bool {
-        let launches = self.evidence.launches.iter();
-        let launches = launches
-            .map(|case| (case.case.clone(), case.launches.len()))
-            .collect();
-        launch_bound(timing, &launches, self.evaluator.host.rates().as_ref())
-    }
+/// Writes the evidence bundle, and returns the evaluation with the bundle's name.
+///
+/// # Errors
+/// [`EvaluateError::Storage`].
+pub(in crate::evaluate) fn conclude(
+    context: &Context<'_>,
+    mut facts: Facts,
+    end: Rejection,
+) -> Result<Evaluation, EvaluateError> {
+    let plans = std::mem::take(&mut facts.plans);
+    let compiled = facts.compiled.clone();
+    let mut evaluation = evaluation(context, facts, end);
+    let parts = Parts {
+        request: context.request,
+        task_name: &context.task.name,
+        evaluation: &evaluation,
+        plans: &plans,
+        compiled: compiled.as_ref(),
+    };
+    evaluation.evidence = Some(evidence::write_bundle(context.host(), &parts)?);
+    Ok(evaluation)
+}
 
-    /// Holds every case's time against what no kernel can beat, before times of several cases
-    /// become one number.
-    fn judge_floors(&mut self, timing: &Timing) -> Result<(), Stop> {
-        let host = &self.evaluator.host;
-        let mut found = floors(self.task, timing, host.rates().as_ref())?;
-        if found.iter().any(Floor::is_broken) {
-            // A card that was busy when it was measured gets another chance first.
-            let rates = host.measure_rates(self.roles.cancellation);
-            found = floors(
-                self.task,
-                timing,
-                rates.map_err(EvaluateError::from)?.as_ref(),
-            )?;
-        }
-        self.evidence.floors = found;
-        let broken = self.evidence.floors.iter().find(|floor| floor.is_broken());
-        broken.map_or(Ok(()), |floor| {
-            Err(Verdict::PhysicallyImpossible {
-                case: floor.cache.name_of(&floor.case),
-                floor_us: floor.us,
-                found_us: floor.found_us,
-            }
-            .into())
-        })
+/// The evaluation with its facts, the deciding finding first.
+fn evaluation(context: &Context<'_>, facts: Facts, end: Rejection) -> Evaluation {
+    let verdict = *end.verdict;
+    let mut findings = facts.findings;
+    if let Some(deciding) = verdict.finding() {
+        findings.retain(|finding| finding != deciding);
+        findings.insert(0, deciding.clone());
     }
-
-    /// Notes the launches of each score case as they ran, and looks at the gates again with them.
-    pub(super) fn observe(&mut self, candidate: &Candidate) -> Result<(), Stop> {
-        let scored = by_case(
-            self.scored
-                .iter()
-                .map(|(case, facts)| (case.as_str(), facts)),
-        );
-        let launches = scored
-            .iter()
-            .filter_map(|(case, executions)| {
-                Some(CaseLaunches {
-                    case: case.clone(),
-                    launches: executions.first()?.launches.clone(),
-                })
-            })
-            .collect::<Vec<_>>();
-        let observed = launches
-            .iter()
-            .filter_map(|case| CaseBlocks::executed(&case.case, &case.launches))
-            .collect::<Vec<_>>();
-        self.evidence.launches.clone_from(&launches);
-        self.judge_gates(candidate, &observed)
-    }
-
-    /// The evaluation, with the name of its bundle.
-    pub(super) fn conclude(mut self, verdict: Verdict) -> Result<Evaluation, EvaluateError> {
-        let (host, request, task) = (&self.evaluator.host, self.request, self.task);
-        let plans = std::mem::take(&mut self.evidence.plans);
-        let compiled = self.evidence.compiled.clone();
-        let mut evaluation = self.concluded(verdict);
-        let parts = Parts {
-            request,
-            task_name: &task.name,
-            evaluation: &evaluation,
-            plans: &plans,
-            compiled: compiled.as_ref(),
-        };
-        evaluation.evidence = Some(evidence::keep(host, &parts)?);
-        Ok(evaluation)
-    }
-
-    /// The evaluation with its evidence, the deciding finding first.
-    fn concluded(self, verdict: Verdict) -> Evaluation {
-        let Evidence {
-            candidate_digest,
-            plans: _,
-            compiled,
-            ran,
-            prescreen,
-            not_run,
-            label: _,
-            kernels,
-            gates,
-            checks,
-            launches,
-            floors,
-            measurement,
-            flags,
-            machine_code,
-            sanitizers,
-            mut findings,
-            stages,
-        } = self.evidence;
-        if let Some(deciding) = verdict.finding() {
-            findings.retain(|finding| finding != deciding);
-            findings.insert(0, deciding.clone());
-        }
-        findings.truncate(MAX_FINDINGS);
-        Evaluation {
-            verdict,
-            evaluator: EVALUATOR_VERSION,
-            stage: self.request.stage,
-            found_on: (ran || prescreen.is_some()).then_some(self.family),
-            not_run,
-            task_version: self.task.version,
-            candidate_digest,
-            image_digest: compiled.as_ref().map(|compiled| compiled.image.code_digest),
-            device: ran.then(|| self.evaluator.host.device().clone()),
-            prescreen,
-            toolchain: compiled.as_ref().map(|compiled| compiled.toolchain.clone()),
-            kernels,
-            gates,
-            checks,
-            launches,
-            floors,
-            measurement,
-            diagnostics: compiled
-                .map(|compiled| compiled.diagnostics)
-                .unwrap_or_default(),
-            flags,
-            machine_code,
-            sanitizers,
-            evidence: None,
-            findings,
-            stages,
-        }
+    findings.truncate(MAX_FINDINGS);
+    let compiled = facts.compiled;
+    Evaluation {
+        verdict,
+        evaluator: EVALUATOR_VERSION,
+        stage: context.request.stage,
+        found_on: (facts.ran || facts.prescreen.is_some()).then_some(end.family),
+        not_run: facts.not_run,
+        task_version: context.task.version,
+        candidate_digest: facts.candidate_digest,
+        image_digest: compiled.as_ref().map(|compiled| compiled.image.code_digest),
+        device: facts.ran.then(|| context.device().clone()),
+        prescreen: facts.prescreen,
+        toolchain: compiled.as_ref().map(|compiled| compiled.toolchain.clone()),
+        kernels: facts.kernels,
+        gates: facts.gates.unwrap_or_default(),
+        checks: facts.checks,
+        launches: facts.launches.unwrap_or_default(),
+        floors: facts.floors.unwrap_or_default(),
+        measurement: facts.measurement,
+        diagnostics: compiled
+            .map(|compiled| compiled.diagnostics)
+            .unwrap_or_default(),
+        flags: facts.flags,
+        machine_code: facts.machine_code,
+        sanitizers: facts.sanitizers,
+        evidence: None,
+        findings,
+        stages: facts.stages,
     }
 }

@@ -1,151 +1,152 @@
-//! The pre-screen: what the emulated device proves of a candidate before a device that proves
-//! nothing is touched. It rejects by proof alone and has a few seconds. What it cannot do is a row
-//! of the evaluation, and the stages behind it go on as if nobody had looked.
+//! The pre-screen: executions on an emulated device before the candidate reaches a device that proves
+//! nothing. It rejects by proof alone and is bounded to a few seconds. A pre-screen that was cut
+//! short leaves a row in the evaluation, and the stages behind it go on as without one.
 
 use std::time::Duration;
 
-use domain::evaluation::{NotRun, Prescreen, Prescreened, ProtocolPart};
+use domain::evaluation::{Prescreen, Prescreened, ProtocolPart};
 use domain::finding::{Finding, FindingKind};
 use domain::judge::{self, Exit};
 use domain::role::{Compiled, ExecutionFacts, Next, RunJob, RunReply};
 use domain::task::Task;
 use domain::verdict::Verdict;
 
-use super::inspect::numbered;
-use super::{Candidate, Course, SMALL, Stop};
-use crate::evaluate::EvaluateError;
-use crate::evaluate::examine::{cleaned, subject};
-use crate::evaluate::passes::{Against, Extent};
-use crate::evaluate::roles::{Numbered, execution};
+use super::parse::Candidate;
+use crate::evaluate::context::{Context, SMALL};
+use crate::evaluate::error::{Rejection, StageStop};
+use crate::evaluate::examine::{cleaned, execution_context};
+use crate::evaluate::facts::{Facts, Report};
+use crate::evaluate::passes::Against;
+use crate::evaluate::roles::{Numbered, execution, number_from_zero, run_job_of};
 use crate::host::{Host, Prescreener};
-use crate::supervise::{self, Answer};
+use crate::supervise::{Answer, SuperviseError};
 
-/// What the stage is called.
+/// The name of the stage.
 const STAGE: &str = "pre-screen";
 
 /// Why no further execution is made.
 enum End {
-    /// A rule was broken.
+    /// The emulated device proved that a rule is broken.
     Proved(Box<Verdict>),
-    /// Something is in the way.
+    /// The pre-screen cannot go on, for this reason.
     Cut(String),
 }
 
-impl Course<'_> {
-    /// Lets the emulated device look at small cases, where the device itself proves nothing.
-    ///
-    /// # Errors
-    /// [`Stop`] with what it proved, or because the work was called off.
-    pub(super) fn prescreen(
-        &mut self,
-        candidate: &Candidate,
-        compiled: &Compiled,
-    ) -> Result<(), Stop> {
-        let Some(Prescreener { device, cap }) = self.evaluator.host.prescreener() else {
+/// Executes the candidate on small cases on the emulated device, where the device that decides proves
+/// nothing.
+pub(in crate::evaluate) fn prescreen(
+    context: &Context<'_>,
+    candidate: &Candidate,
+    compiled: &Compiled,
+) -> Report<()> {
+    Report::of(|facts| {
+        let Some(Prescreener { device, cap }) = context.host().prescreener() else {
             return Ok(());
         };
-        let device = match device {
-            Ok(device) => device,
-            Err(_) => {
-                let reason = "there is no emulated device on this machine; `kernelwright preflight` says why";
-                self.cut_short(reason.to_owned());
-                return Ok(());
-            }
+        let Ok(device) = device else {
+            facts.note_not_run(
+                ProtocolPart::Prescreen,
+                "there is no emulated device on this machine; `kernelwright preflight` says why",
+            );
+            return Ok(());
         };
-        let extent = if self.request.stage.decides_promotion() {
-            Extent::All
-        } else {
-            Extent::Sample
-        };
-        let passes = self.passes().prescreen(extent)?;
-        let asked = numbered(&passes, &candidate.plans, |_| SMALL);
-        let job = RunJob {
-            threads: device.threads(),
-            ..self.job(compiled, asked.iter().map(execution).collect())
-        };
-        let mut heard = Heard {
-            task: self.task,
-            device,
-            asked: &asked,
-            made: Vec::new(),
-            findings: Vec::new(),
-            end: None,
-        };
-        let cancellation = self.roles.cancellation;
-        let ended = self.timed(STAGE, |_| {
-            let hear = |reply| heard.hear(reply);
-            match device.run_one_by_one(&job, *cap, cancellation, hear) {
-                Err(fault @ supervise::SuperviseError::Cancelled) => {
-                    Err(EvaluateError::from(fault).into())
-                }
-                ended => Ok(ended),
-            }
-        })?;
-        let (made, planned) = (heard.made, asked.len());
-        let count = made.len();
-        self.evidence.findings.extend(heard.findings);
-        self.evidence.prescreen = Some(Prescreen {
-            device: device.device().clone(),
-            planned: u32::try_from(planned).unwrap_or(u32::MAX),
-            executions: made,
-        });
-        match heard.end.or_else(|| cut_by(ended, *cap)) {
-            None => Ok(()),
-            Some(End::Proved(verdict)) => Err(Stop::Verdict(verdict)),
-            Some(End::Cut(why)) => {
-                self.cut_short(format!("after {count} of {planned} executions: {why}"));
-                Ok(())
-            }
-        }
-    }
+        run(context, candidate, compiled, device, *cap, facts)
+    })
+}
 
-    fn cut_short(&mut self, reason: String) {
-        self.evidence.not_run.push(NotRun {
-            part: ProtocolPart::Prescreen,
-            reason,
-        });
+fn run(
+    context: &Context<'_>,
+    candidate: &Candidate,
+    compiled: &Compiled,
+    device: &Host,
+    cap: Duration,
+    facts: &mut Facts,
+) -> Result<(), StageStop> {
+    let passes = context.passes().prescreen(context.extent())?;
+    let asked = number_from_zero(&passes, &candidate.plans, |_| SMALL);
+    let executions = asked.iter().map(execution).collect();
+    let job = RunJob {
+        threads: device.threads(),
+        ..run_job_of(context.host(), compiled, executions)
+    };
+    let mut progress = Progress {
+        task: context.task,
+        device,
+        asked: &asked,
+        made: Vec::new(),
+        findings: Vec::new(),
+        end: None,
+    };
+    let cancellation = context.roles.cancellation;
+    let ended = facts.merge(Report::timed(context, STAGE, |_| {
+        let handle = |reply| progress.handle_reply(reply);
+        match device.run_one_by_one(&job, cap, cancellation, handle) {
+            Err(error @ SuperviseError::Cancelled) => Err(error.into()),
+            ended => Ok(ended),
+        }
+    }))?;
+    let (made, planned) = (progress.made, asked.len());
+    let count = made.len();
+    facts.findings.extend(progress.findings);
+    facts.prescreen = Some(Prescreen {
+        device: device.device().clone(),
+        planned: u32::try_from(planned).unwrap_or(u32::MAX),
+        executions: made,
+    });
+    match progress.end.or_else(|| end_of_process(ended, cap)) {
+        None => Ok(()),
+        Some(End::Proved(verdict)) => Err(StageStop::Rejected(Rejection {
+            verdict,
+            family: context.family(),
+        })),
+        Some(End::Cut(why)) => {
+            let reason = format!("after {count} of {planned} executions: {why}");
+            facts.note_not_run(ProtocolPart::Prescreen, reason);
+            Ok(())
+        }
     }
 }
 
-/// What the end of the process was, where it was not told to make an end.
-fn cut_by(ended: Result<Answer<()>, supervise::SuperviseError>, cap: Duration) -> Option<End> {
+/// Why the process ended, where it was not asked to.
+fn end_of_process(ended: Result<Answer<()>, SuperviseError>, cap: Duration) -> Option<End> {
     let why = match ended {
         Ok(answer) => match answer.reply {
             Ok(()) => return None,
             Err(Exit::TimedOut) => format!("its {} s were over", cap.as_secs_f64()),
             Err(exit) => format!("its process {exit}"),
         },
-        Err(supervise::SuperviseError::Unready { late: true, .. }) => {
+        Err(SuperviseError::Unready { late: true, .. }) => {
             "its process was not ready in time".to_owned()
         }
-        Err(fault) => {
-            tracing::warn!("a pre-screen ended early: failed to {fault}");
+        Err(error) => {
+            tracing::warn!("a pre-screen ended early: failed to {error}");
             "its process could not work; the worker's log says why".to_owned()
         }
     };
     Some(End::Cut(why))
 }
 
-/// What is heard of the executions as they are made.
-struct Heard<'a> {
+/// The executions reported so far.
+struct Progress<'a> {
     task: &'a Task,
     device: &'a Host,
     asked: &'a [Numbered<'a>],
     made: Vec<Prescreened>,
-    /// Those of the execution that proved something.
+    /// The findings of the execution that proved something.
     findings: Vec<Finding>,
     end: Option<End>,
 }
 
-impl Heard<'_> {
-    fn hear(&mut self, reply: RunReply) -> Next {
+impl Progress<'_> {
+    /// Takes one reply; says whether another execution is wanted.
+    fn handle_reply(&mut self, reply: RunReply) -> Next {
         if reply.device != *self.device.device() {
             let other = format!("its process used {}", reply.device);
             self.end = Some(End::Cut(other));
         }
         for facts in reply.executions {
             if self.end.is_none() {
-                self.end = self.weigh(cleaned(facts));
+                self.end = self.judge(cleaned(facts));
             }
         }
         match self.end {
@@ -154,18 +155,18 @@ impl Heard<'_> {
         }
     }
 
-    /// Takes note of one execution; says what ends the pre-screen with it.
-    fn weigh(&mut self, facts: ExecutionFacts) -> Option<End> {
+    /// Judges one execution and records it, unless it ends the pre-screen.
+    fn judge(&mut self, facts: ExecutionFacts) -> Option<End> {
         let asked = self.asked.get(self.made.len());
         let Some(asked) = asked.filter(|asked| asked.id == facts.id) else {
             return Some(End::Cut(
                 "its process made another execution than it was asked".to_owned(),
             ));
         };
-        if let Some(verdict) =
-            judge::judge_proven_findings(&facts, &subject(self.task, STAGE, asked))
-        {
-            self.note(asked);
+        let judged =
+            judge::judge_proven_findings(&facts, &execution_context(self.task, STAGE, asked));
+        if let Some(verdict) = judged {
+            self.record(asked);
             self.findings = facts.findings;
             return Some(End::Proved(Box::new(verdict)));
         }
@@ -199,11 +200,11 @@ impl Heard<'_> {
                 fault.call
             )));
         }
-        self.note(asked);
+        self.record(asked);
         None
     }
 
-    fn note(&mut self, asked: &Numbered<'_>) {
+    fn record(&mut self, asked: &Numbered<'_>) {
         self.made.push(Prescreened {
             case: asked.pass.case.clone(),
             distribution: asked.pass.distribution,

@@ -1,4 +1,4 @@
-//! Runs a program of NVIDIA's around the role `trace`, and reads the log that it leaves.
+//! Runs one of NVIDIA's programs around the role `trace`, and reads the log that it writes.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,9 +11,9 @@ use domain::plan::ResolvedStep;
 use domain::role::{RunJob, RunReply};
 use domain::tools::ncu::Choice;
 
-use super::Candidate;
-use crate::evaluate::roles::Roles;
-use crate::evaluate::{EvaluateError, storage};
+use super::error::{EvaluateError, storage};
+use super::roles::Roles;
+use super::stages::parse::Candidate;
 use crate::host::Role;
 use crate::supervise::{self, Bounds, Limits, Program};
 
@@ -21,11 +21,11 @@ use crate::supervise::{self, Bounds, Limits, Program};
 const LOG_BYTES: u64 = 4 << 20;
 /// The largest file that a tool may write, bytes.
 const TOOL_FILE_BYTES: u64 = 1 << 30;
-/// What a tool finds its own helpers with.
+/// The search path with which a tool finds its own helper programs.
 const PATH: &str =
     "/usr/local/cuda/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What Nsight Compute is told: only our metrics, only the plan's kernels, without the launches
+/// The arguments of Nsight Compute: only our metrics, only the plan's kernels, without the launches
 /// of the execution that warms up. Clocks are left as they are: a GPU may be shared.
 pub(super) fn profiler_words(
     choice: &Choice,
@@ -64,7 +64,7 @@ pub(super) fn profiler_words(
     ]
 }
 
-/// How a traced process ended, as far as its log depends on it.
+/// The end of a traced process, as far as its log depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Traced {
     InTime,
@@ -84,7 +84,7 @@ impl Roles<'_> {
         program
     }
 
-    /// Runs a tool. What its process answers or how it ends is nobody's verdict.
+    /// Runs a tool. Neither its process's answer nor its end is a verdict.
     pub(super) fn trace(
         &self,
         program: &Program,

@@ -1,4 +1,5 @@
-//! The shape at which an index no longer fits 32 bits, and what it takes to try it.
+//! Sizes of tensors in bytes and elements, and the smallest shape of a task whose indices do not fit
+//! 32 bits, with the memory that it needs.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +10,13 @@ use domain::task::{Case, Role, Task, Use};
 
 use super::passes::elements;
 
-/// A tensor of more elements than this has some that a 32-bit signed index does not reach.
-pub const BEYOND: u64 = 1 << 31;
-/// Memory must hold this many times what an execution needs: the device has the copies around it,
-/// and the host what was, what is, and what is compared.
+/// Elements that a signed 32-bit index reaches. A tensor of more elements needs a wider index.
+pub const MORE_THAN_INT32: u64 = 1 << 31;
+/// The factor by which memory must exceed what an execution needs: the device also holds the copies
+/// around the buffers, and the host the original inputs, the outputs and the reference's answer.
 const TIMES: u64 = 3;
 
-/// What there is.
+/// The memory of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     /// Device memory, bytes.
@@ -31,7 +32,7 @@ pub struct Room {
 ///
 /// # Errors
 /// A [`Problem`] of the task: an extent without a value.
-pub fn case(task: &Task, beyond: u64) -> Result<Option<Case>, Problem> {
+pub fn smallest_case_beyond(task: &Task, beyond: u64) -> Result<Option<Case>, Problem> {
     let shown = |case: &&Case| case.is_for(Use::Check) || case.is_for(Use::Score);
     let mut base = None;
     for case in task.cases.iter().filter(shown) {
@@ -56,12 +57,12 @@ pub fn case(task: &Task, beyond: u64) -> Result<Option<Case>, Problem> {
     Ok(best.map(|(_, case)| case))
 }
 
-/// Why a shape cannot be tried here; nothing if it can. `plans` are those of the candidate and of
+/// The reason why a shape does not fit this machine; none if it does. `plans` are those of the candidate and of
 /// the reference, for their workspaces.
 ///
 /// # Errors
 /// A [`Problem`] of the task.
-pub fn obstacle(
+pub fn find_obstacle(
     task: &Task,
     case: &Case,
     plans: [&ResolvedPlan; 2],
@@ -102,7 +103,7 @@ pub fn free_memory() -> Option<u64> {
     kilobytes.checked_mul(1024)
 }
 
-/// Which free dims grow together.
+/// The groups of free dims that grow together.
 fn growths(task: &Task) -> Vec<Vec<&str>> {
     let dims = task
         .free_dims
@@ -173,7 +174,7 @@ fn name(task: &Task, dims: &BTreeMap<String, i64>) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// What the tensors of a case take, at a width of the caller's for those that are written.
+/// The bytes of all tensors of a case; `written` gives the width of an element of an output.
 ///
 /// # Errors
 /// A [`Problem`] of the task.

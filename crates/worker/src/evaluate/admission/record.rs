@@ -1,4 +1,5 @@
-//! Remembers which tasks were admitted on this machine, so that a run of a known task begins at once.
+//! The record of the tasks that were admitted on this machine, so that a run of a known task begins at
+//! once.
 
 use std::path::PathBuf;
 
@@ -8,14 +9,15 @@ use domain::evaluation::{EVALUATOR_VERSION, EvaluationRequest};
 use domain::task::{Bundle, Task};
 
 use crate::cancel::Cancellation;
-use crate::evaluate::{EvaluateError, Evaluator, storage};
+use crate::evaluate::Evaluator;
+use crate::evaluate::error::{EvaluateError, storage};
 
-/// Sees to it that the task of a request may be searched. A refusal is not remembered: what was
-/// refused may be mended, and a baseline's noise may pass.
+/// Requires that the task of a request is admitted. A refusal is not remembered: the task may be
+/// corrected, and a baseline's noise may pass.
 ///
 /// # Errors
 /// [`EvaluateError::NotAdmitted`], or another [`EvaluateError`] that is no property of the task.
-pub fn insist(
+pub fn require(
     evaluator: &Evaluator,
     request: &EvaluationRequest,
     progress: &dyn Fn(&str),
@@ -29,8 +31,7 @@ pub fn insist(
         return Ok(());
     }
     progress("admission");
-    let key = request.key.derive(&["admission"]);
-    let admission = evaluator.admit(&request.task, key, |_| {}, cancellation)?;
+    let admission = evaluator.admit(&request.task, |_| {}, cancellation)?;
     if !admission.admitted() {
         return Err(EvaluateError::NotAdmitted {
             task: admission.task,

@@ -6,23 +6,23 @@ use domain::candidate::KernelSource;
 use domain::role::{Alteration, Compiled, OutputComparison};
 use domain::task::Case;
 
-use super::{Office, exactly};
+use super::{Examiner, exactly};
+use crate::evaluate::context::SCREEN;
+use crate::evaluate::error::{EvaluateError, storage};
 use crate::evaluate::passes::Pass;
 use crate::evaluate::roles::{Allowance, Numbered, Reference};
-use crate::evaluate::stages::{SCREEN, Stop};
-use crate::evaluate::{EvaluateError, storage};
 
 /// Elements that an error norm needs to say something about rounding.
 const LEAST_ELEMENTS: u64 = 64;
 
-impl Office<'_> {
+impl Examiner<'_> {
     /// The errors of the task's own kernels, and of the baseline on operands too coarse.
     pub(super) fn precision(
         &self,
         reference: &Reference<'_>,
         baseline: &Compiled,
         cases: &[&Case],
-    ) -> Result<Vec<Point>, Stop> {
+    ) -> Result<Vec<Point>, EvaluateError> {
         let task = self.task();
         if !task
             .tensors
@@ -50,8 +50,7 @@ impl Office<'_> {
             None => points.push(unmeasured("baseline.cu")),
         }
         for (file, source) in &task.playbook {
-            let configuration = source.plan().default_configuration();
-            let Ok(image) = self.course.build(source, &configuration)? else {
+            let Some(image) = self.context.build_default(source)? else {
                 points.push(unmeasured(file));
                 continue;
             };
@@ -83,10 +82,10 @@ impl Office<'_> {
         source: &KernelSource,
         image: &Compiled,
         passes: &[Pass],
-    ) -> Result<Option<f64>, Stop> {
+    ) -> Result<Option<f64>, EvaluateError> {
         let task = self.task();
         let configuration = source.plan().default_configuration();
-        let limits = &self.course.evaluator.host.device().limits;
+        let limits = &self.evaluator.host.device().limits;
         let mut planned = Vec::new();
         for pass in passes {
             let case = task
@@ -99,10 +98,10 @@ impl Office<'_> {
             planned.push(plan);
         }
         let mut numbered = Vec::new();
-        for (pass, plan) in passes.iter().zip(&planned) {
-            let id = self.next.get();
-            self.next.set(id + 1);
-            let folder = self.course.roles.scratch.join(format!("admission-{id}"));
+        let scratch = self.context.roles.scratch;
+        let outputs = tempfile::tempdir_in(scratch).map_err(storage(scratch))?;
+        for ((pass, plan), id) in passes.iter().zip(&planned).zip(0..) {
+            let folder = outputs.path().join(format!("outputs-{id}"));
             std::fs::create_dir(&folder).map_err(storage(&folder))?;
             numbered.push(Numbered {
                 id,
@@ -117,7 +116,7 @@ impl Office<'_> {
             stage: "admission",
             ..SCREEN
         };
-        self.course
+        self.context
             .roles
             .run(image, &numbered, allowance, |made, reply| {
                 complete &= reply.is_ok_and(|reply| {
@@ -130,7 +129,7 @@ impl Office<'_> {
         if !complete {
             return Ok(None);
         }
-        Ok(pooled(&self.course.roles.verify(reference, &numbered)?))
+        Ok(pooled(&self.context.roles.verify(reference, &numbered)?))
     }
 }
 

@@ -1,6 +1,8 @@
-//! Whatever else solves the task, timed beside the candidate: kernels with a plan, and machine code
-//! with one, in turn with it, a script's library in processes that alternate with its own. Only somebody who evaluates by
-//! hand asks for this, and nothing is promoted on it.
+//! Other solutions of the task, timed beside the candidate: kernels with a plan, and machine code
+//! with one, in turn with it, a script's library in processes that alternate with its own. Only an
+//! evaluation by hand includes this, and nothing is promoted on it.
+
+mod image;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,24 +19,29 @@ use domain::timing::Timing;
 use domain::verdict::Comparison;
 use serde::Serialize;
 
-use super::looks::{Looked, Timed};
-use super::{Course, Stop};
+use super::Evaluator;
+use super::context::Context;
+use super::error::{EvaluateError, storage};
+use super::examine::Executions;
+use super::facts::Report;
+use super::paired::{Apart, ApartError};
+use super::partial::{PartialEvaluation, Timed};
+use super::passes::Pass;
+use super::roles::{Reference, Saved};
+use super::stages::compare::paired;
+use super::stages::{compile, parse};
 use crate::cancel::Cancellation;
-use crate::evaluate::paired::Apart;
-use crate::evaluate::passes::Pass;
-use crate::evaluate::roles::Saved;
-use crate::evaluate::{EvaluateError, Evaluator, storage};
 use crate::rivals::{self, Answer, Manner, Question};
 
 /// Executions that a script times of each case, each time it is asked.
 const EXECUTIONS: u32 = 30;
 
-/// What came of a rival.
+/// A rival and its outcome.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rivalry {
     /// Its file in the task's folder.
     pub file: String,
-    /// What a script says it times, with its version.
+    /// The library that a script times, with its version, in the script's words.
     pub what: Option<String>,
     /// The times, or why there are none.
     #[serde(flatten)]
@@ -51,12 +58,12 @@ pub enum RivalOutcome {
         cases: Vec<RivalCase>,
         /// Rival over candidate, geometric mean over the cases: above 1 the candidate is faster.
         speedup: Comparison,
-        /// Whether the rival's times are the word of a script, by its own clock.
+        /// True if the rival's times were reported by a script, by its own clock.
         claimed: bool,
     },
     /// There is no number.
     NotRun {
-        /// What is missing or wrong.
+        /// The reason.
         reason: String,
     },
 }
@@ -72,8 +79,8 @@ pub struct RivalCase {
     pub candidate_us: f64,
 }
 
-/// The times of a turn by case, or why the other side gave none.
-pub type Turn = Result<Vec<f64>, String>;
+/// A rival's times by case, microseconds, or the reason why it gave none.
+pub type RivalTiming = Result<Vec<f64>, String>;
 
 impl Evaluator {
     /// Times everything in the task's `baselines` beside a candidate that is known to be right.
@@ -130,7 +137,7 @@ impl Evaluator {
         };
         let timed = match self.measure(&itself, |_| {}, cancellation)? {
             (_, Some(timed)) => timed,
-            (looked, None) => return Ok(stands_against("the rival", looked.against)),
+            (partial, None) => return Ok(stands_against("the rival", partial.against)),
         };
         let beside = EvaluationRequest {
             incumbent: Some(Incumbent {
@@ -159,22 +166,23 @@ impl Evaluator {
             Err(reason) => return not_run(reason),
         };
         let folder = tempfile::tempdir_in(&self.scratch).map_err(storage(&self.scratch))?;
-        let (looked, asked) = self.with_course(request, &|_| {}, cancellation, |course| {
-            let library = Library::of(course, script, python, content, folder.path())?;
-            let answer = library.ask(1, cancellation)?;
-            let reference = course.reference()?;
-            Ok(match answer {
-                Answer::NotRun { reason } => Err(reason),
-                Answer::Timed { what, .. } => match library.wrong(course, &reference)? {
-                    Some(reason) => Err(reason),
-                    None => Ok((what, library)),
-                },
-            })
-        })?;
+        let (partial, asked) =
+            self.run_partially(request, &|_| {}, cancellation, |context, _| {
+                let library = Library::of(context, script, python, content, folder.path())?;
+                let answer = library.ask(1, cancellation)?;
+                let reference = compile::build_reference(context)?;
+                Ok(match answer {
+                    Answer::NotRun { reason } => Err(reason),
+                    Answer::Timed { what, .. } => match library.find_error(context, &reference)? {
+                        Some(reason) => Err(reason),
+                        None => Ok((what, library)),
+                    },
+                })
+            })?;
         let (what, library) = match asked {
             Some(Ok(right)) => right,
             Some(Err(reason)) => return not_run(reason),
-            None => return Ok((None, stands_against("the task", looked.against))),
+            None => return Ok((None, stands_against("the task", partial.against))),
         };
         if self.host.device().kind == DeviceKind::Emulated {
             let reason = "its outputs are right; it would measure times, and those of this device \
@@ -208,14 +216,21 @@ impl Evaluator {
     pub fn alternate(
         &self,
         request: &EvaluationRequest,
-        turn: &mut dyn FnMut(usize) -> Result<Turn, EvaluateError>,
+        turn: &mut dyn FnMut(usize) -> Result<RivalTiming, EvaluateError>,
         cancellation: &Cancellation,
     ) -> Result<RivalOutcome, EvaluateError> {
-        let (looked, apart) = self.with_course(request, &|_| {}, cancellation, |course| {
-            let candidate = course.read()?;
-            let compiled = course.compile(&candidate)?;
-            course.compete(&candidate, &compiled)?.apart(turn)
-        })?;
+        let (partial, apart) =
+            self.run_partially(request, &|_| {}, cancellation, |context, facts| {
+                let candidate = facts.merge(parse::parse(context))?;
+                let compiled = facts.merge(compile::compile(context, &candidate))?;
+                let known = Executions::default();
+                let comparison = paired(context, &candidate, &compiled, &known, None)?;
+                facts.merge(Report::of(|_| match comparison.apart(turn) {
+                    Ok(apart) => Ok(Ok(apart)),
+                    Err(ApartError::NoTimes(reason)) => Ok(Err(reason)),
+                    Err(ApartError::Stop(stop)) => Err(stop.on(context.family())),
+                }))
+            })?;
         Ok(match apart {
             Some(Ok(Apart { cases, comparison })) => RivalOutcome::Timed {
                 cases: cases
@@ -230,27 +245,24 @@ impl Evaluator {
                 claimed: true,
             },
             Some(Err(reason)) => RivalOutcome::NotRun { reason },
-            None => stands_against("the candidate", looked.against),
+            None => stands_against("the candidate", partial.against),
         })
     }
 }
 
-/// What came of a candidate beside a rival that is right.
-pub(super) fn compared(measured: (Looked, Option<Timed>)) -> RivalOutcome {
+/// The outcome of a candidate beside a rival whose outputs are right.
+fn compared(measured: (PartialEvaluation, Option<Timed>)) -> RivalOutcome {
     match measured {
         (_, Some(timed)) => RivalOutcome::Timed {
             cases: cases(&timed),
             speedup: timed.comparison,
             claimed: false,
         },
-        (looked, None) => stands_against("the candidate", looked.against),
+        (partial, None) => stands_against("the candidate", partial.against),
     }
 }
 
-pub(super) fn stands_against(
-    whom: &str,
-    verdict: Option<domain::verdict::Verdict>,
-) -> RivalOutcome {
+fn stands_against(whom: &str, verdict: Option<domain::verdict::Verdict>) -> RivalOutcome {
     let reason = match verdict {
         Some(verdict) => format!("{whom}: {verdict}"),
         None => format!("{whom} has no times"),
@@ -271,7 +283,7 @@ fn cases(timed: &Timed) -> Vec<RivalCase> {
     pairs(&timed.timing, &timed.baseline)
 }
 
-/// A script with everything it is asked: one ordinary draw of each score case.
+/// A script with its questions: one ordinary draw of each score case.
 struct Library<'a> {
     python: PathBuf,
     script: &'a str,
@@ -286,15 +298,15 @@ struct Library<'a> {
 
 impl<'a> Library<'a> {
     fn of(
-        course: &Course<'_>,
+        context: &Context<'_>,
         script: &'a str,
         python: PathBuf,
         content: &'a dyn Fn(&TensorData) -> Vec<u8>,
         folder: &Path,
-    ) -> Result<Self, Stop> {
-        let mut passes = course.passes().score_once()?;
+    ) -> Result<Self, EvaluateError> {
+        let mut passes = context.passes().score_once()?;
         passes.retain(|pass| pass.purpose == ExecutionPurpose::Score);
-        let task = course.task.clone();
+        let task = context.task.clone();
         let mut scalars = Vec::new();
         let mut outputs = Vec::new();
         for (pass, number) in passes.iter().zip(0..) {
@@ -322,7 +334,7 @@ impl<'a> Library<'a> {
             scalars,
             outputs,
             // As much as may linger, twice.
-            flush_bytes: 2 * course.evaluator.host.device().l2_bytes,
+            flush_bytes: 2 * context.device().l2_bytes,
             folder: folder.to_owned(),
         })
     }
@@ -354,12 +366,12 @@ impl<'a> Library<'a> {
         Ok(asked?)
     }
 
-    /// What is wrong with the outputs that the script left; none if they are right.
-    fn wrong(
+    /// The error in the outputs that the script wrote; none if they are right.
+    fn find_error(
         &self,
-        course: &Course<'_>,
-        reference: &super::Reference<'_>,
-    ) -> Result<Option<String>, Stop> {
+        context: &Context<'_>,
+        reference: &Reference<'_>,
+    ) -> Result<Option<String>, EvaluateError> {
         let mut saved = Vec::new();
         for ((pass, outputs), id) in self.passes.iter().zip(&self.outputs).zip(0..) {
             for tensor in &pass.tensors {
@@ -382,7 +394,7 @@ impl<'a> Library<'a> {
                 outputs: outputs.clone(),
             });
         }
-        let comparisons = course.roles.compare(reference, &saved)?;
+        let comparisons = context.roles.compare(reference, &saved)?;
         let off = comparisons
             .iter()
             .find(|found| !judge::is_within_tolerance(found, &self.task.tolerance));

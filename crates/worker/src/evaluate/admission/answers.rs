@@ -8,19 +8,19 @@ use domain::judge;
 use domain::role::Distribution;
 use domain::task::{Case, Role};
 
-use super::{Answer, Office, exactly};
+use super::{Answer, Examiner, exactly};
+use crate::evaluate::error::EvaluateError;
 use crate::evaluate::passes::{Extent, Passes};
 use crate::evaluate::roles::Reference;
-use crate::evaluate::stages::Stop;
 
-impl Office<'_> {
+impl Examiner<'_> {
     /// Both references on everything that candidates may meet on a case.
     pub(super) fn agreement(
         &self,
         reference: &Reference<'_>,
         check: &Reference<'_>,
         case: &Case,
-    ) -> Result<Point, Stop> {
+    ) -> Result<Point, EvaluateError> {
         let everything = [self.passes().smoke()?, self.passes().screen(Extent::All)?].concat();
         let passes = everything
             .into_iter()
@@ -66,12 +66,16 @@ impl Office<'_> {
         &self,
         reference: &Reference<'_>,
         cases: &[&Case],
-    ) -> Result<Vec<Vec<Answer>>, Stop> {
+    ) -> Result<Vec<Vec<Answer>>, EvaluateError> {
         let mut draws = Vec::new();
         for case in cases {
             let passes = (0..SEEDS)
                 .map(|seed| {
-                    let key = self.course.request.key.derive(&["seed", &seed.to_string()]);
+                    let key = self
+                        .context
+                        .request
+                        .key
+                        .derive(&["seed", &seed.to_string()]);
                     Passes {
                         key,
                         ..self.passes()
@@ -88,7 +92,7 @@ impl Office<'_> {
         &self,
         cases: &[&Case],
         draws: &[Vec<Answer>],
-    ) -> Result<Vec<Point>, Stop> {
+    ) -> Result<Vec<Point>, EvaluateError> {
         let mut points = Vec::new();
         let task = self.task();
         for output in task.tensors.iter().filter(|tensor| tensor.role != Role::In) {
@@ -119,7 +123,7 @@ impl Office<'_> {
         &self,
         reference: &Reference<'_>,
         cases: &[&Case],
-    ) -> Result<Vec<Point>, Stop> {
+    ) -> Result<Vec<Point>, EvaluateError> {
         let task = self.task();
         let limit = task.tolerance.relative_l2;
         let mut points = Vec::new();
@@ -157,20 +161,20 @@ impl Office<'_> {
     }
 
     /// Whether one element of an input reaches what the contract says and no more.
-    pub(super) fn declared(&self, reference: &Reference<'_>) -> Result<Vec<Point>, Stop> {
+    pub(super) fn declared(&self, reference: &Reference<'_>) -> Result<Vec<Point>, EvaluateError> {
         let task = self.task();
         let mut points = Vec::new();
-        for probe in self.passes().probes()? {
-            let Some((input, at)) = probe.struck() else {
+        for check in self.passes().sensitivity_checks()? {
+            let Some((input, at)) = check.struck() else {
                 continue;
             };
-            let mut original = probe.clone();
+            let mut original = check.clone();
             for tensor in &mut original.tensors {
                 tensor.alteration = None;
             }
-            let answers = self.answers(reference, &[original, probe.clone()])?;
+            let answers = self.answers(reference, &[original, check.clone()])?;
             let extents = |name: &str| {
-                let mut tensors = probe.tensors.iter();
+                let mut tensors = check.tensors.iter();
                 let tensor = tensors.find(|tensor| tensor.name == name);
                 tensor
                     .map(|tensor| tensor.extents.as_slice())

@@ -1,5 +1,5 @@
-//! Admits a task: measures what its references answer and what its own kernels and impostors get,
-//! and holds each number against its rule.
+//! Admission of a task: measures the answers of its references and the verdicts on its own kernels and on
+//! impostors, and holds each number against its rule.
 //!
 //! Everything runs through the same roles as an evaluation, so that a task is admitted by the
 //! checks that will guard it.
@@ -12,19 +12,22 @@ mod record;
 use std::collections::BTreeMap;
 
 use domain::admission::{self, Admission, Floor, Point, Rule};
+use domain::candidate::KernelSource;
 use domain::device::DeviceKind;
 use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
+use domain::judge;
 use domain::role::{Compiled, Key};
 use domain::task::{Bundle, Case, Role, Task};
 use domain::verdict::Verdict;
 
+use super::Evaluator;
+use super::context::{Context, Setup};
+use super::error::{EvaluateError, Stop};
 use super::passes::{Pass, Passes, elements};
-use super::roles::{Reference, Roles};
-use super::stages::{Course, Stop};
-use super::{EvaluateError, Evaluator, storage};
+use super::roles::Reference;
 use crate::cancel::Cancellation;
 
-pub use record::insist;
+pub use record::require;
 
 /// Cases on which outputs are looked at: the largest with at most so many elements.
 const CASES: usize = 3;
@@ -32,62 +35,47 @@ const MOST_ELEMENTS: u64 = 1 << 15;
 /// The reference's values of each output, by name.
 type Answer = BTreeMap<String, Vec<f64>>;
 
-/// Finds out whether a task may be searched.
+/// Decides if a task may be searched.
 ///
 /// # Errors
 /// A [`EvaluateError`] that is no property of the task.
 pub fn admit(
     evaluator: &Evaluator,
     bundle: &Bundle,
-    key: Key,
     progress: &dyn Fn(&str),
     cancellation: &Cancellation,
 ) -> Result<Admission, EvaluateError> {
     let task = Task::load(bundle).map_err(EvaluateError::Task)?;
-    let scratch = tempfile::tempdir_in(&evaluator.scratch).map_err(storage(&evaluator.scratch))?;
     let request = EvaluationRequest {
         task: bundle.clone(),
         file: "baseline.cu".to_owned(),
         source: task.baseline.text().to_owned(),
         configuration: BTreeMap::new(),
         stage: EvaluationStage::Baseline,
-        key,
+        key: Key(task.version).derive(&["admission"]),
         incumbent: None,
-    };
-    let disturber = evaluator.disturber(cancellation)?;
-    let roles = Roles {
-        host: &evaluator.host,
-        scratch: scratch.path(),
-        cancellation,
-        lines: false,
-        disturber: disturber.as_ref(),
     };
     let check = Task {
         reference: task.check.clone(),
         ..task.clone()
     };
-    let course = Course::new(evaluator, &request, &task, progress, roles);
-    let office = Office {
-        course,
+    let setup = Setup::new(evaluator, &request, task, cancellation)?;
+    let examiner = Examiner {
+        evaluator,
+        context: setup.context(progress),
         check: &check,
-        progress,
         cancellation,
-        next: std::cell::Cell::new(0),
     };
-    match office.decide() {
-        Ok(admission) => Ok(admission),
-        Err(Stop::Fault(fault)) => Err(fault),
-        Err(Stop::Verdict(verdict)) => Err(EvaluateError::Reference(verdict.to_string())),
-    }
+    examiner.decide()
 }
 
-struct Office<'a> {
-    course: Course<'a>,
+/// The admission of one task.
+struct Examiner<'a> {
+    evaluator: &'a Evaluator,
+    context: Context<'a>,
     /// The task with its second reference in the place of the first.
     check: &'a Task,
-    progress: &'a dyn Fn(&str),
     cancellation: &'a Cancellation,
-    next: std::cell::Cell<u32>,
 }
 
 /// The three images that a task cannot do without.
@@ -97,8 +85,8 @@ struct Images {
     baseline: Compiled,
 }
 
-impl<'a> Office<'a> {
-    fn decide(&self) -> Result<Admission, Stop> {
+impl<'a> Examiner<'a> {
+    fn decide(&self) -> Result<Admission, EvaluateError> {
         let task = self.task();
         let cases = self.cases()?;
         let mut admission = Admission {
@@ -108,7 +96,7 @@ impl<'a> Office<'a> {
             points: Vec::new(),
             floors: Vec::new(),
         };
-        (self.progress)("compile references and baseline");
+        (self.context.progress)("compile references and baseline");
         let images = match self.images(&mut admission.points)? {
             Some(images) => images,
             None => return Ok(admission),
@@ -121,31 +109,31 @@ impl<'a> Office<'a> {
             task: self.check,
             compiled: images.check,
         };
-        (self.progress)("compare the references");
+        (self.context.progress)("compare the references");
         let largest = cases.last().expect("a task has a case");
         admission
             .points
             .push(self.agreement(&reference, &check, largest)?);
-        (self.progress)("draw inputs ten times");
+        (self.context.progress)("draw inputs ten times");
         let draws = self.draws(&reference, &cases)?;
         admission.points.extend(self.spread(&cases, &draws)?);
-        (self.progress)("vary each input by itself");
+        (self.context.progress)("vary each input by itself");
         admission.points.extend(self.inputs(&reference, &cases)?);
         admission.points.extend(self.declared(&reference)?);
         if admission.points.iter().any(|point| !point.holds) {
             // What the references say is not to be relied on, so nothing is held against it.
             return Ok(admission);
         }
-        (self.progress)("measure precisions");
+        (self.context.progress)("measure precisions");
         admission
             .points
             .extend(self.precision(&reference, &images.baseline, &cases)?);
         for impostor in impostors::all(task, &answers::middles(&draws)) {
-            (self.progress)(&impostor.name);
+            (self.context.progress)(&impostor.name);
             let verdict = self.evaluated(&impostor.name, impostor.source)?.verdict;
             admission.points.push(turned_away(&impostor.name, &verdict));
         }
-        (self.progress)("evaluate the baseline");
+        (self.context.progress)("evaluate the baseline");
         let baseline = task.baseline.text().to_owned();
         let evaluation = self.evaluated("baseline.cu", baseline)?;
         admission.points.push(accepted(&evaluation.verdict));
@@ -155,15 +143,15 @@ impl<'a> Office<'a> {
     }
 
     fn task(&self) -> &'a Task {
-        self.course.task
+        self.context.task
     }
 
     fn passes(&self) -> Passes<'a> {
-        self.course.passes()
+        self.context.passes()
     }
 
     /// Small cases, the largest last.
-    fn cases(&self) -> Result<Vec<&'a Case>, Stop> {
+    fn cases(&self) -> Result<Vec<&'a Case>, EvaluateError> {
         let small = self.passes().small_cases()?;
         let mut fitting = Vec::new();
         for case in &small {
@@ -178,7 +166,7 @@ impl<'a> Office<'a> {
         Ok(fitting.split_off(surplus))
     }
 
-    fn images(&self, points: &mut Vec<Point>) -> Result<Option<Images>, Stop> {
+    fn images(&self, points: &mut Vec<Point>) -> Result<Option<Images>, EvaluateError> {
         let task = self.task();
         let mut built = Vec::new();
         for (file, source) in [
@@ -187,20 +175,23 @@ impl<'a> Office<'a> {
             ("baseline.cu", &task.baseline),
         ] {
             let configuration = source.plan().default_configuration();
-            let answer = self.course.build(source, &configuration)?;
-            let says = match &answer {
-                Ok(_) => "it compiles".to_owned(),
-                Err(verdict) => verdict.to_string(),
+            let (compiled, says) = match self.context.build(source, &configuration) {
+                Ok(compiled) => match self.find_launch_error(source, &compiled)? {
+                    None => (Some(compiled), "it compiles".to_owned()),
+                    Some(why) => (None, why),
+                },
+                Err(Stop::Verdict(verdict)) => (None, verdict.to_string()),
+                Err(Stop::Fault(error)) => return Err(error),
             };
             points.push(Point {
                 rule: Rule::Compiles,
                 subject: file.to_owned(),
                 found: None,
                 limit: None,
-                holds: answer.is_ok(),
+                holds: compiled.is_some(),
                 says,
             });
-            built.extend(answer.ok());
+            built.extend(compiled);
         }
         let [reference, check, baseline] = match <[Compiled; 3]>::try_from(built) {
             Ok(images) => images,
@@ -213,25 +204,50 @@ impl<'a> Office<'a> {
         }))
     }
 
-    /// What a reference answers to the inputs of some passes.
-    fn answers(&self, reference: &Reference<'_>, passes: &[Pass]) -> Result<Vec<Answer>, Stop> {
-        Ok(self.course.roles.answers(reference, passes)?)
+    /// The reason why an image cannot run its own plan on some case, such as a kernel that the source
+    /// does not declare `extern "C"`; none if it can.
+    fn find_launch_error(
+        &self,
+        source: &KernelSource,
+        compiled: &Compiled,
+    ) -> Result<Option<String>, EvaluateError> {
+        let limits = &self.context.device().limits;
+        let configuration = source.plan().default_configuration();
+        for case in self.passes().cases() {
+            let plan = source.plan();
+            let plan = plan.resolve(self.task(), &case.dims, &configuration, limits);
+            // A plan that does not resolve is reported by the stage that needs it.
+            let Ok(plan) = plan else { continue };
+            if let Some(verdict) = judge::judge_image(&plan, &compiled.kernels, limits) {
+                return Ok(Some(verdict.to_string()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Computes a reference's answers to the inputs of some passes.
+    fn answers(
+        &self,
+        reference: &Reference<'_>,
+        passes: &[Pass],
+    ) -> Result<Vec<Answer>, EvaluateError> {
+        self.context.roles.answers(reference, passes)
     }
 
     /// A candidate through all stages that do not reject for gates.
-    fn evaluated(&self, file: &str, source: String) -> Result<Evaluation, Stop> {
+    fn evaluated(&self, file: &str, source: String) -> Result<Evaluation, EvaluateError> {
         let request = EvaluationRequest {
             file: file.to_owned(),
             source,
-            ..self.course.request.clone()
+            ..self.context.request.clone()
         };
         let quiet = |_: &str| {};
-        let evaluator = self.course.evaluator;
-        Ok(evaluator.evaluate(&request, quiet, self.cancellation)?)
+        let evaluator = self.evaluator;
+        evaluator.evaluate(&request, quiet, self.cancellation)
     }
 
     /// The least that each score case must move, beside the baseline's time.
-    fn floors(&self, verdict: &Verdict) -> Result<Vec<Floor>, Stop> {
+    fn floors(&self, verdict: &Verdict) -> Result<Vec<Floor>, EvaluateError> {
         let task = self.task();
         let timing = verdict.acceptance().map(|acceptance| &acceptance.timing);
         let times = timing.map(|timing| timing.cases()).unwrap_or_default();
@@ -260,19 +276,17 @@ impl<'a> Office<'a> {
     }
 
     /// The baseline against itself. A model has no noise, so that there is nothing to find out.
-    fn noise(&self, verdict: &Verdict) -> Result<Option<Point>, Stop> {
-        let measured = self.course.evaluator.host.device().kind == DeviceKind::Nvidia;
+    fn noise(&self, verdict: &Verdict) -> Result<Option<Point>, EvaluateError> {
+        let measured = self.evaluator.host.device().kind == DeviceKind::Nvidia;
         if !measured || verdict.acceptance().is_none() {
             return Ok(None);
         }
-        (self.progress)("time the baseline against itself");
-        let request = self.course.request;
+        (self.context.progress)("time the baseline against itself");
+        let request = self.context.request;
         let quiet = |_: &str| {};
-        let bench = self
-            .course
-            .evaluator
-            .bench(request, quiet, self.cancellation)?;
+        let bench = self.evaluator.bench(request, quiet, self.cancellation);
         Ok(Some(match bench {
+            Err(Stop::Fault(error)) => return Err(error),
             Ok(compared) => {
                 let [low, high] = compared.comparison.interval;
                 let holds = low <= 1.0 && high >= 1.0;
@@ -285,7 +299,7 @@ impl<'a> Office<'a> {
                     says: format!("against itself its speedup lies between {low:.4} and {high:.4}"),
                 }
             }
-            Err(verdict) => Point {
+            Err(Stop::Verdict(verdict)) => Point {
                 rule: Rule::BaselineNoise,
                 subject: "baseline.cu".to_owned(),
                 found: None,

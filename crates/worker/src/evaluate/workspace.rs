@@ -1,4 +1,4 @@
-//! How much scratch memory a plan may ask for.
+//! The limit on the workspaces of a plan.
 //!
 //! Before every execution workspaces are poisoned, and afterwards compared. On the emulated device
 //! they are memory of this machine, and a candidate that asks for a quarter of a gigabyte beside a
@@ -13,9 +13,9 @@ const TIMES: u64 = 16;
 /// The share of device memory, as a divisor, that workspaces may take anywhere.
 const SHARE: u64 = 2;
 
-/// Why a device with so much memory does not give a plan its workspaces, which take so many bytes
-/// together beside tensors of so many; none if it does.
-pub fn refusal(kind: DeviceKind, memory: u64, workspaces: u64, tensors: u64) -> Option<String> {
+/// The reason to reject a plan for the size of its workspaces; none if they fit. Sizes are bytes: the
+/// device's memory, all workspaces together, and all tensors of the case.
+pub fn reject(kind: DeviceKind, memory: u64, workspaces: u64, tensors: u64) -> Option<String> {
     let share = memory / SHARE;
     let emulated = SMALL.max(tensors.saturating_mul(TIMES));
     let (most, rule) = if kind == DeviceKind::Emulated && emulated < share {
@@ -48,11 +48,11 @@ mod tests {
             (DeviceKind::Emulated, 24 * GIB, u64::MAX, 12 * GIB),
         ] {
             assert_eq!(
-                refusal(kind, memory, most, tensors),
+                reject(kind, memory, most, tensors),
                 None,
                 "{memory} {tensors}"
             );
-            let refused = refusal(kind, memory, most + 1, tensors).unwrap();
+            let refused = reject(kind, memory, most + 1, tensors).unwrap();
             assert!(
                 refused.contains(&format!("{most} is the most")),
                 "{refused}"

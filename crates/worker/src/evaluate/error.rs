@@ -1,0 +1,165 @@
+//! The errors of an evaluation: faults of the infrastructure, and verdicts that end it early.
+
+use std::io;
+use std::path::Path;
+
+use domain::judge::InfrastructureFault;
+use domain::problem::{Problem, Problems};
+use domain::seeds::SeedFamily;
+use domain::verdict::Verdict;
+
+use crate::host::{self, HostError};
+use crate::supervise::{self, SuperviseError};
+
+/// Trouble that is not the candidate's, so that the evaluation has no verdict and may be repeated.
+#[derive(Debug, thiserror::Error)]
+pub enum EvaluateError {
+    /// The task itself does not read, or one of its shapes has no value.
+    #[error("read the task: {0}")]
+    Task(#[source] Problems),
+    /// The task would reward wrong kernels, so that nothing may be searched for it. The same task is
+    /// refused every time.
+    #[error("admit the task {task}: {broken} (`kernelwright task check` shows every number)")]
+    NotAdmitted {
+        /// Its name.
+        task: String,
+        /// The rules that it breaks, with what to do.
+        broken: String,
+    },
+    /// The task's reference cannot give an answer.
+    #[error("use the task's reference: {0}")]
+    Reference(String),
+    /// A child could not be supervised, or the work was called off.
+    #[error(transparent)]
+    Supervise(#[from] supervise::SuperviseError),
+    /// The device failed its check.
+    #[error(transparent)]
+    Host(#[from] host::HostError),
+    /// The facts say nothing about the candidate.
+    #[error(transparent)]
+    Trouble(#[from] InfrastructureFault),
+    /// A process that runs no candidate code gave no answer.
+    #[error("verify outputs: the verifier {how}")]
+    Verifier {
+        /// How it ended and what it printed last.
+        how: String,
+    },
+    /// A build does not read back as it was written.
+    #[error("keep the build {path}: it does not read back; check the disk")]
+    Build {
+        /// Its folder.
+        path: String,
+    },
+    /// A file or folder could not be read or written.
+    #[error("access {path}; check free space and permissions")]
+    Storage {
+        /// The file or folder.
+        path: String,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl EvaluateError {
+    /// Returns true if the work was called off, so that nothing is wrong.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(
+            self,
+            Self::Supervise(SuperviseError::Cancelled)
+                | Self::Host(HostError::Supervise(SuperviseError::Cancelled))
+        )
+    }
+
+    /// Returns true if the device failed its check, or may take no work.
+    pub fn is_unwell(&self) -> bool {
+        matches!(self, Self::Host(error) if error.is_unwell())
+    }
+
+    /// Returns true if the task was refused admission: every other attempt would refuse it, too.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::NotAdmitted { .. })
+    }
+}
+
+impl From<Problem> for EvaluateError {
+    fn from(problem: Problem) -> Self {
+        Self::Task(problem.into())
+    }
+}
+
+/// Turns an error of the file system at `path` into an [`EvaluateError`].
+pub(super) fn storage(path: &Path) -> impl FnOnce(io::Error) -> EvaluateError {
+    let path = path.display().to_string();
+    move |source| EvaluateError::Storage { path, source }
+}
+
+/// The early end of a part of an evaluation that knows no inputs, such as a compilation.
+#[derive(Debug)]
+pub enum Stop {
+    /// The candidate has its verdict.
+    Verdict(Box<Verdict>),
+    /// There is no verdict.
+    Fault(EvaluateError),
+}
+
+impl Stop {
+    /// The same end of a stage whose inputs come from `family`.
+    pub(super) fn on(self, family: SeedFamily) -> StageStop {
+        match self {
+            Self::Verdict(verdict) => StageStop::Rejected(Rejection { verdict, family }),
+            Self::Fault(error) => StageStop::Fault(error),
+        }
+    }
+
+    /// The error where a verdict would be a fault as well, because `subject` is not the candidate
+    /// but part of the task.
+    pub(super) fn into_fault_of(self, subject: &str) -> EvaluateError {
+        match self {
+            Self::Verdict(verdict) => EvaluateError::Reference(format!("{subject}{verdict}")),
+            Self::Fault(error) => error,
+        }
+    }
+}
+
+impl From<Verdict> for Stop {
+    fn from(verdict: Verdict) -> Self {
+        Self::Verdict(Box::new(verdict))
+    }
+}
+
+impl<E: Into<EvaluateError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Fault(error.into())
+    }
+}
+
+/// A verdict that ends an evaluation, with the seed family of the inputs it rests on. The family
+/// decides how much authors of candidates may learn of the failure.
+#[derive(Debug)]
+pub(super) struct Rejection {
+    pub verdict: Box<Verdict>,
+    /// The family of the failed execution's inputs; of a verdict without an execution, the family
+    /// of the evaluation's stage.
+    pub family: SeedFamily,
+}
+
+/// The early end of a stage. There is no conversion from a bare verdict, so that no stage can forget
+/// to name the family of its inputs.
+#[derive(Debug)]
+pub(super) enum StageStop {
+    Rejected(Rejection),
+    Fault(EvaluateError),
+}
+
+impl StageStop {
+    pub fn rejected(verdict: Verdict, family: SeedFamily) -> Self {
+        Stop::from(verdict).on(family)
+    }
+}
+
+impl<E: Into<EvaluateError>> From<E> for StageStop {
+    fn from(error: E) -> Self {
+        Self::Fault(error.into())
+    }
+}

@@ -1,0 +1,81 @@
+//! The check of declared dependences: executions that differ in one element of one input must agree
+//! in every output element that does not depend on it.
+
+use std::path::Path;
+
+use domain::judge::{self, InfrastructureFault};
+use domain::role::TensorData;
+
+use super::ExaminationInputs;
+use crate::evaluate::context::Context;
+use crate::evaluate::error::{EvaluateError, StageStop, storage};
+use crate::evaluate::roles::Numbered;
+
+/// Compares each execution in which one input element was changed with the execution on the
+/// unchanged inputs.
+///
+/// # Errors
+/// [`StageStop::Rejected`] if an output changed where it must not.
+pub(super) fn check(
+    context: &Context<'_>,
+    made: &[Numbered<'_>],
+    inputs: &ExaminationInputs<'_>,
+) -> Result<(), StageStop> {
+    for struck in made {
+        let Some((input, at)) = struck.pass.struck() else {
+            continue;
+        };
+        let original = made.iter().find(|other| {
+            let mut same = struck.pass.inputs();
+            same.3 = None;
+            other.pass.inputs() == same
+        });
+        let Some(original) = original else { continue };
+        let folders = [original, struck].map(|numbered| numbered.save.as_ref());
+        let [Some(before), Some(after)] = folders else {
+            continue;
+        };
+        let tensors = &struck.pass.tensors;
+        let source = tensors.iter().find(|tensor| tensor.name == input);
+        let index = source.map(|tensor| judge::unravel_index(at, &tensor.extents));
+        let index = index.unwrap_or_default();
+        for (output, dependences) in &inputs.reference.task.contract.depends {
+            let Some(tensor) = tensors.iter().find(|tensor| tensor.name == *output) else {
+                continue;
+            };
+            let reached = dependences
+                .iter()
+                .filter(|dependence| dependence.input == input)
+                .map(|dependence| dependence.reach(&index, tensor.extents.len()))
+                .collect::<Vec<_>>();
+            let (before, after) = (read_saved(before, tensor)?, read_saved(after, tensor)?);
+            let verdict = judge::judge_dependence(
+                &input,
+                tensor,
+                &struck.pass.case,
+                &reached,
+                [&before, &after],
+                &context.task.tolerance,
+            );
+            if let Some(verdict) = verdict {
+                return Err(StageStop::rejected(verdict, struck.pass.family));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The bytes that a runner saved of an output.
+///
+/// # Errors
+/// [`InfrastructureFault`] if the file does not have the tensor's size.
+fn read_saved(folder: &Path, tensor: &TensorData) -> Result<Vec<u8>, EvaluateError> {
+    let path = folder.join(format!("{}.bin", tensor.name));
+    let content = std::fs::read(&path).map_err(storage(&path))?;
+    if content.len() as u64 == tensor.elements() * tensor.dtype.bytes() {
+        Ok(content)
+    } else {
+        let what = format!("read the output {}: it has another size", tensor.name);
+        Err(InfrastructureFault(what).into())
+    }
+}

@@ -1,0 +1,145 @@
+//! The facts that stages find, and the report with which a stage returns them.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use domain::digest::Digest;
+use domain::evaluation::{
+    CaseLaunches, CheckOutcome, GateOutcome, MachineCode, NotRun, Prescreen, ProtocolPart,
+    StageTime,
+};
+use domain::finding::Finding;
+use domain::measurement::Measurement;
+use domain::plan::ResolvedPlan;
+use domain::problem::Problem;
+use domain::role::{Compiled, KernelResources};
+use domain::statistics::Floor;
+use domain::tools::sanitize::Sanitizers;
+
+use super::context::Context;
+use super::error::StageStop;
+
+/// The facts of one stage, or of all stages so far. An evaluation is made of them.
+#[derive(Default)]
+pub(super) struct Facts {
+    pub candidate_digest: Option<Digest>,
+    /// The launches planned on each case.
+    pub plans: BTreeMap<String, ResolvedPlan>,
+    pub compiled: Option<Compiled>,
+    /// True if the candidate ran on the device that decides.
+    pub ran: bool,
+    pub prescreen: Option<Prescreen>,
+    pub not_run: Vec<NotRun>,
+    /// The resources of the kernels that the plan launches.
+    pub kernels: Vec<KernelResources>,
+    pub gates: Option<Vec<GateOutcome>>,
+    pub checks: Vec<CheckOutcome>,
+    /// The launches of each score case as they ran.
+    pub launches: Option<Vec<CaseLaunches>>,
+    pub floors: Option<Vec<Floor>>,
+    pub measurement: Option<Measurement>,
+    pub flags: Vec<Problem>,
+    pub machine_code: Option<MachineCode>,
+    pub sanitizers: Option<Sanitizers>,
+    pub findings: Vec<Finding>,
+    /// The wall time of each stage.
+    pub stages: Vec<StageTime>,
+}
+
+impl Facts {
+    /// Merges the facts of a report into these and returns its result. Lists grow; a single fact
+    /// that a later stage found again replaces the earlier one.
+    pub fn merge<T>(&mut self, report: Report<T>) -> Result<T, StageStop> {
+        let Report { facts, result } = report;
+        let Self {
+            candidate_digest,
+            plans,
+            compiled,
+            ran,
+            prescreen,
+            not_run,
+            kernels,
+            gates,
+            checks,
+            launches,
+            floors,
+            measurement,
+            flags,
+            machine_code,
+            sanitizers,
+            findings,
+            stages,
+        } = facts;
+        replace(&mut self.candidate_digest, candidate_digest);
+        self.plans.extend(plans);
+        replace(&mut self.compiled, compiled);
+        self.ran |= ran;
+        replace(&mut self.prescreen, prescreen);
+        for row in not_run {
+            if !self.not_run.contains(&row) {
+                self.not_run.push(row);
+            }
+        }
+        if !kernels.is_empty() {
+            self.kernels = kernels;
+        }
+        replace(&mut self.gates, gates);
+        self.checks.extend(checks);
+        replace(&mut self.launches, launches);
+        replace(&mut self.floors, floors);
+        replace(&mut self.measurement, measurement);
+        self.flags.extend(flags);
+        replace(&mut self.machine_code, machine_code);
+        replace(&mut self.sanitizers, sanitizers);
+        self.findings.extend(findings);
+        self.stages.extend(stages);
+        result
+    }
+
+    /// Adds a row about a part of the protocol that was not run. A repeated row counts once.
+    pub fn note_not_run(&mut self, part: ProtocolPart, reason: impl Into<String>) {
+        let reason = reason.into();
+        let row = NotRun { part, reason };
+        if !self.not_run.contains(&row) {
+            self.not_run.push(row);
+        }
+    }
+}
+
+fn replace<T>(known: &mut Option<T>, later: Option<T>) {
+    if later.is_some() {
+        *known = later;
+    }
+}
+
+/// The facts that a stage found, and its result: what the next stage needs, or why the evaluation
+/// ends. The facts count in both cases.
+pub(super) struct Report<T> {
+    pub facts: Facts,
+    pub result: Result<T, StageStop>,
+}
+
+impl<T> Report<T> {
+    /// Runs a stage that collects its facts on the way.
+    pub fn of(stage: impl FnOnce(&mut Facts) -> Result<T, StageStop>) -> Self {
+        let mut facts = Facts::default();
+        let result = stage(&mut facts);
+        Self { facts, result }
+    }
+
+    /// Runs a stage, announces it as progress and adds its wall time to the facts.
+    pub fn timed(
+        context: &Context<'_>,
+        stage: &str,
+        work: impl FnOnce(&mut Facts) -> Result<T, StageStop>,
+    ) -> Self {
+        (context.progress)(stage);
+        let started = Instant::now();
+        let mut report = Self::of(work);
+        report.facts.stages.push(StageTime {
+            stage: stage.to_owned(),
+            milliseconds: started.elapsed().as_secs_f64() * 1e3,
+        });
+        report
+    }
+}

@@ -1,0 +1,47 @@
+//! The stages on small cases: smoke, screen and repeat. Apart from the score cases they are all that
+//! correctness asks for.
+
+use domain::policy::Feature;
+use domain::role::Compiled;
+use domain::seeds::SeedFamily;
+
+use crate::evaluate::context::{Context, REPEAT, SCREEN, SMOKE};
+use crate::evaluate::examine::{ExaminationInputs, Executions, examine as examine_passes};
+use crate::evaluate::facts::Report;
+use crate::evaluate::passes::{Against, Extent, Repetition};
+
+/// Examines the candidate on small cases and edges, with inputs of `family`. The family is an
+/// argument because a search that doubts a time asks all of this again with secret inputs.
+pub(in crate::evaluate) fn examine(
+    context: &Context<'_>,
+    family: SeedFamily,
+    extent: Extent,
+    inputs: &ExaminationInputs<'_>,
+) -> Report<()> {
+    Report::of(|facts| {
+        let passes = context.passes_of(family);
+        let smoke = [passes.smoke()?, passes.sensitivity_checks()?].concat();
+        let screen = passes.screen(extent)?;
+        let mut repeat = passes.repeats(extent)?;
+        if !uses_fragments(inputs.compiled) {
+            repeat.retain(|pass| pass.comparison != Against::Relaid);
+        }
+        let mut stages = vec![(SMOKE, smoke), (SCREEN, screen), (REPEAT, repeat)];
+        if let Some(Repetition { repeats, draws }) = context.repetition() {
+            let more = [passes.determinism(repeats)?, passes.untimed(draws)?].concat();
+            stages.push((REPEAT, more));
+        }
+        let mut known = Executions::default();
+        for (allowance, passes) in stages {
+            let found = examine_passes(context, allowance, &passes, inputs, &known);
+            known.extend(facts.merge(found)?);
+        }
+        Ok(())
+    })
+}
+
+/// Returns true if an image has instructions whose fragments could be laid out another way.
+fn uses_fragments(compiled: &Compiled) -> bool {
+    let mut uses = compiled.contents.uses.iter();
+    uses.any(|found| found.feature == Feature::TensorOperations)
+}
