@@ -1,31 +1,35 @@
-//! Bounds what evaluations leave on the disk: builds and reference answers that nobody has made
-//! for long go first, and what killed evaluations left behind goes altogether.
+//! Bounds on the disk space of evaluations: the builds, reference answers and bundles that were made
+//! first are removed first, and everything that killed evaluations left behind is removed.
 
 use std::fs::{self, Metadata};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// What is younger may be in use, by this process or another with the same data folder.
+/// Age after which nothing that an evaluation left behind can be in use, by this process or another
+/// with the same data folder.
 const SAFE_AGE: Duration = Duration::from_secs(3600);
+/// Age below which an entry may be one that a role is writing or reading now. A bound on disk space
+/// gives way to nothing else.
+const IN_USE_AGE: Duration = Duration::from_secs(120);
 
-/// Removes the oldest entries of a folder until the rest has at most `most_bytes`. Failures are
-/// left for the next time.
+/// Removes the oldest entries of a folder until the rest has at most `most_bytes`, however young they
+/// are: an entry that is missed is made again. Only the last two minutes stay. Failures are left for
+/// the next time.
 pub fn trim(folder: &Path, most_bytes: u64, now: SystemTime) {
-    let mut entries = old_and_young(folder, now);
+    let mut entries = entries_of(folder, now);
     entries.sort_by_key(|entry| entry.age);
     let mut kept = 0_u64;
     for entry in entries {
         kept = kept.saturating_add(entry.bytes);
-        if kept > most_bytes && entry.age > SAFE_AGE {
+        if kept > most_bytes && entry.age > IN_USE_AGE {
             let _ = fs::remove_dir_all(&entry.path);
         }
     }
 }
 
-/// Removes every entry of a folder whose name begins with `prefix` and that nobody can be using
-/// any more.
+/// Removes every entry of a folder whose name begins with `prefix` and that is too old to be in use.
 pub fn sweep(folder: &Path, prefix: &str, now: SystemTime) {
-    for entry in old_and_young(folder, now) {
+    for entry in entries_of(folder, now) {
         let matches = entry
             .path
             .file_name()
@@ -42,7 +46,7 @@ struct Entry {
     bytes: u64,
 }
 
-fn old_and_young(folder: &Path, now: SystemTime) -> Vec<Entry> {
+fn entries_of(folder: &Path, now: SystemTime) -> Vec<Entry> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| {
@@ -75,14 +79,18 @@ mod tests {
 
     /// Folders `names`, each with 1,000 bytes, made one hour after the other, the last one now.
     fn shelf(names: &[&str]) -> (tempfile::TempDir, SystemTime) {
+        shelf_every(Duration::from_secs(3601), names)
+    }
+
+    /// Folders `names`, each with 1,000 bytes, made with this interval, the last one now.
+    fn shelf_every(interval: Duration, names: &[&str]) -> (tempfile::TempDir, SystemTime) {
         let shelf = tempfile::tempdir().unwrap();
         let now = SystemTime::now();
         for (turn, name) in names.iter().rev().enumerate() {
             let folder = shelf.path().join(name);
             fs::create_dir(&folder).unwrap();
             fs::write(folder.join("file"), [0; 1000]).unwrap();
-            let hours = u32::try_from(turn).unwrap();
-            let modified = now - hours * Duration::from_secs(3601);
+            let modified = now - u32::try_from(turn).unwrap() * interval;
             fs::File::open(&folder)
                 .unwrap()
                 .set_modified(modified)
@@ -110,7 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_in_use_stays() {
+    fn the_bound_holds_for_the_youngest_hour_as_well() {
+        let (shelf, now) = shelf_every(Duration::from_secs(600), &["a", "b", "c", "d"]);
+        trim(shelf.path(), 2000, now);
+        assert_eq!(left(&shelf), ["c", "d"]);
+    }
+
+    #[test]
+    fn an_entry_that_may_be_in_use_stays() {
         let (shelf, now) = shelf(&["a", "b"]);
         trim(shelf.path(), 0, now);
         assert_eq!(left(&shelf), ["b"]);
