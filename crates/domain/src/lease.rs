@@ -89,6 +89,12 @@ pub enum ReportOutcome {
         /// The error.
         message: String,
     },
+    /// The request cannot be evaluated by any worker, because its task was refused admission. The job
+    /// is not repeated.
+    Refused {
+        /// The rules that the task breaks.
+        message: String,
+    },
     /// The worker stops; the job returns to the queue at no charge.
     HandedBack,
 }

@@ -262,6 +262,11 @@ impl Store {
                 self.commit(tx).await?;
                 return Ok(Receipt::Accepted);
             }
+            ReportOutcome::Refused { message } => {
+                faults::refuse(&mut tx, &held, message, now).await?;
+                self.commit(tx).await?;
+                return Ok(Receipt::Accepted);
+            }
             ReportOutcome::HandedBack => {
                 faults::give_back(&mut tx, &held, Trouble::HandBack, now).await?;
                 self.commit(tx).await?;

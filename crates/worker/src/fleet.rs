@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info, info_span, warn};
 
 use crate::cancel::Cancellation;
+use crate::evaluate::EvaluateError;
 use crate::evaluate::evidence::travel;
 use crate::health::Keeper;
 use backoff::Backoff;
@@ -115,7 +116,7 @@ where
         + Send
         + Sync
         + 'static,
-    E: Error,
+    E: Error + 'static,
 {
     let client = Client::new(&join)?;
     let evaluate = Arc::new(evaluate);
@@ -183,7 +184,7 @@ impl Fleet {
             + Send
             + Sync
             + 'static,
-        E: Error,
+        E: Error + 'static,
     {
         let mut backoff = self.backoff();
         loop {
@@ -227,7 +228,7 @@ impl Fleet {
             + Send
             + Sync
             + 'static,
-        E: Error,
+        E: Error + 'static,
     {
         let cancellation = Cancellation::new().map_err(FleetError::Prepare)?;
         let (stage, stages) = watch::channel("start".to_owned());
@@ -244,6 +245,9 @@ impl Fleet {
                 match evaluate(&lease.request, &progress, &cancellation) {
                     Ok(evaluation) => ReportOutcome::Evaluated {
                         evaluation: Box::new(evaluation),
+                    },
+                    Err(error) if is_refusal(&error) => ReportOutcome::Refused {
+                        message: with_causes(&error),
                     },
                     Err(error) => ReportOutcome::Faulted {
                         message: with_causes(&error),
@@ -266,7 +270,9 @@ impl Fleet {
         };
         match &outcome {
             ReportOutcome::Evaluated { evaluation } => info!("verdict: {}", evaluation.verdict),
-            ReportOutcome::Faulted { message } => warn!("failed to {message}"),
+            ReportOutcome::Faulted { message } | ReportOutcome::Refused { message } => {
+                warn!("failed to {message}");
+            }
             ReportOutcome::HandedBack => info!("handing the lease back"),
         }
         // Before the report, after which another worker may be lent the same candidate.
@@ -275,7 +281,9 @@ impl Fleet {
         }
         let evidence = match &outcome {
             ReportOutcome::Evaluated { evaluation } => evaluation.evidence,
-            ReportOutcome::Faulted { .. } | ReportOutcome::HandedBack => None,
+            ReportOutcome::Faulted { .. }
+            | ReportOutcome::Refused { .. }
+            | ReportOutcome::HandedBack => None,
         };
         self.report(job, &Report { attempt, outcome }).await;
         if let Some(digest) = evidence {
@@ -427,7 +435,14 @@ fn ended(outcome: Result<ReportOutcome, tokio::task::JoinError>) -> ReportOutcom
     })
 }
 
-/// Whether repeating the same request cannot help.
+/// Returns true if an evaluation failed because its task was refused admission: every worker would
+/// refuse it.
+fn is_refusal(error: &(dyn Error + 'static)) -> bool {
+    let error = error.downcast_ref::<EvaluateError>();
+    error.is_some_and(EvaluateError::is_refusal)
+}
+
+/// Returns true if repeating the same request cannot help.
 fn is_final(status: u16) -> bool {
     (400..500).contains(&status) && !matches!(status, 408 | 425 | 429)
 }

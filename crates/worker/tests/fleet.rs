@@ -28,6 +28,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use worker::cancel::Cancellation;
+use worker::evaluate::EvaluateError;
 use worker::fleet::{FleetError, Join, Pace, join};
 use worker::health::Keeper;
 
@@ -242,24 +243,26 @@ struct Worker {
 }
 
 impl Worker {
-    fn start<F>(server: String, evaluate: F) -> Self
+    fn start<F, E>(server: String, evaluate: F) -> Self
     where
-        F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, DiskGone>
+        F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
             + Send
             + Sync
             + 'static,
+        E: std::error::Error + Send + 'static,
     {
         // Nothing is kept there, so that the device is well.
         let nowhere = std::path::Path::new("/nonexistent");
         Self::with_health(server, Keeper::new(nowhere, "0"), evaluate)
     }
 
-    fn with_health<F>(server: String, health: Keeper, evaluate: F) -> Self
+    fn with_health<F, E>(server: String, health: Keeper, evaluate: F) -> Self
     where
-        F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, DiskGone>
+        F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
             + Send
             + Sync
             + 'static,
+        E: std::error::Error + Send + 'static,
     {
         let shutdown = CancellationToken::new();
         let tick = Duration::from_millis(1);
@@ -332,7 +335,7 @@ fn one_lease() -> Script {
 #[tokio::test]
 async fn a_lease_is_evaluated_and_reported_under_its_attempt() {
     let (server, mut seen) = serve(one_lease()).await;
-    let worker = Worker::start(server, |_, _, _| Ok(evaluation()));
+    let worker = Worker::start(server, |_, _, _| Ok::<_, DiskGone>(evaluation()));
     assert_eq!(
         seen.recv().await.unwrap(),
         Seen::Registration("bench".to_owned())
@@ -373,6 +376,27 @@ async fn a_fault_is_reported_with_its_causes_and_a_panic_ends_nobody() {
         }
         worker.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_task_that_is_refused_admission_is_reported_as_refused() {
+    let (server, mut seen) = serve(one_lease()).await;
+    let worker = Worker::start(server, |_, _, _| {
+        Err(EvaluateError::NotAdmitted {
+            task: "sum".to_owned(),
+            broken: "zeros: accepted".to_owned(),
+        })
+    });
+    match next_report(&mut seen).await.outcome {
+        ReportOutcome::Refused { message } => {
+            assert!(
+                message.starts_with("admit the task sum: zeros: accepted"),
+                "{message}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    worker.stop().await;
 }
 
 #[tokio::test]
@@ -418,7 +442,7 @@ async fn renewals_carry_the_stage_and_survive_a_service_in_trouble() {
     let worker = Worker::start(server, |_, progress, cancellation| {
         progress("compile");
         until_cancelled(cancellation);
-        Ok(evaluation())
+        Ok::<_, DiskGone>(evaluation())
     });
     let renewal = next_renewal(&mut seen, "compile").await;
     assert_eq!(renewal.attempt, 3);
@@ -435,7 +459,7 @@ async fn a_lost_lease_calls_the_evaluation_off_and_is_not_reported() {
         let (server, mut seen) = serve(script).await;
         let worker = Worker::start(server, |_, _, cancellation| {
             until_cancelled(cancellation);
-            Ok(evaluation())
+            Ok::<_, DiskGone>(evaluation())
         });
         let mut leases_asked = 0;
         while leases_asked < 2 {
@@ -455,7 +479,7 @@ async fn a_stopping_worker_hands_its_lease_back() {
     let worker = Worker::start(server, |_, progress, cancellation| {
         progress("score");
         until_cancelled(cancellation);
-        Ok(evaluation())
+        Ok::<_, DiskGone>(evaluation())
     });
     next_renewal(&mut seen, "score").await;
     worker.stop().await;
@@ -476,7 +500,7 @@ async fn a_service_that_comes_and_goes_is_waited_for() {
     .into();
     script.report = [Err(StatusCode::BAD_GATEWAY), Ok(Receipt::Accepted)].into();
     let (server, mut seen) = serve(script).await;
-    let worker = Worker::start(server, |_, _, _| Ok(evaluation()));
+    let worker = Worker::start(server, |_, _, _| Ok::<_, DiskGone>(evaluation()));
     let refused = next_report(&mut seen).await;
     let repeated = next_report(&mut seen).await;
     assert_eq!(refused, repeated);
@@ -492,7 +516,7 @@ async fn a_worker_the_service_has_forgotten_registers_again() {
     script.register = [Ok(first_worker()), Ok(again)].into();
     script.lease = [Err(StatusCode::NOT_FOUND), Ok(None)].into();
     let (server, mut seen) = serve(script).await;
-    let worker = Worker::start(server, |_, _, _| Ok(evaluation()));
+    let worker = Worker::start(server, |_, _, _| Ok::<_, DiskGone>(evaluation()));
     let mut asked = Vec::new();
     while asked.len() < 2 {
         if let Seen::LeaseAsked(worker) = seen.recv().await.unwrap() {
@@ -510,7 +534,7 @@ async fn a_worker_that_is_not_wanted_gives_up_with_the_services_words() {
         ..Script::default()
     };
     let (server, _seen) = serve(script).await;
-    let worker = Worker::start(server, |_, _, _| Ok(evaluation()));
+    let worker = Worker::start(server, |_, _, _| Ok::<_, DiskGone>(evaluation()));
     let fault = worker.task.await.unwrap().unwrap_err().to_string();
     assert!(
         fault.contains("answered 422: the script says so"),
@@ -523,6 +547,8 @@ async fn a_worker_stops_while_there_is_no_service() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let worker = Worker::start(format!("http://{address}"), |_, _, _| Ok(evaluation()));
+    let worker = Worker::start(format!("http://{address}"), |_, _, _| {
+        Ok::<_, DiskGone>(evaluation())
+    });
     worker.stop().await;
 }

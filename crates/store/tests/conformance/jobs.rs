@@ -149,6 +149,30 @@ async fn faults_park_a_job_and_say_why() {
 }
 
 #[tokio::test]
+async fn a_refusal_parks_a_job_at_once() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let id = lab
+        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
+        .await;
+    let leased = lab.lease(worker, at(5)).await.unwrap();
+    let refused = Report {
+        attempt: leased.attempt,
+        outcome: ReportOutcome::Refused {
+            message: "admit the task".to_owned(),
+        },
+    };
+    let receipt = lab.store.report(leased.job, &refused, at(6)).await;
+    assert_eq!(receipt.unwrap(), Receipt::Accepted);
+    assert!(lab.lease(worker, at(1000)).await.is_none());
+    let summary = lab.store.summary(id).await.unwrap().unwrap();
+    let abandoned = CandidateState::Abandoned {
+        message: "admit the task".to_owned(),
+    };
+    assert_eq!(summary.state, abandoned);
+}
+
+#[tokio::test]
 async fn losses_are_forgiven_longer_than_faults_and_hand_backs_for_ever() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
