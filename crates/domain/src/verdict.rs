@@ -441,12 +441,15 @@ impl fmt::Display for Verdict {
             Self::Unsupported { opcode, .. } => {
                 write!(f, "the emulated device does not support {opcode}")
             }
-            Self::Timeout { stage, finding } => {
-                write!(f, "timed out in {stage}")?;
-                finding
-                    .as_ref()
-                    .map_or(Ok(()), |finding| write!(f, ": {finding}"))
-            }
+            // The emulated device bounds the work of a launch, not its time.
+            Self::Timeout {
+                stage,
+                finding: Some(finding),
+            } => write!(f, "more effort than allowed in {stage}: {finding}"),
+            Self::Timeout {
+                stage,
+                finding: None,
+            } => write!(f, "timed out in {stage}"),
             Self::RuntimeFault {
                 code,
                 name,

@@ -124,7 +124,7 @@ pub fn in_words(kind: VerdictKind) -> &'static str {
         VerdictKind::Unsupported => {
             "not evaluated: the emulated device lacks an instruction, which says nothing against the idea"
         }
-        VerdictKind::Timeout => "rejected: it did not finish in time",
+        VerdictKind::Timeout => "rejected: it did not finish in time or within its effort limit",
         VerdictKind::RuntimeFault => "rejected: the device reported an error",
         VerdictKind::RunnerCrash => "rejected: the process that ran it died, twice",
         VerdictKind::OutOfBounds => "rejected: it reads or writes outside every buffer",

@@ -273,7 +273,7 @@ fn proved(finding: &Finding, subject: &ExecutionContext<'_>) -> Verdict {
             Verdict::BarrierError { finding: own }
         }
         FindingKind::Hang => Verdict::Timeout {
-            stage: subject.stage.to_owned(),
+            stage: format!("{}, case {}", subject.stage, subject.case),
             finding: Some(own),
         },
         FindingKind::ScheduleDependent | FindingKind::LayoutDependent => {

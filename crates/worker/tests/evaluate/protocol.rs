@@ -13,7 +13,7 @@ use worker::cancel::Cancellation;
 use worker::host::Role;
 
 use crate::admission::product;
-use crate::lab::{Lab, lab};
+use crate::lab::{Lab, lab, read};
 
 /// The honest product with an element's sum, or what is done with it, replaced.
 fn candidate(from: &str, to: &str) -> String {
@@ -259,4 +259,39 @@ fn a_damaged_copy_costs_an_honest_candidate_nothing() {
         let fault = outcome.expect_err("nothing that was damaged is believed");
         assert!(fault.to_string().contains("confirm"), "{nth}: {fault}");
     }
+}
+
+#[test]
+fn a_block_per_row_is_no_excess_of_effort_where_the_baseline_has_a_thread_per_row() {
+    let Some(lab) = lab() else { return };
+    let source = read("softmax-f32", "playbook/01-block-per-row.cu");
+    let source = source.replace("value = 128", "value = 256");
+    let mut request = Lab::request("softmax-f32", "step.cu", source);
+    let task = request.task.files.get_mut("task.toml").unwrap();
+    task.push_str("\n[[case]]\nname = \"rows\"\ndims = { R = 6000, C = 2 }\nuse = [\"check\"]\n");
+    let found = lab.evaluate(&request);
+    assert_eq!(
+        found.verdict.kind(),
+        VerdictKind::Accepted,
+        "{}",
+        found.verdict
+    );
+}
+
+#[test]
+fn a_loop_without_an_end_is_called_effort_with_its_case() {
+    let Some(lab) = lab() else { return };
+    let source = read("softmax-f32", "playbook/01-block-per-row.cu");
+    let endless = source.replace(
+        "float largest = -INFINITY;",
+        "float largest = -INFINITY;\n    volatile int on = 1;\n    while (on) {}",
+    );
+    let request = Lab::request("softmax-f32", "endless.cu", endless);
+    let verdict = lab.evaluate(&request).verdict;
+    assert_eq!(verdict.kind(), VerdictKind::Timeout, "{verdict}");
+    let words = verdict.to_string();
+    assert!(
+        words.starts_with("more effort than allowed in smoke, case "),
+        "{words}"
+    );
 }
