@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::io::{self, Read as _};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use domain::digest::Digest;
 use tokio_util::sync::CancellationToken;
 use worker::evaluate::{EvaluateError, Evaluator};
 use worker::fleet::{self, Join, Pace};
@@ -44,7 +46,7 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
     isolated_enough(&host, args.least_isolation)?;
     tracing::info!("evaluating on {} with {}", host.device(), host.toolchain());
     let health = host.health().clone();
-    let registration = host.registration(&args.name.unwrap_or_else(host_name));
+    let registration = host.registration(&args.name.unwrap_or_else(|| default_name(data.root())));
     let evaluator = eval::blocking(move || Evaluator::new(host))
         .await?
         .map_err(Failure::infrastructure)?;
@@ -140,10 +142,28 @@ fn watch_stdin(shutdown: CancellationToken) {
     });
 }
 
-fn host_name() -> String {
+/// The host's name with a digest of the data folder. Two workers of one host have different names, so
+/// that the service does not take one for a restart of the other and end its lease; a worker that is
+/// started again on its folder has its old name.
+fn default_name(data: &Path) -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match name.trim() {
-        "" => "worker".to_owned(),
-        name => name.to_owned(),
+    let host = match name.trim() {
+        "" => "worker",
+        name => name,
+    };
+    let folder = data.canonicalize().unwrap_or_else(|_| data.to_owned());
+    let folder = Digest::of(folder.as_os_str().as_encoded_bytes());
+    format!("{host}-{}", folder.short())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_of_one_host_have_names_of_their_data_folders() {
+        let [one, other] = [(); 2].map(|()| tempfile::tempdir().expect("a folder is made"));
+        assert_eq!(default_name(one.path()), default_name(one.path()));
+        assert_ne!(default_name(one.path()), default_name(other.path()));
     }
 }
