@@ -384,6 +384,10 @@ pub(crate) struct MemoryOp {
     pub(crate) keep: u32,
     /// Volatile, relaxed, acquire or release: accesses of threads in its scope are no race with it.
     pub(crate) ordered: bool,
+    /// `ld.volatile` or `st.volatile`: ordered like a relaxed access, but no atomic object of the language.
+    pub(crate) volatile: bool,
+    /// An ordered load whose value reaches no predicate, address or atomic, so that it is no flag that is polled.
+    pub(crate) reads_data: bool,
     /// Release or stronger: makes earlier writes visible without a fence of its own.
     pub(crate) release: bool,
     /// Acquire or stronger: what other threads released through these bytes is visible to later reads without a fence

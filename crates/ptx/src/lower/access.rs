@@ -31,6 +31,7 @@ fn is_hint(word: &str) -> bool {
 struct Ordering {
     /// Volatile, relaxed or stronger.
     ordered: bool,
+    volatile: bool,
     release: bool,
     acquire: bool,
     /// The scope.
@@ -105,7 +106,8 @@ impl Lowering<'_> {
         let both = modifiers.take("acq_rel");
         let release = modifiers.take("release") | both;
         let acquire = modifiers.take("acquire") | both;
-        let ordered = modifiers.take("volatile") | modifiers.take("relaxed") | acquire | release;
+        let volatile = modifiers.take("volatile");
+        let ordered = volatile | modifiers.take("relaxed") | acquire | release;
         let _ = modifiers.take("weak");
         let reach = if modifiers.take("cta") {
             Reach::Block
@@ -115,6 +117,7 @@ impl Lowering<'_> {
         };
         Ordering {
             ordered,
+            volatile,
             release,
             acquire,
             reach,
@@ -182,6 +185,7 @@ impl Lowering<'_> {
         let ty = modifiers.ty()?;
         let Ordering {
             ordered,
+            volatile,
             release,
             acquire,
             reach,
@@ -242,6 +246,7 @@ impl Lowering<'_> {
             signed: ty.signed(),
             keep,
             ordered,
+            volatile,
             release,
             acquire,
             reach,
@@ -260,6 +265,7 @@ impl Lowering<'_> {
         let ty = modifiers.ty()?;
         let Ordering {
             ordered,
+            volatile,
             release,
             acquire,
             reach,
@@ -302,6 +308,7 @@ impl Lowering<'_> {
             signed: false,
             keep: 64,
             ordered,
+            volatile,
             release,
             acquire,
             reach,
@@ -398,6 +405,7 @@ impl Lowering<'_> {
             signed: false,
             keep: ty.bits(),
             ordered: true,
+            volatile: false,
             release,
             acquire,
             reach,

@@ -399,6 +399,7 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, UnsupportedI
         program.origin.push(draft.origin);
     }
     load_groups::find(&mut program, &lowering.code, &slot);
+    super::data_reads::find(&mut program, &lowering);
     Ok(program)
 }
 
@@ -465,6 +466,8 @@ fn table_entry(
             signed: detail.signed,
             keep: detail.keep,
             ordered: detail.ordered,
+            volatile: detail.volatile,
+            reads_data: false,
             release: detail.release,
             acquire: detail.acquire,
             reach: detail.reach,
@@ -670,6 +673,8 @@ fn matrix_accesses(
         signed: false,
         keep: 64,
         ordered: false,
+        volatile: false,
+        reads_data: false,
         release: false,
         acquire: false,
         reach: Reach::Device,

@@ -7,6 +7,7 @@ mod allocate;
 mod arithmetic;
 mod control;
 mod convert;
+mod data_reads;
 mod load_groups;
 mod logic;
 mod mbarrier;
@@ -121,6 +122,7 @@ pub(crate) struct MemoryDetail {
     pub(crate) signed: bool,
     pub(crate) keep: u32,
     pub(crate) ordered: bool,
+    pub(crate) volatile: bool,
     pub(crate) release: bool,
     pub(crate) acquire: bool,
     pub(crate) reach: crate::code::Reach,

@@ -84,6 +84,8 @@ pub(crate) struct Standing {
     news: bool,
     /// What it has heard already, by address.
     heard: HashMap<u64, u64>,
+    /// Unordered writes that its ordered loads have seen, by address.
+    polled: HashMap<u64, Mark>,
 }
 
 impl Standing {
@@ -117,6 +119,17 @@ impl Standing {
             self.dirty = false;
         }
         self.fenced = Some(self.epoch);
+    }
+
+    /// Notes that an ordered load that decides something has seen an unordered write: later loads of the block see it
+    /// too.
+    pub(crate) fn poll(&mut self, address: u64, mark: Mark) {
+        self.polled.insert(address, mark);
+    }
+
+    /// Reports whether an ordered load has seen this write.
+    pub(crate) fn has_polled(&self, address: u64, mark: Mark) -> bool {
+        self.polled.get(&address) == Some(&mark)
     }
 
     /// Whether what a mark stands for comes before what this block does now.

@@ -9,6 +9,8 @@
 //! Most stretches between two barriers only read what an earlier one wrote. So reads are first kept as records, one
 //! per warp instruction, and reach the cells only if a write to the same lines follows before the next barrier.
 
+use std::collections::HashMap;
+
 mod grid;
 mod lines;
 mod order;
@@ -126,6 +128,10 @@ pub(crate) struct Shadow {
     write_pc: Vec<u32>,
     read_pc: Vec<u32>,
     atomic_pc: Vec<u32>,
+    /// The last volatile store of each cell, and its instruction; made at the first one.
+    volatile_writes: Vec<(Stamp, u32)>,
+    /// Unordered writes that a warp's ordered loads have seen, by warp and cell.
+    polled: HashMap<(u32, usize), Stamp>,
     /// Reads and atomics of several warps to one cell.
     several: Several,
     time: u32,
@@ -153,6 +159,8 @@ impl Shadow {
             write_pc: vec![0; cells],
             read_pc: vec![0; cells],
             atomic_pc: Vec::new(),
+            volatile_writes: Vec::new(),
+            polled: HashMap::new(),
             several: Several::default(),
             time: 1,
             barrier: 1,
@@ -174,6 +182,7 @@ impl Shadow {
         self.writes.fill(0);
         self.reads.fill(0);
         self.atomics.fill(0);
+        self.volatile_writes.fill((0, 0));
         self.time = 1;
         self.barrier = 1;
         self.order.clear();
@@ -183,6 +192,7 @@ impl Shadow {
     fn forget_interval(&mut self) {
         // Accesses before the block's barrier are never compared again.
         self.several.clear();
+        self.polled.clear();
         self.written.clear();
         self.read.clear();
         for op in self.busy.drain(..) {
@@ -620,6 +630,49 @@ impl Shadow {
             (self.atomics[cell], self.atomic_pc[cell]) = self.joined(then, thread, self.time, by);
         }
         found
+    }
+
+    /// A lane writes by a volatile store, which only volatile loads of data are compared with.
+    pub(crate) fn volatile_write(&mut self, lane: usize, offset: u32, bytes: u32, by: Accessor) {
+        if self.volatile_writes.is_empty() {
+            self.volatile_writes = vec![(0, 0); self.writes.len()];
+        }
+        let stamp = stamp(self.time, ONE, by.warp * 32 + lane as u32);
+        for cell in self.cells(offset, bytes) {
+            self.volatile_writes[cell] = (stamp, by.pc);
+        }
+    }
+
+    /// A lane reads by a volatile, relaxed or acquiring load. It races with a plain write that nothing orders before it,
+    /// and a volatile one with a volatile store, if it reads data. A load that decides something may be a flag that is
+    /// polled, and what it has seen once is ordered before later loads of the warp.
+    pub(crate) fn ordered_read(
+        &mut self,
+        lane: usize,
+        offset: u32,
+        bytes: u32,
+        (data, volatile): (bool, bool),
+        by: Accessor,
+    ) -> Option<Conflict> {
+        let thread = by.warp * 32 + lane as u32;
+        for cell in self.cells(offset, bytes) {
+            let plain = (self.writes[cell], self.write_pc[cell]);
+            let other = match self.volatile_writes.get(cell) {
+                Some(write) if volatile => *write,
+                _ => (0, 0),
+            };
+            for (then, pc) in [plain, other] {
+                let Some((then, pc)) = self.find_unordered(then, pc, thread, by) else {
+                    continue;
+                };
+                if !data {
+                    self.polled.insert((by.warp, cell), then);
+                } else if self.polled.get(&(by.warp, cell)) != Some(&then) {
+                    return Some(self.conflict(lane, then, pc, true, by));
+                }
+            }
+        }
+        None
     }
 
     /// A lane writes. `same_value`: the bytes already hold what is written, which no order can change.

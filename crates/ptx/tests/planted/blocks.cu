@@ -189,11 +189,46 @@ extern "C" __global__ void one_share_for_each_numbered_warp(const int* a, int* b
     out[warp_of_multiprocessor() * 4] = 7;
 }
 
-// grid 8, block 32, schedules
-extern "C" __global__ void adds_without_an_atomic(const int* a, int* b, int* out, int n) {  // BUG schedule_dependent
+// grid 8, block 32
+extern "C" __global__ void adds_without_an_atomic(const int* a, int* b, int* out, int n) {
     volatile int* sum = const_cast<int*>(a) + threadIdx.x;
     // Blocks come to their sums at different times.
     int own = 0;
     for (int i = 0; i < 10 * (blockIdx.x + 1); ++i) own += a[100 + i];
-    *sum = *sum + own;
+    *sum = *sum + own;  // BUG global_race
+}
+
+// grid 8, block 32, schedules
+extern "C" __global__ void adds_by_relaxed_accesses(const int* a, int* b, int* out, int n) {  // BUG schedule_dependent
+    int* sum = const_cast<int*>(a) + threadIdx.x;
+    int own = 0, before;
+    for (int i = 0; i < 10 * (blockIdx.x + 1); ++i) own += a[100 + i];
+    asm volatile("ld.relaxed.gpu.s32 %0, [%1];" : "=r"(before) : "l"(sum) : "memory");
+    asm volatile("st.relaxed.gpu.s32 [%0], %1;" :: "l"(sum), "r"(before + own) : "memory");
+}
+
+// grid 3, block 32
+extern "C" __global__ void last_block_reads_volatile_without_the_writers_fence(const int* a, int* b, int* out, int n) {
+    __shared__ bool last;
+    volatile int* part = b;
+    part[blockIdx.x * 32 + threadIdx.x] = a[threadIdx.x];  // OTHER
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicAdd(&tickets, 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (last) out[threadIdx.x] = part[threadIdx.x] + part[32 + threadIdx.x] + part[64 + threadIdx.x];  // BUG global_race
+}
+
+// grid 2, block 32
+extern "C" __global__ void message_read_past_the_cache_and_never_fenced(const int* a, int* b, int* out, int n) {
+    if (blockIdx.x == 0) {
+        b[threadIdx.x] = a[threadIdx.x];  // OTHER
+        __syncthreads();
+        if (threadIdx.x == 0) published = 1;
+    } else {
+        while (published == 0) {
+        }
+        int value;
+        asm volatile("ld.relaxed.gpu.s32 %0, [%1];" : "=r"(value) : "l"(b + threadIdx.x) : "memory");  // BUG global_race
+        out[threadIdx.x] = value;
+    }
 }

@@ -121,14 +121,36 @@ extern "C" __global__ void flag_without_fence(const int* a, int* b, int* out, in
     }
 }
 
-// block 32, schedules
-extern "C" __global__ void sums_of_a_warp_by_volatile_alone(const int* a, int* b, int* out, int n) {  // BUG schedule_dependent
+// block 32
+extern "C" __global__ void sums_of_a_warp_by_volatile_alone(const int* a, int* b, int* out, int n) {
     __shared__ volatile int sums[64];
     const int t = threadIdx.x;
     sums[t] = a[t];
     sums[t + 32] = 0;
-    for (int step = 16; step > 0; step /= 2) sums[t] = sums[t] + sums[t + step];
+    __syncwarp();
+    for (int step = 16; step > 0; step /= 2) sums[t] = sums[t] + sums[t + step];  // BUG warp_race
+    __syncwarp();
     out[t] = sums[0];
+}
+
+__device__ int read_relaxed(const int* p) {
+    int value;
+    asm volatile("ld.relaxed.cta.shared.s32 %0, [%1];" : "=r"(value) : "r"(static_cast<unsigned>(__cvta_generic_to_shared(p))) : "memory");
+    return value;
+}
+
+__device__ void write_relaxed(int* p, int value) {
+    asm volatile("st.relaxed.cta.shared.s32 [%0], %1;" :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(p))), "r"(value) : "memory");
+}
+
+// block 32, schedules
+extern "C" __global__ void sums_of_a_warp_by_relaxed_accesses(const int* a, int* b, int* out, int n) {  // BUG schedule_dependent
+    __shared__ int sums[64];
+    const int t = threadIdx.x;
+    write_relaxed(sums + t, a[t]);
+    write_relaxed(sums + t + 32, 0);
+    for (int step = 16; step > 0; step /= 2) write_relaxed(sums + t, read_relaxed(sums + t) + read_relaxed(sums + t + step));
+    out[t] = read_relaxed(sums);
 }
 
 // block 96

@@ -12,6 +12,7 @@ use super::super::warp::Warp;
 use super::global::place;
 use super::{Offsets, Request, Want, lanes, read_element};
 use crate::check::{buffer_name, spoken};
+use crate::code::Op;
 use crate::report::{FindingKind, Party};
 use crate::sync::Mark;
 
@@ -130,7 +131,7 @@ pub(crate) fn reads(
     for lane in lanes(mask) {
         for (word, here) in words(offsets[lane], bytes) {
             let mark = Mark::from_bits(writers[word].load(Relaxed));
-            if conflicts_with_read(mark, block, here, cached) {
+            if conflicts_with_read(mark, block, here, cached) && !is_ordered_store(exec, mark) {
                 found.get_or_insert((lane, mark));
             }
         }
@@ -188,6 +189,7 @@ pub(super) fn writes(
                 // Bytes that this block wrote before, with another instruction, stay its own.
                 writers[word].store(mine.and_bytes(last.bytes() | here).bits(), Relaxed);
             } else if conflicts(last, block, here)
+                && !is_ordered_store(exec, last)
                 && changes(exec, warp, request, track, offsets, lane)
             {
                 found.get_or_insert((lane, last, true));
@@ -220,6 +222,85 @@ pub(super) fn writes(
             (track, offsets[lane], bytes),
             lane,
             (mark, wrote),
+        );
+    }
+}
+
+/// Reports whether a mark is of a volatile store. Plain accesses beside one are not compared with it.
+fn is_ordered_store(exec: &Exec<'_>, mark: Mark) -> bool {
+    let program = exec.launch.program;
+    program
+        .code
+        .get(mark.pc() as usize)
+        .is_some_and(|inst| inst.op == Op::Store && program.memory[inst.x as usize].ordered)
+}
+
+/// Reports whether an instruction is an ordered load of data.
+fn reads_data(exec: &Exec<'_>, pc: u32) -> bool {
+    let program = exec.launch.program;
+    let inst = program.code[pc as usize];
+    inst.op == Op::Load && program.memory[inst.x as usize].reads_data
+}
+
+/// Marks the words that a block writes by volatile stores, with which only volatile loads of data are compared.
+#[inline(never)]
+pub(super) fn note_volatile_writes(
+    exec: &Exec<'_>,
+    block: &mut Shared,
+    request: &Request<'_>,
+    track: &Track,
+    offsets: &Offsets,
+) {
+    let writers = track.writers();
+    let bytes = exec.launch.program.memory[request.x].bytes();
+    let mine = Mark::new(block.index, block.standing.touch(), request.pc, 0);
+    for lane in lanes(request.mask) {
+        for (word, here) in words(offsets[lane], bytes) {
+            writers[word].store(mine.and_bytes(here).bits(), Relaxed);
+        }
+    }
+}
+
+/// Compares volatile, relaxed and acquiring loads of data with plain writes of other blocks that nothing orders before
+/// them, and volatile ones with volatile stores. A load that decides something may be a flag that is polled.
+#[inline(never)]
+pub(super) fn ordered_reads(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &Warp,
+    request: &Request<'_>,
+    track: &Track,
+    offsets: &Offsets,
+) {
+    let Some(writers) = track.writers.get() else {
+        return;
+    };
+    let op = &exec.launch.program.memory[request.x];
+    let bytes = op.bytes();
+    let mut found = None;
+    for lane in lanes(request.mask) {
+        for (word, here) in words(offsets[lane], bytes) {
+            let mark = Mark::from_bits(writers[word].load(Relaxed));
+            if !conflicts(mark, block, here) || (!op.volatile && is_ordered_store(exec, mark)) {
+                continue;
+            }
+            let address = track.allocation.base() + 4 * word as u64;
+            if !op.reads_data {
+                block.standing.poll(address, mark);
+            } else if !block.standing.has_polled(address, mark) {
+                found.get_or_insert((lane, mark));
+            }
+        }
+    }
+    if let Some((lane, mark)) = found {
+        race(
+            exec,
+            block,
+            warp,
+            (request.want, request.pc),
+            (track, offsets[lane], bytes),
+            lane,
+            (mark, true),
         );
     }
 }
@@ -374,6 +455,9 @@ fn race(
     let advice = if wrote && want == Want::Load && block.standing.is_behind(mark) {
         "it was told so, and has not fenced since, so that a cache may answer with what was there before: put \
          __threadfence() behind the atomic or volatile read that told it, or read with __ldcg() or volatile"
+    } else if wrote && reads_data(exec, pc) {
+        "a volatile or relaxed read orders nothing: the writer has to fence (__threadfence()) between this write and the \
+         atomic or flag by which it tells that it is done"
     } else {
         "blocks are not ordered: use an atomic, a fence with an atomic flag, or a second launch"
     };

@@ -65,6 +65,9 @@ pub(super) fn access(
         }
         if ordered {
             hear(exec, block, request);
+            if exec.compares_blocks() {
+                between::ordered_reads(exec, block, warp, request, track, &offsets);
+            }
         } else if track.notices_reads() && exec.compares_blocks() {
             let reads = Reads::of(exec, request);
             between::reads(exec, block, warp, reads, track, &offsets);
@@ -83,6 +86,9 @@ pub(super) fn access(
     if request.want == Want::Store {
         if ordered {
             signal(exec, block, request);
+            if op.volatile && exec.compares_blocks() {
+                between::note_volatile_writes(exec, block, request, track, &offsets);
+            }
             between::changes_in_order(exec, request, track, &offsets);
         } else if exec.compares_blocks() {
             between::writes(exec, block, warp, request, track, &offsets);

@@ -49,8 +49,16 @@ pub(super) fn access(
     match request.want {
         Want::Load => {
             if let (Some(shadow), true) = (&mut block.shadow, op.ordered) {
+                let mut found = None;
                 for lane in lanes(mask) {
-                    shadow.observe(warp.index, offsets[lane] as u32);
+                    let at = offsets[lane] as u32;
+                    shadow.observe(warp.index, at);
+                    let how = (op.reads_data, op.volatile);
+                    found = shadow.ordered_read(lane, at, bytes, how, by).or(found);
+                }
+                if let Some(conflict) = found {
+                    let place = (offsets[conflict.lane] as u32, bytes);
+                    exec.shared_race(conflict, pc, place, Want::Load, block, warp);
                 }
             } else if let Some(shadow) = &mut block.shadow {
                 let reading = Reading {
@@ -201,7 +209,11 @@ fn store(
             shadow.fence(warp.index);
         }
         for lane in lanes(mask) {
-            shadow.signal(warp.index, offsets[lane] as u32);
+            let at = offsets[lane] as u32;
+            shadow.signal(warp.index, at);
+            if op.volatile {
+                shadow.volatile_write(lane, at, op.bytes(), by);
+            }
         }
     } else if let Some(shadow) = &mut block.shadow {
         watch = true;
