@@ -1,6 +1,6 @@
 /*---
 [expect]
-verdict = "compile_rejected"
+verdict = "policy_rejected"
 
 [[launch]]
 kernel = "product"
@@ -8,7 +8,7 @@ grid = ["cdiv(N, 16)", "cdiv(M, 16)"]
 block = [16, 16]
 args = ["a", "b", "c", "M", "N", "K"]
 ---*/
-// An include that a look at the text does not see.
+// An include behind a line continuation, after a string that looks like the end of a comment.
 #define TEXT "#"; /*
 */
 #in\

@@ -83,8 +83,9 @@ fn windows_line_ends_make_no_difference() {
 }
 
 fn digest(text: &str, overrides: &Configuration) -> Digest {
-    let source = KernelSource::parse("kernel.cu", text).unwrap();
-    source.candidate_digest(&source.configure(overrides).unwrap())
+    let source = KernelSource::parse("kernel.cu", text).expect("the source is valid");
+    let configuration = source.configure(overrides);
+    source.candidate_digest(&configuration.expect("the tunables are declared"))
 }
 
 #[test]

@@ -122,7 +122,7 @@ impl Engine {
             match self.plan_drafts(&snapshot, &task, &drafts).await? {
                 Planned::Done => return Ok(()),
                 Planned::Short(reason) => {
-                    actions = next_actions(&view(&snapshot, &task, Some(reason)))
+                    actions = next_actions(&view(&snapshot, &task, Some(reason)));
                 }
                 Planned::Stuck(reason) => {
                     warn!("run {run} is paused: {reason}");
