@@ -1,5 +1,5 @@
 //! Evaluation of one candidate, from its text to a verdict. Cheap stages come first, and the first stage
-//! that rejects the candidate ends it. [`pipeline`] has the stages in their order.
+//! that rejects the candidate ends it. `pipeline` has the stages in their order.
 //!
 //! The evaluator gathers facts through role processes and hands them to the judge; it decides
 //! nothing itself. What it cannot find out is a [`EvaluateError`], never a verdict.
