@@ -132,7 +132,7 @@ struct Reader {
     lab: Lab,
     /// Ends with its page.
     workers: Vec<Process>,
-    /// What the guide's addresses become.
+    /// Replacements for the addresses in the guide.
     addresses: BTreeMap<&'static str, String>,
 }
 

@@ -185,7 +185,7 @@ pub struct Wait {
     pub threads: u32,
     /// The location at which they wait.
     pub location: Location,
-    /// What they wait for: `barrier 0`, `warp synchronisation`, `exited`.
+    /// Object of the wait: `barrier 0`, `warp synchronisation`, `exited`.
     pub awaits: String,
 }
 

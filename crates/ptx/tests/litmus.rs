@@ -240,7 +240,7 @@ fn strong_reads_of_data_need_the_writers_release() {
     assert!(wrong.is_empty(), "{} wrong: {some:#?}", wrong.len());
 }
 
-/// What both parties do in turn to two words, and whether that is a race.
+/// Accesses of both parties to two words, in order, and whether they race.
 const BOTH: &[(&str, &str, &str, bool)] = &[
     (
         "store buffering, weak",

@@ -1,4 +1,4 @@
-//! What is not initialised is followed bit by bit: the initialised half of a word that was packed with an undefined
+//! Tests that uninitialised bits are tracked one by one: the initialised half of a word that was packed with an undefined
 //! one is as good as before, and the other half stays a finding wherever it goes.
 
 mod support;

@@ -1,7 +1,7 @@
 //! Bounds on everything that a worker sends, checked where it comes in.
 //!
 //! A worker reports texts, counts and times that a candidate influences, and a worker may be defective.
-//! What passes here can be stored, shown, put into JSON and into a commit. Texts and counts are checked
+//! A message that passes can be stored, shown, and put into JSON and into a commit. Texts and counts are checked
 //! in every field of a message, because the message is walked in its JSON form; times are checked by
 //! type.
 

@@ -118,7 +118,7 @@ pub struct Spend {
     /// Tokens that they may have used at most; they count against the budget.
     #[serde(default)]
     pub interrupted_tokens: u64,
-    /// What they may have cost at most; it counts against the budget.
+    /// Highest possible cost of these requests, dollars; it counts against the budget.
     #[serde(default)]
     pub interrupted_dollars: Dollars,
     /// Milliseconds that devices spent on candidates, compilation not counted.

@@ -449,7 +449,7 @@ impl Shadow {
         (self.reads[cell], self.read_pc[cell]) = self.joined(then, thread, record.time, record.by);
     }
 
-    /// What a cell remembers after one more access by `thread`: that access alone if those before are ordered before
+    /// State of a cell after one more access by `thread`: that access alone if those before are ordered before
     /// it, else the last one of each warp.
     #[inline(always)]
     fn joined(

@@ -19,7 +19,7 @@ fn kernelwright(folder: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What lies in a folder, hidden files included.
+/// Names of the entries of a folder, hidden ones included.
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut names: Vec<String> = entries

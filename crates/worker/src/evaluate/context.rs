@@ -73,7 +73,7 @@ pub fn load_task(request: &EvaluationRequest) -> Result<Task, EvaluateError> {
     Ok(task)
 }
 
-/// What a [`Context`] borrows: the task, a scratch folder that is removed with this value, and the
+/// Values that a [`Context`] borrows: the task, a scratch folder that is removed with this value, and the
 /// kernels that disturb the device around executions.
 pub(super) struct Setup<'a> {
     evaluator: &'a Evaluator,
@@ -123,7 +123,7 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// What the stages of one evaluation share. No stage changes any of it.
+/// Immutable inputs that all stages of one evaluation share.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub request: &'a EvaluationRequest,

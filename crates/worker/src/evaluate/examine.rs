@@ -24,7 +24,7 @@ use super::passes::{Against, Inputs, Pass};
 use super::roles::{Allowance, Numbered, Reference};
 use super::stages::effort::Efforts;
 
-/// What an examination needs of a candidate.
+/// Inputs of an examination that belong to the candidate.
 #[derive(Clone, Copy)]
 pub(super) struct ExaminationInputs<'i> {
     /// Its plan for each case.
@@ -325,7 +325,7 @@ fn judge_outputs(
     })
 }
 
-/// What was asked of an execution, for the judge.
+/// Builds the judge's context of an execution.
 pub(super) fn execution_context<'s>(
     task: &'s Task,
     stage: &'s str,
@@ -350,7 +350,7 @@ fn first_fragment_line(compiled: &Compiled) -> Option<u32> {
         .find_map(|found| found.line)
 }
 
-/// What a repeat changes; `line` is where the source first uses fragments.
+/// Difference between a repeat and its first execution; `line` is where the source first uses fragments.
 fn variation(comparison: Against, line: Option<u32>) -> RepeatVariation {
     match comparison {
         Against::Itself | Against::Reference => RepeatVariation::None,
