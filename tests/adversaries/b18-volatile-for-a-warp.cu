@@ -1,6 +1,6 @@
 /*---
 [expect]
-verdict = "non_deterministic"
+verdict = "data_race"
 
 [[launch]]
 kernel = "product"
