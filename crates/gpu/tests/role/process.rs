@@ -137,7 +137,11 @@ pub fn nvdisasm() -> Option<PathBuf> {
 /// What a variable names, or the newest of the set-up's packages that has a file.
 fn installed(variable: &str, file: &str) -> Option<PathBuf> {
     let cached = || {
-        let cache = PathBuf::from(std::env::var_os("HOME")?).join(".cache/kernelwright");
+        let cache = std::env::var_os("KERNELWRIGHT_CACHE").map(PathBuf::from);
+        let cache = match cache {
+            Some(cache) => cache,
+            None => PathBuf::from(std::env::var_os("HOME")?).join(".cache/kernelwright"),
+        };
         let mut versions: Vec<PathBuf> = fs::read_dir(cache)
             .ok()?
             .filter_map(|entry| Some(entry.ok()?.path().join(file)))
