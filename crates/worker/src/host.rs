@@ -1,7 +1,7 @@
-//! This machine as the roles see it: the compiler's folder, the driver's folder, the device.
+//! The machine that evaluates: its compiler, its CUDA driver and its device.
 //!
-//! NVIDIA's driver is used where it works; everywhere else the emulated one takes its place on
-//! the loader's path of the child, and nothing else differs.
+//! NVIDIA's driver is used where it works. Elsewhere a role process gets the folder of the emulated
+//! driver on its loader path; nothing else differs.
 
 mod checkup;
 mod clocks;
@@ -45,30 +45,30 @@ pub use settings::{Prebuilt, Settings};
 /// The roles of child processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Source to image.
+    /// Compiles a source to an image.
     Compile,
-    /// Image to instructions.
+    /// Disassembles an image to instructions.
     Disassemble,
-    /// Image to facts.
+    /// Executes an image and reports facts.
     Run,
-    /// The same without confinement, below a tool that looks into the process.
+    /// Like `Run`, without confinement, under a tool that inspects the process.
     Trace,
-    /// Outputs to comparisons.
+    /// Compares outputs with the reference.
     Verify,
-    /// Images to the times of all.
+    /// Times several images in turn.
     Time,
-    /// A case of the corpus, or a measurement of the device.
+    /// Executes a case of the corpus, or measures the device.
     Experiment,
-    /// The device's condition while others time on it.
+    /// Watches the device's clocks and temperature while another process times on it.
     Watch,
-    /// The device's clocks, locked or free.
+    /// Locks or unlocks the device's clocks.
     Clocks,
-    /// The device's facts and health.
+    /// Reports the device's properties and checks its health.
     Probe,
 }
 
 impl Role {
-    /// Its name on the command line.
+    /// The role's name on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Compile => "compile",
@@ -85,34 +85,34 @@ impl Role {
     }
 }
 
-/// A machine that can evaluate.
+/// A machine that can evaluate: settings, compiler, driver, device and spare processes.
 #[derive(Debug, Clone)]
 pub struct Host {
     settings: Settings,
     nvrtc: PathBuf,
-    /// The folder of the emulated driver; none where the loader finds NVIDIA's.
+    /// The folder of the emulated driver; `None` where the loader finds NVIDIA's.
     driver: Option<PathBuf>,
-    /// Why it is not NVIDIA's.
+    /// The reason why the emulated driver is used; `None` with NVIDIA's.
     emulated_because: Option<String>,
     device: Device,
     toolchain: String,
-    /// The emulated device's own word for what it does at best.
+    /// The emulated device's peak rates, as its model states them; `None` with NVIDIA's driver.
     rates: Option<Rates>,
-    /// Deviations that only tests ask for.
+    /// Deviations that only tests request.
     rehearsal: Rehearsal,
-    /// Who looks at candidates before a device that proves nothing.
+    /// The emulated device that pre-screens candidates for a device without proofs.
     prescreener: Option<Prescreener>,
     health: Keeper,
-    /// What keeps roles from the rest of the machine.
+    /// The confinement of role processes that this machine grants.
     barriers: Barriers,
-    /// What a role said of it.
+    /// The confinement that the probe reported.
     said: Said,
-    /// Processes that wait for their one job. Copies of this value share them.
+    /// Role processes that wait for their one job. Copies of this value share them.
     spares: Arc<Spares>,
 }
 
 impl Host {
-    /// Finds compiler and driver and asks the device what it is.
+    /// Finds compiler and driver, and probes the device for its properties.
     ///
     /// # Errors
     /// A [`HostError`] that says what is missing and how to install it.
@@ -131,7 +131,8 @@ impl Host {
             })?,
         };
         create(&settings.data)?;
-        // Roles work in folders of their own, where a relative path would mean something else.
+        // Canonical, because roles work in their own folders, where a relative path would resolve
+        // differently.
         settings.data = settings
             .data
             .canonicalize()
@@ -161,7 +162,7 @@ impl Host {
         Ok(host)
     }
 
-    /// The same machine with the emulated driver, whatever else there is.
+    /// The same machine with the emulated driver, whether NVIDIA's works or not.
     fn emulating(
         settings: Settings,
         nvrtc: PathBuf,
@@ -188,7 +189,7 @@ impl Host {
         })
     }
 
-    /// A machine as a probe of NVIDIA's driver found it.
+    /// A machine as a probe through NVIDIA's driver found it.
     fn of(found: Found, settings: Settings, nvrtc: PathBuf, barriers: Barriers) -> Self {
         Self {
             health: Keeper::new(&settings.data, &found.device.uuid),
@@ -207,44 +208,44 @@ impl Host {
         }
     }
 
-    /// What keeps role processes from the rest of the machine here, and what does not.
+    /// The confinement of role processes that this machine grants, with its gaps.
     pub fn barriers(&self) -> &Barriers {
         &self.barriers
     }
 
-    /// What a role of this machine said that it reached.
+    /// The confinement that the probe reported.
     pub fn said(&self) -> &Said {
         &self.said
     }
 
-    /// The device.
+    /// The device that roles open.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// The emulated driver's library; none where NVIDIA's is used.
+    /// The path of the emulated driver's library; `None` where NVIDIA's is used.
     pub fn emulated_driver(&self) -> Option<PathBuf> {
         self.driver
             .as_ref()
             .map(|folder| folder.join(CUDA_NAMES[0]))
     }
 
-    /// Why NVIDIA's driver is not used; none where it is.
+    /// The reason why the emulated driver is used; `None` with NVIDIA's.
     pub fn emulated_because(&self) -> Option<&str> {
         self.emulated_because.as_deref()
     }
 
-    /// Who remembers how the device fares.
+    /// The keeper of the device's health record.
     pub fn health(&self) -> &Keeper {
         &self.health
     }
 
-    /// The compiler with its version.
+    /// The compiler's name and version.
     pub fn toolchain(&self) -> &str {
         &self.toolchain
     }
 
-    /// NVIDIA's disassembler.
+    /// The path of NVIDIA's disassembler.
     ///
     /// # Errors
     /// It is not installed; the error says how to install it.
@@ -252,7 +253,7 @@ impl Host {
         toolchain::disassembler(self.settings.nvdisasm.as_deref(), &self.settings.cache)
     }
 
-    /// NVIDIA's compute-sanitizer.
+    /// The path of NVIDIA's compute-sanitizer.
     ///
     /// # Errors
     /// One sentence that says where it was looked for and how to name it.
@@ -260,9 +261,9 @@ impl Host {
         tools::find_named(Tool::Sanitizer, self.settings.sanitizer.as_deref())
     }
 
-    /// What the device does at best: the emulated one's model, on silicon the best that our own
-    /// kernels ever reached on this card; data sheets do not count. None where its driver could
-    /// not compile them.
+    /// The device's peak rates. An emulated device states those of its model. A card's are the best
+    /// that our own kernels ever reached on it; data sheets do not count. `None` where the card's
+    /// driver could not compile these kernels.
     pub fn rates(&self) -> Option<Rates> {
         match &self.rates {
             Some(model) => Some(model.clone()),
@@ -275,12 +276,12 @@ impl Host {
         self.settings.disk_bytes
     }
 
-    /// The data folder.
+    /// The data folder, as an absolute path.
     pub fn data(&self) -> &Path {
         &self.settings.data
     }
 
-    /// Where the compiler's own headers are unpacked to: a folder for each compiler.
+    /// The folder that the compiler's own headers are unpacked to; each compiler has its own.
     pub fn toolchain_headers(&self) -> PathBuf {
         self.settings
             .data
@@ -288,7 +289,8 @@ impl Host {
             .join(self.prebuilt().headers)
     }
 
-    /// What another machine must be told to find the builds of this one.
+    /// The identity of this machine's compiler, with which another machine finds the builds made
+    /// here.
     pub fn prebuilt(&self) -> Prebuilt {
         self.settings.prebuilt.clone().unwrap_or_else(|| {
             let identity = domain::digest::Digest::of(self.nvrtc.as_os_str().as_encoded_bytes());
@@ -299,12 +301,13 @@ impl Host {
         })
     }
 
-    /// Whether sources can be compiled that nobody compiled before.
+    /// Returns true if this machine has a compiler, so that it can compile a source that has no
+    /// build yet.
     pub fn has_compiler(&self) -> bool {
         self.settings.prebuilt.is_none()
     }
 
-    /// How this machine introduces itself to a service.
+    /// The message with which this machine registers at a service.
     pub fn registration(&self, name: &str) -> Registration {
         Registration {
             name: name.to_owned(),
@@ -315,12 +318,12 @@ impl Host {
         }
     }
 
-    /// Host threads a role may use.
+    /// The number of host threads that a role may use.
     pub fn threads(&self) -> u32 {
         threads()
     }
 
-    /// How to start a role whose home is `scratch`.
+    /// The program of a role process whose home folder is `scratch`.
     pub fn program(&self, role: Role, scratch: &Path) -> Program {
         let mut program = program(
             &self.settings,
@@ -337,8 +340,9 @@ impl Host {
     }
 }
 
-/// Why NVIDIA's driver is not used although it is installed: many machines have the driver and no
-/// card. Where there is a card nobody is given modelled times unasked. Device files are in `devices`.
+/// Returns the reason `why` as the reason to emulate if there is no card: many machines have the
+/// driver installed and no card. With a card this is an error, so that nobody gets modelled times
+/// without having asked for them. `devices` is the folder of the device files.
 fn without_card(devices: &Path, why: String) -> Result<String, HostError> {
     match card(devices) {
         None => {
@@ -381,7 +385,7 @@ mod tests {
     fn only_a_machine_without_a_card_emulates_unasked() {
         let folder = tempfile::tempdir().unwrap();
         let why = || "cuInit returned CUDA_ERROR_NO_DEVICE".to_owned();
-        // What a driver that is installed makes whether there is a card or not.
+        // Files that an installed driver creates with and without a card.
         for name in ["nvidiactl", "nvidia-uvm", "nvidia-modeset", "null"] {
             std::fs::write(folder.path().join(name), "").unwrap();
         }

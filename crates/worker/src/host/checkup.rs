@@ -1,4 +1,5 @@
-//! Asking the device how it is, and what follows from its answers: work, another question, or quarantine.
+//! Health checks of the device: whether it takes work, when it is probed, and when it is
+//! quarantined.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,16 +18,16 @@ use super::{Host, HostError, Role, Settings, threads};
 use crate::cancel::Cancellation;
 use crate::supervise::{self, Bounds, Limits, Program};
 
-/// How long a probe may work: by the clock on a card, in processor time where the device is emulated.
+/// The time of a probe: wall time on a card, processor time where the device is emulated.
 const PROBE_ALLOWANCE: Duration = Duration::from_secs(15);
-/// A card that was unwell twice in a row has so long to recover before it is asked for the last time.
+/// Time in which a card that failed two checks in a row can recover before its last check.
 const RECOVERY: Duration = Duration::from_secs(30);
 
 impl Host {
-    /// Whether the device takes work.
+    /// Checks that the device is not quarantined.
     ///
     /// # Errors
-    /// [`HostError::Quarantined`] if it does not.
+    /// [`HostError::Quarantined`] if it is.
     pub fn is_fit(&self) -> Result<(), HostError> {
         match self.health.record().condition {
             Condition::Well => Ok(()),
@@ -34,11 +35,12 @@ impl Host {
         }
     }
 
-    /// Lets a candidate at the device, known by the digest of its text and configuration: unless one of the two is
-    /// quarantined, and after a probe where one is due or the candidate's verdict is to be relied upon.
+    /// Checks that neither the device nor the candidate is quarantined; then probes the device if a
+    /// probe is due or the verdict on the candidate is `relied_upon`. `candidate` is the digest of
+    /// its text and configuration.
     ///
     /// # Errors
-    /// [`HostError::Quarantined`], [`HostError::Poison`], or what [`Self::check`] finds.
+    /// [`HostError::Quarantined`], [`HostError::Poison`], or the errors of [`Self::check`].
     pub fn admit(
         &self,
         candidate: &Digest,
@@ -60,19 +62,19 @@ impl Host {
         Ok(())
     }
 
-    /// Remembers that the device was unwell after it ran a candidate.
+    /// Records that the device failed its health check after it had run a candidate.
     pub fn blame(&self, candidate: Digest) {
         self.health.change(|record| record.note_break(candidate));
     }
 
-    /// Asks the device whether it is still well. One that is not is asked again at once, a card a third time after a
-    /// while, and is quarantined after that.
+    /// Probes the device. A device that fails is probed again at once, a card a third time after a
+    /// pause; a device that fails every time is quarantined.
     ///
     /// # Errors
-    /// [`HostError::Unusable`] if it gives no answer or another device does, [`HostError::Quarantined`] if what it answers is
-    /// wrong.
+    /// [`HostError::Unusable`] if an emulated device gives no answer, [`HostError::Quarantined`] if
+    /// its answers are wrong, or if a card fails in any way.
     pub fn check(&self, cancellation: &Cancellation) -> Result<(), HostError> {
-        // The memory that they hold would be missed.
+        // The memory that spares hold would be missing.
         self.clear_the_device();
         let real = self.device.kind == DeviceKind::Nvidia;
         let pauses: &[Duration] = if real {
@@ -111,11 +113,11 @@ impl Host {
         Err(HostError::Unusable { reason })
     }
 
-    /// What the device does at best, after a card has been measured once more: what it showed while it was busy is too
-    /// little.
+    /// Measures a card's peak rates once more and returns them. The rates seen in evaluations are
+    /// too low, because the card was busy with other work.
     ///
     /// # Errors
-    /// A [`HostError`] if the question cannot be asked.
+    /// A [`HostError`] if the probe cannot be run.
     pub fn measure_rates(&self, cancellation: &Cancellation) -> Result<Option<Rates>, HostError> {
         if self.device.kind == DeviceKind::Nvidia {
             self.clear_the_device();
@@ -154,7 +156,7 @@ impl Host {
         }
     }
 
-    /// One probe: what it measured, or what is wrong.
+    /// Runs one probe and compares its answers with the device's record.
     fn ask_how_it_is(
         &self,
         cancellation: &Cancellation,
@@ -173,7 +175,8 @@ impl Host {
                     self.device, found.device
                 )));
             }
-            // The emulated device's memory and copies are a model's: there is nothing to hold against them.
+            // An emulated device's memory and copies are those of a model, so that there is nothing
+            // to compare.
             if self.device.kind == DeviceKind::Nvidia {
                 let record = self.health.record();
                 record.examine(&found.vitals).map_err(wrong)?;
@@ -183,28 +186,28 @@ impl Host {
     }
 }
 
-/// What a probe found on a device that works.
+/// The properties of a device that works.
 pub(super) struct Found {
     pub(super) device: Device,
     pub(super) toolchain: String,
     pub(super) rates: Option<Rates>,
     pub(super) measured_rates: Option<Rates>,
-    /// What the probe said of its isolation.
+    /// The confinement that the probe reported.
     pub(super) said: Said,
     vitals: Vitals,
 }
 
-/// What is wrong with a device or with asking it.
+/// The fault of a device, or of the attempt to probe it.
 struct Ailment {
     reason: String,
-    /// Whether the probe itself says so, and did not merely end.
+    /// True if the probe itself reported the fault; false if the probe ended without an answer.
     answered: bool,
-    /// Whether it ran out of time.
+    /// True if the probe ran out of time.
     late: bool,
 }
 
-/// What bounds a probe. The emulated device computes on the processor: a machine that is busy with other things makes
-/// it late and not unwell. A card answers in its time, or is unwell.
+/// The bounds of a probe. An emulated device computes on the processor, so that a busy machine
+/// makes it late without making it faulty. A card that does not answer in time is faulty.
 fn probe_bounds(device: DeviceKind) -> Bounds {
     let (cpu_seconds, patience) = match device {
         DeviceKind::Nvidia => (None, PROBE_ALLOWANCE),
@@ -223,8 +226,8 @@ fn probe_bounds(device: DeviceKind) -> Bounds {
     }
 }
 
-/// The device and the compiler's name, or what is wrong with them. Where a probe works with fewer
-/// barriers only, there are to be no more.
+/// Probes the device and the compiler; `Err` holds the fault. If only a probe with weaker
+/// confinement works, `barriers` becomes that confinement.
 pub(super) fn probe(
     settings: &Settings,
     nvrtc: &Path,
@@ -235,7 +238,7 @@ pub(super) fn probe(
     let inside = probe_inside(settings, nvrtc, driver, barriers, cancellation);
     let why = match &inside {
         Ok(Ok(_)) => None,
-        // It had no time to find out.
+        // A probe that ran out of time found nothing out about confinement.
         Ok(Err(ailment)) if ailment.late => None,
         Ok(Err(ailment)) => Some(ailment.reason.clone()),
         Err(HostError::Supervise(fault @ supervise::SuperviseError::Start { .. })) => {
@@ -247,7 +250,7 @@ pub(super) fn probe(
         for (given_up, fewer) in barriers.fewer(&why) {
             let outside = probe_inside(settings, nvrtc, driver, &fewer, cancellation);
             if let Ok(Ok(found)) = outside {
-                // What failed for a moment is no reason to give anything up.
+                // A fault that has gone on a repeat is no reason to weaken the confinement.
                 let again = probe_inside(settings, nvrtc, driver, barriers, cancellation);
                 if let Ok(Ok(found)) = again {
                     return Ok(Ok(found));
@@ -285,7 +288,7 @@ fn probe_inside(
         barriers,
     );
     let job = ProbeJob {
-        // The emulated device knows what it does at best.
+        // An emulated device states its rates.
         measure_rates: driver.is_none(),
     };
     let bounds = probe_bounds(match driver {
@@ -382,7 +385,7 @@ mod tests {
         let emulated = probe_bounds(DeviceKind::Emulated);
         let card = probe_bounds(DeviceKind::Nvidia);
         assert_eq!(card.deadline, PROBE_ALLOWANCE);
-        // What it may compute is bounded; how long others keep it from computing is a matter of patience.
+        // Its processor time is bounded; its wall time has to allow for a loaded machine.
         assert!(emulated.limits.cpu_seconds.is_some());
         assert!(emulated.deadline >= 4 * PROBE_ALLOWANCE);
         assert!(emulated.readiness >= Some(4 * PROBE_ALLOWANCE));

@@ -1,8 +1,9 @@
-//! The operator's choice about a device's clocks, and how a lock on them ends whatever happens.
+//! The operator's policy for a device's clocks, and the lock on them with its recovery.
 //!
-//! A lock is set in the card and outlives whoever set it. Before it is set a file in the data folder
-//! says so, which is held by an advisory lock of the worker's process: a file that says so and that
-//! nobody holds was left by a process that died, and the next start gives the clocks free.
+//! A clock lock is set in the card and survives the process that set it. So before it is set, a
+//! file in the data folder records it, and the worker's process holds an advisory lock on that
+//! file. A file that records a clock lock and that no process holds was left by a process that
+//! died; the next start unlocks the clocks.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -16,27 +17,28 @@ use super::{Host, Role};
 use crate::cancel::Cancellation;
 use crate::supervise;
 
-/// How long the management library may take.
+/// Wall time that the management library gets.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// What the file says while clocks are locked.
+/// The file's content while clocks are locked.
 const LOCKED: &[u8] = b"locked\n";
 
-/// What is done about a device's clocks while times are taken.
+/// The policy for a device's clocks while kernels are timed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ClockPolicy {
-    /// They are watched. The device may be somebody else's, too.
+    /// Clocks are watched and never changed, because others may use the device too.
     #[default]
     Observe,
-    /// They are locked for each comparison, to what the device holds under any load. Only for a device
-    /// of one's own: a lock that somebody else has set is lost.
+    /// Clocks are locked for each comparison, to a rate that the device holds under any load. Only
+    /// for a device that nobody else uses, because the unlock afterwards also ends a lock that
+    /// somebody else has set.
     Lock,
 }
 
 impl ClockPolicy {
-    /// The policy of this name; none is to observe.
+    /// Parses the policy's name; an empty name means to observe.
     ///
     /// # Errors
-    /// Says which names there are.
+    /// The name is unknown; the text lists the valid ones.
     pub fn parse(name: &str) -> Result<Self, String> {
         match name {
             "" | "observe" => Ok(Self::Observe),
@@ -46,7 +48,7 @@ impl ClockPolicy {
     }
 }
 
-/// Clocks that are locked as long as this value lives.
+/// A lock on the device's clocks, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct LockedClocks<'h> {
     host: &'h Host,
@@ -59,7 +61,7 @@ impl Drop for LockedClocks<'_> {
     }
 }
 
-/// The file of a device, held by this process.
+/// The file that records a device's clock lock, under this process's advisory lock.
 #[derive(Debug)]
 struct Record {
     path: PathBuf,
@@ -67,7 +69,7 @@ struct Record {
 }
 
 impl Record {
-    /// The file of the host's device; none where another process holds it.
+    /// Opens and locks the file for the host's device; `None` if another process holds it.
     fn hold(host: &Host) -> io::Result<Option<Self>> {
         let path = host.clocks_record();
         if let Some(folder) = path.parent() {
@@ -90,7 +92,8 @@ impl Record {
         Ok(!text.is_empty())
     }
 
-    /// Never removed: a file that another process has opened would be one that nobody finds.
+    /// Overwrites the file. It is never removed, because a process that has it open would then hold
+    /// a lock on a file that no other process finds.
     fn write(&mut self, text: &[u8]) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.rewind()?;
@@ -100,21 +103,21 @@ impl Record {
 }
 
 impl Host {
-    /// The same machine under another policy.
+    /// The same machine with another clock policy.
     #[must_use]
     pub fn with_clocks(mut self, policy: ClockPolicy) -> Self {
         self.settings.clocks = policy;
         self
     }
 
-    /// The file that says whether the device's clocks were locked by us.
+    /// The path of the file that records this device's clock lock.
     pub fn clocks_record(&self) -> PathBuf {
         let name = Digest::of(self.device().uuid.as_str()).short();
         self.data().join(format!("clocks/{name}"))
     }
 
-    /// Locks the device's clocks if the operator wants that. None where they stay free, with a warning
-    /// if they were not to.
+    /// Locks the device's clocks if the policy asks for it. Returns `None` if they stay unlocked,
+    /// and warns if that is against the policy.
     pub fn lock_clocks(&self) -> Option<LockedClocks<'_>> {
         if self.settings.clocks == ClockPolicy::Observe {
             return None;
@@ -131,7 +134,7 @@ impl Host {
                 return None;
             }
         };
-        // From here on whatever goes wrong gives them free.
+        // From here on every error path unlocks the clocks when it drops `locked`.
         let mut locked = LockedClocks { host: self, record };
         if let Err(error) = locked.record.write(LOCKED) {
             let path = locked.record.path.display();
@@ -160,19 +163,20 @@ impl Host {
         }
     }
 
-    /// Gives clocks free that a process locked which is no more.
+    /// Unlocks the clocks if a process that died left them locked.
     pub(super) fn restore_clocks(&self) {
-        // Most machines have never locked any.
+        // Most machines have never locked any clocks.
         if !self.clocks_record().exists() {
             return;
         }
-        // A file that another process holds is that process's business.
+        // A file that another process holds records a lock that is in use.
         if let Ok(Some(mut record)) = Record::hold(self) {
             self.free_clocks(&mut record);
         }
     }
 
-    /// Gives the clocks free if the file says that they are locked. It says so until they are free.
+    /// Unlocks the clocks if the file records a lock. The file keeps the record until that has
+    /// succeeded.
     fn free_clocks(&self, record: &mut Record) {
         if !record.says_locked().unwrap_or(true) {
             return;
@@ -189,8 +193,8 @@ impl Host {
         );
     }
 
-    /// Has a process of its own set the clocks, since the library can hang. That is done even where
-    /// the work around it is called off.
+    /// Sets the clocks in a process of its own, because the management library can hang. It ignores
+    /// the caller's cancellation, because clocks must be unlocked even if the work was cancelled.
     fn set_clocks(&self, clocks: Clocks) -> Result<ClocksReply, String> {
         let cancellation = Cancellation::new().map_err(|error| error.to_string())?;
         let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -207,7 +211,7 @@ impl Host {
 }
 
 impl Record {
-    /// Says that clocks are free.
+    /// Records that the clocks are unlocked.
     fn forget(&mut self) {
         if let Err(error) = self.write(b"") {
             tracing::warn!("failed to write {}: {error}", self.path.display());

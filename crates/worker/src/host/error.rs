@@ -1,81 +1,83 @@
-//! Why a machine cannot evaluate.
+//! The reasons why a machine cannot evaluate.
 
 use std::io;
 
 use super::program::DRIVER_LIBRARY;
 use crate::{supervise, toolchain};
 
-/// Why this machine cannot evaluate.
+/// The reasons why this machine cannot evaluate.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The system does not know our own program.
+    /// The system does not report the path of the running executable.
     #[error("find the running executable")]
     Executable(#[source] io::Error),
-    /// A variable of the environment has a value that means nothing.
+    /// An environment variable has an invalid value.
     #[error("read {name}: {reason}")]
     Setting {
-        /// The variable.
+        /// The variable's name.
         name: &'static str,
-        /// What is wrong with it.
+        /// The fault in its value.
         reason: String,
     },
-    /// No compiler.
+    /// No compiler was found.
     #[error(transparent)]
     Toolchain(#[from] toolchain::Missing),
-    /// No emulated driver, and none of NVIDIA's that works.
+    /// NVIDIA's driver does not work and the emulated one was not found.
     #[error(
         "find a CUDA driver: {nvidia}, and the emulated driver {DRIVER_LIBRARY} is not in {searched}; build it with `cargo build -p driver` or name it in KERNELWRIGHT_DRIVER"
     )]
     Driver {
-        /// What is wrong with NVIDIA's.
+        /// The fault of NVIDIA's driver.
         nvidia: String,
-        /// Where the emulated one was looked for.
+        /// The paths at which the emulated driver was looked for.
         searched: String,
     },
-    /// A folder could not be prepared.
+    /// A folder or file of the data folder could not be created or resolved.
     #[error("prepare {path}")]
     Storage {
-        /// Which.
+        /// Its path.
         path: String,
         /// The system's reason.
         #[source]
         source: io::Error,
     },
-    /// A child could not be supervised.
+    /// A role process could not be started or supervised.
     #[error(transparent)]
     Supervise(#[from] supervise::SuperviseError),
     /// The probe found no usable device.
     #[error("use the device: {reason}")]
     Unusable {
-        /// What is wrong.
+        /// The probe's reason, or how the probe ended.
         reason: String,
     },
-    /// The device was unwell whenever it was asked, and takes no work until somebody has looked at it.
+    /// The device failed every repeat of its health check. It takes no work until an operator
+    /// removes the record.
     #[error("use the device, which is quarantined: {reason}; when it is mended, remove {record}")]
     Quarantined {
-        /// What was found.
+        /// The result of the failed check.
         reason: String,
-        /// The file that says so.
+        /// The path of the record.
         record: String,
     },
-    /// The candidate left devices behind that were unwell, and meets no other.
+    /// Devices failed their health check after they had run the candidate, so that no further
+    /// device runs it.
     #[error(
         "run candidate {candidate}: it is quarantined, as devices that ran it were unwell afterwards"
     )]
     Poison {
-        /// The digest of its text and configuration.
+        /// The digest of the candidate's text and configuration.
         candidate: String,
     },
 }
 
 impl HostError {
-    /// Whether the device is to take no more work.
+    /// Returns true if the device is quarantined, so that it takes no more work.
     pub fn is_quarantine(&self) -> bool {
         matches!(self, Self::Quarantined { .. })
     }
 
-    /// Whether trying again may help although nobody has done anything about it: a device that does
-    /// not answer yet, a machine without a process to spare.
+    /// Returns true if a retry may succeed without an operator: the device does not answer yet, or
+    /// the system had no process or descriptor to spare.
     pub fn may_pass(&self) -> bool {
         matches!(
             self,
@@ -87,7 +89,7 @@ impl HostError {
         )
     }
 
-    /// Whether the device was found unwell just now.
+    /// Returns true if the device failed its health check or gave no answer to it.
     pub fn is_unwell(&self) -> bool {
         matches!(self, Self::Unusable { .. } | Self::Quarantined { .. })
     }

@@ -1,5 +1,5 @@
-//! How far role processes are kept from the machine: what the operator and the machine allow, and
-//! what a role says that it reached.
+//! The confinement of role processes: as much as the operator and the machine allow, and the level
+//! that a role reports.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Settings;
 
-/// How far role processes are kept from the machine.
+/// The level of confinement of role processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
@@ -16,18 +16,19 @@ pub enum Isolation {
     Open,
     /// System calls are restricted, files are not.
     Reduced,
-    /// Files by Landlock, system calls by a filter, amounts by limits, each tried at start. The filter
-    /// lists what is left; around NVIDIA's driver, whose calls nobody can list, what is not.
+    /// Files are restricted by Landlock, system calls by a filter, amounts by limits; each is
+    /// tested at start. The filter is an allow-list, except around NVIDIA's driver, whose system
+    /// calls are not documented: there it is a deny-list.
     Standard,
-    /// Beside that, namespaces of all kinds and a limited control group for each process.
+    /// Also namespaces of all kinds, and a limited control group for each process.
     Strict,
 }
 
 impl Isolation {
-    /// All levels, the least first.
+    /// All levels, the weakest first.
     pub const ALL: [Self; 4] = [Self::Open, Self::Reduced, Self::Standard, Self::Strict];
 
-    /// The word for it.
+    /// The level's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -37,12 +38,13 @@ impl Isolation {
         }
     }
 
-    /// What a role said of its own confinement and of the walls around it.
+    /// The level that a role's reports of its confinement and its walls amount to.
     fn read(said: &Said) -> Self {
         let says = |what: &str| said.confined.contains(what);
         let filtered = says("system calls: allow-list") || says("system calls: deny-list");
         let walled = EVERY_WALL.iter().all(|part| said.walled.contains(part));
-        // What an older Landlock does not know, the filter of system calls refuses.
+        // A partly enforced Landlock counts, because the filter refuses the system calls that an
+        // older Landlock does not cover.
         match (filtered, says("files: Landlock"), walled) {
             (true, true, true) => Self::Strict,
             (true, true, false) => Self::Standard,
@@ -52,17 +54,17 @@ impl Isolation {
     }
 }
 
-/// What is put around roles, and what roles that open a device are told to give up.
+/// The confinement of roles: walls around them, and the file access of roles that open a device.
 #[derive(Debug, Clone)]
 pub struct Barriers {
-    /// What is put around them.
+    /// Namespaces and control groups.
     pub walls: Arc<Walls>,
-    /// Why they may reach any file; none where they may not.
+    /// The reason why these roles may access any file; `None` if they may not.
     pub open_files: Option<Gap>,
 }
 
 impl Barriers {
-    /// As much as the operator wants and the machine grants.
+    /// Finds the strongest confinement that the operator wants and the machine grants.
     pub(super) fn find(settings: &Settings) -> Self {
         let walls = if settings.walls {
             Walls::find()
@@ -84,8 +86,8 @@ impl Barriers {
         }
     }
 
-    /// What to try where a probe inside all of it failed, with the word for what is given up: the
-    /// least first.
+    /// Weaker confinements to try after a probe failed for the reason `why`, each with the name of
+    /// what is given up; the smallest concession first.
     pub(super) fn fewer(&self, why: &str) -> Vec<(&'static str, Self)> {
         let open_files = files_open(
             &format!("a probe with restricted files failed: {why}"),
@@ -124,28 +126,28 @@ fn files_open(reason: &str, fix: &str) -> Gap {
     }
 }
 
-/// What a role says of walls that are all there.
+/// The parts that a role with complete walls reports.
 const EVERY_WALL: [&str; 2] = [
     "namespaces: user, pid, mount, net, ipc",
     "control group: memory, tasks, kill",
 ];
 
-/// What a role said before it worked.
+/// The confinement that a role reported before it worked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
-    /// Of what it gave up itself.
+    /// The restrictions that it put on itself.
     pub confined: String,
-    /// Of what it proved to be around it.
+    /// The walls that it found around itself.
     pub walled: String,
 }
 
 impl Said {
-    /// The level that this is.
+    /// The level that this amounts to.
     pub fn level(&self) -> Isolation {
         Isolation::read(self)
     }
 
-    /// What is in a role's standard error.
+    /// Reads the reports from a role's standard error.
     pub fn read(text: &str) -> Self {
         let within = |word: &str| {
             let mut lines = text.lines();

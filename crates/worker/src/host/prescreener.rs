@@ -1,5 +1,6 @@
-//! Who looks at a candidate before a device that proves nothing: the emulated device that resembles it
-//! most, asked in a process of its own for a bounded time.
+//! Pre-screening on an emulated device before a candidate reaches a device without proofs. The
+//! emulated device is the one that resembles the card most; it runs in a process of its own for a
+//! bounded time.
 
 use std::io;
 use std::path::Path;
@@ -16,26 +17,27 @@ use super::{Host, HostError, Role};
 use crate::cancel::Cancellation;
 use crate::supervise::{self, Answer};
 
-/// Wall time of one pre-screen, from when its process is ready, and the most that this may take. It
-/// bounds what an evaluation waits for; nothing is decided by its end, so that a busy machine sees
-/// less there and errs no more.
+/// Wall time of one pre-screen once its process is ready, and the longest wait for that. It bounds
+/// the delay of an evaluation. Running out of time decides nothing, so that a busy machine checks
+/// fewer executions and rejects nothing wrongly.
 pub const CAP: Duration = Duration::from_secs(2);
 
-/// Who looks first.
+/// The emulated device that pre-screens, with its time limit.
 #[derive(Debug, Clone)]
 pub struct Prescreener {
-    /// The machine with an emulated device, or why there is none.
+    /// The machine with an emulated device, or the reason why there is none.
     pub device: Result<Arc<Host>, String>,
     /// Wall time for one candidate.
     pub cap: Duration,
 }
 
 impl Prescreener {
-    /// The emulated device beside a card, behind barriers that nothing was taken from for the card's
-    /// driver.
+    /// Finds the emulated device beside a card. `barriers` are the machine's full confinement,
+    /// because the card's driver may have needed a weaker one.
     ///
     /// # Errors
-    /// [`HostError`] if the work was called off. A machine that cannot emulate says so.
+    /// [`HostError`] if the work was cancelled. A machine that cannot emulate gives a pre-screener
+    /// that holds the reason.
     pub(super) fn beside(
         card: &Host,
         barriers: Barriers,
@@ -66,28 +68,28 @@ impl Prescreener {
 }
 
 impl Host {
-    /// The same machine with another one, or none, to look first.
+    /// The same machine with another pre-screener.
     #[must_use]
     pub fn prescreened_by(mut self, prescreener: Prescreener) -> Self {
         self.prescreener = Some(prescreener);
         self
     }
 
-    /// The same machine with nobody to look first, so that its device's own word can be heard.
+    /// The same machine without a pre-screener, so that the findings are those of its own device.
     #[must_use]
     pub fn without_prescreen(mut self) -> Self {
         self.prescreener = None;
         self
     }
 
-    /// Who looks at candidates first; none where the device proves enough by itself.
+    /// The pre-screener; `None` where the device itself proves enough.
     pub fn prescreener(&self) -> Option<&Prescreener> {
         self.prescreener.as_ref().filter(|_| self.is_unproved())
     }
 
-    /// Runs a candidate on the emulated device, execution by execution, with what [`Host::run`] puts
-    /// around it: `hear` is told of each as it ends, and says whether another is wanted. All of it has
-    /// `within`, and so has getting ready.
+    /// Runs a candidate on the emulated device, execution by execution, confined as by
+    /// [`Host::run`]. `on_reply` gets the result of each execution and returns whether another one
+    /// is wanted. Both getting ready and all executions together are limited to `within`.
     ///
     /// # Errors
     /// As of [`Host::run`].
@@ -116,9 +118,10 @@ impl Host {
     }
 }
 
-/// The emulated device that stands for a real one by its name; none of the others are modelled.
+/// The id of the emulated device that models a card of this name; `None` for a card without a
+/// model.
 pub fn emulation_of(name: &str) -> Option<&'static str> {
-    // The longer name first where one contains another.
+    // A longer name stands before one that it contains.
     const KNOWN: [(&str, &str); 7] = [
         ("RTX A4000", "a4000"),
         ("RTX A6000", "a6000"),
@@ -128,7 +131,7 @@ pub fn emulation_of(name: &str) -> Option<&'static str> {
         ("H200", "h200"),
         ("L4", "l4"),
     ];
-    // "L40" is no L4.
+    // Whole words are compared, because an "L40" is not an "L4".
     let words: Vec<&str> = name.split([' ', '-']).collect();
     KNOWN
         .iter()
@@ -139,8 +142,8 @@ pub fn emulation_of(name: &str) -> Option<&'static str> {
         .map(|(_, id)| *id)
 }
 
-/// The emulated device that resembles a card most: of its model, else of its architecture, else of
-/// the next newer one, whose limits on a launch are no narrower.
+/// The id of the emulated device that resembles a card most: the same product, else the same
+/// architecture, else the next newer one, whose launch limits are no narrower.
 fn stand_in(card: &Device) -> &'static str {
     let by_name = emulation_of(&card.name);
     by_name.unwrap_or(match card.compute_capability {
@@ -151,10 +154,11 @@ fn stand_in(card: &Device) -> &'static str {
     })
 }
 
-/// Lets a device take PTX that was made for a newer one, by its directive alone: what is executed is
-/// what the machine code was assembled from, and an instruction that the device does not know is
-/// refused when it is met. A second compilation for the older architecture could be another program,
-/// since a source may ask for which one it is compiled.
+/// Makes PTX for a newer architecture loadable on an older device by changing its `.target`
+/// directive alone. The device then executes the text from which the machine code was assembled,
+/// and rejects an instruction that it does not know when it meets it. A second compilation for the
+/// older architecture could be another program, because a source can test the architecture it is
+/// compiled for.
 fn retarget(ptx: &Path, capability: (u32, u32)) -> io::Result<()> {
     let text = std::fs::read_to_string(ptx)?;
     match retargeted(&text, capability) {

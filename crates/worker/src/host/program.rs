@@ -1,5 +1,5 @@
-//! How a role process is started: with which driver and compiler on its path, which variables, and
-//! what around it.
+//! The program of a role process: its loader path with driver and compiler, its environment
+//! variables and its confinement.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,13 +12,13 @@ use super::isolation::Barriers;
 use super::{HostError, Role, Settings, create, storage};
 use crate::supervise::Program;
 
-/// File name of the emulated driver as the build makes it.
+/// File name of the emulated driver's library as cargo builds it.
 pub(super) const DRIVER_LIBRARY: &str = "libkernelwright_driver.so";
 /// Names under which programs look for a CUDA driver.
 pub(super) const CUDA_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
-/// The name of the library that manages the cards: the emulated driver answers for its own.
+/// The name of NVIDIA's management library. The emulated driver implements it for its own devices.
 const MANAGEMENT_NAME: &str = "libnvidia-ml.so.1";
-/// Where NVIDIA's driver is installed, beside the loader's own path.
+/// Folders in which NVIDIA's driver is installed, beside the loader's own path.
 const NVIDIA_FOLDERS: [&str; 6] = [
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
@@ -27,11 +27,11 @@ const NVIDIA_FOLDERS: [&str; 6] = [
     "/usr/local/nvidia/lib64",
     "/run/opengl-driver/lib",
 ];
-/// The file that tells the emulated driver which calls to spoil.
+/// The variable that names the emulated driver's fault plan.
 pub(super) const FAULT_PLAN: &str = "KERNELWRIGHT_FAULT_PLAN";
-/// The variable that tells the emulated driver which device to be.
+/// The variable that names the device to emulate.
 pub(super) const EMULATED_DEVICE: &str = "KERNELWRIGHT_EMULATED_DEVICE";
-/// Variables a role sees as this process has them, where it has them.
+/// Variables that a role inherits from this process if they are set.
 const PASSED_ON: [&str; 6] = [
     "CUDA_VISIBLE_DEVICES",
     EMULATED_DEVICE,
@@ -65,7 +65,7 @@ pub(super) fn program(
         ("LD_LIBRARY_PATH".into(), library_path),
         (SOCKET_VARIABLE.into(), "0".into()),
         ("CUDA_CACHE_DISABLE".into(), "1".into()),
-        // Code that is loaded when it is first launched would wait for what runs beside it.
+        // Code that is loaded lazily at its first launch would wait for kernels that run beside it.
         ("CUDA_MODULE_LOADING".into(), "EAGER".into()),
         ("HOME".into(), scratch.into()),
         ("TMPDIR".into(), scratch.into()),
@@ -83,8 +83,8 @@ pub(super) fn program(
         environment.retain(|(name, _)| name != EMULATED_DEVICE);
         environment.push((EMULATED_DEVICE.into(), device.into()));
     }
-    // The compiler writes its working directory into the image's line table. In one that is always
-    // the same, equal sources give equal bytes.
+    // The compiler writes its working directory into the image's line table. With a constant one,
+    // equal sources give equal bytes.
     let directory = match role {
         Role::Compile => PathBuf::from("/"),
         _ => scratch.to_owned(),
@@ -95,15 +95,16 @@ pub(super) fn program(
         environment,
         directory,
         walls: match role {
-            // A tool looks into the first, the second looks at the processes of the whole machine, and
-            // the third needs its user's rights.
+            // A tool inspects the first, the second reads the process list of the whole machine,
+            // and the third needs its user's rights.
             Role::Trace | Role::Watch | Role::Clocks => None,
             _ => Some(Arc::clone(&barriers.walls)),
         },
     }
 }
 
-/// Whether a driver of NVIDIA's is worth a probe; otherwise why not.
+/// Checks that NVIDIA's driver is installed and not disabled by the settings; the error is the
+/// reason why it is not used.
 pub(super) fn nvidia_driver(settings: &Settings) -> Result<(), String> {
     if settings.emulate {
         return Err("NVIDIA's is set aside by KERNELWRIGHT_EMULATE".to_owned());
@@ -121,8 +122,8 @@ pub(super) fn nvidia_driver(settings: &Settings) -> Result<(), String> {
     }
 }
 
-/// The device file of a card, if there is one in `devices`: `nvidia` and its number, or that of the
-/// card of a machine around this one.
+/// The first card's device file in the folder `devices`, if there is one: `nvidia` and a number, or
+/// `dxg`, the card of the Windows machine around WSL.
 pub(super) fn card(devices: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(devices).ok()?.flatten();
     let is_card = |name: &str| {
@@ -134,7 +135,8 @@ pub(super) fn card(devices: &Path) -> Option<PathBuf> {
     cards.map(|entry| entry.path()).min()
 }
 
-/// The emulated driver's library: as set, beside the executable, or where an installation has it.
+/// Finds the emulated driver's library: as set, beside the executable, or in the folder of an
+/// installation.
 pub(super) fn emulated_driver(settings: &Settings, nvidia: String) -> Result<PathBuf, HostError> {
     let beside = settings.executable.parent().unwrap_or(Path::new("/"));
     let candidates = match &settings.driver {
@@ -156,7 +158,7 @@ pub(super) fn emulated_driver(settings: &Settings, nvidia: String) -> Result<Pat
     })
 }
 
-/// A folder in which the library has the names that programs look for.
+/// Creates a folder of links that give the library the names which programs look for.
 pub(super) fn driver_folder(data: &Path, library: &Path) -> Result<PathBuf, HostError> {
     let data = data
         .canonicalize()

@@ -1,4 +1,4 @@
-//! Deviations of a machine that only tests ask for. A service never sets one.
+//! Deviations of a machine that only tests request. A service never sets one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,16 +26,16 @@ pub struct Rehearsal {
     /// Roles whose emulated driver follows a fault plan, each with the plan's file.
     fault_plans: Vec<(Role, PathBuf)>,
     /// Wall time after which a role counts as stuck although it has not used up its processor time;
-    /// none is several times its stage's allowance.
+    /// `None` is the usual multiple of the stage's allowance.
     wall_limit: Option<Duration>,
-    /// Set if the emulated device is taken to prove nothing.
+    /// Set if the emulated device is treated as one without proofs.
     repeats: Option<RepeatPolicy>,
-    /// True if candidates are timed in turn with others although times are modelled.
+    /// True if candidates are timed in turn with other kernels although times are modelled.
     paired_timing: bool,
 }
 
 impl Rehearsal {
-    /// The fault plans of a role.
+    /// The files of the fault plans for a role.
     pub(super) fn fault_plans_of(&self, role: Role) -> impl Iterator<Item = &PathBuf> {
         let plans = self.fault_plans.iter();
         plans.filter_map(move |(faulty, plan)| (*faulty == role).then_some(plan))
@@ -47,8 +47,8 @@ impl Rehearsal {
 }
 
 impl Host {
-    /// The same machine, except that the emulated driver follows a fault plan wherever one role uses
-    /// it.
+    /// The same machine, except that the emulated driver follows the fault plan in processes of one
+    /// role.
     #[must_use]
     pub fn with_fault_plan(mut self, role: Role, plan: &Path) -> Self {
         self.rehearsal.fault_plans.push((role, plan.to_owned()));
@@ -71,9 +71,10 @@ impl Host {
         self
     }
 
-    /// The same machine, except that its emulated device is taken to prove nothing: repeats, draws and
-    /// disturbances happen as on silicon, as far as `repeats` allows, and the device as it was
-    /// pre-screens. A test shows with it that they reject no honest candidate.
+    /// The same machine, except that its emulated device is treated as one without proofs: repeats,
+    /// further draws and disturbances happen as on silicon, within the bounds of `repeats`, and the
+    /// original device pre-screens. With it a test shows that these checks reject no correct
+    /// candidate.
     #[must_use]
     pub fn assumed_unproved(mut self, repeats: RepeatPolicy) -> Self {
         self.prescreener = Some(Prescreener {
@@ -84,7 +85,7 @@ impl Host {
         self
     }
 
-    /// Returns true if candidates are timed in turn with others.
+    /// Returns true if candidates are timed in turn with other kernels.
     pub fn times_in_turn(&self) -> bool {
         self.rehearsal.paired_timing || self.device.kind == DeviceKind::Nvidia
     }
@@ -95,8 +96,8 @@ impl Host {
         self.rehearsal.repeats.is_some() || self.device.kind == DeviceKind::Nvidia
     }
 
-    /// The bounds on repeats where the emulated device is taken to prove nothing; none on silicon, and
-    /// on an emulated device that proves.
+    /// The bounds on repeats where an emulated device is treated as one without proofs; `None` on
+    /// silicon and on any other emulated device.
     pub fn repeat_policy(&self) -> Option<RepeatPolicy> {
         let emulated = self.device.kind == DeviceKind::Emulated;
         self.rehearsal.repeats.filter(|_| emulated)

@@ -1,5 +1,5 @@
-//! Role processes of this machine: what bounds them, which of them wait before there is anything
-//! to do, and which folder a candidate's process has.
+//! Role processes of this machine: their resource bounds, the spares that wait for a job, and the
+//! folder of a candidate's process.
 
 use std::io;
 use std::path::Path;
@@ -19,30 +19,31 @@ use crate::spares::{Recipe, Spare};
 use crate::supervise::{Answer, Bounds, Limits, SuperviseError};
 
 const GIB: u64 = 1 << 30;
-/// The most a role may write to one file.
+/// The largest file that a role may write, bytes.
 pub const FILE_BYTES: u64 = 8 * GIB;
-/// Memory that a role may use, beside what its job holds.
+/// Memory that a role may use beside its job's tensors, bytes.
 const MEMORY_BYTES: u64 = 8 * GIB;
-/// How many times what a job holds: what was, what is, and what is compared.
+/// The number of copies of a job's tensors that a role may hold: the values before, the values
+/// after, and those they are compared with.
 const COPIES: u64 = 3;
 /// Processor time of a compilation, seconds.
 const COMPILE_CPU_SECONDS: u64 = 30;
-/// Wall time that a role gets for each second of work it may do, where processor time or
-/// instructions are what bounds the work: so slow may a busy machine be.
+/// Wall time per second of allowed work, where processor time or an instruction count bounds the
+/// work. A machine may thus be this many times slower under load.
 pub(super) const WALL_FACTOR: u32 = 4;
-/// How long a role may take to load a driver and to open the device: a machine whose card has slept
-/// needs seconds, a busy one without a card too.
+/// Wall time in which a role loads a driver and opens the device. A machine whose card was idle
+/// needs seconds, and so does a busy one without a card.
 const READINESS: Duration = Duration::from_secs(60);
-/// Where the folders of evaluations and of spares lie in the data folder.
+/// The folder below the data folder that holds the folders of evaluations and spares.
 pub const SCRATCH: &str = "scratch";
 
 impl Host {
-    /// The limits of a role that may work for `allowed`. CUDA reserves address space by the
-    /// terabyte, so that roles on NVIDIA's driver have no limit on it.
+    /// The bounds of a role whose work may take `allowed`. Roles on NVIDIA's driver have no limit
+    /// on address space, because CUDA reserves terabytes of it.
     ///
-    /// What is computed on the processor is bounded by processor time, and wall time is only a
-    /// backstop against a process that is stuck: how much of the machine others take must not
-    /// decide about a candidate. What runs on a GPU has its wall time.
+    /// Work on the processor is bounded by processor time; its wall time only ends a process that
+    /// is stuck, because the machine's load must not decide about a candidate. Work on a GPU is
+    /// bounded by wall time.
     pub fn bounds(&self, role: Role, allowed: Duration) -> Bounds {
         let cpu_seconds = match role {
             Role::Compile | Role::Disassemble => COMPILE_CPU_SECONDS,
@@ -70,7 +71,7 @@ impl Host {
         }
     }
 
-    /// What holds a role whatever it is asked.
+    /// The limits of a role before its job is known.
     fn limits(&self, role: Role) -> Limits {
         let address_space = match (role, self.device.kind) {
             (Role::Compile | Role::Disassemble, _) => Some(4 * GIB),
@@ -85,7 +86,7 @@ impl Host {
         }
     }
 
-    /// The same where the job's tensors take so many bytes.
+    /// The bounds of a role whose job's tensors take `bytes` bytes.
     fn bounds_with(&self, role: Role, allowed: Duration, bytes: u64) -> Bounds {
         let mut bounds = self.bounds(role, allowed);
         let memory = MEMORY_BYTES.saturating_add(bytes.saturating_mul(COPIES));
@@ -93,7 +94,7 @@ impl Host {
         bounds
     }
 
-    /// Asks a role something in a process of its own, which may have waited for it.
+    /// Gives a role process a job and waits for its reply. The process may be a spare.
     ///
     /// # Errors
     /// As of [`crate::supervise::ask`].
@@ -120,7 +121,7 @@ impl Host {
         Ok(answer)
     }
 
-    /// Has outputs compared.
+    /// Compares outputs with the reference in a verify process.
     ///
     /// # Errors
     /// As of [`crate::supervise::ask`].
@@ -135,15 +136,15 @@ impl Host {
         self.ask_within(Role::Verify, job, bounds, cancellation)
     }
 
-    /// The limits of a role that times for `allowed`.
+    /// The bounds of a role that times kernels for `allowed`.
     pub fn bounds_of_timing(&self, job: &TimeJob, allowed: Duration) -> Bounds {
         let draws = job.cases.iter().flat_map(|case| &case.draws);
         let all = draws.map(|draw| bytes(draw)).fold(0, u64::saturating_add);
         self.bounds_with(Role::Time, allowed, all)
     }
 
-    /// Runs a candidate in a process of its own. All it can reach is a folder of its own: the image
-    /// is brought there, and saved outputs are taken from there to where the job wants them.
+    /// Runs a candidate in a process that reaches only its own folder. The image is copied into
+    /// this folder, and saved outputs are moved from it to the paths that the job names.
     ///
     /// # Errors
     /// As of [`crate::supervise::ask`], and [`SuperviseError::Folder`].
@@ -154,7 +155,8 @@ impl Host {
         cancellation: &Cancellation,
     ) -> Result<Answer<RunReply>, SuperviseError> {
         let process = self.process(Role::Run)?;
-        // On a card the next one opens the device, which those who take times would notice.
+        // On a card the next spare opens the device, which would disturb a process that times
+        // kernels.
         let timed = job
             .executions
             .iter()
@@ -177,27 +179,27 @@ impl Host {
         Ok(answer)
     }
 
-    /// The limits of a role that runs a candidate for `allowed`.
+    /// The bounds of a role that runs a candidate for `allowed`.
     pub(super) fn bounds_of_running(&self, job: &RunJob, allowed: Duration) -> Bounds {
         let executions = job.executions.iter();
         let largest = executions.map(|execution| bytes(&execution.tensors)).max();
         self.bounds_with(Role::Run, allowed, largest.unwrap_or(0))
     }
 
-    /// Ends what waits for work on a card, so that nobody else is there while it is timed or
-    /// examined. Every process has an emulated device to itself.
+    /// Ends the spares on a card, so that no other process uses it while kernels are timed or
+    /// examined. An emulated device is private to its process.
     pub fn clear_the_device(&self) {
         if self.device.kind == DeviceKind::Nvidia {
             self.spares.withdraw();
         }
     }
 
-    /// Ends what waits for work.
+    /// Ends all spares.
     pub(super) fn withdraw_spares(&self) {
         self.spares.withdraw();
     }
 
-    /// A process that has been told nothing.
+    /// A process that has no job yet: a spare if one waits, otherwise a new one.
     pub(super) fn process(&self, role: Role) -> Result<Spare, SuperviseError> {
         match self.spares.take(role.as_str()) {
             Some(spare) => Ok(spare),
@@ -205,14 +207,14 @@ impl Host {
         }
     }
 
-    /// Has the next process of a role started while this one works.
+    /// Starts the next process of a role in the background while the current one works.
     pub(super) fn prepare_next(&self, role: Role) {
         if !self.settings.spares {
             return;
         }
         match self.recipe(role) {
             Ok(recipe) => self.spares.order(role.as_str(), recipe),
-            // Whoever needs the process meets the same error.
+            // The caller that needs the process meets the same error.
             Err(error) => tracing::debug!("failed to prepare a spare {}: {error}", role.as_str()),
         }
     }
@@ -231,7 +233,7 @@ impl Host {
     }
 }
 
-/// What tensors take at the width of the reference's answers.
+/// The size of tensors with elements as wide as the reference's answers, bytes.
 fn bytes(tensors: &[TensorData]) -> u64 {
     let elements = tensors.iter().map(|tensor| {
         let extents = tensor.extents.iter();
@@ -241,7 +243,8 @@ fn bytes(tensors: &[TensorData]) -> u64 {
     elements.saturating_mul(Dtype::F64.bytes())
 }
 
-/// The job as a process can do it that reaches only `home`.
+/// The job with every path moved into `home`, the only folder that its process reaches; copies the
+/// images there.
 pub(super) fn brought_in(job: &RunJob, home: &Path) -> io::Result<RunJob> {
     let mut inside = job.clone();
     inside.image = Image {
@@ -249,7 +252,7 @@ pub(super) fn brought_in(job: &RunJob, home: &Path) -> io::Result<RunJob> {
         ptx: home.join("image.ptx"),
         ..job.image.clone()
     };
-    // Copied and not linked: what is written to a link is written to the build.
+    // Copied and not linked, because a write through a link would change the build.
     std::fs::copy(&job.image.cubin, &inside.image.cubin)?;
     std::fs::copy(&job.image.ptx, &inside.image.ptx)?;
     if let (Some(side), Some(from)) = (&mut inside.disturber, &job.disturber) {
@@ -266,11 +269,11 @@ pub(super) fn brought_in(job: &RunJob, home: &Path) -> io::Result<RunJob> {
     Ok(inside)
 }
 
-/// Moves a folder that a runner has left, and nothing but a folder.
+/// Moves the folder of saved outputs; anything but a folder is an error.
 fn take_out(from: &Path, to: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(from) {
         Ok(found) if found.is_dir() => {}
-        // An execution that came to nothing has saved nothing.
+        // An execution that failed has saved nothing.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Ok(_) => {
             return Err(io::Error::other(

@@ -1,4 +1,4 @@
-//! What an operator decides about a machine, and where the environment says so.
+//! The operator's settings of a machine, and the environment variables that give them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,72 +8,74 @@ use serde::{Deserialize, Serialize};
 use super::{ClockPolicy, HostError};
 use crate::tools::{self, Tool};
 
-/// The variable with the operator's choice about clocks.
+/// The variable that gives the policy for the device's clocks.
 const CLOCKS: &str = "KERNELWRIGHT_CLOCKS";
 
-/// The variable with the operator's choice about files.
+/// The variable that says which files roles on the device may read.
 const DEVICE_FILES: &str = "KERNELWRIGHT_DEVICE_FILES";
 
-/// The variable with the operator's bound on disk space, GiB.
+/// The variable that limits the data folder's size, GiB.
 const DISK: &str = "KERNELWRIGHT_DISK_GIB";
-/// The bound without that variable, GiB.
+/// The limit without that variable, GiB.
 const DISK_GIB: u64 = 7;
 
-/// What an operator may decide.
+/// The operator's settings of a machine.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The program with the hidden command `role`.
+    /// The executable that has the hidden command `role`.
     pub executable: PathBuf,
-    /// Where builds, reference answers and scratch folders go.
+    /// The folder for builds, reference answers and scratch folders.
     pub data: PathBuf,
-    /// Where the set-up installs the compiler.
+    /// The folder into which the set-up installs the compiler.
     pub cache: PathBuf,
-    /// The compiler library or its folder.
+    /// The compiler library or its folder; `None` to search for it.
     pub nvrtc: Option<PathBuf>,
-    /// NVIDIA's disassembler.
+    /// NVIDIA's disassembler; `None` to search for it.
     pub nvdisasm: Option<PathBuf>,
-    /// NVIDIA's compute-sanitizer.
+    /// NVIDIA's compute-sanitizer; `None` to search for it.
     pub sanitizer: Option<PathBuf>,
-    /// The emulated driver's library.
+    /// The emulated driver's library; `None` to search for it.
     pub driver: Option<PathBuf>,
-    /// Whether to emulate even where NVIDIA's driver works.
+    /// True to emulate even where NVIDIA's driver works.
     pub emulate: bool,
-    /// Which device to emulate; none is what the environment says, or the usual one.
+    /// The device to emulate; `None` for the one that the environment names, or else the default.
     pub emulated_device: Option<String>,
-    /// Whether processes are started before there is anything for them to do. On a card each holds
-    /// a context's memory while it waits.
+    /// True if role processes are started before there is a job for them. On a card each waiting
+    /// process holds the memory of a CUDA context.
     pub spares: bool,
-    /// Whether walls are put around role processes where the machine grants them.
+    /// True if role processes get namespaces and a control group where the machine grants them.
     pub walls: bool,
-    /// Whether roles that open a device may reach any file.
+    /// True if roles that open a device may access any file.
     pub open_files: bool,
-    /// What is done about the device's clocks while times are taken.
+    /// The policy for the device's clocks while kernels are timed.
     pub clocks: ClockPolicy,
-    /// Bytes that builds, reference answers and evidence bundles may take in the data folder together.
+    /// The limit on builds, reference answers and evidence bundles in the data folder together,
+    /// bytes.
     pub disk_bytes: u64,
-    /// The builds that the data folder holds already, where no compiler is to be looked for.
+    /// The compiler that made the builds which the data folder holds; with it, no compiler is
+    /// looked for.
     pub prebuilt: Option<Prebuilt>,
 }
 
-/// Which compiler made the builds in a data folder. With it a machine without that compiler finds
-/// them, and can make no others.
+/// The identity of the compiler that made the builds in a data folder. With it a machine without
+/// that compiler finds these builds; it cannot make others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prebuilt {
-    /// The compiler with its version.
+    /// The compiler's name and version.
     pub toolchain: String,
-    /// The name of the folder of its headers.
+    /// The name of the folder that holds the compiler's headers.
     pub headers: String,
 }
 
 impl Settings {
-    /// The settings that the environment gives: `KERNELWRIGHT_NVRTC`, `KERNELWRIGHT_NVDISASM`,
+    /// Reads the settings from the environment: `KERNELWRIGHT_NVRTC`, `KERNELWRIGHT_NVDISASM`,
     /// `KERNELWRIGHT_COMPUTE_SANITIZER`, `KERNELWRIGHT_DRIVER`, `KERNELWRIGHT_CACHE`,
     /// `KERNELWRIGHT_EMULATE`, `KERNELWRIGHT_SPARES`, `KERNELWRIGHT_WALLS`,
     /// `KERNELWRIGHT_DEVICE_FILES`, `KERNELWRIGHT_DISK_GIB` and `KERNELWRIGHT_CLOCKS`.
     ///
     /// # Errors
-    /// [`HostError::Executable`] if the system does not say which program this is; [`HostError::Setting`] for
-    /// a value that means nothing.
+    /// [`HostError::Executable`] if the system does not report the path of the running executable;
+    /// [`HostError::Setting`] for an invalid value.
     pub fn from_environment(data: &Path) -> Result<Self, HostError> {
         let path = |name: &str| {
             std::env::var_os(name)
@@ -108,7 +110,7 @@ impl Settings {
     }
 }
 
-/// The bound on disk space, bytes.
+/// Parses the limit on the data folder's size; bytes.
 fn disk_bytes(value: Option<OsString>) -> Result<u64, HostError> {
     let gib = match value.as_ref().and_then(|value| value.to_str()) {
         None if value.is_none() => Some(DISK_GIB),
