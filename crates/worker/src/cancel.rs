@@ -1,4 +1,5 @@
-//! Calls off work in progress: a lost lease or a stopping worker must not wait for a deadline.
+//! Cancellation of work in progress, so that a lost lease or a stopping worker need not wait for a
+//! deadline.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -6,18 +7,18 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
-/// A switch that is thrown once and seen by everyone who holds a copy. It is a descriptor, so that
-/// a supervisor can wait for it and for its child at the same time.
+/// A flag that is set once and seen by every copy. It is a file descriptor, so that a supervisor
+/// can wait for it and for its child at the same time.
 #[derive(Debug, Clone)]
 pub struct Cancellation {
     event: Arc<OwnedFd>,
 }
 
 impl Cancellation {
-    /// A switch that has not been thrown.
+    /// A flag that is not set.
     ///
     /// # Errors
-    /// The system's, when no descriptor is left.
+    /// The system's error if no descriptor is left.
     pub fn new() -> std::io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self {
@@ -25,18 +26,18 @@ impl Cancellation {
         })
     }
 
-    /// Throws the switch.
+    /// Sets the flag.
     pub fn cancel(&self) {
-        // The only failure is a full counter, which then is already above zero.
+        // The only possible failure is a full counter, which is above zero already.
         let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());
     }
 
-    /// Whether the switch was thrown.
+    /// Returns true if the flag is set.
     pub fn is_cancelled(&self) -> bool {
         self.wait(Duration::ZERO)
     }
 
-    /// Waits for so long, or until the switch is thrown; true if it was.
+    /// Waits until the flag is set, at most for `most`; returns true if it is set.
     pub fn wait(&self, most: Duration) -> bool {
         let mut event = [PollFd::new(&*self.event, PollFlags::IN)];
         let most = rustix::event::Timespec {
@@ -47,7 +48,7 @@ impl Cancellation {
     }
 }
 
-/// Readable from the moment the switch is thrown, for ever.
+/// Readable from the moment the flag is set.
 impl AsFd for Cancellation {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()

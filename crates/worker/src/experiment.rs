@@ -1,7 +1,8 @@
-//! Asks the experiment role: one case of the corpus, or one measurement, in a process of its own.
+//! Runs of the experiment role: one case of the corpus, or one measurement, in a process of its
+//! own.
 //!
-//! A crash, a hang or a broken driver is an answer here, since the next question must be asked
-//! all the same.
+//! A crash, a hang or a broken driver is a result here, because the next experiment must run all
+//! the same.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,29 +14,30 @@ use crate::cancel::Cancellation;
 use crate::host::{Host, Role};
 use crate::supervise::{self, SuperviseError};
 
-/// Wall time of one experiment on silicon, and the work it may do on the emulated device.
+/// Wall time of one experiment on silicon, and the allowed work on the emulated device.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// How often a case runs on silicon: times are the shortest, and bytes that change are seen.
+/// The number of executions of a case on silicon. The shortest time counts, and outputs that differ
+/// between executions are detected.
 const REPEATS: u32 = 5;
-/// Where a case leaves what came back.
+/// The file in which a case leaves the device's outputs.
 const RECORD: &str = "record/record.json";
-/// Makes NVIDIA's driver load kernels with their module, not with their first launch, which is
+/// Makes NVIDIA's driver load kernels with their module instead of at their first launch, which is
 /// timed.
 const EAGER: (&str, &str) = ("CUDA_MODULE_LOADING", "EAGER");
 
-/// What an experiment's process left.
+/// The outcome of an experiment.
 #[derive(Debug)]
 pub enum Seen<T> {
-    /// Its answer.
+    /// The role's reply.
     Answer(T),
-    /// How it ended without one.
+    /// The manner in which the process ended without a reply.
     Nothing(String),
 }
 
-/// Runs a case of the corpus, with what came back from the device.
+/// Runs a case of the corpus, and returns the reply with the device's outputs.
 ///
 /// # Errors
-/// [`SuperviseError::Cancelled`], and trouble in starting processes at all.
+/// [`SuperviseError::Cancelled`], and faults in starting processes at all.
 pub fn case(
     host: &Host,
     case: &str,
@@ -70,7 +72,7 @@ pub fn case(
     )
 }
 
-/// Measures one thing of the device. `patience` is what an endless kernel gets.
+/// Takes one measurement of the device. `patience` is the wall time of a kernel that does not end.
 ///
 /// # Errors
 /// As of [`case`].
@@ -118,14 +120,14 @@ fn ask(
     };
     let mut bounds = host.bounds(Role::Experiment, deadline);
     if deadline < DEADLINE {
-        // Who gives a process less wants it killed at that moment.
+        // A caller that gives less than the usual time wants the process killed at that moment.
         bounds.deadline = deadline;
     }
     host.clear_the_device();
     match supervise::ask(&program, &job, bounds, cancellation) {
         Ok(answer) => Ok(match answer.reply {
             Ok(reply) => Seen::Answer(reply),
-            // What the role says of its confinement is no reason to end.
+            // The role's report of its confinement is not the cause of its end.
             Err(exit) => Seen::Nothing(match answer.stderr.last_line() {
                 Some(line) if !line.starts_with("confined") && !line.starts_with("walled") => {
                     format!("the process {exit}: {line}")

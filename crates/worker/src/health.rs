@@ -1,7 +1,8 @@
-//! The device's record on disk, so that what one process learnt of a device holds for the next.
+//! The device's health record on disk, so that one process's findings hold for the next.
 //!
-//! What the record means is `domain::health`'s to say. The record is advice that several processes of one machine may
-//! write: each reads it afresh, and a write replaces the whole file at once.
+//! `domain::health` defines the meaning of the record. Several processes of one machine may write
+//! it: each reads it afresh, and a write replaces the whole file atomically. Of two concurrent
+//! changes one may be lost, which the next probe repairs.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::digest::Digest;
 use domain::health::{HealthReport, Record};
 
-/// Keeps the record of one device.
+/// Reads and writes the health record of one device.
 #[derive(Debug, Clone)]
 pub struct Keeper {
     device: String,
@@ -29,12 +30,13 @@ impl Keeper {
         }
     }
 
-    /// The file, which an operator removes to take a device back into work.
+    /// The record's path. An operator removes the file to end a quarantine.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is known. A file that does not read is as none: it was cut short or is of another version.
+    /// Reads the record. A file that cannot be parsed counts as none, because it was cut short or
+    /// is of another version.
     pub fn record(&self) -> Record {
         std::fs::read(&self.path)
             .ok()
@@ -43,12 +45,13 @@ impl Keeper {
             .unwrap_or_else(|| Record::new(&self.device))
     }
 
-    /// What a service is told of the device.
+    /// The part of the record that a service is told.
     pub fn report(&self) -> HealthReport {
         self.record().report()
     }
 
-    /// Changes the record. A disk that does not take it is no reason to stop: the next probe finds out anew.
+    /// Changes the record. A failed write is only logged, because the next probe finds the same
+    /// again.
     pub fn change<R>(&self, change: impl FnOnce(&mut Record) -> R) -> R {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut record = self.record();

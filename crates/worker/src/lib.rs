@@ -1,17 +1,18 @@
-//! The worker: takes evaluations from a service, supervises the processes that carry them out,
-//! and reports verdicts. The local verbs use the same evaluator without a service.
+//! The worker: takes evaluations from a service, supervises the processes that carry them out, and
+//! reports verdicts. The local commands use the same evaluator without a service.
 //!
 //! - [`supervise`] starts, feeds, limits, times and kills one role process.
-//! - [`spares`] keeps processes that wait for their one job.
-//! - [`host`] finds the compiler and the driver of this machine and says what a role may see.
-//! - [`health`] remembers how the device fares.
-//! - [`evaluate`] leads one candidate through every stage and lets the judge speak.
-//! - [`experiment`] asks a device about itself, and runs the corpus on it.
-//! - [`rivals`] asks a task's scripts how long a library takes.
+//! - [`spares`] keeps role processes that wait for their one job.
+//! - [`host`] finds the compiler and the driver of this machine and starts its role processes.
+//! - [`health`] keeps the device's health record on disk.
+//! - [`evaluate`] takes one candidate through the stages of an evaluation.
+//! - [`experiment`] measures a device and runs the corpus on it.
+//! - [`preflight`] checks the machine's requirements.
+//! - [`rivals`] runs a task's scripts, which time a library.
 //! - [`fleet`] leases evaluations over HTTP and reports them.
 //!
-//! The crate knows no SQL and no CUDA: what happens on a device is the roles' business, and what
-//! it means is the judge's.
+//! The crate uses neither SQL nor CUDA: the roles use the device, and the judge decides what their
+//! facts mean.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! What this machine has and lacks for believable evaluations, check by check, each with its fix.
+//! Checks of the requirements for trustworthy evaluations on this machine, each with its fix.
 //!
-//! A check that cannot be made says so; it never counts as passed.
+//! A check that cannot be carried out says so and never counts as passed.
 
 mod isolation;
 
@@ -16,48 +16,49 @@ use crate::supervise::{self, Bounds, Limits, Program};
 use crate::tools::{self, Tool};
 
 const GIB: u64 = 1 << 30;
-/// Builds and reference answers are kept up to 5 GiB.
+/// Free disk space without a warning: builds, reference answers and evidence take up to 7 GiB
+/// unless the operator sets another limit.
 const DISK_WANTED: u64 = 8 * GIB;
 const DISK_NEEDED: u64 = GIB;
-/// A compiler, a run and a verifier of large cases.
+/// Free memory without a warning: enough for a compiler, a run and a verifier of large cases.
 const MEMORY_WANTED: u64 = 8 * GIB;
 const MEMORY_NEEDED: u64 = 2 * GIB;
-/// Free device memory that large cases with rotating inputs want.
+/// Free device memory without a warning: enough for large cases with several sets of buffers.
 const DEVICE_MEMORY_WANTED: u64 = 4 * GIB;
 /// The oldest compute capability that NVRTC 13 compiles for.
 const OLDEST: (u32, u32) = (7, 5);
-/// What asking a probe or `nvidia-smi` may take.
+/// Wall time of one call of `nvidia-smi`.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// One look at the machine.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What was looked at.
+    /// The checked property.
     pub name: &'static str,
-    /// How it is.
+    /// The result.
     pub status: Status,
-    /// What was found.
+    /// The observed state.
     pub found: String,
-    /// What to do about it; none where nothing needs doing.
+    /// The fix; `None` where nothing needs fixing.
     pub fix: Option<String>,
 }
 
-/// How a check ended.
+/// The status of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// As it should be.
+    /// The requirement is met.
     Pass,
-    /// Evaluations work, and something is missing.
+    /// Evaluations work, but something is missing.
     Warn,
-    /// Evaluations will not work, or must not be believed.
+    /// Evaluations will not work, or their results cannot be trusted.
     Fail,
-    /// Could not be looked at, or does not apply here.
+    /// The check could not be carried out, or does not apply to this machine.
     NotRun,
 }
 
 impl Status {
-    /// The word for it.
+    /// The status as a word of the report.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -68,7 +69,7 @@ impl Status {
     }
 }
 
-/// Every check.
+/// Runs every check.
 pub fn look(host: &Host, cancellation: &Cancellation) -> Vec<Check> {
     let (said, barriers) = (host.said(), host.barriers());
     let mut checks = vec![
@@ -154,7 +155,7 @@ fn device(host: &Host) -> Check {
     }
 }
 
-/// Who looks at candidates before a device that proves nothing.
+/// Checks that candidates can be pre-screened on an emulated device.
 fn prescreen(prescreener: &Prescreener) -> Check {
     let name = "prescreen";
     match &prescreener.device {
@@ -179,7 +180,8 @@ fn capability(found: (u32, u32)) -> Check {
     }
 }
 
-/// Machine code of a toolkit runs on drivers of the same major version and on newer ones.
+/// Compares the versions of driver and toolkit. Machine code of a toolkit runs on drivers of the
+/// same major version and on newer ones.
 fn versions(driver: u32, toolchain: &str) -> Check {
     let name = "driver_and_toolkit";
     let driver = (driver / 1000, driver % 1000 / 10);
@@ -252,13 +254,13 @@ fn amount(name: &'static str, free: Option<u64>, wanted: u64, needed: u64, fix: 
     }
 }
 
-/// What is asked of `nvidia-smi` about the card.
+/// The option of `nvidia-smi` that asks for free memory and clocks.
 const GPU_QUERY: &str =
     "--query-gpu=memory.free,clocks.current.sm,clocks.max.sm,clocks_event_reasons.active";
-/// And about who uses it.
+/// The option that asks for the processes on the cards.
 const PROCESS_QUERY: &str = "--query-compute-apps=pid";
 
-/// The lines that `nvidia-smi` prints, or why there are none.
+/// The non-empty lines that `nvidia-smi` prints; `Err` if it cannot be run.
 fn smi(host: &Host, cancellation: &Cancellation, query: &str) -> Result<Vec<String>, String> {
     let program = Program {
         executable: "nvidia-smi".into(),
@@ -280,7 +282,7 @@ fn smi(host: &Host, cancellation: &Cancellation, query: &str) -> Result<Vec<Stri
     Ok(lines.collect())
 }
 
-/// Free memory and clocks, from the first card's line.
+/// Checks free memory and clocks, from the first card's line.
 fn card(said: &Result<Vec<String>, String>) -> [Check; 2] {
     let (memory, clocks) = ("device_memory", "clocks");
     let line = match said {
@@ -317,8 +319,8 @@ fn card(said: &Result<Vec<String>, String>) -> [Check; 2] {
     [memory, clocks]
 }
 
-/// NVML's reasons that hold a clock back: hardware slowdown 0x8, thermal 0x20 and 0x40, power
-/// brake 0x80.
+/// NVML's bits for reasons that hold a clock back: hardware slowdown 0x8, thermal 0x20 and 0x40,
+/// power brake 0x80.
 const HELD_BACK: u64 = 0x8 | 0x20 | 0x40 | 0x80;
 
 fn others(said: &Result<Vec<String>, String>) -> Check {
@@ -334,7 +336,7 @@ fn others(said: &Result<Vec<String>, String>) -> Check {
     }
 }
 
-/// Whether this user may read performance counters.
+/// Checks that this user may read performance counters.
 fn counters(params: Option<&str>, root: bool) -> Check {
     let name = "profiler_permission";
     let admin_only = params.and_then(|text| {

@@ -1,4 +1,4 @@
-//! Secrets: nonces, poison and schedule seeds that no candidate may foresee.
+//! Random bytes for nonces, poison and the seeds of schedules, which no candidate may predict.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 

@@ -1,8 +1,9 @@
-//! Processes that are started before there is anything for them to do, at most one for each role.
+//! Spares: role processes that are started before there is a job for them, at most one for each
+//! role.
 //!
-//! A spare has done what costs time and needs no job: it has loaded its libraries, opened the
-//! device and confined itself. It has a folder of its own, is given one job, and is gone after it;
-//! none is ever used twice. The module does not know what a role is for, nor when one is wanted.
+//! A spare has done the slow work that needs no job: it has loaded its libraries, opened the device
+//! and confined itself. It has its own folder, gets one job and ends after it; no spare is used
+//! twice. The module does not know the purpose of a role, nor when one is needed.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -17,32 +18,32 @@ use tempfile::TempDir;
 use crate::cancel::Cancellation;
 use crate::supervise::{Answer, Bounds, Limits, Program, Standby, SuperviseError};
 
-/// A spare that has waited for so long is given up: the driver under it may have been replaced, and
-/// a worker without work should not hold a device's memory.
+/// The longest time that a spare waits. The driver may have been replaced meanwhile, and an idle
+/// worker should not hold a device's memory.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
-/// How to start a process of one role.
+/// The program, limits and folder of a process to start.
 #[derive(Debug)]
 pub struct Recipe {
-    /// What to start; its working directory may be `home`.
+    /// The program; its working directory may be `home`.
     pub program: Program,
-    /// What holds it from the start.
+    /// The limits that apply from its start.
     pub limits: Limits,
-    /// A folder of its own, which goes with it.
+    /// Its own folder, which is removed with it.
     pub home: TempDir,
 }
 
-/// A process that has been told nothing yet, with its folder.
+/// A process without a job, with its folder.
 #[derive(Debug)]
 pub struct Spare {
-    // Ends before its folder goes.
+    // Declared first, so that the process ends before its folder is removed.
     standby: Standby,
     /// Its folder.
     pub home: TempDir,
 }
 
 impl Spare {
-    /// Starts one.
+    /// Starts a process.
     ///
     /// # Errors
     /// [`SuperviseError::Start`].
@@ -54,7 +55,8 @@ impl Spare {
         })
     }
 
-    /// Gives it its one job. Its folder stays until the caller is done with it.
+    /// Sends the process its one job. The folder is returned, so that it lasts until the caller
+    /// drops it.
     ///
     /// # Errors
     /// As of [`Standby::ask`].
@@ -68,7 +70,8 @@ impl Spare {
         Ok((answer, self.home))
     }
 
-    /// Asks it one thing after another. Its folder stays until the caller is done with it.
+    /// Sends the process one job after another. The folder is returned, so that it lasts until the
+    /// caller drops it.
     ///
     /// # Errors
     /// As of [`Standby::converse`].
@@ -88,17 +91,17 @@ impl Spare {
     }
 }
 
-/// What the starting thread is asked for.
+/// A message to the thread that starts spares.
 enum Order {
-    /// A spare in the place of this name.
+    /// Start a spare of the role with this name.
     Start(&'static str, Recipe),
-    /// Nothing left waiting; whoever asks is told when that is so.
+    /// End all spares, and confirm that on the channel.
     Withdraw(Sender<()>),
 }
 
 type Shelf = Arc<Mutex<BTreeMap<&'static str, Spare>>>;
 
-/// The spares of one machine. They go with this value.
+/// The spares of one machine. They end when this value is dropped.
 #[derive(Debug)]
 pub struct Spares {
     shelf: Shelf,
@@ -107,8 +110,8 @@ pub struct Spares {
 }
 
 impl Spares {
-    /// No spares yet, and a thread that starts them. A child dies with the thread that started it,
-    /// so that this must be one that stays.
+    /// No spares yet, and the thread that will start them. It must be a thread that lasts, because
+    /// a child dies with the thread that started it.
     pub fn start() -> Self {
         let shelf = Shelf::default();
         let (orders, wanted) = channel();
@@ -122,7 +125,7 @@ impl Spares {
                 orders: Some(orders),
                 starter: Some(starter),
             },
-            // Whoever wants a process starts it then.
+            // Every process is then started when it is needed.
             Err(error) => {
                 tracing::warn!("failed to prepare for spare processes: {error}");
                 Self {
@@ -134,7 +137,7 @@ impl Spares {
         }
     }
 
-    /// The spare of a place, if one waits there and is still of use.
+    /// Takes the spare of this role, if one waits and can still be used.
     pub fn take(&self, place: &'static str) -> Option<Spare> {
         let spare = locked(&self.shelf).remove(place)?;
         if spare.is_of_use() {
@@ -144,15 +147,15 @@ impl Spares {
         None
     }
 
-    /// Has a spare started, in place of whatever waits there. Returns at once.
+    /// Starts a spare in the background; it replaces one that waits for the same role.
     pub fn order(&self, place: &'static str, recipe: Recipe) {
         if let Some(orders) = &self.orders {
-            // Without the thread there are no spares, and nothing is lost but time.
+            // Without the thread there are no spares, which costs time and nothing else.
             let _ = orders.send(Order::Start(place, recipe));
         }
     }
 
-    /// Ends all that wait or are about to. None is left when this returns.
+    /// Ends all spares, including those that are being started. None is left when this returns.
     pub fn withdraw(&self) {
         let (done, told) = channel();
         let asked = self
@@ -160,7 +163,7 @@ impl Spares {
             .as_ref()
             .is_some_and(|orders| orders.send(Order::Withdraw(done)).is_ok());
         if asked {
-            // An error means that the thread is gone, and the spares with it.
+            // An error means that the thread has ended, and the spares with it.
             let _ = told.recv();
         }
         locked(&self.shelf).clear();
@@ -181,7 +184,7 @@ fn start_what_is_wanted(shelf: &Shelf, wanted: &Receiver<Order>) {
         match wanted.recv_timeout(LONGEST_WAIT) {
             Ok(Order::Start(place, recipe)) => match Spare::start(recipe) {
                 Ok(spare) => drop(locked(shelf).insert(place, spare)),
-                // Whoever needs the process starts it then, and learns why it does not start.
+                // The caller that needs the process starts it then, and gets the error.
                 Err(fault) => tracing::debug!("failed to {fault}"),
             },
             Ok(Order::Withdraw(done)) => {

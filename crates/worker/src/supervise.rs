@@ -1,12 +1,12 @@
-//! Asks one role process one thing, or one after another, and returns in bounded time whatever the
-//! process does.
+//! Supervision of one role process: starts it, sends it one job or several in turn, and returns in
+//! bounded time whatever the process does.
 //!
-//! The child gets its own process group, an environment that is spelled out, limits, a deadline,
-//! and a socket with its job. What it prints is drained and capped. When it is done, or out of
-//! time, everything it started is killed. How a child ended without an answer is data for the
-//! judge ([`Exit`]); only trouble of our own is a [`SuperviseError`].
+//! The child gets its own process group, an explicit environment, resource limits, a deadline, and
+//! a socket for its job. Its output is read and capped. When it has finished or its time is over,
+//! it and everything it started is killed. A child that ends without an answer gives an [`Exit`],
+//! which is data for the judge; only faults of the infrastructure are a [`SuperviseError`].
 //!
-//! The module refuses to know what a job means.
+//! The module does not know the meaning of a job.
 
 mod capture;
 mod exchange;
@@ -35,14 +35,15 @@ pub use process::{Limits, Program};
 use exchange::{Exchange, Reply};
 use process::{Pipes, Process};
 
-/// How long a child may take to end once it has answered.
+/// Wall time in which a child has to end after its last reply.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How often the memory of a child is looked at that nobody else limits.
+/// Interval between readings of a child's memory use, where no control group limits it.
 const BETWEEN_WEIGHINGS: Duration = Duration::from_millis(250);
-/// The most that is read of a stream before the clock is looked at again.
+/// The most bytes that are read of a stream before the deadline is checked again.
 const AT_A_TIME: usize = 1 << 20;
 
-/// Why nothing was learned: no fault of a candidate.
+/// The reasons why a supervised process gave no answer about its job. None is caused by a
+/// candidate.
 #[derive(Debug, thiserror::Error)]
 pub enum SuperviseError {
     /// The child could not be started or limited.
@@ -50,7 +51,7 @@ pub enum SuperviseError {
         "start the role process {executable}; check that it exists, may be executed and that processes are left"
     )]
     Start {
-        /// The executable.
+        /// The executable's path.
         executable: String,
         /// The system's reason.
         #[source]
@@ -59,71 +60,71 @@ pub enum SuperviseError {
     /// A call on the child's descriptors failed.
     #[error("supervise the role process")]
     Supervise(#[source] io::Error),
-    /// The job could not be written down.
+    /// The job could not be serialized.
     #[error("encode the job of a role process")]
     Encode(#[source] serde_json::Error),
-    /// The job does not fit a frame.
+    /// The job does not fit into a frame.
     #[error("send a job of {bytes} bytes to a role process; a job has less than 4 GiB")]
     TooLong {
-        /// Its length.
+        /// Its length, bytes.
         bytes: usize,
     },
-    /// The child ended, or was given up, before it knew its job. Nothing that the job is about can
-    /// have caused that.
+    /// The child ended or was killed before it received its job, so that the job cannot be the
+    /// cause.
     #[error("get a role process ready: it {how}")]
     Unready {
-        /// How it ended, and its last words.
+        /// The manner in which it ended, with the last line of its standard error.
         how: String,
-        /// Whether it was given up for the time it took.
+        /// True if it was killed because it took too long.
         late: bool,
     },
-    /// The role says that it cannot work here.
+    /// The role reports that it cannot work on this machine.
     #[error("{reason}")]
     Surroundings {
-        /// What is missing and how to fix it, in the role's words.
+        /// The missing requirement and its fix, in the role's words.
         reason: String,
     },
     /// The folder of a role process could not be filled or emptied.
     #[error("prepare the folder of a role process; check free space and permissions")]
     Folder(#[source] io::Error),
-    /// The work was called off.
+    /// The work was cancelled.
     #[error("finish the evaluation: it was called off")]
     Cancelled,
 }
 
-/// What holds a child, beside its program.
+/// The limits and the time of a child.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// The system's limits.
+    /// The limits that the system enforces.
     pub limits: Limits,
-    /// Wall time until it is ready for its job. None for a program that is no role of ours, or
-    /// stands before one: it is told at once and waited for as long as for its answer.
+    /// Wall time until the child is ready for its job. `None` for a program that is not one of our
+    /// roles, or that starts one: it gets its job at once and has the time of its answer.
     pub readiness: Option<Duration>,
-    /// Wall time from then to its answer.
+    /// Wall time from then to the answer.
     pub deadline: Duration,
 }
 
-/// What became of a question.
+/// The outcome of a job.
 #[derive(Debug)]
 pub struct Answer<R> {
-    /// The reply, or how the child ended without one.
+    /// The reply, or the manner in which the child ended without one.
     pub reply: Result<R, Exit>,
-    /// What it printed.
+    /// The beginning and the end of its standard output.
     pub stdout: Capture,
-    /// What it printed as errors.
+    /// The beginning and the end of its standard error.
     pub stderr: Capture,
-    /// From the question to its end.
+    /// Wall time from the job to the child's end.
     pub wall: Duration,
-    /// When each of its ticks arrived, by our clock.
+    /// The arrival time of each tick, by the supervisor's clock.
     pub ticks: Vec<Instant>,
 }
 
-/// Starts `program`, gives it `job` and waits for its reply.
+/// Starts `program`, sends it `job` and waits for its reply.
 ///
 /// # Errors
-/// A [`SuperviseError`] if the child could not be started or watched, if it was not ready in time or
-/// reports that its surroundings do not let it work, or if the work was called off. The child and
-/// its group are gone whatever is returned.
+/// A [`SuperviseError`] if the child could not be started or watched, if it was not ready in time
+/// or reports that it cannot work on this machine, or if the work was cancelled. The child and its
+/// process group have ended in every case.
 pub fn ask<J: Serialize, R: DeserializeOwned>(
     program: &Program,
     job: &J,
@@ -133,8 +134,9 @@ pub fn ask<J: Serialize, R: DeserializeOwned>(
     Standby::start(program, bounds.limits)?.ask(job, bounds, cancellation)
 }
 
-/// Starts `program` and asks it one thing after another; `next` hears each reply, with the ticks so
-/// far, and says what is asked then. None ends it. The deadline is that of all together.
+/// Starts `program` and sends it one job after another. `next` gets each reply with the ticks so
+/// far and returns the next job; `None` ends the conversation. The deadline covers all jobs
+/// together.
 ///
 /// # Errors
 /// As of [`ask`].
@@ -148,7 +150,7 @@ pub fn converse<J: Serialize, R: DeserializeOwned, N: Serialize>(
     Standby::start(program, bounds.limits)?.converse(job, bounds, cancellation, next)
 }
 
-/// A child that was started and has been told nothing yet. It goes with this value.
+/// A child that was started and has no job yet. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Standby {
     process: Process,
@@ -175,22 +177,22 @@ impl Standby {
         })
     }
 
-    /// How long ago it was started.
+    /// The time since its start.
     pub fn age(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Whether it has ended without waiting for a job.
+    /// Returns true if it has ended without waiting for a job.
     pub fn has_ended(&self) -> bool {
         is_readable(&self.process.ended)
     }
 
-    /// Whether it has said that it is ready, or anything else.
+    /// Returns true if it has announced that it is ready, or has sent anything else.
     pub fn has_spoken(&self) -> bool {
         is_readable(&self.pipes.socket)
     }
 
-    /// Gives it `job` once it is ready, and waits for its reply.
+    /// Sends `job` to the child once it is ready, and waits for its reply.
     ///
     /// # Errors
     /// As of [`ask`].
@@ -216,7 +218,7 @@ impl Standby {
         })
     }
 
-    /// Asks it one thing after another, as of [`converse`].
+    /// Sends the child one job after another, as of [`converse`].
     ///
     /// # Errors
     /// As of [`ask`].
@@ -265,16 +267,16 @@ impl Standby {
     }
 }
 
-/// Whether a descriptor has something to say at this moment.
+/// Returns true if a descriptor can be read at this moment.
 fn is_readable(descriptor: &impl AsFd) -> bool {
     let now = Timespec::default();
     let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
     poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-/// A job as bytes, with the nonce that its reply must carry.
+/// Serializes a job with a fresh nonce, which its reply must repeat.
 fn sealed<J: Serialize>(job: &J) -> Result<(String, Vec<u8>), SuperviseError> {
-    // 128 random bits, so that no reply made beforehand fits.
+    // 128 random bits, so that no reply that was made beforehand fits.
     let nonce = hex::encode(random::bytes::<16>());
     let job = serde_json::to_vec(&Envelope {
         nonce: nonce.clone(),
@@ -284,7 +286,7 @@ fn sealed<J: Serialize>(job: &J) -> Result<(String, Vec<u8>), SuperviseError> {
     Ok((nonce, job))
 }
 
-/// Reads a reply and checks that it belongs to our job.
+/// Parses a reply and checks its nonce.
 fn open<R: DeserializeOwned>(reply: &[u8], nonce: &str) -> Result<R, Exit> {
     let garbled = |how: String| Exit::Garbled { how };
     let envelope: Envelope<R> =
@@ -296,7 +298,7 @@ fn open<R: DeserializeOwned>(reply: &[u8], nonce: &str) -> Result<R, Exit> {
     }
 }
 
-/// How the watch over a child ended.
+/// The way in which the supervision of a child ended.
 #[derive(Clone, Copy)]
 enum End {
     Exited(ExitStatus),
@@ -304,31 +306,31 @@ enum End {
     OverMemory,
 }
 
-/// What a reply means for the conversation.
+/// The consequence of a reply.
 enum Heard {
-    /// It was the last, with what is wrong with it.
+    /// The conversation is over; `Err` if the reply was invalid.
     Last(Result<(), Exit>),
-    /// This is asked next.
+    /// This job is sent next.
     Further(Vec<u8>),
 }
 
-/// Who hears replies, with the ticks so far.
+/// Handles a reply, given the ticks so far.
 type Listener<'l> = &'l mut dyn FnMut(&[u8], &[Instant]) -> Result<Heard, SuperviseError>;
 
-/// A child and what has come from it.
+/// A running child with everything that has been received from it.
 struct Watch {
     process: Process,
     socket: UnixStream,
     exchange: Exchange,
     stdout: Stream<ChildStdout>,
     stderr: Stream<ChildStderr>,
-    /// Its last reply, once that has come.
+    /// The outcome, once the last reply has arrived.
     said: Option<Result<(), Exit>>,
 }
 
 impl Watch {
-    /// Serves the child until it ends, is out of time, breaks the rules or is called off. It and
-    /// its group are gone afterwards.
+    /// Serves the child until it ends, runs out of time, breaks the protocol or is cancelled. The
+    /// child and its process group have ended afterwards.
     fn until_end(
         &mut self,
         bounds: Bounds,
@@ -377,7 +379,7 @@ impl Watch {
         }
     }
 
-    /// Passes a reply on that is complete, and asks what is wanted next.
+    /// Handles a reply if one is complete, and sends the next job.
     fn listen(&mut self, listener: Listener<'_>) -> Result<(), SuperviseError> {
         let Reply::Complete(reply) = self.exchange.reply() else {
             return Ok(());
@@ -462,7 +464,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Whether the child said all that it was to say, or how it ended without that.
+    /// Returns the outcome of the conversation, or the manner in which the child ended without one.
     fn reply(&mut self, end: End, bounds: Bounds) -> Result<Result<(), Exit>, SuperviseError> {
         let limits = bounds.limits;
         let over_memory = || Exit::OverMemory {
@@ -478,7 +480,7 @@ impl Watch {
             (_, _, End::OverMemory) => Err(over_memory()),
             (Reply::Broken(how), _, _) => Err(Exit::Garbled { how }),
             (_, Some(said), End::Exited(status)) => match self.process.signal(status) {
-                // A process that dies after its answer is not believed.
+                // The reply of a process that died after it is not trusted.
                 Some(signal) => Err(died(signal)),
                 None => said,
             },
@@ -491,7 +493,7 @@ impl Watch {
                         let line = self.stderr.capture.last_line();
                         let line =
                             line.unwrap_or_else(|| "start a role: it gave no reason".to_owned());
-                        // Faults read after "failed to" already.
+                        // The message is printed after "failed to".
                         let reason = line.strip_prefix("failed to ").unwrap_or(&line).to_owned();
                         return Err(SuperviseError::Surroundings { reason });
                     }
@@ -520,7 +522,7 @@ impl Watch {
         }
     }
 
-    /// Takes what the child left in its socket and streams.
+    /// Reads the rest of the child's socket and streams after its end.
     fn hear_last_words(&mut self) -> io::Result<()> {
         self.exchange.advance(&self.socket)?;
         self.stdout.drain()?;
@@ -528,7 +530,7 @@ impl Watch {
     }
 }
 
-/// One of the child's output streams until its end.
+/// One of the child's output streams, with the part of it that is kept.
 struct Stream<S> {
     source: Option<S>,
     capture: Capture,
@@ -542,8 +544,8 @@ impl<S: Read> Stream<S> {
         }
     }
 
-    /// Takes what there is at this moment, but no more than [`AT_A_TIME`]: a child that prints as
-    /// fast as we read must not keep us from looking at the clock.
+    /// Reads the available bytes, but at most [`AT_A_TIME`], so that a child which prints as fast
+    /// as they are read cannot delay the check of the deadline.
     fn drain(&mut self) -> io::Result<()> {
         let mut chunk = [0; 16 << 10];
         let mut taken = 0;
@@ -574,7 +576,7 @@ enum Source {
     Stderr,
 }
 
-/// What a wait found.
+/// The descriptors that a wait found ready.
 struct Ready {
     ended: bool,
     cancelled: bool,

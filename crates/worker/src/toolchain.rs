@@ -1,22 +1,23 @@
-//! Finds NVIDIA's run-time compiler on this machine. It is never part of the product: the set-up
-//! installs it, a CUDA installation has it, or a setting names it.
+//! The search for NVIDIA's run-time compiler on this machine. It is never part of the product: the
+//! set-up installs it, a CUDA installation has it, or a setting names it.
 
 use std::path::{Path, PathBuf};
 
-/// Where the compiler may be, in the order of search.
+/// The places to search for the compiler, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Search {
-    /// The library or its folder, as the operator named it; nothing else is looked at then.
+    /// The library or its folder as the operator named it; if set, nothing else is searched.
     pub setting: Option<PathBuf>,
-    /// The folder the set-up installs into: `nvrtc-<version>/nvidia/<package>/lib` below it.
+    /// The folder that the set-up installs into; the libraries are in
+    /// `nvrtc-<version>/nvidia/<package>/lib` below it.
     pub cache: PathBuf,
     /// Folders of the loader's path.
     pub library_path: Vec<PathBuf>,
-    /// Where CUDA installations put it.
+    /// Folders of CUDA installations.
     pub system: Vec<PathBuf>,
 }
 
-/// No compiler was found.
+/// The error of a search that found no compiler.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "find the CUDA compiler library libnvrtc.so in {searched}; install it with `./kw preflight`, with \
@@ -28,7 +29,7 @@ pub struct Missing {
     cache: PathBuf,
 }
 
-/// The usual places of CUDA installations.
+/// The library folders of usual CUDA installations.
 pub fn system_folders() -> Vec<PathBuf> {
     [
         "/usr/local/cuda/lib64",
@@ -40,10 +41,10 @@ pub fn system_folders() -> Vec<PathBuf> {
     .to_vec()
 }
 
-/// The folder with the compiler library and its built-ins; the loader needs the whole folder.
+/// Finds the folder with the compiler library and its built-ins; the loader needs the whole folder.
 ///
 /// # Errors
-/// [`Missing`], with what was searched and the command that installs it.
+/// [`Missing`], with the folders that were searched and the command that installs it.
 pub fn find(search: &Search) -> Result<PathBuf, Missing> {
     let candidates = match &search.setting {
         Some(setting) if setting.is_file() => {
@@ -74,7 +75,7 @@ pub fn find(search: &Search) -> Result<PathBuf, Missing> {
     })
 }
 
-/// No disassembler was found.
+/// The error of a search that found no disassembler.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "NVIDIA's disassembler is not in {searched}; install it with `./kw toolchain`, or name it in KERNELWRIGHT_NVDISASM"
@@ -83,11 +84,11 @@ pub struct NoDisassembler {
     searched: String,
 }
 
-/// NVIDIA's disassembler: as the operator named it, as the set-up installed it, or of a CUDA
+/// Finds NVIDIA's disassembler: as the operator named it, as the set-up installed it, or in a CUDA
 /// installation.
 ///
 /// # Errors
-/// [`NoDisassembler`], with what was searched.
+/// [`NoDisassembler`], with the folder that was searched.
 pub fn disassembler(setting: Option<&Path>, cache: &Path) -> Result<PathBuf, NoDisassembler> {
     let candidates = match setting {
         Some(setting) => vec![setting.to_owned()],
@@ -109,7 +110,7 @@ fn installed(cache: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What the wheels installed as `PREFIX<version>` hold, the newest version first.
+/// The package folders of the wheels installed as `PREFIX<version>`, the newest version first.
 fn packages(cache: &Path, prefix: &str) -> impl Iterator<Item = PathBuf> {
     let mut versions = subfolders(cache)
         .into_iter()

@@ -1,9 +1,9 @@
-//! Finds NVIDIA's profiler and sanitizer on this machine. Both come with a CUDA toolkit; neither is
-//! part of the product, and without them their verbs say so.
+//! The search for NVIDIA's profiler and sanitizer on this machine. Both come with a CUDA toolkit
+//! and are not part of the product; commands that need them report their absence.
 
 use std::path::{Path, PathBuf};
 
-/// A program of NVIDIA's.
+/// A program of the CUDA toolkit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     /// Nsight Compute.
@@ -21,7 +21,7 @@ impl Tool {
         }
     }
 
-    /// The environment variable that names it.
+    /// The environment variable that may give its path.
     pub fn variable(self) -> &'static str {
         match self {
             Self::Profiler => "KERNELWRIGHT_NCU",
@@ -29,7 +29,7 @@ impl Tool {
         }
     }
 
-    /// Folders beside the search path in which installations put it.
+    /// Folders of usual installations, searched after the search path.
     fn folders(self) -> Vec<PathBuf> {
         let mut folders = vec![PathBuf::from("/usr/local/cuda/bin")];
         if self == Self::Profiler {
@@ -46,7 +46,8 @@ impl Tool {
     }
 }
 
-/// The tool as the environment names it, else on the search path, else where toolkits put it.
+/// Finds the tool: as the environment names it, else on the search path, else in the folders of
+/// usual installations.
 ///
 /// # Errors
 /// One sentence that says where it was looked for and how to name it.
@@ -54,13 +55,14 @@ pub fn find(tool: Tool) -> Result<PathBuf, String> {
     find_named(tool, named(tool).as_deref())
 }
 
-/// What the environment names.
+/// The path that the environment gives.
 pub fn named(tool: Tool) -> Option<PathBuf> {
     let named = std::env::var_os(tool.variable());
     named.filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// The same with a name that may have come from elsewhere.
+/// Finds the tool like [`find`], with a path that may come from another source than the
+/// environment.
 ///
 /// # Errors
 /// As of [`find`].

@@ -1,11 +1,11 @@
-//! What keeps role processes from the machine here, and what an operator can do about the rest.
+//! Checks of the confinement of role processes, with the fix for each part that is missing.
 
 use gpu::walls::Gap;
 
 use super::{Check, fail, pass, warn};
 use crate::host::{Isolation, Said};
 
-/// How far roles are kept from the machine by what they gave up.
+/// Checks the confinement that roles put on themselves.
 pub(super) fn isolated(said: &Said, open_files: Option<&Gap>) -> Check {
     let confined = match said.confined.as_str() {
         "" => "the probe did not say",
@@ -27,7 +27,7 @@ pub(super) fn isolated(said: &Said, open_files: Option<&Gap>) -> Check {
     }
 }
 
-/// What makes *standard* out of *reduced*.
+/// The fix that raises the level from *reduced* to *standard*.
 fn fix(open_files: Option<&Gap>) -> String {
     let kernel = "a kernel with Landlock (5.13 or newer, `lsm=landlock` among its parameters)";
     let fix = open_files.map_or(kernel, |gap| gap.fix.as_str());
@@ -36,7 +36,8 @@ fn fix(open_files: Option<&Gap>) -> String {
     )
 }
 
-/// What is around roles, and what an operator can do about the rest. None of it is needed.
+/// Checks the walls around roles. A missing wall is a warning, because no level but *strict* needs
+/// them.
 pub(super) fn walled(said: &Said, gaps: &[Gap]) -> Check {
     let there = match said.walled.as_str() {
         "" => "none",

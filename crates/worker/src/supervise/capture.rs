@@ -1,11 +1,11 @@
-//! What a child printed: the beginning and the end of it, however much it prints.
+//! The beginning and the end of a child's output, in bounded memory.
 
 use std::collections::VecDeque;
 
-/// Bytes kept of each stream: half from its beginning, half from its end.
+/// The bytes kept of each stream: half from its beginning, half from its end.
 pub const KEPT_BYTES: usize = 64 << 10;
 
-/// A stream's head and tail.
+/// The head and the tail of a stream.
 #[derive(Debug, Default)]
 pub struct Capture {
     head: Vec<u8>,
@@ -14,7 +14,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Takes the next bytes of the stream.
+    /// Appends the next bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         let half = KEPT_BYTES / 2;
         let to_head = bytes.len().min(half - self.head.len());
@@ -25,7 +25,7 @@ impl Capture {
         self.dropped += excess as u64;
     }
 
-    /// The text, with a note where bytes are missing.
+    /// The kept text, with a note where bytes were left out.
     pub fn text(&self) -> String {
         let head = String::from_utf8_lossy(&self.head);
         let tail = self.tail.iter().copied().collect::<Vec<_>>();

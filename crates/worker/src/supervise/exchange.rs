@@ -1,12 +1,12 @@
-//! The conversation on a role's socket: one framed job out, one framed reply back, and perhaps
-//! further ones in turn.
+//! The protocol on a role's socket: a framed job to the role, a framed reply from it, and further
+//! pairs of both in turn.
 //!
-//! A frame is its length as a little-endian u32 and that many bytes of JSON. The child begins with
-//! a frame of no bytes: it is ready, and only now is it told its job. A frame of no bytes between
-//! job and reply is a tick: the moment it arrives is noted. Ticks come in pairs, and the first
-//! of each is answered with a byte that the child waits for: what it does between the two began
-//! after the first was noted, however late we looked. Nothing here blocks: each call moves what
-//! the socket takes or has at this moment.
+//! A frame is its length as a little-endian `u32` and that many bytes of JSON. The child first
+//! sends an empty frame, which announces that it is ready; it gets its job only then. An empty
+//! frame between job and reply is a tick, whose arrival time is recorded. Ticks come in pairs. The
+//! first of each is acknowledged with a byte that the child waits for, so that the work between the
+//! two began after the first was recorded, however late the supervisor read it. No call blocks:
+//! each sends and receives as much as the socket takes or has at this moment.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -14,15 +14,15 @@ use std::time::Instant;
 
 use domain::role::MAX_REPLY_BYTES;
 
-/// Bytes read at one go.
+/// The most bytes of one read.
 const CHUNK: usize = 64 << 10;
 const HEADER: usize = 4;
-/// The answer to the first tick of a pair.
+/// The acknowledgement of the first tick of a pair.
 const ANSWER: u8 = 1;
-/// The most ticks of one child: no job has so many executions.
+/// The most ticks of one child, more than any job has executions.
 const MAX_TICKS: usize = 1 << 16;
 
-/// How far the conversation has come.
+/// The state of the conversation with one child.
 #[derive(Debug)]
 pub struct Exchange {
     outgoing: Vec<u8>,
@@ -35,8 +35,9 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// A conversation about this job; none if the job is longer than a frame can be. A child that
-    /// is `expected` to greet is told its job only then; any other gets it at once.
+    /// A conversation that begins with `job`; `None` if it is longer than a frame can be. If
+    /// `expected`, the job is sent only after the child has announced that it is ready, otherwise
+    /// at once.
     pub fn new(job: &[u8], expected: bool) -> Option<Self> {
         let length = u32::try_from(job.len()).ok()?;
         Some(Self {
@@ -50,7 +51,8 @@ impl Exchange {
         })
     }
 
-    /// Asks something further of a child whose reply is complete. Whether it fits a frame.
+    /// Queues the next job for a child whose reply is complete. Returns false if it does not fit
+    /// into a frame.
     pub fn go_on(&mut self, job: &[u8]) -> bool {
         let Ok(length) = u32::try_from(job.len()) else {
             return false;
@@ -61,26 +63,26 @@ impl Exchange {
         true
     }
 
-    /// Whether part of the job can be sent.
+    /// Returns true if bytes of the job are waiting to be sent and may be.
     pub fn sending(&self) -> bool {
         self.open && self.ready && self.sent < self.outgoing.len()
     }
 
-    /// Whether the child may know its job.
+    /// Returns true if the child may receive its job.
     pub fn ready(&self) -> bool {
         self.ready
     }
 
-    /// Whether the child may still say something.
+    /// Returns true if the child may still send bytes.
     pub fn open(&self) -> bool {
         self.open
     }
 
-    /// Sends and receives what can be without waiting.
+    /// Sends and receives as much as is possible without waiting.
     pub fn advance(&mut self, socket: &UnixStream) -> io::Result<()> {
         self.send(socket)?;
         self.receive(socket)?;
-        // The child may have become ready, or sent a tick that wants its answer at once.
+        // The child may have become ready, or sent a tick that waits for its acknowledgement.
         self.send(socket)
     }
 
@@ -90,7 +92,7 @@ impl Exchange {
                 Ok(bytes) => self.sent += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The child does not want to hear the rest; it may have answered already.
+                // The child has closed its end; it may have answered already.
                 Err(error) if is_hangup(&error) => {
                     self.sent = self.outgoing.len();
                 }
@@ -102,7 +104,7 @@ impl Exchange {
 
     fn receive(&mut self, mut socket: &UnixStream) -> io::Result<()> {
         let mut chunk = vec![0; CHUNK];
-        // One byte too many is enough to know that a reply is too long.
+        // One byte over the limit is enough to know that a reply is too long.
         while self.open && self.incoming.len() <= HEADER + MAX_REPLY_BYTES {
             match socket.read(&mut chunk) {
                 Ok(0) => self.open = false,
@@ -127,7 +129,7 @@ impl Exchange {
         }
     }
 
-    /// Takes the ticks off the front of what has arrived.
+    /// Removes the ticks from the front of the received bytes and records their time.
     fn note_ticks(&mut self, now: Instant) {
         if !self.ready {
             return;
@@ -147,12 +149,12 @@ impl Exchange {
         }
     }
 
-    /// When each tick arrived.
+    /// The arrival time of each tick.
     pub fn ticks(&self) -> &[Instant] {
         &self.ticks
     }
 
-    /// What the child has said so far.
+    /// The reply as far as it has arrived.
     pub fn reply(&self) -> Reply<'_> {
         if self.ticks.len() > MAX_TICKS {
             return Reply::Broken(format!("it ticks more than {MAX_TICKS} times"));
@@ -181,16 +183,16 @@ impl Exchange {
     }
 }
 
-/// What has arrived of a reply.
+/// The part of a reply that has arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// No byte.
+    /// No byte has arrived.
     Nothing,
-    /// Some of it.
+    /// Some bytes have arrived.
     Partial,
-    /// All of it, without its length.
+    /// The whole reply, without the length in front of it.
     Complete(&'a [u8]),
-    /// It breaks the rules, so that it is refused whatever follows.
+    /// It breaks the protocol, so that it is refused whatever follows.
     Broken(String),
 }
 

@@ -1,5 +1,5 @@
-//! One child process in a group of its own: started with a socket as its standard input, inside
-//! walls where its program has any, limited before it has anything to do, and killed with
+//! One child process in its own process group. Its standard input is a socket. It is started inside
+//! walls if its program has any, is limited before it has anything to do, and is killed with
 //! everything it started.
 //!
 //! This is the only place of the project that starts processes.
@@ -20,56 +20,59 @@ use rustix::process::{
     pidfd_open, prlimit, waitpid,
 };
 
-/// What to start.
+/// The program of a child process.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// The executable.
     pub executable: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Its whole environment; nothing is inherited.
+    /// Its whole environment; no variable is inherited.
     pub environment: Vec<(OsString, OsString)>,
     /// Its working directory.
     pub directory: PathBuf,
-    /// What is put around it; nothing around a program that is no role of ours.
+    /// The namespaces and the control group around it; `None` for a program that is not one of our
+    /// roles.
     pub walls: Option<Arc<Walls>>,
 }
 
-/// What the system holds a child to, whatever it does. None is no limit.
+/// Resource limits that the system enforces. `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
     /// Address space in bytes.
     pub address_space: Option<u64>,
-    /// Processor time over all threads, seconds. It ends a child even when its supervisor is gone.
+    /// Processor time of all threads together, seconds. It ends a child even after its supervisor
+    /// has died.
     pub cpu_seconds: Option<u64>,
     /// The largest file it may write, bytes.
     pub file_bytes: Option<u64>,
-    /// Memory in use, bytes: of all its processes by its control group where it has one, otherwise
-    /// of itself, looked at now and then. Address space is no measure where a driver reserves it.
+    /// Memory in use, bytes. With a control group it is the memory of all its processes. Without
+    /// one it is that of the child alone, which the supervisor reads periodically. Address space is
+    /// no substitute, because a driver reserves far more of it than it uses.
     pub memory_bytes: Option<u64>,
 }
 
-/// Seconds of processor time between the signal that says so and the kill.
+/// Processor time between the signal that announces the limit and the kill, seconds.
 const CPU_GRACE: u64 = 5;
 
 /// A running child.
 #[derive(Debug)]
 pub struct Process {
-    /// Its number, which is that of its process group.
+    /// Its process id, which is also that of its process group.
     pid: Pid,
     status: Option<ExitStatus>,
-    /// Readable once the child has ended.
+    /// A process descriptor, readable once the child has ended.
     pub ended: OwnedFd,
-    /// Its control group.
+    /// Its control group, if it has one.
     group: Option<Group>,
-    /// Whether it is the first process of a namespace, which says by its status which signal ended
-    /// it.
+    /// True if it is the first process of a PID namespace, whose exit status encodes the signal
+    /// that ended it.
     first: bool,
-    /// Whether it has ended over the memory of its control group.
+    /// True if it ended because its control group ran out of memory.
     over_memory: bool,
 }
 
-/// Our ends of what connects us with a child; none of them blocks.
+/// The supervisor's ends of the child's socket and streams; none of them blocks.
 #[derive(Debug)]
 pub struct Pipes {
     /// The socket that is its standard input.
@@ -81,7 +84,7 @@ pub struct Pipes {
 }
 
 impl Process {
-    /// Starts a child. It waits for its job on the socket, and the limits are in force before
+    /// Starts a child. It waits for its job on the socket, and its limits are in force before
     /// anyone can send one.
     pub fn start(program: &Program, limits: Limits) -> io::Result<(Self, Pipes)> {
         let (socket, theirs) = UnixStream::pair()?;
@@ -159,7 +162,7 @@ impl Process {
                 return Err(error.into());
             }
         };
-        // From here on, dropping the process ends it.
+        // From here on, dropping the process kills it.
         let process = Self {
             pid,
             status: None,
@@ -171,7 +174,7 @@ impl Process {
         Ok((process, stdout, stderr))
     }
 
-    /// Limits the child further; a limit is never raised.
+    /// Applies further limits to the child; a limit is never raised.
     pub fn limit(&self, limits: Limits) -> io::Result<()> {
         let wanted = [
             (Resource::As, limits.address_space),
@@ -181,11 +184,12 @@ impl Process {
         ];
         for (resource, limit) in wanted {
             let Some(limit) = limit else { continue };
-            // The child inherited our own limit, which only a privileged process may raise.
+            // The child inherited the supervisor's own limit, which only a privileged process may
+            // raise.
             let most = getrlimit(resource).maximum;
             let within = |wanted: u64| Some(most.map_or(wanted, |most| most.min(wanted)));
-            // Processor time ends with a signal of its own before the one that cannot be told
-            // from any other kill.
+            // Exceeded processor time has a signal of its own before the kill, which looks like any
+            // other kill.
             let grace = if resource == Resource::Cpu {
                 CPU_GRACE
             } else {
@@ -203,12 +207,12 @@ impl Process {
         Ok(())
     }
 
-    /// Whether its memory has to be looked at, since nobody else limits it.
+    /// Returns true if the supervisor has to watch its memory, because no control group limits it.
     pub fn is_to_be_weighed(&self) -> bool {
         !self.group.as_ref().is_some_and(Group::limits_memory)
     }
 
-    /// Memory in use, bytes; none once it has ended.
+    /// Memory in use, bytes; `None` once it has ended.
     pub fn resident_bytes(&self) -> Option<u64> {
         let path = format!("/proc/{}/statm", self.pid.as_raw_nonzero());
         let pages = std::fs::read_to_string(path).ok()?;
@@ -216,7 +220,7 @@ impl Process {
         Some(pages * rustix::param::page_size() as u64)
     }
 
-    /// Whether it was ended over the memory of its control group.
+    /// Returns true if it ended because its control group ran out of memory.
     pub fn was_over_memory(&self) -> bool {
         self.over_memory
     }
@@ -227,8 +231,8 @@ impl Process {
         status.signal().or(told)
     }
 
-    /// Kills the child and everything in its group, and collects the child. The group is killed
-    /// before the child is collected, while its number cannot belong to anyone else.
+    /// Kills the child and its process group, and collects its status. The group is killed before
+    /// the status is collected, because the process id cannot be reused until then.
     pub fn end(&mut self) -> io::Result<ExitStatus> {
         if let Some(status) = self.status {
             return Ok(status);
@@ -251,7 +255,7 @@ impl Process {
         if let Some(group) = &self.group {
             group.kill();
         }
-        // It fails only if nobody is left to be killed.
+        // It fails only if no process is left to be killed.
         let _ = kill_process_group(self.pid, Signal::KILL);
     }
 }
