@@ -31,7 +31,7 @@ const HEADER_MARK: &str = "cuda_fp16.h";
 /// The name under which the compiler finds [`PRELUDE`].
 const PRELUDE_NAME: &CStr = c"kernelwright/prelude.h";
 /// Included before every source.
-const PRELUDE: &str = include_str!("prelude.h");
+const PRELUDE: &str = include_str!("compile/prelude.h");
 /// Host headers that kernels include by habit. What device code needs of them is built into
 /// the compiler or stands in the prelude, so they are empty.
 const EMPTY_HEADERS: [&CStr; 13] = [
