@@ -16,6 +16,7 @@ mod leftovers;
 mod matrix;
 mod mbarrier;
 mod pattern;
+mod placement;
 mod poison;
 mod print;
 pub(crate) mod run_end;
@@ -28,7 +29,8 @@ mod warpwide;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use self::leftovers::Leftovers;
-use crate::config::{Fragments, LaunchConfig, LaunchError, Limits, Schedule};
+use self::placement::Placement;
+use crate::config::{Fragments, LaunchConfig, LaunchError, Limits};
 use crate::lower::schedule;
 use crate::memory::{HostAccessError, LendError, Memory, OutOfMemory, Unwritten};
 use crate::module::{KernelId, Module};
@@ -492,10 +494,7 @@ impl Machine {
             multiprocessors: config.multiprocessors,
             core_mhz: config.core_mhz,
             parallel: launch::in_parallel(program, config, blocks),
-            placement: match config.schedule {
-                Schedule::Serial => 0,
-                Schedule::Seeded(seed) => seed | 1,
-            },
+            placement: Placement::new(config, blocks),
             number: self.launches,
             alternative_fragments: config.fragments == Fragments::Turned,
             workspace,

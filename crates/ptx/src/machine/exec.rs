@@ -9,6 +9,7 @@ use super::block::Shared;
 use super::counts::Counts;
 use super::leftovers::Leftovers;
 use super::pattern::Pattern;
+use super::placement::Placement;
 use super::traffic::{Cost, MemoryPath};
 use super::warp::{FULL, Fragment, Wait, Warp};
 use crate::check::{Findings, Observation, buffer_name, outcome_of, spoken};
@@ -122,8 +123,7 @@ pub(crate) struct Launch<'a> {
     pub(crate) variables: &'a [u64],
     pub(crate) multiprocessors: u32,
     pub(crate) core_mhz: u32,
-    /// Seed of the placement of blocks on multiprocessors and of warp numbers; 0 for the order by index.
-    pub(crate) placement: u64,
+    pub(crate) placement: Placement,
     /// Number of the launch on this machine, from 1.
     pub(crate) number: u64,
     /// Whether `wmma` fragments use the alternative layout.
@@ -264,10 +264,10 @@ fn axis(values: [u32; 3], axis: u8) -> u32 {
 /// Backward branches that split-off lanes execute before the lanes they were split from.
 const LEAD_BRANCHES: u32 = 64;
 /// Warp numbers of a multiprocessor: those of the largest block. Real multiprocessors have more.
-const WARP_SLOTS: u32 = 32;
+pub(super) const WARP_SLOTS: u32 = 32;
 
 /// Mixes the bits of a number (multiplicative hash); 0 stays 0.
-fn scattered(number: u64) -> u64 {
+pub(super) fn scattered(number: u64) -> u64 {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 29
 }
@@ -524,7 +524,7 @@ impl<'a> Exec<'a> {
     /// may run apart, although GPUs usually keep them together.
     #[inline(always)]
     pub(crate) fn should_split_lanes(&self, warp: &Warp, inst: &Inst, mask: u32) -> bool {
-        self.launch.placement != 0
+        self.launch.placement.seed != 0
             && self.launch.program.memory[inst.x as usize].ordered
             && warp.others.is_empty()
             && mask == warp.mask
@@ -536,7 +536,7 @@ impl<'a> Exec<'a> {
     #[inline(never)]
     pub(crate) fn split_lanes(&self, warp: &mut Warp, pc: u32) {
         let place = u64::from(warp.index) << 32 | u64::from(pc);
-        let drawn = (scattered(self.launch.placement ^ place) >> 16) as u32;
+        let drawn = (scattered(self.launch.placement.seed ^ place) >> 16) as u32;
         let first = 1 << warp.mask.trailing_zeros();
         // At least one lane runs first and at least one stays behind.
         let ahead = match warp.mask & drawn & !first {
@@ -556,14 +556,7 @@ impl<'a> Exec<'a> {
     fn block_special(&self, special: Special, block: &Shared) -> Option<u32> {
         match special {
             Special::Ctaid(a) => Some(axis(block.coordinates, a)),
-            // In a seeded schedule some multiprocessors get several blocks and others none.
-            Special::SmId => {
-                let placed = match self.launch.placement {
-                    0 => block.index,
-                    seed => scattered(seed ^ block.index),
-                };
-                Some((placed % u64::from(self.launch.multiprocessors.max(1))) as u32)
-            }
+            Special::SmId => Some(self.launch.placement.multiprocessor(block.index)),
             _ => None,
         }
     }
@@ -581,11 +574,7 @@ impl<'a> Exec<'a> {
             Special::Ctaid(_) | Special::SmId => 0,
             Special::Nctaid(a) => axis(self.launch.grid, a),
             Special::LaneId => lane,
-            // A multiprocessor numbers the warps of all its blocks, so a block's first warp need not have number 0.
-            Special::WarpId => {
-                let before = scattered(self.launch.placement) % u64::from(WARP_SLOTS);
-                (thread / 32 + before as u32) % WARP_SLOTS
-            }
+            Special::WarpId => (thread / 32 + self.launch.placement.first_warp()) % WARP_SLOTS,
             Special::NWarpId => WARP_SLOTS,
             Special::NSmId => self.launch.multiprocessors,
             Special::Env(1) => (self.launch.workspace >> 32) as u32,

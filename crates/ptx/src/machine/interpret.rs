@@ -154,7 +154,7 @@ pub(crate) fn run<F: VectorOps>(
                     // A seeded schedule switches warps after an ordered load, so that other threads can act between the
                     // load and what depends on it, for example add to a sum that this thread then overwrites.
                     let reads = inst.op == Op::Load && program.memory[inst.x as usize].ordered;
-                    if reads && exec.launch.placement != 0 {
+                    if reads && exec.launch.placement.seed != 0 {
                         run.settle(exec, warp, left, pc + 1);
                         return Stop::Slice;
                     }
