@@ -1,9 +1,9 @@
-//! Everything that a prompt may show, as plain values: the task, the device, candidates with what
-//! became of them, lessons and repetitions.
+//! The data that a prompt may show, as plain values: the task, the device, candidates with their
+//! outcomes, insights and repetitions.
 //!
-//! What is shown to whom is a method's decision and the wording is the templates'; here it is
-//! only made sure that what must never be told (seeds, held-out cases, tolerances' slack, paths)
-//! has no field to travel in.
+//! The method decides which of them a prompt shows, and the templates hold the wording. These types
+//! have no field for data that must stay secret: seeds, held-out cases, the slack of tolerances, and
+//! paths.
 
 mod device;
 mod feedback;

@@ -135,7 +135,7 @@ struct Hunk {
 fn apply(base: &str, hunks: &[Hunk]) -> Result<Patched, PatchError> {
     let mut lines: Vec<String> = base.lines().map(str::to_owned).collect();
     let mut notes = Vec::new();
-    // How far earlier hunks moved what follows them.
+    // Lines that earlier hunks added, less the lines that they removed.
     let mut shift = 0_isize;
     for (number, hunk) in (1..).zip(hunks) {
         let hint = hunk.at.and_then(|at| at.checked_add_signed(shift));

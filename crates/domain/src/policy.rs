@@ -85,9 +85,9 @@ impl Feature {
 
     /// The rule where a task says nothing.
     ///
-    /// What can carry an answer from one execution to the next, or reach outside the device, is
-    /// denied. What honest kernels use too is pointed out: verified timed executions make it
-    /// harmless, but a reader should know.
+    /// Features that can carry an answer from one execution to the next, or reach outside the device,
+    /// are denied. Features that correct kernels use too are flagged: verified timed executions make
+    /// them harmless, but a reader should know of them.
     pub fn usual_rule(self, class: ToleranceClass) -> Rule {
         match self {
             Self::ModuleState

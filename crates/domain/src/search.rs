@@ -398,7 +398,7 @@ pub fn next_actions(run: &RunSnapshot<'_>) -> Vec<Action> {
         Standing::Accepted { .. } => {}
     }
     let stop = run.stop_reason();
-    // What costs no trial may still be done when the trials are used up: repairs.
+    // Repairs cost no trial, so they are allowed after the last trial.
     let plan = match stop {
         None | Some(StopReason::Trials) => run.plan(),
         Some(reason) => Plan::Exhausted(reason),
@@ -430,7 +430,7 @@ pub fn next_actions(run: &RunSnapshot<'_>) -> Vec<Action> {
         Some(room) if !actions.is_empty() => {
             actions.truncate(room);
             if actions.is_empty() && waiting {
-                // What is on its way may need less than was set aside for it.
+                // Evaluations that are under way may need less device time than was reserved for them.
                 return Vec::new();
             }
             Some(StopReason::DeviceTime)

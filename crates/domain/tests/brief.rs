@@ -1,4 +1,4 @@
-//! What is told to whoever writes the next candidate, and what never is.
+//! The data that the author of the next candidate gets, and the data that must stay secret.
 
 use std::collections::BTreeMap;
 

@@ -108,7 +108,7 @@ proptest! {
         prop_assert_eq!(tally.screened_at_most.is_some(), tally.made > 0);
         if let Some((screened, promoted)) = tally.screened_at_most.zip(tally.promoted_at_most) {
             prop_assert!(promoted <= screened);
-            // What the confirmation left open may have been a promotion.
+            // An undecided confirmation may have been a promotion.
             let [_, least] = binomial_bounds(tally.promoted, tally.made, BOUND_ALPHA);
             prop_assert!(promoted >= least && (promoted > least || undecided == 0 || least == 1.0));
         }
@@ -158,8 +158,9 @@ fn a_word_says_what_the_value_says() {
     );
 }
 
-/// What a device with the stated noise publishes agrees with the table of false promotions in
-/// `docs/measurements/power.md`: 0.996% and 0.136% of equal candidates are called faster.
+/// On a device with the stated noise the rate of false gains agrees with the table of false
+/// promotions in `docs/measurements/power.md`: 0.996% and 0.136% of equal candidates are called
+/// faster.
 #[test]
 fn controls_find_the_rate_that_equal_candidates_are_called_faster_at() {
     for (seed, pair, rate) in [(20, 0.01, 0.009_96), (21, 0.03, 0.001_36)] {

@@ -1,4 +1,4 @@
-//! What no kernel can beat.
+//! The floor: the least time in which a device can do a case's work.
 
 use domain::statistics::{
     Arithmetic, Bound, Floor, Rates, Work, compute_floor, ensure_repeat_agrees, is_launch_bound,
@@ -28,10 +28,10 @@ fn the_floor_is_the_worst_of_bytes_operations_and_launching() {
         ((3e6, 0.0, None), (10.0, Bound::Bytes)),
         ((3e6, 0.0, single(6e8)), (20.0, Bound::Operations)),
         ((3.0, 0.0, single(6.0)), (2.0, Bound::Launch)),
-        // What is written may stay in the cache.
+        // Written bytes may stay in the cache.
         ((3e6, 1e6, None), (10.0, Bound::Bytes)),
         ((3e6, 4e6, None), (20.0, Bound::Bytes)),
-        // Nobody knows how fast the device does these.
+        // The device's rate for this arithmetic is unknown.
         (
             (3e6, 0.0, Some((Arithmetic::F64, 1e30))),
             (10.0, Bound::Bytes),

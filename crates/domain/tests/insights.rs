@@ -1,4 +1,4 @@
-//! What is told of thoughts that prompts showed.
+//! Statistics of insights: how often prompts showed each, and how their candidates ended.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -266,7 +266,7 @@ fn of_an_execution_on_another_device_only_a_broken_rule_counts() {
     for (kinds, deciding) in table {
         let mut facts = facts();
         facts.findings = kinds.iter().map(|&kind| finding(kind)).collect();
-        // What else went wrong there is for the device to say.
+        // The real device judges other failures of the emulated execution.
         facts.fault = Some(fault(702, "cuStreamSynchronize"));
         facts.mutated = vec!["x".to_owned()];
         facts.overrun = vec!["y".to_owned()];
@@ -309,7 +309,7 @@ fn a_driver_error_is_the_candidates_only_where_a_kernel_can_cause_it() {
         (100, "cuInit", None),
         (214, "cuStreamSynchronize", None),
         (999, "cuStreamSynchronize", None),
-        // What a kernel leaves behind cannot be met before the first has begun.
+        // An error that a kernel leaves behind cannot occur before the first kernel has begun.
         (700, "cuLaunchKernel", None),
     ];
     for (code, call, expected) in table {

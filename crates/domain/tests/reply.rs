@@ -242,7 +242,7 @@ fn title_and_thought_come_from_the_file_or_else_from_the_prose() {
     let found = read_on(edit, &parent, ReplyEnd::Complete).expect("the edit fits");
     assert_eq!((found.title, found.thought), (None, None));
 
-    // What stands before unfenced edits is prose; what stands in them is code.
+    // Text before unfenced edits is prose; text inside them is code.
     let labelled = edit.replace("// child", "// Thought: no label\n// child");
     let found = read_on(
         &format!("{prose}\n\n{labelled}"),

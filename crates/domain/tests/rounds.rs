@@ -284,7 +284,7 @@ fn a_block_knows_what_glimpses_around_it_saw() {
         foreign_processes: Some(0),
     };
     assert_eq!(summarise_conditions(&glimpses, &block), quiet);
-    // What happened before and after is another block's.
+    // Samples before and after the block belong to other blocks.
     glimpses[3].clock_events = Some(0x40);
     glimpses[12].foreign_processes = Some(3);
     for late in &mut glimpses[12..] {

@@ -1,4 +1,4 @@
-//! What the numbers of a comparison look like beside their middle.
+//! The spread of a comparison's samples around their median.
 
 use domain::statistics::scatter;
 use proptest::prelude::*;

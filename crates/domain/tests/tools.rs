@@ -1,4 +1,4 @@
-//! What is made of the tools' words. The texts have the tools' own form.
+//! Reading the output of NVIDIA's tools. The texts have the tools' own form.
 
 use domain::finding::{Finding, FindingKind};
 use domain::tools::ncu;
@@ -50,7 +50,7 @@ fn findings_of_the_sanitizer_have_their_line() {
     );
 }
 
-/// What every tool prints first of something that it finds, with the verdict that it is.
+/// The first line that each tool prints for a finding, with the verdict that it leads to.
 #[test]
 fn what_a_sanitizer_finds_is_the_verdict_that_it_means() {
     let place = "\

@@ -100,7 +100,7 @@ impl Engine {
             insights.push_str(&format!("- {idea}: {outcome}\n"));
         }
         let told_cases = task.cases.iter().filter(|case| {
-            // What a confirmation holds out would be no surprise any more.
+            // Held-out cases stay secret.
             case.is_for(Use::Check) || case.is_for(Use::Score)
         });
         Ok(Brief {

@@ -1,7 +1,7 @@
 //! The command line's view of a service: one method per route it uses.
 //!
-//! What the service refuses is the caller's to mend; what does not answer is trouble. The two
-//! stay apart up to the exit code.
+//! A refused request is the caller's mistake; a missing answer is trouble of the infrastructure. Both
+//! keep their own exit code.
 
 pub mod stream;
 
@@ -44,19 +44,19 @@ pub enum ClientError {
     /// The service says that the request is wrong.
     #[error("{doing}: {detail}")]
     Refused {
-        /// What was asked.
+        /// The request, as a verb phrase.
         doing: String,
-        /// What it said.
+        /// The service's reason.
         detail: String,
     },
-    /// The service says that it is in trouble, or answers what nobody understands.
+    /// The service reports an internal error, or its answer cannot be parsed.
     #[error("{doing}: the service answered {status}: {detail}")]
     Trouble {
-        /// What was asked.
+        /// The request, as a verb phrase.
         doing: String,
         /// The status.
         status: StatusCode,
-        /// What it said.
+        /// The service's reason.
         detail: String,
     },
 }
@@ -110,7 +110,7 @@ impl Client {
         format!("{}/runs/{}", self.address(), run.uuid())
     }
 
-    /// Whether the service works.
+    /// Asks for the service's health.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -118,7 +118,7 @@ impl Client {
         self.get("health", "ask for the service's health").await
     }
 
-    /// How the service's devices fare.
+    /// Lists the service's devices with their health.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -148,7 +148,7 @@ impl Client {
         self.send(request, "launch the run").await
     }
 
-    /// What a run would say first, and cost.
+    /// Returns the first prompt of a run and its estimated cost, without creating it.
     ///
     /// # Errors
     /// [`ClientError`].

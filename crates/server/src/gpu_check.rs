@@ -124,7 +124,8 @@ pub fn check(
         host::HostError::Driver { nvidia, .. } => CheckError::NoGpu(nvidia),
         other => CheckError::Host(other),
     })?;
-    // What the other driver proves beforehand would be taken for this one's.
+    // Without the pre-screen, because its results come from the emulated driver and would be counted
+    // as this driver's.
     let checked = checked.without_prescreen();
     if !options.emulated {
         if let Some(why) = checked.emulated_because() {

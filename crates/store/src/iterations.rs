@@ -88,13 +88,13 @@ pub struct Iteration {
     pub decision: Decision,
     /// The reason of the decision.
     pub reason: String,
-    /// How far git has followed the decision.
+    /// The progress of git with the decision.
     pub state: IterationState,
     /// When the decision was made.
     pub at: DateTime<Utc>,
 }
 
-/// How far git has followed a decision.
+/// The progress of git with a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IterationState {
     /// Not yet, or the call was killed.

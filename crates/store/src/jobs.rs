@@ -464,8 +464,8 @@ async fn read_incumbent(
     }))
 }
 
-/// Whether an evaluation is about what was lent; its speedup over the baseline if it was
-/// accepted, or what is wrong with it.
+/// Checks that an evaluation belongs to the leased candidate. Returns its speedup over the baseline
+/// if it was accepted, or the reason why the report is unusable.
 async fn examine(
     tx: &mut Connection,
     held: &Held,

@@ -13,7 +13,7 @@ use crate::faults::{self, Trouble};
 use crate::rows::{RowRef, json, micros};
 use crate::{Connection, Store, StoreError};
 
-/// How long a worker is listed after it was last seen.
+/// Time for which a worker is listed after its last request.
 const LISTED: TimeDelta = TimeDelta::hours(1);
 
 /// Faults in a row after which a worker gets no job for a while.

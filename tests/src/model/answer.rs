@@ -47,7 +47,7 @@ pub(super) struct Speech {
     pub end: End,
     /// Token counts to report; `None` derives them from the lengths of the texts.
     pub usage: Option<Usage>,
-    /// Whether the reply reports token counts at all.
+    /// True if the reply reports token counts.
     pub counts: bool,
     /// Failure of a stream, and the number of pieces of text that are sent before it.
     pub trouble: Option<(Trouble, usize)>,

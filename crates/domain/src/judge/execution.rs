@@ -88,9 +88,9 @@ pub fn judge_execution(
 /// The verdict on an execution of which the emulated device's findings alone may count, since another
 /// device is to judge the rest; none if they prove nothing.
 ///
-/// What is proved is a rule of CUDA's that was broken, which no device permits: an address, a
-/// barrier, or an order between threads. How an execution came out is no proof: that it trapped, took
-/// too many instructions, or left wrong values may be due to what is modelled there.
+/// A proof is a broken rule of CUDA that holds for every device: an invalid address, a misused
+/// barrier, or a missing order between threads. A trap, too many instructions and wrong values are no
+/// proof, because they may be due to the emulated device's model.
 pub fn judge_proven_findings(
     facts: &ExecutionFacts,
     subject: &ExecutionContext<'_>,

@@ -130,7 +130,7 @@ fn breach(fixed: &[(usize, &str)], found: &[(usize, &str)]) -> Option<Breach> {
         match mark(line) {
             Some(Mark::Opens(name)) => region = Some(name),
             Some(Mark::Closes) if region.is_some() => {
-                // What the new text has inside, up to its own mark.
+                // Skip the new text's lines inside the region, up to its closing mark.
                 while found_lines
                     .next_if(|(_, line)| mark(line).is_none())
                     .is_some()

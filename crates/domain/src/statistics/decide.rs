@@ -156,7 +156,7 @@ fn look_at(rounds: &[f64], cycles: Cycles<Vec<Vec<f64>>>, key: Key) -> Settled {
 /// Decides a confirmation: the rounds by process, the same in cycles where clocks are known, and
 /// the control, in which the incumbent was compared with itself in the same way.
 ///
-/// What the control varies by is noise, so a gain must exceed that as well.
+/// A gain must also exceed the variation of the control, because that variation is noise.
 ///
 /// # Errors
 /// Says how the control shows a difference where none can be; nothing measured beside it counts.

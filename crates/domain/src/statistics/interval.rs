@@ -54,7 +54,7 @@ fn medians(processes: &[Vec<f64>]) -> Vec<f64> {
 fn by_order(values: &[f64], alpha: f64) -> Interval {
     let sorted = sorted(values);
     let n = sorted.len();
-    // How many values at either end may be left out.
+    // The number of values that may be left out at either end.
     let spare = (0..n / 2)
         .take_while(|&k| binomial_tail(n, k) <= alpha)
         .count();

@@ -22,7 +22,7 @@ impl Dependence {
     /// one axis of the output.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// The problem as a sentence.
     pub fn parse(text: &str, output: &Tensor, tensors: &[Tensor]) -> Result<Self, String> {
         let (name, rest) = text.split_once('[').ok_or("an input without indices")?;
         let indices = rest

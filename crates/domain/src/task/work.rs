@@ -38,7 +38,7 @@ impl Task {
             }
         }
         if let Some(essential) = &self.essential {
-            // What has no value was reported when the task was read.
+            // An expression without a value was reported when the task was read.
             let operations = essential.operations.scalar(&case.dims).ok();
             work.operations = operations
                 .filter(|operations| *operations > 0.0)

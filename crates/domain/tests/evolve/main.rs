@@ -461,7 +461,7 @@ fn verdicts() -> impl Strategy<Value = Vec<(Standing, bool)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whoever is faster, the same replies give the same run.
+    /// The same replies give the same run, in whatever order they arrive.
     #[test]
     fn the_order_of_arrival_changes_nothing(
         method in prop_oneof![Just(Method::Free), Just(Method::Insight), Just(Method::Full)],

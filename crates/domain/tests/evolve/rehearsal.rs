@@ -66,7 +66,7 @@ pub fn abandoned() -> Standing {
 pub const WRONG: Standing = Standing::Rejected(VerdictKind::IncorrectOutput);
 pub const UNREAD: Standing = Standing::Rejected(VerdictKind::ParseRejected);
 
-/// What a reply is worth.
+/// The outcome of a model's reply.
 #[derive(Clone)]
 pub struct Written {
     pub standing: Standing,
@@ -170,7 +170,7 @@ impl<'a> Rehearsal<'a> {
                     );
                     let last = self.candidates.last_mut().expect("just pushed");
                     last.standing = accepted(1.0);
-                    // What a task says of its baseline is nobody's insight.
+                    // A task's description of its baseline is not an insight.
                     last.thought = Some("one thread per row".to_owned());
                 }
                 Action::Draft(draft) => {

@@ -32,7 +32,7 @@ pub(super) struct Ask<'a> {
     pub(super) seed: Option<u64>,
     pub(super) reasoning_effort: Option<&'a str>,
     pub(super) stream: bool,
-    /// Whether a stream is asked to count its tokens.
+    /// True if a stream is asked to report its token counts.
     pub(super) count_stream: bool,
     pub(super) extra: &'a Map<String, Value>,
 }

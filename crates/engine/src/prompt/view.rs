@@ -117,7 +117,7 @@ impl View {
 
 /// The candidates that a kind shows, each once: the best, then the parents in order.
 fn kernels(kind: &Kind, context: &Context) -> Vec<Kernel> {
-    // What is repaired is shown alone: the way back to correctness is not the best's.
+    // A repair shows only the failed candidate, because the best candidate does not show how to correct it.
     let best = context.best.iter().filter(|_| *kind != Kind::Repair);
     let primary = context.primary().map(|shown| &shown.name);
     let is_best = |shown: &Shown| {

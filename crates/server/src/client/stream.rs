@@ -11,8 +11,7 @@ use reqwest::{Response, StatusCode};
 
 use super::{Client, ClientError, accepted};
 
-/// How often a lost connection is tried again before giving up: with the pauses between, about
-/// half a minute.
+/// Attempts to restore a lost connection before giving up: about half a minute with their pauses.
 const MAX_FAILURES: u32 = 8;
 /// The pause after the first lost connection; each further one waits twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);

@@ -94,8 +94,8 @@ fn isolated_enough(host: &Host, least: Isolation) -> Result<(), Failure> {
     )))
 }
 
-/// What this machine can evaluate with; none if the worker is to stop. A device that does not answer
-/// is asked again for a while: a service that starts a worker should not have to.
+/// Discovers the device and compiler of this machine; none if the worker is to stop. A device that
+/// does not answer is asked again for a while, so that a service that starts a worker need not do so.
 async fn discover(data: &Data, shutdown: &CancellationToken) -> Result<Option<Host>, Failure> {
     let cancellation = eval::cancellation()?;
     let called_off = cancellation.clone();

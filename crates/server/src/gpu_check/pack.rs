@@ -281,7 +281,7 @@ pub fn prepare(
     copy(&executable, &folder.join(PROGRAM))?;
     copy(&driver, &folder.join(DRIVER))?;
     for leftover in LEFTOVERS {
-        // What is not there needs no removal.
+        // A missing folder is no error.
         let _ = fs::remove_dir_all(folder.join(leftover));
     }
     let text = serde_json::to_vec_pretty(&manifest).expect("a manifest has only string keys");

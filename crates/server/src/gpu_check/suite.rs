@@ -227,7 +227,8 @@ impl Suite<'_> {
             } else {
                 EvaluationStage::Search
             },
-            // Nobody here guesses inputs, and equal ones make two machines comparable.
+            // A fixed key: no candidate here tries to guess inputs, and equal inputs make two
+            // machines comparable.
             key: Key(Digest::of(b"gpu-check")),
             incumbent: None,
         };

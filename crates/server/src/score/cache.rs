@@ -86,7 +86,7 @@ impl Cache {
     pub fn parse(text: &str) -> Result<Self, CacheError> {
         let file = match serde_json::from_str::<File>(text) {
             Ok(file) => file,
-            // What is wrong with the file as it stands says more than what closing it brings up.
+            // The first error is shown, because it describes the file as it is on disk.
             Err(error) => serde_json::from_str(&closed(text))
                 .map_err(|_| CacheError::Json(json_error::describe(&error.to_string())))?,
         };

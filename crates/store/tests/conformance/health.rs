@@ -180,7 +180,7 @@ async fn controls_are_counted_by_device_whoever_asks_and_after_a_restart() {
     let again = lab.worker("w", DEVICE).await;
     judge_with(&lab, run, again, "later", Some(level())).await;
     assert_eq!(tally(&lab.store, "w").await.made, 6);
-    // What other rules brought says nothing of these.
+    // Controls of another evaluator version do not count.
     let options =
         sqlx::sqlite::SqliteConnectOptions::new().filename(lab.folder.path().join("test.db"));
     let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();

@@ -36,7 +36,7 @@ pub(crate) async fn evaluate(args: EvaluateArgs) -> Ending {
 /// A decision that git did not follow is the caller's to mend.
 pub(super) fn refusal(step: &Step) -> Option<Failure> {
     let reason = step.refused.as_ref()?;
-    // What cannot go back stays, and that is what the decision says already.
+    // A rejected file that cannot be reverted stays as it is; the decision's reason says so already.
     (step.decision != Decision::Revert || step.evaluation.verdict.acceptance().is_some())
         .then(|| Failure::input(anyhow::anyhow!("{reason}")))
 }

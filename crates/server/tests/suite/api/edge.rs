@@ -1,4 +1,4 @@
-//! What every request meets first, and what no route takes.
+//! Checks made on every request before its route, and requests that no route takes.
 
 use std::path::Path;
 

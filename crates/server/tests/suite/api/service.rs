@@ -38,7 +38,7 @@ pub struct Service {
     _folder: TempDir,
 }
 
-/// What a request was answered with.
+/// The answer to a request.
 pub struct Answer {
     pub status: StatusCode,
     pub headers: HeaderMap,
@@ -286,7 +286,7 @@ pub fn accepted(us: f64) -> Verdict {
     })
 }
 
-/// What a healthy worker reports of a lease.
+/// A healthy worker's report on a lease.
 pub fn report(lease: &Lease, verdict: Verdict) -> Report {
     let source = KernelSource::parse(&lease.request.file, lease.request.source.clone()).unwrap();
     let evaluation = Evaluation {
