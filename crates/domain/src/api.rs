@@ -22,11 +22,11 @@ use crate::verdict::VerdictKind;
 pub use self::brief::{Brief, HistoryEntry};
 pub use self::candidate::{
     CallView, CandidateDetail, CandidatePage, CandidateState, CandidateSummary, Change, DiffLine,
-    ReplyView, Seen, Submission,
+    ReplyView, ShownCandidates, Submission,
 };
 pub use self::event::{Event, EventKind};
 pub use self::run::{
-    Best, Lineage, PromotionTarget, RunPage, RunPreview, RunRequest, RunState, RunView,
+    BestCandidate, Lineage, PromotionTarget, RunPage, RunPreview, RunRequest, RunState, RunView,
 };
 
 /// A promotion.

@@ -21,7 +21,7 @@ use crate::task::{Case, Enforce, Gate, GateSubject, Role, ScoredCache, Task, Use
 use crate::timing::Timing;
 
 pub use device::DeviceBrief;
-pub use feedback::{Feedback, Untrusted, feedback, in_words};
+pub use feedback::{Feedback, Untrusted, describe_verdict, feedback};
 
 /// The longest title, characters.
 const MAX_TITLE: usize = 120;
@@ -38,10 +38,10 @@ pub struct Context {
     /// The lessons that came with the task, as written; empty where the method shows none.
     pub seeds: String,
     /// The fastest candidate so far.
-    pub best: Option<Shown>,
+    pub best: Option<CandidateBrief>,
     /// The candidates that the next one is made from, the primary parent first: edits apply to it.
     /// Empty where that is the best.
-    pub parents: Vec<Shown>,
+    pub parents: Vec<CandidateBrief>,
     /// Lessons of the run, the most telling first.
     pub insights: Vec<Lesson>,
     /// Candidates that repeated what was there already.
@@ -117,7 +117,7 @@ pub struct PhaseBrief {
 
 /// A candidate that is shown with its code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Shown {
+pub struct CandidateBrief {
     /// The prompt's name for the candidate; the same candidate has the same name everywhere.
     pub name: String,
     /// A few words for it.
@@ -183,12 +183,12 @@ impl Context {
     }
 
     /// The candidate that edits apply to.
-    pub fn primary(&self) -> Option<&Shown> {
+    pub fn primary(&self) -> Option<&CandidateBrief> {
         self.parents.first().or(self.best.as_ref())
     }
 }
 
-impl Shown {
+impl CandidateBrief {
     /// A candidate with its evaluation, if there is one; `anchor` is the baseline's timing.
     pub fn new(
         name: &str,

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use crate::digest::Digest;
 use crate::role::Key;
-use crate::statistics::{Settled, binomial_bounds};
+use crate::statistics::{DecidedComparison, binomial_bounds};
 
 /// One comparison of a search in so many is followed by a control.
 pub const ONE_IN: u64 = 50;
@@ -40,28 +40,28 @@ pub enum Control {
     /// Its screening called nothing faster, as is right.
     Level {
         /// The decision of the screening with its evidence.
-        screening: Settled,
+        screening: DecidedComparison,
     },
     /// Its screening called the incumbent faster than itself, and the confirmation did not.
     Caught {
         /// The decision of the screening with its evidence.
-        screening: Settled,
+        screening: DecidedComparison,
         /// The confirmation's different result, in words.
         reason: String,
     },
     /// Its screening called the incumbent faster than itself, and the confirmation gave no answer.
     Undecided {
         /// The decision of the screening with its evidence.
-        screening: Settled,
+        screening: DecidedComparison,
         /// The reason.
         reason: String,
     },
     /// Both called the incumbent faster than itself: a candidate would have been promoted.
     Promoted {
         /// The decision of the screening with its evidence.
-        screening: Settled,
+        screening: DecidedComparison,
         /// The decision of the confirmation with its evidence.
-        confirmation: Settled,
+        confirmation: DecidedComparison,
     },
 }
 

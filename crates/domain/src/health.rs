@@ -1,4 +1,4 @@
-//! The health of a device: the meaning of errors and kernel messages, the thresholds of the health
+//! The health of a device: the class of errors and kernel messages, the thresholds of the health
 //! check, and the rules by which a device or a candidate is quarantined.
 //!
 //! Pure: whoever probes, reads the kernel's messages and keeps the record does that elsewhere. A verdict is never made
@@ -13,9 +13,9 @@ use crate::digest::Digest;
 use crate::plan::Configuration;
 use crate::statistics::Rates;
 
-/// The meaning of an error or a kernel message for the device.
+/// The class of an error or a kernel message for the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meaning {
+pub enum ErrorClass {
     /// The program that ran is to blame; the device goes on once a probe says so.
     Candidate,
     /// The device is to blame, whatever ran: no verdict, and no further work until somebody has looked at it.
@@ -24,7 +24,7 @@ pub enum Meaning {
     Suspicious,
 }
 
-/// The meaning of an Xid, the number of an NVIDIA driver's message in the kernel's log, when it
+/// The class of an Xid, the number of an NVIDIA driver's message in the kernel's log, when it
 /// names the process that ran a candidate. Numbers as NVIDIA's "Xid errors" guide describes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Xid {
@@ -33,75 +33,84 @@ pub struct Xid {
     /// The event in a few words.
     pub event: &'static str,
     /// The cause that it points to.
-    pub meaning: Meaning,
+    pub class: ErrorClass,
 }
 
-const fn xid(number: u32, event: &'static str, meaning: Meaning) -> Xid {
+const fn xid(number: u32, event: &'static str, class: ErrorClass) -> Xid {
     Xid {
         number,
         event,
-        meaning,
+        class,
     }
 }
 
-/// The messages with a meaning of their own.
+/// The messages with a class of their own.
 pub const XIDS: [Xid; 20] = [
-    xid(13, "graphics engine exception", Meaning::Candidate),
-    xid(31, "memory page fault", Meaning::Candidate),
-    xid(43, "GPU stopped processing", Meaning::Candidate),
-    xid(45, "channels removed before their end", Meaning::Candidate),
-    xid(46, "GPU stopped processing for good", Meaning::Drain),
-    xid(48, "double-bit memory error", Meaning::Drain),
-    xid(61, "internal micro-controller breakpoint", Meaning::Drain),
-    xid(62, "internal micro-controller halt", Meaning::Drain),
-    xid(63, "memory page retired or row remapped", Meaning::Drain),
+    xid(13, "graphics engine exception", ErrorClass::Candidate),
+    xid(31, "memory page fault", ErrorClass::Candidate),
+    xid(43, "GPU stopped processing", ErrorClass::Candidate),
+    xid(
+        45,
+        "channels removed before their end",
+        ErrorClass::Candidate,
+    ),
+    xid(46, "GPU stopped processing for good", ErrorClass::Drain),
+    xid(48, "double-bit memory error", ErrorClass::Drain),
+    xid(
+        61,
+        "internal micro-controller breakpoint",
+        ErrorClass::Drain,
+    ),
+    xid(62, "internal micro-controller halt", ErrorClass::Drain),
+    xid(63, "memory page retired or row remapped", ErrorClass::Drain),
     xid(
         64,
         "memory page or row that could not be replaced",
-        Meaning::Drain,
+        ErrorClass::Drain,
     ),
-    xid(69, "graphics engine class error", Meaning::Candidate),
-    xid(74, "NVLink error", Meaning::Drain),
-    xid(79, "GPU has fallen off the bus", Meaning::Drain),
-    xid(92, "many single-bit memory errors", Meaning::Drain),
-    xid(94, "contained memory error", Meaning::Drain),
-    xid(95, "uncontained memory error", Meaning::Drain),
-    xid(109, "context switch timed out", Meaning::Suspicious),
-    xid(119, "GPU system processor timed out", Meaning::Drain),
-    xid(120, "GPU system processor error", Meaning::Drain),
-    xid(154, "recovery action changed", Meaning::Drain),
+    xid(69, "graphics engine class error", ErrorClass::Candidate),
+    xid(74, "NVLink error", ErrorClass::Drain),
+    xid(79, "GPU has fallen off the bus", ErrorClass::Drain),
+    xid(92, "many single-bit memory errors", ErrorClass::Drain),
+    xid(94, "contained memory error", ErrorClass::Drain),
+    xid(95, "uncontained memory error", ErrorClass::Drain),
+    xid(109, "context switch timed out", ErrorClass::Suspicious),
+    xid(119, "GPU system processor timed out", ErrorClass::Drain),
+    xid(120, "GPU system processor error", ErrorClass::Drain),
+    xid(154, "recovery action changed", ErrorClass::Drain),
 ];
 
-/// The meaning of an Xid that names the process of a candidate's runner. One that names another process, or none, is
+/// The class of an Xid that names the process of a candidate's runner. One that names another process, or none, is
 /// never a candidate's.
 #[must_use]
-pub fn of_xid(number: u32, names_the_runner: bool) -> Meaning {
+pub fn classify_xid(number: u32, names_the_runner: bool) -> ErrorClass {
     let known = XIDS.iter().find(|xid| xid.number == number);
-    match known.map_or(Meaning::Suspicious, |xid| xid.meaning) {
-        Meaning::Candidate if !names_the_runner => Meaning::Suspicious,
-        meaning => meaning,
+    match known.map_or(ErrorClass::Suspicious, |xid| xid.class) {
+        ErrorClass::Candidate if !names_the_runner => ErrorClass::Suspicious,
+        class => class,
     }
 }
 
-/// The meaning of a driver's error (a `CUresult`) for the device, apart from its meaning for the
+/// The class of a driver's error (a `CUresult`) for the device, apart from its class for the
 /// candidate.
 #[must_use]
-pub fn of_driver_error(code: u32) -> Meaning {
+pub fn classify_driver_error(code: u32) -> ErrorClass {
     match code {
         // Invalid value, out of memory, too many resources, cooperative launch too large: the call was refused and
         // nothing happened. Then what a kernel leaves behind: illegal address, timeout, assertion, stack, illegal
         // instruction, misaligned address, address space, program counter, launch failure.
-        1 | 2 | 701 | 720 => Meaning::Candidate,
-        700 | 702 | 710 | 714..=719 => Meaning::Candidate,
+        1 | 2 | 701 | 720 => ErrorClass::Candidate,
+        700 | 702 | 710 | 714..=719 => ErrorClass::Candidate,
         // Uncorrectable memory error, and the newer kinds of it; NVLink; the device is lost.
-        214 | 220 | 226 => Meaning::Drain,
-        _ => Meaning::Suspicious,
+        214 | 220 | 226 => ErrorClass::Drain,
+        _ => ErrorClass::Suspicious,
     }
 }
 
 /// The values that one health check measured on a device that works.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Vitals {
+#[schema(as = Vitals)]
+pub struct HealthReadings {
     /// Device memory that was free, bytes.
     pub free_bytes: u64,
     /// Copies to the device and back, gigabytes per second; modelled on the emulated device.
@@ -116,13 +125,13 @@ pub const FREE_SLACK: u64 = 64 << 20;
 /// Copies may be slower than they usually are by this share.
 pub const COPY_SLACK: f64 = 0.05;
 /// Probes that the usual speed of copies is taken from: the middle one of the last so many.
-const REMEMBERED: usize = 31;
+const COPY_HISTORY: usize = 31;
 /// Copies are judged once so many probes are known.
-const ENOUGH: usize = 5;
+const MIN_COPY_HISTORY: usize = 5;
 /// Evaluations between two probes of a device that gives no reason for one.
 pub const JOBS_BETWEEN_PROBES: u32 = 100;
 /// Devices a candidate must break to be set aside itself: one may have been about to fail anyway.
-pub const BREAKS_OF_POISON: usize = 2;
+pub const QUARANTINE_BREAKS: usize = 2;
 
 /// The condition of a device: it takes work, or the reason why it does not.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -144,14 +153,14 @@ pub enum Condition {
 pub struct HealthReport {
     /// The device's condition.
     pub condition: Condition,
-    /// The devices that each candidate broke, by [`content`].
+    /// The devices that each candidate broke, by [`submission_digest`].
     pub breaks: BTreeMap<Digest, BTreeSet<String>>,
 }
 
 /// The identity of a candidate before it is parsed: the digest of its text and of the values it was
 /// given.
 #[must_use]
-pub fn content(source: &str, configuration: &Configuration) -> Digest {
+pub fn submission_digest(source: &str, configuration: &Configuration) -> Digest {
     let configuration = serde_json::to_vec(configuration).expect("only names and numbers");
     Digest::of_parts([source.as_bytes(), configuration.as_slice()])
 }
@@ -169,7 +178,7 @@ pub struct Record {
     pub copies: Vec<f64>,
     /// Evaluations since the last probe.
     pub jobs: u32,
-    /// The devices that each candidate broke, by [`content`].
+    /// The devices that each candidate broke, by [`submission_digest`].
     pub breaks: BTreeMap<Digest, BTreeSet<String>>,
     /// The number of times that this device was cleared and broke again, so that its breaks count
     /// as those of two devices.
@@ -190,7 +199,7 @@ impl Record {
     }
 
     /// Remembers rates as far as they are the best so far.
-    pub fn note_rates(&mut self, measured: &Rates) {
+    pub fn record_rates(&mut self, measured: &Rates) {
         self.rates = Some(match self.rates.take() {
             Some(known) => known.best(measured),
             None => measured.clone(),
@@ -202,7 +211,7 @@ impl Record {
     ///
     /// # Errors
     /// The reason in words.
-    pub fn examine(&self, vitals: &Vitals) -> Result<(), String> {
+    pub fn examine(&self, vitals: &HealthReadings) -> Result<(), String> {
         let missing = self.clean_bytes.saturating_sub(vitals.free_bytes);
         if missing > FREE_SLACK {
             return Err(format!(
@@ -224,14 +233,14 @@ impl Record {
     fn usual_copy(&self) -> Option<f64> {
         let mut sorted = self.copies.clone();
         sorted.sort_by(f64::total_cmp);
-        (sorted.len() >= ENOUGH).then(|| sorted[sorted.len() / 2])
+        (sorted.len() >= MIN_COPY_HISTORY).then(|| sorted[sorted.len() / 2])
     }
 
     /// Notes a probe that found the device well.
-    pub fn note_well(&mut self, vitals: &Vitals) {
+    pub fn record_healthy_probe(&mut self, vitals: &HealthReadings) {
         self.clean_bytes = self.clean_bytes.max(vitals.free_bytes);
         self.copies.push(vitals.copy_gigabytes_per_second);
-        let surplus = self.copies.len().saturating_sub(REMEMBERED);
+        let surplus = self.copies.len().saturating_sub(COPY_HISTORY);
         self.copies.drain(..surplus);
         self.jobs = 0;
     }
@@ -271,17 +280,17 @@ impl Record {
     }
 
     /// Notes that a device was unwell after it ran this candidate.
-    pub fn note_break(&mut self, candidate: Digest) {
+    pub fn record_break(&mut self, candidate: Digest) {
         let device = format!("{} ({})", self.device, self.life);
         self.breaks.entry(candidate).or_default().insert(device);
     }
 
     /// Returns true if a candidate has broken so many devices that no other may run it.
     #[must_use]
-    pub fn is_poisonous(&self, candidate: &Digest) -> bool {
+    pub fn is_quarantined(&self, candidate: &Digest) -> bool {
         self.breaks
             .get(candidate)
-            .is_some_and(|devices| devices.len() >= BREAKS_OF_POISON)
+            .is_some_and(|devices| devices.len() >= QUARANTINE_BREAKS)
     }
 }
 
@@ -289,7 +298,7 @@ impl Record {
 mod tests {
     use super::*;
 
-    const USUAL: Vitals = Vitals {
+    const USUAL: HealthReadings = HealthReadings {
         free_bytes: 20 << 30,
         copy_gigabytes_per_second: 12.0,
         computed: true,
@@ -297,9 +306,9 @@ mod tests {
 
     fn known() -> Record {
         let mut record = Record::new("GPU-1");
-        for _ in 0..ENOUGH {
+        for _ in 0..MIN_COPY_HISTORY {
             record.examine(&USUAL).expect("nothing is unusual yet");
-            record.note_well(&USUAL);
+            record.record_healthy_probe(&USUAL);
         }
         record
     }
@@ -307,25 +316,37 @@ mod tests {
     #[test]
     fn messages_have_the_meaning_of_their_bucket() {
         for number in [13, 31, 43, 45] {
-            assert_eq!(of_xid(number, true), Meaning::Candidate, "{number}");
-            assert_eq!(of_xid(number, false), Meaning::Suspicious, "{number}");
+            assert_eq!(
+                classify_xid(number, true),
+                ErrorClass::Candidate,
+                "{number}"
+            );
+            assert_eq!(
+                classify_xid(number, false),
+                ErrorClass::Suspicious,
+                "{number}"
+            );
         }
         for number in [46, 48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 154] {
-            assert_eq!(of_xid(number, true), Meaning::Drain, "{number}");
-            assert_eq!(of_xid(number, false), Meaning::Drain, "{number}");
+            assert_eq!(classify_xid(number, true), ErrorClass::Drain, "{number}");
+            assert_eq!(classify_xid(number, false), ErrorClass::Drain, "{number}");
         }
-        assert_eq!(of_xid(9999, true), Meaning::Suspicious);
+        assert_eq!(classify_xid(9999, true), ErrorClass::Suspicious);
         assert!(XIDS.is_sorted_by(|left, right| left.number < right.number));
     }
 
     #[test]
     fn a_kernels_errors_are_a_candidates_and_memory_errors_never() {
         for code in [700, 702, 710, 714, 715, 716, 717, 718, 719, 701, 720, 2] {
-            assert_eq!(of_driver_error(code), Meaning::Candidate, "{code}");
+            assert_eq!(classify_driver_error(code), ErrorClass::Candidate, "{code}");
         }
-        assert_eq!(of_driver_error(214), Meaning::Drain);
+        assert_eq!(classify_driver_error(214), ErrorClass::Drain);
         for code in [46, 100, 201, 400, 802, 999] {
-            assert_eq!(of_driver_error(code), Meaning::Suspicious, "{code}");
+            assert_eq!(
+                classify_driver_error(code),
+                ErrorClass::Suspicious,
+                "{code}"
+            );
         }
     }
 
@@ -333,13 +354,13 @@ mod tests {
     fn a_device_is_held_against_its_own_history() {
         let record = known();
         assert_eq!(record.examine(&USUAL), Ok(()));
-        let slack = Vitals {
+        let slack = HealthReadings {
             free_bytes: USUAL.free_bytes - FREE_SLACK,
             copy_gigabytes_per_second: 11.5,
             ..USUAL
         };
         assert_eq!(record.examine(&slack), Ok(()));
-        let held = Vitals {
+        let held = HealthReadings {
             free_bytes: USUAL.free_bytes - FREE_SLACK - (1 << 20),
             ..USUAL
         };
@@ -349,7 +370,7 @@ mod tests {
                 .is_err_and(|why| why.contains("65 MiB"))
         );
         for speed in [11.3, 0.0, f64::NAN] {
-            let slow = Vitals {
+            let slow = HealthReadings {
                 copy_gigabytes_per_second: speed,
                 ..USUAL
             };
@@ -362,10 +383,10 @@ mod tests {
     fn history_is_bounded_and_one_slow_probe_does_not_move_it() {
         let mut record = known();
         for _ in 0..100 {
-            record.note_well(&USUAL);
+            record.record_healthy_probe(&USUAL);
         }
-        assert_eq!(record.copies.len(), REMEMBERED);
-        record.note_well(&Vitals {
+        assert_eq!(record.copies.len(), COPY_HISTORY);
+        record.record_healthy_probe(&HealthReadings {
             copy_gigabytes_per_second: 1.0,
             ..USUAL
         });
@@ -377,7 +398,7 @@ mod tests {
         let mut record = known();
         let due = (1..=JOBS_BETWEEN_PROBES).find(|_| record.is_due());
         assert_eq!(due, Some(JOBS_BETWEEN_PROBES));
-        record.note_well(&USUAL);
+        record.record_healthy_probe(&USUAL);
         assert!(!record.is_due());
         record.quarantine("first");
         record.quarantine("second");
@@ -394,16 +415,16 @@ mod tests {
     fn two_broken_devices_make_a_candidate_poison_and_one_twice_does_not() {
         let (bad, other) = (Digest::of("bad"), Digest::of("other"));
         let mut record = known();
-        record.note_break(bad);
-        record.note_break(bad);
+        record.record_break(bad);
+        record.record_break(bad);
         assert!(
-            !record.is_poisonous(&bad),
+            !record.is_quarantined(&bad),
             "the same device, not yet mended"
         );
         record.clear();
-        record.note_break(bad);
-        assert!(record.is_poisonous(&bad));
-        assert!(!record.is_poisonous(&other));
+        record.record_break(bad);
+        assert!(record.is_quarantined(&bad));
+        assert!(!record.is_quarantined(&other));
         let text = serde_json::to_string(&record).expect("plain data");
         let back: Record = serde_json::from_str(&text).expect("what was written");
         assert_eq!(back, record);

@@ -6,7 +6,9 @@ use utoipa::ToSchema;
 
 use crate::control::Control;
 use crate::digest::Digest;
-use crate::statistics::{Defect, Interval, Regression, Round, Scatter, Settled, Split};
+use crate::statistics::{
+    DecidedComparison, Interval, Regression, Round, RoundDefect, Scatter, Split,
+};
 use crate::timing::{CacheState, Timing};
 
 /// A comparison beside the incumbent.
@@ -17,7 +19,7 @@ pub struct Measurement {
     /// The incumbent's times, taken beside the candidate's.
     pub incumbent_timing: Timing,
     /// The decision and what it rests on.
-    pub settled: Settled,
+    pub settled: DecidedComparison,
     /// The number of interim analyses until the decision.
     pub looks: u32,
     /// The mean over the cases of each round's log-ratio, by process: what the decision was made
@@ -26,7 +28,7 @@ pub struct Measurement {
     /// Rounds that were timed, those that do not count among them.
     pub timed: u32,
     /// Rounds that do not count.
-    pub discarded: Vec<Discarded>,
+    pub discarded: Vec<DiscardedRound>,
     /// Every case before the gate against regressions, in each state of the cache that is scored.
     pub regressions: Vec<Regression>,
     /// The candidate's speedup over the task's baseline, timed beside it: the score.
@@ -36,7 +38,7 @@ pub struct Measurement {
     /// The same comparison by processes that ran one of the two only; in a confirmation only.
     pub split: Option<Split>,
     /// The number of blocks for which the device's management library reported each fact.
-    pub watched: Watched,
+    pub watched: ConditionCoverage,
     /// True if the device's clocks were locked meanwhile.
     #[serde(default)]
     pub locked: bool,
@@ -51,7 +53,8 @@ pub struct Measurement {
 /// The number of blocks for which each fact of the device is known. A rule about a fact that is
 /// known of none was not applied.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Watched {
+#[schema(as = Watched)]
+pub struct ConditionCoverage {
     /// Blocks in all.
     pub blocks: u32,
     /// Clock of the multiprocessors, as the management library tells it.
@@ -76,7 +79,7 @@ pub struct Watched {
     pub celsius: Option<[f64; 2]>,
 }
 
-impl Watched {
+impl ConditionCoverage {
     /// Counts the facts that are known of these rounds.
     pub fn of(rounds: &[Round]) -> Self {
         let mut watched = Self::default();
@@ -105,11 +108,12 @@ impl Watched {
 
 /// A round that does not count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Discarded {
+#[schema(as = Discarded)]
+pub struct DiscardedRound {
     /// Its number, from 0.
     pub round: u32,
     /// The reason.
-    pub reason: Defect,
+    pub reason: RoundDefect,
 }
 
 /// A ratio to the task's baseline that was timed beside the candidate. Such ratios of different
@@ -156,7 +160,7 @@ pub struct CaseProtocol {
     pub scatter: Option<Scatter>,
 }
 
-impl Discarded {
+impl DiscardedRound {
     /// The reasons of discarded rounds, the most frequent first, with the number of rounds each.
     pub fn reasons(discarded: &[Self]) -> Vec<(&'static str, usize)> {
         let mut reasons: Vec<(&'static str, usize)> = Vec::new();

@@ -15,7 +15,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use regions::{Breach, outside_regions, regions};
+pub use regions::{RegionViolation, outside_regions, regions};
 pub use search_replace::search_replace;
 pub use unified::unified;
 
@@ -34,13 +34,14 @@ pub struct PatchError {
     /// The hunk's number, from 1.
     pub hunk: u32,
     /// The reason.
-    pub why: Misfit,
+    pub why: HunkError,
 }
 
 /// The defects of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Misfit {
+#[schema(as = Misfit)]
+pub enum HunkError {
     /// The hunk itself is not well-formed.
     Malformed {
         /// The part that is missing or superfluous.
@@ -73,7 +74,7 @@ pub struct Nearest {
     pub expected: String,
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for HunkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed { what } => write!(f, "is malformed: {what}"),
@@ -163,7 +164,7 @@ struct Place {
 /// Brings a line into a form in which two lines count as the same.
 type Form = fn(&str) -> Cow<'_, str>;
 
-fn place(lines: &[String], hunk: &Hunk, hint: Option<usize>) -> Result<Place, Misfit> {
+fn place(lines: &[String], hunk: &Hunk, hint: Option<usize>) -> Result<Place, HunkError> {
     let exact: Form = |line| Cow::Borrowed(line);
     let trimmed: Form = |line| Cow::Borrowed(line.trim_end());
     let spaced: Form = |line| Cow::Owned(line.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -178,7 +179,7 @@ fn place(lines: &[String], hunk: &Hunk, hint: Option<usize>) -> Result<Place, Mi
                     note: Some("was placed by its line number alone"),
                 })
             }
-            _ => Err(Misfit::Unplaced),
+            _ => Err(HunkError::Unplaced),
         };
     }
     let bare = without_blank_ends(&hunk.before);
@@ -204,7 +205,7 @@ fn place(lines: &[String], hunk: &Hunk, hint: Option<usize>) -> Result<Place, Mi
                 Some(start) => start,
                 None => {
                     let lines = several.iter().take(5).map(|&start| line_number(start));
-                    return Err(Misfit::Ambiguous {
+                    return Err(HunkError::Ambiguous {
                         lines: lines.collect(),
                     });
                 }
@@ -216,7 +217,7 @@ fn place(lines: &[String], hunk: &Hunk, hint: Option<usize>) -> Result<Place, Mi
             note,
         });
     }
-    Err(Misfit::NotFound {
+    Err(HunkError::NotFound {
         line: quote(bare.first()),
         nearest: nearest(lines, bare, &agreements),
     })

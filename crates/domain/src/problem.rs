@@ -37,7 +37,7 @@ impl Problem {
             file: file.to_owned(),
             line,
             column,
-            message: said(message),
+            message: clean_message(message),
             fix: fix.into(),
         }
     }
@@ -48,14 +48,14 @@ impl Problem {
             file: file.to_owned(),
             line: 0,
             column: 0,
-            message: said(message),
+            message: clean_message(message),
             fix: fix.into(),
         }
     }
 }
 
 /// A message may quote what it is about, which its author chose.
-fn said(message: impl Into<String>) -> String {
+fn clean_message(message: impl Into<String>) -> String {
     cleaning::clean_line(&message.into(), cleaning::SENTENCE_CHARACTERS)
 }
 

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 use crate::candidate::{KernelSource, MAX_SOURCE_BYTES};
 use crate::model::ReplyEnd;
-use crate::patch::{self, Breach, PatchError};
+use crate::patch::{self, PatchError, RegionViolation};
 use crate::problem::Problem;
 use blocks::{Block, Document, document};
 use labels::{MAX_THOUGHT, MAX_TITLE, Stated, stated, tidy};
@@ -27,7 +27,7 @@ const OPENING: &str = "/*---";
 
 /// The sources that a reply is read against.
 #[derive(Debug, Clone, Copy)]
-pub struct Bases<'a> {
+pub struct ReplyBases<'a> {
     /// The name of the reply's file in problems.
     pub file: &'a str,
     /// The source that edits apply to, and whose plan a kernel without one may adopt.
@@ -101,7 +101,7 @@ pub enum Unusable {
     /// An edit that does not apply.
     PatchFailed(PatchError),
     /// A change outside the regions that the task leaves open.
-    FenceBroken(Breach),
+    FenceBroken(RegionViolation),
 }
 
 impl fmt::Display for Unusable {
@@ -153,7 +153,7 @@ impl std::error::Error for Unusable {}
 ///
 /// # Errors
 /// [`Unusable`], for any text that does not hold exactly one kernel inside the rules.
-pub fn read(text: &str, bases: &Bases<'_>) -> Result<Kernel, Unusable> {
+pub fn read(text: &str, bases: &ReplyBases<'_>) -> Result<Kernel, Unusable> {
     if text.len() > MAX_REPLY_BYTES {
         return Err(Unusable::TooLong {
             bytes: text.len() as u64,
@@ -250,7 +250,7 @@ fn without_closing_fence<'a>(text: &'a str, notes: &mut Vec<String>) -> &'a str 
 fn find(
     text: &str,
     document: &Document<'_>,
-    bases: &Bases<'_>,
+    bases: &ReplyBases<'_>,
     notes: &mut Vec<String>,
 ) -> Result<Found, Unusable> {
     if patch::is_search_replace(text) {
@@ -314,7 +314,7 @@ fn front_matter_first(text: &str) -> String {
 
 /// The one of several whole files that is meant: the only one that parses and is not a quotation
 /// of the parent.
-fn one_of(blocks: &[&Block<'_>], bases: &Bases<'_>) -> Result<String, Unusable> {
+fn one_of(blocks: &[&Block<'_>], bases: &ReplyBases<'_>) -> Result<String, Unusable> {
     let mut texts: Vec<String> = Vec::new();
     for block in blocks {
         let text = front_matter_first(block.text().trim_start());
@@ -344,7 +344,11 @@ fn one_of(blocks: &[&Block<'_>], bases: &Bases<'_>) -> Result<String, Unusable> 
 }
 
 /// A reply without a fenced block: the file itself, or a diff, or neither.
-fn unfenced(text: &str, bases: &Bases<'_>, notes: &mut Vec<String>) -> Result<Found, Unusable> {
+fn unfenced(
+    text: &str,
+    bases: &ReplyBases<'_>,
+    notes: &mut Vec<String>,
+) -> Result<Found, Unusable> {
     let starts: Vec<usize> = text
         .match_indices(OPENING)
         .map(|(at, _)| at)
@@ -374,7 +378,7 @@ fn edited(
     form: Form,
     apply: fn(&str, &str) -> Result<patch::Patched, PatchError>,
     edits: &str,
-    bases: &Bases<'_>,
+    bases: &ReplyBases<'_>,
     notes: &mut Vec<String>,
 ) -> Result<Found, Unusable> {
     let patched = apply(bases.primary.text(), edits).map_err(Unusable::PatchFailed)?;
@@ -389,7 +393,7 @@ fn edited(
 /// or a kernel that fits its parent's plan.
 fn planless(
     blocks: &[Block<'_>],
-    bases: &Bases<'_>,
+    bases: &ReplyBases<'_>,
     notes: &mut Vec<String>,
 ) -> Result<Found, Unusable> {
     let kernels: Vec<String> = blocks

@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use crate::device::Device;
 use crate::digest::Digest;
-use crate::health::Vitals;
+use crate::health::HealthReadings;
 use crate::statistics::Rates;
 
 pub use clocks::{Clocks, ClocksJob, ClocksReply};
@@ -103,7 +103,7 @@ pub enum ProbeReply {
         /// The best rates that the device showed just now; none unless they were asked for.
         measured_rates: Option<Rates>,
         /// The measured values.
-        vitals: Vitals,
+        vitals: HealthReadings,
     },
     /// No driver, no device, or one that does not work.
     Unusable {

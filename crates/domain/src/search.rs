@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::brief::in_words;
+use crate::brief::describe_verdict;
 use crate::id::CandidateId;
 use crate::margins::MIN_PROMOTION_SPEEDUP;
 use crate::model::{Ceiling, Dollars, Usage};
@@ -286,8 +286,8 @@ pub struct Entry {
     pub generation: u32,
     /// Values of all its tunables.
     pub configuration: Configuration,
-    /// The candidate's standing.
-    pub standing: Standing,
+    /// The candidate's state.
+    pub state: EntryState,
     /// True if it is charged as a trial; one that a model has not written yet is counted too, as a
     /// commitment.
     pub trial: bool,
@@ -297,9 +297,9 @@ pub struct Entry {
     pub thought: Option<String>,
 }
 
-/// The standing of a candidate: what the search knows of its worth.
+/// The state of a candidate: what the search knows of its worth.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Standing {
+pub enum EntryState {
     /// No verdict yet, perhaps not even a text.
     Pending,
     /// Accepted.
@@ -382,20 +382,20 @@ pub fn next_actions(run: &RunSnapshot<'_>) -> Vec<Action> {
     let Some(baseline) = run.candidates.first() else {
         return vec![Action::Propose(baseline_proposal(run.task))];
     };
-    match &baseline.standing {
-        Standing::Pending => return Vec::new(),
-        Standing::Rejected(kind) => {
+    match &baseline.state {
+        EntryState::Pending => return Vec::new(),
+        EntryState::Rejected(kind) => {
             return vec![Action::Fail(format!(
                 "the baseline was not accepted ({}): fix the task, nothing can be compared with it",
-                in_words(*kind)
+                describe_verdict(*kind)
             ))];
         }
-        Standing::Abandoned { reason } => {
+        EntryState::Abandoned { reason } => {
             return vec![Action::Fail(format!(
                 "the baseline could not be evaluated: {reason}"
             ))];
         }
-        Standing::Accepted { .. } => {}
+        EntryState::Accepted { .. } => {}
     }
     let stop = run.stop_reason();
     // Repairs cost no trial, so they are allowed after the last trial.
@@ -425,7 +425,7 @@ pub fn next_actions(run: &RunSnapshot<'_>) -> Vec<Action> {
     let waiting = run
         .candidates
         .iter()
-        .any(|entry| entry.standing == Standing::Pending);
+        .any(|entry| entry.state == EntryState::Pending);
     let reason = match run.device_room() {
         Some(room) if !actions.is_empty() => {
             actions.truncate(room);
@@ -514,7 +514,7 @@ impl RunSnapshot<'_> {
     /// failed, and it beats the baseline by more than the margin.
     pub fn champion(&self) -> Option<&Entry> {
         let eligible = |entry: &&Entry| {
-            matches!(entry.standing, Standing::Accepted { promotable: true, speedup, .. } if speedup > MIN_PROMOTION_SPEEDUP)
+            matches!(entry.state, EntryState::Accepted { promotable: true, speedup, .. } if speedup > MIN_PROMOTION_SPEEDUP)
                 && !self.refused.contains(&entry.id)
         };
         fastest(self.candidates.iter().filter(eligible))
@@ -560,7 +560,7 @@ impl RunSnapshot<'_> {
     /// those to come are taken to need what the run's candidates needed on average.
     fn device_room(&self) -> Option<usize> {
         let limit = self.budget.device_seconds?.saturating_mul(1000);
-        let pending = |entry: &&Entry| entry.standing == Standing::Pending;
+        let pending = |entry: &&Entry| entry.state == EntryState::Pending;
         let open = self.candidates.iter().filter(pending).count() as u64;
         let judged = (self.candidates.len() as u64 - open).max(1);
         let each = self.spend.device_ms.div_ceil(judged).max(1);
@@ -593,8 +593,8 @@ impl RunSnapshot<'_> {
 impl Entry {
     /// Its speedup over the baseline, if accepted.
     pub fn speedup(&self) -> Option<f64> {
-        match self.standing {
-            Standing::Accepted { speedup, .. } => Some(speedup),
+        match self.state {
+            EntryState::Accepted { speedup, .. } => Some(speedup),
             _ => None,
         }
     }

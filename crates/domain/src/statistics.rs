@@ -40,8 +40,8 @@ pub use bootstrap::{RESAMPLES, bootstrap};
 pub use clock::{ClockReading, EventTimes, find_clock_contradiction};
 pub use conditions::{TimedInterval, summarise_conditions};
 pub use decide::{
-    ALPHA, ANALYSIS_PAIRS, CONFIRMATION, ComparisonSize, Cycles, Evidence, ScreeningProgress,
-    Settled, advance_screening, decide_confirmation, decide_screening, next_analysis,
+    ALPHA, ANALYSIS_PAIRS, CONFIRMATION, ComparisonSize, Cycles, DecidedComparison, Evidence,
+    ScreeningProgress, advance_screening, decide_confirmation, decide_screening, next_analysis,
 };
 pub use distribution::{binomial_tail, normal_tail, student_quantile, student_tail};
 pub use floor::{Arithmetic, Bound, Floor, Rates, Work, compute_floor, is_launch_bound};
@@ -55,6 +55,6 @@ pub use split::{ALTERNATIONS, Split, compare_separate_processes};
 pub use summary::{deviation, mean, median, quantile};
 pub use surprise::{ensure_repeat_agrees, reason_to_repeat};
 pub use validity::{
-    BaselineHistory, Block, Conditions, Defect, Round, ValidRounds, select_valid_rounds,
+    BaselineHistory, Block, Conditions, Round, RoundDefect, ValidRounds, select_valid_rounds,
 };
 pub use warm::WarmUp;

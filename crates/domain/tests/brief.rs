@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use domain::brief::{Context, Feedback, Lesson, Shown, feedback, in_words, outcome};
+use domain::brief::{
+    CandidateBrief, Context, Feedback, Lesson, describe_verdict, feedback, outcome,
+};
 use domain::device::{Device, DeviceKind, Limits};
 use domain::digest::Digest;
 use domain::evaluation::{
@@ -170,7 +172,11 @@ fn of_inputs_that_are_not_shown_only_the_class_of_a_failure_is_told() {
     let class = |failed: &Evaluation, kind: VerdictKind| {
         let told = feedback(failed, SOURCE);
         assert_eq!(told.verdict, Some(kind));
-        assert!(told.summary.ends_with(in_words(kind)), "{}", told.summary);
+        assert!(
+            told.summary.ends_with(describe_verdict(kind)),
+            "{}",
+            told.summary
+        );
         assert_eq!(outcome(failed, None), told.summary);
         assert!(told.details.is_empty() && told.diagnostics.is_none());
         assert!(told.times.is_empty() && told.counters.is_empty() && told.unmet.is_empty());
@@ -596,7 +602,7 @@ fn what_authors_wrote_is_shortened_and_cleaned() {
         .verdict
         .acceptance()
         .map(|acceptance| acceptance.timing.clone());
-    let shown = Shown::new(
+    let shown = CandidateBrief::new(
         "#3",
         "two\u{1b}[1m rows",
         Some(" \u{202e} "),

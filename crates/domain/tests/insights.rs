@@ -3,25 +3,25 @@
 use std::collections::{BTreeMap, HashMap};
 
 use chrono::DateTime;
-use domain::api::Seen;
+use domain::api::ShownCandidates;
 use domain::id::CandidateId;
-use domain::search::{Entry, Insight, Operator, Standing, insights};
+use domain::search::{Entry, EntryState, Insight, Operator, insights};
 use domain::verdict::VerdictKind;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-const WRONG: Standing = Standing::Rejected(VerdictKind::DataRace);
+const WRONG: EntryState = EntryState::Rejected(VerdictKind::DataRace);
 
-fn accepted(speedup: f64) -> Standing {
-    Standing::Accepted {
+fn accepted(speedup: f64) -> EntryState {
+    EntryState::Accepted {
         speedup,
         promotable: true,
         unmet_phases: Vec::new(),
     }
 }
 
-fn abandoned() -> Standing {
-    Standing::Abandoned {
+fn abandoned() -> EntryState {
+    EntryState::Abandoned {
         reason: "no disk".to_owned(),
     }
 }
@@ -33,26 +33,26 @@ fn id(place: usize) -> CandidateId {
     )
 }
 
-/// A run: each candidate's standing, and whose thoughts its prompt showed; the best that it showed
+/// A run: each candidate's state, and whose thoughts its prompt showed; the best that it showed
 /// is always the baseline.
-fn told(run: &[(Standing, &[usize])]) -> Vec<Insight> {
-    let entry = |(place, (standing, _)): (usize, &(Standing, &[usize]))| Entry {
+fn told(run: &[(EntryState, &[usize])]) -> Vec<Insight> {
+    let entry = |(place, (state, _)): (usize, &(EntryState, &[usize]))| Entry {
         id: id(place),
         parent: None,
         operator: Operator::Init,
         generation: 1,
         configuration: BTreeMap::new(),
-        standing: standing.clone(),
+        state: state.clone(),
         trial: true,
         duplicate: false,
         thought: Some(format!("thought {place}")),
     };
     let entries = run.iter().enumerate().map(entry).collect::<Vec<_>>();
-    let seen = |(place, (_, shown)): (usize, &(Standing, &[usize]))| {
-        let seen = Seen {
+    let seen = |(place, (_, shown)): (usize, &(EntryState, &[usize]))| {
+        let seen = ShownCandidates {
             best: Some(id(0)),
             insights: shown.iter().map(|place| id(*place)).collect(),
-            ..Seen::default()
+            ..ShownCandidates::default()
         };
         (id(place), seen)
     };
@@ -69,7 +69,7 @@ fn readers_are_counted_by_what_became_of_them() {
         (accepted(0.9), &[1]),
         (WRONG, &[1]),
         (abandoned(), &[1]),
-        (Standing::Pending, &[1]),
+        (EntryState::Pending, &[1]),
     ]);
     let first = &told[0];
     assert_eq!((first.ordinal, first.thought.as_str()), (1, "thought 1"));

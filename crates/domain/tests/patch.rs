@@ -1,7 +1,9 @@
 //! Edits: what applies, what does not and why, and which lines may change at all.
 
 use domain::candidate::KernelSource;
-use domain::patch::{Breach, Misfit, PatchError, outside_regions, search_replace, unified};
+use domain::patch::{
+    HunkError, PatchError, RegionViolation, outside_regions, search_replace, unified,
+};
 use proptest::prelude::*;
 use similar::TextDiff;
 
@@ -87,7 +89,7 @@ fn a_diffs_line_number_decides_between_places_and_nothing_else() {
     }
     for header in ["@@", "@@ -3 +3 @@", "@@ -x +y @@"] {
         let error = unified(TEXT, &hunk(header)).expect_err("two places");
-        assert_eq!(error.why, Misfit::Ambiguous { lines: vec![1, 5] });
+        assert_eq!(error.why, HunkError::Ambiguous { lines: vec![1, 5] });
     }
     // The lines that an earlier hunk added are counted.
     let both = "@@ -1,2 +1,4 @@\n one\n+a\n+b\n   two  \n@@ -5 +7 @@\n-one\n+1\n";
@@ -136,7 +138,7 @@ fn a_hostile_patch_is_answered_in_linear_work() {
     let base = "a\n".repeat(100_000);
     let before = "a\n".repeat(99_999) + "b\n";
     let error = search_replace(&base, &block(&before, "")).expect_err("b stands nowhere");
-    assert!(matches!(error.why, Misfit::NotFound { .. }), "{error}");
+    assert!(matches!(error.why, HunkError::NotFound { .. }), "{error}");
     let many = block("b\n", "").repeat(201);
     let error = search_replace("b\n", &many).expect_err("too many");
     assert!(
@@ -144,7 +146,7 @@ fn a_hostile_patch_is_answered_in_linear_work() {
             error,
             PatchError {
                 hunk: 201,
-                why: Misfit::Malformed { .. }
+                why: HunkError::Malformed { .. }
             }
         ),
         "{error}"
@@ -235,7 +237,7 @@ fn changes_outside_the_regions_are_named_with_their_line() {
     ];
     for (front, body, line, after, expected) in refused {
         let new = fenced(front, body);
-        let breach = Breach {
+        let breach = RegionViolation {
             line,
             after: after.map(str::to_owned),
             expected: expected.map(str::to_owned),

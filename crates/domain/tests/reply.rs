@@ -2,7 +2,7 @@
 
 use domain::candidate::KernelSource;
 use domain::model::ReplyEnd;
-use domain::reply::{Bases, Form, Kernel, MAX_REPLY_BYTES, Unusable, read};
+use domain::reply::{Form, Kernel, MAX_REPLY_BYTES, ReplyBases, Unusable, read};
 use proptest::prelude::*;
 
 const PLAN: &str = r#"[[launch]]
@@ -30,7 +30,7 @@ fn read_on(text: &str, parent: &str, end: ReplyEnd) -> Result<Kernel, Unusable> 
     let primary = parse(parent);
     read(
         text,
-        &Bases {
+        &ReplyBases {
             file: "reply.cu",
             primary: &primary,
             baseline: &primary,

@@ -2,8 +2,8 @@
 
 use domain::role::DeviceSample;
 use domain::statistics::{
-    BaselineHistory, Block, Conditions, Cycles, Defect, Order, Round, TimedInterval, TimedKernel,
-    effect, select_valid_rounds, summarise_conditions,
+    BaselineHistory, Block, Conditions, Cycles, Order, Round, RoundDefect, TimedInterval,
+    TimedKernel, effect, select_valid_rounds, summarise_conditions,
 };
 
 fn near(found: f64, expected: f64, tolerance: f64) {
@@ -229,7 +229,7 @@ fn counted_cycles_are_those_of_every_round_and_stand_in_for_a_clock_that_nobody_
     one[5].blocks[0].counted_mhz = Some([[1500.0; 2]; 2]);
     let low = whole(&one).discarded;
     assert!(
-        matches!(low.as_slice(), [(5, Defect::ClockLow { .. })]),
+        matches!(low.as_slice(), [(5, RoundDefect::ClockLow { .. })]),
         "{low:?}"
     );
 }
@@ -345,7 +345,7 @@ fn a_round_counts_every_case_alike() {
     near(effect(&kept.whole).unwrap(), 0.5 * 3_f64.ln(), 1e-12);
     near(effect(&kept.cases[1]).unwrap(), 3_f64.ln(), 1e-12);
     assert_eq!(kept.whole.len(), 2);
-    let defect = Defect::NewXid { count: 3 };
+    let defect = RoundDefect::NewXid { count: 3 };
     let json = serde_json::to_string(&defect).unwrap();
-    assert_eq!(serde_json::from_str::<Defect>(&json).unwrap(), defect);
+    assert_eq!(serde_json::from_str::<RoundDefect>(&json).unwrap(), defect);
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::DateTime;
-use domain::brief::in_words;
+use domain::brief::describe_verdict;
 use domain::id::CandidateId;
 use domain::search::{
-    Action, Budget, Entry, Evolution, Method, Operator, PromotionProgress, RunSnapshot, Spend,
-    Standing, StopReason, next_actions,
+    Action, Budget, Entry, EntryState, Evolution, Method, Operator, PromotionProgress, RunSnapshot,
+    Spend, StopReason, next_actions,
 };
 use domain::task::{Bundle, Task};
 use domain::verdict::VerdictKind;
@@ -134,7 +134,7 @@ impl<'a> Rehearsal<'a> {
     /// Carries out actions until the run ends; returns the promoted candidate and the end.
     fn run(
         &mut self,
-        judge: impl Fn(&Operator, &BTreeMap<String, i64>) -> Standing,
+        judge: impl Fn(&Operator, &BTreeMap<String, i64>) -> EntryState,
     ) -> (Option<CandidateId>, Action) {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let mut promoted = None;
@@ -147,14 +147,14 @@ impl<'a> Rehearsal<'a> {
             for action in actions {
                 match action {
                     Action::Propose(proposal) => {
-                        let standing = judge(&proposal.operator, &proposal.configuration);
+                        let state = judge(&proposal.operator, &proposal.configuration);
                         self.candidates.push(Entry {
                             id: CandidateId::generate(DateTime::UNIX_EPOCH, &mut rng),
                             parent: proposal.parent,
                             operator: proposal.operator,
                             generation: proposal.generation,
                             configuration: proposal.configuration,
-                            standing,
+                            state,
                             trial: proposal.trial,
                             duplicate: false,
                             thought: None,
@@ -193,16 +193,16 @@ impl<'a> Rehearsal<'a> {
     }
 }
 
-fn accepted(speedup: f64) -> Standing {
-    Standing::Accepted {
+fn accepted(speedup: f64) -> EntryState {
+    EntryState::Accepted {
         speedup,
         promotable: true,
         unmet_phases: Vec::new(),
     }
 }
 
-fn abandoned() -> Standing {
-    Standing::Abandoned {
+fn abandoned() -> EntryState {
+    EntryState::Abandoned {
         reason: "no disk".to_owned(),
     }
 }
@@ -251,7 +251,7 @@ fn a_rejected_or_slower_step_is_passed_over_and_not_swept() {
     let mut run = Rehearsal::new(&task, Method::Playbook, 45);
     let (promoted, _) = run.run(|operator, _| match file(operator) {
         "" => accepted(1.0),
-        file if file.ends_with("01.cu") => Standing::Rejected(VerdictKind::IncorrectOutput),
+        file if file.ends_with("01.cu") => EntryState::Rejected(VerdictKind::IncorrectOutput),
         file if file.ends_with("02.cu") => accepted(0.9),
         _ => accepted(1.3),
     });
@@ -268,7 +268,7 @@ fn a_rejected_or_slower_step_is_passed_over_and_not_swept() {
 fn an_unmet_phase_gate_keeps_the_next_phase_closed() {
     let task = task();
     let mut run = Rehearsal::new(&task, Method::Playbook, 45);
-    let (promoted, end) = run.run(|_, _| Standing::Accepted {
+    let (promoted, end) = run.run(|_, _| EntryState::Accepted {
         speedup: 1.5,
         promotable: false,
         unmet_phases: vec!["parallelism".to_owned()],
@@ -300,7 +300,7 @@ fn a_slower_candidate_that_opens_the_phase_carries_the_playbook_on() {
             _ if opens => 1.6,
             _ => 2.0,
         };
-        Standing::Accepted {
+        EntryState::Accepted {
             speedup,
             promotable: opens,
             unmet_phases,
@@ -320,9 +320,9 @@ fn a_slower_candidate_that_opens_the_phase_carries_the_playbook_on() {
 fn a_bad_baseline_fails_the_run_at_once() {
     let task = task();
     let mut run = Rehearsal::new(&task, Method::Playbook, 45);
-    let (_, end) = run.run(|_, _| Standing::Rejected(VerdictKind::IncorrectOutput));
+    let (_, end) = run.run(|_, _| EntryState::Rejected(VerdictKind::IncorrectOutput));
     assert_eq!(run.candidates.len(), 1);
-    let wanted = in_words(VerdictKind::IncorrectOutput);
+    let wanted = describe_verdict(VerdictKind::IncorrectOutput);
     assert!(matches!(end, Action::Fail(reason) if reason.contains(wanted)));
 }
 
@@ -343,7 +343,7 @@ fn nothing_happens_while_verdicts_are_out() {
     run.run(|_, _| accepted(1.0));
     run.promotion = PromotionProgress::None;
     for entry in &mut run.candidates[1..] {
-        entry.standing = Standing::Pending;
+        entry.state = EntryState::Pending;
     }
     assert_eq!(run.next(), []);
 }
@@ -360,7 +360,7 @@ fn a_refused_champion_makes_way_for_the_next_best() {
         }
     });
     run.promotion = PromotionProgress::None;
-    run.candidates[0].standing = accepted(1.3);
+    run.candidates[0].state = accepted(1.3);
     run.refused.push(run.candidates[1].id);
     assert_eq!(run.next(), [Action::Promote(run.candidates[0].id)]);
     run.refused.push(run.candidates[0].id);
@@ -382,7 +382,7 @@ fn an_outside_proposer_is_waited_for_until_the_trials_are_used() {
         operator: proposal.operator.clone(),
         generation: 0,
         configuration: BTreeMap::new(),
-        standing: accepted(1.0),
+        state: accepted(1.0),
         trial: false,
         duplicate: false,
         thought: None,
@@ -391,7 +391,7 @@ fn an_outside_proposer_is_waited_for_until_the_trials_are_used() {
     assert_eq!(run.next(), []);
     run.candidates.push(Entry {
         operator: Operator::Submit,
-        standing: Standing::Rejected(VerdictKind::IncorrectOutput),
+        state: EntryState::Rejected(VerdictKind::IncorrectOutput),
         trial: true,
         ..entry
     });
@@ -406,7 +406,7 @@ proptest! {
         method in prop_oneof![Just(Method::Playbook), Just(Method::Sweep)],
         start in prop_oneof![Just(None), Just(Some("playbook/02.cu"))],
         verdicts in proptest::collection::vec(prop_oneof![
-            Just(Standing::Rejected(VerdictKind::IncorrectOutput)), Just(abandoned()), (0.5_f64..3.0).prop_map(accepted)
+            Just(EntryState::Rejected(VerdictKind::IncorrectOutput)), Just(abandoned()), (0.5_f64..3.0).prop_map(accepted)
         ], 16),
     ) {
         let task = task();

@@ -174,7 +174,7 @@ fn the_bootstrap_sees_what_the_processes_share() {
 
 fn settled(standing: ScreeningProgress) -> Outcome {
     match standing {
-        ScreeningProgress::Settled(settled) => settled.outcome,
+        ScreeningProgress::Decided(settled) => settled.outcome,
         ScreeningProgress::Open { pairs } => panic!("open until {pairs} pairs"),
     }
 }

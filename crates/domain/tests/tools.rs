@@ -2,8 +2,8 @@
 
 use domain::finding::{Finding, FindingKind};
 use domain::tools::ncu;
-use domain::tools::profile::{Applies, METRICS, RULES, Values, triage};
-use domain::tools::sanitize::{Said, Status, Tool, emulated, read, verdict};
+use domain::tools::profile::{METRICS, RULES, RuleOutcome, Values, triage};
+use domain::tools::sanitize::{SanitizerFinding, Status, Tool, emulated, read, verdict};
 use domain::verdict::{Access, Verdict, VerdictKind};
 
 const MEMCHECK: &str = "\
@@ -209,10 +209,10 @@ fn emulated_checks_answer_for_the_tool_whose_subject_they_are() {
         for result in emulated(&twice, None) {
             let status = if result.tool == expected {
                 Status::Found {
-                    findings: vec![Said {
+                    findings: vec![SanitizerFinding {
                         line: Some(9),
                         message: "what happened".to_owned(),
-                        ..Said::default()
+                        ..SanitizerFinding::default()
                     }],
                 }
             } else {
@@ -282,13 +282,13 @@ fn a_missing_metric_is_unknown_and_never_zero() {
         let found = all.into_iter().find(|one| one.rule == rule);
         found.unwrap().applies
     };
-    assert!(matches!(said("memory_bound"), Applies::Yes { .. }));
-    assert!(matches!(said("bank_conflicts"), Applies::Yes { .. }));
-    assert!(matches!(said("parallelism_bound"), Applies::Yes { .. }));
+    assert!(matches!(said("memory_bound"), RuleOutcome::Yes { .. }));
+    assert!(matches!(said("bank_conflicts"), RuleOutcome::Yes { .. }));
+    assert!(matches!(said("parallelism_bound"), RuleOutcome::Yes { .. }));
     // Memory at 71% rules it out, whatever the tensor cores do.
-    assert_eq!(said("compute_bound"), Applies::No);
+    assert_eq!(said("compute_bound"), RuleOutcome::No);
     let missing = vec!["warps_active".to_owned()];
-    assert_eq!(said("occupancy_bound"), Applies::Unknown { missing });
+    assert_eq!(said("occupancy_bound"), RuleOutcome::Unknown { missing });
 }
 
 #[test]
@@ -323,6 +323,6 @@ fn rules_speak_of_metrics_that_exist() {
     assert!(
         unknown
             .iter()
-            .all(|one| matches!(one.applies, Applies::Unknown { .. }))
+            .all(|one| matches!(one.applies, RuleOutcome::Unknown { .. }))
     );
 }

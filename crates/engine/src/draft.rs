@@ -4,7 +4,7 @@
 mod context;
 mod preview;
 
-use domain::api::Seen;
+use domain::api::ShownCandidates;
 use domain::model::ModelView;
 use domain::search::{Draft, Evolution, StopReason};
 use domain::task::Task;
@@ -76,7 +76,7 @@ impl Engine {
                     template_digest: rendered.template_digest,
                     prompt: rendered.prompt,
                     dropped: rendered.dropped,
-                    seen: Seen {
+                    seen: ShownCandidates {
                         best: Some(draft.best),
                         parents: draft.parents.clone(),
                         insights: draft.insights.clone(),

@@ -1,7 +1,7 @@
 //! The brief for a proposer outside the service. It says the same as a model's prompt.
 
 use domain::api::{Brief, HistoryEntry};
-use domain::brief::{Attempt, Context, Shown, in_words};
+use domain::brief::{Attempt, CandidateBrief, Context, describe_verdict};
 use domain::id::RunId;
 use domain::search::PromptStyle;
 use domain::task::Use;
@@ -50,7 +50,7 @@ impl Engine {
                         format!("{summary}, {speedup:.2} times the baseline's speed")
                     }
                     // The verdict's own sentence would say how much wrong is still right.
-                    (verdict, None) => in_words(verdict).to_owned(),
+                    (verdict, None) => describe_verdict(verdict).to_owned(),
                 };
                 Some(HistoryEntry {
                     candidate: candidate.id,
@@ -73,7 +73,7 @@ impl Engine {
             .as_ref()
             .and_then(|evaluation| evaluation.verdict.acceptance())
             .map(|acceptance| &acceptance.timing);
-        context.best = Some(Shown::new(
+        context.best = Some(CandidateBrief::new(
             &format!("#{}", parent.summary.ordinal),
             &parent.summary.title,
             parent.idea.as_ref().map(|idea| idea.hypothesis.as_str()),

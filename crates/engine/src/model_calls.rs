@@ -12,7 +12,7 @@ use domain::causes::with_causes;
 use domain::id::CallId;
 use domain::model::{Message, Prompt, ReplyEnd, Speaker};
 use domain::problem::{Problem, Problems};
-use domain::reply::{self, Bases, Kernel, Unusable};
+use domain::reply::{self, Kernel, ReplyBases, Unusable};
 use domain::task::Task;
 use store::{Answer, DueCall, Meaning, NewCall, StoreError, WrittenText};
 use tokio::task::AbortHandle;
@@ -218,7 +218,7 @@ impl Engine {
         let content = self.store.content_of(call.run).await?;
         let task = self.task(content).await?;
         let primary = self.primary(call, &task).await?;
-        let bases = Bases {
+        let bases = ReplyBases {
             file: FILE,
             primary: &primary,
             baseline: &task.baseline,

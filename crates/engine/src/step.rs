@@ -8,7 +8,7 @@ use domain::api::RunState;
 use domain::candidate::KernelSource;
 use domain::id::RunId;
 use domain::search::{
-    Action, Draft, Operator, Proposal, RunSnapshot, Standing, StopReason, next_actions,
+    Action, Draft, EntryState, Operator, Proposal, RunSnapshot, StopReason, next_actions,
 };
 use domain::task::Task;
 use store::{NewCandidate, Snapshot, StoreError};
@@ -105,16 +105,16 @@ impl Engine {
             }
             Err(error) => return Err(error),
         };
-        match snapshot.entries.first().map(|baseline| &baseline.standing) {
-            Some(Standing::Pending) => {
+        match snapshot.entries.first().map(|baseline| &baseline.state) {
+            Some(EntryState::Pending) => {
                 let checking = RunState::CheckingBaseline;
                 self.store.advance(run, &checking, self.now()).await?;
             }
-            Some(Standing::Accepted { .. }) => {
+            Some(EntryState::Accepted { .. }) => {
                 let running = RunState::Running;
                 self.store.advance(run, &running, self.now()).await?;
             }
-            Some(Standing::Rejected(_) | Standing::Abandoned { .. }) | None => {}
+            Some(EntryState::Rejected(_) | EntryState::Abandoned { .. }) | None => {}
         }
         let mut actions = next_actions(&view(&snapshot, &task, None));
         let drafts = drafts(&actions);

@@ -1,7 +1,7 @@
 //! The reason why a run ends without a promotion, as text for its record.
 
 use domain::margins::MIN_PROMOTION_SPEEDUP;
-use domain::search::{Entry, PromotionProgress, RunSnapshot, Standing};
+use domain::search::{Entry, EntryState, PromotionProgress, RunSnapshot};
 
 /// Returns the reason why a run that ends now promotes nothing; none if its champion is committed.
 pub(crate) fn why_unpromoted(run: &RunSnapshot<'_>) -> Option<String> {
@@ -32,8 +32,8 @@ fn too_slow_or_gated(ordinal: usize, entry: &Entry, speedup: f64) -> String {
     let fastest =
         format!("the fastest candidate, #{ordinal}, has {speedup:.3} times the baseline's speed");
     let is_promotable = matches!(
-        entry.standing,
-        Standing::Accepted {
+        entry.state,
+        EntryState::Accepted {
             promotable: true,
             ..
         }

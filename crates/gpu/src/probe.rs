@@ -4,7 +4,7 @@
 
 mod rates;
 
-use domain::health::Vitals;
+use domain::health::HealthReadings;
 use domain::role::{ProbeJob, ProbeReply};
 
 use crate::driver::emulator::Emulator;
@@ -92,7 +92,7 @@ enum Ailment {
     Wrong(&'static str),
 }
 
-fn examine(gpu: &Gpu) -> Result<Vitals, Ailment> {
+fn examine(gpu: &Gpu) -> Result<HealthReadings, Ailment> {
     let refused = |action| move |refusal| Ailment::Refused(action, refusal);
     let free_bytes = gpu
         .free_memory()
@@ -119,7 +119,7 @@ fn examine(gpu: &Gpu) -> Result<Vitals, Ailment> {
         Err(refusal) if NO_COMPILER.contains(&refusal.code) && gpu.emulator().is_none() => false,
         Err(refusal) => return Err(refused("run a kernel whose answer is known")(refusal)),
     };
-    Ok(Vitals {
+    Ok(HealthReadings {
         computed,
         free_bytes,
         // There and back; bytes per microsecond are megabytes per second.

@@ -3,14 +3,14 @@
 
 use domain::control::{Control, ControlTally};
 use domain::device::DeviceKind;
-use domain::statistics::Settled;
+use domain::statistics::DecidedComparison;
 
 use crate::terminal::line;
 
 /// The outcome of one control in words.
 pub fn control(control: &Control) -> String {
     let percent = |effect: f64| format!("{:+.2}%", 100.0 * effect.exp_m1());
-    let gain = |settled: &Settled| {
+    let gain = |settled: &DecidedComparison| {
         let evidence = &settled.evidence;
         format!(
             "{} ({} to {})",
@@ -116,7 +116,7 @@ mod tests {
     }
 
     /// The result of a screening whose rounds all have the same log-ratio.
-    fn settled(ratio: f64) -> Settled {
+    fn settled(ratio: f64) -> DecidedComparison {
         let rounds = vec![ratio; ANALYSIS_PAIRS[0] / 2];
         decide_screening(&rounds, &Cycles::Unknown, Key(Digest::of("key"))).unwrap()
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use domain::api::{CandidateDetail, PromotionState, RunView};
 use domain::evaluation::{CheckOutcome, Evaluation, GateOutcome, MachineCode};
-use domain::measurement::{Discarded, Measurement};
+use domain::measurement::{DiscardedRound, Measurement};
 use domain::role::KernelResources;
 use domain::task::Enforce;
 use domain::timing::{ModelledTime, Timing};
@@ -295,7 +295,7 @@ fn measurement(text: &mut String, found: &Measurement) {
         }
     }
     if !found.discarded.is_empty() {
-        let reasons = Discarded::reasons(&found.discarded);
+        let reasons = DiscardedRound::reasons(&found.discarded);
         let reasons = reasons
             .iter()
             .map(|(reason, count)| format!("{count} {}", reason.replace('_', " ")));

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use domain::api::{EventKind, RunState, Seen};
+use domain::api::{EventKind, RunState, ShownCandidates};
 use domain::candidate::Idea;
 use domain::digest::Digest;
 use domain::evaluation::Evaluation;
@@ -49,7 +49,7 @@ pub struct NewCall {
     /// Parts of the prompt that were left out for lack of room.
     pub dropped: Vec<String>,
     /// The candidates that the prompt shows.
-    pub seen: Seen,
+    pub seen: ShownCandidates,
     /// The most that prompt and answer may use together. It counts as a commitment until the answer
     /// is recorded.
     pub reserved: Ceiling,
@@ -90,7 +90,7 @@ pub struct DueCall {
     /// The prompt.
     pub prompt: Prompt,
     /// The candidates that the prompt shows.
-    pub seen: Seen,
+    pub seen: ShownCandidates,
     /// Requests that failed.
     pub failures: u32,
 }

@@ -9,7 +9,7 @@ use domain::control::{ControlResult, ControlTally};
 use domain::device::Device;
 use domain::digest::Digest;
 use domain::evaluation::EVALUATOR_VERSION;
-use domain::health::{BREAKS_OF_POISON, Condition, HealthReport};
+use domain::health::{Condition, HealthReport, QUARANTINE_BREAKS};
 use domain::id::WorkerId;
 use sqlx::{query, query_as, query_scalar};
 
@@ -212,7 +212,10 @@ pub(crate) async fn is_quarantined(
 }
 
 /// Returns true if the candidate with this content broke so many devices that it is not run again.
-pub(crate) async fn is_poisonous(tx: &mut Connection, content: Digest) -> Result<bool, StoreError> {
+pub(crate) async fn is_candidate_quarantined(
+    tx: &mut Connection,
+    content: Digest,
+) -> Result<bool, StoreError> {
     let broke: i64 = query_scalar("SELECT COUNT(*) FROM breaks WHERE candidate = $1")
         .bind(content.to_string())
         .fetch_one(tx)
@@ -222,5 +225,5 @@ pub(crate) async fn is_poisonous(tx: &mut Connection, content: Digest) -> Result
 }
 
 fn breaks_of_poison() -> i64 {
-    i64::try_from(BREAKS_OF_POISON).expect("a small number")
+    i64::try_from(QUARANTINE_BREAKS).expect("a small number")
 }

@@ -5,7 +5,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::EventKind;
 use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
-use domain::health::BREAKS_OF_POISON;
+use domain::health::QUARANTINE_BREAKS;
 use domain::id::{CandidateId, EvaluationId, JobId, RunId, WorkerId};
 use domain::lease::{LEASE_SECONDS, Receipt, Renewal, Report, ReportOutcome};
 use domain::plan::Configuration;
@@ -147,8 +147,8 @@ impl Store {
                 break None;
             };
             let leased = leased(&mut tx, job).await?;
-            let content = domain::health::content(&leased.source, &leased.configuration);
-            if !health::is_poisonous(&mut tx, content).await? {
+            let content = domain::health::submission_digest(&leased.source, &leased.configuration);
+            if !health::is_candidate_quarantined(&mut tx, content).await? {
                 break Some(leased);
             }
             let held = Held {
@@ -158,7 +158,7 @@ impl Store {
                 stage: leased.stage,
             };
             let reason = format!(
-                "quarantined: {BREAKS_OF_POISON} devices failed their health check after running this \
+                "quarantined: {QUARANTINE_BREAKS} devices failed their health check after running this \
                  candidate"
             );
             faults::refuse(&mut tx, &held, &reason, now).await?;

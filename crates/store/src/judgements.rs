@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Utc};
 use domain::api::EventKind;
-use domain::brief::in_words;
+use domain::brief::describe_verdict;
 use domain::candidate::Idea;
 use domain::digest::Digest;
 use domain::evaluation::{Evaluation, GateOutcome};
@@ -196,7 +196,7 @@ async fn tell(
     let outcome = match speedup {
         Some(speedup) => format!("{summary}, {speedup:.2} times the baseline's speed"),
         // Insights are told to proposers, and the sentence says how much wrong is still right.
-        None => in_words(verdict).to_owned(),
+        None => describe_verdict(verdict).to_owned(),
     };
     // The id only has to be unique: the candidate's own is.
     let id = InsightId::from(candidate.uuid());

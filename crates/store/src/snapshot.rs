@@ -6,7 +6,7 @@ use domain::api::{RunRequest, RunState};
 use domain::candidate::Idea;
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
-use domain::search::{Entry, PromotionProgress, Spend, Standing};
+use domain::search::{Entry, EntryState, PromotionProgress, Spend};
 use sqlx::{query_as, query_scalar};
 use uuid::Uuid;
 
@@ -74,13 +74,13 @@ impl TryFrom<EntryRow> for Entry {
     fn try_from(row: EntryRow) -> Result<Self, StoreError> {
         let id = CandidateId::from(row.id);
         let row_ref = RowRef::new("candidates", id);
-        let standing = match row.state.as_str() {
-            "pending" => Standing::Pending,
-            "abandoned" => Standing::Abandoned {
+        let state = match row.state.as_str() {
+            "pending" => EntryState::Pending,
+            "abandoned" => EntryState::Abandoned {
                 reason: row.state_detail,
             },
             "evaluated" => match row.speedup {
-                Some(speedup) => Standing::Accepted {
+                Some(speedup) => EntryState::Accepted {
                     speedup,
                     promotable: row.promotable == Some(1),
                     unmet_phases: row_ref
@@ -88,10 +88,10 @@ impl TryFrom<EntryRow> for Entry {
                 },
                 None => {
                     let verdict = row.verdict.as_deref().unwrap_or_default();
-                    Standing::Rejected(row_ref.word("verdict", verdict)?)
+                    EntryState::Rejected(row_ref.word("verdict", verdict)?)
                 }
             },
-            other => return Err(row_ref.wrong("state", format!("{other:?} has no standing"))),
+            other => return Err(row_ref.wrong("state", format!("{other:?} has no state"))),
         };
         Ok(Self {
             id,
@@ -99,7 +99,7 @@ impl TryFrom<EntryRow> for Entry {
             operator: row_ref.json("operator", &row.operator)?,
             generation: row_ref.number("generation", row.generation)?,
             configuration: row_ref.json("configuration", &row.configuration)?,
-            standing,
+            state,
             trial: row.trial == 1,
             duplicate: row.duplicate_of.is_some(),
             thought: row

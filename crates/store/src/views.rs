@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use domain::api::{
-    Best, CandidatePage, CandidateState, CandidateSummary, Lineage, PromotionState, RunPage,
-    RunRequest, RunView,
+    BestCandidate, CandidatePage, CandidateState, CandidateSummary, Lineage, PromotionState,
+    RunPage, RunRequest, RunView,
 };
 use domain::digest::Digest;
 use domain::evaluation::Evaluation;
@@ -444,7 +444,10 @@ pub(crate) async fn run_view(
     })
 }
 
-async fn best(connection: &mut Connection, run: RunId) -> Result<Option<Best>, StoreError> {
+async fn best(
+    connection: &mut Connection,
+    run: RunId,
+) -> Result<Option<BestCandidate>, StoreError> {
     let Some(candidate) = judgements::best(connection, run).await? else {
         return Ok(None);
     };
@@ -456,7 +459,7 @@ async fn best(connection: &mut Connection, run: RunId) -> Result<Option<Best>, S
     .fetch_one(connection)
     .await
     .doing("read the best candidate")?;
-    Ok(Some(Best {
+    Ok(Some(BestCandidate {
         candidate,
         title,
         speedup,

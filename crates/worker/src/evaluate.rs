@@ -115,7 +115,7 @@ impl Evaluator {
         {
             self.tidy();
         }
-        let candidate = health::content(&request.source, &request.configuration);
+        let candidate = health::submission_digest(&request.source, &request.configuration);
         let relied_upon = request.stage.decides_promotion();
         self.host.admit(&candidate, relied_upon, cancellation)?;
         let mut outcome = self.run_pipeline(request, &progress, cancellation);

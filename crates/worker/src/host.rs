@@ -147,7 +147,7 @@ impl Host {
                         let measured = found.measured_rates.clone();
                         let mut host = Self::of(found, settings, nvrtc, barriers);
                         if let Some(measured) = &measured {
-                            host.health.change(|record| record.note_rates(measured));
+                            host.health.change(|record| record.record_rates(measured));
                         }
                         host.restore_clocks();
                         host.prescreener = Some(Prescreener::beside(&host, whole, cancellation)?);

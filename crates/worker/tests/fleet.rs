@@ -406,7 +406,7 @@ async fn a_device_that_breaks_is_told_of_before_anybody_else_can_meet_what_broke
     let (server, mut seen) = serve(one_lease()).await;
     let worker = Worker::with_health(server, keeper.clone(), move |_, _, _| {
         keeper.change(|record| {
-            record.note_break(Digest::of("poison"));
+            record.record_break(Digest::of("poison"));
             record.quarantine("it forgets");
         });
         Err(DiskGone(std::io::Error::other("no such device")))

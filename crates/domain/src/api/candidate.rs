@@ -169,7 +169,7 @@ pub struct CallView {
     /// The parts of the prompt that were left out for lack of room.
     pub dropped: Vec<String>,
     /// The facts that the prompt showed.
-    pub seen: Seen,
+    pub seen: ShownCandidates,
     /// The number of attempts that failed without an answer.
     pub failures: u32,
     /// Requests of this call whose outcome is unknown, because the service stopped or the run ended
@@ -186,7 +186,8 @@ pub struct CallView {
 
 /// The facts that a prompt showed, besides the task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Seen {
+#[schema(as = Seen)]
+pub struct ShownCandidates {
     /// The best candidate at that time.
     pub best: Option<CandidateId>,
     /// Candidates shown as parents.

@@ -180,7 +180,7 @@ pub struct RunView {
     /// Candidates proposed and not yet judged.
     pub pending: u32,
     /// The best accepted candidate.
-    pub best: Option<Best>,
+    pub best: Option<BestCandidate>,
     /// The promotion of its champion, once there is one.
     pub promotion: Option<PromotionView>,
     /// Why the completed run promoted nothing.
@@ -196,7 +196,8 @@ pub struct RunView {
 
 /// The best accepted candidate of a run so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Best {
+#[schema(as = Best)]
+pub struct BestCandidate {
     /// The candidate.
     pub candidate: CandidateId,
     /// Its title.

@@ -75,7 +75,7 @@ pub fn feedback(evaluation: &Evaluation, source: &str) -> Feedback {
             verdict: Some(kind),
             summary: format!(
                 "passed what is shown, then, on inputs that are not: {}",
-                in_words(kind)
+                describe_verdict(kind)
             ),
             details: Vec::new(),
             diagnostics: None,
@@ -84,7 +84,7 @@ pub fn feedback(evaluation: &Evaluation, source: &str) -> Feedback {
             unmet: Vec::new(),
         };
     }
-    let teller = Teller { source };
+    let teller = FeedbackWriter { source };
     let timing = verdict.acceptance().map(|acceptance| &acceptance.timing);
     Feedback {
         verdict: Some(verdict.kind()),
@@ -110,7 +110,7 @@ pub fn feedback(evaluation: &Evaluation, source: &str) -> Feedback {
 
 /// A verdict's kind as a sentence that discloses nothing about the candidate. The sentence that a
 /// [`Verdict`] prints is for people: it includes how far off an output is.
-pub fn in_words(kind: VerdictKind) -> &'static str {
+pub fn describe_verdict(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Accepted => "accepted",
         VerdictKind::ParseRejected => "rejected: the file does not parse",
@@ -171,7 +171,7 @@ fn summary(verdict: &Verdict) -> String {
                 cleaning::clean_line(tensor, 64)
             )
         }
-        other => in_words(other.kind()).to_owned(),
+        other => describe_verdict(other.kind()).to_owned(),
     }
 }
 
@@ -225,11 +225,11 @@ fn number(value: f64) -> String {
 }
 
 /// Tells details with the lines of the source they speak of.
-struct Teller<'a> {
+struct FeedbackWriter<'a> {
     source: &'a str,
 }
 
-impl Teller<'_> {
+impl FeedbackWriter<'_> {
     fn details(&self, verdict: &Verdict) -> Vec<String> {
         let said = |text: &str| vec![cleaning::clean_sentence(text, MAX_SENTENCE)];
         match verdict {

@@ -15,7 +15,8 @@ use crate::plan::LaunchPlan;
 
 /// A change outside the editable regions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Breach {
+#[schema(as = Breach)]
+pub struct RegionViolation {
     /// The line of the new text, from 1.
     pub line: u32,
     /// The region before it; none at the file's beginning.
@@ -24,7 +25,7 @@ pub struct Breach {
     pub expected: Option<String>,
 }
 
-impl fmt::Display for Breach {
+impl fmt::Display for RegionViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {} is outside the editable regions", self.line)?;
         if let Some(region) = &self.after {
@@ -52,7 +53,7 @@ pub fn regions(source: &KernelSource) -> Vec<String> {
 /// White space at line ends is overlooked. In the front matter, `[idea]` is always open, and a
 /// plan that means the same may be written differently, each tunable with any of its choices; a plan
 /// that means something else needs a region there (`# region: NAME`).
-pub fn outside_regions(base: &KernelSource, new: &KernelSource) -> Option<Breach> {
+pub fn outside_regions(base: &KernelSource, new: &KernelSource) -> Option<RegionViolation> {
     if regions(base).is_empty() {
         return None;
     }
@@ -120,7 +121,7 @@ fn without_idea(front: &str) -> Vec<(usize, &str)> {
 }
 
 /// The first of `found` that differs from `fixed` outside the regions of `fixed`.
-fn breach(fixed: &[(usize, &str)], found: &[(usize, &str)]) -> Option<Breach> {
+fn breach(fixed: &[(usize, &str)], found: &[(usize, &str)]) -> Option<RegionViolation> {
     let mut found_lines = found.iter().copied().peekable();
     let mut region: Option<&str> = None;
     let mut after: Option<&str> = None;
@@ -142,7 +143,7 @@ fn breach(fixed: &[(usize, &str)], found: &[(usize, &str)]) -> Option<Breach> {
         }
         let next = found_lines.next();
         if next.is_none_or(|(_, found)| found != line) {
-            return Some(Breach {
+            return Some(RegionViolation {
                 line: line_number(next.map_or(last, |(number, _)| number)),
                 after: after.map(str::to_owned),
                 expected: Some(line.to_owned()),
@@ -154,7 +155,7 @@ fn breach(fixed: &[(usize, &str)], found: &[(usize, &str)]) -> Option<Breach> {
         // The last region is open to the end.
         return None;
     }
-    found_lines.next().map(|(number, _)| Breach {
+    found_lines.next().map(|(number, _)| RegionViolation {
         line: line_number(number),
         after: after.map(str::to_owned),
         expected: None,

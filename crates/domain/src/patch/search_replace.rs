@@ -1,6 +1,6 @@
 //! Edits written as SEARCH/REPLACE blocks.
 
-use super::{Hunk, MAX_HUNKS, Misfit, PatchError, Patched, apply};
+use super::{Hunk, HunkError, MAX_HUNKS, PatchError, Patched, apply};
 
 /// The part of a block that a line belongs to.
 enum Part {
@@ -30,7 +30,7 @@ fn hunks(edits: &str) -> Result<Vec<Hunk>, PatchError> {
             let number = u32::try_from(hunks.len() + 1).unwrap_or(u32::MAX);
             Err(PatchError {
                 hunk: number,
-                why: Misfit::Malformed {
+                why: HunkError::Malformed {
                     what: what.to_owned(),
                 },
             })
@@ -70,7 +70,7 @@ fn hunks(edits: &str) -> Result<Vec<Hunk>, PatchError> {
     };
     Err(PatchError {
         hunk: u32::try_from(hunks.len() + 1).unwrap_or(u32::MAX),
-        why: Misfit::Malformed {
+        why: HunkError::Malformed {
             what: missing.to_owned(),
         },
     })

@@ -1,7 +1,7 @@
 //! Edits written as a unified diff. Line numbers may be wrong or missing: hunks are found by
 //! their lines.
 
-use super::{Hunk, MAX_HUNKS, Misfit, PatchError, Patched, apply};
+use super::{Hunk, HunkError, MAX_HUNKS, PatchError, Patched, apply};
 
 /// Returns true if a text looks like a unified diff: a hunk's header with changed lines after it.
 pub(crate) fn is_unified(text: &str) -> bool {
@@ -48,7 +48,7 @@ fn hunks(diff: &str) -> Result<Vec<Hunk>, PatchError> {
     let wrong = |hunk: usize, what: &str| {
         Err(PatchError {
             hunk: u32::try_from(hunk).unwrap_or(u32::MAX),
-            why: Misfit::Malformed {
+            why: HunkError::Malformed {
                 what: what.to_owned(),
             },
         })

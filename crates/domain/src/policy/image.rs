@@ -64,7 +64,7 @@ fn observations(text: &str, contents: &Contents, launched: &BTreeSet<&str>) -> V
         line: found.line.unwrap_or(0),
         message: format!(
             "the kernel {} ({})",
-            deed(found.feature),
+            describe_use(found.feature),
             cleaning::clean_name(&found.what)
         ),
         fix: remedy(found.feature),
@@ -147,7 +147,7 @@ fn external(text: &str, symbol: &str) -> Observation {
     }
 }
 
-fn deed(feature: Feature) -> &'static str {
+fn describe_use(feature: Feature) -> &'static str {
     match feature {
         Feature::ClockReads => "reads a clock or counter",
         Feature::PlacementReads => "reads where on the device it runs",

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::selection::{distinct_thoughts, draw_rank, draw_two_ranks, draw_uniform, draw_weighted};
-use super::{Entry, Method, Operator, Plan, RunSnapshot, Standing, StopReason, fastest};
+use super::{Entry, EntryState, Method, Operator, Plan, RunSnapshot, StopReason, fastest};
 use crate::id::CandidateId;
 use crate::verdict::VerdictKind;
 
@@ -154,11 +154,11 @@ pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
 }
 
 fn generational(run: &RunSnapshot<'_>) -> Plan {
-    let pending = |entry: &Entry| entry.standing == Standing::Pending;
+    let pending = |entry: &Entry| entry.state == EntryState::Pending;
     if run.candidates.iter().any(pending) {
         return Plan::Wait;
     }
-    let seen = Absorbed::new(run, run.candidates);
+    let seen = Population::new(run, run.candidates);
     let current = run.candidates.iter().map(|entry| entry.generation).max();
     let current = current.unwrap_or(0);
     let repairs = seen
@@ -202,11 +202,11 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize) -> Plan {
         let prefix = &run.candidates[..absorbed.min(known)];
         if prefix
             .iter()
-            .any(|entry| entry.standing == Standing::Pending)
+            .any(|entry| entry.state == EntryState::Pending)
         {
             break;
         }
-        let seen = Absorbed::new(run, prefix);
+        let seen = Population::new(run, prefix);
         let failed = seen.repairable(&entries).next();
         let draft = match failed.filter(|_| repairs_left(run, &entries) > 0) {
             Some(failed) => seen.repair(failed, place),
@@ -251,7 +251,7 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize) -> Plan {
     } else if run
         .candidates
         .iter()
-        .any(|entry| entry.standing == Standing::Pending)
+        .any(|entry| entry.state == EntryState::Pending)
     {
         Plan::Wait
     } else {
@@ -290,7 +290,7 @@ impl Entry {
             operator: draft.operator.clone(),
             generation: draft.generation,
             configuration: crate::plan::Configuration::new(),
-            standing: Standing::Pending,
+            state: EntryState::Pending,
             trial: draft.trial,
             duplicate: false,
             thought: None,
@@ -299,12 +299,12 @@ impl Entry {
 }
 
 /// The part of the run that a slot sees: the candidates up to some position, all of them judged.
-struct Absorbed<'a> {
+struct Population<'a> {
     run: &'a RunSnapshot<'a>,
     entries: &'a [Entry],
 }
 
-impl<'a> Absorbed<'a> {
+impl<'a> Population<'a> {
     fn new(run: &'a RunSnapshot<'a>, entries: &'a [Entry]) -> Self {
         Self { run, entries }
     }
@@ -347,10 +347,8 @@ impl<'a> Absorbed<'a> {
             .filter(|entry| entry.operator == Operator::Init)
             .take(INIT_SLOTS)
             .collect::<Vec<_>>();
-        let unread = Standing::Rejected(VerdictKind::ParseRejected);
-        !self.ready()
-            && last.len() == INIT_SLOTS
-            && last.iter().all(|entry| entry.standing == unread)
+        let unread = EntryState::Rejected(VerdictKind::ParseRejected);
+        !self.ready() && last.len() == INIT_SLOTS && last.iter().all(|entry| entry.state == unread)
     }
 
     /// Generations that count towards the limit.
@@ -378,7 +376,7 @@ impl<'a> Absorbed<'a> {
             .filter_map(|entry| entry.parent)
             .collect::<Vec<_>>();
         self.entries.iter().filter(move |entry| {
-            matches!(entry.standing, Standing::Rejected(kind) if mendable(kind))
+            matches!(entry.state, EntryState::Rejected(kind) if mendable(kind))
                 && entry.operator.asks_model()
                 && entry.operator != Operator::Repair
                 && !entry.duplicate
@@ -449,11 +447,13 @@ impl<'a> Absorbed<'a> {
             .entries
             .iter()
             .filter(|entry| entry.operator != Operator::Baseline)
-            .filter(|entry| match entry.standing {
+            .filter(|entry| match entry.state {
                 _ if faithful => survivors.contains(&entry.id),
-                Standing::Accepted { .. } => !entry.duplicate,
-                Standing::Rejected(kind) => kind != VerdictKind::ParseRejected && !entry.duplicate,
-                Standing::Pending | Standing::Abandoned { .. } => false,
+                EntryState::Accepted { .. } => !entry.duplicate,
+                EntryState::Rejected(kind) => {
+                    kind != VerdictKind::ParseRejected && !entry.duplicate
+                }
+                EntryState::Pending | EntryState::Abandoned { .. } => false,
             })
             .filter_map(|entry| Some((entry.id, entry.thought.as_deref()?)))
             .collect::<Vec<_>>();
@@ -472,7 +472,7 @@ impl<'a> Absorbed<'a> {
     /// The elite, its empty places filled with the newest invalid members.
     fn filled(&self, elite: &[&Entry]) -> Vec<CandidateId> {
         let invalid = self.entries.iter().rev();
-        let invalid = invalid.filter(|entry| matches!(entry.standing, Standing::Rejected(_)));
+        let invalid = invalid.filter(|entry| matches!(entry.state, EntryState::Rejected(_)));
         let members = elite.iter().copied().chain(invalid);
         members.take(ELITE).map(|entry| entry.id).collect()
     }

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Entry, Standing};
-use crate::api::Seen;
+use super::{Entry, EntryState};
+use crate::api::ShownCandidates;
 use crate::id::CandidateId;
 use crate::statistics::median;
 use crate::verdict::VerdictKind;
@@ -47,7 +47,7 @@ pub struct Insight {
 /// The thoughts of a run's judged candidates, those that won most often first. `seen` has what
 /// each model-written candidate's first prompt showed; `entries` are in the order of their
 /// positions.
-pub fn insights(entries: &[Entry], seen: &HashMap<CandidateId, Seen>) -> Vec<Insight> {
+pub fn insights(entries: &[Entry], seen: &HashMap<CandidateId, ShownCandidates>) -> Vec<Insight> {
     let places = entries
         .iter()
         .enumerate()
@@ -60,7 +60,7 @@ pub fn insights(entries: &[Entry], seen: &HashMap<CandidateId, Seen>) -> Vec<Ins
         .collect::<Vec<_>>();
     // The baseline's thought is the task's and is not shown as an insight.
     let authors = entries.iter().enumerate().skip(1).filter(|(_, entry)| {
-        entry.standing != Standing::Pending && !entry.duplicate && entry.thought.is_some()
+        entry.state != EntryState::Pending && !entry.duplicate && entry.thought.is_some()
     });
     let mut insights = authors
         .map(|(place, author)| {
@@ -73,10 +73,10 @@ pub fn insights(entries: &[Entry], seen: &HashMap<CandidateId, Seen>) -> Vec<Ins
                 }
                 insight.shown += 1;
                 insight.last_shown = Some(position(*at));
-                match reader.standing {
-                    Standing::Pending | Standing::Abandoned { .. } => {}
-                    Standing::Rejected(_) => insight.judged += 1,
-                    Standing::Accepted { speedup, .. } => {
+                match reader.state {
+                    EntryState::Pending | EntryState::Abandoned { .. } => {}
+                    EntryState::Rejected(_) => insight.judged += 1,
+                    EntryState::Accepted { speedup, .. } => {
                         insight.judged += 1;
                         insight.accepted += 1;
                         let best = saw.best.and_then(|best| places.get(&best));
@@ -106,10 +106,10 @@ impl Insight {
             candidate: author.id,
             ordinal: position(place),
             thought: author.thought.clone().unwrap_or_default(),
-            verdict: match author.standing {
-                Standing::Accepted { .. } => Some(VerdictKind::Accepted),
-                Standing::Rejected(kind) => Some(kind),
-                Standing::Pending | Standing::Abandoned { .. } => None,
+            verdict: match author.state {
+                EntryState::Accepted { .. } => Some(VerdictKind::Accepted),
+                EntryState::Rejected(kind) => Some(kind),
+                EntryState::Pending | EntryState::Abandoned { .. } => None,
             },
             speedup: author.speedup(),
             shown: 0,

@@ -2,7 +2,7 @@
 //! tunables swept once it is kept.
 
 use super::sweep;
-use super::{Entry, Operator, Plan, Proposal, RunSnapshot, Standing, StopReason, fastest};
+use super::{Entry, EntryState, Operator, Plan, Proposal, RunSnapshot, StopReason, fastest};
 use crate::candidate::KernelSource;
 use crate::margins::MIN_STEP_SHARE;
 use crate::plan::Configuration;
@@ -17,10 +17,10 @@ pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
         let Some(step) = run.of_step(file) else {
             return Plan::Propose(vec![proposal(index, file, source, best)]);
         };
-        let speedup = match step.standing {
-            Standing::Pending => return Plan::Wait,
-            Standing::Rejected(_) | Standing::Abandoned { .. } => continue,
-            Standing::Accepted { speedup, .. } => speedup,
+        let speedup = match step.state {
+            EntryState::Pending => return Plan::Wait,
+            EntryState::Rejected(_) | EntryState::Abandoned { .. } => continue,
+            EntryState::Accepted { speedup, .. } => speedup,
         };
         if speedup < best.speedup().unwrap_or(1.0) * MIN_STEP_SHARE {
             continue;
@@ -36,7 +36,7 @@ pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
         }
         if run
             .sweep_of(step.id)
-            .any(|entry| entry.standing == Standing::Pending)
+            .any(|entry| entry.state == EntryState::Pending)
         {
             return Plan::Wait;
         }
@@ -58,8 +58,8 @@ fn best_for<'a>(task: &Task, source: &KernelSource, kept: &[&'a Entry]) -> Optio
         .take_while(|name| *name != own)
         .collect::<Vec<_>>();
     fastest(kept.iter().copied().filter(|entry| {
-        match &entry.standing {
-            Standing::Accepted { unmet_phases, .. } => !unmet_phases
+        match &entry.state {
+            EntryState::Accepted { unmet_phases, .. } => !unmet_phases
                 .iter()
                 .any(|name| earlier.contains(&name.as_str())),
             _ => false,

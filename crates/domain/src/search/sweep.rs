@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Entry, Operator, Plan, Proposal, RunSnapshot, Standing, StopReason};
+use super::{Entry, EntryState, Operator, Plan, Proposal, RunSnapshot, StopReason};
 use crate::candidate::KernelSource;
 use crate::plan::Configuration;
 
@@ -23,7 +23,7 @@ pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
             };
             match run.of_step(file) {
                 None => return Plan::Propose(vec![start_proposal(run, file, source)]),
-                Some(entry) if entry.standing == Standing::Pending => return Plan::Wait,
+                Some(entry) if entry.state == EntryState::Pending => return Plan::Wait,
                 Some(entry) => (file.as_str(), source, entry),
             }
         }
@@ -35,7 +35,7 @@ pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
         Plan::Propose(missing)
     } else if run
         .sweep_of(root.id)
-        .any(|entry| entry.standing == Standing::Pending)
+        .any(|entry| entry.state == EntryState::Pending)
     {
         Plan::Wait
     } else {

@@ -59,7 +59,8 @@ pub struct Evidence {
 
 /// A decision with what it rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Settled {
+#[schema(as = Settled)]
+pub struct DecidedComparison {
     /// The decision.
     pub outcome: Outcome,
     /// The evidence of the decision.
@@ -99,7 +100,7 @@ pub enum ScreeningProgress {
         pairs: usize,
     },
     /// It is decided.
-    Settled(Settled),
+    Decided(DecidedComparison),
 }
 
 /// Looks at a screening's rounds, all of one process, as often as they suffice for. `cycles` are
@@ -108,7 +109,7 @@ pub fn advance_screening(rounds: &[f64], cycles: &Cycles<Vec<f64>>, key: Key) ->
     let next = next_analysis(2 * rounds.len());
     match decide_screening(rounds, cycles, key) {
         Some(settled) if next.is_none() || settled.outcome != Outcome::Unresolved => {
-            ScreeningProgress::Settled(settled)
+            ScreeningProgress::Decided(settled)
         }
         _ => ScreeningProgress::Open {
             pairs: next.unwrap_or(ANALYSIS_PAIRS[0]),
@@ -124,14 +125,18 @@ pub fn next_analysis(pairs: usize) -> Option<usize> {
 
 /// The decision of a screening whose rounds are all there: that of the first look that settles
 /// it, or of the last that they suffice for. None if they are too few for any.
-pub fn decide_screening(rounds: &[f64], cycles: &Cycles<Vec<f64>>, key: Key) -> Option<Settled> {
+pub fn decide_screening(
+    rounds: &[f64],
+    cycles: &Cycles<Vec<f64>>,
+    key: Key,
+) -> Option<DecidedComparison> {
     let mut last = None;
     for pairs in ANALYSIS_PAIRS {
         let Some(seen) = rounds.get(..pairs / 2) else {
             break;
         };
         let cycles = cycles.map(|cycles| Some(vec![cycles.get(..pairs / 2)?.to_vec()]));
-        let settled = look_at(seen, cycles, key);
+        let settled = analyse_rounds(seen, cycles, key);
         let over = settled.outcome != Outcome::Unresolved;
         last = Some(settled);
         if over {
@@ -142,7 +147,7 @@ pub fn decide_screening(rounds: &[f64], cycles: &Cycles<Vec<f64>>, key: Key) -> 
 }
 
 /// One look of a screening, with its share of the probability to be wrong.
-fn look_at(rounds: &[f64], cycles: Cycles<Vec<Vec<f64>>>, key: Key) -> Settled {
+fn analyse_rounds(rounds: &[f64], cycles: Cycles<Vec<Vec<f64>>>, key: Key) -> DecidedComparison {
     #[expect(clippy::cast_precision_loss, reason = "there are four looks")]
     let alpha = ALPHA / ANALYSIS_PAIRS.len() as f64;
     let data = Data {
@@ -165,7 +170,7 @@ pub fn decide_confirmation(
     cycles: &Cycles<Vec<Vec<f64>>>,
     control: &[Vec<f64>],
     key: Key,
-) -> Result<Settled, String> {
+) -> Result<DecidedComparison, String> {
     let noise = interval(control, ALPHA / 2.0);
     // Written so that bounds that are no numbers fail.
     let includes_none = noise.lower <= FASTER_MARGIN_LOG && noise.upper >= -FASTER_MARGIN_LOG;
@@ -191,7 +196,7 @@ struct Data<'a> {
 }
 
 impl Data<'_> {
-    fn decide(&self, alpha: f64, key: Key) -> Settled {
+    fn decide(&self, alpha: f64, key: Key) -> DecidedComparison {
         let (cycles, veto) = match self.cycles.map(|cycles| effect(cycles)) {
             Cycles::Unknown => (None, false),
             Cycles::Telling(effect) => (Some(effect), false),
@@ -229,6 +234,6 @@ impl Data<'_> {
         } else {
             Outcome::Unresolved
         };
-        Settled { outcome, evidence }
+        DecidedComparison { outcome, evidence }
     }
 }

@@ -118,7 +118,7 @@ impl Noise {
         loop {
             match advance_screening(&rounds[..pairs / 2], &Cycles::Unknown, key) {
                 ScreeningProgress::Open { pairs: more } => pairs = more,
-                ScreeningProgress::Settled(settled) => {
+                ScreeningProgress::Decided(settled) => {
                     return SimulatedScreening {
                         screening: settled.outcome,
                         pairs,

@@ -93,7 +93,8 @@ pub struct BaselineHistory {
 /// The reasons why a round does not count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Defect {
+#[schema(as = Defect)]
+pub enum RoundDefect {
     /// A time is zero, negative, infinite or not a number.
     #[error("a time reads {us} us")]
     NoTime {
@@ -158,7 +159,7 @@ pub enum Defect {
     },
 }
 
-impl Defect {
+impl RoundDefect {
     /// Its name as the wire carries it.
     pub fn name(&self) -> &'static str {
         match self {
@@ -188,7 +189,7 @@ pub struct ValidRounds {
     /// The same against the anchor; equal where the incumbent is the anchor.
     pub anchored: Vec<Vec<f64>>,
     /// The rounds that were left out: number and first reason.
-    pub discarded: Vec<(usize, Defect)>,
+    pub discarded: Vec<(usize, RoundDefect)>,
     /// The reason why the valid rounds are too few to decide anything; none if they suffice.
     pub inconclusive: Option<String>,
 }
@@ -352,7 +353,7 @@ fn defect(
     cases: usize,
     usual_clock: Option<f64>,
     history: &BaselineHistory,
-) -> Option<Defect> {
+) -> Option<RoundDefect> {
     let mut seen = vec![false; cases];
     for block in &round.blocks {
         if let Some(seen) = seen.get_mut(block.case) {
@@ -361,7 +362,7 @@ fn defect(
     }
     let found = seen.iter().filter(|seen| **seen).count();
     if found != cases || round.blocks.len() != cases {
-        return Some(Defect::Incomplete { found, cases });
+        return Some(RoundDefect::Incomplete { found, cases });
     }
     round.blocks.iter().find_map(|block| {
         times(block)
@@ -371,7 +372,7 @@ fn defect(
     })
 }
 
-fn times(block: &Block) -> Option<Defect> {
+fn times(block: &Block) -> Option<RoundDefect> {
     let anchor = block.anchor_us.iter().flatten();
     let mut times = block
         .incumbent_us
@@ -380,31 +381,31 @@ fn times(block: &Block) -> Option<Defect> {
         .chain(anchor);
     times
         .find(|us| !is_valid_time(**us))
-        .map(|us| Defect::NoTime { us: us.to_string() })
+        .map(|us| RoundDefect::NoTime { us: us.to_string() })
 }
 
-fn disturbance(conditions: &Conditions) -> Option<Defect> {
+fn disturbance(conditions: &Conditions) -> Option<RoundDefect> {
     let slowed = conditions
         .clock_events
         .map(|mask| mask & SLOWDOWN)
         .filter(|mask| *mask != 0)
-        .map(|mask| Defect::SlowedDown { mask });
+        .map(|mask| RoundDefect::SlowedDown { mask });
     let xid = || {
         let count = conditions.new_xids.filter(|count| *count > 0)?;
-        Some(Defect::NewXid { count })
+        Some(RoundDefect::NewXid { count })
     };
     let shared = || {
         let count = conditions.foreign_processes.filter(|count| *count > 0)?;
-        Some(Defect::Shared { count })
+        Some(RoundDefect::Shared { count })
     };
     let ecc = || {
         let count = conditions.ecc_errors.filter(|count| *count > 0)?;
-        Some(Defect::EccErrors { count })
+        Some(RoundDefect::EccErrors { count })
     };
     slowed.or_else(xid).or_else(ecc).or_else(shared)
 }
 
-fn clock(block: &Block, median_mhz: f64) -> Option<Defect> {
+fn clock(block: &Block, median_mhz: f64) -> Option<RoundDefect> {
     let mhz = block.clocks()?;
     if block.conditions.is_power_capped() {
         return None;
@@ -412,7 +413,7 @@ fn clock(block: &Block, median_mhz: f64) -> Option<Defect> {
     // Written so that a clock that is no number fails.
     let usual = |mhz: f64| mhz >= LOWEST_CLOCK * median_mhz;
     if let Some(&low) = mhz.iter().find(|mhz| !usual(**mhz)) {
-        return Some(Defect::ClockLow {
+        return Some(RoundDefect::ClockLow {
             mhz: low,
             median_mhz,
         });
@@ -420,7 +421,7 @@ fn clock(block: &Block, median_mhz: f64) -> Option<Defect> {
     let [incumbent_mhz, candidate_mhz] = mhz;
     let difference = (incumbent_mhz / candidate_mhz).ln().abs();
     let same = difference <= MAX_CLOCK_DIFFERENCE_LOG;
-    (!same).then_some(Defect::ClocksDiffer {
+    (!same).then_some(RoundDefect::ClocksDiffer {
         incumbent_mhz,
         candidate_mhz,
     })
@@ -428,12 +429,12 @@ fn clock(block: &Block, median_mhz: f64) -> Option<Defect> {
 
 /// Compares the baseline with its own history. Where the power limit holds the clock down, the
 /// clock results from both kernels together, so that the history does not apply.
-fn own_history(block: &Block, history: &BaselineHistory) -> Option<Defect> {
+fn own_history(block: &Block, history: &BaselineHistory) -> Option<RoundDefect> {
     if block.conditions.is_power_capped() {
         return None;
     }
     let usual_us = (*history.baseline_us.get(block.case)?)?;
     let us = block.baseline_us().iter().sum::<f64>() / 2.0;
     let near = (us / usual_us).ln().abs() <= HISTORY_DIFFERENCE;
-    (!near).then_some(Defect::BaselineOff { us, usual_us })
+    (!near).then_some(RoundDefect::BaselineOff { us, usual_us })
 }

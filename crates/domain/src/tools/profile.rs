@@ -173,14 +173,14 @@ pub struct Condition {
     /// The metric's name, or `blocks_per_sm`.
     pub metric: &'static str,
     /// The comparison.
-    pub is: Is,
+    pub is: Comparator,
     /// The value to compare with.
     pub value: f64,
 }
 
 /// The comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Is {
+pub enum Comparator {
     /// At least this.
     AtLeast,
     /// More than this.
@@ -189,7 +189,7 @@ pub enum Is {
     Below,
 }
 
-const fn when(metric: &'static str, is: Is, value: f64) -> Condition {
+const fn when(metric: &'static str, is: Comparator, value: f64) -> Condition {
     Condition { metric, is, value }
 }
 
@@ -198,40 +198,40 @@ const fn when(metric: &'static str, is: Is, value: f64) -> Condition {
 pub const RULES: &[Rule] = &[
     Rule {
         id: "parallelism_bound",
-        when: &[when("blocks_per_sm", Is::Below, 4.0)],
+        when: &[when("blocks_per_sm", Comparator::Below, 4.0)],
         advice: "too few blocks to fill the device: give each block less work, so that there are more of them",
     },
     Rule {
         id: "occupancy_bound",
-        when: &[when("warps_active", Is::Below, 30.0)],
+        when: &[when("warps_active", Comparator::Below, 30.0)],
         advice: "too few warps to hide latency: use fewer registers or less shared memory per block",
     },
     Rule {
         id: "compute_bound",
         when: &[
-            when("tensor_active", Is::AtLeast, 70.0),
-            when("dram_throughput", Is::Below, 50.0),
+            when("tensor_active", Comparator::AtLeast, 70.0),
+            when("dram_throughput", Comparator::Below, 50.0),
         ],
         advice: "the tensor cores are the limit: only less work makes it faster",
     },
     Rule {
         id: "memory_bound",
-        when: &[when("dram_throughput", Is::Above, 70.0)],
+        when: &[when("dram_throughput", Comparator::Above, 70.0)],
         advice: "device memory is the limit: read less, reuse more, use smaller types",
     },
     Rule {
         id: "bank_conflicts",
-        when: &[when("bank_conflicts", Is::Above, 10_000.0)],
+        when: &[when("bank_conflicts", Comparator::Above, 10_000.0)],
         advice: "shared memory conflicts: pad or swizzle the tiles, on store and on load",
     },
     Rule {
         id: "barrier_stall",
-        when: &[when("barrier_stall", Is::AtLeast, 15.0)],
+        when: &[when("barrier_stall", Comparator::AtLeast, 15.0)],
         advice: "warps wait for each other: fewer barriers, or warps that specialise",
     },
     Rule {
         id: "memory_stall",
-        when: &[when("memory_stall", Is::AtLeast, 20.0)],
+        when: &[when("memory_stall", Comparator::AtLeast, 20.0)],
         advice: "warps wait for memory: load ahead with cp.async, or keep more warps resident",
     },
 ];
@@ -243,13 +243,13 @@ pub struct Suggestion {
     pub rule: String,
     /// The result.
     #[serde(flatten)]
-    pub applies: Applies,
+    pub applies: RuleOutcome,
 }
 
 /// The application of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "applies", rename_all = "snake_case")]
-pub enum Applies {
+pub enum RuleOutcome {
     /// The rule applies.
     Yes {
         /// The advice.
@@ -274,9 +274,9 @@ pub fn triage(values: &Values, sm_count: u32) -> Vec<Suggestion> {
     };
     let holds = |condition: &Condition| {
         value(condition.metric).map(|found| match condition.is {
-            Is::AtLeast => found >= condition.value,
-            Is::Above => found > condition.value,
-            Is::Below => found < condition.value,
+            Comparator::AtLeast => found >= condition.value,
+            Comparator::Above => found > condition.value,
+            Comparator::Below => found < condition.value,
         })
     };
     let rules = RULES.iter().map(|rule| {
@@ -287,13 +287,13 @@ pub fn triage(values: &Values, sm_count: u32) -> Vec<Suggestion> {
             .map(|condition| condition.metric.to_owned())
             .collect::<Vec<_>>();
         let applies = if rule.when.iter().any(|one| holds(one) == Some(false)) {
-            Applies::No
+            RuleOutcome::No
         } else if missing.is_empty() {
-            Applies::Yes {
+            RuleOutcome::Yes {
                 advice: rule.advice.to_owned(),
             }
         } else {
-            Applies::Unknown { missing }
+            RuleOutcome::Unknown { missing }
         };
         Suggestion {
             rule: rule.id.to_owned(),

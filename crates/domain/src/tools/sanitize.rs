@@ -112,7 +112,7 @@ pub enum Status {
     /// The tool found something.
     Found {
         /// At most twenty, in the tool's order.
-        findings: Vec<Said>,
+        findings: Vec<SanitizerFinding>,
     },
     /// The tool did not run, or did not check everything.
     NotRun {
@@ -124,7 +124,7 @@ pub enum Status {
 /// One finding in a tool's words, capped and stripped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = SanitizerFinding)]
-pub struct Said {
+pub struct SanitizerFinding {
     /// Line in the candidate's file, where known.
     pub line: Option<u32>,
     /// The message.
@@ -144,12 +144,12 @@ pub fn emulated(findings: &[Finding], unfinished: Option<&str>) -> Vec<ToolResul
         let own = findings
             .iter()
             .filter(|finding| Tool::of(finding.kind) == Some(tool));
-        let mut said: Vec<Said> = Vec::new();
+        let mut said: Vec<SanitizerFinding> = Vec::new();
         for finding in own {
-            let one = Said {
+            let one = SanitizerFinding {
                 line: finding.line,
                 message: cleaning::clean_line(&finding.message, cleaning::SENTENCE_CHARACTERS),
-                ..Said::default()
+                ..SanitizerFinding::default()
             };
             if said.len() < MAX_FINDINGS && !said.contains(&one) {
                 said.push(one);
@@ -174,7 +174,7 @@ pub fn read(tool: Tool, log: &str) -> Status {
         .lines()
         .filter_map(|line| line.trim_end().strip_prefix(MARK))
         .collect::<Vec<_>>();
-    let mut findings: Vec<Said> = Vec::new();
+    let mut findings: Vec<SanitizerFinding> = Vec::new();
     let (mut errors, mut over) = (None, false);
     for line in lines {
         let heading = line
@@ -182,7 +182,7 @@ pub fn read(tool: Tool, log: &str) -> Status {
             .filter(|text| !text.starts_with(' ') && !text.is_empty());
         let Some(heading) = heading else {
             if let Some(last) = findings.last_mut().filter(|_| !over) {
-                last.hear(line.trim());
+                last.add_detail(line.trim());
             }
             continue;
         };
@@ -201,7 +201,7 @@ pub fn read(tool: Tool, log: &str) -> Status {
         } else if heading != "COMPUTE-SANITIZER" && !is_about_the_process(heading) {
             over = findings.len() == MAX_FINDINGS;
             if !over {
-                findings.push(Said::headed(heading));
+                findings.push(SanitizerFinding::from_heading(heading));
             }
         }
     }
@@ -213,9 +213,9 @@ pub fn read(tool: Tool, log: &str) -> Status {
         Some(0) => Status::Clean,
         Some(errors) => {
             if findings.is_empty() {
-                findings.push(Said {
+                findings.push(SanitizerFinding {
                     message: format!("{errors} errors without a description"),
-                    ..Said::default()
+                    ..SanitizerFinding::default()
                 });
             }
             Status::Found { findings }
@@ -228,9 +228,9 @@ fn is_about_the_process(heading: &str) -> bool {
     heading.starts_with("Target application returned an error")
 }
 
-impl Said {
+impl SanitizerFinding {
     /// A finding that begins. Where it is said behind ` at ` may hold paths of this machine.
-    fn headed(heading: &str) -> Self {
+    fn from_heading(heading: &str) -> Self {
         let (what, place) = match heading.split_once(" at ") {
             Some((what, place)) => (what, Some(place)),
             None => (heading, None),
@@ -240,16 +240,16 @@ impl Said {
             ..Self::default()
         };
         if let Some(place) = place {
-            said.stand(place);
+            said.add_position(place);
         }
         said
     }
 
     /// Takes in one detail below the heading: the first place is the finding's.
-    fn hear(&mut self, detail: &str) {
+    fn add_detail(&mut self, detail: &str) {
         let frame = detail.strip_prefix("Device Frame:").map(str::trim);
         if let Some(place) = detail.strip_prefix("at ").or(frame) {
-            self.stand(place);
+            self.add_position(place);
         } else if let Some(rest) = detail.strip_prefix("in ") {
             self.line = self.line.or_else(|| source_line(rest));
         } else if let Some(rest) = detail.strip_prefix("by thread ") {
@@ -268,7 +268,7 @@ impl Said {
     }
 
     /// `kernel(parameters)+0x90 in file.cu:41`, or `0x90 in file.cu:41:kernel(parameters)`.
-    fn stand(&mut self, place: &str) {
+    fn add_position(&mut self, place: &str) {
         self.line = self.line.or_else(|| source_line(place));
         let function = match place.split_once(" in ") {
             Some((address, file)) if address.starts_with("0x") => file
@@ -294,7 +294,7 @@ const MISALIGNED: &str = "is misaligned";
 
 /// The verdict on a tool's finding; none for findings without a known meaning, such as errors of
 /// calls to the driver, which are ours, and warnings.
-pub fn verdict(tool: Tool, said: &Said) -> Option<Verdict> {
+pub fn verdict(tool: Tool, said: &SanitizerFinding) -> Option<Verdict> {
     let message = said.message.as_str();
     let finding = |kind| Finding {
         kind,

@@ -7,7 +7,7 @@ use domain::model::{Ceiling, Dollars, Usage};
 use domain::search::selection::{
     distinct_thoughts, draw_rank, draw_two_ranks, draw_uniform, rank_probabilities,
 };
-use domain::search::{Action, Budget, Method, Operator, Schedule, Spend, Standing, StopReason};
+use domain::search::{Action, Budget, EntryState, Method, Operator, Schedule, Spend, StopReason};
 use domain::verdict::VerdictKind;
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -113,7 +113,7 @@ fn insights_are_of_evaluated_candidates_and_say_something_new() {
     let mut run = Rehearsal::new(&task, Method::Insight);
     run.run(
         |place, _| {
-            let (standing, thought) = match place % 5 {
+            let (state, thought) = match place % 5 {
                 0 => (UNREAD, "a reply that was never read as a kernel"),
                 1 => (WRONG, "keep half precision sums in registers"),
                 2 => (accepted(1.1), "Keep half-precision sums in registers!"),
@@ -122,7 +122,7 @@ fn insights_are_of_evaluated_candidates_and_say_something_new() {
             };
             Written {
                 thought: thought.to_owned(),
-                ..standing.into()
+                ..state.into()
             }
         },
         first,
@@ -135,7 +135,7 @@ fn insights_are_of_evaluated_candidates_and_say_something_new() {
                 .iter()
                 .find(|entry| entry.id == *id)
                 .expect("known");
-            assert_ne!(entry.standing, UNREAD);
+            assert_ne!(entry.state, UNREAD);
             let thought = entry
                 .thought
                 .as_deref()
@@ -236,7 +236,7 @@ fn repairs_have_a_budget_of_their_own_and_one_chance_each() {
                 .iter()
                 .find(|entry| entry.id == *id)
                 .expect("known");
-            assert_eq!(failed.standing, WRONG);
+            assert_eq!(failed.state, WRONG);
             assert_ne!(failed.operator, Operator::Repair);
         }
         let count = repaired.len();
@@ -447,15 +447,15 @@ fn weights_decide_how_often_a_model_is_asked() {
     );
 }
 
-fn verdicts() -> impl Strategy<Value = Vec<(Standing, bool)>> {
-    let standing = prop_oneof![
+fn verdicts() -> impl Strategy<Value = Vec<(EntryState, bool)>> {
+    let state = prop_oneof![
         Just(WRONG),
         Just(UNREAD),
-        Just(Standing::Rejected(VerdictKind::CompileRejected)),
+        Just(EntryState::Rejected(VerdictKind::CompileRejected)),
         Just(abandoned()),
         (0.5_f64..3.0).prop_map(accepted),
     ];
-    proptest::collection::vec((standing, any::<bool>()), 24)
+    proptest::collection::vec((state, any::<bool>()), 24)
 }
 
 proptest! {
@@ -485,9 +485,9 @@ proptest! {
             let mut step = 0;
             let end = run.run(
                 |place, _| {
-                    let (standing, duplicate) = verdicts[place % verdicts.len()].clone();
+                    let (state, duplicate) = verdicts[place % verdicts.len()].clone();
                     Written {
-                        standing,
+                        state,
                         duplicate: duplicate && place > 1,
                         thought: format!("idea {place} alone {place}"),
                     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use chrono::DateTime;
 use domain::id::CandidateId;
 use domain::search::{
-    Action, Budget, Draft, Entry, Evolution, Method, ModelChoice, Operator, PromotionProgress,
-    RunSnapshot, Spend, Standing, next_actions,
+    Action, Budget, Draft, Entry, EntryState, Evolution, Method, ModelChoice, Operator,
+    PromotionProgress, RunSnapshot, Spend, next_actions,
 };
 use domain::task::{Bundle, Task};
 use domain::verdict::VerdictKind;
@@ -49,35 +49,35 @@ pub fn model(name: &str, weight: f64) -> ModelChoice {
     }
 }
 
-pub fn accepted(speedup: f64) -> Standing {
-    Standing::Accepted {
+pub fn accepted(speedup: f64) -> EntryState {
+    EntryState::Accepted {
         speedup,
         promotable: true,
         unmet_phases: Vec::new(),
     }
 }
 
-pub fn abandoned() -> Standing {
-    Standing::Abandoned {
+pub fn abandoned() -> EntryState {
+    EntryState::Abandoned {
         reason: "no disk".to_owned(),
     }
 }
 
-pub const WRONG: Standing = Standing::Rejected(VerdictKind::IncorrectOutput);
-pub const UNREAD: Standing = Standing::Rejected(VerdictKind::ParseRejected);
+pub const WRONG: EntryState = EntryState::Rejected(VerdictKind::IncorrectOutput);
+pub const UNREAD: EntryState = EntryState::Rejected(VerdictKind::ParseRejected);
 
 /// The outcome of a model's reply.
 #[derive(Clone)]
 pub struct Written {
-    pub standing: Standing,
+    pub state: EntryState,
     pub thought: String,
     pub duplicate: bool,
 }
 
-impl From<Standing> for Written {
-    fn from(standing: Standing) -> Self {
+impl From<EntryState> for Written {
+    fn from(state: EntryState) -> Self {
         Self {
-            standing,
+            state,
             thought: String::new(),
             duplicate: false,
         }
@@ -148,7 +148,7 @@ impl<'a> Rehearsal<'a> {
             operator,
             generation,
             configuration: BTreeMap::new(),
-            standing: Standing::Pending,
+            state: EntryState::Pending,
             trial,
             duplicate: false,
             thought: None,
@@ -169,7 +169,7 @@ impl<'a> Rehearsal<'a> {
                         proposal.trial,
                     );
                     let last = self.candidates.last_mut().expect("just pushed");
-                    last.standing = accepted(1.0);
+                    last.state = accepted(1.0);
                     // A task's description of its baseline is not an insight.
                     last.thought = Some("one thread per row".to_owned());
                 }
@@ -181,8 +181,8 @@ impl<'a> Rehearsal<'a> {
                 Action::Promote(_) => self.promotion = PromotionProgress::Committed,
                 Action::AbandonDrafts => {
                     for entry in &mut self.candidates {
-                        if entry.standing == Standing::Pending {
-                            entry.standing = abandoned();
+                        if entry.state == EntryState::Pending {
+                            entry.state = abandoned();
                         }
                     }
                 }
@@ -194,7 +194,7 @@ impl<'a> Rehearsal<'a> {
 
     pub fn judge(&mut self, place: usize, written: Written) {
         let entry = &mut self.candidates[place];
-        entry.standing = written.standing;
+        entry.state = written.state;
         entry.duplicate = written.duplicate;
         entry.thought = Some(written.thought).filter(|thought| !thought.is_empty());
     }
@@ -212,7 +212,7 @@ impl<'a> Rehearsal<'a> {
                 return end;
             }
             let open = (0..self.candidates.len())
-                .filter(|place| self.candidates[*place].standing == Standing::Pending)
+                .filter(|place| self.candidates[*place].state == EntryState::Pending)
                 .collect::<Vec<_>>();
             if open.is_empty() {
                 assert!(count > 0, "nothing is open, so something must happen");

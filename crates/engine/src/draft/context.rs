@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use domain::api::CandidateState;
-use domain::brief::{Context, Lesson, Repetition, Shown, outcome};
+use domain::brief::{CandidateBrief, Context, Lesson, Repetition, outcome};
 use domain::evaluation::Evaluation;
 use domain::id::CandidateId;
 use domain::search::{Draft, Method, Operator};
@@ -50,11 +50,11 @@ impl<'a> RecordCache<'a> {
         Ok(&self.records[&id])
     }
 
-    async fn shown(&mut self, id: CandidateId) -> Result<Shown, EngineError> {
+    async fn shown(&mut self, id: CandidateId) -> Result<CandidateBrief, EngineError> {
         let anchor = timing(self.baseline.evaluation.as_ref()).cloned();
         let record = self.record(id).await?;
         let thought = record.idea.as_ref().map(|idea| idea.hypothesis.as_str());
-        Ok(Shown::new(
+        Ok(CandidateBrief::new(
             &name(record),
             &record.summary.title,
             thought,

@@ -1,7 +1,7 @@
 //! The preview of a run: its first prompt and an upper estimate of its cost.
 
 use domain::api::{RunPreview, RunRequest};
-use domain::brief::{Context, Shown};
+use domain::brief::{CandidateBrief, Context};
 use domain::problem::Problems;
 use domain::search::{Evolution, Method, Operator};
 use domain::task::Task;
@@ -60,7 +60,7 @@ impl Engine {
         let mut context = Context::new(&task, device.as_ref());
         context.faithful = request.evolution.faithful;
         let idea = task.baseline.idea();
-        context.best = Some(Shown::new(
+        context.best = Some(CandidateBrief::new(
             "the baseline",
             "baseline",
             idea.map(|idea| idea.hypothesis.as_str()),

@@ -2,7 +2,7 @@
 //! the order in which parts are left out of a prompt that is too long.
 
 use domain::brief::{
-    Attempt, Context, DeviceBrief, Feedback, Lesson, Repetition, Shown, TaskBrief,
+    Attempt, CandidateBrief, Context, DeviceBrief, Feedback, Lesson, Repetition, TaskBrief,
 };
 use domain::search::PromptStyle;
 use serde::Serialize;
@@ -120,7 +120,7 @@ fn kernels(kind: &Kind, context: &Context) -> Vec<Kernel> {
     // A repair shows only the failed candidate, because the best candidate does not show how to correct it.
     let best = context.best.iter().filter(|_| *kind != Kind::Repair);
     let primary = context.primary().map(|shown| &shown.name);
-    let is_best = |shown: &Shown| {
+    let is_best = |shown: &CandidateBrief| {
         context
             .best
             .as_ref()

@@ -6,7 +6,7 @@ use domain::brief::Context;
 use domain::candidate::KernelSource;
 use domain::id::{CandidateId, RunId};
 use domain::model::{Prompt, ReplyEnd};
-use domain::reply::{self, Bases, Unusable};
+use domain::reply::{self, ReplyBases, Unusable};
 use domain::search::PromptStyle;
 use domain::task::ScoredCache;
 use engine::prompt::{Kind, PromptError, Rendered, render, reply_repair};
@@ -285,7 +285,7 @@ fn the_example_of_the_file_format_is_a_candidate() {
     assert!(example.idea().is_some() && !example.plan().workspaces.is_empty());
 
     let answer = format!("```cuda\n{source}```\n");
-    let bases = Bases {
+    let bases = ReplyBases {
         file: "reply.cu",
         primary: &example,
         baseline: &example,
@@ -300,7 +300,7 @@ fn the_example_of_the_file_format_is_a_candidate() {
 fn an_unusable_reply_is_answered_with_what_to_send() {
     let baseline = KernelSource::parse("baseline.cu", file("baseline.cu")).expect("it parses");
     let read = |text: &str| -> Unusable {
-        let bases = Bases {
+        let bases = ReplyBases {
             file: "reply.cu",
             primary: &baseline,
             baseline: &baseline,
@@ -376,7 +376,7 @@ fn a_prompt_names_nothing_that_it_does_not_show() {
     }
     let problem = reply::read(
         "```cuda\n/*---\n[[launch]]\nkernel = \"k\"\ngrit = [1]\n---*/\nk\n```\n",
-        &Bases {
+        &ReplyBases {
             file: "candidate.cu",
             primary: &world::task().baseline,
             baseline: &world::task().baseline,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::brief::{Attempt, Context, Lesson, Repetition, Shown};
+use domain::brief::{Attempt, CandidateBrief, Context, Lesson, Repetition};
 use domain::device::{Device, DeviceKind, Limits};
 use domain::digest::Digest;
 use domain::evaluation::{
@@ -167,13 +167,13 @@ pub fn accepted(starved: f64, ladder: f64) -> Evaluation {
     evaluation
 }
 
-fn shown(name: &str, source: &str, evaluation: &Evaluation) -> Shown {
+fn shown(name: &str, source: &str, evaluation: &Evaluation) -> CandidateBrief {
     let text = file(source);
     let parsed = domain::candidate::KernelSource::parse(source, text.as_str()).expect("it parses");
     let idea = parsed.idea();
     let baseline = accepted(40.0, 400.0);
     let anchor = baseline.verdict.acceptance().map(|found| &found.timing);
-    Shown::new(
+    CandidateBrief::new(
         name,
         idea.map_or("the baseline", |idea| idea.title.as_str()),
         idea.map(|idea| idea.hypothesis.as_str()),
@@ -223,7 +223,7 @@ pub fn context() -> Context {
 }
 
 /// The two parents of a crossover.
-pub fn parents() -> Vec<Shown> {
+pub fn parents() -> Vec<CandidateBrief> {
     vec![
         shown("#2", "playbook/01-shared-tiles.cu", &accepted(17.4, 64.1)),
         shown("#0", "baseline.cu", &accepted(40.0, 400.0)),
@@ -231,7 +231,7 @@ pub fn parents() -> Vec<Shown> {
 }
 
 /// A candidate that races.
-pub fn racing() -> Shown {
+pub fn racing() -> CandidateBrief {
     let party = |thread| [thread, 0, 0];
     shown(
         "#5",
@@ -260,7 +260,7 @@ pub fn racing() -> Shown {
 }
 
 /// A candidate that does not compile, in words that try to command.
-pub fn uncompiled() -> Shown {
+pub fn uncompiled() -> CandidateBrief {
     let diagnostic = |line, message: &str| Diagnostic {
         line: Some(line),
         severity: Severity::Error,

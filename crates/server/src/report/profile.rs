@@ -6,7 +6,7 @@ use domain::device::Device;
 use domain::evaluation::StageTime;
 use domain::role::LineCounters;
 use domain::timing::ModelledLaunch;
-use domain::tools::profile::{Applies, METRICS, Metric, Suggestion};
+use domain::tools::profile::{METRICS, Metric, RuleOutcome, Suggestion};
 use domain::verdict::Verdict;
 use serde::Serialize;
 use worker::evaluate::Profiled;
@@ -144,15 +144,15 @@ fn numbers(text: &mut String, launch: &Launch) {
     text.push_str(&columns(&rows.collect::<Vec<_>>(), 11));
     for suggestion in &launch.triage {
         match &suggestion.applies {
-            Applies::Yes { advice } => {
+            RuleOutcome::Yes { advice } => {
                 text.push_str(&format!("  -> {}: {advice}\n", suggestion.rule));
             }
-            Applies::Unknown { missing } => text.push_str(&format!(
+            RuleOutcome::Unknown { missing } => text.push_str(&format!(
                 "   ? {}: not known without {}\n",
                 suggestion.rule,
                 missing.join(", ")
             )),
-            Applies::No => {}
+            RuleOutcome::No => {}
         }
     }
 }

@@ -1,4 +1,6 @@
-use domain::api::{Best, Event, EventKind, PromotionState, PromotionView, RunState, RunView};
+use domain::api::{
+    BestCandidate, Event, EventKind, PromotionState, PromotionView, RunState, RunView,
+};
 use domain::digest::Digest;
 use domain::id::{PromotionId, RunId, WorkerId};
 use domain::search::{Budget, Evolution, Method, Spend, StopReason};
@@ -24,7 +26,7 @@ fn run() -> RunView {
         running_ms: 0,
         verdicts: [(VerdictKind::Accepted, 2), (VerdictKind::DataRace, 1)].into(),
         pending: 1,
-        best: Some(Best {
+        best: Some(BestCandidate {
             candidate: candidate_id(2),
             title: "KV split".to_owned(),
             speedup: 6.5,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::api::{CallView, Seen};
+use domain::api::{CallView, ShownCandidates};
 use domain::id::{CandidateId, RunId};
 use domain::search::Spend;
 use sqlx::query_as;
@@ -38,7 +38,10 @@ impl Store {
     ///
     /// # Errors
     /// The database fails.
-    pub async fn seen(&self, run: RunId) -> Result<HashMap<CandidateId, Seen>, StoreError> {
+    pub async fn seen(
+        &self,
+        run: RunId,
+    ) -> Result<HashMap<CandidateId, ShownCandidates>, StoreError> {
         let rows: Vec<(Uuid, String)> =
             query_as("SELECT candidate, seen FROM calls WHERE run = $1 AND turn = 0")
                 .bind(run.uuid())

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use domain::api::{CandidateState, EventKind, RunState, Seen};
+use domain::api::{CandidateState, EventKind, RunState, ShownCandidates};
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
 use domain::model::{Ceiling, Dollars, Message, Prompt, Speaker, Usage};
-use domain::search::{Draft, Operator, Standing};
+use domain::search::{Draft, EntryState, Operator};
 use store::{Answer, DueCall, MAX_UNANSWERED, Meaning, NewCall, NewDraft, StoreError, WrittenText};
 
 use crate::fixture::{Lab, accepted, at, candidate, unread};
@@ -31,7 +31,7 @@ fn call(text: &str) -> NewCall {
             }],
         },
         dropped: vec!["counters".to_owned()],
-        seen: Seen::default(),
+        seen: ShownCandidates::default(),
         reserved: Ceiling {
             usage: Usage {
                 input: 400,
@@ -138,7 +138,7 @@ async fn a_draft_is_a_candidate_that_waits_for_its_model() {
     assert_eq!(view.spend.committed_tokens, 1_000);
     assert_eq!(view.spend.committed_dollars, cents(2.0));
     let snapshot = lab.store.snapshot(run).await.expect("rows");
-    assert_eq!(snapshot.entries[1].standing, Standing::Pending);
+    assert_eq!(snapshot.entries[1].state, EntryState::Pending);
     assert!(snapshot.entries[1].trial, "it is committed");
 }
 
@@ -232,7 +232,7 @@ async fn what_was_written_before_is_a_duplicate_and_costs_a_trial() {
     assert!(lab.lease(worker, at(8)).await.is_none());
     let snapshot = lab.store.snapshot(run).await.expect("rows");
     assert!(snapshot.entries[2].duplicate && !snapshot.entries[1].duplicate);
-    assert_eq!(snapshot.entries[1].standing, snapshot.entries[2].standing);
+    assert_eq!(snapshot.entries[1].state, snapshot.entries[2].state);
     assert_eq!(snapshot.entries[1].thought.as_deref(), Some("same"));
     let view = lab.store.run(run).await.expect("rows").expect("known");
     assert_eq!(view.trials, 2);

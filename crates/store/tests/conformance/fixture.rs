@@ -11,10 +11,10 @@ use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
 use domain::id::{CandidateId, RunId, WorkerId};
 use domain::lease::{Receipt, Registration, Report, ReportOutcome};
-use domain::measurement::{Anchored, Measurement, Watched};
+use domain::measurement::{Anchored, ConditionCoverage, Measurement};
 use domain::role::Key;
 use domain::search::{Budget, Method, Operator};
-use domain::statistics::{ANALYSIS_PAIRS, Cycles, Settled, decide_screening};
+use domain::statistics::{ANALYSIS_PAIRS, Cycles, DecidedComparison, decide_screening};
 use domain::task::{Bundle, Task};
 use domain::timing::{CacheState, ModelledTime, Timing};
 use domain::verdict::{Acceptance, Verdict};
@@ -220,7 +220,7 @@ pub fn unread() -> Evaluation {
 }
 
 /// The decision of a screening whose rounds all have this log-ratio.
-pub fn settled(ratio: f64) -> Settled {
+pub fn settled(ratio: f64) -> DecidedComparison {
     let rounds = vec![ratio; ANALYSIS_PAIRS[0] / 2];
     let key = Key(Digest::of("the key of these tests"));
     decide_screening(&rounds, &Cycles::Unknown, key).unwrap()
@@ -245,7 +245,7 @@ pub fn measurement(control: Option<Control>) -> Measurement {
         settled,
         noise: None,
         split: None,
-        watched: Watched::default(),
+        watched: ConditionCoverage::default(),
         locked: false,
         control,
         cases: Vec::new(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::control::{Control, ControlTally};
 use domain::device::DeviceKind;
 use domain::digest::Digest;
-use domain::health::{Condition, HealthReport, content};
+use domain::health::{Condition, HealthReport, submission_digest};
 use domain::id::{RunId, WorkerId};
 use domain::lease::{Receipt, Report, ReportOutcome};
 use domain::search::Operator;
@@ -71,7 +71,7 @@ async fn what_broke_devices_of_two_workers_is_lent_to_no_third() {
     let (second, third) = (lab.worker("v", DEVICE).await, lab.worker("u", DEVICE).await);
     let poison = candidate(Operator::Submit, None, "poison");
     let id = lab.propose(run, &poison).await;
-    let known = content(&poison.source, &poison.configuration);
+    let known = submission_digest(&poison.source, &poison.configuration);
     // One worker that says it twice has seen one device break.
     for (worker, now) in [(first, 5), (first, 6)] {
         let report = broke(known, "GPU-1 (0)");

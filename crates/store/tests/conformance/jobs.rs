@@ -3,7 +3,7 @@
 use domain::api::{CandidateState, EventKind, RunState};
 use domain::evaluation::{EVALUATOR_VERSION, GateOutcome};
 use domain::lease::{Receipt, Registration, Renewal, Report, ReportOutcome};
-use domain::search::{Operator, Standing};
+use domain::search::{EntryState, Operator};
 use domain::task::{Enforce, GateSubject};
 use domain::verdict::{Verdict, VerdictKind};
 use store::{LeasedJob, MAX_FAULTS, MAX_LOSSES, MAX_WORKER_FAULTS, StoreError};
@@ -144,7 +144,7 @@ async fn faults_park_a_job_and_say_why() {
     assert_eq!(summary.state, abandoned);
     let snapshot = lab.store.snapshot(run).await.unwrap();
     let reason = "no disk".to_owned();
-    assert_eq!(snapshot.entries[1].standing, Standing::Abandoned { reason });
+    assert_eq!(snapshot.entries[1].state, EntryState::Abandoned { reason });
     assert_eq!(lab.store.run(run).await.unwrap().unwrap().pending, 0);
 }
 
@@ -444,13 +444,9 @@ async fn an_advisory_gate_is_shown_and_holds_nothing_back() {
     let summary = lab.store.summary(id).await.unwrap().unwrap();
     assert_eq!(summary.unmet_gates, [GateSubject::CtasPerSm]);
     let entries = lab.store.snapshot(run).await.unwrap().entries;
-    let standing = &entries
-        .iter()
-        .find(|entry| entry.id == id)
-        .unwrap()
-        .standing;
-    let Standing::Accepted { unmet_phases, .. } = standing else {
-        panic!("{standing:?}");
+    let state = &entries.iter().find(|entry| entry.id == id).unwrap().state;
+    let EntryState::Accepted { unmet_phases, .. } = state else {
+        panic!("{state:?}");
     };
     assert_eq!(unmet_phases, &["parallelism"]);
 }

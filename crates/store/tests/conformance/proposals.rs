@@ -1,7 +1,7 @@
 //! Proposing: once each, numbered, charged, and linked to the same code.
 
 use domain::api::CandidateState;
-use domain::search::{Operator, Standing};
+use domain::search::{EntryState, Operator};
 use store::{NewCandidate, Proposed, StoreError};
 
 use crate::fixture::{Lab, accepted, at, candidate};
@@ -95,7 +95,7 @@ async fn the_same_code_is_linked_and_gets_no_job() {
     assert!(
         entries
             .iter()
-            .all(|entry| entry.standing != Standing::Pending)
+            .all(|entry| entry.state != EntryState::Pending)
     );
     let judged = lab.store.events_after(run, 0, 100).await.unwrap();
     let judged = judged

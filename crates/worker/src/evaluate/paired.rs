@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::evaluation::EvaluationStage;
-use domain::measurement::{Anchored, CaseProtocol, Discarded, Measurement, Watched};
+use domain::measurement::{Anchored, CaseProtocol, ConditionCoverage, DiscardedRound, Measurement};
 use domain::role::{Key, Side, TimeJob, TimedCase};
 use domain::statistics::{
     self, ALPHA, ALTERNATIONS, ANALYSIS_PAIRS, Block, CONFIRMATION, Interval, PlannedBlock, Round,
@@ -212,7 +212,7 @@ impl PairedComparison<'_> {
                 discarded: kept
                     .discarded
                     .into_iter()
-                    .map(|(round, reason)| Discarded {
+                    .map(|(round, reason)| DiscardedRound {
                         round: count(round),
                         reason,
                     })
@@ -220,7 +220,7 @@ impl PairedComparison<'_> {
                 regressions,
                 noise,
                 split,
-                watched: Watched::of(&taken.rounds),
+                watched: ConditionCoverage::of(&taken.rounds),
                 locked: locked.is_some(),
                 control: None,
                 cases: self.protocol(&taken),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::device::{Device, DeviceKind};
 use domain::digest::Digest;
-use domain::health::{Condition, Vitals};
+use domain::health::{Condition, HealthReadings};
 use domain::judge::Exit;
 use domain::role::{ProbeJob, ProbeReply};
 use domain::statistics::Rates;
@@ -50,7 +50,7 @@ impl Host {
         self.is_fit()?;
         let (poison, due) = self
             .health
-            .change(|record| (record.is_poisonous(candidate), record.is_due()));
+            .change(|record| (record.is_quarantined(candidate), record.is_due()));
         if poison {
             return Err(HostError::Poison {
                 candidate: candidate.short(),
@@ -64,7 +64,7 @@ impl Host {
 
     /// Records that the device failed its health check after it had run a candidate.
     pub fn blame(&self, candidate: Digest) {
-        self.health.change(|record| record.note_break(candidate));
+        self.health.change(|record| record.record_break(candidate));
     }
 
     /// Probes the device. A device that fails is probed again at once, a card a third time after a
@@ -89,7 +89,8 @@ impl Host {
             }
             match self.ask_how_it_is(cancellation)? {
                 Ok(vitals) => {
-                    self.health.change(|record| record.note_well(&vitals));
+                    self.health
+                        .change(|record| record.record_healthy_probe(&vitals));
                     return Ok(());
                 }
                 Err(found) => {
@@ -127,7 +128,7 @@ impl Host {
             };
             let found = self.probe_with(&program, &job, cancellation)?;
             if let Ok(Some(measured)) = found.map(|found| found.measured_rates) {
-                self.health.change(|record| record.note_rates(&measured));
+                self.health.change(|record| record.record_rates(&measured));
             }
         }
         Ok(self.rates())
@@ -160,7 +161,7 @@ impl Host {
     fn ask_how_it_is(
         &self,
         cancellation: &Cancellation,
-    ) -> Result<Result<Vitals, Ailment>, HostError> {
+    ) -> Result<Result<HealthReadings, Ailment>, HostError> {
         let program = self.program(Role::Probe, &self.settings.data);
         let found = self.probe_with(&program, &ProbeJob::default(), cancellation)?;
         Ok(found.and_then(|found| {
@@ -194,7 +195,7 @@ pub(super) struct Found {
     pub(super) measured_rates: Option<Rates>,
     /// The confinement that the probe reported.
     pub(super) said: Said,
-    vitals: Vitals,
+    vitals: HealthReadings,
 }
 
 /// The fault of a device, or of the attempt to probe it.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use domain::evaluation::EvaluationRequest;
-use domain::tools::profile::Applies;
+use domain::tools::profile::RuleOutcome;
 use domain::tools::sanitize::{Status, Tool};
 use domain::verdict::{Outcome, Verdict};
 use worker::cancel::Cancellation;
@@ -159,10 +159,10 @@ fn nsight_compute_is_asked_only_for_what_it_has() {
         let found = launch.triage.iter().find(|one| one.rule == rule);
         found.unwrap().applies.clone()
     };
-    assert!(matches!(applies("memory_bound"), Applies::Yes { .. }));
+    assert!(matches!(applies("memory_bound"), RuleOutcome::Yes { .. }));
     assert!(matches!(
         applies("occupancy_bound"),
-        Applies::Unknown { .. }
+        RuleOutcome::Unknown { .. }
     ));
 
     let missing = fake("no-such-program");

@@ -5,7 +5,7 @@ use domain::control::ControlTally;
 use domain::digest::Digest;
 use domain::health::Condition;
 use domain::lease::{LEASE_SECONDS, Receipt};
-use domain::measurement::Watched;
+use domain::measurement::ConditionCoverage;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ async fn a_device_says_how_often_its_comparisons_are_wrong() {
         "incumbent": Digest::of("incumbent"), "incumbent_timing": accepted(100.0).acceptance().unwrap().timing,
         "settled": settled, "looks": 1, "rounds": [], "timed": 15, "discarded": [], "regressions": [],
         "anchor": { "ratio": 1.1, "interval": [1.1, 1.1] }, "noise": null, "split": null,
-        "watched": Watched::default(), "control": { "kind": "level", "screening": settled }, "cases": []
+        "watched": ConditionCoverage::default(), "control": { "kind": "level", "screening": settled }, "cases": []
     });
     let path = format!("/api/v1/leases/{}/report", lease.job.uuid());
     let receipt: Receipt = service.post(&path, &report).await.read();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use domain::control::Control;
 use domain::evaluation::EvaluationStage;
-use domain::statistics::{Settled, TimedKernel};
+use domain::statistics::{DecidedComparison, TimedKernel};
 use domain::verdict::Outcome;
 
 use super::PairedComparison;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The decision of a comparison, or the reason why there is none.
 enum Attempt {
-    Answered(Settled),
+    Answered(DecidedComparison),
     /// A verdict: whoever gets it is not promoted.
     Refused(String),
     /// Trouble of the infrastructure: it may have become anything.
@@ -77,7 +77,7 @@ impl PairedComparison<'_> {
                 // With the gate against regressions.
                 let outcome = compared.comparison.outcome;
                 let settled = compared.measurement.settled;
-                return Ok(Attempt::Answered(Settled { outcome, ..settled }));
+                return Ok(Attempt::Answered(DecidedComparison { outcome, ..settled }));
             }
             Err(Stop::Verdict(verdict)) => Attempt::Refused(verdict.to_string()),
             Err(Stop::Fault(fault)) if fault.is_cancelled() || fault.is_unwell() => {
@@ -91,7 +91,7 @@ impl PairedComparison<'_> {
 }
 
 /// The result of a control whose screening called the incumbent faster than itself.
-fn called_faster(screening: Settled, confirmation: Attempt) -> Control {
+fn called_faster(screening: DecidedComparison, confirmation: Attempt) -> Control {
     match confirmation {
         Attempt::Answered(confirmation) if confirmation.outcome == Outcome::Faster => {
             Control::Promoted {
@@ -99,7 +99,7 @@ fn called_faster(screening: Settled, confirmation: Attempt) -> Control {
                 confirmation,
             }
         }
-        Attempt::Answered(Settled { evidence, .. }) => Control::Caught {
+        Attempt::Answered(DecidedComparison { evidence, .. }) => Control::Caught {
             screening,
             reason: format!(
                 "a gain of {:+.2}% to {:+.2}%",
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     /// What a screening says whose rounds all show the same log-ratio.
-    fn settled(ratio: f64) -> Settled {
+    fn settled(ratio: f64) -> DecidedComparison {
         let rounds = vec![ratio; ANALYSIS_PAIRS[0] / 2];
         decide_screening(&rounds, &Cycles::Unknown, Key(Digest::of("key"))).unwrap()
     }

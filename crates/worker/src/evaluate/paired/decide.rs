@@ -3,8 +3,8 @@
 
 use domain::measurement::Noise;
 use domain::statistics::{
-    self, ALPHA, ALTERNATIONS, ANALYSIS_PAIRS, BaselineHistory, Cycles, Interval, Round,
-    ScreeningProgress, Settled, Split, ValidRounds, check_regressions, next_analysis,
+    self, ALPHA, ALTERNATIONS, ANALYSIS_PAIRS, BaselineHistory, Cycles, DecidedComparison,
+    Interval, Round, ScreeningProgress, Split, ValidRounds, check_regressions, next_analysis,
 };
 use domain::verdict::{Outcome, Verdict};
 
@@ -33,7 +33,7 @@ impl PairedComparison<'_> {
         };
         let over = match standing {
             None | Some(ScreeningProgress::Open { .. }) => false,
-            Some(ScreeningProgress::Settled(settled)) => {
+            Some(ScreeningProgress::Decided(settled)) => {
                 let held_back = || {
                     check_regressions(&kept.cases)
                         .iter()
@@ -74,7 +74,7 @@ impl PairedComparison<'_> {
         }
     }
 
-    pub(super) fn screen(&self, kept: &ValidRounds) -> Result<Settled, Stop> {
+    pub(super) fn screen(&self, kept: &ValidRounds) -> Result<DecidedComparison, Stop> {
         let rounds = kept.whole.concat();
         statistics::decide_screening(&rounds, &joined(&kept.cycles), self.key).ok_or_else(|| {
             let reason = format!(
@@ -90,7 +90,7 @@ impl PairedComparison<'_> {
         &self,
         kept: &ValidRounds,
         control: &Taken,
-    ) -> Result<(Settled, Option<Noise>), Stop> {
+    ) -> Result<(DecidedComparison, Option<Noise>), Stop> {
         // Nobody in it is the baseline, unless by chance.
         let control = self.keep(control, &BaselineHistory::default())?;
         let settled =
@@ -143,7 +143,7 @@ impl PairedComparison<'_> {
 
 /// How often the pairs were looked at: a screening up to the look that decided, a confirmation
 /// once.
-pub(super) fn looks(settled: &Settled, confirming: bool) -> u32 {
+pub(super) fn looks(settled: &DecidedComparison, confirming: bool) -> u32 {
     if confirming {
         return 1;
     }
