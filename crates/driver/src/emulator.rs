@@ -1,7 +1,9 @@
-//! The one thing this driver offers beyond CUDA's API: what the machine knows about the kernels it ran.
+//! The emulator's own interface, beyond CUDA's API: settings of the machine, and its reports about the kernels it
+//! ran.
 //!
-//! Requests and replies are JSON through a single exported symbol, so that a program that does not know the emulator
-//! never notices it, and one that does needs no header. The evaluator finds out by that symbol which driver it has.
+//! Requests and replies are JSON through one exported symbol, so that a program that does not know the emulator is
+//! not affected by it, and one that does needs no header. The evaluator recognises the emulated driver by that
+//! symbol.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,10 +17,10 @@ use crate::state::{Clock, Driver};
 
 /// Version of the requests and replies.
 const VERSION: u32 = 1;
-/// Launches kept until somebody takes them; older ones are dropped and counted.
+/// Most launches that the journal keeps until a `take` request; older ones are dropped and counted.
 const KEPT: usize = 4096;
 
-/// Launches since the last take.
+/// Launches since the last `take` request.
 #[derive(Debug, Default)]
 pub struct Journal {
     launches: VecDeque<Entry>,
@@ -35,7 +37,7 @@ impl Journal {
     }
 }
 
-/// One launch as the reply gives it.
+/// One launch, as the reply of `take` serialises it.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Entry {
@@ -43,7 +45,7 @@ pub(crate) enum Entry {
         #[serde(flatten)]
         report: Box<LaunchReport>,
         modelled: Option<Box<Modelled>>,
-        /// With what was read before the launch in the second level cache; where it was said what was.
+        /// Time with a warm L2 cache, if the setting `read_before` says how many bytes were read before the launch.
         modelled_warm: Option<Box<Modelled>>,
     },
     Refused {
@@ -59,7 +61,7 @@ pub(crate) enum Entry {
     },
 }
 
-/// A launch that never started.
+/// A launch that was refused before it started.
 pub(crate) struct Refused<'a> {
     pub kernel: String,
     pub grid: [u32; 3],
@@ -68,23 +70,24 @@ pub(crate) struct Refused<'a> {
     pub error: &'a LaunchError,
 }
 
-/// Why a launch never started.
+/// The reason why a launch did not start.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum RefusedOutcome {
-    /// The emulated GPU lacks an instruction: no evidence against the kernel.
+    /// The emulated GPU does not implement an instruction; this says nothing against the kernel.
     Unsupported {
         opcode: String,
         ptx_line: u32,
         file: Option<String>,
         line: Option<u32>,
     },
-    /// Anything else.
+    /// Any other reason.
     Refused { reason: String },
 }
 
 impl Entry {
-    /// A launch that ran, and its modelled times if it came to its end: the second with a warm cache.
+    /// The entry of a launch that ran. `times` holds the modelled times with a cold and with a warm cache, if the
+    /// launch completed.
     pub(crate) fn ran(report: LaunchReport, times: Option<(Modelled, Option<Modelled>)>) -> Self {
         let (modelled, warm) = times.unzip();
         Self::Ran {
@@ -124,7 +127,7 @@ impl Entry {
     }
 }
 
-/// What can be asked.
+/// A request, by its field `do`.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 enum Request {
@@ -133,7 +136,7 @@ enum Request {
         pointer: u64,
         name: String,
     },
-    /// The buffer that kernels are given begins there, and what its allocation holds before is out of their bounds.
+    /// Marks the start of a kernel's buffer inside its allocation: accesses to the bytes before it are out of bounds.
     Begin {
         pointer: u64,
     },
@@ -174,7 +177,7 @@ enum CheckLevel {
     Off,
 }
 
-/// Tells a field that is null from one that is absent.
+/// Deserialises a field so that `null` (`Some(None)`) differs from an absent field (`None`).
 fn given<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: Deserialize<'de>,
@@ -183,7 +186,7 @@ where
     T::deserialize(deserializer).map(Some)
 }
 
-/// What is answered.
+/// The reply to a request.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Reply<'a> {
@@ -215,18 +218,19 @@ impl Reply<'_> {
     }
 }
 
-/// An answer on its way out.
+/// The reply to one request, and its effects.
 #[derive(Debug)]
 pub struct Answer {
     /// The reply as JSON.
     pub json: String,
-    /// Whether the request was understood and carried out.
+    /// True if the request was understood and carried out.
     pub accepted: bool,
-    /// Whether launches leave the journal once the caller has the reply.
+    /// True if the launches are to be removed from the journal once the caller has the reply.
     pub takes: bool,
 }
 
-/// Answers one request. The journal keeps its launches until [`delivered`] says that the caller has them.
+/// Answers one request. The journal keeps its launches until [`delivered`] is called, because the reply may not fit
+/// into the caller's buffer.
 pub fn answer(driver: &mut Driver, request: &[u8]) -> Answer {
     let request = match serde_json::from_slice(request) {
         Ok(request) => request,
@@ -243,7 +247,7 @@ pub fn answer(driver: &mut Driver, request: &[u8]) -> Answer {
     }
 }
 
-/// Forgets the launches of an answer that has reached its caller.
+/// Removes the launches of a reply that has reached its caller from the journal.
 pub fn delivered(driver: &mut Driver, answer: &Answer) {
     if answer.takes {
         *driver.journal_mut() = Journal::default();

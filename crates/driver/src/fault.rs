@@ -1,6 +1,6 @@
-//! The fault plan: a file that makes chosen calls fail, hang, kill the process, corrupt data or lie about time.
+//! The fault plan: a file that makes chosen calls fail, hang, end the process, corrupt data or report a false time.
 //!
-//! One mechanism for every test that needs a GPU in trouble. Without a plan nothing here has any effect.
+//! All tests that need a faulty GPU use this one mechanism. Without a plan nothing here has any effect.
 //!
 //! ```toml
 //! [[fault]]
@@ -9,8 +9,8 @@
 //! do = { error = 700 }          # or "hang", "exit", "abort", { corrupt = { bytes = 1 } }, { elapsed_ms = 0.001 }, { answer = 900 }
 //! ```
 //!
-//! `leftovers = true` before that is no fault: shared and local memory hold what earlier launches left there, as on
-//! silicon, and reading it is no finding.
+//! `leftovers = true` before the rules is not a fault: shared and local memory then keep the values that earlier
+//! launches left there, as on hardware, and reading them is not a finding.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -19,58 +19,58 @@ use serde::Deserialize;
 
 use crate::code::Code;
 
-/// What a plan does to one call.
+/// The effect of a rule on one call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Action {
-    /// Returns this error without doing anything.
+    /// Returns this error without executing the call.
     Error(Code),
     /// Never returns.
     Hang,
-    /// Ends the process as if it were done.
+    /// Ends the process with status 0.
     Exit,
-    /// Ends the process by a signal.
+    /// Ends the process with a signal (`SIGABRT`).
     Abort,
-    /// Does the call, dishonestly.
+    /// Executes the call and falsifies its result.
     Tamper(Tamper),
 }
 
-/// A dishonest answer.
+/// A falsified result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Tamper {
-    /// Flips bits in the first bytes of a download.
+    /// Flips bits in the first bytes of a download to the host; the number of bytes.
     CorruptBytes(usize),
-    /// Answers with this instead of the modelled time.
+    /// Replaces the modelled time by this many milliseconds.
     ElapsedMilliseconds(f32),
-    /// Answers a question about the card with this number.
+    /// Replaces the answer to a query of the management library (NVML) by this number.
     Answer(u64),
 }
 
-/// Why a plan is refused.
+/// The reason for rejecting a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The text is not a plan.
     #[error("read the fault plan: {0}")]
     Format(#[from] toml::de::Error),
-    /// Occurrences are counted from one.
+    /// A rule's `nth` is 0, but occurrences are counted from one.
     #[error("read the fault plan: `nth` of {call} is 0, but calls are counted from 1")]
     Zeroth {
-        /// The call of the rule.
+        /// The function that the rule names.
         call: String,
     },
-    /// The rule could never have an effect.
+    /// The rule could never have an effect, because the function does not do what the rule would change.
     #[error("read the fault plan: {call} cannot be made to {action}")]
     Pointless {
-        /// The call of the rule.
+        /// The function that the rule names.
         call: String,
-        /// What it should do.
+        /// The action of the rule, as a verb phrase.
         action: &'static str,
     },
 }
 
-/// The rules of one process, and how often each call has been made.
+/// The rules of one process, with the number of calls of each function so far.
 #[derive(Debug, Default)]
 pub struct FaultPlan {
-    /// Whether launches find in shared and local memory what earlier ones left there.
+    /// True if launches find in shared and local memory the values that earlier ones left there.
     pub leftovers: bool,
     rules: Vec<Rule>,
     calls: Mutex<HashMap<&'static str, u64>>,
@@ -133,7 +133,7 @@ impl FaultPlan {
     /// Reads a plan.
     ///
     /// # Errors
-    /// When the text is no plan, or a rule could never have an effect.
+    /// When the text is not a plan, or a rule could never have an effect.
     pub fn from_toml(text: &str) -> Result<Self, PlanError> {
         let file: PlanFile = toml::from_str(text)?;
         let rules = file
@@ -148,7 +148,7 @@ impl FaultPlan {
         })
     }
 
-    /// Counts a call and says what happens to it. The first rule that fits wins.
+    /// Counts a call of this function and returns the action of the first rule that matches it.
     pub fn strike(&self, call: &'static str) -> Option<Action> {
         if self.rules.is_empty() {
             return None;

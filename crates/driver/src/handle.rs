@@ -1,4 +1,4 @@
-//! Typed handles: what the API gives out as opaque pointers.
+//! Typed handles: the values that the API gives to callers as opaque pointers.
 //!
 //! A handle is a number that is never an address and never used twice, so a stale or foreign one is recognised when
 //! it comes back. Its kind is part of the number: an event passed as a stream is as invalid as a random pointer.
@@ -18,9 +18,10 @@ macro_rules! handles {
     };
 }
 
-/// Far from every device window and every address a process of this platform has.
+/// Base of all handles, outside of every device address window and of every address that a process of this platform
+/// has.
 const BASE: u64 = 0x4b00_0000_0000_0000;
-/// Handles look like aligned pointers.
+/// Distance between handles in bytes, because handles look like aligned pointers.
 const STEP: u64 = 16;
 
 handles! {
@@ -40,7 +41,7 @@ handles! {
     LibraryHandle = 7;
     /// An unfinished link.
     LinkHandle = 8;
-    /// Memory without an address.
+    /// Physical memory without an address (`CUmemGenericAllocationHandle`).
     PhysicalHandle = 9;
     /// A graph of work.
     GraphHandle = 10;
@@ -48,14 +49,14 @@ handles! {
     NodeHandle = 11;
     /// A graph that is ready to be launched.
     ExecutableHandle = 12;
-    /// What a caller wants to be kept while a graph is there.
+    /// An object whose destructor runs when no caller and no graph refers to it any more (`CUuserObject`).
     KeepsakeHandle = 13;
 }
 
 impl StreamHandle {
     /// The legacy default stream, which waits for and holds back all blocking streams.
     pub const LEGACY: Self = Self(0);
-    /// Its explicit name.
+    /// The explicit handle of the same stream (`CU_STREAM_LEGACY`).
     pub const LEGACY_NAMED: Self = Self(1);
     /// The default stream of the calling thread.
     pub const PER_THREAD: Self = Self(2);

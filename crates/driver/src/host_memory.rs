@@ -1,7 +1,7 @@
-//! Memory of the host that kernels reach, too: page-locked, registered and managed memory.
+//! Host memory that kernels can access: page-locked, registered and managed memory.
 //!
-//! On a device with unified addresses such memory has one address on both sides. Here it is the same memory: the
-//! machine executes on the host, and is lent the bytes where they are.
+//! On a device with unified addressing such memory has one address on both sides. Here it is the same memory: the
+//! machine executes on the host and accesses the bytes in place.
 #![expect(
     unsafe_code,
     reason = "callers get raw memory, and their own memory is lent to the machine"
@@ -13,9 +13,9 @@ use std::sync::atomic::AtomicU32;
 
 use crate::code::Code;
 
-/// Page-locked memory starts on a page.
+/// Alignment of page-locked memory in bytes.
 const PAGE: usize = 4096;
-/// The machine's cells are this wide.
+/// Width of the machine's memory cells in bytes.
 const CELL: u64 = 4;
 
 /// A range of host memory, freed with this value if it was allocated here.
@@ -23,7 +23,7 @@ const CELL: u64 = 4;
 pub struct HostMemory {
     address: u64,
     bytes: usize,
-    /// None for the caller's own memory.
+    /// Layout of the allocation; none for the caller's own memory.
     layout: Option<Layout>,
 }
 
@@ -31,12 +31,12 @@ impl HostMemory {
     /// Allocates zeroed memory.
     ///
     /// # Errors
-    /// For no bytes, or more than the host has.
+    /// `INVALID_VALUE` for zero bytes, `OUT_OF_MEMORY` for more than the host has.
     pub fn allocate(bytes: usize) -> Result<Self, Code> {
         if bytes == 0 {
             return Err(Code::INVALID_VALUE);
         }
-        // The last cell belongs to the range, too.
+        // Rounded up, because the last cell belongs to the range as a whole.
         let layout = bytes
             .checked_next_multiple_of(CELL as usize)
             .and_then(|bytes| Layout::from_size_align(bytes, PAGE).ok())
@@ -53,7 +53,7 @@ impl HostMemory {
         })
     }
 
-    /// The caller's own memory, which it keeps until it takes the registration back.
+    /// Wraps the caller's own memory, which the caller keeps allocated until it unregisters it.
     ///
     /// # Errors
     /// For an empty range, or one that no object can have.
@@ -69,7 +69,7 @@ impl HostMemory {
         })
     }
 
-    /// Where it starts.
+    /// Address of the first byte.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address
@@ -81,21 +81,22 @@ impl HostMemory {
         self.bytes
     }
 
-    /// Whether it is the caller's own.
+    /// Returns true if the memory is the caller's own.
     #[must_use]
     pub fn is_registered(&self) -> bool {
         self.layout.is_none()
     }
 
-    /// Start and cells of the range, for the machine: whole cells, so that the start may lie before the range's.
+    /// Start address and cells of the range, for the machine. The range is extended to whole cells, so the start may
+    /// lie before the range's first byte.
     pub(crate) fn cells(&self) -> (u64, &'static [AtomicU32]) {
         let start = self.address / CELL * CELL;
         let end = (self.address + self.bytes as u64).next_multiple_of(CELL);
         let count = ((end - start) / CELL) as usize;
-        // SAFETY: the range is readable and writable: allocated above in whole cells, or vouched for by the caller
-        // who registered it, and a cell shares its page with a byte of the range. Cells are atomics because the host
-        // and kernels may write at any time. The state takes the machine's window away before this value goes, so
-        // nothing is reached through the lifetime that outlives the memory.
+        // SAFETY: the range is readable and writable: either `allocate` allocated it in whole cells, or the caller
+        // who registered it guarantees it, and each cell shares its page with a byte of the range. Cells are atomics
+        // because the host and kernels may write at any time. `Driver` removes the machine's window before this value
+        // is dropped, so nothing is accessed through the `'static` lifetime after the memory is freed.
         let cells = unsafe {
             slice::from_raw_parts(
                 std::ptr::with_exposed_provenance::<AtomicU32>(start as usize),
@@ -110,7 +111,7 @@ impl Drop for HostMemory {
     fn drop(&mut self) {
         if let Some(layout) = self.layout {
             let memory = std::ptr::with_exposed_provenance_mut::<u8>(self.address as usize);
-            // SAFETY: `allocate` made this memory with this layout, and nobody else frees it.
+            // SAFETY: `allocate` made this memory with this layout, and nothing else frees it.
             unsafe { alloc::dealloc(memory, layout) };
         }
     }

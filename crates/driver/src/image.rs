@@ -1,6 +1,6 @@
-//! What callers hand over to be loaded: PTX text, a fat binary that holds some, or machine code.
+//! Images that callers load: PTX text, a fat binary that holds PTX, or machine code.
 //!
-//! The emulated GPU runs PTX. Machine code is recognised only to be refused with the documented error and a line
+//! The emulated GPU runs PTX. Machine code is recognised only to be rejected with the documented error and a line
 //! that says why.
 
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use ruzstd::decoding::StreamingDecoder;
 
 use crate::code::Code;
 
-/// First bytes of an ELF file: machine code.
+/// First bytes of an ELF file, which holds machine code.
 pub const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
 /// First bytes of an archive of object files.
 pub const ARCHIVE_MAGIC: [u8; 8] = *b"!<arch>\n";
@@ -27,7 +27,7 @@ const ENTRY_PTX: u16 = 1;
 const ENTRY_LZ4: u64 = 0x2000;
 /// Flag of an entry compressed with zstd.
 const ENTRY_ZSTD: u64 = 0x8000;
-/// Most bytes an entry may unpack to.
+/// Largest unpacked size of an entry in bytes.
 const ENTRY_LIMIT: usize = 256 << 20;
 
 /// An image to load.
@@ -37,16 +37,16 @@ pub enum Image<'a> {
     Ptx(&'a [u8]),
     /// A fat binary from its magic number to its end.
     Fat(&'a [u8]),
-    /// An ELF file, of which nothing is read.
+    /// An ELF file; its content is not read.
     MachineCode,
 }
 
-/// Why an image is not loaded: the documented code, and a line for a person.
+/// The reason why an image cannot be loaded or linked: the documented error code, and a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What the call returns.
+    /// The code that the API call returns.
     pub code: Code,
-    /// What the log says; empty if the code says it all.
+    /// The message for the log; empty if the code is enough.
     pub message: String,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Image<'a> {
     /// The PTX text of the image for a device of this architecture.
     ///
     /// # Errors
-    /// When it holds none that the device can run.
+    /// When the image holds no PTX that the device can run.
     pub fn ptx(self, architecture: u32) -> Result<Cow<'a, str>, Refusal> {
         let text = match self {
             Self::Ptx(bytes) => Cow::Borrowed(as_text(bytes)?),
@@ -105,7 +105,7 @@ fn as_text(bytes: &[u8]) -> Result<&str, Refusal> {
     Ok(text)
 }
 
-/// The number of the `.target sm_NN` directive.
+/// The architecture number of the `.target sm_NN` directive.
 fn target(text: &str) -> Option<u32> {
     let line = text
         .lines()
@@ -117,7 +117,7 @@ fn target(text: &str) -> Option<u32> {
     digits[..end].parse().ok()
 }
 
-/// Total bytes of a fat binary, from its header.
+/// Total size of a fat binary in bytes, from its header.
 #[must_use]
 pub fn fat_bytes(header: &[u8; FAT_HEADER_BYTES]) -> Option<usize> {
     let header_bytes = usize::from(u16::from_le_bytes([header[6], header[7]]));
@@ -125,7 +125,7 @@ pub fn fat_bytes(header: &[u8; FAT_HEADER_BYTES]) -> Option<usize> {
     usize::try_from(body).ok()?.checked_add(header_bytes)
 }
 
-/// The PTX entry for the highest architecture that this device can run.
+/// The PTX of the entry for the highest architecture that this device can run.
 fn best_entry(fat: &[u8], architecture: u32) -> Result<Cow<'static, str>, Refusal> {
     let broken = || Refusal::new(Code::INVALID_IMAGE, "read the fat binary: it is cut short");
     let mut rest = fat
@@ -162,14 +162,14 @@ struct Entry<'a> {
     architecture: u32,
     flags: u64,
     unpacked_bytes: u64,
-    /// Packed bytes of the payload, for compressed entries.
+    /// Compressed size of the payload in bytes, for compressed entries.
     packed_bytes: usize,
     payload: &'a [u8],
     total: usize,
 }
 
 impl<'a> Entry<'a> {
-    /// Field offsets as public descriptions of the format give them.
+    /// Reads an entry. Field offsets follow public descriptions of the format.
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let header = read_u32(bytes, 4)? as usize;
         let payload = usize::try_from(read_u64(bytes, 8)?).ok()?;
@@ -188,7 +188,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// The payload, unpacked; none if it is malformed.
+    /// The payload as text, decompressed if it is compressed; none if it is malformed.
     fn text(&self) -> Option<Cow<'static, str>> {
         let limit = usize::try_from(self.unpacked_bytes)
             .unwrap_or(usize::MAX)
@@ -207,18 +207,18 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Unpacks one zstd frame; none if it is malformed or longer than `limit`.
+/// Decompresses one zstd frame; none if it is malformed or longer than `limit` bytes.
 fn unpack_zstd(packed: &[u8], limit: usize) -> Option<Vec<u8>> {
     let window = u64::try_from(ENTRY_LIMIT).unwrap_or(u64::MAX);
     let frame = StreamingDecoder::new_with_max_window_size(packed, window).ok()?;
     let mut unpacked = Vec::new();
-    // One byte more than allowed shows that there would be more.
+    // One byte more than allowed is read, to detect that the frame is longer.
     let most = u64::try_from(limit).ok()?.saturating_add(1);
     frame.take(most).read_to_end(&mut unpacked).ok()?;
     (unpacked.len() <= limit).then_some(unpacked)
 }
 
-/// Unpacks one LZ4 block; none if it is malformed or longer than `limit`.
+/// Decompresses one LZ4 block; none if it is malformed or longer than `limit` bytes.
 fn unpack_lz4(packed: &[u8], limit: usize) -> Option<Vec<u8>> {
     let mut input = packed.iter().copied();
     let mut output = Vec::new();
@@ -243,7 +243,8 @@ fn unpack_lz4(packed: &[u8], limit: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// A length of 15 goes on in further bytes until one is not 255.
+/// Reads the rest of an LZ4 length: after a nibble of 15, bytes are added up to and including the first that is not
+/// 255.
 fn lz4_length(nibble: usize, input: &mut impl Iterator<Item = u8>) -> Option<usize> {
     let mut length = nibble;
     if nibble == 15 {
@@ -332,7 +333,7 @@ mod tests {
 
     #[test]
     fn ptx_packed_with_lz4_is_unpacked() {
-        // Five literals, a match of nine bytes from five bytes back, and one literal to end on.
+        // Five literals, a match of nine bytes at distance five, and one final literal.
         let packed = [b"\x55abcde\x05\x00\x10f".as_slice()].concat();
         assert_eq!(
             unpack_lz4(&packed, 64).as_deref(),
@@ -341,7 +342,7 @@ mod tests {
         assert_eq!(unpack_lz4(&packed, 8), None);
     }
 
-    /// What the reference implementation makes of `zstd_text` at its level 19.
+    /// `zstd_text` compressed by the reference implementation at level 19.
     const ZSTD: [u8; 99] = *b"\x28\xb5\x2f\xfd\x24\xf2\xb5\x02\x00\x32\x45\x11\x11\x90\x7d\x8c\xae\xc5\xe8\x41\x90\xbb\xea\x1f\x64\x25\x36\xb6\x88\x19\x20\x1d\x53\xc8\x48\x42\xd9\x87\x69\xae\xcd\x07\xc9\xef\x72\xb1\x2a\xe1\xfb\x93\x2c\xde\xa8\x1f\x94\xe3\x6f\xc7\xab\xee\x7d\xd6\xb9\xf5\x20\x20\x35\xaf\xe3\x07\xed\xc2\x0f\xc2\x23\xa7\x35\x5e\xfb\xf4\x07\x05\x00\x00\x17\x80\x1f\xc0\x19\xc0\x85\x21\x8d\x32\x03\x3c\x58\x5f\x72";
 
     fn zstd_text() -> String {

@@ -1,12 +1,13 @@
-//! `libcuda.so.1` over the emulated GPU: CUDA's driver API for programs that hand over PTX, without a GPU.
+//! `libcuda.so.1` over the emulated GPU: CUDA's driver API, without a GPU, for programs that load PTX.
 //!
-//! Two strata. [`state`] is the API in safe Rust: contexts, memory, modules, streams, events, launches, each with
-//! the documented errors. `ffi` is a thin skin of C functions around it, and the only place with `unsafe`. Beside
-//! them stand [`image`], which reads what callers want loaded, [`fault`], which makes calls go wrong on purpose, and
-//! [`emulator`], the one symbol that CUDA's API does not have.
+//! The crate has two layers. [`state`] implements the API in safe Rust: contexts, memory, modules, streams, events
+//! and launches, each with the documented errors. `ffi` is a thin layer of exported C functions over it. [`image`]
+//! reads the images that callers load, [`link`] links PTX texts, [`fault`] injects faults into chosen calls for
+//! tests, and [`emulator`] answers requests through the one exported symbol that CUDA's API does not have. `unsafe`
+//! code stands only in `ffi` and [`host_memory`].
 //!
-//! The crate refuses to know how kernels are executed (that is `ptx`), what is done with findings, and whether a
-//! kernel is any good.
+//! The crate does not know how kernels are executed (`ptx` does that), what is done with findings, or how a kernel is
+//! judged.
 #![deny(unsafe_code)]
 
 pub mod code;

@@ -1,8 +1,8 @@
-//! Linking PTX texts into one: what a device linker does with machine code, done with text.
+//! Linking of several PTX texts into one, as a device linker does it with machine code.
 //!
-//! A text is cut into its module-scope declarations. Local names that another text uses, too, are changed; external
-//! declarations give way to the definition they stand for; of a weak definition the first is kept. Nothing is known
-//! here about instructions: bodies are copied token by token.
+//! Each text is split into its module-scope declarations. A local name that occurs in another text is renamed. An
+//! external declaration is replaced by the definition that it refers to. Of several weak definitions the first is
+//! kept. The linker does not interpret instructions: bodies are copied token by token.
 
 mod scan;
 
@@ -11,44 +11,44 @@ use std::fmt::Write as _;
 
 use scan::{Declaration, Kind, Linkage, Text};
 
-/// Functions that the device's own runtime provides.
+/// Functions that the machine itself implements.
 const PROVIDED: [&str; 5] = ["vprintf", "__assertfail", "malloc", "free", "memset"];
 
-/// What the compiler's own device library defines, for texts that use it.
+/// PTX of functions that the CUDA compiler's device library defines, linked when a text uses one of them.
 const RUNTIME: &str = include_str!("link/runtime.ptx");
 
-/// Why texts cannot be linked.
+/// The reason why texts cannot be linked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// A text is not PTX, as far as linking looks into it.
+    /// A text is not well-formed PTX at the level that linking reads.
     #[error("link part {part}: {reason}")]
     Malformed {
-        /// Which of the texts, from 1.
+        /// Number of the text, from 1.
         part: usize,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
-    /// Two texts define what only one may.
+    /// Two texts define a name that only one may define.
     #[error("link `{name}`: parts {first} and {second} define it")]
     Duplicate {
         /// The name.
         name: String,
-        /// A text that defines it, from 1.
+        /// Number of the first text that defines it, from 1.
         first: usize,
-        /// Another.
+        /// Number of the second text that defines it.
         second: usize,
     },
-    /// A text uses what none defines.
+    /// A text uses a name that no text defines.
     #[error("link `{name}`, which part {part} declares external: no part defines it")]
     Unresolved {
         /// The name.
         name: String,
-        /// The text that uses it, from 1.
+        /// Number of the text that uses it, from 1.
         part: usize,
     },
 }
 
-/// Links PTX texts. A single text that needs no other is checked for unresolved names and kept as it is.
+/// Links PTX texts. A single text that needs no other is checked for unresolved names and returned unchanged.
 ///
 /// # Errors
 /// When a text is malformed, a name is defined twice, or one is not defined at all.
@@ -82,11 +82,11 @@ pub fn link(parts: &[String]) -> Result<String, LinkError> {
     }
 }
 
-/// Caps the registers of every kernel, as a compiler option does for a whole module.
+/// Adds a limit of registers per thread (`.maxnreg`) to every kernel, as a compiler option does for a whole module.
 #[must_use]
 pub fn limit_registers(text: &str, most: u32) -> String {
     let Ok(read) = Text::read(text) else {
-        // Loading the text will say what is wrong with it.
+        // Loading this text will report the error.
         return text.to_owned();
     };
     let mut limited = String::with_capacity(text.len() + 64);
@@ -100,11 +100,11 @@ pub fn limit_registers(text: &str, most: u32) -> String {
     limited
 }
 
-/// What each name of a link means.
+/// The definitions of the names in a link.
 struct Names {
-    /// The part that defines a name which others may use.
+    /// The part (from 0) that defines each global name.
     defined: HashMap<String, usize>,
-    /// Names that more than one part uses at module scope.
+    /// Names that occur at module scope in more than one part.
     shared: HashSet<String>,
 }
 
@@ -133,7 +133,7 @@ impl Names {
                             second: part + 1,
                         });
                     }
-                    // A weak definition gives way to a strong one.
+                    // A strong definition replaces a weak one.
                     Some((_, Linkage::Weak)) if declaration.linkage == Linkage::Visible => {
                         defined.insert(name.to_owned(), (part, Linkage::Visible));
                     }
@@ -150,7 +150,7 @@ impl Names {
         })
     }
 
-    /// Names that a part uses and none defines, with the part.
+    /// Names that a part uses and no part defines, each with the part (from 0).
     fn unresolved<'t, 'a>(
         &'t self,
         texts: &'t [Text<'a>],
@@ -169,17 +169,17 @@ impl Names {
         })
     }
 
-    /// Whether a declaration appears in the merged text.
+    /// Returns true if the merged text contains the declaration.
     fn keeps(&self, part: usize, declaration: &Declaration<'_>) -> bool {
         match (declaration.linkage, self.defined.get(declaration.name)) {
             (Linkage::Local, _) | (_, None) => true,
-            // A function may be declared before its definition; a variable may not be declared twice.
+            // A function may be declared before its definition, but a variable may not be declared twice.
             (_, Some(_)) if !declaration.defines => declaration.kind == Kind::Function,
             (_, Some(definer)) => *definer == part,
         }
     }
 
-    /// The name of a part's local declaration in the merged text, if it has to change.
+    /// New names of a part's local declarations in the merged text, for those that have to change.
     fn local_names<'a>(&self, part: usize, text: &Text<'a>) -> HashMap<&'a str, String> {
         text.declarations
             .iter()
@@ -297,10 +297,10 @@ mod tests {
             part: 1,
         };
         assert_eq!(linked(&[user]), Err(refusal));
-        // Declared and never called; and what the device itself has.
+        // A declaration that no text uses, and a function that the device itself provides.
         assert!(linked(&[".extern .func gone();\n"]).is_ok());
         assert!(linked(&[&user.replace("gone", "vprintf")]).is_ok());
-        // Dynamic shared memory has no definition anywhere.
+        // Dynamic shared memory has no definition in any text.
         let dynamic = ".extern .shared .align 16 .b8 all[];\n.visible .entry k()\n{\nmov.u32 %r1, all;\nret;\n}\n";
         assert!(linked(&[dynamic]).is_ok());
         let two = linked(&[dynamic, &dynamic.replace(".entry k", ".entry l")]).unwrap();

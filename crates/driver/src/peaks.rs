@@ -1,12 +1,12 @@
-//! What the emulated device could do if one resource were busy all the time and nothing else mattered: no modelled time
-//! is shorter than its work at these rates.
+//! Peak rates of the emulated device: the rates at which it would work if one resource were busy all the time and
+//! nothing else limited it. No modelled time is shorter than the kernel's work at these rates.
 
 use std::collections::BTreeMap;
 
 use ptx::device::Device;
 use serde::Serialize;
 
-/// Operations of a multiplication with an addition.
+/// Floating-point operations of one multiply-add.
 const OPERATIONS: f64 = 2.0;
 
 /// The best rates of a device.
@@ -14,16 +14,16 @@ const OPERATIONS: f64 = 2.0;
 pub struct Peaks {
     /// Bytes per microsecond from and to DRAM.
     pub bytes_per_us: f64,
-    /// Operations per microsecond, by what does them: `f64`, `f32`, and `f16` on tensor cores.
+    /// Operations per microsecond by unit: `f64`, `f32`, and `f16` on tensor cores.
     pub operations_per_us: BTreeMap<&'static str, f64>,
-    /// An empty launch in microseconds.
+    /// Time of an empty launch in microseconds.
     pub launch_us: f64,
-    /// Bytes that the second level cache holds when a launch ends, and that nobody has written to DRAM.
+    /// Capacity of the L2 cache in bytes: the most that can be dirty in it when a launch ends.
     pub l2_bytes: f64,
 }
 
 impl Peaks {
-    /// The rates that bound the model's times on a device.
+    /// The peak rates that bound the model's times on a device.
     pub fn of(device: &Device) -> Self {
         let all = f64::from(device.multiprocessors) * device.cycles_per_microsecond() * OPERATIONS;
         let rates = &device.rates;

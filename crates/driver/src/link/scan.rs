@@ -1,21 +1,21 @@
-//! A PTX text cut into module-scope declarations, as far as linking has to see.
+//! Splits a PTX text into module-scope declarations, to the detail that linking needs.
 
 use std::collections::HashMap;
 
-/// Who may use a declaration.
+/// The linkage of a declaration: the texts that may refer to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Linkage {
-    /// Its own text.
+    /// Visible in its own text only.
     Local,
-    /// Everybody.
+    /// Visible in all texts.
     Visible,
-    /// Everybody, unless there is a better one.
+    /// Visible in all texts; a strong definition takes precedence.
     Weak,
-    /// It stands for another text's definition.
+    /// Refers to the definition in another text.
     External,
 }
 
-/// What is declared.
+/// The kind of a declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Variable,
@@ -28,30 +28,31 @@ pub(super) struct Declaration<'a> {
     pub(super) name: &'a str,
     pub(super) linkage: Linkage,
     pub(super) kind: Kind,
-    /// Whether it is more than a promise.
+    /// True if this is a definition, false if it only declares the name.
     pub(super) defines: bool,
-    /// Whether somebody has to keep the promise: dynamic shared memory comes with the launch.
+    /// True if some text has to define the name. Dynamic shared memory needs no definition because the launch
+    /// provides it.
     pub(super) needs_definition: bool,
-    /// Where a kernel's body starts in the text.
+    /// Byte offset of a kernel's body in the text.
     pub(super) kernel_body: Option<usize>,
-    /// Its tokens.
+    /// Indices of the declaration's tokens.
     tokens: std::ops::Range<usize>,
 }
 
-/// A PTX text.
+/// A PTX text and its declarations.
 #[derive(Debug)]
 pub(super) struct Text<'a> {
     pub(super) version: (u32, u32),
-    /// The target as written.
+    /// The text of the `.target` directive.
     pub(super) target: &'a str,
-    /// The target's number.
+    /// The architecture number of the target.
     pub(super) architecture: u32,
-    /// Source files: number and the rest of the line.
+    /// Source files: number, and the rest of the directive's line.
     pub(super) files: Vec<(u32, &'a str)>,
     pub(super) declarations: Vec<Declaration<'a>>,
     source: &'a str,
     tokens: Vec<Token<'a>>,
-    /// How often each word occurs.
+    /// Number of occurrences of each word.
     words: HashMap<&'a str, u32>,
 }
 
@@ -62,7 +63,7 @@ struct Token<'a> {
     at: usize,
 }
 
-/// Cuts a text into words, dotted words, quoted texts and single marks; comments are dropped.
+/// Splits a text into words, dotted words, quoted texts and single characters. Comments are dropped.
 fn tokens(source: &str) -> Result<Vec<Token<'_>>, String> {
     let bytes = source.as_bytes();
     let mut list = Vec::new();
@@ -84,10 +85,10 @@ fn tokens(source: &str) -> Result<Vec<Token<'_>>, String> {
             let end = rest.iter().skip(1).position(|&b| b == b'"');
             end.ok_or("a quoted text does not end")? + 2
         } else {
-            // A dot belongs to the word after it.
+            // A leading dot belongs to the word after it.
             let dot = usize::from(rest[0] == b'.');
             let word = rest[dot..].iter().take_while(|&&b| is_word(b)).count();
-            // Text that is not ASCII is kept whole: its first byte says how many there are.
+            // A character that is not ASCII is kept whole; its first byte tells its length.
             let mark = match rest[0] {
                 byte if byte.is_ascii() => 1,
                 _ => source[at..].chars().next().map_or(1, char::len_utf8),
@@ -104,7 +105,7 @@ fn tokens(source: &str) -> Result<Vec<Token<'_>>, String> {
 }
 
 impl<'a> Text<'a> {
-    /// Reads a text; answers with what is wrong where that fails.
+    /// Reads a text. The error describes what is malformed.
     pub(super) fn read(source: &'a str) -> Result<Self, String> {
         let tokens = tokens(source)?;
         let mut words = HashMap::new();
@@ -128,7 +129,7 @@ impl<'a> Text<'a> {
         Ok(text)
     }
 
-    /// Whether a word occurs anywhere but in its one declaration.
+    /// Returns true if a word occurs anywhere besides its one declaration.
     pub(super) fn uses(&self, word: &str) -> bool {
         self.words.get(word).is_some_and(|&count| count > 1)
     }
@@ -144,7 +145,7 @@ impl<'a> Text<'a> {
             .map_err(|_| format!("`{text}` is no number"))
     }
 
-    /// From a token to the end of its line.
+    /// The text from the end of a token to the end of its line.
     fn line_after(&self, at: usize) -> &'a str {
         let Some(token) = self.tokens.get(at) else {
             return "";
@@ -153,7 +154,7 @@ impl<'a> Text<'a> {
         rest.lines().next().unwrap_or("").trim()
     }
 
-    /// The first token after the line of this one.
+    /// Index of the first token on a later line than this one.
     fn next_line(&self, at: usize) -> usize {
         let end = self.tokens.get(at).map_or(self.source.len(), |token| {
             let rest = &self.source[token.at..];
@@ -162,7 +163,7 @@ impl<'a> Text<'a> {
         self.tokens.partition_point(|token| token.at < end)
     }
 
-    /// Reads one directive or declaration; answers with the token after it.
+    /// Reads one directive or declaration and returns the index of the token after it.
     fn item(&mut self, at: usize) -> Result<usize, String> {
         match self.token(at) {
             ".version" => {
@@ -185,7 +186,7 @@ impl<'a> Text<'a> {
                     .push((self.number(at + 1)?, self.line_after(at + 1)));
                 Ok(self.next_line(at))
             }
-            // Debug information speaks of one text's labels and files.
+            // Debug information refers to the labels and files of its own text, so it is dropped.
             ".section" => {
                 let open = self.find(at, "{")?;
                 self.closing(open)
@@ -203,7 +204,7 @@ impl<'a> Text<'a> {
             .ok_or_else(|| format!("`{mark}` is missing"))
     }
 
-    /// The token after the brace that closes this one.
+    /// Index of the token after the brace that closes this one.
     fn closing(&self, open: usize) -> Result<usize, String> {
         let mut depth = 0_u32;
         for at in open..self.tokens.len() {
@@ -271,7 +272,7 @@ impl<'a> Text<'a> {
 
     fn variable(&mut self, start: usize, at: usize, linkage: Linkage) -> Result<usize, String> {
         let end = self.find(at, ";")?;
-        // The name is the last word before a size, a value or the end.
+        // The name is the last word before a size, an initial value or the end.
         let stop = (at..=end)
             .find(|&at| matches!(self.token(at), "[" | "=" | ";"))
             .unwrap_or(end);
@@ -291,7 +292,8 @@ impl<'a> Text<'a> {
         Ok(end + 1)
     }
 
-    /// Copies a declaration with some words changed and its source files counted from another number on.
+    /// Copies a declaration into `to`, with names replaced and the numbers of its source files increased by
+    /// `file_base`.
     pub(super) fn copy(
         &self,
         declaration: &Declaration<'_>,
