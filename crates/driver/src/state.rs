@@ -1,9 +1,9 @@
-//! The driver's state machine in safe Rust: everything the API promises, nothing of how C calls it.
+//! The driver's state in safe Rust: the behaviour of the API, independent of the C interface.
 //!
 //! One [`Driver`] is one process's view of one emulated GPU. Methods correspond to API calls, take typed handles and
-//! host slices, and answer with the documented error. Work runs the moment it is enqueued; what the API promises to
-//! be asynchronous shows only in *when an error surfaces*: a kernel's fault waits for the next synchronising call and
-//! then answers every later one, as on a device whose context is corrupted.
+//! host slices, and return the documented errors. Work executes when it is enqueued. The API's asynchrony is visible
+//! only in *when an error is reported*: a kernel's fault is reported by the next synchronising call and by every
+//! later one, as on a device whose context is corrupted.
 
 mod attributes;
 mod context;
@@ -40,13 +40,13 @@ pub use module::{Image, LinkOptions, ParameterSlot};
 pub use timeline::EventFlags;
 pub use virtual_memory::{GRANULE, Rights};
 
-/// CUDA 13.0, as `cuDriverGetVersion` codes it.
+/// CUDA 13.0, in the encoding of `cuDriverGetVersion`.
 pub const DRIVER_VERSION: u32 = 13_000;
 
-/// The only device's ordinal.
+/// Ordinal of the only device.
 pub const ORDINAL: i32 = 0;
 
-/// One process's driver.
+/// The driver of one process.
 #[derive(Debug)]
 pub struct Driver {
     device: Device,
@@ -58,7 +58,7 @@ pub struct Driver {
     initialised: bool,
     /// A kernel's fault that no synchronising call has reported yet.
     pending: Option<Code>,
-    /// A reported fault: the context is corrupted until the process ends.
+    /// A fault that was reported: the context is corrupted until the process ends.
     sticky: Option<Code>,
     serial: u64,
     primary: context::Primary,
@@ -67,7 +67,7 @@ pub struct Driver {
     timeline: timeline::Timeline,
     events: BTreeMap<EventHandle, timeline::Event>,
     allocations: BTreeMap<u64, memory::Ownership>,
-    /// From the first address that was ever device memory to the last.
+    /// Addresses from the first to the last that were ever device memory.
     given_out: Range<u64>,
     host_memory: BTreeMap<u64, memory::PageLocked>,
     virtual_memory: virtual_memory::VirtualMemory,
@@ -82,19 +82,19 @@ pub struct Driver {
     said: Said,
 }
 
-/// What a call has to say besides its code, for whoever stands between the driver and the terminal.
+/// Output and callbacks of a call, which the C layer handles after the call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// What kernels printed, for standard output.
+    /// Text that kernels printed, for standard output.
     pub printed: String,
-    /// Lines for a person: why a launch was refused.
+    /// Lines for standard error, for example why a launch was refused.
     pub remarks: Vec<String>,
-    /// Destructors of what nobody holds any more, to be called without the driver's lock.
+    /// Destructors of user objects without references, to be called without holding the driver's lock.
     pub calls: Vec<HostWork>,
 }
 
 impl Driver {
-    /// A driver for this device, holding at most `memory_bytes` of it in the host's memory.
+    /// Creates a driver for this device, which uses at most `memory_bytes` of host memory for device memory.
     #[must_use]
     pub fn new(device: Device, memory_bytes: u64) -> Self {
         let limits = ptx::Limits {
@@ -132,18 +132,18 @@ impl Driver {
         }
     }
 
-    /// Has launches find in shared and local memory what earlier ones left there.
+    /// Makes shared and local memory keep the values that earlier launches left there.
     pub fn keep_leftovers(&mut self) {
         self.machine.keep_leftovers();
     }
 
-    /// Says whose call comes next, and what the fault plan does to it.
+    /// Sets the calling thread of the next call, and how the fault plan falsifies its result.
     pub fn begin_call(&mut self, thread: ThreadId, tamper: Option<Tamper>) {
         self.thread = thread;
         self.tamper = tamper;
     }
 
-    /// The answer to a question about the card: this one, unless the fault plan has another.
+    /// The answer to a query of the management library: `answer`, unless the fault plan replaces it.
     pub(crate) fn told(&mut self, answer: u64) -> u64 {
         match self.tamper.take() {
             Some(Tamper::Answer(other)) => other,
@@ -151,7 +151,7 @@ impl Driver {
         }
     }
 
-    /// What the calls since the last question had to say.
+    /// Takes the output of the calls since the last time.
     pub fn take_said(&mut self) -> Said {
         std::mem::take(&mut self.said)
     }
@@ -182,10 +182,10 @@ impl Driver {
         &mut self.journal
     }
 
-    /// Makes the driver usable.
+    /// Initialises the driver (`cuInit`).
     ///
     /// # Errors
-    /// When flags are given: none is defined.
+    /// When flags are given, because none is defined.
     pub fn initialise(&mut self, flags: u32) -> Result<(), Code> {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
@@ -197,7 +197,7 @@ impl Driver {
     /// Checks that the driver is initialised.
     ///
     /// # Errors
-    /// When it is not.
+    /// `NOT_INITIALIZED` when it is not.
     pub fn initialised(&self) -> Result<(), Code> {
         if self.initialised {
             Ok(())
@@ -219,7 +219,7 @@ impl Driver {
         }
     }
 
-    /// The context that work of the calling thread goes to, if it can take any.
+    /// The calling thread's context, if it can take work.
     fn usable(&self) -> Result<ContextHandle, Code> {
         self.initialised()?;
         let context = self.current_context().ok_or(Code::INVALID_CONTEXT)?;
@@ -232,15 +232,15 @@ impl Driver {
         }
     }
 
-    /// As [`Self::usable`], for calls that wait for the device: a waiting fault surfaces here. A stream's capture would
-    /// not see them.
+    /// Checks a call that waits for the device and reports a pending fault. As [`Self::usable_context`], and the call
+    /// is refused where a capture in progress forbids it, because a capture would not record it.
     fn synchronised(&mut self) -> Result<ContextHandle, Code> {
         self.usable()?;
         self.check_unseen()?;
         self.surfaced()
     }
 
-    /// As [`Self::synchronised`], for calls whose place in a stream is known.
+    /// Reports a pending fault. As [`Self::check_synchronising_call`], for calls that belong to a known stream.
     fn surfaced(&mut self) -> Result<ContextHandle, Code> {
         let context = self.usable()?;
         match self.pending.take() {
@@ -252,12 +252,12 @@ impl Driver {
         }
     }
 
-    /// Records that the device's state can no longer be trusted, whatever comes.
+    /// Marks the context as corrupted, for a failure that leaves the state unknown.
     pub fn corrupt(&mut self, code: Code) {
         self.sticky.get_or_insert(code);
     }
 
-    /// How many objects live in contexts, for tests of what their destruction leaves behind.
+    /// Numbers of the objects that live in contexts, for tests of what a context's destruction leaves behind.
     #[cfg(test)]
     pub(crate) fn objects(&self) -> [usize; 5] {
         [
@@ -269,7 +269,7 @@ impl Driver {
         ]
     }
 
-    /// How many libraries there are, for the same tests.
+    /// Number of libraries, for the same tests.
     #[cfg(test)]
     pub(crate) fn library_count(&self) -> usize {
         self.libraries.len()

@@ -5,12 +5,12 @@ use crate::handle::FunctionHandle;
 
 use super::Driver;
 
-/// Bytes of constant memory every architecture has.
+/// Constant memory of every architecture in bytes.
 const CONSTANT_BYTES: i32 = 64 << 10;
-/// PTX ISA that the reader follows, as the API codes it (9.0).
+/// Version of the PTX ISA that the parser implements, in the API's encoding (9.0).
 const PTX_VERSION: i32 = 90;
 
-/// Texture and surface extents: the numbers that say what the emulated GPU does not have.
+/// Attributes of texture and surface extents; all are 0, because the emulated GPU has neither.
 const TEXTURES: [std::ops::RangeInclusive<u32>; 4] = [21..=29, 42..=49, 51..=74, 77..=77];
 
 fn number(value: u32) -> i32 {
@@ -21,7 +21,7 @@ impl Driver {
     /// An attribute of the device.
     ///
     /// # Errors
-    /// For a wrong device or an attribute there is none of.
+    /// For a wrong device or an unknown attribute.
     pub fn device_attribute(&self, attribute: u32, ordinal: i32) -> Result<i32, Code> {
         self.check_device(ordinal)?;
         let device = &self.device;
@@ -38,7 +38,7 @@ impl Driver {
             12 => number(limits.registers_per_block),
             13 => number(device.clocks.core_mhz.saturating_mul(1000)),
             14 => 512,
-            // Copy engines, one of each direction, and concurrent kernels: the modelled clock has them overlap.
+            // Copy engines, one for each direction, and concurrent kernels: they overlap in modelled time.
             15 | 31 => 1,
             16 => number(device.multiprocessors),
             // Run time limit, integrated.
@@ -68,7 +68,7 @@ impl Driver {
             87 => (device.rates.fp32 / device.rates.fp64).round() as i32,
             // Pageable memory.
             88 => 0,
-            // Host and device may use managed memory at the same time: it is one memory.
+            // Host and device may access managed memory at the same time, because it is the same memory.
             89 => 1,
             // Pre-emption.
             90 => 0,
@@ -91,13 +91,13 @@ impl Driver {
         })
     }
 
-    /// The device's name: honest about what it is.
+    /// The device's name, which says that it is emulated.
     #[must_use]
     pub fn device_name(&self) -> String {
         format!("Kernelwright emulated {}", self.device.name)
     }
 
-    /// An identity that is the same in every process and different for every device file.
+    /// An identifier that is the same in every process and different for every device file.
     #[must_use]
     pub fn device_uuid(&self) -> [u8; 16] {
         let mut uuid = *b"kernelwright\0\0\0\0";

@@ -1,11 +1,12 @@
-//! Contexts: the device's primary one, created ones, and which of them each thread works in.
+//! Contexts: the device's primary context, created ones, and the stack of current contexts of each thread.
 
 use crate::code::Code;
 use crate::handle::{ContextHandle, StreamHandle};
 
 use super::Driver;
 
-/// Scheduling flags (low three bits), mapped host memory, local memory resize, and three newer ones.
+/// Bits of all known flags: scheduling (low three bits), mapped host memory, local memory resize, and three newer
+/// ones.
 const KNOWN_FLAGS: u32 = 0xff;
 
 /// Flags of a context as the API numbers them.
@@ -32,11 +33,11 @@ impl ContextFlags {
     }
 }
 
-/// What a limit is unless somebody changed it: stack bytes, printf buffer, heap, two for nested launches, fetch
-/// granularity and persisting cache, in the API's order.
+/// Initial values of a context's limits in the API's order: stack bytes, printf buffer bytes, heap bytes, two for
+/// nested launches, fetch granularity, and persisting L2 cache size.
 const DEFAULT_LIMITS: [usize; 7] = [1024, 1 << 20, 8 << 20, 2, 2048, 128, 0];
 
-/// The device's primary context: shared by everyone who retains it.
+/// The device's primary context, shared by all callers that retain it.
 #[derive(Debug, Default)]
 pub(super) struct Primary {
     handle: Option<ContextHandle>,
@@ -50,7 +51,7 @@ pub(super) struct Context {
     flags: ContextFlags,
     limits: [usize; 7],
     cache_preference: u32,
-    /// How many callers hold it besides the one that created it.
+    /// Number of callers that attached to it, besides the one that created it.
     attached: u32,
 }
 
@@ -88,10 +89,10 @@ impl Driver {
         Ok(handle)
     }
 
-    /// Gives back one retention; the last one destroys the context's resources.
+    /// Releases one retention; the last release destroys the context's resources.
     ///
     /// # Errors
-    /// For a wrong device, or when nobody retains it.
+    /// For a wrong device, or when no caller retains it.
     pub fn primary_release(&mut self, ordinal: i32) -> Result<(), Code> {
         self.check_device(ordinal)?;
         let handle = match self.primary.handle {
@@ -105,7 +106,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Destroys the primary context's resources, whoever retains it.
+    /// Destroys the primary context's resources even if callers still retain it.
     ///
     /// # Errors
     /// For a wrong device.
@@ -118,7 +119,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Flags of the primary context, and whether it is active.
+    /// Flags of the primary context, and true if it is active.
     ///
     /// # Errors
     /// For a wrong device.
@@ -176,7 +177,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Holds the calling thread's context once more.
+    /// Adds a reference to the calling thread's context (`cuCtxAttach`).
     ///
     /// # Errors
     /// Without a context.
@@ -186,7 +187,7 @@ impl Driver {
         Ok(handle)
     }
 
-    /// Gives the calling thread's context back; the last to do so destroys it.
+    /// Removes a reference to the calling thread's context; removing the last one destroys it.
     ///
     /// # Errors
     /// When the handle is stale, not of the calling thread's context, or the primary context's last.
@@ -210,7 +211,7 @@ impl Driver {
         self.current.get(&self.thread)?.last().copied()
     }
 
-    /// Replaces the calling thread's context; none empties its place.
+    /// Replaces the calling thread's current context; `None` removes it.
     ///
     /// # Errors
     /// When the handle is stale.
@@ -236,7 +237,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes the top of the calling thread's stack.
+    /// Removes and returns the top of the calling thread's stack.
     ///
     /// # Errors
     /// When the stack is empty.
@@ -299,7 +300,7 @@ impl Driver {
     /// A resource limit of the current context, by the API's number.
     ///
     /// # Errors
-    /// Without a context, or for a limit there is none of.
+    /// Without a context, or for an unknown limit.
     pub fn context_limit(&self, limit: u32) -> Result<usize, Code> {
         let context = self.usable()?;
         self.contexts[&context]
@@ -309,10 +310,10 @@ impl Driver {
             .ok_or(Code::UNSUPPORTED_LIMIT)
     }
 
-    /// Sets a resource limit. The emulation has no use for any; the value is kept and read back.
+    /// Sets a resource limit. The emulation uses none of them; the value is kept and returned.
     ///
     /// # Errors
-    /// Without a context, or for a limit there is none of.
+    /// Without a context, or for an unknown limit.
     pub fn set_context_limit(&mut self, limit: u32, value: usize) -> Result<(), Code> {
         *self
             .context_mut()?
@@ -352,8 +353,8 @@ impl Driver {
         self.current.entry(self.thread).or_default()
     }
 
-    /// Takes the top of the calling thread's stack. A thread that works in no context is forgotten, so that those which
-    /// have ended do not add up.
+    /// Pops the calling thread's context. The entry of a thread without contexts is removed, so that entries of
+    /// threads that have ended do not accumulate.
     fn leave(&mut self) -> Option<ContextHandle> {
         let left = self.stack().pop();
         if self.stack().is_empty() {
@@ -362,7 +363,7 @@ impl Driver {
         left
     }
 
-    /// Frees everything that belongs to a context and forgets it.
+    /// Frees everything that belongs to a context and removes the context.
     fn destroy_resources(&mut self, context: ContextHandle) {
         self.contexts.remove(&context);
         self.drop_graphs_of(context);

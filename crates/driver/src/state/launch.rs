@@ -1,4 +1,4 @@
-//! Launches: what is refused before the first instruction, how a fault becomes an error, and what is written down.
+//! Kernel launches: checks before the first instruction, execution, error codes of faults, and the journal.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -14,7 +14,7 @@ use crate::handle::{FunctionHandle, StreamHandle};
 
 use super::{Driver, KernelWork, Work};
 
-/// Registers per thread where neither the caller nor the PTX text says anything.
+/// Registers per thread if neither the caller nor the PTX text tells them.
 const ASSUMED_REGISTERS: u32 = 32;
 
 /// Grid and block, per axis.
@@ -35,16 +35,16 @@ pub struct LaunchRequest<'a> {
     pub dimensions: Dimensions,
     /// Dynamic shared memory per block in bytes.
     pub dynamic_shared: u32,
-    /// Where it is enqueued.
+    /// The stream that it is enqueued on.
     pub stream: StreamHandle,
     /// The parameter block.
     pub parameters: &'a [u8],
-    /// Whether all blocks must be resident at once.
+    /// True if all blocks must be resident at once.
     pub cooperative: bool,
 }
 
 impl LaunchRequest<'_> {
-    /// The same launch, to be done later.
+    /// The same launch without its stream, to be executed later.
     fn without_stream(&self) -> KernelWork {
         KernelWork {
             function: self.function,
@@ -56,41 +56,41 @@ impl LaunchRequest<'_> {
     }
 }
 
-/// How kernels are executed and checked; changed by the emulator's own requests only.
+/// Settings of the execution and its checks; changed only by requests of the emulator's interface.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The order of execution.
     pub schedule: Schedule,
     /// The layout of `wmma` fragments.
     pub fragments: Fragments,
-    /// What is proved.
+    /// The checks that are made.
     pub checks: Checks,
-    /// Thread instructions after which a launch counts as hanging.
+    /// Number of thread instructions after which a launch counts as hanging.
     pub budget: Option<u64>,
-    /// Host threads that may run blocks.
+    /// Number of host threads that may execute blocks.
     pub threads: usize,
-    /// Whether reports carry counters.
+    /// True if reports contain counters.
     pub counters: bool,
-    /// Blocks of a launch that run at most, the rest being taken to count the same.
+    /// Most blocks of a launch that are executed; the counters are extrapolated to the rest.
     pub sample: Option<u64>,
-    /// Bytes that are taken to have been read just before each launch, all that it uses among them. With it launches
-    /// are modelled a second time, with what of that the second level cache holds.
+    /// Bytes that were read just before each launch, including all that it uses. If set, each launch is modelled a
+    /// second time, with the part of these bytes that the L2 cache holds.
     pub read_before: Option<u64>,
-    /// Which of the two times a launch takes.
+    /// Which of the two modelled times advances the stream's clock.
     pub clock: Clock,
     /// Registers per thread of kernels, by name, as the real compiler reported them.
     pub registers: BTreeMap<String, u32>,
-    /// Bytes that each thread's spills store and load, by kernel, as the real compiler reported them.
+    /// Bytes that each thread's spills store and load, by kernel name, as the real compiler reported them.
     pub spills: BTreeMap<String, u32>,
 }
 
-/// Which modelled time moves a stream's clock.
+/// The modelled time that advances a stream's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
-    /// That of a launch which finds an empty second level cache.
+    /// The time with an empty L2 cache.
     Cold,
-    /// That of a launch which finds there what was read before; the other where nobody said what was.
+    /// The time with an L2 cache that holds what was read before; the cold time if `read_before` is not set.
     Warm,
 }
 
@@ -112,7 +112,7 @@ impl Default for Settings {
     }
 }
 
-/// The error a fault of the kernel turns into, if it is one.
+/// The error code of a kernel's fault; none if it completed.
 fn fault_code(outcome: &Outcome) -> Option<Code> {
     match outcome {
         Outcome::Completed => None,
@@ -125,11 +125,11 @@ fn fault_code(outcome: &Outcome) -> Option<Code> {
 }
 
 impl Driver {
-    /// Runs a kernel. A fault is reported by the next synchronising call, not by this one.
+    /// Executes a kernel. A fault is reported by the next synchronising call, not by this one.
     ///
     /// # Errors
-    /// For handles, dimensions or resources the kernel or the device cannot be launched with; and when the kernel
-    /// holds an instruction the emulated GPU does not have.
+    /// For handles, dimensions or resources with which the kernel cannot be launched on the device, and when the
+    /// kernel holds an instruction that the emulated GPU does not implement.
     pub fn launch(&mut self, request: &LaunchRequest<'_>) -> Result<(), Code> {
         self.check_stream(request.stream)?;
         let (footprint, resident_blocks) = self.check_resources(request)?;
@@ -210,17 +210,17 @@ impl Driver {
         }
     }
 
-    /// Checks a launch without launching.
+    /// Checks a launch without executing it.
     ///
     /// # Errors
-    /// What [`Self::launch`] would refuse it with, but for instructions that the emulated GPU does not have.
+    /// As [`Self::launch`], except for instructions that the emulated GPU does not implement.
     pub fn check_kernel(&self, request: &LaunchRequest<'_>) -> Result<(), Code> {
         self.usable()?;
         self.check_resources(request).map(|_| ())
     }
 
-    /// Checks that the device has room for a launch; answers with what one block takes, and how many of them are
-    /// resident at once.
+    /// Checks that the device has the resources for a launch. Returns the resources of one block, and the number of
+    /// blocks that are resident at once.
     fn check_resources(&self, request: &LaunchRequest<'_>) -> Result<(Footprint, u32), Code> {
         let footprint = self.check_launch(request)?;
         let occupancy = model::occupancy(footprint, &self.device.limits);
@@ -237,7 +237,7 @@ impl Driver {
         Ok((footprint, resident_blocks))
     }
 
-    /// Checks dimensions and resources; answers with what one block takes.
+    /// Checks dimensions and resources, and returns the resources of one block.
     fn check_launch(&self, request: &LaunchRequest<'_>) -> Result<Footprint, Code> {
         let function = self.known_function(request.function)?;
         let info = self.kernel_info(function)?;
@@ -252,7 +252,7 @@ impl Driver {
         if !within(grid, limits.grid) || !within(block, limits.block) {
             return Err(Code::INVALID_VALUE);
         }
-        // Three axes of at most 1024 each fit 32 bits.
+        // The product cannot overflow: three axes of at most 1024 each fit 32 bits.
         let threads: u32 = block.iter().product();
         if threads > limits.threads_per_block.min(info.max_threads)
             || info.required_threads.is_some_and(|wanted| wanted != block)
@@ -268,7 +268,7 @@ impl Driver {
         })
     }
 
-    /// Registers per thread: what the real compiler said, else the estimate from the text.
+    /// Registers per thread: the number that the real compiler reported, else the estimate from the text.
     pub(super) fn registers_of(&self, kernel: &str, estimate: u32) -> u32 {
         let limit = self.device.limits.registers_per_thread;
         match self.settings.registers.get(kernel) {
@@ -278,20 +278,20 @@ impl Driver {
         }
     }
 
-    /// As [`Self::registers_of`], for a block of so many threads. No launch is refused for an estimate: a compiler
-    /// would have found a way, or had said so.
+    /// As [`Self::registers_of`], limited to what a block of this many threads can have. An estimate never refuses a
+    /// launch, because a compiler would have used fewer registers or reported an error.
     fn registers_in_block(&self, kernel: &str, estimate: u32, threads: u32) -> u32 {
         let registers = self.registers_of(kernel, estimate);
         if self.settings.registers.contains_key(kernel) {
             return registers;
         }
-        // Warps get whole registers of all their lanes, in steps of eight.
+        // Registers are allocated to whole warps, in steps of eight per thread.
         let lanes = threads.max(1).next_multiple_of(32);
         let fitting = self.device.limits.registers_per_block / lanes / 8 * 8;
         registers.min(fitting.max(8))
     }
 
-    /// Residency of a function's blocks of this many threads and this much dynamic shared memory.
+    /// Occupancy of a function with blocks of this many threads and this much dynamic shared memory.
     ///
     /// # Errors
     /// When the handle is stale or the block is empty.
@@ -321,10 +321,11 @@ impl Driver {
         Ok(occupancy)
     }
 
-    /// Dynamic shared memory that a block can have while `blocks` of them are resident on a multiprocessor.
+    /// Most dynamic shared memory in bytes that a block can have while `blocks` of them are resident on a
+    /// multiprocessor.
     ///
     /// # Errors
-    /// When the handle is stale, or not so many blocks of so many threads fit.
+    /// When the handle is stale, or that many blocks of that many threads do not fit.
     pub fn available_shared(
         &self,
         function: FunctionHandle,

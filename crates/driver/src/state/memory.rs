@@ -9,25 +9,25 @@ use crate::host_memory::HostMemory;
 
 use super::{CopyWork, Driver, FillWork, Place, Side, Work};
 
-/// Pitched rows start at multiples of this.
+/// Alignment of pitched rows in bytes.
 const PITCH: u64 = 512;
 
-/// Who owns an allocation.
+/// The owner of an allocation.
 #[derive(Debug)]
 pub(super) struct Ownership {
     context: ContextHandle,
-    /// Managed memory: host memory that the machine was lent.
+    /// The host memory of a managed allocation.
     managed: Option<HostMemory>,
 }
 
-/// Page-locked host memory: allocated by this driver, or the caller's own, registered.
+/// Page-locked host memory: allocated by this driver, or the caller's own memory that was registered.
 #[derive(Debug)]
 pub(super) struct PageLocked {
     memory: HostMemory,
     flags: u32,
 }
 
-/// A memory pool. Everything is served from one heap; the attributes are kept and read back.
+/// A memory pool. All pools allocate from one heap; the attributes are kept and returned.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     is_default: bool,
@@ -35,22 +35,22 @@ pub(super) struct Pool {
     release_threshold: u64,
 }
 
-/// Attributes of a pool by kind of value.
+/// Attributes of a pool, by the type of their value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolAttribute {
     /// One of the three reuse switches.
     Reuse(usize),
-    /// Bytes to keep before giving memory back.
+    /// Number of bytes to keep before memory is released.
     ReleaseThreshold,
-    /// Bytes reserved or used, now or at most; resetting the maxima has no effect.
+    /// Bytes reserved or used, current or maximum; resetting the maxima has no effect.
     Usage,
 }
 
 impl PoolAttribute {
-    /// The attribute of this number.
+    /// The attribute with this number.
     ///
     /// # Errors
-    /// When there is none.
+    /// `INVALID_VALUE` when there is none.
     pub fn from_number(number: u32) -> Result<Self, Code> {
         match number {
             1..=3 => Ok(Self::Reuse(number as usize - 1)),
@@ -61,7 +61,7 @@ impl PoolAttribute {
     }
 }
 
-/// The memory an address belongs to.
+/// The kind of memory that an address belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryKind {
     /// Page-locked host memory of this driver.
@@ -106,7 +106,7 @@ impl Driver {
             managed: None,
         };
         self.allocations.insert(address, owner);
-        // Addresses only go up, so that one range holds all that were ever given out.
+        // Addresses only increase, so one range holds all that were ever allocated.
         if self.given_out.is_empty() {
             self.given_out.start = address;
         }
@@ -114,7 +114,7 @@ impl Driver {
         Ok(address)
     }
 
-    /// Whether an address was device memory once and is nothing now.
+    /// Returns true if an address was device memory once and is not allocated now.
     #[must_use]
     pub fn is_stale(&self, address: u64) -> bool {
         self.given_out.contains(&address) && self.classify(address).is_none()
@@ -123,7 +123,7 @@ impl Driver {
     /// Allocates memory that host and device share, in the current context.
     ///
     /// # Errors
-    /// For zero bytes, or when the host has not so many.
+    /// For zero bytes, or more than the host has.
     pub fn allocate_managed(&mut self, bytes: usize) -> Result<u64, Code> {
         let context = self.usable()?;
         self.check_unseen()?;
@@ -154,7 +154,7 @@ impl Driver {
         }
     }
 
-    /// Lets the machine reach host memory.
+    /// Gives the machine access to host memory.
     fn lend(&mut self, memory: &HostMemory) -> Result<(), Code> {
         let (start, cells) = memory.cells();
         let bytes = memory.address() - start + memory.bytes() as u64;
@@ -169,7 +169,7 @@ impl Driver {
         debug_assert!(lent, "every range was lent when it was taken in");
     }
 
-    /// Allocates rows that start at aligned addresses; answers with the address and the distance between rows.
+    /// Allocates rows with aligned start addresses. Returns the address, and the distance between rows in bytes.
     ///
     /// # Errors
     /// For empty rows, an unknown element size, or when the device is full.
@@ -189,7 +189,7 @@ impl Driver {
         Ok((self.allocate(bytes)?, pitch))
     }
 
-    /// Frees device memory at once, waiting for the device first. Freeing null does nothing.
+    /// Frees device memory after waiting for the device. Freeing null does nothing.
     ///
     /// # Errors
     /// When the address starts no live allocation; a kernel's fault surfaces here.
@@ -201,7 +201,7 @@ impl Driver {
     /// Allocates in stream order.
     ///
     /// # Errors
-    /// As [`Self::allocate`], and for an invalid stream or pool. Graphs that allocate are not supported.
+    /// As [`Self::allocate`], and for an invalid stream or pool. Graphs that allocate memory are not supported.
     pub fn allocate_ordered(
         &mut self,
         bytes: u64,
@@ -254,7 +254,8 @@ impl Driver {
         }
     }
 
-    /// Free and total device memory in bytes. Free is what the emulation can still hold in the host's memory.
+    /// Free and total device memory in bytes. The free size is what the emulation can still allocate in the host's
+    /// memory.
     ///
     /// # Errors
     /// Without a context.
@@ -267,7 +268,7 @@ impl Driver {
     /// Start and size of the allocation that holds an address.
     ///
     /// # Errors
-    /// When none does.
+    /// When no allocation does.
     pub fn address_range(&self, address: u64) -> Result<(u64, u64), Code> {
         self.usable()?;
         self.machine
@@ -275,7 +276,7 @@ impl Driver {
             .ok_or(Code::INVALID_VALUE)
     }
 
-    /// The kind of memory an address belongs to, and start and size of its range.
+    /// The kind of memory that an address belongs to, with the start and size of its range.
     #[must_use]
     pub fn classify(&self, address: u64) -> Option<(MemoryKind, u64, u64)> {
         if let Some((base, memory)) = self.page_locked(address) {
@@ -294,22 +295,22 @@ impl Driver {
         Some((kind, base, bytes))
     }
 
-    /// The page-locked range that holds an address, and its start.
+    /// The page-locked range that holds an address, with its start.
     fn page_locked(&self, address: u64) -> Option<(u64, &PageLocked)> {
         let (&base, found) = self.host_memory.range(..=address).next_back()?;
         (address - base < found.memory.bytes() as u64).then_some((base, found))
     }
 
-    /// The context an allocation belongs to.
+    /// The context that owns an allocation.
     #[must_use]
     pub fn owner_of(&self, base: u64) -> Option<ContextHandle> {
         self.allocations.get(&base).map(|owner| owner.context)
     }
 
-    /// Copies from the host to the device, in stream order; waits first if the call is synchronous.
+    /// Copies from the host to the device in stream order; `None` is a synchronous call, which waits first.
     ///
     /// # Errors
-    /// When the range leaves its allocation; for synchronous calls also a kernel's fault.
+    /// When the range exceeds its allocation; for synchronous calls also a kernel's fault.
     pub fn upload(
         &mut self,
         address: u64,
@@ -334,11 +335,11 @@ impl Driver {
         Ok(())
     }
 
-    /// Copies from the device to the host. The caller's memory may be pageable, so the call waits for the copy and
-    /// reports a kernel's fault whether it is called asynchronous or not.
+    /// Copies from the device to the host. The call always waits for the copy and reports a kernel's fault, even in
+    /// its asynchronous form, because the caller's memory may be pageable.
     ///
     /// # Errors
-    /// When the range leaves its allocation; a kernel's fault surfaces here.
+    /// When the range exceeds its allocation, or for a kernel's fault.
     pub fn download(
         &mut self,
         address: u64,
@@ -373,7 +374,7 @@ impl Driver {
     /// Copies inside the device, in stream order.
     ///
     /// # Errors
-    /// When a range leaves its allocation.
+    /// When a range exceeds its allocation.
     pub fn copy(
         &mut self,
         destination: u64,
@@ -400,7 +401,7 @@ impl Driver {
     /// Repeats a pattern of 1, 2 or 4 bytes `count` times, in stream order.
     ///
     /// # Errors
-    /// When the range leaves its allocation or the address is no multiple of the pattern's size.
+    /// When the range exceeds its allocation, or the address is not a multiple of the pattern's size.
     pub fn fill(
         &mut self,
         address: u64,
@@ -439,8 +440,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Checks a call that enqueues work; true if an earlier kernel's fault waits, so that nothing later takes effect.
-    /// No stream means a synchronous call, where the fault surfaces.
+    /// Checks a call that enqueues work. Returns true if an earlier kernel's fault is pending, so that later work has
+    /// no effect. No stream means a synchronous call, which reports the fault.
     fn enqueue(&mut self, stream: Option<StreamHandle>) -> Result<bool, Code> {
         match stream {
             Some(stream) => {
@@ -451,13 +452,13 @@ impl Driver {
         }
     }
 
-    /// As for every synchronous call: the legacy stream is waited for, and with it what it waits for.
+    /// Checks a synchronous call: it waits for the legacy stream, and for all that this stream waits for.
     fn waited(&mut self) -> Result<ContextHandle, Code> {
         self.check_waitable(StreamHandle::LEGACY)?;
         self.synchronised()
     }
 
-    /// Captures a copy of bytes that lie together, if the stream is being captured: says whether it was.
+    /// Captures a copy of contiguous bytes if the stream is being captured. Returns true if it was captured.
     fn captured_copy(
         &mut self,
         stream: StreamHandle,
@@ -487,7 +488,7 @@ impl Driver {
     /// Allocates page-locked host memory.
     ///
     /// # Errors
-    /// Without a context, for zero bytes, or when the host has not so many.
+    /// Without a context, for zero bytes, or for more than the host has.
     pub fn allocate_host(&mut self, bytes: usize, flags: u32) -> Result<u64, Code> {
         self.usable()?;
         self.check_unseen()?;
@@ -530,10 +531,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Undoes a registration.
+    /// Unregisters the caller's memory.
     ///
     /// # Errors
-    /// When the address starts no registered range.
+    /// When the address is not the start of a registered range.
     pub fn unregister_host_memory(&mut self, address: u64) -> Result<(), Code> {
         self.usable()?;
         self.check_unseen()?;
@@ -541,7 +542,8 @@ impl Driver {
             .ok_or(Code::HOST_MEMORY_NOT_REGISTERED)
     }
 
-    /// Takes page-locked memory out, and frees what was allocated; none if the address starts none of that kind.
+    /// Removes page-locked memory, and frees it if it was allocated. None if the address does not start a range of
+    /// that kind.
     fn drop_page_locked(
         &mut self,
         address: u64,
@@ -553,10 +555,10 @@ impl Driver {
         Some(())
     }
 
-    /// The flags of page-locked memory.
+    /// The flags that page-locked memory was allocated or registered with.
     ///
     /// # Errors
-    /// Without a context, or when the address is none of it.
+    /// Without a context, or when the address is not in page-locked memory.
     pub fn host_memory_flags(&self, address: u64) -> Result<u32, Code> {
         self.usable()?;
         let (_, found) = self.page_locked(address).ok_or(Code::INVALID_VALUE)?;

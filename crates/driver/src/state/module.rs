@@ -14,14 +14,13 @@ use crate::link;
 use super::Driver;
 use super::piecemeal::Piecemeal;
 
-/// What a caller hands over to be loaded.
+/// An image to load.
 pub type Image<'a> = image::Image<'a>;
 
-/// Most bytes of a kernel's parameters (CUDA C++ Programming Guide, "Function Parameters", from
-/// CUDA 12.1 on).
+/// Largest parameter block of a kernel in bytes (CUDA C++ Programming Guide, "Function Parameters", since CUDA 12.1).
 const MAX_PARAMETER_BYTES: u32 = 32_764;
 
-/// A module in a context, or in a library, which belongs to none.
+/// A module in a context; none for the module of a library, which belongs to no context.
 #[derive(Debug)]
 pub(super) struct LoadedModule {
     context: Option<ContextHandle>,
@@ -29,18 +28,18 @@ pub(super) struct LoadedModule {
     functions: HashMap<KernelId, FunctionHandle>,
 }
 
-/// A kernel somebody asked for by name.
+/// A kernel that a caller looked up by name.
 #[derive(Debug)]
 pub(super) struct Function {
     pub(super) module: ModuleHandle,
     pub(super) kernel: KernelId,
-    /// Dynamic shared memory the function may be launched with, in bytes.
+    /// Most dynamic shared memory in bytes that the function may be launched with.
     pub(super) max_dynamic_shared: u32,
-    /// Preferred share of shared memory, in percent; -1 leaves it to the driver.
+    /// Preferred share of shared memory in percent; -1 leaves the choice to the driver.
     pub(super) carveout: i32,
-    /// What was set for launches that take nothing but a grid.
+    /// Launch parameters that were set with the API from before CUDA 4.
     pub(super) piecemeal: Piecemeal,
-    /// The name as C text, once somebody has asked for it.
+    /// The name as a C string, once a caller has asked for it.
     name: Option<CString>,
 }
 
@@ -50,7 +49,7 @@ pub(super) struct Library {
     module: ModuleHandle,
 }
 
-/// Texts added to a link.
+/// The texts that were added to a link, and its result.
 #[derive(Debug, Default)]
 pub(super) struct Link {
     parts: Vec<String>,
@@ -59,29 +58,29 @@ pub(super) struct Link {
     image: Option<Vec<u8>>,
 }
 
-/// What a caller wants of a link.
+/// A caller's options for a link.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LinkOptions {
-    /// Most registers of a thread, if there is a limit.
+    /// Most registers per thread, if there is a limit.
     pub registers: Option<u32>,
-    /// Address and size of the caller's buffer for errors, which lives as long as the link.
+    /// Address and size in bytes of the caller's buffer for errors, which outlives the link.
     pub error_log: Option<(u64, usize)>,
 }
 
-/// Where a kernel expects one of its parameters.
+/// Location of one parameter in a kernel's parameter block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParameterSlot {
     /// Byte offset in the parameter block.
     pub offset: usize,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: usize,
 }
 
 impl Driver {
-    /// Loads an image into the current context, with a limit on each thread's registers if the caller sets one.
+    /// Loads an image into the current context, with a limit of registers per thread if the caller sets one.
     ///
     /// # Errors
-    /// With the documented code and a line that says why.
+    /// The documented code, and a message that says why.
     pub fn load_module(
         &mut self,
         image: Image<'_>,
@@ -95,7 +94,7 @@ impl Driver {
     /// Loads an image that belongs to no context, as [`Self::load_module`] does.
     ///
     /// # Errors
-    /// With the documented code and a line that says why.
+    /// The documented code, and a message that says why.
     pub fn load_library(
         &mut self,
         image: Image<'_>,
@@ -188,7 +187,7 @@ impl Driver {
         }
     }
 
-    /// The module's kernel of this name; the same handle every time.
+    /// The module's kernel with this name. The same kernel always gets the same handle.
     ///
     /// # Errors
     /// When the module is stale or has no such kernel.
@@ -240,7 +239,7 @@ impl Driver {
         self.kernels_of(module)
     }
 
-    /// The same without a context, as libraries need none.
+    /// As [`Self::functions_of`], without a current context, because libraries need none.
     ///
     /// # Errors
     /// When the module is stale.
@@ -284,7 +283,7 @@ impl Driver {
             .ok_or(Code::INVALID_HANDLE)
     }
 
-    /// The library's kernel of this name. Kernels of libraries are functions here.
+    /// The library's kernel with this name. A library's kernel is a function here.
     ///
     /// # Errors
     /// When the library is stale or has no such kernel.
@@ -316,7 +315,7 @@ impl Driver {
             .map(|function| function.module)
     }
 
-    /// Where the function expects its parameters, in order.
+    /// Locations of the function's parameters, in order.
     ///
     /// # Errors
     /// When the handle is stale or of another context.
@@ -342,7 +341,7 @@ impl Driver {
         Ok(info.param_bytes as usize)
     }
 
-    /// The function's name as C text that lives as long as the function.
+    /// The function's name as a C string that lives as long as the function.
     ///
     /// # Errors
     /// When the handle is stale or of another context.
@@ -426,10 +425,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Finishes a link: the image of all its texts. The bytes live until the link is destroyed.
+    /// Finishes a link and returns the image of all its texts. The bytes live until the link is destroyed.
     ///
     /// # Errors
-    /// When the link is stale or empty, or its texts do not fit together.
+    /// When the link is stale or empty, or its texts cannot be linked.
     pub fn complete_link(&mut self, link: LinkHandle) -> Result<&[u8], Refusal> {
         let link = self.links.get_mut(&link).ok_or(Code::INVALID_HANDLE)?;
         if link.parts.is_empty() {

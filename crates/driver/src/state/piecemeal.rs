@@ -1,15 +1,15 @@
-//! Launches of before CUDA 4: block, shared memory and parameters are set on the kernel one after another, and then it
-//! is launched with nothing but a grid.
+//! Launches with the API from before CUDA 4: separate calls set the block, the shared memory and the parameters of a
+//! kernel, and a further call launches it with a grid.
 
 use crate::code::Code;
 use crate::handle::{FunctionHandle, StreamHandle};
 
 use super::{Dimensions, Driver, LaunchRequest};
 
-/// Most bytes that parameters take on any device.
+/// Largest parameter block of a kernel on any device in bytes.
 const MOST_BYTES: usize = 32_764;
 
-/// What was set so far.
+/// The launch parameters that were set so far.
 #[derive(Debug, Default)]
 pub(super) struct Piecemeal {
     block: [u32; 3],
@@ -19,10 +19,10 @@ pub(super) struct Piecemeal {
 }
 
 impl Driver {
-    /// Sets the block of the next launches.
+    /// Sets the block size of the next launches.
     ///
     /// # Errors
-    /// When the handle is stale, or no block is so large.
+    /// When the handle is stale, or the block exceeds the device's limits.
     pub fn set_block(&mut self, function: FunctionHandle, block: [i32; 3]) -> Result<(), Code> {
         self.usable()?;
         self.known_function(function)?;
@@ -38,7 +38,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Sets the dynamic shared memory of the next launches, which check it.
+    /// Sets the dynamic shared memory of the next launches in bytes. The launch checks it.
     ///
     /// # Errors
     /// When the handle is stale.
@@ -48,10 +48,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Sets how many bytes the parameters take.
+    /// Sets the size of the parameters in bytes.
     ///
     /// # Errors
-    /// When the handle is stale, or it is more than any device has room for.
+    /// When the handle is stale, or the size exceeds every device's limit.
     pub fn set_parameter_bytes(
         &mut self,
         function: FunctionHandle,
@@ -67,10 +67,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Writes part of the parameters.
+    /// Writes part of the parameters at a byte offset.
     ///
     /// # Errors
-    /// When the handle is stale, or the part lies where no device has room for it.
+    /// When the handle is stale, or the part ends beyond every device's limit.
     pub fn set_parameter(
         &mut self,
         function: FunctionHandle,
@@ -92,10 +92,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Launches the kernel with what was set.
+    /// Launches the kernel with the parameters that were set.
     ///
     /// # Errors
-    /// As [`Self::launch`], and when less was set than the kernel's parameters take.
+    /// As [`Self::launch`], and when fewer bytes were set than the kernel's parameters take.
     pub fn launch_piecemeal(
         &mut self,
         function: FunctionHandle,

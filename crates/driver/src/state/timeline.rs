@@ -1,8 +1,8 @@
-//! Streams, events and the modelled clock they share.
+//! Streams, events and their modelled clocks.
 //!
-//! Time here is modelled microseconds since the driver's start. Every stream has a clock that enqueued work moves
-//! forward; an event copies a clock. The host's clock moves when it waits, so that work enqueued after a wait starts
-//! after it. Nothing here looks at real time.
+//! Times are modelled microseconds since the driver's start. Each stream has a clock that enqueued work advances. An
+//! event copies a clock. The host's clock advances when the host waits, so that work that is enqueued after a wait
+//! starts after it. Real time has no effect.
 
 use std::collections::{BTreeMap, HashMap};
 use std::thread::ThreadId;
@@ -13,9 +13,9 @@ use crate::handle::{ContextHandle, EventHandle, NodeHandle, StreamHandle};
 
 use super::{Driver, Work};
 
-/// The flag of a stream that does not wait for the legacy default stream.
+/// The flag of a stream that does not synchronise with the legacy default stream.
 const STREAM_NON_BLOCKING: u32 = 1;
-/// Highest priority (lowest number) and lowest.
+/// Highest priority (lowest number) and lowest priority of a stream.
 const PRIORITIES: (i32, i32) = (-5, 0);
 
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ pub(super) struct Event {
     flags: EventFlags,
     /// Modelled time of the last record.
     pub(super) recorded: Option<f64>,
-    /// The capture that the last record was part of, and the nodes that came before it.
+    /// The capture that the last record was part of, and the dependencies that the event stands for.
     pub(super) captured: Option<(u64, Vec<NodeHandle>)>,
 }
 
@@ -74,7 +74,7 @@ impl Timeline {
         self.streams.get(&stream).map(|stream| stream.context)
     }
 
-    /// Whether the legacy stream waits for this one.
+    /// Returns true if the legacy stream waits for this one.
     pub(super) fn is_blocking(&self, stream: StreamHandle) -> bool {
         self.streams
             .get(&stream)
@@ -90,7 +90,7 @@ impl Timeline {
         self.streams.retain(|_, stream| stream.context != context);
     }
 
-    /// When work enqueued now on this stream starts.
+    /// The time at which work starts that is enqueued on this stream now.
     fn start(&self, thread: ThreadId, stream: StreamHandle) -> f64 {
         let own = match stream {
             StreamHandle::LEGACY | StreamHandle::LEGACY_NAMED => self
@@ -143,13 +143,13 @@ impl Timeline {
 }
 
 impl Driver {
-    /// Moves a stream's clock forward by the modelled duration of work enqueued on it.
+    /// Advances a stream's clock by the modelled duration of work that is enqueued on it.
     pub(super) fn spend(&mut self, stream: StreamHandle, microseconds: f64) {
         let end = self.timeline.start(self.thread, stream) + microseconds;
         *self.timeline.clock(self.thread, stream) = end;
     }
 
-    /// When work enqueued now on a stream begins.
+    /// The time at which work starts that is enqueued on a stream now.
     pub(super) fn moment(&self, stream: StreamHandle) -> f64 {
         self.timeline.start(self.thread, stream)
     }
@@ -231,7 +231,7 @@ impl Driver {
     /// Waits for a stream's work.
     ///
     /// # Errors
-    /// When the handle is invalid, or the stream is captured; a kernel's fault surfaces here.
+    /// When the handle is invalid or the stream is captured; a kernel's fault is reported here.
     pub fn synchronise_stream(&mut self, stream: StreamHandle) -> Result<(), Code> {
         self.check_waitable(stream)?;
         self.synchronised()?;
@@ -245,11 +245,11 @@ impl Driver {
         self.timeline.host_waits_until(end);
     }
 
-    /// Makes later work of a stream wait for an event. Waiting for one that a capture recorded makes the stream part of
-    /// the capture.
+    /// Makes later work of a stream wait for an event. Waiting for an event that was recorded in a capture adds the
+    /// stream to the capture.
     ///
     /// # Errors
-    /// When a handle is invalid, or a dependency would join what is captured with what is not.
+    /// When a handle is invalid, or the dependency would connect captured work with work that is not captured.
     pub fn wait_for_event(&mut self, stream: StreamHandle, event: EventHandle) -> Result<(), Code> {
         self.check_stream(stream)?;
         let recorded = self.event(event)?.recorded;
@@ -263,7 +263,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Captures a wait for an event as a node of its own, to be done at each launch.
+    /// Captures a wait for an event as a separate node, which is executed at each launch.
     ///
     /// # Errors
     /// When a handle is stale, or the stream is not being captured.
@@ -271,7 +271,7 @@ impl Driver {
         self.captured_only(stream, event, Work::Wait(event))
     }
 
-    /// As [`Self::capture_wait`], for the recording of an event.
+    /// Captures the recording of an event as a separate node, as [`Self::capture_wait`].
     ///
     /// # Errors
     /// When a handle is stale, or the stream is not being captured.
@@ -334,7 +334,7 @@ impl Driver {
         }
     }
 
-    /// Records the stream's modelled time.
+    /// Records the stream's modelled time in an event.
     ///
     /// # Errors
     /// When a handle is stale, or event and stream are of different contexts.
@@ -352,10 +352,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits for an event; one that was never recorded has nothing to wait for.
+    /// Waits for an event. For an event that was never recorded this does nothing.
     ///
     /// # Errors
-    /// When the handle is stale; a kernel's fault surfaces here.
+    /// When the handle is stale; a kernel's fault is reported here.
     pub fn synchronise_event(&mut self, event: EventHandle) -> Result<(), Code> {
         self.usable()?;
         let recorded = self.event(event)?.recorded;
@@ -365,10 +365,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Modelled milliseconds between two recorded events.
+    /// Modelled time between two recorded events in milliseconds.
     ///
     /// # Errors
-    /// When a handle is stale, an event was never recorded, or does not keep time.
+    /// When a handle is stale, or an event was never recorded or has no timing.
     pub fn elapsed(&mut self, start: EventHandle, end: EventHandle) -> Result<f32, Code> {
         self.usable()?;
         let moment = |event: &Event| {

@@ -1,8 +1,9 @@
-//! Addresses and memory apart: ranges that are reserved, memory that is created, and the one mapped into the other.
+//! Virtual memory management: reserved address ranges, physical memory, and mappings of memory into ranges.
 //!
-//! What is mapped can be reached only once access was granted, and what is reserved around it never can, which is what
-//! guard pages are made of. Access may be to read alone: then a kernel that writes ends with an illegal address, and a
-//! copy to it is refused. Memory is made when access to it is first granted; mapping it a second time, which would
+//! Mapped memory can be accessed only after access was granted. Reserved addresses without a mapping can never be
+//! accessed, so callers use them as guard pages. Access may be for reading only: a kernel that writes then ends with
+//! an illegal address, and a copy to the mapping is refused. Memory is allocated when access is first granted.
+//! Mapping the same memory a second time, which would give the same bytes two addresses, is not supported.
 //! show the same bytes at two addresses, is not supported.
 
 use std::collections::BTreeMap;
@@ -12,13 +13,13 @@ use crate::handle::PhysicalHandle;
 
 use super::Driver;
 
-/// Sizes and addresses are multiples of this, as on devices of today.
+/// Granularity of sizes and addresses in bytes, as on current devices.
 pub const GRANULE: u64 = 2 << 20;
 
-/// What was reserved, created and mapped.
+/// Reserved ranges, created memory and mappings of the process.
 #[derive(Debug, Default)]
 pub(super) struct VirtualMemory {
-    /// Sizes by first address.
+    /// Sizes of reserved ranges in bytes, by first address.
     reserved: BTreeMap<u64, u64>,
     created: BTreeMap<PhysicalHandle, Created>,
     mapped: BTreeMap<u64, Mapping>,
@@ -31,10 +32,10 @@ struct Created {
     released: bool,
 }
 
-/// What may be done with a mapping.
+/// Access rights of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
-    /// Reading alone.
+    /// Reading only.
     Read,
     /// Reading and writing.
     ReadWrite,
@@ -56,10 +57,11 @@ fn granular(bytes: u64) -> Result<(), Code> {
 }
 
 impl Driver {
-    /// Reserves addresses.
+    /// Reserves an address range.
     ///
     /// # Errors
-    /// For a size that is no multiple of the granule, an alignment that is no power of two, or when no range is left.
+    /// For a size that is not a multiple of the granularity, an alignment that is not a power of two, or when no
+    /// range is left.
     pub fn reserve_addresses(&mut self, bytes: u64, align: u64) -> Result<u64, Code> {
         self.usable()?;
         granular(bytes)?;
@@ -72,10 +74,10 @@ impl Driver {
         Ok(base)
     }
 
-    /// Gives reserved addresses back.
+    /// Frees a reserved address range.
     ///
     /// # Errors
-    /// When the range is not one that was reserved, or something is mapped into it.
+    /// When the range was not reserved as a whole, or something is mapped into it.
     pub fn free_addresses(&mut self, base: u64, bytes: u64) -> Result<(), Code> {
         self.usable()?;
         let inside = self
@@ -90,10 +92,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Creates memory that is nowhere yet.
+    /// Creates physical memory without an address.
     ///
     /// # Errors
-    /// For a size that is no multiple of the granule, or more than is free.
+    /// For a size that is not a multiple of the granularity, or larger than the free memory.
     pub fn create_memory(&mut self, bytes: u64) -> Result<PhysicalHandle, Code> {
         self.usable()?;
         granular(bytes)?;
@@ -111,7 +113,7 @@ impl Driver {
         Ok(handle)
     }
 
-    /// Lets memory go once nothing maps it any more.
+    /// Releases physical memory; it is freed when no mapping uses it any more.
     ///
     /// # Errors
     /// When there is no such memory.
@@ -128,10 +130,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Maps all of some memory into reserved addresses.
+    /// Maps physical memory as a whole into reserved addresses.
     ///
     /// # Errors
-    /// When the addresses are not reserved or not free, the memory is another size, or it is mapped already.
+    /// When the addresses are not reserved or already mapped, the sizes differ, or the memory is already mapped.
     pub fn map(&mut self, address: u64, bytes: u64, handle: PhysicalHandle) -> Result<(), Code> {
         self.usable()?;
         granular(bytes)?;
@@ -159,10 +161,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Lets the device reach what is mapped at exactly these addresses; the last word on its rights counts.
+    /// Grants the device access to the mapping at exactly these addresses. The last call determines the rights.
     ///
     /// # Errors
-    /// When nothing is mapped there, or the device is full.
+    /// When no mapping has this range, or the device is full.
     pub fn grant_access(&mut self, address: u64, bytes: u64, rights: Rights) -> Result<(), Code> {
         self.usable()?;
         let mapping = self.virtual_memory.mapped.get_mut(&address);
@@ -180,16 +182,16 @@ impl Driver {
         Ok(())
     }
 
-    /// How many mappings there are, for tests.
+    /// Number of mappings, for tests.
     #[cfg(test)]
     pub(crate) fn mapping_count(&self) -> usize {
         self.virtual_memory.mapped.len()
     }
 
-    /// Takes a mapping away, waiting for the device first.
+    /// Removes a mapping after waiting for the device.
     ///
     /// # Errors
-    /// When it is none; a kernel's fault surfaces here.
+    /// When there is no such mapping, or for a kernel's fault.
     pub fn unmap(&mut self, address: u64, bytes: u64) -> Result<(), Code> {
         self.synchronised()?;
         let state = &mut self.virtual_memory;
