@@ -1,8 +1,8 @@
 //! Graphs: work that is described once and launched many times.
 //!
-//! A graph is a set of nodes, each some [`Work`] and what it waits for. [`capture`] makes graphs of what is enqueued on
-//! streams, [`executable`] freezes them for launching. Handles of graphs and nodes are checked like all others; a graph
-//! that a node or an executable owns is nobody's to destroy.
+//! A graph is a set of nodes; each has some [`Work`] and dependencies. [`capture`] builds graphs from the work that
+//! is enqueued on streams, [`executable`] instantiates them for launching. Handles of graphs and nodes are checked
+//! like all others. A caller cannot destroy a graph that a node or an executable owns.
 
 mod capture;
 mod executable;
@@ -22,14 +22,14 @@ pub use capture::{CaptureMode, CaptureState};
 pub use executable::{Mismatch, Run};
 pub use work::{CopyWork, FillWork, HostWork, KernelWork, Place, Side, Work};
 
-/// Nodes of all graphs together. Graphs of graphs grow quickly; no program comes near.
+/// Most nodes of all graphs together, because nested graphs grow quickly; no known program comes near this number.
 const MOST_NODES: usize = 1 << 17;
 
-/// Every graph of the process, and what is being captured.
+/// All graphs, executables, captures and user objects of the process.
 #[derive(Debug, Default)]
 pub(super) struct Graphs {
     graphs: BTreeMap<GraphHandle, Graph>,
-    /// The graph each node is in.
+    /// The graph that contains each node.
     homes: BTreeMap<NodeHandle, GraphHandle>,
     executables: BTreeMap<ExecutableHandle, executable::Executable>,
     captures: BTreeMap<u64, capture::Capture>,
@@ -37,7 +37,7 @@ pub(super) struct Graphs {
     members: HashMap<capture::Line, capture::Member>,
     modes: HashMap<ThreadId, CaptureMode>,
     keepsakes: BTreeMap<KeepsakeHandle, keepsake::Keepsake>,
-    /// A graph is being launched: what it does is not captured.
+    /// True while a graph is being launched: its work is not captured again.
     replaying: bool,
 }
 
@@ -53,9 +53,9 @@ enum Owner {
 struct Graph {
     context: ContextHandle,
     owner: Owner,
-    /// In order of creation.
+    /// Nodes in order of creation.
     nodes: BTreeMap<NodeHandle, Node>,
-    /// How many references it holds to what callers want to be kept.
+    /// Number of references that the graph holds to each user object.
     keepsakes: BTreeMap<KeepsakeHandle, u64>,
 }
 
@@ -66,7 +66,7 @@ struct Node {
     /// The node this one was copied from.
     original: Option<NodeHandle>,
     enabled: bool,
-    /// Addresses of the parameters, for a caller who asked where they are.
+    /// Addresses of the kernel's parameters, for a caller that asked for them.
     shown: Vec<u64>,
 }
 
@@ -125,7 +125,7 @@ impl Driver {
     /// Copies a graph.
     ///
     /// # Errors
-    /// When the handle is stale, or there are too many nodes.
+    /// When the handle is stale, or there would be too many nodes.
     pub fn clone_graph(&mut self, graph: GraphHandle) -> Result<GraphHandle, Code> {
         self.graph_of_caller(graph)?;
         self.copy_graph(graph, Owner::Caller)
@@ -136,7 +136,7 @@ impl Driver {
         Ok(self.copy_fitting(original, owner))
     }
 
-    /// Copies a graph that there is room for.
+    /// Copies a graph, whose nodes the caller has checked against the limit.
     fn copy_fitting(&mut self, original: GraphHandle, owner: Owner) -> GraphHandle {
         let graph = &self.graphs.graphs[&original];
         let context = graph.context;
@@ -166,7 +166,7 @@ impl Driver {
         copy
     }
 
-    /// Nodes of a graph and of those in it.
+    /// Number of nodes of a graph, including those of its child graphs.
     fn count_nodes(&self, graph: GraphHandle) -> usize {
         let nodes = self.graphs.graphs[&graph].nodes.values();
         nodes
@@ -206,7 +206,7 @@ impl Driver {
             .insert(handle, node);
     }
 
-    /// Adds a node that waits for others. A graph that becomes a node is copied.
+    /// Adds a node with dependencies. A graph that becomes a node is copied.
     ///
     /// # Errors
     /// When a handle is stale or named twice, or the work would be refused on a stream.
@@ -238,7 +238,7 @@ impl Driver {
         Ok(handle)
     }
 
-    /// Checks that nodes are in a graph, each once.
+    /// Checks that nodes are in a graph, and that each is named once.
     fn check_needs(&self, graph: GraphHandle, needs: &[NodeHandle]) -> Result<(), Code> {
         let mut seen = BTreeSet::new();
         let mut fit = needs
@@ -251,7 +251,7 @@ impl Driver {
         }
     }
 
-    /// Removes a node and all that waits for it or that it waits for, as dependencies.
+    /// Removes a node and its dependencies in both directions.
     ///
     /// # Errors
     /// When the handle is stale, or the graph is being captured.
@@ -281,7 +281,7 @@ impl Driver {
         Ok(self.graph_of_caller(graph)?.nodes.keys().copied().collect())
     }
 
-    /// The nodes that wait for none.
+    /// The nodes without dependencies.
     ///
     /// # Errors
     /// When the handle is stale.
@@ -291,7 +291,7 @@ impl Driver {
         Ok(roots.map(|(handle, _)| *handle).collect())
     }
 
-    /// Every dependency: the node that is waited for, and the one that waits.
+    /// Every dependency: the node that is waited for, and the node that waits.
     ///
     /// # Errors
     /// When the handle is stale.
@@ -302,7 +302,7 @@ impl Driver {
             .collect())
     }
 
-    /// What a node waits for.
+    /// The dependencies of a node.
     ///
     /// # Errors
     /// When the handle is stale.
@@ -310,7 +310,7 @@ impl Driver {
         Ok(self.node(node)?.needs.clone())
     }
 
-    /// What waits for a node.
+    /// The nodes that depend on a node.
     ///
     /// # Errors
     /// When the handle is stale.
@@ -321,10 +321,10 @@ impl Driver {
         Ok(dependents.map(|(handle, _)| *handle).collect())
     }
 
-    /// Makes nodes wait for others, pair by pair.
+    /// Adds dependencies; in each pair the second node waits for the first.
     ///
     /// # Errors
-    /// When a handle is stale, a node would wait for itself, or does so already.
+    /// When a handle is stale, a node would wait for itself, or the dependency exists already.
     pub fn add_dependencies(
         &mut self,
         graph: GraphHandle,
@@ -339,7 +339,7 @@ impl Driver {
         })
     }
 
-    /// Undoes dependencies, pair by pair.
+    /// Removes dependencies, given as pairs.
     ///
     /// # Errors
     /// When a handle is stale, or there is no such dependency.
@@ -355,7 +355,7 @@ impl Driver {
         })
     }
 
-    /// Changes what nodes wait for: everything that was asked, or nothing.
+    /// Changes dependencies: either all the given pairs, or none.
     fn change_dependencies(
         &mut self,
         graph: GraphHandle,
@@ -378,7 +378,7 @@ impl Driver {
         Ok(())
     }
 
-    /// What a node does.
+    /// The work of a node.
     ///
     /// # Errors
     /// When the handle is stale.
@@ -386,7 +386,7 @@ impl Driver {
         Ok(&self.node(node)?.work)
     }
 
-    /// Replaces what a node does by something of the same kind.
+    /// Replaces the work of a node by work of the same kind.
     ///
     /// # Errors
     /// When the handle is stale, the kind is another, or the work would be refused on a stream.
@@ -400,10 +400,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Where the parameters of a kernel's node are: an array of addresses that lives until they change.
+    /// Address of an array with the addresses of a kernel node's parameters. It is valid until the parameters change.
     ///
     /// # Errors
-    /// When the handle is stale, or the node launches no kernel.
+    /// When the handle is stale, or the node does not launch a kernel.
     pub fn show_parameters(&mut self, node: NodeHandle) -> Result<u64, Code> {
         let Work::Kernel(kernel) = self.work_of(node)? else {
             return Err(Code::INVALID_VALUE);
@@ -420,7 +420,7 @@ impl Driver {
     /// The copy of a node in a copy of its graph.
     ///
     /// # Errors
-    /// When a handle is stale, or the one graph is no copy of the other.
+    /// When a handle is stale, or the one graph is not a copy of the other.
     pub fn find_in_clone(&self, node: NodeHandle, clone: GraphHandle) -> Result<NodeHandle, Code> {
         self.home_of(node)?;
         self.graph_of_caller(clone)?
@@ -431,10 +431,10 @@ impl Driver {
             .ok_or(Code::INVALID_VALUE)
     }
 
-    /// The graph that a node consists of.
+    /// The child graph that a node executes.
     ///
     /// # Errors
-    /// When the handle is stale, or the node is no graph.
+    /// When the handle is stale, or the node is not a child graph.
     pub fn child_graph(&self, node: NodeHandle) -> Result<GraphHandle, Code> {
         match self.work_of(node)? {
             Work::Child(graph) => Ok(*graph),
@@ -463,7 +463,7 @@ impl Driver {
         Ok(text)
     }
 
-    /// A graph that a caller may name.
+    /// A graph whose handle a caller may use.
     fn graph_of_caller(&self, handle: GraphHandle) -> Result<&Graph, Code> {
         self.usable()?;
         let graph = self.graphs.graphs.get(&handle);
@@ -471,7 +471,7 @@ impl Driver {
         graph.ok_or(Code::INVALID_VALUE)
     }
 
-    /// Whether a graph is part of an executable, of which callers know no handles.
+    /// Returns true if a graph is part of an executable; callers never get handles of such graphs.
     fn is_hidden(&self, graph: &Graph) -> bool {
         graph.owner == Owner::Executable
     }
@@ -483,7 +483,7 @@ impl Driver {
         Ok(home)
     }
 
-    /// The graph a node is in.
+    /// The graph that contains a node.
     ///
     /// # Errors
     /// When the handle is stale.
@@ -505,7 +505,7 @@ impl Driver {
             .ok_or(Code::INVALID_VALUE)
     }
 
-    /// Forgets everything of a context that is destroyed.
+    /// Drops everything that belongs to a destroyed context.
     pub(super) fn drop_graphs_of(&mut self, context: ContextHandle) {
         self.drop_captures_of(context);
         let executables = &mut self.graphs.executables;
@@ -520,7 +520,7 @@ impl Driver {
         }
     }
 
-    /// How many nodes and executables there are, for tests of what is left behind.
+    /// Numbers of nodes, executables and others, for tests of what is left behind.
     #[cfg(test)]
     pub(crate) fn graph_objects(&self) -> [usize; 4] {
         let graphs = &self.graphs;

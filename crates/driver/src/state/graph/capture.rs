@@ -1,8 +1,8 @@
-//! Stream capture: what is enqueued becomes nodes of a graph instead of being done.
+//! Stream capture: enqueued work becomes nodes of a graph instead of being executed.
 //!
-//! A capture begins in one stream. Others join it by waiting for an event that was recorded in it, and must be joined
-//! back before it ends. What would need a captured stream's work to be over is refused and spoils the capture: it then
-//! refuses everything until it is ended, which answers with an error, too.
+//! A capture begins in one stream. Other streams join it by waiting for an event that was recorded in it, and must be
+//! joined back before it ends. A call that would have to wait for captured work is refused and invalidates the
+//! capture. An invalidated capture refuses all work until it is ended, and ending it returns an error, too.
 
 use std::collections::BTreeSet;
 use std::thread::ThreadId;
@@ -13,26 +13,27 @@ use crate::state::Driver;
 
 use super::{Owner, Work};
 
-/// A stream, and the thread whose it is if every thread has one of that name.
+/// A stream, with the thread for the per-thread default stream, which is a different stream in every thread.
 pub(super) type Line = (StreamHandle, Option<ThreadId>);
 
-/// Which calls are refused while a capture goes on because they may not be seen by it.
+/// The mode of a capture: whose calls are refused during the capture because it cannot record them
+/// (`CUstreamCaptureMode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CaptureMode {
-    /// Those of every thread.
+    /// Calls of all threads.
     #[default]
     Global,
-    /// Those of the thread that captures.
+    /// Calls of the thread that captures.
     ThreadLocal,
-    /// None.
+    /// No calls.
     Relaxed,
 }
 
 impl CaptureMode {
-    /// The mode of this number.
+    /// The mode with this number.
     ///
     /// # Errors
-    /// When there is none.
+    /// `INVALID_VALUE` when there is none.
     pub fn from_number(number: u32) -> Result<Self, Code> {
         match number {
             0 => Ok(Self::Global),
@@ -54,39 +55,39 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    /// Whether this graph is the one that is being captured.
+    /// Returns true if this is the graph that is being captured.
     pub(super) fn fills(&self, graph: GraphHandle) -> bool {
         self.graph == graph
     }
 }
 
-/// A stream's part in a capture.
+/// A stream that takes part in a capture.
 #[derive(Debug)]
 pub(super) struct Member {
     capture: u64,
-    /// What the next node waits for.
+    /// Dependencies of the next captured node.
     needs: Vec<NodeHandle>,
-    /// The same as a caller was shown it.
+    /// Their handles as numbers, for a caller that asked for them.
     shown: Vec<u64>,
 }
 
-/// What a stream captures.
+/// The capture state of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaptureState {
-    /// Nothing.
+    /// The stream is not being captured.
     None,
-    /// A graph.
+    /// The stream is being captured.
     Active {
         /// Number of the capture.
         id: u64,
-        /// The graph that grows.
+        /// The graph under construction.
         graph: GraphHandle,
-        /// Where the handles stand that the next node waits for, until the stream's next call.
+        /// Address of the handles of the next node's dependencies, valid until the stream's next call.
         needs: u64,
-        /// How many there are.
+        /// Number of these dependencies.
         count: usize,
     },
-    /// A graph that something has spoilt.
+    /// The stream is in a capture that was invalidated.
     Spoilt,
 }
 
@@ -99,7 +100,7 @@ impl Driver {
         }
     }
 
-    /// Where work for a stream goes: into a capture, or none if it is done.
+    /// The capture that takes a stream's work; none if the work is executed.
     pub(in crate::state) fn route(&mut self, stream: StreamHandle) -> Result<Option<Line>, Code> {
         let context = self.check_stream(stream)?;
         if self.graphs.replaying || self.graphs.captures.is_empty() {
@@ -116,7 +117,7 @@ impl Driver {
         Ok(None)
     }
 
-    /// Refuses the legacy stream while a stream that waits for it is captured.
+    /// Refuses the legacy stream while a stream that synchronises with it is being captured.
     fn check_implicit(
         &mut self,
         context: ContextHandle,
@@ -147,10 +148,10 @@ impl Driver {
         }
     }
 
-    /// Captures work instead of doing it, if the stream is being captured: says whether it was.
+    /// Captures work instead of executing it if the stream is being captured. Returns true if it was captured.
     ///
     /// # Errors
-    /// When the stream's handle is stale or it can take no work, or the work itself is refused.
+    /// When the stream's handle is stale or it cannot take work, or the work itself is refused.
     pub fn captured(
         &mut self,
         stream: StreamHandle,
@@ -165,10 +166,10 @@ impl Driver {
         Ok(true)
     }
 
-    /// Refuses work that no graph can hold, if the stream is being captured.
+    /// Refuses work that graphs do not support if the stream is being captured.
     ///
     /// # Errors
-    /// When it is, or the stream's handle is stale.
+    /// When it is being captured, or the stream's handle is stale.
     pub fn refuse_capture(&mut self, stream: StreamHandle) -> Result<(), Code> {
         let Some(line) = self.route(stream)? else {
             return Ok(());
@@ -187,10 +188,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Begins to capture a stream: into a graph that is there, after some of its nodes, or into a new one.
+    /// Begins the capture of a stream: into an existing graph, after some of its nodes, or into a new one.
     ///
     /// # Errors
-    /// For the legacy stream, for one that is captured already, or when a handle is stale.
+    /// For the legacy stream, for a stream that is already being captured, or when a handle is stale.
     pub fn begin_capture(
         &mut self,
         stream: StreamHandle,
@@ -236,11 +237,12 @@ impl Driver {
         self.graphs.members.insert(line, member);
     }
 
-    /// Ends the capture that a stream began, and answers with its graph.
+    /// Ends the capture that began in a stream, and returns its graph.
     ///
     /// # Errors
-    /// When the stream captures nothing or only joined a capture, from another thread than began it (unless it is
-    /// relaxed), and when the capture was spoilt or has streams that were not joined. In the last two cases it is over.
+    /// When the stream is not being captured or only joined a capture, when the thread is not the one that began it
+    /// (unless its mode is relaxed), and when the capture was invalidated or has streams that were not joined. In the
+    /// last two cases the capture is over.
     pub fn end_capture(&mut self, stream: StreamHandle) -> Result<GraphHandle, Code> {
         self.check_stream(stream)?;
         let line = self.line(stream);
@@ -265,7 +267,7 @@ impl Driver {
         verdict
     }
 
-    /// Whether everything that a capture's streams end with comes before the end of the one it began in.
+    /// Returns true if the last nodes of all streams of a capture are ancestors of the origin stream's last nodes.
     fn all_joined(&self, id: u64, origin: Line) -> bool {
         let graph = &self.graphs.graphs[&self.graphs.captures[&id].graph];
         let mut reached = BTreeSet::new();
@@ -282,7 +284,8 @@ impl Driver {
             .all(|node| reached.contains(node) || !graph.nodes.contains_key(node))
     }
 
-    /// Takes all streams out of a capture. Its graph becomes the caller's, or goes if it never was.
+    /// Ends a capture for all its streams. Its graph becomes the caller's, or is dropped if it was new and `keep` is
+    /// false.
     fn leave_capture(&mut self, id: u64, keep: bool) {
         self.graphs.members.retain(|_, member| member.capture != id);
         let Some(capture) = self.graphs.captures.remove(&id) else {
@@ -297,10 +300,11 @@ impl Driver {
         }
     }
 
-    /// What a stream captures.
+    /// The capture state of a stream.
     ///
     /// # Errors
-    /// When the handle is stale; and for the legacy stream while one that waits for it is captured.
+    /// When the handle is stale, and for the legacy stream while a stream that synchronises with it is being
+    /// captured.
     pub fn capture_state(&mut self, stream: StreamHandle) -> Result<CaptureState, Code> {
         let context = self.check_stream(stream)?;
         let line = self.line(stream);
@@ -321,10 +325,10 @@ impl Driver {
         })
     }
 
-    /// Changes what the next captured node waits for: more, or something else.
+    /// Adds dependencies to the next captured node, or replaces them.
     ///
     /// # Errors
-    /// When the stream captures nothing, or a node is not of its graph.
+    /// When the stream is not being captured, or a node is not in its graph.
     pub fn set_capture_needs(
         &mut self,
         stream: StreamHandle,
@@ -343,7 +347,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Sets the calling thread's mode; answers with the one it had.
+    /// Sets the calling thread's mode and returns the previous one.
     pub fn exchange_capture_mode(&mut self, mode: CaptureMode) -> CaptureMode {
         let old = if mode == CaptureMode::Global {
             self.graphs.modes.remove(&self.thread)
@@ -353,7 +357,7 @@ impl Driver {
         old.unwrap_or_default()
     }
 
-    /// Refuses a call that a capture might have to see, as the modes of the capture and the thread demand.
+    /// Refuses a call that captures cannot record, as the modes of the captures and of the thread demand.
     pub(in crate::state) fn check_unseen(&mut self) -> Result<(), Code> {
         let mode = self.graphs.modes.get(&self.thread);
         let mode = mode.copied().unwrap_or_default();
@@ -375,7 +379,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Refuses to wait for the legacy stream, as every synchronous call does, or for one that is captured.
+    /// Refuses to wait for a captured stream, or for the legacy stream, as every synchronous call does, while a
+    /// stream that synchronises with it is captured.
     pub(in crate::state) fn check_waitable(&mut self, stream: StreamHandle) -> Result<(), Code> {
         let context = self.check_stream(stream)?;
         let line = self.line(stream);
@@ -387,7 +392,7 @@ impl Driver {
         self.check_implicit(context, line, true)
     }
 
-    /// Refuses to wait for a context of which a stream is captured.
+    /// Refuses to wait for a context while one of its streams is being captured.
     pub(in crate::state) fn check_no_capture_in(
         &mut self,
         context: ContextHandle,
@@ -404,7 +409,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Refuses to ask for the state of an event that a capture recorded.
+    /// Refuses to query an event that a capture recorded.
     pub(in crate::state) fn check_not_captured(&mut self, event: EventHandle) -> Result<(), Code> {
         let captured = self
             .events
@@ -418,16 +423,17 @@ impl Driver {
         Err(Code::CAPTURED_EVENT)
     }
 
-    /// What an event recorded in a captured stream stands for: what the stream's next node would wait for.
+    /// The capture of a stream, and the dependencies that an event recorded in it now stands for: those of the
+    /// stream's next node.
     pub(in crate::state) fn captured_needs(&self, line: Line) -> (u64, Vec<NodeHandle>) {
         let member = &self.graphs.members[&line];
         (member.capture, member.needs.clone())
     }
 
-    /// Makes a stream wait for an event where either is captured; says whether that was so.
+    /// Makes a stream wait for an event if the stream or the event is being captured. Returns true if that was so.
     ///
     /// # Errors
-    /// When that would make two captures one, or a dependency between what is captured and what is not.
+    /// When this would merge two captures, or make captured work depend on work that is not captured, or the reverse.
     pub(in crate::state) fn wait_captured(
         &mut self,
         stream: StreamHandle,
@@ -437,7 +443,7 @@ impl Driver {
         let found = self.events.get(&event).ok_or(Code::INVALID_HANDLE)?;
         let was_recorded = found.recorded.is_some();
         let Some((other, needs)) = found.captured.clone() else {
-            // An event that was never recorded is no dependency.
+            // An event that was never recorded is not a dependency.
             if let (Some(line), true) = (line, was_recorded) {
                 let capture = self.graphs.members[&line].capture;
                 self.spoil(capture);
@@ -474,7 +480,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// Takes a stream that is destroyed out of its capture, which is over if it began there.
+    /// Removes a destroyed stream from its capture. The capture is over if it began in this stream.
     pub(in crate::state) fn forget_captured(&mut self, stream: StreamHandle) {
         let line = self.line(stream);
         let Some(member) = self.graphs.members.remove(&line) else {
@@ -499,7 +505,7 @@ impl Driver {
     }
 }
 
-/// Adds what is not there yet.
+/// Appends the nodes that are not in the list yet.
 fn union(nodes: &mut Vec<NodeHandle>, more: &[NodeHandle]) {
     for node in more {
         if !nodes.contains(node) {

@@ -1,4 +1,4 @@
-//! Executables: graphs that are frozen, checked to have an order, and launched as often as one likes.
+//! Executables: instantiated graphs, checked for cycles, which can be launched many times.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -8,29 +8,29 @@ use crate::state::Driver;
 
 use super::{Node, Owner, Work};
 
-/// Free on launch what a former launch allocated; there is no such memory here.
+/// Flag: on launch, free what a former launch allocated. Graphs here allocate no memory.
 const AUTO_FREE: u64 = 1;
-/// Upload at once.
+/// Flag: upload at once.
 const UPLOAD: u64 = 2;
-/// Launch from the device, which this one cannot.
+/// Flag: launch from the device, which the emulated device does not support.
 const DEVICE_LAUNCH: u64 = 4;
-/// Nodes keep their priorities.
+/// Flag: nodes keep their priorities.
 const NODE_PRIORITY: u64 = 8;
 
 #[derive(Debug)]
 pub(super) struct Executable {
     pub(super) context: ContextHandle,
-    /// A copy of the graph, of which nobody else has a handle.
+    /// A copy of the graph, to which no caller has a handle.
     graph: GraphHandle,
     flags: u64,
 }
 
-/// Why an executable cannot become like a graph.
+/// The reason why an executable cannot be updated from a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The reason as the API numbers it.
+    /// The reason, by the API's number (`CUgraphExecUpdateResult`).
     pub result: u32,
-    /// The node of the graph that does not fit, if one does not.
+    /// The first node of the graph that does not match, if the reason is a node.
     pub node: Option<NodeHandle>,
 }
 
@@ -48,7 +48,7 @@ impl Mismatch {
     }
 }
 
-/// A launch under way: the steps that are left, and the modelled times that the others ended at.
+/// A graph launch in progress: the remaining steps, and the modelled times at which the others ended.
 #[derive(Debug)]
 pub struct Run {
     stream: StreamHandle,
@@ -60,12 +60,12 @@ pub struct Run {
 #[derive(Debug)]
 struct Step {
     work: Work,
-    /// Numbers of the steps this one waits for.
+    /// Indices of the steps that this one waits for.
     needs: Vec<usize>,
 }
 
 impl Run {
-    /// The stream it is launched on.
+    /// The stream that the graph is launched on.
     #[must_use]
     pub fn stream(&self) -> StreamHandle {
         self.stream
@@ -73,10 +73,11 @@ impl Run {
 }
 
 impl Driver {
-    /// Freezes a graph.
+    /// Instantiates a graph.
     ///
     /// # Errors
-    /// When the handle is stale, a flag is unknown or at odds with another, or nodes wait for each other in a circle.
+    /// When the handle is stale, a flag is unknown or contradicts another, or the nodes depend on each other in a
+    /// cycle.
     pub fn instantiate(
         &mut self,
         graph: GraphHandle,
@@ -131,7 +132,7 @@ impl Driver {
         executable.ok_or(Code::INVALID_VALUE)
     }
 
-    /// The copy of a node in an executable.
+    /// The copy of a graph's node in an executable.
     fn frozen(
         &mut self,
         executable: ExecutableHandle,
@@ -149,11 +150,11 @@ impl Driver {
             .ok_or(Code::INVALID_VALUE)
     }
 
-    /// Replaces what a node of an executable does, leaving the graph it came from as it is.
+    /// Replaces the work of a node of an executable. The graph that it was instantiated from does not change.
     ///
     /// # Errors
-    /// When a handle is stale, the work is of another kind or would be refused on a stream, or a kernel becomes
-    /// cooperative or ceases to be.
+    /// When a handle is stale, the work is of another kind or would be refused on a stream, or a kernel would become
+    /// cooperative or stop being so.
     pub fn set_frozen_work(
         &mut self,
         executable: ExecutableHandle,
@@ -178,10 +179,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether a node of an executable does anything.
+    /// Returns true if a node of an executable is enabled.
     ///
     /// # Errors
-    /// When a handle is stale, or the node is of a kind that cannot be switched off.
+    /// When a handle is stale, or the node is of a kind that cannot be disabled.
     pub fn is_enabled(
         &mut self,
         executable: ExecutableHandle,
@@ -194,7 +195,7 @@ impl Driver {
         }
     }
 
-    /// Switches a node of an executable on or off.
+    /// Enables or disables a node of an executable.
     ///
     /// # Errors
     /// As [`Self::is_enabled`].
@@ -227,7 +228,7 @@ impl Driver {
             let nodes = self.graphs.graphs[&old].nodes.values();
             nodes.map(|node| node.enabled).collect()
         };
-        // Nodes keep the names they were given when the executable was made.
+        // Callers go on naming the nodes of the graph that the executable was made from.
         let originals: Vec<Option<NodeHandle>> = {
             let nodes = self.graphs.graphs[&old].nodes.values();
             nodes.map(|node| node.original).collect()
@@ -278,7 +279,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether no node waits for itself, through whatever others.
+    /// Returns true if no node of a graph depends on itself, directly or through others.
     fn has_order(&self, graph: GraphHandle) -> bool {
         let nodes = &self.graphs.graphs[&graph].nodes;
         let inner = nodes.values().all(|node| match node.work {
@@ -288,10 +289,10 @@ impl Driver {
         inner && ordered(nodes).len() == nodes.len()
     }
 
-    /// Begins the launch of an executable; nothing if it was captured instead.
+    /// Begins the launch of an executable; `None` if the launch was captured.
     ///
     /// # Errors
-    /// When a handle is stale or the stream can take no work.
+    /// When a handle is stale, or the stream cannot take work.
     pub fn begin_graph(
         &mut self,
         executable: ExecutableHandle,
@@ -313,7 +314,8 @@ impl Driver {
         }))
     }
 
-    /// Writes a graph's steps down in an order that respects what waits for what; answers with the last ones.
+    /// Appends a graph's steps in topological order and returns the indices of the steps that no other step waits
+    /// for.
     fn lay_out(&self, graph: GraphHandle, entry: &[usize], steps: &mut Vec<Step>) -> Vec<usize> {
         let nodes = &self.graphs.graphs[&graph].nodes;
         let mut numbers = HashMap::new();
@@ -326,8 +328,8 @@ impl Driver {
             }
             let work = match &node.work {
                 Work::Child(child) => {
-                    // One step before the inner ones and one after them, so that there are no more dependencies than
-                    // somebody asked for.
+                    // An empty step before the inner steps and one after them keep the number of dependencies as
+                    // small as the caller declared it.
                     let entry = steps.len();
                     steps.push(Step {
                         work: Work::Empty,
@@ -350,7 +352,8 @@ impl Driver {
         exits.into_values().collect()
     }
 
-    /// The next step of a launch, with the stream's clock at the moment it can begin. None at the end.
+    /// Removes and returns the work of the next step, and sets the stream's clock to the time at which it can begin.
+    /// `None` at the end.
     pub fn next_step(&mut self, run: &mut Run) -> Option<Work> {
         let Some(step) = run.steps.pop_front() else {
             let end = run.ends.iter().copied().fold(run.began, f64::max);
@@ -363,12 +366,12 @@ impl Driver {
         Some(step.work)
     }
 
-    /// Notes that a step is over.
+    /// Records the end of a step.
     pub fn end_step(&mut self, run: &mut Run) {
         run.ends.push(self.moment(run.stream));
     }
 
-    /// Runs part of a launch in which nothing is captured, whatever the streams do.
+    /// Executes part of a launch with capture switched off for all streams.
     pub fn replay<R>(&mut self, part: impl FnOnce(&mut Self) -> R) -> R {
         self.graphs.replaying = true;
         let answer = part(self);
@@ -377,7 +380,7 @@ impl Driver {
     }
 }
 
-/// What an executable's node cannot become, as the API numbers it.
+/// Checks that a node of an executable can take the other work. The error is the API's reason number.
 fn changes_of(before: &Work, after: &Work) -> Result<(), u32> {
     match (before, after) {
         (Work::Kernel(before), Work::Kernel(after)) if before.cooperative != after.cooperative => {
@@ -400,7 +403,7 @@ fn changes_of(before: &Work, after: &Work) -> Result<(), u32> {
     }
 }
 
-/// Nodes after all that they wait for, as far as there is such an order; else in order of creation.
+/// Nodes in topological order. Nodes of a cycle and those that depend on them are missing.
 fn ordered(nodes: &BTreeMap<NodeHandle, Node>) -> Vec<NodeHandle> {
     let mut waiting: HashMap<NodeHandle, usize> = HashMap::new();
     let mut dependents: HashMap<NodeHandle, Vec<NodeHandle>> = HashMap::new();

@@ -1,4 +1,5 @@
-//! User objects: what callers want to be kept while a graph is there, and told when it is not needed any more.
+//! User objects: objects of the caller with a destructor, which runs when no caller and no graph refers to them any
+//! more.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +9,13 @@ use crate::state::Driver;
 
 use super::HostWork;
 
-/// Most references that one call may ask for.
+/// Most references in one call.
 const MOST: u32 = i32::MAX as u32;
 
-/// A user object, by who holds how many references to it.
+/// A user object and its references.
 #[derive(Debug)]
 pub(super) struct Keepsake {
-    /// What to call when nobody holds one any more.
+    /// The destructor.
     destroy: HostWork,
     by_callers: u64,
     by_graphs: u64,
@@ -29,7 +30,7 @@ fn positive(count: u32) -> Result<u64, Code> {
 }
 
 impl Driver {
-    /// Takes an object in, with references that are the caller's.
+    /// Creates a user object with references that belong to the caller.
     ///
     /// # Errors
     /// Without a context, a destructor or a reference.
@@ -58,10 +59,10 @@ impl Driver {
         keepsake.ok_or(Code::INVALID_VALUE)
     }
 
-    /// Gives a caller more references.
+    /// Adds references of a caller.
     ///
     /// # Errors
-    /// When the handle is stale or the count is no positive number.
+    /// When the handle is stale or the count is not positive.
     pub fn retain_keepsake(&mut self, handle: KeepsakeHandle, count: u32) -> Result<(), Code> {
         let keepsake = self.keepsake(handle)?;
         let sum = keepsake.by_callers.checked_add(positive(count)?);
@@ -69,10 +70,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes references back from a caller.
+    /// Removes references of a caller.
     ///
     /// # Errors
-    /// When the handle is stale or callers hold fewer.
+    /// When the handle is stale or callers hold fewer references.
     pub fn release_keepsake(&mut self, handle: KeepsakeHandle, count: u32) -> Result<(), Code> {
         let keepsake = self.keepsake(handle)?;
         let left = keepsake.by_callers.checked_sub(positive(count)?);
@@ -81,10 +82,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Gives a graph references: new ones, or a caller's own.
+    /// Adds references of a graph: new ones, or ones moved from the caller.
     ///
     /// # Errors
-    /// When a handle is stale or callers hold fewer.
+    /// When a handle is stale or callers hold fewer references.
     pub fn give_keepsake(
         &mut self,
         graph: GraphHandle,
@@ -109,10 +110,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes references from a graph.
+    /// Removes references of a graph.
     ///
     /// # Errors
-    /// When a handle is stale or the graph holds fewer.
+    /// When a handle is stale or the graph holds fewer references.
     pub fn take_keepsake(
         &mut self,
         graph: GraphHandle,
@@ -130,7 +131,7 @@ impl Driver {
         Ok(())
     }
 
-    /// References of a graph that is copied.
+    /// Adds the references of a graph that was copied.
     pub(super) fn add_references(&mut self, references: &BTreeMap<KeepsakeHandle, u64>) {
         for (handle, count) in references {
             if let Some(keepsake) = self.graphs.keepsakes.get_mut(handle) {
@@ -139,7 +140,7 @@ impl Driver {
         }
     }
 
-    /// References of a graph that goes.
+    /// Removes the references of a graph that is dropped.
     pub(super) fn drop_references(&mut self, references: &BTreeMap<KeepsakeHandle, u64>) {
         for (handle, count) in references {
             if let Some(keepsake) = self.graphs.keepsakes.get_mut(handle) {
@@ -149,7 +150,7 @@ impl Driver {
         }
     }
 
-    /// Has the destructor called, once this call is over, if nobody holds a reference.
+    /// Schedules the destructor for the end of the current call if no references are left.
     fn bury(&mut self, handle: KeepsakeHandle) {
         let keepsakes = &mut self.graphs.keepsakes;
         let forgotten = keepsakes

@@ -1,32 +1,32 @@
-//! What a node of a graph does, as plain data: recorded once, checked then, and performed at every launch.
+//! The work of graph nodes and streams as plain data: checked when it is recorded, executed at every launch.
 
 use crate::code::Code;
 use crate::handle::{EventHandle, FunctionHandle, GraphHandle, StreamHandle};
 use crate::state::{Dimensions, Driver, LaunchRequest};
 
-/// One piece of work of a stream or a graph.
+/// One piece of work of a stream or a graph node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
-    /// Nothing: a place where dependencies meet.
+    /// Nothing: a node that only joins dependencies.
     Empty,
-    /// A kernel's launch.
+    /// A kernel launch.
     Kernel(KernelWork),
-    /// A copy between any two places.
+    /// A copy between two locations.
     Copy(CopyWork),
     /// A fill of device memory.
     Fill(FillWork),
-    /// A call of the host's.
+    /// A call of a host function.
     Host(HostWork),
-    /// Everything of another graph, which the node owns.
+    /// All work of another graph, which the node owns.
     Child(GraphHandle),
     /// The recording of an event.
     Record(EventHandle),
-    /// The wait for an event.
+    /// A wait for an event.
     Wait(EventHandle),
 }
 
 impl Work {
-    /// The kind as the API numbers it.
+    /// The kind, as the API numbers it (`CUgraphNodeType`).
     #[must_use]
     pub fn kind(&self) -> u32 {
         match self {
@@ -41,7 +41,7 @@ impl Work {
         }
     }
 
-    /// The kind as people read it.
+    /// The kind, as a label for drawings.
     #[must_use]
     pub fn title(&self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ pub struct KernelWork {
     pub dynamic_shared: u32,
     /// The parameter block.
     pub parameters: Vec<u8>,
-    /// Whether all blocks must be resident at once.
+    /// True if all blocks must be resident at once.
     pub cooperative: bool,
 }
 
@@ -87,34 +87,34 @@ impl KernelWork {
     }
 }
 
-/// Which memory one side of a copy lies in.
+/// The memory that one side of a copy lies in (`CUmemorytype`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The host's.
+    /// Host memory.
     Host,
-    /// The device's.
+    /// Device memory.
     Device,
-    /// The address tells.
+    /// Determined by the address.
     Either,
 }
 
-/// Where one side of a copy begins, in bytes, rows and slices.
+/// The location of one side of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Which memory.
+    /// The memory that it lies in.
     pub side: Side,
-    /// The address that the offsets count from.
+    /// Address that the offset is relative to.
     pub base: u64,
     /// Offset in bytes, rows and slices.
     pub offset: [usize; 3],
-    /// Bytes from row to row; zero for rows without gaps.
+    /// Distance between rows in bytes; zero for contiguous rows.
     pub pitch: usize,
-    /// Rows from slice to slice; zero for slices without gaps.
+    /// Distance between slices in rows; zero for contiguous slices.
     pub rows: usize,
 }
 
 impl Place {
-    /// A place whose rows follow each other.
+    /// A location with contiguous rows.
     #[must_use]
     pub fn linear(side: Side, base: u64) -> Self {
         Self {
@@ -127,19 +127,19 @@ impl Place {
     }
 }
 
-/// A copy of `extent` bytes, rows and slices.
+/// A copy of a box of bytes, rows and slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyWork {
-    /// From here.
+    /// The location to read.
     pub source: Place,
-    /// To here.
+    /// The location to write.
     pub destination: Place,
-    /// Bytes of a row, rows of a slice, slices.
+    /// Bytes of a row, rows of a slice, and slices.
     pub extent: [usize; 3],
 }
 
 impl CopyWork {
-    /// A copy of bytes that lie together on both sides.
+    /// A copy of bytes that are contiguous on both sides.
     #[must_use]
     pub fn linear(destination: Place, source: Place, bytes: usize) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl CopyWork {
         }
     }
 
-    /// Whether there is nothing to copy.
+    /// Returns true if there is nothing to copy.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.extent.contains(&0)
@@ -158,7 +158,7 @@ impl CopyWork {
     /// Address of a row's first byte.
     ///
     /// # Errors
-    /// When there is no such address.
+    /// When the address overflows.
     pub fn row(&self, place: &Place, slice: usize, row: usize) -> Result<u64, Code> {
         let [width, height, _] = self.extent;
         let or = |given: usize, dense: usize| if given == 0 { dense } else { given };
@@ -176,25 +176,25 @@ impl CopyWork {
 /// A fill of rows with a repeated value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FillWork {
-    /// First byte.
+    /// Address of the first byte.
     pub address: u64,
-    /// Bytes from row to row; of no meaning for one row.
+    /// Distance between rows in bytes; without meaning for a single row.
     pub pitch: usize,
-    /// The value, of which the lowest bytes count.
+    /// The value; only its lowest `element` bytes are used.
     pub value: u32,
-    /// Bytes of the value: 1, 2 or 4.
+    /// Size of the value in bytes: 1, 2 or 4.
     pub element: u32,
-    /// Values in a row.
+    /// Values per row.
     pub width: usize,
-    /// Rows.
+    /// Number of rows.
     pub height: usize,
 }
 
 impl FillWork {
-    /// Bytes of a row.
+    /// Size of a row in bytes.
     ///
     /// # Errors
-    /// When no value is so wide, or rows would overlap.
+    /// When the size of the value is invalid, or rows would overlap.
     pub fn row_bytes(&self) -> Result<usize, Code> {
         if !matches!(self.element, 1 | 2 | 4) {
             return Err(Code::INVALID_VALUE);
@@ -210,7 +210,7 @@ impl FillWork {
     /// Address of a row's first byte.
     ///
     /// # Errors
-    /// When there is no such address.
+    /// When the address overflows.
     pub fn row(&self, row: usize) -> Result<u64, Code> {
         (row as u64)
             .checked_mul(self.pitch as u64)
@@ -219,20 +219,20 @@ impl FillWork {
     }
 }
 
-/// A function of the host's and what it is called with: numbers, as only the C side may follow them.
+/// A host function and its argument, as numbers, because only the C layer may call it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostWork {
     /// Address of the function.
     pub function: u64,
-    /// What it gets.
+    /// The function's argument.
     pub data: u64,
 }
 
 impl Driver {
-    /// Checks work that is to be done later as if it were done now.
+    /// Checks recorded work with the checks of immediate execution.
     ///
     /// # Errors
-    /// What the same work would be refused with on a stream.
+    /// As the same work on a stream.
     pub fn check_work(&self, work: &Work) -> Result<(), Code> {
         match work {
             Work::Empty => Ok(()),
