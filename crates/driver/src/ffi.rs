@@ -1,8 +1,8 @@
-//! The C functions: thin wrappers that read arguments, lock the one driver of the process, and write results.
+//! The exported C functions: thin wrappers that read arguments, lock the process's one driver, and write results.
 //!
-//! Every function goes through `process::call`, which applies the fault plan, keeps panics on this side of the
-//! boundary and turns the answer into a number. All pointers are wrapped by `pointer`, so that reading and writing
-//! through them is checked for null in one place.
+//! Every function goes through `process::call`, which applies the fault plan, catches panics so that they do not
+//! cross the C boundary, and converts the result to an error number. All pointers are wrapped by `pointer`, so that
+//! null checks of reads and writes are in one place.
 #![expect(
     unsafe_code,
     reason = "C callers hand over raw pointers, and exported names must not be mangled"
@@ -31,9 +31,9 @@ mod process;
 mod stream;
 mod virtual_memory;
 
-/// Declares exported functions. The body sees the driver and answers with success or a code.
+/// Declares exported functions. Each body gets the driver and returns success or an error code.
 ///
-/// After `anytime` come the few that answer before initialisation, too.
+/// `anytime` before the functions declares the few that may be called before initialisation.
 macro_rules! entries {
     (anytime $($rest:tt)*) => { $crate::ffi::entries! { @call_anytime $($rest)* } };
     (@$serve:ident $($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) |$driver:ident| $body:block)*) => {

@@ -1,7 +1,7 @@
-//! Functions of hardware or services that the emulated GPU does not have: each answers that it is not supported.
+//! Functions of hardware or services that the emulated GPU does not have; each returns `NOT_SUPPORTED`.
 //!
-//! Programs that are linked against the driver need the names to be there, whether they call them or not. What else
-//! a call could be refused for comes first: no initialisation, no context, a lost context.
+//! Programs that are linked against the driver need these symbols even if they never call them. Errors of the
+//! process's state take precedence: no initialisation, no context, a corrupted context.
 
 use crate::code::Code;
 
@@ -11,12 +11,13 @@ use super::process;
 macro_rules! absent {
     ($($name:ident,)*) => {
         $(
-            /// Not supported.
+            /// Returns `NOT_SUPPORTED`.
             #[unsafe(no_mangle)]
             pub extern "C" fn $name(
                 _: Host, _: Host, _: Host, _: Host, _: Host, _: Host,
             ) -> u32 {
-                // Registers hold as many arguments; reading fewer than were passed is harmless in the C convention.
+                // The declared arguments all fit registers. Reading fewer arguments than were passed is harmless in
+                // the C calling convention.
                 process::call(stringify!($name), |driver| {
                     driver.check_context()?;
                     Err(Code::NOT_SUPPORTED)
@@ -24,20 +25,20 @@ macro_rules! absent {
             }
         )*
 
-        /// Every function of this module by name.
+        /// The functions of this module, by name.
         pub const FUNCTIONS: &[(&str, extern "C" fn(Host, Host, Host, Host, Host, Host) -> u32)] =
             &[$((stringify!($name), $name),)*];
     };
 }
 
 absent! {
-    // Memory and events shared between processes.
+    // Inter-process memory and events.
     cuIpcGetMemHandle,
     cuIpcOpenMemHandle_v2,
     cuIpcCloseMemHandle,
     cuIpcGetEventHandle,
     cuIpcOpenEventHandle,
-    // Graphs that hold memory, wait for other devices, or decide.
+    // Graph nodes that allocate memory, use external semaphores, or are conditional.
     cuGraphAddMemAllocNode,
     cuGraphMemAllocNodeGetParams,
     cuGraphAddMemFreeNode,
@@ -49,9 +50,9 @@ absent! {
     cuGraphAddExternalSemaphoresWaitNode,
     cuGraphAddBatchMemOpNode,
     cuGraphConditionalHandleCreate,
-    // A profiler's settings, which CUDA 11 gave up.
+    // Profiler configuration, which CUDA 11 deprecated.
     cuProfilerInitialize,
-    // Other devices.
+    // Peer devices.
     cuCtxEnablePeerAccess,
     cuCtxDisablePeerAccess,
     cuDeviceGetP2PAttribute,

@@ -1,4 +1,4 @@
-//! Primary contexts, contexts, and the calling thread's current one.
+//! Primary contexts, created contexts, and the calling thread's current context.
 
 use std::ffi::c_void;
 
@@ -9,10 +9,10 @@ use crate::state::{ContextFlags, ORDINAL};
 use super::entries;
 use super::pointer::{Host, Out};
 
-/// The version of the API that contexts of this driver speak.
+/// The API version that contexts of this driver report (`cuCtxGetApiVersion`).
 const API_VERSION: u32 = 3020;
 
-/// The number of a width of shared memory banks: the device's own, four bytes or eight.
+/// Checks the number of a bank width of shared memory: default (0), four bytes (1) or eight (2).
 pub fn check_bank_width(width: u32) -> Result<(), Code> {
     if width > 2 {
         Err(Code::INVALID_VALUE)
@@ -21,7 +21,7 @@ pub fn check_bank_width(width: u32) -> Result<(), Code> {
     }
 }
 
-/// A handle of the caller, or none.
+/// The context handle that a caller passed; none for null.
 fn given(context: Host) -> Option<ContextHandle> {
     match context.address() {
         0 => None,
@@ -36,16 +36,16 @@ entries! {
         context.set(driver.primary_retain(device)?.0)
     }
 
-    /// Gives the primary context back.
+    /// Releases the primary context.
     fn cuDevicePrimaryCtxRelease(device: i32) |driver| { driver.primary_release(device) }
 
-    /// Gives the primary context back.
+    /// Releases the primary context.
     fn cuDevicePrimaryCtxRelease_v2(device: i32) |driver| { driver.primary_release(device) }
 
-    /// Destroys what the primary context holds.
+    /// Destroys the resources of the primary context.
     fn cuDevicePrimaryCtxReset(device: i32) |driver| { driver.primary_reset(device) }
 
-    /// Destroys what the primary context holds.
+    /// Destroys the resources of the primary context.
     fn cuDevicePrimaryCtxReset_v2(device: i32) |driver| { driver.primary_reset(device) }
 
     /// Flags of the primary context, and whether it is active.
@@ -71,7 +71,7 @@ entries! {
         context.set(driver.create_context(device, ContextFlags::from_bits(flags)?)?.0)
     }
 
-    /// Creates a context and makes it current; shares of the device are not supported.
+    /// Creates a context and makes it current. Execution affinities are not supported.
     fn cuCtxCreate_v3(context: Out<u64>, shares: Host, share_count: i32, flags: u32, device: i32) |driver| {
         let context = context.required()?;
         if share_count != 0 && shares.address() != 0 {
@@ -80,7 +80,8 @@ entries! {
         context.set(driver.create_context(device, ContextFlags::from_bits(flags)?)?.0)
     }
 
-    /// Creates a context and makes it current; its parameters describe shares, which are not supported.
+    /// Creates a context and makes it current. Its parameters would describe execution affinities, which are not
+    /// supported.
     fn cuCtxCreate_v4(context: Out<u64>, parameters: Host, flags: u32, device: i32) |driver| {
         let context = context.required()?;
         if parameters.address() != 0 {
@@ -94,7 +95,7 @@ entries! {
         driver.destroy_context(given(context).ok_or(Code::INVALID_CONTEXT)?)
     }
 
-    /// Holds the current context once more.
+    /// Adds a reference to the current context.
     fn cuCtxAttach(context: Out<u64>, flags: u32) |driver| {
         let context = context.required()?;
         driver.check_context()?;
@@ -104,7 +105,7 @@ entries! {
         context.set(driver.attach_context()?.0)
     }
 
-    /// Gives the current context back.
+    /// Removes a reference to the current context.
     fn cuCtxDetach(context: Host) |driver| { driver.detach_context(ContextHandle(context.address())) }
 
     /// The calling thread's context, or null.
@@ -140,7 +141,7 @@ entries! {
         id.set(handle.0 & 0xffff_ffff)
     }
 
-    /// The version of the API that a context speaks.
+    /// The API version of a context.
     fn cuCtxGetApiVersion(context: Host, version: Out<u32>) |driver| {
         let handle = given(context).or(driver.current_context()).ok_or(Code::INVALID_CONTEXT)?;
         driver.known_context(handle)?;
@@ -164,7 +165,7 @@ entries! {
     /// Sets a limit of the current context.
     fn cuCtxSetLimit(limit: u32, value: usize) |driver| { driver.set_context_limit(limit, value) }
 
-    /// Makes what persists in the second level cache ordinary again. Here nothing does.
+    /// Resets persisting lines in the L2 cache to normal. The emulation has none.
     fn cuCtxResetPersistingL2Cache() |driver| { driver.check_context() }
 
     /// The preferred split between cache and shared memory.
@@ -173,7 +174,7 @@ entries! {
     /// Sets the preferred split between cache and shared memory.
     fn cuCtxSetCacheConfig(preference: u32) |driver| { driver.set_cache_preference(preference) }
 
-    /// Width of shared memory banks: four bytes.
+    /// Bank width of shared memory: four bytes.
     fn cuCtxGetSharedMemConfig(width: Out<u32>) |driver| {
         driver.check_context()?;
         width.set(1)
@@ -193,15 +194,15 @@ entries! {
         Ok(())
     }
 
-    /// Starts a profiler: there is none to start.
+    /// Starts the profiler; does nothing, because there is none.
     fn cuProfilerStart() |driver| { driver.check_context() }
 
-    /// Stops a profiler: there is none to stop.
+    /// Stops the profiler; does nothing, because there is none.
     fn cuProfilerStop() |driver| { driver.check_context() }
 }
 
 entries! { anytime
-    /// The driver's private tables: it has none.
+    /// Looks up one of the driver's private tables; this driver has none.
     fn cuGetExportTable(table: Out<*const c_void>, _id: Host) |_driver| {
         table.set(std::ptr::null())?;
         Err(Code::NOT_SUPPORTED)

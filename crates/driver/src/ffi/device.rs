@@ -9,7 +9,7 @@ use super::entries;
 use super::pointer::{Host, Out, Text, write_text};
 
 entries! { anytime
-    /// Makes the driver usable.
+    /// Initialises the driver.
     fn cuInit(flags: u32) |driver| { driver.initialise(flags) }
 
     /// The CUDA version of this driver.
@@ -17,10 +17,10 @@ entries! { anytime
 }
 
 entries! {
-    /// Counts devices: there is one.
+    /// Number of devices: one.
     fn cuDeviceGetCount(count: Out<i32>) |_driver| { count.set(1) }
 
-    /// The device of an ordinal.
+    /// The device with an ordinal.
     fn cuDeviceGet(device: Out<i32>, ordinal: i32) |driver| {
         driver.check_device(ordinal)?;
         device.set(ordinal)
@@ -39,7 +39,7 @@ entries! {
         uuid.set(driver.device_uuid())
     }
 
-    /// The device's identity; the same, as it has no partitions.
+    /// The device's identity, which is the same as in the first version because the device has no partitions.
     fn cuDeviceGetUuid_v2(uuid: Out<[u8; 16]>, device: i32) |driver| {
         driver.check_device(device)?;
         uuid.set(driver.device_uuid())
@@ -64,7 +64,7 @@ entries! {
         minor.set(minor_value as i32)
     }
 
-    /// The device of a bus address: there is one bus with one device.
+    /// The device with a PCI address; there is only one.
     fn cuDeviceGetByPCIBusId(device: Out<i32>, id: Text) |_driver| {
         match id.str()? {
             BUS_ID | "00:00.0" => device.set(0),
@@ -72,14 +72,14 @@ entries! {
         }
     }
 
-    /// The device's bus address.
+    /// The device's PCI address.
     fn cuDeviceGetPCIBusId(id: Host, capacity: i32, device: i32) |driver| {
         driver.check_device(device)?;
         let capacity = usize::try_from(capacity).map_err(|_| Code::INVALID_VALUE)?;
         write_text(id, capacity, BUS_ID)
     }
 
-    /// Whether one device reaches another's memory: there is no other.
+    /// Reports whether a device can access a peer's memory: always 0, because there is no second device.
     fn cuDeviceCanAccessPeer(can: Out<i32>, device: i32, peer: i32) |driver| {
         driver.check_device(device)?;
         driver.check_device(peer)?;
@@ -101,7 +101,8 @@ pub extern "C" fn cuGetErrorString(error: u32, description: Out<*const c_char>) 
     text_of(code::description(error), description)
 }
 
-/// These two need no driver, and must work whatever state it is in.
+/// Writes an error text. Its two callers bypass [`process::call`](super::process::call), because they must work in
+/// every state of the driver.
 fn text_of(text: Option<&'static std::ffi::CStr>, place: Out<*const c_char>) -> u32 {
     let pointer = text.map_or(std::ptr::null(), std::ffi::CStr::as_ptr);
     match place.set(pointer) {

@@ -20,7 +20,7 @@ entries! {
         driver.record_event(EventHandle(event.address()), named(stream))
     }
 
-    /// Records an event. The one flag belongs to stream capture and is invalid outside of it.
+    /// Records an event. The only flag is for stream capture and is invalid outside of a capture.
     fn cuEventRecordWithFlags(event: Host, stream: Host, flags: u32) |driver| {
         let (event, stream) = (EventHandle(event.address()), named(stream));
         driver.check_stream(stream)?;
@@ -36,7 +36,7 @@ entries! {
         driver.synchronise_event(EventHandle(event.address()))
     }
 
-    /// Whether an event is done: it always is, unless a fault waits.
+    /// Reports whether an event is complete: it always is, unless a kernel's fault is pending.
     fn cuEventQuery(event: Host) |driver| {
         driver.synchronise_event(EventHandle(event.address()))
     }

@@ -1,5 +1,5 @@
-//! Graphs: nodes and what they wait for. What nodes do is read by `parameters`, executables are in `executable`, the
-//! capture of streams in `capture`, and `work` does what nodes say.
+//! Graphs: nodes and dependencies. `parameters` reads the parameters of nodes, `node` adds and changes nodes,
+//! `executable` instantiates graphs, `capture` captures streams, and `work` executes the work of nodes.
 
 pub mod capture;
 pub mod executable;
@@ -19,7 +19,7 @@ use crate::state::Driver;
 use super::entries;
 use super::pointer::{Host, In, Out, Text};
 
-/// What lies between two nodes, as the API lays it out. Only the plain kind is supported: all zero.
+/// The data of an edge (`CUgraphEdgeData`) as a number. Only the default kind, all zero, is supported.
 type Edge = u64;
 
 fn graph_of(graph: Host) -> GraphHandle {
@@ -41,7 +41,7 @@ fn pairs(from: In<u64>, to: In<u64>, count: usize) -> Result<Vec<(NodeHandle, No
     (0..count).map(pair).collect()
 }
 
-/// Refuses what is more than plain between nodes.
+/// Refuses edges of other kinds than the default.
 fn check_edges(edges: In<Edge>, count: usize) -> Result<(), Code> {
     if edges.is_null() {
         return Ok(());
@@ -54,8 +54,8 @@ fn check_edges(edges: In<Edge>, count: usize) -> Result<(), Code> {
     Ok(())
 }
 
-/// Writes arrays that run in parallel: as much as the caller has room for, and nothing behind it. Without an array the
-/// caller asks how many there are.
+/// Writes parallel arrays, up to the caller's capacity, with zeros after the last value. If no array is given, only
+/// the number of elements is written.
 fn give(columns: &[(Host, Vec<u64>)], room: Out<usize>) -> Result<(), Code> {
     let place = room.required()?;
     let count = columns.first().map_or(0, |(_, values)| values.len());
@@ -82,7 +82,7 @@ fn handles(nodes: &[NodeHandle]) -> Vec<u64> {
     nodes.iter().map(|node| node.0).collect()
 }
 
-/// The two columns of edges.
+/// The two ends of all edges as parallel arrays.
 fn columns(driver: &Driver, graph: Host) -> Result<(Vec<u64>, Vec<u64>), Code> {
     let edges = driver.edges_of(graph_of(graph))?;
     Ok(edges.iter().map(|(from, to)| (from.0, to.0)).unzip())
@@ -112,18 +112,18 @@ entries! {
         clone.set(driver.clone_graph(graph_of(original))?.0)
     }
 
-    /// The copy of a node in a copy of its graph.
+    /// The copy of a node in a clone of its graph.
     fn cuGraphNodeFindInClone(found: Out<u64>, node: Host, clone: Host) |driver| {
         let found = found.required()?;
         found.set(driver.find_in_clone(node_of(node), graph_of(clone))?.0)
     }
 
-    /// What kind of node it is.
+    /// The kind of a node.
     fn cuGraphNodeGetType(node: Host, kind: Out<u32>) |driver| {
         kind.set(driver.work_of(node_of(node))?.kind())
     }
 
-    /// The graph a node is in.
+    /// The graph that contains a node.
     fn cuGraphNodeGetContainingGraph(node: Host, graph: Out<u64>) |driver| {
         graph.set(driver.graph_of(node_of(node))?.0)
     }
@@ -134,7 +134,7 @@ entries! {
         give(&[(nodes, found)], count)
     }
 
-    /// The nodes that wait for none.
+    /// The nodes without dependencies.
     fn cuGraphGetRootNodes(graph: Host, nodes: Host, count: Out<usize>) |driver| {
         let found = handles(&driver.roots_of(graph_of(graph))?);
         give(&[(nodes, found)], count)
@@ -146,59 +146,59 @@ entries! {
         give(&[(from, sources), (to, targets)], count)
     }
 
-    /// As before, with what lies between the nodes.
+    /// Every dependency of a graph, with edge data.
     fn cuGraphGetEdges_v2(graph: Host, from: Host, to: Host, edges: Host, count: Out<usize>) |driver| {
         let (sources, targets) = columns(driver, graph)?;
         let between = plain(sources.len());
         give(&[(from, sources), (to, targets), (edges, between)], count)
     }
 
-    /// What a node waits for.
+    /// The dependencies of a node.
     fn cuGraphNodeGetDependencies(node: Host, needs: Host, count: Out<usize>) |driver| {
         let found = handles(&driver.needs_of(node_of(node))?);
         give(&[(needs, found)], count)
     }
 
-    /// As before, with what lies between the nodes.
+    /// The dependencies of a node, with edge data.
     fn cuGraphNodeGetDependencies_v2(node: Host, needs: Host, edges: Host, count: Out<usize>) |driver| {
         let found = handles(&driver.needs_of(node_of(node))?);
         let between = plain(found.len());
         give(&[(needs, found), (edges, between)], count)
     }
 
-    /// What waits for a node.
+    /// The nodes that depend on a node.
     fn cuGraphNodeGetDependentNodes(node: Host, dependents: Host, count: Out<usize>) |driver| {
         let found = handles(&driver.dependents_of(node_of(node))?);
         give(&[(dependents, found)], count)
     }
 
-    /// As before, with what lies between the nodes.
+    /// The nodes that depend on a node, with edge data.
     fn cuGraphNodeGetDependentNodes_v2(node: Host, dependents: Host, edges: Host, count: Out<usize>) |driver| {
         let found = handles(&driver.dependents_of(node_of(node))?);
         let between = plain(found.len());
         give(&[(dependents, found), (edges, between)], count)
     }
 
-    /// Makes nodes wait for others.
+    /// Adds dependencies between nodes.
     fn cuGraphAddDependencies(graph: Host, from: In<u64>, to: In<u64>, count: usize) |driver| {
         driver.nodes_of(graph_of(graph))?;
         driver.add_dependencies(graph_of(graph), &pairs(from, to, count)?)
     }
 
-    /// As before, with what lies between the nodes.
+    /// Adds dependencies with edge data.
     fn cuGraphAddDependencies_v2(graph: Host, from: In<u64>, to: In<u64>, edges: In<Edge>, count: usize) |driver| {
         driver.nodes_of(graph_of(graph))?;
         check_edges(edges, count)?;
         driver.add_dependencies(graph_of(graph), &pairs(from, to, count)?)
     }
 
-    /// Undoes dependencies.
+    /// Removes dependencies between nodes.
     fn cuGraphRemoveDependencies(graph: Host, from: In<u64>, to: In<u64>, count: usize) |driver| {
         driver.nodes_of(graph_of(graph))?;
         driver.remove_dependencies(graph_of(graph), &pairs(from, to, count)?)
     }
 
-    /// As before, with what lies between the nodes.
+    /// Removes dependencies with edge data.
     fn cuGraphRemoveDependencies_v2(graph: Host, from: In<u64>, to: In<u64>, edges: In<Edge>, count: usize) |driver| {
         driver.nodes_of(graph_of(graph))?;
         check_edges(edges, count)?;
@@ -208,7 +208,7 @@ entries! {
     /// Removes a node.
     fn cuGraphDestroyNode(node: Host) |driver| { driver.remove_node(node_of(node)) }
 
-    /// Writes a drawing of the graph in Graphviz's language. Every drawing tells the same, whatever the flags.
+    /// Writes the graph in Graphviz's language. The flags, which select details, are ignored.
     fn cuGraphDebugDotPrint(graph: Host, path: Text, _flags: u32) |driver| {
         let path = path.str()?;
         let drawing = driver.draw_graph(graph_of(graph))?;

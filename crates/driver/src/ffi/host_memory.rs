@@ -10,7 +10,7 @@ use super::pointer::{Host, Out};
 const ALLOCATION_FLAGS: u32 = 7;
 /// Flags of a registration: portable, mapped, input/output memory, read-only.
 const REGISTRATION_FLAGS: u32 = 15;
-/// Who may use managed memory at first: everybody, or the host alone. A single stream is named later.
+/// Initial attachment of managed memory: global, or host only. Attachment to a single stream has its own function.
 const ATTACH_FLAGS: std::ops::RangeInclusive<u32> = 1..=2;
 
 entries! {
@@ -20,7 +20,7 @@ entries! {
         memory.set(driver.allocate_host(bytes, 0)?)
     }
 
-    /// Allocates page-locked memory. Every context sees it, whatever the flags say.
+    /// Allocates page-locked memory. All contexts can access it, whatever the flags say.
     fn cuMemHostAlloc(memory: Out<u64>, bytes: usize, flags: u32) |driver| {
         let memory = memory.required()?;
         driver.check_context()?;
@@ -42,12 +42,12 @@ entries! {
         driver.register_host_memory(memory.address(), bytes, flags)
     }
 
-    /// Undoes a registration.
+    /// Unregisters the caller's memory.
     fn cuMemHostUnregister(memory: Host) |driver| {
         driver.unregister_host_memory(memory.address())
     }
 
-    /// Where kernels find page-locked memory: at the host's own address.
+    /// The device address of page-locked memory, which is the host address.
     fn cuMemHostGetDevicePointer_v2(address: Out<u64>, memory: Host, flags: u32) |driver| {
         driver.check_context()?;
         let address = address.required()?;
@@ -57,7 +57,7 @@ entries! {
         }
     }
 
-    /// The flags page-locked memory was allocated with.
+    /// The flags that page-locked memory was allocated with.
     fn cuMemHostGetFlags(flags: Out<u32>, memory: Host) |driver| {
         let flags = flags.required()?;
         flags.set(driver.host_memory_flags(memory.address())?)
@@ -73,7 +73,7 @@ entries! {
         address.set(driver.allocate_managed(bytes)?)
     }
 
-    /// Says where managed memory will be used. It is everywhere already.
+    /// Prefetches managed memory to a device; does nothing, because it is accessible everywhere.
     fn cuMemPrefetchAsync(address: u64, bytes: usize, device: i32, stream: Host) |driver| {
         driver.check_stream(super::stream::named(stream))?;
         Place::of_device(device).check(driver)?;
@@ -81,7 +81,7 @@ entries! {
         driver.refuse_capture(super::stream::named(stream))
     }
 
-    /// As before, with a place instead of a device.
+    /// Prefetches managed memory to a location.
     fn cuMemPrefetchAsync_v2(address: u64, bytes: usize, place: Place, flags: u32, stream: Host) |driver| {
         driver.check_stream(super::stream::named(stream))?;
         place.check(driver)?;
@@ -92,21 +92,21 @@ entries! {
         driver.refuse_capture(super::stream::named(stream))
     }
 
-    /// Says how managed memory will be used, which changes nothing here.
+    /// Advises how managed memory will be used; does nothing.
     fn cuMemAdvise(address: u64, bytes: usize, advice: u32, device: i32) |driver| {
         driver.check_context()?;
         check_advice(driver, advice, Place::of_device(device))?;
         driver.check_managed(address, bytes as u64)
     }
 
-    /// As before, with a place instead of a device.
+    /// Advises how managed memory will be used, with a location instead of a device.
     fn cuMemAdvise_v2(address: u64, bytes: usize, advice: u32, place: Place) |driver| {
         driver.check_context()?;
         check_advice(driver, advice, place)?;
         driver.check_managed(address, bytes as u64)
     }
 
-    /// Ties managed memory to a stream, which changes nothing where every call is over when it returns.
+    /// Attaches managed memory to a stream; does nothing, because every call is complete when it returns.
     fn cuStreamAttachMemAsync(stream: Host, address: u64, _bytes: usize, flags: u32) |driver| {
         driver.refuse_capture(super::stream::named(stream))?;
         match driver.classify(address) {
@@ -116,7 +116,7 @@ entries! {
     }
 }
 
-/// Where managed memory is to be, as the API lays it out: a kind of place, and which of that kind.
+/// A location of managed memory (`CUmemLocation`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Place {
@@ -127,9 +127,9 @@ pub struct Place {
 impl Place {
     const DEVICE: u32 = 1;
     const HOST: u32 = 2;
-    /// Nodes of the host's memory: any of them, and the caller's own.
+    /// NUMA nodes of the host: a given one, and the caller's own.
     const NODES: std::ops::RangeInclusive<u32> = 3..=4;
-    /// The older functions' number for the host.
+    /// The host's number in the older functions.
     const HOST_ORDINAL: i32 = -1;
 
     fn of_device(ordinal: i32) -> Self {
@@ -155,7 +155,7 @@ impl Place {
     }
 }
 
-/// Advice that names a place: preferred location, accessed by, and no longer accessed by.
+/// Advice with a location: preferred location, accessed by, and no longer accessed by.
 const ADVICE_WITH_PLACE: [u32; 3] = [3, 5, 6];
 
 fn check_advice(driver: &Driver, advice: u32, place: Place) -> Result<(), Code> {

@@ -1,19 +1,19 @@
-//! The symbol that is not CUDA's.
+//! The exported symbol that CUDA's API does not have.
 
 use crate::emulator;
 
 use super::pointer::{Host, Out};
 use super::process;
 
-/// The reply is complete.
+/// Result: the reply is complete.
 const COMPLETE: i32 = 0;
-/// The reply did not fit: the needed size is known, nothing is lost, ask again.
+/// Result: the reply did not fit. Its size was written, no launch was dropped, and the caller can ask again.
 const TOO_SMALL: i32 = 1;
-/// The request was not understood or not possible; the reply says why.
+/// Result: the request was not understood or not possible; the reply gives the reason.
 const REFUSED: i32 = 2;
 
-/// Answers one JSON request with JSON. 0 if the reply is complete, 1 if it did not fit (the size it needs is
-/// written, and nothing is lost), 2 if the request is bad (the reply says why).
+/// Answers one JSON request with JSON. Returns 0 if the reply is complete, 1 if it did not fit (its size in bytes is
+/// written and the journal is unchanged), 2 if the request is invalid (the reply gives the reason).
 #[unsafe(no_mangle)]
 pub extern "C" fn kernelwrightEmulator(
     request: Host,

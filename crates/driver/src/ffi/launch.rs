@@ -1,4 +1,4 @@
-//! Launches: the two ways of handing over parameters, and the extended form.
+//! Kernel launches: parameters as pointers or as one packed block, and launches with attributes.
 
 use crate::code::Code;
 use crate::handle::{FunctionHandle, StreamHandle};
@@ -8,20 +8,20 @@ use super::entries;
 use super::pointer::{Host, In};
 use super::stream::named;
 
-/// Keys of the list that hands over one packed parameter block.
+/// Keys of the list (`extra`) that passes one packed parameter block.
 const EXTRA_END: u64 = 0;
 const EXTRA_POINTER: u64 = 1;
 const EXTRA_SIZE: u64 = 2;
-/// Most entries such a list can sensibly have.
+/// Most pairs in such a list that are read.
 const EXTRA_LIMIT: usize = 8;
 
-/// The attributes of an extended launch that change anything here.
+/// The launch attributes that have an effect.
 const ATTRIBUTE_COOPERATIVE: u32 = 2;
 const ATTRIBUTE_CLUSTER: u32 = 4;
-/// Most attributes the API knows.
+/// Largest number of launch attributes.
 const ATTRIBUTE_LIMIT: u32 = 64;
 
-/// The extended form's description, as the API lays it out.
+/// The configuration of a launch with attributes (`CUlaunchConfig`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct LaunchDescription {
@@ -33,7 +33,7 @@ pub struct LaunchDescription {
     attribute_count: u32,
 }
 
-/// One attribute, as the API lays it out.
+/// One launch attribute (`CUlaunchAttribute`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
 pub struct Attribute {
@@ -42,7 +42,7 @@ pub struct Attribute {
     value: [u32; 16],
 }
 
-/// Everything but the parameters.
+/// A launch without its parameters.
 struct Launch {
     function: FunctionHandle,
     dimensions: Dimensions,
@@ -79,7 +79,7 @@ pub fn gather(
             return Err(Code::INVALID_VALUE);
         }
         let packed = packed_block(extra)?;
-        // A block may end with its last parameter, without the padding behind it.
+        // A packed block may omit the padding after its last parameter.
         let needed = slots.last().map_or(0, |slot| slot.offset + slot.bytes);
         if packed.len() < needed {
             return Err(Code::INVALID_VALUE);
@@ -118,7 +118,8 @@ fn packed_block<'a>(extra: In<u64>) -> Result<&'a [u8], Code> {
     Err(Code::INVALID_VALUE)
 }
 
-/// Whether the launch must be cooperative; clusters of one block are what every launch is.
+/// Returns true if the launch must be cooperative. Clusters of one block are accepted, because they equal a launch
+/// without clusters.
 fn cooperative(description: &LaunchDescription) -> Result<bool, Code> {
     let mut cooperative = false;
     if description.attribute_count > ATTRIBUTE_LIMIT {
@@ -148,7 +149,7 @@ entries! {
         .run(driver, values, extra)
     }
 
-    /// Launches a kernel whose grid may synchronise.
+    /// Launches a kernel whose blocks may synchronise across the grid.
     fn cuLaunchCooperativeKernel(function: Host, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, dynamic_shared: u32, stream: Host, values: In<Host>) |driver| {
         Launch {
             function: FunctionHandle(function.address()),

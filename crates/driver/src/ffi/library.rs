@@ -73,7 +73,7 @@ entries! {
         Ok(())
     }
 
-    /// The function of a kernel: itself.
+    /// The function of a kernel, which is the same handle here.
     fn cuKernelGetFunction(function: Out<u64>, kernel: Host) |driver| {
         driver.check_context()?;
         driver.module_of(kernel_of(kernel))?;
@@ -92,20 +92,20 @@ entries! {
         driver.set_function_attribute(kernel_of(kernel), attribute, value)
     }
 
-    /// Accepted without effect: the emulated GPU has no cache to split.
+    /// Sets the preferred cache split; does nothing, because the emulated GPU has no cache to split.
     fn cuKernelSetCacheConfig(kernel: Host, preference: u32, device: i32) |driver| {
         driver.check_device(device)?;
         driver.module_of(kernel_of(kernel))?;
         if preference > 3 { Err(Code::INVALID_VALUE) } else { Ok(()) }
     }
 
-    /// A kernel's name. The text lives as long as the module.
+    /// A kernel's name as text that lives as long as the module.
     fn cuKernelGetName(name: Out<*const c_char>, kernel: Host) |driver| {
         let name = name.required()?;
         name.set(driver.function_name_text(kernel_of(kernel))?)
     }
 
-    /// Where a kernel expects a parameter.
+    /// Offset and size of a kernel's parameter.
     fn cuKernelGetParamInfo(kernel: Host, index: usize, offset: Out<usize>, bytes: Out<usize>) |driver| {
         let slots = driver.parameters(kernel_of(kernel))?;
         let slot = slots.get(index).ok_or(Code::INVALID_VALUE)?;

@@ -1,4 +1,4 @@
-//! Device memory, copies, fills and what an address is.
+//! Device memory, copies, fills, and attributes of addresses.
 
 use crate::code::Code;
 use crate::handle::StreamHandle;
@@ -8,7 +8,7 @@ use super::entries;
 use super::pointer::{Host, In, Out};
 use super::stream::named;
 
-/// Numbers of the API's memory types.
+/// Memory types, by the API's numbers.
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;
 const UNIFIED: u32 = 4;
@@ -39,7 +39,7 @@ entries! {
         Ok(())
     }
 
-    /// The allocation that holds an address.
+    /// Start and size of the allocation that holds an address.
     fn cuMemGetAddressRange_v2(base: Out<u64>, bytes: Out<usize>, address: u64) |driver| {
         let (start, size) = driver.address_range(address)?;
         base.offer(start);
@@ -47,7 +47,7 @@ entries! {
         Ok(())
     }
 
-    /// Copies between any two addresses, waiting for the copy.
+    /// Copies between any two addresses and waits for the copy.
     fn cuMemcpy(destination: u64, source: u64, bytes: usize) |driver| {
         copy_anywhere(driver, destination, source, bytes, None)
     }
@@ -102,7 +102,7 @@ entries! {
     /// Copies a rectangle.
     fn cuMemcpy2D_v2(plan: In<Rectangle>) |driver| { copy_planned(driver, &plan.get()?.work()?, None) }
 
-    /// Copies a rectangle of any alignment, which is the same here.
+    /// Copies a rectangle without alignment requirements; the emulation has none in either form.
     fn cuMemcpy2DUnaligned_v2(plan: In<Rectangle>) |driver| {
         copy_planned(driver, &plan.get()?.work()?, None)
     }
@@ -190,14 +190,14 @@ entries! {
         fill_planned(driver, &fill, Some(named(stream)))
     }
 
-    /// One attribute of an address.
+    /// Reads one attribute of an address.
     fn cuPointerGetAttribute(value: Host, attribute: u32, address: u64) |driver| {
         driver.check_context()?;
         let found = pointer_attribute(driver, attribute, address)?.ok_or(Code::INVALID_VALUE)?;
         write_attribute(value, found)
     }
 
-    /// Several attributes of an address; those it does not have are zero.
+    /// Reads several attributes of an address. Attributes that it does not have are zero.
     fn cuPointerGetAttributes(count: u32, attributes: In<u32>, values: In<Host>, address: u64) |driver| {
         driver.check_context()?;
         for index in 0..count as usize {
@@ -209,10 +209,10 @@ entries! {
         Ok(())
     }
 
-    /// Accepted for device memory: copies here are always synchronous.
+    /// Sets the attribute `SYNC_MEMOPS` of device memory; does nothing, because copies are always synchronous here.
     fn cuPointerSetAttribute(value: Host, attribute: u32, address: u64) |driver| {
         driver.check_context()?;
-        // A switch: whatever it says is so already.
+        // The value is a boolean that has no effect, but it must be readable.
         value.bytes(4)?;
         match driver.classify(address) {
             Some((MemoryKind::Device | MemoryKind::Managed, ..)) if attribute == SYNC_MEMOPS => Ok(()),
@@ -232,7 +232,7 @@ fn is_device(driver: &Driver, address: u64) -> bool {
     matches!(found, Some(MemoryKind::Device | MemoryKind::Managed))
 }
 
-/// Copies between host and device memory, told apart by address.
+/// Copies between host and device memory, which are distinguished by address.
 fn copy_anywhere(
     driver: &mut Driver,
     destination: u64,
@@ -244,7 +244,7 @@ fn copy_anywhere(
         return driver.copy(destination, source, 0, stream);
     }
     driver.check_context()?;
-    // What was device memory once is no host memory now, whatever it is.
+    // An address of freed device memory is never taken for host memory.
     if [destination, source]
         .iter()
         .any(|&address| driver.is_stale(address))
@@ -277,7 +277,7 @@ fn copy_anywhere(
     }
 }
 
-/// One side of a rectangle's copy, as the API lays it out.
+/// One side of a two-dimensional copy, a part of `CUDA_MEMCPY2D`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct RectangleSide {
@@ -290,7 +290,7 @@ pub struct RectangleSide {
     pitch: usize,
 }
 
-/// A rectangle's copy, as the API lays it out.
+/// A two-dimensional copy (`CUDA_MEMCPY2D`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Rectangle {
@@ -323,7 +323,7 @@ impl Rectangle {
     }
 }
 
-/// The memory that a number of the API names, and the address in it. Arrays are not supported.
+/// The memory type and base address of one side of a copy. Arrays are not supported.
 fn side_of(memory_type: u32, host: Host, device: u64) -> Result<(Side, u64), Code> {
     match memory_type {
         HOST => Ok((Side::Host, host.address())),
@@ -333,7 +333,7 @@ fn side_of(memory_type: u32, host: Host, device: u64) -> Result<(Side, u64), Cod
     }
 }
 
-/// One side of a box's copy, as the API lays it out.
+/// One side of a three-dimensional copy, a part of `CUDA_MEMCPY3D`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct BoxSide {
@@ -348,7 +348,7 @@ pub struct BoxSide {
     rows: usize,
 }
 
-/// A box's copy, as the API lays it out.
+/// A three-dimensional copy (`CUDA_MEMCPY3D`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct BoxCopy {
@@ -390,7 +390,7 @@ impl BoxSide {
 }
 
 impl BoxCopy {
-    /// The copy this asks for.
+    /// The copy that this structure describes.
     pub fn work(&self) -> Result<CopyWork, Code> {
         Ok(CopyWork {
             source: self.source.place()?,
@@ -399,7 +399,7 @@ impl BoxCopy {
         })
     }
 
-    /// A copy as the API lays it out.
+    /// The structure that describes a copy.
     pub fn of(work: &CopyWork) -> Self {
         Self {
             source: BoxSide::of(&work.source),
@@ -409,7 +409,7 @@ impl BoxCopy {
     }
 }
 
-/// Copies now or, if the stream is being captured, later.
+/// Executes a copy, or captures it if the stream is being captured.
 fn copy_planned(
     driver: &mut Driver,
     plan: &CopyWork,
@@ -423,7 +423,7 @@ fn copy_planned(
     copy_rows(driver, plan, stream)
 }
 
-/// Copies row after row.
+/// Executes a copy row by row.
 pub fn copy_rows(
     driver: &mut Driver,
     plan: &CopyWork,
@@ -448,7 +448,7 @@ pub fn copy_rows(
     Ok(())
 }
 
-/// Fills now or, if the stream is being captured, later.
+/// Executes a fill, or captures it if the stream is being captured.
 fn fill_planned(
     driver: &mut Driver,
     fill: &FillWork,
@@ -462,7 +462,7 @@ fn fill_planned(
     fill_rows(driver, fill, stream)
 }
 
-/// Fills row after row.
+/// Executes a fill row by row.
 pub fn fill_rows(
     driver: &mut Driver,
     fill: &FillWork,
@@ -500,7 +500,7 @@ fn attribute_bytes(attribute: u32) -> usize {
     }
 }
 
-/// Value and width of an attribute; none if the address is nothing of this driver's.
+/// Value and width of an attribute; none if the address belongs to no memory of this driver.
 fn pointer_attribute(
     driver: &Driver,
     attribute: u32,
@@ -517,7 +517,7 @@ fn pointer_attribute(
     let value = match attribute {
         CONTEXT => driver.owner_of(base).map(|context| context.0),
         MEMORY_TYPE => Some(u64::from(if on_device { DEVICE } else { HOST })),
-        // Page-locked memory has one address on both sides.
+        // Host memory that kernels can access has one address on both sides.
         DEVICE_POINTER => Some(address),
         HOST_POINTER => on_host.then_some(address),
         IS_MANAGED => Some(u64::from(kind == MemoryKind::Managed)),

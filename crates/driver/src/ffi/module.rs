@@ -16,12 +16,12 @@ use super::entries;
 use super::pointer::{Host, In, Out, Text, write_text};
 use super::process;
 
-/// Bytes of the structure that points to a fat binary: magic, version, pointer, name.
+/// Size of a fat binary wrapper (`magic, version, pointer, name`) in bytes.
 const WRAPPER_BYTES: usize = 24;
 
-/// Recognises an image by its first bytes. A text ends with its NUL; a fat binary says how long it is.
+/// Recognises an image by its first bytes. A text ends with NUL, and a fat binary contains its size.
 pub fn image_at<'a>(start: Host) -> Result<Image<'a>, Code> {
-    // A shorter text than a magic number is no image, and nothing past its NUL may be read.
+    // Bytes after a NUL must not be read; a text that short is no image.
     let mut magic = [0; 4];
     for (index, byte) in magic.iter_mut().enumerate() {
         *byte = start.offset(index).bytes(1)?[0];
@@ -53,14 +53,15 @@ fn fat_at<'a>(start: Host) -> Result<Image<'a>, Code> {
     Ok(Image::Fat(start.bytes(bytes)?))
 }
 
-/// Numbers of the options that matter here. All others tune a compiler that is not here, and are accepted.
+/// Numbers of the compiler options that have an effect. All others tune a compiler that the emulation does not have,
+/// and are ignored.
 const MAX_REGISTERS: u32 = 0;
 const INFO_LOG: u32 = 3;
 const INFO_LOG_BYTES: u32 = 4;
 const ERROR_LOG: u32 = 5;
 const ERROR_LOG_BYTES: u32 = 6;
 
-/// A caller's compiler options. Values are pointers that sometimes are numbers.
+/// A caller's compiler options. A value is either a pointer or a number in a pointer's place.
 #[derive(Clone, Copy)]
 pub struct Options {
     pub count: u32,
@@ -78,21 +79,21 @@ impl Options {
             .and_then(|index| self.values.at(index).ok())
     }
 
-    /// The limit on a thread's registers, if there is one.
+    /// Most registers per thread, if the options set a limit.
     pub fn registers(self) -> Option<u32> {
         let limit = u32::try_from(self.value(MAX_REGISTERS)?.address()).ok()?;
         (limit > 0).then_some(limit)
     }
 
-    /// Writes a text into the caller's log, if there is one.
+    /// Writes a text into the caller's log buffer, if there is one.
     fn log(self, buffer: u32, size: u32, text: &str) {
         if let Some((address, capacity)) = self.buffer(buffer, size) {
-            // A log that cannot be written changes nothing about the answer.
+            // A log that cannot be written does not change the result of the call.
             let _ = write_text(Host::at_address(address), capacity, text);
         }
     }
 
-    /// Address and size of a log buffer, if the caller gave one.
+    /// Address and size in bytes of a log buffer, if the caller gave one.
     fn buffer(self, buffer: u32, size: u32) -> Option<(u64, usize)> {
         let capacity = usize::try_from(self.value(size)?.address()).ok()?;
         let buffer = self.value(buffer)?;
@@ -100,7 +101,7 @@ impl Options {
     }
 }
 
-/// Turns a refusal into its code; says why on standard error and in the caller's log.
+/// Converts an error to its code, and writes its message to standard error and to the caller's log buffer.
 pub fn explained<T>(answer: Result<T, Refusal>, options: Option<Options>) -> Result<T, Code> {
     if let Some(options) = options {
         options.log(INFO_LOG, INFO_LOG_BYTES, "");
@@ -116,7 +117,7 @@ pub fn explained<T>(answer: Result<T, Refusal>, options: Option<Options>) -> Res
     })
 }
 
-/// As [`explained`] for a link, whose log was named when it was created.
+/// As [`report_error`], for a link, whose log buffer was given when it was created.
 fn explained_by_link<T>(log: Option<(u64, usize)>, answer: Result<T, Refusal>) -> Result<T, Code> {
     if let (Err(refusal), Some((address, capacity))) = (&answer, log) {
         let _ = write_text(Host::at_address(address), capacity, &refusal.message);
@@ -128,7 +129,7 @@ fn function(handle: Host) -> FunctionHandle {
     FunctionHandle(handle.address())
 }
 
-/// The API has six kinds of link input, from machine code to NVVM.
+/// Checks the kind of a link input. The API has six kinds, from machine code to NVVM.
 fn check_kind(kind: u32) -> Result<(), Code> {
     if kind > 5 {
         Err(Code::INVALID_VALUE)
@@ -137,8 +138,8 @@ fn check_kind(kind: u32) -> Result<(), Code> {
     }
 }
 
-/// Adds an image to a link. An archive of machine code adds nothing: it is the compiler's device library, whose
-/// functions the linker has as PTX, or what needs it will be named as unresolved.
+/// Adds an image to a link. An archive of machine code adds nothing: it is the compiler's device library, and the
+/// linker has PTX of its functions. Functions that it lacks will be reported as unresolved.
 fn add(driver: &mut Driver, link: Host, bytes: &[u8]) -> Result<(), Code> {
     let link = LinkHandle(link.address());
     if bytes.starts_with(&ARCHIVE_MAGIC) {
@@ -148,15 +149,15 @@ fn add(driver: &mut Driver, link: Host, bytes: &[u8]) -> Result<(), Code> {
     explained_by_link(log, driver.add_to_link(link, image_in(bytes)))
 }
 
-/// Reads an image file: what `image_at` recognises in memory.
+/// Reads an image file, with a NUL appended as [`image_at`] requires.
 pub fn read_image(path: &str) -> Result<Vec<u8>, Code> {
     let mut bytes = fs::read(path).map_err(|_| Code::FILE_NOT_FOUND)?;
-    // Texts end with a NUL.
+    // Texts end with NUL.
     bytes.push(0);
     Ok(bytes)
 }
 
-/// As `image_at` for bytes whose length is known.
+/// Recognises an image in bytes of known length, as [`image_at`] does in memory.
 pub fn image_in(bytes: &[u8]) -> Image<'_> {
     match bytes.get(..4) {
         Some(magic) if magic == ELF_MAGIC => Image::MachineCode,
@@ -203,7 +204,7 @@ entries! {
     /// Unloads a module.
     fn cuModuleUnload(module: Host) |driver| { driver.unload_module(ModuleHandle(module.address())) }
 
-    /// When code is loaded: at once.
+    /// The mode of loading code: eager.
     fn cuModuleGetLoadingMode(mode: Out<u32>) |_driver| { mode.set(1) }
 
     /// A module's kernel.
@@ -244,14 +245,14 @@ entries! {
         driver.set_function_attribute(function(handle), attribute, value)
     }
 
-    /// Accepted without effect: the emulated GPU has no cache to split.
+    /// Sets the preferred cache split; does nothing, because the emulated GPU has no cache to split.
     fn cuFuncSetCacheConfig(handle: Host, preference: u32) |driver| {
         driver.check_context()?;
         driver.module_of(function(handle))?;
         if preference > 3 { Err(Code::INVALID_VALUE) } else { Ok(()) }
     }
 
-    /// Accepted without effect, as on every current device.
+    /// Sets the bank width of shared memory; does nothing, as on every current device.
     fn cuFuncSetSharedMemConfig(handle: Host, width: u32) |driver| {
         driver.check_context()?;
         driver.module_of(function(handle))?;
@@ -264,14 +265,14 @@ entries! {
         module.set(driver.module_of(function(handle))?.0)
     }
 
-    /// A function's name. The text lives as long as the module.
+    /// A function's name as text that lives as long as the module.
     fn cuFuncGetName(name: Out<*const c_char>, handle: Host) |driver| {
         driver.check_context()?;
         let name = name.required()?;
         name.set(driver.function_name_text(function(handle))?)
     }
 
-    /// Where a function expects a parameter.
+    /// Offset and size of a function's parameter.
     fn cuFuncGetParamInfo(handle: Host, index: usize, offset: Out<usize>, bytes: Out<usize>) |driver| {
         let slots = driver.parameters(function(handle))?;
         let slot = slots.get(index).ok_or(Code::INVALID_VALUE)?;
@@ -280,14 +281,14 @@ entries! {
         Ok(())
     }
 
-    /// Whether a function's code is loaded: it always is.
+    /// Reports whether a function's code is loaded: it always is.
     fn cuFuncIsLoaded(state: Out<u32>, handle: Host) |driver| {
         driver.check_context()?;
         driver.module_of(function(handle))?;
         state.set(1)
     }
 
-    /// Loads a function's code, which is there already.
+    /// Loads a function's code; does nothing, because it is loaded already.
     fn cuFuncLoad(handle: Host) |driver| {
         driver.check_context()?;
         driver.module_of(function(handle)).map(|_| ())
@@ -304,7 +305,7 @@ entries! {
         link.set(handle.0)
     }
 
-    /// Adds an image in memory to a link. The kind is told by the bytes.
+    /// Adds an image in memory to a link. Its kind follows from its bytes.
     fn cuLinkAddData_v2(link: Host, kind: u32, data: Host, bytes: usize, _name: Text, _count: u32, _names: In<u32>, _values: In<Host>) |driver| {
         check_kind(kind)?;
         add(driver, link, data.bytes(bytes)?)

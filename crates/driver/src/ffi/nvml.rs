@@ -1,7 +1,8 @@
-//! The functions of NVIDIA's management library that a watcher asks, and those that lock clocks, over the emulated GPU:
-//! it is always cool, alone and at its clock, unless the fault plan says otherwise.
+//! The functions of NVIDIA's management library (NVML) that the watch and clock roles call, over the emulated GPU.
+//! The reported state is constant unless the fault plan changes it: cool, without other processes, and at its nominal
+//! clock.
 //!
-//! Their answers are numbers of `nvml.h`, not of CUDA, and they come before CUDA is initialised, too.
+//! Return values are numbers of `nvml.h`, not of CUDA. The functions also work before CUDA is initialised.
 
 use crate::code::Code;
 
@@ -14,31 +15,32 @@ const INVALID_ARGUMENT: Code = Code(2);
 const NOT_FOUND: Code = Code(6);
 /// `NVML_ERROR_TIMEOUT`.
 const NOTHING_CAME: Code = Code(10);
-/// The only card, and the only set of events.
+/// The handle of the only card, and of the only event set.
 const HANDLE: usize = 1;
-/// Degrees Celsius of a GPU that no work heats.
+/// Temperature of an idle GPU in degrees Celsius.
 const COOL: u64 = 40;
 /// `nvmlEventTypeXidCriticalError`.
 const XID_EVENT: u64 = 8;
-/// The process that a plan puts on the card: it is there on every system, and nobody's child.
+/// The process that a fault plan adds to the card: process 1, which exists on every system and is not a child of the
+/// caller.
 const SOMEBODY: u32 = 1;
 /// Bytes of `nvmlProcessInfo_t`.
 const PROCESS_BYTES: usize = 24;
 
-/// A number as wide as its place.
+/// Converts to 32 bits, with saturation.
 fn narrow(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 entries! {
     anytime
-    /// Makes the library usable.
+    /// Initialises the library.
     fn nvmlInit_v2() |_driver| { Ok(()) }
 
-    /// Gives it back.
+    /// Shuts the library down.
     fn nvmlShutdown() |_driver| { Ok(()) }
 
-    /// The card of an identity.
+    /// The card with a UUID.
     fn nvmlDeviceGetHandleByUUID(uuid: Text, card: Out<usize>) |driver| {
         let wanted: String = uuid.str()?.chars().filter(char::is_ascii_hexdigit).collect();
         let own: String = driver.device_uuid().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -48,36 +50,36 @@ entries! {
         card.set(HANDLE)
     }
 
-    /// The clock that modelled times use.
+    /// The clock that modelled times assume, in megahertz.
     fn nvmlDeviceGetClockInfo(_card: usize, _which: u32, megahertz: Out<u32>) |driver| {
         let clock = u64::from(driver.device().clocks.core_mhz);
         megahertz.set(narrow(driver.told(clock)))
     }
 
-    /// Keeps the clock where it is in any case.
+    /// Locks the clock; accepted, although the emulated clock never changes.
     fn nvmlDeviceSetGpuLockedClocks(_card: usize, least: u32, most: u32) |_driver| {
         if least > most { Err(INVALID_ARGUMENT) } else { Ok(()) }
     }
 
-    /// Lets the driver choose the clock.
+    /// Unlocks the clock.
     fn nvmlDeviceResetGpuLockedClocks(_card: usize) |_driver| { Ok(()) }
 
-    /// Why the clock is lower than it could be: it is not.
+    /// Reasons for a reduced clock: none.
     fn nvmlDeviceGetCurrentClocksEventReasons(_card: usize, reasons: Out<u64>) |driver| {
         reasons.set(driver.told(0))
     }
 
-    /// The temperature.
+    /// The temperature in degrees Celsius.
     fn nvmlDeviceGetTemperature(_card: usize, _sensor: u32, celsius: Out<u32>) |driver| {
         celsius.set(narrow(driver.told(COOL)))
     }
 
-    /// Memory errors: there are none.
+    /// Number of memory errors: none.
     fn nvmlDeviceGetTotalEccErrors(_card: usize, _kind: u32, _since: u32, count: Out<u64>) |driver| {
         count.set(driver.told(0))
     }
 
-    /// Processes on the card. An emulated one is its process's own.
+    /// Processes on the card besides the caller: none, because each process has its own emulated device.
     fn nvmlDeviceGetComputeRunningProcesses_v3(_card: usize, count: Out<u32>, processes: Host) |driver| {
         let others = narrow(driver.told(0)).min(8) as usize;
         for record in processes.bytes_mut(others * PROCESS_BYTES)?.chunks_exact_mut(PROCESS_BYTES) {
@@ -87,19 +89,19 @@ entries! {
         count.set(others as u32)
     }
 
-    /// A set of events.
+    /// Creates an event set.
     fn nvmlEventSetCreate(set: Out<usize>) |_driver| { set.set(HANDLE) }
 
-    /// Asks to be told of faults.
+    /// Registers for fault events.
     fn nvmlDeviceRegisterEvents(_card: usize, _kinds: u64, _set: usize) |_driver| { Ok(()) }
 
-    /// A fault that was logged: none, unless the plan logs one.
+    /// Waits for a fault event: there is none unless the fault plan reports one.
     fn nvmlEventSetWait_v2(_set: usize, event: Host, _milliseconds: u32) |driver| {
         let xid = driver.told(0);
         if xid == 0 {
             return Err(NOTHING_CAME);
         }
-        // `nvmlEventData_t`: the card, the kind, the number of the fault.
+        // `nvmlEventData_t`: the card, the kind, and the number of the fault.
         let record = event.bytes_mut(24)?;
         record[..8].copy_from_slice(&HANDLE.to_ne_bytes());
         record[8..16].copy_from_slice(&XID_EVENT.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! Occupancy questions.
+//! Occupancy queries.
 
 use crate::code::Code;
 use crate::handle::FunctionHandle;
@@ -8,7 +8,7 @@ use super::entries;
 use super::pointer::{Host, Out};
 use super::process;
 
-/// A caller's function from block size to dynamic shared memory.
+/// A caller's function from block size to dynamic shared memory in bytes.
 pub type SharedForBlock = Option<extern "C" fn(i32) -> usize>;
 
 fn resident(driver: &Driver, function: Host, threads: i32, shared: usize) -> Result<i32, Code> {
@@ -17,7 +17,7 @@ fn resident(driver: &Driver, function: Host, threads: i32, shared: usize) -> Res
     Ok(occupancy.blocks_per_multiprocessor as i32)
 }
 
-/// Block sizes to choose from, largest first, each with the dynamic shared memory it takes.
+/// Candidate block sizes, largest first, each with its dynamic shared memory in bytes.
 type Sizes = Vec<(i32, usize)>;
 
 fn sizes(driver: &Driver, function: Host, shared: usize, limit: i32) -> Result<Sizes, Code> {
@@ -27,7 +27,7 @@ fn sizes(driver: &Driver, function: Host, shared: usize, limit: i32) -> Result<S
     Ok(warps.map(|warps| (warps * 32, shared)).collect())
 }
 
-/// The block size with the most resident threads, and the grid that fills the device; among equals the largest.
+/// The grid that fills the device, and the block size with the most resident threads; of equal sizes the largest.
 fn best(driver: &Driver, function: Host, sizes: &[(i32, usize)]) -> Result<(i32, i32), Code> {
     let mut best = (0, 0);
     let mut most_threads = 0;
@@ -41,7 +41,7 @@ fn best(driver: &Driver, function: Host, sizes: &[(i32, usize)]) -> Result<(i32,
     Ok(best)
 }
 
-/// What a caller asks of the search for a block size.
+/// Arguments of the search for a block size.
 struct Search {
     grid: Out<i32>,
     block: Out<i32>,
@@ -64,7 +64,7 @@ impl Search {
             return asked;
         }
         if let Some(shared_for) = self.shared_for {
-            // Outside the driver's lock: the caller's function may call the driver.
+            // Called without the driver's lock, because the caller's function may call the driver.
             for (threads, shared) in &mut candidates {
                 *shared = shared_for(*threads);
             }
@@ -81,21 +81,21 @@ impl Search {
     }
 }
 
-/// The second half of a call: no function of the API, so that fault plans do not count it.
+/// Name of the second half of the call; it is not a function of the API, so that fault plans do not count it.
 const INTERNAL: &str = "the search for a block size";
 
 entries! {
-    /// Blocks resident on a multiprocessor.
+    /// Number of blocks resident on a multiprocessor.
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: Out<i32>, function: Host, threads: i32, shared: usize) |driver| {
         blocks.set(resident(driver, function, threads, shared)?)
     }
 
-    /// Blocks resident on a multiprocessor; the flag concerns caches.
+    /// Number of blocks resident on a multiprocessor; the flags, which concern caches, are ignored.
     fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks: Out<i32>, function: Host, threads: i32, shared: usize, _flags: u32) |driver| {
         blocks.set(resident(driver, function, threads, shared)?)
     }
 
-    /// Dynamic shared memory that so many resident blocks leave each other.
+    /// Dynamic shared memory in bytes that each of this many resident blocks can have.
     fn cuOccupancyAvailableDynamicSMemPerBlock(bytes: Out<usize>, function: Host, blocks: i32, threads: i32) |driver| {
         let blocks = u32::try_from(blocks).map_err(|_| Code::INVALID_VALUE)?;
         let threads = u32::try_from(threads).map_err(|_| Code::INVALID_VALUE)?;
@@ -103,7 +103,7 @@ entries! {
     }
 }
 
-/// The block size that fills the device best, and the grid that does.
+/// The block size with the most resident threads, and the grid that fills the device.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuOccupancyMaxPotentialBlockSize(
     grid: Out<i32>,
@@ -124,7 +124,8 @@ pub extern "C" fn cuOccupancyMaxPotentialBlockSize(
     search.run("cuOccupancyMaxPotentialBlockSize")
 }
 
-/// The block size that fills the device best, and the grid that does; the flag concerns caches.
+/// The block size with the most resident threads, and the grid that fills the device; the flags, which concern
+/// caches, are ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     grid: Out<i32>,

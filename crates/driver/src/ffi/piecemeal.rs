@@ -1,4 +1,4 @@
-//! Launches of before CUDA 4, which programs of that time still use in part.
+//! Launches with the API from before CUDA 4, parts of which old programs still use.
 
 use crate::handle::{FunctionHandle, StreamHandle};
 
@@ -21,22 +21,22 @@ entries! {
         driver.set_shared(function_of(function), bytes)
     }
 
-    /// Sets how many bytes the parameters take.
+    /// Sets the size of the parameters in bytes.
     fn cuParamSetSize(function: Host, bytes: u32) |driver| {
         driver.set_parameter_bytes(function_of(function), bytes)
     }
 
-    /// Sets a whole number among the parameters.
+    /// Sets an integer parameter.
     fn cuParamSeti(function: Host, offset: i32, value: u32) |driver| {
         driver.set_parameter(function_of(function), offset, &value.to_le_bytes())
     }
 
-    /// Sets a floating-point number among the parameters.
+    /// Sets a floating-point parameter.
     fn cuParamSetf(function: Host, offset: i32, value: f32) |driver| {
         driver.set_parameter(function_of(function), offset, &value.to_le_bytes())
     }
 
-    /// Sets bytes of the parameters.
+    /// Sets bytes of the parameter block.
     fn cuParamSetv(function: Host, offset: i32, value: Host, bytes: u32) |driver| {
         driver.set_parameter(function_of(function), offset, value.bytes(bytes as usize)?)
     }

@@ -1,15 +1,16 @@
-//! Pointers of C callers, wrapped at the boundary.
+//! Wrappers of pointers that C callers pass.
 //!
-//! No safe code can make one of these: they only arise as arguments of exported functions, where the caller vouches,
-//! as the API demands, that a pointer is null or points to what the function's documentation says, for the duration
-//! of the call. Under that contract the methods are safe, and null is answered with an error.
+//! Safe code cannot create these values from valid Rust references; they arise as arguments of exported functions.
+//! The caller guarantees, as the API demands, that a pointer is null or points to the data that the function's
+//! documentation names, for the duration of the call. Under that contract the methods are safe. Null is answered with
+//! an error.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::slice;
 
 use crate::code::Code;
 
-/// Where a result goes.
+/// The address that a result is written to.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 pub struct Out<T>(*mut T);
@@ -20,12 +21,13 @@ impl<T> Out<T> {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: not null, so the caller vouches for it; unaligned writes tolerate packed structures.
+        // SAFETY: not null, so the caller guarantees that it can be written; an unaligned write allows packed
+        // structures.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
     }
 
-    /// Writes the result if the caller wants it.
+    /// Writes the result unless the pointer is null.
     pub fn offer(self, value: T) {
         if !self.0.is_null() {
             // SAFETY: as in `set`.
@@ -33,12 +35,12 @@ impl<T> Out<T> {
         }
     }
 
-    /// The place at an address that the caller gave as a number.
+    /// The output location at an address that the caller gave as a number.
     pub fn at_address(address: u64) -> Self {
         Self(address as *mut T)
     }
 
-    /// Reads what the caller put there first.
+    /// Reads the value that the caller stored there.
     pub fn get(self) -> Result<T, Code>
     where
         T: Copy,
@@ -46,7 +48,7 @@ impl<T> Out<T> {
         In(self.0.cast_const()).get()
     }
 
-    /// Refuses a missing place before anything is done.
+    /// Refuses null before the call has any effect.
     pub fn required(self) -> Result<Self, Code> {
         if self.0.is_null() {
             Err(Code::INVALID_VALUE)
@@ -56,7 +58,7 @@ impl<T> Out<T> {
     }
 }
 
-/// A value the caller points to, or an array of them.
+/// A pointer to a value of the caller, or to an array of values.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 pub struct In<T>(*const T);
@@ -67,12 +69,12 @@ impl<T: Copy> In<T> {
         self.at(0)
     }
 
-    /// Reads an element of an array that has it.
+    /// Reads an element of an array. The caller of the API guarantees that the array has it.
     pub fn at(self, index: usize) -> Result<T, Code> {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: not null, so the caller vouches for an array that holds the index.
+        // SAFETY: not null, so the caller guarantees an array that holds the index.
         Ok(unsafe { self.0.add(index).read_unaligned() })
     }
 
@@ -86,39 +88,39 @@ impl<T: Copy> In<T> {
         self.0 as u64
     }
 
-    /// Whether nothing was given.
+    /// Returns true if the pointer is null.
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
 }
 
-/// Host memory of the caller.
+/// Memory of the host that belongs to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Host(*mut c_void);
 
 impl Host {
-    /// The bytes to read.
+    /// The bytes, for reading.
     pub fn bytes<'a>(self, count: usize) -> Result<&'a [u8], Code> {
         self.check(count)?;
         if count == 0 {
             return Ok(&[]);
         }
-        // SAFETY: not null and no longer than an object can be, so the caller vouches for `count` readable bytes.
+        // SAFETY: not null and no longer than an object can be, so the caller guarantees `count` readable bytes.
         Ok(unsafe { slice::from_raw_parts(self.0.cast(), count) })
     }
 
-    /// The bytes to write.
+    /// The bytes, for writing.
     pub fn bytes_mut<'a>(self, count: usize) -> Result<&'a mut [u8], Code> {
         self.check(count)?;
         if count == 0 {
             return Ok(&mut []);
         }
-        // SAFETY: as in `bytes`, for writing; the call lasts as long as the slice is used.
+        // SAFETY: as in `bytes`, for writing; the slice is not used after the call.
         Ok(unsafe { slice::from_raw_parts_mut(self.0.cast(), count) })
     }
 
-    /// The memory `offset` bytes further on.
+    /// The memory `offset` bytes after this.
     pub fn offset(self, offset: usize) -> Self {
         Self(self.0.wrapping_byte_add(offset))
     }
@@ -158,7 +160,7 @@ impl Text {
         if self.0.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: not null, so the caller vouches for a string that ends.
+        // SAFETY: not null, so the caller guarantees a string that ends with NUL.
         Ok(unsafe { CStr::from_ptr(self.0) })
     }
 
@@ -168,7 +170,7 @@ impl Text {
     }
 }
 
-/// Writes text into a caller's buffer, cut to fit, always terminated.
+/// Writes text into a caller's buffer, truncated if necessary and always terminated with NUL.
 pub fn write_text(buffer: Host, capacity: usize, text: &str) -> Result<(), Code> {
     let bytes = buffer.bytes_mut(capacity)?;
     let Some(room) = capacity.checked_sub(1) else {

@@ -1,4 +1,4 @@
-//! Memory pools and allocation in stream order.
+//! Memory pools and stream-ordered allocation.
 
 use crate::code::Code;
 use crate::handle::PoolHandle;
@@ -8,7 +8,7 @@ use super::entries;
 use super::pointer::{Host, In, Out};
 use super::stream::named;
 
-/// What a pool is to be, as far as it is looked at, as the API lays it out.
+/// The leading fields of a pool's properties (`CUmemPoolProps`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Properties {
@@ -18,9 +18,9 @@ pub struct Properties {
     id: i32,
 }
 
-/// The one kind of allocation there is.
+/// The only allocation type: pinned.
 const ALLOCATION_PINNED: u32 = 1;
-/// The memory of a device, not of the host.
+/// Location type: a device.
 const PLACE_DEVICE: u32 = 1;
 
 fn pool_of(pool: Host) -> PoolHandle {
@@ -60,7 +60,7 @@ entries! {
         driver.set_device_pool(device, pool_of(pool))
     }
 
-    /// Creates a pool of device memory. Pools that other processes can open are not supported.
+    /// Creates a pool of device memory. Pools that are shared between processes are not supported.
     fn cuMemPoolCreate(pool: Out<u64>, properties: In<Properties>) |driver| {
         let pool = pool.required()?;
         let properties = properties.get()?;
@@ -77,12 +77,12 @@ entries! {
     /// Destroys a pool.
     fn cuMemPoolDestroy(pool: Host) |driver| { driver.destroy_pool(pool_of(pool)) }
 
-    /// Gives unused memory back: there is none.
+    /// Releases unused memory; does nothing, because a pool holds none.
     fn cuMemPoolTrimTo(pool: Host, _bytes_to_keep: usize) |driver| {
         driver.check_pool(pool_of(pool))
     }
 
-    /// Reads an attribute of a pool. Switches are 32-bit numbers, sizes 64-bit ones.
+    /// Reads an attribute of a pool. Switches are 32-bit numbers, sizes are 64-bit numbers.
     fn cuMemPoolGetAttribute(pool: Host, attribute: u32, value: Host) |driver| {
         let attribute = PoolAttribute::from_number(attribute)?;
         let found = driver.pool_attribute(pool_of(pool), attribute)?.to_le_bytes();

@@ -1,4 +1,4 @@
-//! Looking functions up by name, as newer programs do instead of linking.
+//! Look-up of functions by name, which newer programs use instead of linking.
 
 use std::ffi::c_void;
 
@@ -12,14 +12,14 @@ use super::{
     piecemeal, pool, stream, virtual_memory,
 };
 
-/// The symbol was found.
+/// Status: the symbol was found.
 const FOUND: u32 = 0;
-/// There is no such symbol.
+/// Status: there is no such symbol.
 const MISSING: u32 = 1;
-/// There is one, but it is newer than the version asked for.
+/// Status: the symbol exists, but is newer than the requested version.
 const TOO_NEW: u32 = 2;
 
-/// Functions whose argument lists changed within one name, and the version each list came with.
+/// Functions whose parameter list changed under one base name, with the CUDA version that introduced each list.
 const SINCE: [(&str, i32); 19] = [
     ("cuCtxCreate_v3", 11_040),
     ("cuCtxCreate_v4", 12_050),
@@ -334,7 +334,7 @@ table! {
     stream::cuLaunchHostFunc,
 }
 
-/// What a look-up found.
+/// The result of a look-up.
 enum Found {
     Function(*const c_void),
     TooNew,
@@ -344,7 +344,7 @@ enum Found {
 /// Finds a function by its exact name, or the newest variant of it that the version has.
 fn find(symbol: &str, version: i32) -> Found {
     let symbol = match symbol {
-        // The name moved to another function.
+        // Since CUDA 12.0 this name refers to another function.
         "cuGraphInstantiate" if version >= 12_000 => "cuGraphInstantiateWithFlags",
         other => other,
     };
@@ -390,7 +390,7 @@ entries! { anytime
         }
     }
 
-    /// Finds a function by name and says how that went.
+    /// Finds a function by name and writes the status of the look-up.
     fn cuGetProcAddress_v2(symbol: Text, function: Out<*const c_void>, version: i32, _flags: u64, status: Out<u32>) |_driver| {
         let function = function.required()?;
         let (found, how) = match find(symbol.str()?, version) {

@@ -1,4 +1,4 @@
-//! The one driver of the process, and what every call has in common.
+//! The driver of the process, and the common part of all calls.
 
 use std::io::{self, Write as _};
 use std::panic::{self, AssertUnwindSafe};
@@ -11,11 +11,11 @@ use crate::code::Code;
 use crate::fault::{Action, FaultPlan};
 use crate::state::{Driver, Said};
 
-/// Names the embedded device file.
+/// Variable with the name of the embedded device file.
 const DEVICE_VARIABLE: &str = "KERNELWRIGHT_EMULATED_DEVICE";
-/// Names the file with the fault plan.
+/// Variable with the path of the fault plan.
 const PLAN_VARIABLE: &str = "KERNELWRIGHT_FAULT_PLAN";
-/// Bytes of host memory that device memory may take.
+/// Variable with the number of bytes of host memory that device memory may use.
 const MEMORY_VARIABLE: &str = "KERNELWRIGHT_EMULATED_MEMORY";
 const DEFAULT_DEVICE: &str = "l4";
 const DEFAULT_MEMORY: u64 = 8 << 30;
@@ -25,7 +25,7 @@ struct Process {
     plan: FaultPlan,
 }
 
-/// Set up at the first call; a wrong environment makes every call fail with the same code.
+/// Created by the first call. If the environment is invalid, every call fails with the same code.
 static PROCESS: OnceLock<Result<Process, Code>> = OnceLock::new();
 
 fn start() -> Result<Process, Code> {
@@ -67,12 +67,13 @@ fn start() -> Result<Process, Code> {
     })
 }
 
-/// One line for a person: the API has no place for it.
+/// Writes one line to standard error, for messages that the API has no place for.
 pub fn report(line: &str) {
     eprintln!("kernelwright emulated GPU: {line}");
 }
 
-/// Kernels print to standard output, as on a device; a closed one is no error of theirs.
+/// Writes the output of a call. Kernels print to standard output, as on a device; a failed write is ignored, because
+/// it is not the kernel's error.
 fn say(said: &Said) {
     for remark in &said.remarks {
         report(remark);
@@ -85,8 +86,8 @@ fn say(said: &Said) {
     }
 }
 
-/// Serves one call: applies the fault plan, runs the body on the driver, and keeps panics on this side. Nothing is
-/// looked at before the driver is initialised: every function answers that first.
+/// Serves one call: applies the fault plan, runs the body on the driver, and catches panics. An uninitialised driver
+/// takes precedence over all other errors.
 pub fn call<F>(name: &'static str, body: F) -> u32
 where
     F: FnOnce(&mut Driver) -> Result<(), Code>,
@@ -97,7 +98,7 @@ where
     })
 }
 
-/// As [`call`] for the few functions that answer before initialisation, too.
+/// As [`call`], for the few functions that may be called before initialisation.
 pub fn call_anytime<F>(name: &'static str, body: F) -> u32
 where
     F: FnOnce(&mut Driver) -> Result<(), Code>,
@@ -108,7 +109,7 @@ where
     }
 }
 
-/// Goes on with a call that gave the driver back for a while. The fault plan has had its say.
+/// Continues a call that released the driver for a while. The fault plan is not applied again.
 pub fn resume<F>(body: F) -> u32
 where
     F: FnOnce(&mut Driver) -> Result<(), Code>,
@@ -119,7 +120,7 @@ where
     }
 }
 
-/// As [`call`], for functions that answer in their own way.
+/// As [`call`], for functions with another result type.
 pub fn with_driver<F, R>(name: &'static str, body: F) -> Result<R, Code>
 where
     F: FnOnce(&mut Driver) -> R,
@@ -152,7 +153,7 @@ where
         let said = driver.take_said();
         say(&said);
         let answer = answer.map_err(|_| {
-            // What the call left half done cannot be known: nothing of this context is to be believed any more.
+            // The state that the call left behind is unknown, so the context counts as corrupted.
             driver.corrupt(Code::UNKNOWN);
             Code::UNKNOWN
         });
@@ -160,12 +161,12 @@ where
         said.calls.into_iter().for_each(super::graph::call_host);
         answer
     };
-    // Also for what happens before the driver is locked.
+    // Also catches panics from before the driver was locked.
     panic::catch_unwind(AssertUnwindSafe(serve)).unwrap_or(Err(Code::UNKNOWN))
 }
 
-/// Begins anew with a driver of this much memory, for tests that need a known state of the process. While the guard
-/// lives no other such test runs.
+/// Replaces the process's driver by a new one with this much memory, for tests that need a known state. While the
+/// guard exists, no other such test runs.
 #[cfg(test)]
 pub fn renewed(memory: u64) -> std::sync::MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -9,13 +9,13 @@ use crate::state::{HostWork, Work};
 use super::entries;
 use super::pointer::{Host, Out};
 
-/// The flag that makes waiting for an event, or recording one, a node of a captured graph.
+/// The flag that makes a wait for an event, or its recording, a node of the captured graph.
 pub const EXTERNAL: u32 = 1;
 
-/// A function the host runs in stream order.
+/// A host function that runs in stream order.
 pub type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
 
-/// The stream a caller names.
+/// The stream with a caller's handle.
 pub fn named(stream: Host) -> StreamHandle {
     StreamHandle(stream.address())
 }
@@ -39,7 +39,7 @@ entries! {
     /// Waits for a stream.
     fn cuStreamSynchronize(stream: Host) |driver| { driver.synchronise_stream(named(stream)) }
 
-    /// Whether a stream's work is done: it always is, unless a fault waits.
+    /// Reports whether a stream's work is complete: it always is, unless a kernel's fault is pending.
     fn cuStreamQuery(stream: Host) |driver| { driver.synchronise_stream(named(stream)) }
 
     /// Makes a stream wait for an event.
@@ -68,14 +68,14 @@ entries! {
         context.set(driver.check_stream(named(stream))?.0)
     }
 
-    /// A stream's number.
+    /// A stream's identifier.
     fn cuStreamGetId(stream: Host, id: Out<u64>) |driver| {
         driver.check_stream(named(stream))?;
         id.set(stream.address() & 0xffff_ffff)
     }
 }
 
-/// Runs a function of the host once the stream's earlier work is done, which it is.
+/// Runs a host function after the stream's earlier work, which is complete already.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuLaunchHostFunc(stream: Host, function: HostFunction, data: *mut c_void) -> u32 {
     let mut captured = false;
@@ -90,9 +90,9 @@ pub extern "C" fn cuLaunchHostFunc(stream: Host, function: HostFunction, data: *
         })?;
         Ok(())
     });
-    // Outside the driver's lock: the function may wait for another thread that calls the driver.
+    // Called without the driver's lock, because the function may wait for another thread that calls the driver.
     if let (0, false, Some(function)) = (checked, captured, function) {
-        // SAFETY: the caller gave the function to be called with this pointer.
+        // SAFETY: the caller passed the function to be called with this pointer.
         unsafe { function(data) };
     }
     checked

@@ -1,4 +1,4 @@
-//! Addresses and memory apart, as programs that want guard pages or growing buffers use them.
+//! Virtual memory management, which programs use for guard pages or growing buffers.
 
 use crate::code::Code;
 use crate::handle::PhysicalHandle;
@@ -7,7 +7,7 @@ use crate::state::{GRANULE, ORDINAL, Rights};
 use super::entries;
 use super::pointer::{In, Out};
 
-/// Numbers of the API: device memory that stays where it is, the device as a place, reading, reading and writing.
+/// Numbers of the API: pinned memory, location type device, access for reading, access for reading and writing.
 const PINNED: u32 = 1;
 const DEVICE: u32 = 1;
 const READ: u32 = 1;
@@ -31,7 +31,7 @@ impl Place {
     }
 }
 
-/// The beginning of `CUmemAllocationProp`, up to what matters here.
+/// The leading fields of `CUmemAllocationProp`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Properties {
@@ -60,14 +60,14 @@ pub struct Access {
 }
 
 entries! {
-    /// What sizes and addresses must be multiples of.
+    /// The granularity of sizes and addresses in bytes.
     fn cuMemGetAllocationGranularity(granule: Out<usize>, properties: In<Properties>, _option: u32) |driver| {
         driver.check_context()?;
         properties.get()?.check()?;
         granule.set(GRANULE as usize)
     }
 
-    /// Reserves addresses; a wish for particular ones is not heeded, as the API allows.
+    /// Reserves addresses. A requested address is ignored, as the API allows.
     fn cuMemAddressReserve(address: Out<u64>, bytes: usize, align: usize, _wish: u64, flags: u64) |driver| {
         let address = address.required()?;
         if flags != 0 {
@@ -76,12 +76,12 @@ entries! {
         address.set(driver.reserve_addresses(bytes as u64, align as u64)?)
     }
 
-    /// Gives reserved addresses back.
+    /// Frees reserved addresses.
     fn cuMemAddressFree(address: u64, bytes: usize) |driver| {
         driver.free_addresses(address, bytes as u64)
     }
 
-    /// Creates memory that is nowhere yet.
+    /// Creates physical memory without an address.
     fn cuMemCreate(handle: Out<u64>, bytes: usize, properties: In<Properties>, flags: u64) |driver| {
         let handle = handle.required()?;
         properties.get()?.check()?;
@@ -91,7 +91,7 @@ entries! {
         handle.set(driver.create_memory(bytes as u64)?.0)
     }
 
-    /// Lets created memory go.
+    /// Releases physical memory.
     fn cuMemRelease(handle: u64) |driver| { driver.release_memory(PhysicalHandle(handle)) }
 
     /// Maps created memory into reserved addresses.
@@ -102,10 +102,10 @@ entries! {
         driver.map(address, bytes as u64, PhysicalHandle(handle))
     }
 
-    /// Takes a mapping away.
+    /// Removes a mapping.
     fn cuMemUnmap(address: u64, bytes: usize) |driver| { driver.unmap(address, bytes as u64) }
 
-    /// Grants access to a mapping, to read or to write as well. Access cannot be revoked.
+    /// Grants access to a mapping, for reading or for reading and writing. Access cannot be revoked.
     fn cuMemSetAccess(address: u64, bytes: usize, access: In<Access>, count: usize) |driver| {
         if count != 1 {
             return Err(Code::INVALID_VALUE);
