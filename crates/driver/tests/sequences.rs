@@ -1,4 +1,4 @@
-//! Any sequence of calls: no panic, no handle that outlives its owner, no byte lost.
+//! Random sequences of calls: no panic, no handle that is valid after its owner is destroyed, no leaked memory.
 
 use kernelwright_driver::handle::{EventHandle, StreamHandle};
 use kernelwright_driver::state::{ContextFlags, Driver, EventFlags};
@@ -57,7 +57,7 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// What the calls so far have given out, dead handles included.
+/// Handles and addresses that the calls returned so far, including invalid ones.
 #[derive(Default)]
 struct Given {
     contexts: Vec<kernelwright_driver::handle::ContextHandle>,
@@ -132,12 +132,12 @@ proptest! {
         driver.initialise(0).expect("initialises");
         let mut given = Given::default();
         for call in &calls {
-            // Refusals are part of the sequence.
+            // Refused calls are part of the sequence.
             let _ = perform(&mut driver, &mut given, call);
         }
         driver.primary_reset(0).expect("the device is there");
         for context in &given.contexts {
-            // Most are dead already.
+            // Most are destroyed already.
             let _ = driver.destroy_context(*context);
         }
         for event in &given.events {

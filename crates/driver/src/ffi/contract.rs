@@ -1,11 +1,12 @@
-//! The contract of every entry point, held against the functions as C programs call them: what it answers when it is
-//! called rightly, with each argument wrong in each way, and in each state of the process.
+//! Tests of the contract of every exported function, called as C programs call it: the results of a valid call, of a
+//! call with each argument invalid in each way, and of calls in each state of the process.
 //!
-//! `table` says of every function what its arguments are; what can be wrong with an argument follows from what it is.
-//! `scene` makes arguments, right ones and wrong ones; `fuzz` calls everything in any order with anything.
+//! `table` lists the arguments of every function; the ways in which an argument can be invalid follow from its type.
+//! `scene` creates valid and invalid arguments. `fuzz` makes random calls in random order.
 //!
-//! Trusted, as the API demands, and never wrong here: that a pointer to host memory which is not null points to as
-//! many bytes as the other arguments say, that arrays are as long as their counts, and that texts end.
+//! The API trusts its callers in three things, so the tests never violate them: a pointer to host memory that is not
+//! null points to as many bytes as the other arguments say, arrays have the length that their counts say, and texts
+//! end with NUL.
 
 mod fuzz;
 mod graphs;
@@ -25,7 +26,7 @@ const INVALID_CONTEXT: u32 = code::Code::INVALID_CONTEXT.0;
 const CONTEXT_IS_DESTROYED: u32 = code::Code::CONTEXT_IS_DESTROYED.0;
 const ILLEGAL_ADDRESS: u32 = code::Code::ILLEGAL_ADDRESS.0;
 
-/// Every function of the table, and those of hardware that is not there.
+/// All functions of the table, and the unsupported ones.
 fn entries() -> impl Iterator<Item = Entry> {
     let absent = super::absent::FUNCTIONS
         .iter()
@@ -34,7 +35,7 @@ fn entries() -> impl Iterator<Item = Entry> {
     told.copied().chain(absent)
 }
 
-/// Collects what is not as it should be, so that one run shows all of it.
+/// Collects unexpected results, so that one run reports all of them.
 #[derive(Default)]
 struct Surprises(Vec<String>);
 
@@ -170,7 +171,7 @@ fn after_a_fault_everything_in_the_context_answers_with_it() {
     }
 }
 
-/// Nothing but zeros: null pointers must be answered, never followed, in every state of the process.
+/// Calls every function with zeros only, in every state of the process. Null pointers must not be dereferenced.
 #[test]
 fn no_function_follows_a_null_pointer() {
     for entry in entries() {
@@ -187,7 +188,7 @@ fn no_function_follows_a_null_pointer() {
     }
 }
 
-/// Combinations that one wrong argument cannot make.
+/// Combinations of arguments that are invalid although each argument is valid.
 #[test]
 fn wrong_combinations_get_the_documented_error() {
     const INVALID_VALUE: u32 = code::Code::INVALID_VALUE.0;

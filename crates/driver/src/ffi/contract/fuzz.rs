@@ -1,6 +1,7 @@
-//! Any function in any order with anything: right arguments, stale ones, those of another kind or context, garbage.
+//! Random calls in random order with random arguments: valid ones, stale ones, those of another kind or context,
+//! garbage.
 //!
-//! `PROPTEST_CASES=100000 cargo test -p driver any_sequence` looks for longer.
+//! `PROPTEST_CASES=100000 cargo test -p driver any_sequence` runs more cases.
 
 use proptest::prelude::*;
 
@@ -10,10 +11,10 @@ use super::entries;
 use super::scene::{GARBAGE, ROOM, Scene};
 use super::table::{Argument, Entry};
 
-/// Thread instructions of a launch: enough to end what ends.
+/// Limit of thread instructions of a launch; all kernels that terminate need fewer.
 const BUDGET: u64 = 20_000;
 
-/// Numbers that are sizes, flags, ordinals or counts somewhere.
+/// Numbers that are plausible sizes, flags, ordinals or counts.
 const NUMBERS: [u64; 16] = [
     0,
     1,
@@ -49,7 +50,7 @@ const IMAGES: [&str; 4] = [
     ".version 8.0\n.target sm_80\n.address_size 64\n.global .u64 counter[9];\n",
 ];
 
-/// A small generator: a call's choices follow from one number.
+/// A random number generator; all choices of a call follow from one seed.
 struct Choices(u64);
 
 impl Choices {
@@ -71,19 +72,19 @@ impl Choices {
     }
 }
 
-/// Everything the functions gave out so far, whether it is alive or not: handles and device addresses. Host
-/// addresses among them are never passed where a host pointer is expected, as those are trusted.
+/// All handles and device addresses that the functions returned so far, alive or not. Host addresses among them are
+/// never passed as host pointers, because the API trusts those.
 #[derive(Default)]
 struct Given {
     numbers: Vec<u64>,
     contexts: Vec<u64>,
-    /// Device memory, alive or freed.
+    /// Device memory, allocated or freed.
     memory: Vec<u64>,
-    /// Plans of work on what was alive in the beginning.
+    /// Parameter structures that refer to objects which were alive at the start.
     plans: Vec<(Argument, u64)>,
 }
 
-/// What is planned in the beginning.
+/// The structures that are created at the start.
 const PLANS: [Argument; 6] = [
     Argument::Rectangle,
     Argument::KernelPlan,
@@ -94,7 +95,7 @@ const PLANS: [Argument; 6] = [
 ];
 
 impl Given {
-    /// One object of each kind to begin with.
+    /// Creates one object of each kind.
     fn prepared(scene: &mut Scene) -> Self {
         let mut given = Self {
             plans: PLANS.map(|plan| (plan, scene.right(plan))).to_vec(),
@@ -140,7 +141,7 @@ impl Given {
     }
 }
 
-/// An argument for a call: usually something right or once right, sometimes anything.
+/// Chooses an argument: usually a value that is or was valid, sometimes any value.
 fn choose(scene: &mut Scene, given: &Given, argument: Argument, choices: &mut Choices) -> u64 {
     let handle = |choices: &mut Choices| match choices.below(8) {
         0 => 0,
@@ -158,7 +159,7 @@ fn choose(scene: &mut Scene, given: &Given, argument: Argument, choices: &mut Ch
         Argument::Out | Argument::Maybe => rarely_null(scene.place(), choices),
         Argument::Host | Argument::Unregistered => rarely_null(scene.host(), choices),
         Argument::Number(right) => match choices.below(3) {
-            // A count of an array that is null: every number is right.
+            // The count of an array that is null: every number is valid.
             0 => choices.one_of(&NUMBERS),
             _ => right,
         },
@@ -218,7 +219,7 @@ fn choose(scene: &mut Scene, given: &Given, argument: Argument, choices: &mut Ch
     }
 }
 
-/// Makes one call and remembers what it gave out.
+/// Makes one call and records the handle that it returned.
 fn step(
     scene: &mut Scene,
     given: &mut Given,
@@ -250,18 +251,18 @@ fn step(
     Ok(())
 }
 
-/// Ends every context; nothing that lived in one may be left.
+/// Destroys every context and checks that no object of a context is left.
 fn leave(scene: &mut Scene, given: &Given) -> Result<(), TestCaseError> {
     scene.must("cuInit", &[0]);
     scene.must("cuDevicePrimaryCtxReset_v2", &[0]);
     for context in &given.contexts {
-        // Most are gone already.
+        // Most contexts are destroyed already.
         let _ = scene.call("cuCtxDestroy_v2", &[*context]);
     }
     let left = scene.objects();
     let (libraries, mappings, used) = scene.outside_contexts();
-    // Libraries and mappings belong to no context: their kernels, variables and bytes stay until they are unloaded or
-    // unmapped.
+    // Libraries and mappings belong to no context: their kernels, variables and bytes exist until they are unloaded
+    // or unmapped.
     prop_assert_eq!(&left[..4], [0; 4], "allocations, events, streams, modules");
     prop_assert_eq!(
         scene.graph_objects(),

@@ -1,4 +1,4 @@
-//! The rows of graphs, their executables and the capture of streams.
+//! The rows of graphs, their executables and stream capture.
 
 use crate::code::Code;
 
@@ -21,9 +21,9 @@ const INNER: Argument = Node(4);
 const WAIT: Argument = Node(6);
 const RECORD: Argument = Node(7);
 
-/// No array, and what its length may be.
+/// A count for a null array.
 const NONE: Argument = One(0, &[(1, VALUE), (u64::MAX, VALUE)]);
-/// What a new node waits for, and another that can wait for it.
+/// The dependencies of a new node, and another node that can depend on it.
 const NEEDS: Argument = Nodes(5);
 const OTHERS: Argument = Nodes(0);
 const ONE: Argument = Length(1);
@@ -33,7 +33,8 @@ const ATTRIBUTE: Argument = One(2, &[(1, ABSENT), (99, ABSENT)]);
 const UPDATE: Argument = One(0, &[(2, VALUE), (MINUS_ONE, VALUE)]);
 const REFERENCES: Argument = One(1, &[(0, VALUE), (MINUS_ONE, VALUE)]);
 const OBJECT_FLAGS: Argument = One(1, &[(0, VALUE), (2, VALUE)]);
-/// Automatic freeing and node priorities are known, uploading belongs to another function, the device launches nothing.
+/// Automatic freeing and node priorities are valid. Uploading is valid for another function only. Device launches are
+/// not supported.
 const MAKING_FLAGS: Argument = One(
     9,
     &[
@@ -45,7 +46,7 @@ const MAKING_FLAGS: Argument = One(
     ],
 );
 
-/// Every function of graphs.
+/// All functions of graphs.
 pub const ENTRIES: &[Entry] = &[
     context("cuGraphCreate", &[Out, NO_FLAG]),
     context("cuGraphDestroy", &[Graph]),
@@ -188,9 +189,9 @@ pub const ENTRIES: &[Entry] = &[
         "cuGraphRetainUserObject",
         &[Graph, Keepsake, REFERENCES, UPDATE],
     ),
-    // The graph holds none of the caller's.
+    // The graph holds no references to the caller's object.
     context("cuGraphReleaseUserObject", &[Graph, Keepsake, REFERENCES]).answers(VALUE),
-    // The capture of streams.
+    // Stream capture.
     context("cuStreamBeginCapture_v2", &[Stream, CAPTURE_MODE]),
     context(
         "cuStreamBeginCaptureToGraph",

@@ -1,4 +1,4 @@
-//! A process with a fresh driver, from which right and wrong arguments come.
+//! A process with a fresh driver, which creates valid and invalid arguments for calls.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -10,29 +10,29 @@ use crate::state::Driver;
 
 use super::table::{Argument, Entry};
 
-/// Device memory of a scene.
+/// Device memory of the driver in bytes.
 pub const MEMORY: u64 = 64 << 20;
-/// Bytes of every buffer of a scene, on either side.
+/// Size of every buffer in bytes, on the host and on the device.
 pub const ROOM: usize = 64 << 10;
-/// Most arguments a function has.
+/// Most parameters of a function.
 const MOST_ARGUMENTS: usize = 12;
-/// The kernels of scenes.
+/// The kernels that the tests load.
 pub const PTX: &str = include_str!("../../../tests/ptx/basics.ptx");
 
-/// A number that is no handle and no address of anything.
+/// A number that is neither a handle nor an address.
 pub const GARBAGE: u64 = 0xdead_beef_0bad_f00d & !7;
 
 type Function =
     unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
 
-/// Addresses of the functions; numbers, so that threads may share them.
+/// Addresses of the functions as numbers, so that threads may share them.
 static FUNCTIONS: LazyLock<HashMap<&'static str, usize>> = LazyLock::new(|| {
     proc_address::table()
         .map(|(name, function)| (name, function as usize))
         .collect()
 });
 
-/// A wrong argument and what it must be answered with.
+/// An invalid argument and the error that it must get.
 #[derive(Debug, Clone, Copy)]
 pub struct Wrong {
     pub what: &'static str,
@@ -40,7 +40,7 @@ pub struct Wrong {
     pub code: u32,
 }
 
-/// A process with a driver in a known state, alone with it.
+/// A process with a driver in a known state. No other such process exists at the same time.
 pub struct Scene {
     _alone: MutexGuard<'static, ()>,
     answer: Box<[u64]>,
@@ -51,17 +51,17 @@ pub struct Scene {
     world: Option<World>,
 }
 
-/// A graph with a node of each kind, and what was made of it.
+/// A graph with a node of each kind, and its executable.
 #[derive(Debug, Clone, Copy)]
 struct World {
     graph: u64,
     inner: u64,
-    /// By the kind's number.
+    /// Nodes by the number of their kind.
     nodes: [u64; 8],
     executable: u64,
 }
 
-/// A code as people read it.
+/// The name of an error code, or the number if it has none.
 pub fn describe(number: u32) -> String {
     code::name(number).map_or_else(
         || format!("{number}"),
@@ -78,7 +78,7 @@ fn at(words: &[u64]) -> u64 {
 }
 
 impl Scene {
-    /// Before initialisation.
+    /// Creates the state before initialisation.
     pub fn new() -> Self {
         let values = words(64);
         let parameters = vec![at(&values); 8].into_boxed_slice();
@@ -93,14 +93,14 @@ impl Scene {
         }
     }
 
-    /// After initialisation, without a context.
+    /// Creates the state after initialisation, without a context.
     pub fn initialised() -> Self {
         let mut scene = Self::new();
         scene.must("cuInit", &[0]);
         scene
     }
 
-    /// With the primary context current.
+    /// Creates the state with the primary context current.
     pub fn ready() -> Self {
         let mut scene = Self::initialised();
         let context = scene.primary();
@@ -113,19 +113,19 @@ impl Scene {
         self.made("cuDevicePrimaryCtxRetain", &[0])
     }
 
-    /// Makes a context of its own current.
+    /// Creates a context and makes it current.
     pub fn enter_another_context(&mut self) -> u64 {
         self.made("cuCtxCreate_v2", &[0, 0])
     }
 
-    /// Where functions of a scene write their answers.
+    /// Address that functions write their results to.
     pub fn place(&self) -> u64 {
         at(&self.answer)
     }
 
-    /// What the last function wrote there.
+    /// The result that the last function wrote.
     pub fn answer(&self) -> u64 {
-        // SAFETY: the scene's own memory; volatile, as it was written through a number.
+        // SAFETY: the value's own memory; volatile, because it was written through a number.
         unsafe { std::ptr::read_volatile(self.answer.as_ptr()) }
     }
 
@@ -140,8 +140,8 @@ impl Scene {
         let mut all = [0; MOST_ARGUMENTS];
         all[..arguments.len()].copy_from_slice(arguments);
         let [a, b, c, d, e, f, g, h, i, j, k, l] = all;
-        // SAFETY: the functions take integers and pointers only; callers of this ABI may pass more of them than a
-        // function takes, and wider ones. Pointers to host memory are null or a scene's own.
+        // SAFETY: the functions take only integers and pointers. In this ABI a caller may pass more and wider
+        // arguments than a function takes. Pointers to host memory are null or point to this value's own memory.
         unsafe {
             let function: Function =
                 std::mem::transmute(std::ptr::with_exposed_provenance::<c_void>(function));
@@ -149,20 +149,20 @@ impl Scene {
         }
     }
 
-    /// Calls a function that has no reason to refuse.
+    /// Calls a function and expects success.
     pub fn must(&mut self, name: &str, arguments: &[u64]) {
         let found = self.call(name, arguments);
         assert_eq!(found, 0, "{name}: {}", describe(found));
     }
 
-    /// What a function that has no reason to refuse writes to its first argument.
+    /// Calls a function, expects success, and returns the value that it wrote to its first argument.
     fn made(&mut self, name: &str, rest: &[u64]) -> u64 {
         let arguments = [&[self.place()], rest].concat();
         self.must(name, &arguments);
         self.answer()
     }
 
-    /// A text that lives as long as the scene.
+    /// A NUL-terminated text that lives as long as this value.
     pub fn text(&mut self, text: &'static str) -> u64 {
         let kept = self
             .texts
@@ -171,13 +171,13 @@ impl Scene {
         kept.as_ptr().expose_provenance() as u64
     }
 
-    /// Arguments of a right call.
+    /// Arguments of a valid call.
     pub fn right_arguments(&mut self, entry: &Entry) -> Vec<u64> {
         let arguments = entry.arguments.iter();
         arguments.map(|argument| self.right(*argument)).collect()
     }
 
-    /// A fresh right value.
+    /// Creates a valid value of an argument.
     pub fn right(&mut self, argument: Argument) -> u64 {
         match argument {
             Argument::Out | Argument::Maybe => self.place(),
@@ -244,20 +244,20 @@ impl Scene {
             Argument::Image => self.text(PTX),
             Argument::Parameters => at(&self.parameters),
             Argument::PoolProperties => {
-                // Pinned, of no other process, on device 0; the rest of the structure is zero.
+                // Pinned, not shared with other processes, on device 0; the rest of the structure is zero.
                 let mut properties = words(88);
                 properties[0] = 1;
                 properties[1] = 1;
                 self.keep(properties)
             }
             Argument::MemoryProperties => {
-                // Pinned, of no other process, on device 0; the rest of the structure is zero.
+                // Pinned, not shared with other processes, on device 0; the rest of the structure is zero.
                 let mut properties = words(32);
                 properties[0] = 1;
                 properties[1] = 1;
                 self.keep(properties)
             }
-            // Device 0, to read and to write.
+            // Device 0, for reading and writing.
             Argument::Access => self.keep(vec![1, 3].into_boxed_slice()),
             Argument::Reserved => self.made("cuMemAddressReserve", &[4 << 20, 0, 0, 0]),
             Argument::Physical => {
@@ -302,7 +302,7 @@ impl Scene {
                 self.made("cuUserObjectCreate", &[0, destroy, 1, 1])
             }
             Argument::KernelPlan => {
-                // Grid 1x1x1, block 32x1x1, no shared memory; no library's kernel and no context behind.
+                // Grid 1x1x1, block 32x1x1, no shared memory; null for the library's kernel and the context after it.
                 let function = self.right(Argument::Function);
                 let [grid, between, block] = [1 | 1 << 32, 1 | 32 << 32, 1 | 1 << 32];
                 let parameters = at(&self.parameters);
@@ -344,12 +344,12 @@ impl Scene {
         }
     }
 
-    /// An array of one handle.
+    /// An array with one handle.
     pub fn list(&mut self, handle: u64) -> u64 {
         self.keep(Box::new([handle]))
     }
 
-    /// The graph of this scene.
+    /// The graph of this process, created at the first use.
     fn world(&mut self) -> World {
         match self.world {
             Some(world) => world,
@@ -398,7 +398,7 @@ impl Scene {
         address
     }
 
-    /// Three rows of eight bytes from the host to the device, as the API lays a rectangle's copy out.
+    /// Parameters of a copy of three rows of eight bytes from the host to the device (`CUDA_MEMCPY2D`).
     fn rectangle(&mut self) -> u64 {
         let (host, device) = (self.host(), self.right(Argument::Memory));
         let side = |kind: u64, host: u64, device: u64| [0, 0, kind, host, device, 0, 16];
@@ -406,22 +406,22 @@ impl Scene {
         self.keep([sides, vec![8, 3]].concat().into_boxed_slice())
     }
 
-    /// Ends launches after so many thread instructions.
+    /// Limits launches to this many thread instructions.
     pub fn limit_launches(&self, budget: u64) {
         self.look(|driver| driver.settings_mut().budget = Some(budget));
     }
 
-    /// How many objects live in contexts: allocations, events, streams, modules, functions.
+    /// Numbers of objects that live in contexts: allocations, events, streams, modules, functions.
     pub fn objects(&self) -> [usize; 5] {
         self.look(|driver| driver.objects())
     }
 
-    /// How much of graphs and captures there is.
+    /// Numbers of graphs, nodes, executables and captures.
     pub fn graph_objects(&self) -> [usize; 4] {
         self.look(|driver| driver.graph_objects())
     }
 
-    /// Libraries, mappings, and bytes of device memory in use.
+    /// Numbers of libraries and mappings, and bytes of device memory in use.
     pub fn outside_contexts(&self) -> (usize, usize, u64) {
         self.look(|driver| {
             let used = driver.machine().memory_in_use().0;
@@ -433,7 +433,7 @@ impl Scene {
         process::with_driver("a test's question", question).expect("the driver serves")
     }
 
-    /// A handle or address that was right once.
+    /// Creates a handle or address and makes it invalid.
     pub fn stale(&mut self, argument: Argument) -> u64 {
         let value = match argument {
             Argument::AnyNode => self.another_world().nodes[5],
@@ -490,7 +490,7 @@ impl Scene {
         value
     }
 
-    /// Everything that can be wrong with one argument.
+    /// All invalid values of one argument.
     pub fn wrongs(&mut self, argument: Argument) -> Vec<Wrong> {
         const VALUE: u32 = code::Code::INVALID_VALUE.0;
         const HANDLE: u32 = code::Code::INVALID_HANDLE.0;
@@ -671,7 +671,7 @@ impl Scene {
         }
     }
 
-    /// Runs a kernel that writes where it must not, and meets its error.
+    /// Runs a kernel that writes to an invalid address, and receives its error.
     pub fn lose_the_device(&mut self) {
         let module = self.right(Argument::Module);
         let name = self.text("astray");
@@ -683,13 +683,13 @@ impl Scene {
             "cuLaunchKernel",
             &[function, 1, 1, 1, 1, 1, 1, 0, 0, parameters, 0],
         );
-        // The context may hold a stream that is captured, and then cannot be waited for as a whole.
+        // A stream of the context may be captured; then it is not possible to wait for the context as a whole.
         let found = self.call("cuStreamSynchronize", &[0]);
         assert_eq!(found, code::Code::ILLEGAL_ADDRESS.0);
     }
 }
 
-/// A number for a message; the few that occur.
+/// A number as text in messages; only the numbers that occur.
 fn number_text(value: u64) -> &'static str {
     match value {
         0 => "0",

@@ -1,40 +1,40 @@
-//! What every function takes, and in which state of the process it works.
+//! The arguments of every function, and the states of the process in which it works.
 
 use crate::code::Code;
 
 use super::scene::PTX;
 
-/// What must be there before a function does anything.
+/// The state that a function requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// Nothing: it answers before initialisation, too.
+    /// None: it also works before initialisation.
     Nothing,
     /// An initialised driver.
     Driver,
-    /// Some context on the calling thread's stack, in whatever state.
+    /// A context on the calling thread's stack, in any state.
     Current,
-    /// A current context that is alive and has met no fault.
+    /// A current context that exists and had no fault.
     Context,
 }
 
-/// What an argument is, and so what can be wrong with it.
+/// The type of an argument, which determines its invalid values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Argument {
-    /// Where a result goes.
+    /// An address for a result.
     Out,
-    /// Where a result goes if the caller wants it.
+    /// An address for an optional result.
     Maybe,
-    /// A pointer that stays null here.
+    /// A pointer that is null in these tests.
     Null,
-    /// A number that is right whatever it is, as far as this function alone can say.
+    /// A number of which all values are valid, as far as this function alone can tell.
     Number(u64),
-    /// A number of bytes of a buffer: trusted where the buffer is the host's.
+    /// A size of a buffer in bytes: trusted if the buffer is the host's.
     Bytes(u64),
     /// The length of an array that another argument points to: trusted.
     Length(u64),
-    /// How much host memory to allocate.
+    /// A number of bytes of host memory to allocate.
     HostBytes,
-    /// A number that is right, and others with the error each of them gets.
+    /// A valid number, and invalid ones with the error that each of them gets.
     One(u64, &'static [(u64, u32)]),
     /// The ordinal of a device.
     Device,
@@ -46,7 +46,7 @@ pub enum Argument {
     MaybeContext,
     /// A stream, or null for the default one.
     Stream,
-    /// A stream that somebody created.
+    /// A stream that was created.
     CreatedStream,
     /// An event.
     Event,
@@ -68,91 +68,92 @@ pub enum Argument {
     FilledLink,
     /// Device memory.
     Memory,
-    /// Memory of the device or the host, told apart by the address.
+    /// Device or host memory, distinguished by the address.
     Either,
     /// Managed memory.
     Managed,
-    /// Page-locked memory of the driver's.
+    /// Page-locked memory that the driver allocated.
     Pinned,
     /// Host memory that was registered.
     Registered,
-    /// Host memory that was not.
+    /// Host memory that was not registered.
     Unregistered,
-    /// A text that is right, and perhaps one that is not, with its error.
+    /// A valid text, and perhaps an invalid one, with its error.
     Name(&'static str, Option<&'static str>, u32),
     /// An image to load.
     Image,
     /// The parameters of a launch.
     Parameters,
-    /// What a pool is to be.
+    /// Properties of a memory pool.
     PoolProperties,
-    /// What memory without an address is to be.
+    /// Properties of physical memory.
     MemoryProperties,
-    /// Who may do what with a mapping.
+    /// Access rights of a mapping.
     Access,
-    /// Addresses of two granules, with nothing in.
+    /// A reserved range of two granules without mappings.
     Reserved,
-    /// Memory of one granule that is mapped nowhere.
+    /// Physical memory of one granule that is not mapped.
     Physical,
-    /// Addresses that memory of one granule is mapped to.
+    /// Addresses to which physical memory of one granule is mapped.
     Mapped,
-    /// The plan of a rectangle's copy.
+    /// Parameters of a two-dimensional copy.
     Rectangle,
-    /// The description of an extended launch.
+    /// The configuration of a launch with attributes.
     Description,
-    /// Two numbers of attributes.
+    /// An array with two attribute numbers.
     Attributes,
-    /// Two places for attributes.
+    /// An array with two addresses for attribute values.
     Places,
     /// A graph with a node of each kind.
     Graph,
-    /// A graph like the one that the node of kind 4 consists of.
+    /// A graph with the same topology as the child graph of the node of kind 4.
     InnerGraph,
     /// A copy of the graph.
     GraphCopy,
-    /// A node of the graph, whatever it does.
+    /// A node of the graph of any kind.
     AnyNode,
-    /// A node of the kind of this number.
+    /// A node of the kind with this number.
     Node(u32),
-    /// An array that holds the node of the kind of this number.
+    /// An array that holds the node of the kind with this number.
     Nodes(u32),
-    /// What was made of the graph.
+    /// An executable of the graph.
     Executable,
-    /// A user object of which the caller holds one reference.
+    /// A user object to which the caller holds one reference.
     Keepsake,
     /// A stream that is being captured.
     Captured,
-    /// What a kernel's node does.
+    /// Parameters of a kernel node.
     KernelPlan,
-    /// What a copy's node does.
+    /// Parameters of a copy node.
     CopyPlan,
-    /// What a fill's node does.
+    /// Parameters of a fill node.
     FillPlan,
-    /// What a host call's node does.
+    /// Parameters of a host call node.
     CallPlan,
-    /// The same with its kind in front.
+    /// Parameters of a node with its kind as the first field.
     AnyPlan,
-    /// How an executable is to be made.
+    /// Parameters of an instantiation.
     Making,
-    /// A place that holds the mode of captures.
+    /// The address of a capture mode.
     Mode,
-    /// A file to write.
+    /// The path of a file to write.
     Path,
-    /// A function of the host's.
+    /// A host function.
     HostFunction,
     /// A function from block size to shared memory, or null.
     SharedForBlock,
 }
 
-/// One function.
+/// The test description of one function.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     pub name: &'static str,
     pub needs: Needs,
     pub arguments: &'static [Argument],
-    /// What a right call answers.
+    /// The result of a valid call.
     pub answer: u32,
-    /// Wrong arguments that get another answer than their kind's: which argument, what is wrong, and the answer.
+    /// Invalid arguments with another result than their type's: index of the argument, description of the value, and
+    /// result.
     pub except: &'static [(usize, &'static str, u32)],
 }
 
@@ -194,7 +195,7 @@ pub const fn context(name: &'static str, arguments: &'static [Argument]) -> Entr
     row(name, Needs::Context, arguments)
 }
 
-/// A function of hardware that is not there.
+/// A function of hardware that the emulated GPU does not have.
 pub const fn absent(name: &'static str) -> Entry {
     context(name, &[]).answers(Code::NOT_SUPPORTED.0)
 }
@@ -248,7 +249,7 @@ const SETTABLE_ATTRIBUTE: Argument = One(8, &[(0, VALUE), (99, VALUE)]);
 const DYNAMIC_SHARED: Argument = One(1024, &[(MINUS_ONE, VALUE), (1 << 30, VALUE)]);
 const POOL_ATTRIBUTE: Argument = One(4, &[(0, VALUE), (9, VALUE), (MINUS_ONE, VALUE)]);
 const ADVICE: Argument = One(1, &[(0, VALUE), (7, VALUE)]);
-/// A location: the kind in the lower half, its number in the upper one.
+/// A memory location: the kind in the lower half, its number in the upper half.
 const PLACE: Argument = One(
     1,
     &[
@@ -259,7 +260,7 @@ const PLACE: Argument = One(
 );
 const DEVICE_OR_HOST: Argument = One(0, &[(1, Code::INVALID_DEVICE.0)]);
 
-/// Every function but the absent ones and those of graphs, in the order of the modules.
+/// All functions except the unsupported ones and those of graphs, in the order of the modules.
 pub const ENTRIES: &[Entry] = &[
     // Contexts.
     driver("cuDevicePrimaryCtxRetain", &[Out, Device]),
@@ -278,7 +279,7 @@ pub const ENTRIES: &[Entry] = &[
     driver("cuCtxCreate_v4", &[Out, Null, CONTEXT_FLAGS, Device]),
     driver("cuCtxDestroy_v2", &[Context]),
     context("cuCtxAttach", &[Out, NO_FLAG]),
-    // The context of the row is alive and not current; giving the current one back is a test of the state.
+    // The context of this row exists and is not current. `tests/state.rs` tests detaching the current context.
     driver("cuCtxDetach", &[Context]).answers(Code::INVALID_CONTEXT.0),
     driver("cuCtxPushCurrent_v2", &[Context]),
     current("cuCtxPopCurrent_v2", &[Maybe]),
@@ -344,7 +345,7 @@ pub const ENTRIES: &[Entry] = &[
     context("cuEventDestroy_v2", &[Event]),
     context("cuEventElapsedTime", &[Out, Recorded, Recorded]),
     context("cuEventElapsedTime_v2", &[Out, Recorded, Recorded]),
-    // Memory of the host.
+    // Host memory.
     context("cuMemAllocHost_v2", &[Out, HostBytes]),
     context(
         "cuMemHostAlloc",
@@ -429,7 +430,7 @@ pub const ENTRIES: &[Entry] = &[
         "cuLaunchKernelEx",
         &[Description, Function, Parameters, Null],
     ),
-    // Launches piece by piece.
+    // Launches with the API from before CUDA 4.
     context(
         "cuFuncSetBlockShape",
         &[Function, BLOCK_X, BLOCK_Y, BLOCK_Z],
@@ -442,7 +443,7 @@ pub const ENTRIES: &[Entry] = &[
     context("cuParamSeti", &[Function, OFFSET, Number(7)]),
     context("cuParamSetf", &[Function, OFFSET, Number(7)]),
     context("cuParamSetv", &[Function, OFFSET, Host, Bytes(16)]),
-    // Nothing was set, and the kernel has parameters.
+    // No parameters were set, and the kernel has parameters.
     context("cuLaunch", &[Function]).answers(VALUE),
     context("cuLaunchGrid", &[Function, EXTENT, EXTENT]).answers(VALUE),
     context("cuLaunchGridAsync", &[Function, EXTENT, EXTENT, Stream]).answers(VALUE),
@@ -479,7 +480,7 @@ pub const ENTRIES: &[Entry] = &[
         "cuKernelGetParamInfo",
         &[Kernel, One(0, &[(4, VALUE), (u64::MAX, VALUE)]), Out, Maybe],
     ),
-    // Memory of the device.
+    // Device memory.
     context("cuMemAlloc_v2", &[Out, DEVICE_BYTES]),
     context(
         "cuMemAllocPitch_v2",
@@ -589,7 +590,7 @@ pub const ENTRIES: &[Entry] = &[
         "cuPointerGetAttributes",
         &[Length(2), Attributes, Places, Memory],
     )
-    // An address of nobody has no attributes, which is no error of this function.
+    // An address without memory has no attributes, which is not an error of this function.
     .except(&[
         (3, "null", 0),
         (3, "garbage", 0),
@@ -750,7 +751,7 @@ pub const ENTRIES: &[Entry] = &[
     context("cuStreamGetCtx", &[Stream, Out]),
     context("cuStreamGetId", &[Stream, Out]),
     context("cuLaunchHostFunc", &[Stream, HostFunction, Number(0)]),
-    // Looking functions up.
+    // Look-up of functions.
     anytime(
         "cuGetProcAddress",
         &[

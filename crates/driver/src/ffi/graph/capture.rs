@@ -1,4 +1,4 @@
-//! The capture of streams.
+//! Stream capture.
 
 use crate::code::Code;
 use crate::ffi::entries;
@@ -8,10 +8,10 @@ use crate::state::{CaptureMode, CaptureState, Driver};
 
 use super::{Edge, check_edges, graph_of, list};
 
-/// Replace what the next node waits for, instead of adding to it.
+/// Flag: replace the dependencies of the next node instead of adding to them.
 const REPLACE: u32 = 1;
 
-/// Where the parts of the answer about a capture go.
+/// Output locations of a query about a capture.
 struct Wanted {
     status: Out<u32>,
     id: Out<u64>,
@@ -43,13 +43,13 @@ impl Wanted {
 }
 
 entries! {
-    /// Begins to capture a stream.
+    /// Begins the capture of a stream.
     fn cuStreamBeginCapture_v2(stream: Host, mode: u32) |driver| {
         driver.check_stream(named(stream))?;
         driver.begin_capture(named(stream), CaptureMode::from_number(mode)?, None)
     }
 
-    /// Begins to capture a stream into a graph that is there.
+    /// Begins the capture of a stream into an existing graph.
     fn cuStreamBeginCaptureToGraph(stream: Host, graph: Host, needs: In<u64>, edges: In<Edge>, count: usize, mode: u32) |driver| {
         driver.check_stream(named(stream))?;
         driver.nodes_of(graph_of(graph))?;
@@ -67,19 +67,19 @@ entries! {
         place.set(driver.end_capture(named(stream))?.0)
     }
 
-    /// Whether a stream is being captured.
+    /// Reports whether a stream is being captured.
     fn cuStreamIsCapturing(stream: Host, status: Out<u32>) |driver| {
         let nowhere = Out::at_address(0);
         let wanted = Wanted { status, id: nowhere, graph: nowhere, needs: nowhere, count: Out::at_address(0) };
         wanted.tell(driver, stream).map(|_| ())
     }
 
-    /// What a stream captures.
+    /// State of a stream's capture.
     fn cuStreamGetCaptureInfo_v2(stream: Host, status: Out<u32>, id: Out<u64>, graph: Out<u64>, needs: Out<u64>, count: Out<usize>) |driver| {
         Wanted { status, id, graph, needs, count }.tell(driver, stream).map(|_| ())
     }
 
-    /// As before, with what lies between the nodes: nothing but plain dependencies, which an absent array says as well.
+    /// State of a stream's capture, with edge data: always null, because all edges are of the default kind.
     fn cuStreamGetCaptureInfo_v3(stream: Host, status: Out<u32>, id: Out<u64>, graph: Out<u64>, needs: Out<u64>, edges: Out<u64>, count: Out<usize>) |driver| {
         let wanted = Wanted { status, id, graph, needs, count };
         if wanted.tell(driver, stream)? {
@@ -88,19 +88,19 @@ entries! {
         Ok(())
     }
 
-    /// Changes what the next captured node waits for.
+    /// Changes the dependencies of the next captured node.
     fn cuStreamUpdateCaptureDependencies(stream: Host, nodes: In<u64>, count: usize, flags: u32) |driver| {
         update(driver, stream, (nodes, count), flags)
     }
 
-    /// As before, with what lies between the nodes.
+    /// Changes the dependencies of the next captured node, with edge data.
     fn cuStreamUpdateCaptureDependencies_v2(stream: Host, nodes: In<u64>, edges: In<Edge>, count: usize, flags: u32) |driver| {
         driver.check_stream(named(stream))?;
         check_edges(edges, count)?;
         update(driver, stream, (nodes, count), flags)
     }
 
-    /// Exchanges the calling thread's mode.
+    /// Exchanges the calling thread's capture mode.
     fn cuThreadExchangeStreamCaptureMode(mode: Host) |driver| {
         driver.check_context()?;
         let place: Out<u32> = Out::at_address(mode.address());

@@ -1,4 +1,4 @@
-//! Graphs that are ready to be launched.
+//! Executables: instantiated graphs.
 
 use crate::code::Code;
 use crate::ffi::memory::BoxCopy;
@@ -12,7 +12,7 @@ use super::node::check_copy_context;
 use super::parameters::{Any, Call, Fill, Kernel, KernelInContext};
 use super::{graph_of, node_of, work};
 
-/// How an executable is to be made and how that went, as the API lays it out.
+/// Parameters and result of an instantiation (`CUDA_GRAPH_INSTANTIATE_PARAMS`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Making {
@@ -22,7 +22,7 @@ pub struct Making {
     result: u32,
 }
 
-/// How an update went, as the API lays it out.
+/// Result of an update (`CUgraphExecUpdateResultInfo`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct UpdateResult {
@@ -31,20 +31,20 @@ pub struct UpdateResult {
     from: u64,
 }
 
-/// The making failed for the reason that the function returns.
+/// Instantiation result: failed, for the reason that the function returns.
 const MAKING_FAILED: u32 = 1;
-/// The graph has a circle.
+/// Instantiation result: the graph has a cycle.
 const MAKING_INVALID_STRUCTURE: u32 = 2;
-/// The device cannot do what was asked.
+/// Instantiation result: the device does not support a flag.
 const MAKING_NOT_SUPPORTED: u32 = 3;
-/// An update failed without a closer reason.
+/// Update result: failed without a more specific reason.
 const UPDATE_FAILED: u32 = 1;
 
 fn executable_of(executable: Host) -> ExecutableHandle {
     ExecutableHandle(executable.address())
 }
 
-/// Changes what a node of an executable does.
+/// Changes the work of a node of an executable.
 fn change(
     driver: &mut Driver,
     executable: Host,
@@ -56,7 +56,7 @@ fn change(
     driver.set_frozen_work(executable_of(executable), node_of(node), work)
 }
 
-/// Updates an executable; the answer says what did not fit.
+/// Updates an executable from a graph and fills in the result.
 fn update(
     driver: &mut Driver,
     executable: Host,
@@ -84,20 +84,20 @@ const NOTHING_TOLD: UpdateResult = UpdateResult {
 };
 
 entries! {
-    /// Makes a graph ready to be launched.
+    /// Instantiates a graph.
     fn cuGraphInstantiateWithFlags(executable: Out<u64>, graph: Host, flags: u64) |driver| {
         let executable = executable.required()?;
         executable.set(driver.instantiate(graph_of(graph), flags, false)?.0)
     }
 
-    /// Makes a graph ready to be launched. There is nothing to write to the log.
+    /// Instantiates a graph. Nothing is written to the log.
     fn cuGraphInstantiate_v2(executable: Out<u64>, graph: Host, node: Out<u64>, _log: Host, _log_bytes: usize) |driver| {
         let executable = executable.required()?;
         node.offer(0);
         executable.set(driver.instantiate(graph_of(graph), 0, false)?.0)
     }
 
-    /// Makes a graph ready to be launched and says what hinders.
+    /// Instantiates a graph and writes the reason of a failure.
     fn cuGraphInstantiateWithParams(executable: Out<u64>, graph: Host, making: Host) |driver| {
         let executable = executable.required()?;
         let place: Out<Making> = Out::at_address(making.address());
@@ -115,7 +115,7 @@ entries! {
         executable.set(made?.0)
     }
 
-    /// The flags an executable was made with.
+    /// The flags of an executable's instantiation.
     fn cuGraphExecGetFlags(executable: Host, flags: Out<u64>) |driver| {
         flags.set(driver.executable_flags(executable_of(executable))?)
     }
@@ -125,31 +125,31 @@ entries! {
         driver.destroy_executable(executable_of(executable))
     }
 
-    /// Prepares a launch, for which there is nothing to do.
+    /// Prepares a launch; does nothing.
     fn cuGraphUpload(executable: Host, stream: Host) |driver| {
         driver.executable_flags(executable_of(executable))?;
         driver.check_stream(named(stream))?;
         driver.refuse_capture(named(stream))
     }
 
-    /// Changes what a node of any kind does.
+    /// Changes the work of a node of any kind.
     fn cuGraphExecNodeSetParams(executable: Host, node: Host, what: Any) |driver| {
         change(driver, executable, node, |driver, before| what.work(driver, Some(before)))
     }
 
-    /// Changes a kernel's launch.
+    /// Changes a kernel node's launch.
     fn cuGraphExecKernelNodeSetParams(executable: Host, node: Host, launch: In<Kernel>) |driver| {
         change(driver, executable, node, |driver, before| {
             KernelInContext::from(launch.get()?).work(driver, Some(before))
         })
     }
 
-    /// Changes a kernel's launch.
+    /// Changes a kernel node's launch.
     fn cuGraphExecKernelNodeSetParams_v2(executable: Host, node: Host, launch: In<KernelInContext>) |driver| {
         change(driver, executable, node, |driver, before| launch.get()?.work(driver, Some(before)))
     }
 
-    /// Changes a copy's plan.
+    /// Changes a copy.
     fn cuGraphExecMemcpyNodeSetParams(executable: Host, node: Host, plan: In<BoxCopy>, context: Host) |driver| {
         change(driver, executable, node, |driver, _| {
             let work = plan.get()?.work()?;
@@ -167,12 +167,12 @@ entries! {
         })
     }
 
-    /// Changes a call of the host's.
+    /// Changes a host call.
     fn cuGraphExecHostNodeSetParams(executable: Host, node: Host, call: In<Call>) |driver| {
         change(driver, executable, node, |_, _| Ok(call.get()?.work()))
     }
 
-    /// Changes what the nodes of a node's graph do.
+    /// Changes the work of the nodes in a child graph.
     fn cuGraphExecChildGraphNodeSetParams(executable: Host, node: Host, child: Host) |driver| {
         change(driver, executable, node, |_, _| Ok(Work::Child(graph_of(child))))
     }
@@ -187,18 +187,18 @@ entries! {
         change(driver, executable, node, |_, _| Ok(Work::Wait(EventHandle(event.address()))))
     }
 
-    /// Switches a node on or off.
+    /// Enables or disables a node.
     fn cuGraphNodeSetEnabled(executable: Host, node: Host, enabled: u32) |driver| {
         driver.set_enabled(executable_of(executable), node_of(node), enabled != 0)
     }
 
-    /// Whether a node is switched on.
+    /// Reports whether a node is enabled.
     fn cuGraphNodeGetEnabled(executable: Host, node: Host, enabled: Out<u32>) |driver| {
         let enabled = enabled.required()?;
         enabled.set(u32::from(driver.is_enabled(executable_of(executable), node_of(node))?))
     }
 
-    /// Makes an executable do what a graph of the same shape does.
+    /// Updates an executable from a graph of the same topology.
     fn cuGraphExecUpdate(executable: Host, graph: Host, node: Out<u64>, result: Out<u32>) |driver| {
         let result = result.required()?;
         let mut told = NOTHING_TOLD;
@@ -208,7 +208,7 @@ entries! {
         done
     }
 
-    /// Makes an executable do what a graph of the same shape does.
+    /// Updates an executable from a graph of the same topology.
     fn cuGraphExecUpdate_v2(executable: Host, graph: Host, told: Out<UpdateResult>) |driver| {
         let place = told.required()?;
         let mut told = NOTHING_TOLD;

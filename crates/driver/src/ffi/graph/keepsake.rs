@@ -1,4 +1,4 @@
-//! User objects: what callers want to be kept while a graph is there.
+//! User objects, whose destructors run when no caller and no graph refers to them any more.
 
 use crate::code::Code;
 use crate::ffi::entries;
@@ -8,9 +8,9 @@ use crate::state::HostWork;
 
 use super::graph_of;
 
-/// The one flag of creation, which must be set: nobody may wait for the destructor.
+/// The only flag of creation, which is mandatory: no call may wait for the destructor.
 const NO_DESTRUCTOR_SYNC: u32 = 1;
-/// The graph gets the caller's own references.
+/// Flag: move the caller's references to the graph.
 const MOVE: u32 = 1;
 
 fn keepsake_of(object: Host) -> KeepsakeHandle {
@@ -18,7 +18,7 @@ fn keepsake_of(object: Host) -> KeepsakeHandle {
 }
 
 entries! {
-    /// Takes an object in.
+    /// Creates a user object.
     fn cuUserObjectCreate(object: Out<u64>, data: u64, destroy: u64, references: u32, flags: u32) |driver| {
         let object = object.required()?;
         driver.check_context()?;
@@ -28,17 +28,17 @@ entries! {
         object.set(driver.create_keepsake(HostWork { function: destroy, data }, references)?.0)
     }
 
-    /// Gives the caller more references.
+    /// Adds references of the caller.
     fn cuUserObjectRetain(object: Host, count: u32) |driver| {
         driver.retain_keepsake(keepsake_of(object), count)
     }
 
-    /// Takes references back.
+    /// Removes references of the caller.
     fn cuUserObjectRelease(object: Host, count: u32) |driver| {
         driver.release_keepsake(keepsake_of(object), count)
     }
 
-    /// Gives a graph references.
+    /// Adds references of a graph.
     fn cuGraphRetainUserObject(graph: Host, object: Host, count: u32, flags: u32) |driver| {
         driver.nodes_of(graph_of(graph))?;
         if flags > MOVE {
@@ -47,7 +47,7 @@ entries! {
         driver.give_keepsake(graph_of(graph), keepsake_of(object), count, flags == MOVE)
     }
 
-    /// Takes references from a graph.
+    /// Removes references of a graph.
     fn cuGraphReleaseUserObject(graph: Host, object: Host, count: u32) |driver| {
         driver.take_keepsake(graph_of(graph), keepsake_of(object), count)
     }

@@ -1,4 +1,4 @@
-//! Nodes by kind: adding them, and reading and changing what they do.
+//! Nodes by kind: adding them, and reading and changing their parameters.
 
 use crate::code::Code;
 use crate::ffi::memory::BoxCopy;
@@ -10,10 +10,10 @@ use super::parameters::{Any, Call, Fill, Kernel, KernelInContext};
 use super::{Edge, check_edges, graph_of, list, node_of};
 use crate::ffi::entries;
 
-/// The attribute of a kernel's node that changes anything here.
+/// The only kernel node attribute that has an effect.
 const ATTRIBUTE_COOPERATIVE: u32 = 2;
 
-/// Adds a node of which `work` says what it does.
+/// Adds a node with the work that `work` reads from the caller's parameters.
 fn add(
     driver: &mut Driver,
     node: Out<u64>,
@@ -28,7 +28,7 @@ fn add(
     node.set(driver.add_node(graph_of(graph), &needs, work)?.0)
 }
 
-/// Changes what a node does.
+/// Changes the work of a node.
 fn change(
     driver: &mut Driver,
     node: Host,
@@ -39,7 +39,7 @@ fn change(
     driver.set_work(node, work)
 }
 
-/// Copies name the context they belong to; null is the current one.
+/// Checks the context of a copy; null is the current context.
 pub fn check_copy_context(driver: &Driver, context: Host) -> Result<(), Code> {
     match context.address() {
         0 => driver.check_context(),
@@ -55,24 +55,24 @@ fn cooperative(work: &mut Work) -> Result<&mut bool, Code> {
 }
 
 entries! {
-    /// Adds a node that does nothing.
+    /// Adds an empty node.
     fn cuGraphAddEmptyNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize) |driver| {
         add(driver, node, graph, (needs, count), |_| Ok(Work::Empty))
     }
 
-    /// Adds a kernel.
+    /// Adds a kernel node.
     fn cuGraphAddKernelNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, launch: In<Kernel>) |driver| {
         add(driver, node, graph, (needs, count), |driver| {
             KernelInContext::from(launch.get()?).work(driver, None)
         })
     }
 
-    /// Adds a kernel.
+    /// Adds a kernel node.
     fn cuGraphAddKernelNode_v2(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, launch: In<KernelInContext>) |driver| {
         add(driver, node, graph, (needs, count), |driver| launch.get()?.work(driver, None))
     }
 
-    /// Adds a copy.
+    /// Adds a copy node.
     fn cuGraphAddMemcpyNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, plan: In<BoxCopy>, context: Host) |driver| {
         add(driver, node, graph, (needs, count), |driver| {
             let work = plan.get()?.work()?;
@@ -81,7 +81,7 @@ entries! {
         })
     }
 
-    /// Adds a fill.
+    /// Adds a fill node.
     fn cuGraphAddMemsetNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, fill: In<Fill>, context: Host) |driver| {
         add(driver, node, graph, (needs, count), |driver| {
             let work = fill.get()?.work();
@@ -90,22 +90,22 @@ entries! {
         })
     }
 
-    /// Adds a call of the host's.
+    /// Adds a host call node.
     fn cuGraphAddHostNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, call: In<Call>) |driver| {
         add(driver, node, graph, (needs, count), |_| Ok(call.get()?.work()))
     }
 
-    /// Adds a copy of another graph.
+    /// Adds a node with a copy of another graph.
     fn cuGraphAddChildGraphNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, child: Host) |driver| {
         add(driver, node, graph, (needs, count), |_| Ok(Work::Child(graph_of(child))))
     }
 
-    /// Adds the recording of an event.
+    /// Adds a node that records an event.
     fn cuGraphAddEventRecordNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, event: Host) |driver| {
         add(driver, node, graph, (needs, count), |_| Ok(Work::Record(EventHandle(event.address()))))
     }
 
-    /// Adds the wait for an event.
+    /// Adds a node that waits for an event.
     fn cuGraphAddEventWaitNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, event: Host) |driver| {
         add(driver, node, graph, (needs, count), |_| Ok(Work::Wait(EventHandle(event.address()))))
     }
@@ -115,41 +115,41 @@ entries! {
         add(driver, node, graph, (needs, count), |driver| what.work(driver, None))
     }
 
-    /// As before, with what lies between the nodes.
+    /// Adds a node of any kind, with edge data.
     fn cuGraphAddNode_v2(node: Out<u64>, graph: Host, needs: In<u64>, edges: In<Edge>, count: usize, what: Any) |driver| {
         driver.check_context()?;
         check_edges(edges, count)?;
         add(driver, node, graph, (needs, count), |driver| what.work(driver, None))
     }
 
-    /// Changes what a node of any kind does.
+    /// Changes the work of a node of any kind.
     fn cuGraphNodeSetParams(node: Host, what: Any) |driver| {
         change(driver, node, |driver, before| what.work(driver, Some(before)))
     }
 
-    /// A kernel's launch. The parameters live until they change.
+    /// A kernel node's launch. The parameters' addresses are valid until the parameters change.
     fn cuGraphKernelNodeGetParams(node: Host, launch: Out<Kernel>) |driver| {
         launch.set(KernelInContext::of(driver, node_of(node))?.first_version())
     }
 
-    /// A kernel's launch. The parameters live until they change.
+    /// A kernel node's launch. The parameters' addresses are valid until the parameters change.
     fn cuGraphKernelNodeGetParams_v2(node: Host, launch: Out<KernelInContext>) |driver| {
         launch.set(KernelInContext::of(driver, node_of(node))?)
     }
 
-    /// Changes a kernel's launch.
+    /// Changes a kernel node's launch.
     fn cuGraphKernelNodeSetParams(node: Host, launch: In<Kernel>) |driver| {
         change(driver, node, |driver, before| {
             KernelInContext::from(launch.get()?).work(driver, Some(before))
         })
     }
 
-    /// Changes a kernel's launch.
+    /// Changes a kernel node's launch.
     fn cuGraphKernelNodeSetParams_v2(node: Host, launch: In<KernelInContext>) |driver| {
         change(driver, node, |driver, before| launch.get()?.work(driver, Some(before)))
     }
 
-    /// Reads an attribute of a kernel's node: whether it is cooperative.
+    /// Reads an attribute of a kernel node; only the cooperative flag is supported.
     fn cuGraphKernelNodeGetAttribute(node: Host, attribute: u32, value: Out<u32>) |driver| {
         let mut work = driver.work_of(node_of(node))?.clone();
         let found = *cooperative(&mut work)?;
@@ -159,7 +159,7 @@ entries! {
         }
     }
 
-    /// Sets an attribute of a kernel's node: whether it is cooperative.
+    /// Sets an attribute of a kernel node; only the cooperative flag is supported.
     fn cuGraphKernelNodeSetAttribute(node: Host, attribute: u32, value: In<u32>) |driver| {
         change(driver, node, |_, before| {
             let mut work = before.clone();
@@ -172,7 +172,7 @@ entries! {
         })
     }
 
-    /// Gives a kernel's node the attributes of another.
+    /// Copies the attributes of a kernel node to another.
     fn cuGraphKernelNodeCopyAttributes(to: Host, from: Host) |driver| {
         let mut source = driver.work_of(node_of(from))?.clone();
         let value = *cooperative(&mut source)?;
@@ -183,7 +183,7 @@ entries! {
         })
     }
 
-    /// A copy's plan.
+    /// A copy node's parameters.
     fn cuGraphMemcpyNodeGetParams(node: Host, plan: Out<BoxCopy>) |driver| {
         match driver.work_of(node_of(node))? {
             Work::Copy(work) => plan.set(BoxCopy::of(work)),
@@ -191,7 +191,7 @@ entries! {
         }
     }
 
-    /// Changes a copy's plan.
+    /// Changes a copy.
     fn cuGraphMemcpyNodeSetParams(node: Host, plan: In<BoxCopy>) |driver| {
         change(driver, node, |_, _| Ok(Work::Copy(plan.get()?.work()?)))
     }
@@ -206,17 +206,17 @@ entries! {
         change(driver, node, |_, _| Ok(fill.get()?.work()))
     }
 
-    /// A call of the host's.
+    /// A host call node's parameters.
     fn cuGraphHostNodeGetParams(node: Host, call: Out<Call>) |driver| {
         call.set(Call::of(driver.work_of(node_of(node))?)?)
     }
 
-    /// Changes a call of the host's.
+    /// Changes a host call.
     fn cuGraphHostNodeSetParams(node: Host, call: In<Call>) |driver| {
         change(driver, node, |_, _| Ok(call.get()?.work()))
     }
 
-    /// The graph that a node consists of.
+    /// The child graph of a node.
     fn cuGraphChildGraphNodeGetGraph(node: Host, graph: Out<u64>) |driver| {
         graph.set(driver.child_graph(node_of(node))?.0)
     }

@@ -1,4 +1,4 @@
-//! What nodes do, as the API lays it out, read and written.
+//! Node parameters in the memory layout of the API, with conversions from and to [`Work`].
 
 use crate::code::Code;
 use crate::ffi::launch;
@@ -7,7 +7,7 @@ use crate::ffi::pointer::{Host, In};
 use crate::handle::{EventHandle, FunctionHandle, GraphHandle, NodeHandle};
 use crate::state::{Dimensions, Driver, FillWork, HostWork, KernelWork, Work};
 
-/// A kernel's launch as the first version laid it out.
+/// A kernel launch (`CUDA_KERNEL_NODE_PARAMS_v1`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Kernel {
@@ -19,7 +19,7 @@ pub struct Kernel {
     extra: In<u64>,
 }
 
-/// The same with a library's kernel and a context, either of which may be null.
+/// A kernel launch with a library's kernel and a context, either of which may be null (`CUDA_KERNEL_NODE_PARAMS_v2`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct KernelInContext {
@@ -39,7 +39,7 @@ impl From<Kernel> for KernelInContext {
 }
 
 impl KernelInContext {
-    /// What the node does. What attributes say is kept from `before`.
+    /// The work of the node. Attributes are kept from `before`.
     pub fn work(&self, driver: &Driver, before: Option<&Work>) -> Result<Work, Code> {
         let Kernel {
             function,
@@ -64,7 +64,7 @@ impl KernelInContext {
         }))
     }
 
-    /// A node's launch, with the addresses of its parameters.
+    /// The launch of a node, with the addresses of its parameters.
     pub fn of(driver: &mut Driver, node: NodeHandle) -> Result<Self, Code> {
         let values = driver.show_parameters(node)?;
         let Work::Kernel(work) = driver.work_of(node)? else {
@@ -81,13 +81,13 @@ impl KernelInContext {
         Ok(launch.into())
     }
 
-    /// The part that the first version had.
+    /// The fields of the first version.
     pub fn first_version(self) -> Kernel {
         self.launch
     }
 }
 
-/// A fill.
+/// A fill (`CUDA_MEMSET_NODE_PARAMS`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Fill {
@@ -100,7 +100,7 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// What the node does.
+    /// The work of the node.
     pub fn work(&self) -> Work {
         Work::Fill(FillWork {
             address: self.address,
@@ -112,7 +112,7 @@ impl Fill {
         })
     }
 
-    /// A node's fill.
+    /// The fill of a node.
     pub fn of(work: &Work) -> Result<Self, Code> {
         let Work::Fill(fill) = work else {
             return Err(Code::INVALID_VALUE);
@@ -128,7 +128,7 @@ impl Fill {
     }
 }
 
-/// A call of the host's.
+/// A host call (`CUDA_HOST_NODE_PARAMS`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct Call {
@@ -137,7 +137,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// What the node does.
+    /// The work of the node.
     pub fn work(self) -> Work {
         Work::Host(HostWork {
             function: self.function,
@@ -145,7 +145,7 @@ impl Call {
         })
     }
 
-    /// A node's call.
+    /// The host call of a node.
     pub fn of(work: &Work) -> Result<Self, Code> {
         let Work::Host(HostWork { function, data }) = *work else {
             return Err(Code::INVALID_VALUE);
@@ -154,18 +154,18 @@ impl Call {
     }
 }
 
-/// What a node of any kind does: the kind, and 232 bytes that depend on it.
+/// Parameters of a node of any kind (`CUgraphNodeParams`): the kind, and 232 bytes whose layout depends on it.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 pub struct Any(In<u32>);
 
-/// Where the kind's own part begins.
+/// Byte offset of the part that depends on the kind.
 const OWN_PART: usize = 16;
-/// Where a copy's plan begins in it: after flags, a gap and a context.
+/// Byte offset of a copy's parameters in that part: after flags, padding and a context.
 const PLAN: usize = 16;
 
 impl Any {
-    /// Reads what the node does.
+    /// Reads the work of the node.
     pub fn work(self, driver: &Driver, before: Option<&Work>) -> Result<Work, Code> {
         let own = Host::at_address(self.0.address().wrapping_add(OWN_PART as u64));
         let handle = || In::<u64>::at_address(own.address()).get();

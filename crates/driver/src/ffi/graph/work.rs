@@ -1,4 +1,4 @@
-//! Doing what nodes say.
+//! Execution of the work of graph nodes.
 
 use crate::code::Code;
 use crate::ffi::memory;
@@ -7,7 +7,7 @@ use crate::ffi::stream::HostFunction;
 use crate::handle::StreamHandle;
 use crate::state::{Driver, HostWork, Run, Work};
 
-/// Does work on a stream. Calls of the host's are made by [`launch`], which holds no lock then.
+/// Executes work on a stream. [`launch`] makes the host calls, because it does not hold the lock then.
 fn perform(driver: &mut Driver, work: &Work, stream: StreamHandle) -> Result<(), Code> {
     match work {
         Work::Empty | Work::Host(_) | Work::Child(_) => Ok(()),
@@ -19,7 +19,7 @@ fn perform(driver: &mut Driver, work: &Work, stream: StreamHandle) -> Result<(),
     }
 }
 
-/// Does the steps of a launch until the host has something to do, or the end.
+/// Executes the steps of a launch up to the next host call, which it returns, or to the end.
 fn proceed(driver: &mut Driver, run: &mut Run) -> Result<Option<HostWork>, Code> {
     driver.replay(|driver| {
         while let Some(work) = driver.next_step(run) {
@@ -34,7 +34,7 @@ fn proceed(driver: &mut Driver, run: &mut Run) -> Result<Option<HostWork>, Code>
     })
 }
 
-/// Launches a graph to its end.
+/// Executes a graph launch to its end.
 pub fn launch(mut run: Run) -> u32 {
     loop {
         let mut call = None;
@@ -49,10 +49,10 @@ pub fn launch(mut run: Run) -> u32 {
     }
 }
 
-/// Calls a function of the host's. Nobody may hold the driver's lock: the function may wait for a thread that calls
-/// the driver.
+/// Calls a host function. The caller must not hold the driver's lock, because the function may wait for a thread that
+/// calls the driver.
 pub fn call_host(HostWork { function, data }: HostWork) {
-    // SAFETY: the caller gave the function to be called with this pointer, and null was refused.
+    // SAFETY: the caller of the API passed the function to be called with this pointer, and null was refused.
     let function: HostFunction = unsafe { std::mem::transmute::<usize, _>(function as usize) };
     if let Some(function) = function {
         // SAFETY: as above.
