@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_keeps_what_was_left_only_where_the_plan_says_so() {
+    fn leftovers_are_kept_only_if_the_plan_says_so() {
         let read = |text: &str| FaultPlan::from_toml(text).unwrap();
         assert!(!read("").leftovers);
         let kept = read("leftovers = true\n[[fault]]\ncall = \"cuInit\"\nnth = 1\ndo = \"exit\"\n");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn every_action_reads() {
+    fn every_action_can_be_parsed() {
         let cases = [
             ("cuInit", "{ error = 700 }", Action::Error(Code(700))),
             ("cuInit", "\"hang\"", Action::Hang),
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_numbered_rule_strikes_once() {
+    fn a_numbered_rule_applies_once() {
         let plan = plan("call = \"cuInit\"\nnth = 2\ndo = { error = 999 }").expect("a plan");
         let strikes: Vec<bool> = (0..4).map(|_| plan.strike("cuInit").is_some()).collect();
         assert_eq!(strikes, [false, true, false, false]);

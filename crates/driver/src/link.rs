@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn local_names_of_two_texts_do_not_meet() {
+    fn local_names_of_two_texts_do_not_collide() {
         let part =
             ".global .align 4 .u32 count;\n.func add()\n{\nld.global.u32 %r1, [count];\nret;\n}\n";
         let text = linked(&[part, part]).unwrap();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_part_defines_is_named() {
+    fn an_undefined_name_is_reported() {
         let user = ".extern .func gone();\n.visible .entry k()\n{\ncall gone;\nret;\n}\n";
         let refusal = LinkError::Unresolved {
             name: "gone".into(),
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_device_library_comes_when_it_is_asked_for() {
+    fn the_device_library_is_linked_when_it_is_used() {
         let user = ".extern .func (.param .b32 r) cudaCGSynchronize (.param .b64 a, .param .b32 b);\n.visible .entry k()\n{\ncall (r), cudaCGSynchronize, (a, b);\nret;\n}\n";
         let text = linked(&[user]).unwrap();
         assert!(text.contains(".visible .func (.param .b32 result) cudaCGSynchronize("));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_texts_are_refused_with_their_place() {
+    fn malformed_texts_are_refused_with_their_part_number() {
         for part in [
             ".visible .entry k()\n{\n",
             ".global .u32 x",

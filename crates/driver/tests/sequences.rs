@@ -59,59 +59,59 @@ fn call() -> impl Strategy<Value = Call> {
 
 /// Handles and addresses that the calls returned so far, including invalid ones.
 #[derive(Default)]
-struct Given {
+struct Returned {
     contexts: Vec<kernelwright_driver::handle::ContextHandle>,
     buffers: Vec<u64>,
     streams: Vec<StreamHandle>,
     events: Vec<EventHandle>,
 }
 
-fn pick<T: Copy>(given: &[T], index: usize) -> Option<T> {
-    given.len().checked_sub(1 + index).map(|at| given[at])
+fn pick<T: Copy>(returned: &[T], index: usize) -> Option<T> {
+    returned.len().checked_sub(1 + index).map(|at| returned[at])
 }
 
-fn perform(driver: &mut Driver, given: &mut Given, call: &Call) -> Option<()> {
+fn perform(driver: &mut Driver, returned: &mut Returned, call: &Call) -> Option<()> {
     match *call {
-        Call::Retain => given.contexts.push(driver.primary_retain(0).ok()?),
+        Call::Retain => returned.contexts.push(driver.primary_retain(0).ok()?),
         Call::Release => driver.primary_release(0).ok()?,
         Call::Reset => driver.primary_reset(0).ok()?,
-        Call::CreateContext => given
+        Call::CreateContext => returned
             .contexts
             .push(driver.create_context(0, ContextFlags::default()).ok()?),
-        Call::DestroyContext(i) => driver.destroy_context(pick(&given.contexts, i)?).ok()?,
+        Call::DestroyContext(i) => driver.destroy_context(pick(&returned.contexts, i)?).ok()?,
         Call::SetCurrent(i) => driver
-            .set_current_context(Some(pick(&given.contexts, i)?))
+            .set_current_context(Some(pick(&returned.contexts, i)?))
             .ok()?,
         Call::Pop => driver.pop_context().map(|_| ()).ok()?,
-        Call::Allocate(bytes) => given.buffers.push(driver.allocate(bytes).ok()?),
-        Call::Free(i) => driver.free(pick(&given.buffers, i)?).ok()?,
+        Call::Allocate(bytes) => returned.buffers.push(driver.allocate(bytes).ok()?),
+        Call::Free(i) => driver.free(pick(&returned.buffers, i)?).ok()?,
         Call::Fill(i, count) => driver
-            .fill(pick(&given.buffers, i)?, &[1, 2, 3, 4], count, None)
+            .fill(pick(&returned.buffers, i)?, &[1, 2, 3, 4], count, None)
             .ok()?,
         Call::Copy(i, j, bytes) => driver
             .copy(
-                pick(&given.buffers, i)?,
-                pick(&given.buffers, j)? + 8,
+                pick(&returned.buffers, i)?,
+                pick(&returned.buffers, j)? + 8,
                 bytes,
-                Some(pick(&given.streams, 0).unwrap_or(StreamHandle::PER_THREAD)),
+                Some(pick(&returned.streams, 0).unwrap_or(StreamHandle::PER_THREAD)),
             )
             .ok()?,
-        Call::CreateStream => given.streams.push(driver.create_stream(0, 0).ok()?),
-        Call::DestroyStream(i) => driver.destroy_stream(pick(&given.streams, i)?).ok()?,
+        Call::CreateStream => returned.streams.push(driver.create_stream(0, 0).ok()?),
+        Call::DestroyStream(i) => driver.destroy_stream(pick(&returned.streams, i)?).ok()?,
         Call::CreateEvent(flags) => {
             let flags = EventFlags::from_bits(flags).ok()?;
-            given.events.push(driver.create_event(flags).ok()?);
+            returned.events.push(driver.create_event(flags).ok()?);
         }
-        Call::DestroyEvent(i) => driver.destroy_event(pick(&given.events, i)?).ok()?,
+        Call::DestroyEvent(i) => driver.destroy_event(pick(&returned.events, i)?).ok()?,
         Call::Record(i, j) => driver
-            .record_event(pick(&given.events, i)?, pick(&given.streams, j)?)
+            .record_event(pick(&returned.events, i)?, pick(&returned.streams, j)?)
             .ok()?,
         Call::Wait(i, j) => driver
-            .wait_for_event(pick(&given.streams, i)?, pick(&given.events, j)?)
+            .wait_for_event(pick(&returned.streams, i)?, pick(&returned.events, j)?)
             .ok()?,
         Call::Elapsed(i, j) => {
             let elapsed = driver
-                .elapsed(pick(&given.events, i)?, pick(&given.events, j)?)
+                .elapsed(pick(&returned.events, i)?, pick(&returned.events, j)?)
                 .ok()?;
             assert!(elapsed.is_finite());
         }
@@ -127,20 +127,20 @@ fn perform(driver: &mut Driver, given: &mut Given, call: &Call) -> Option<()> {
 
 proptest! {
     #[test]
-    fn destroying_every_context_gives_all_memory_back(calls in proptest::collection::vec(call(), 0..60)) {
+    fn destroying_every_context_frees_all_memory(calls in proptest::collection::vec(call(), 0..60)) {
         let mut driver = Driver::new(Device::embedded("l4").expect("embedded"), MEMORY);
         driver.initialise(0).expect("initialises");
-        let mut given = Given::default();
+        let mut returned = Returned::default();
         for call in &calls {
             // Refused calls are part of the sequence.
-            let _ = perform(&mut driver, &mut given, call);
+            let _ = perform(&mut driver, &mut returned, call);
         }
         driver.primary_reset(0).expect("the device is there");
-        for context in &given.contexts {
+        for context in &returned.contexts {
             // Most are destroyed already.
             let _ = driver.destroy_context(*context);
         }
-        for event in &given.events {
+        for event in &returned.events {
             prop_assert!(driver.destroy_event(*event).is_err());
         }
         let context = driver.create_context(0, ContextFlags::default()).expect("a context");

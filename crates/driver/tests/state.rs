@@ -88,7 +88,7 @@ fn nothing_works_before_initialisation_or_without_a_context() {
 }
 
 #[test]
-fn the_primary_context_lives_while_somebody_retains_it() {
+fn the_primary_context_exists_while_it_is_retained() {
     let mut driver = ready();
     let again = driver.primary_retain(0).expect("retains");
     assert_eq!(driver.current_context(), Some(again));
@@ -106,7 +106,7 @@ fn the_primary_context_lives_while_somebody_retains_it() {
 }
 
 #[test]
-fn a_context_that_was_attached_is_destroyed_by_the_last_to_detach() {
+fn an_attached_context_is_destroyed_by_the_last_detach() {
     let mut driver = fresh();
     driver.initialise(0).expect("initialises");
     assert_eq!(driver.attach_context(), Err(Code::INVALID_CONTEXT));
@@ -124,7 +124,7 @@ fn a_context_that_was_attached_is_destroyed_by_the_last_to_detach() {
 
 /// `axpy` launched as before CUDA 4: y = 2 x + y for three elements.
 #[test]
-fn a_kernel_is_launched_piece_by_piece() {
+fn a_kernel_is_launched_with_the_legacy_api() {
     let mut driver = ready();
     let axpy = function(&mut driver, "axpy");
     let (x, y) = (
@@ -199,7 +199,7 @@ fn every_thread_has_its_own_current_context() {
 }
 
 #[test]
-fn memory_calls_refuse_what_is_not_theirs() {
+fn memory_calls_refuse_addresses_outside_their_allocations() {
     let mut driver = ready();
     assert_eq!(driver.allocate(0), Err(Code::INVALID_VALUE));
     assert_eq!(driver.allocate(MEMORY + 1), Err(Code::OUT_OF_MEMORY));
@@ -280,7 +280,7 @@ fn stale_handles_are_recognised() {
 }
 
 #[test]
-fn a_librarys_module_goes_with_the_library_only() {
+fn a_librarys_module_is_unloaded_only_with_the_library() {
     let mut driver = ready();
     let library = driver
         .load_library(Image::Ptx(PTX.as_bytes()), None)
@@ -349,7 +349,7 @@ fn variables_have_addresses_and_their_initial_value() {
 }
 
 #[test]
-fn a_kernel_computes_and_is_written_down() {
+fn a_kernel_computes_and_is_recorded_in_the_journal() {
     let mut driver = ready();
     let function = function(&mut driver, "axpy");
     let floats = |values: &[f32]| {
@@ -396,7 +396,7 @@ fn a_kernel_computes_and_is_written_down() {
 
 /// What a launch left in the second level cache is not fetched again by the next; what the host wrote is.
 #[test]
-fn counters_tell_what_an_earlier_launch_produced() {
+fn counters_exclude_bytes_that_an_earlier_launch_left_in_the_cache() {
     let mut driver = ready();
     let function = function(&mut driver, "through_shared");
     let buffer = driver.allocate(128).expect("allocates");
@@ -421,7 +421,7 @@ fn counters_tell_what_an_earlier_launch_produced() {
 }
 
 #[test]
-fn each_fault_surfaces_at_the_next_synchronisation_and_stays() {
+fn each_fault_is_reported_by_every_synchronisation_after_it() {
     let cases = [
         ("astray", Code::ILLEGAL_ADDRESS, "illegal_address"),
         ("crooked", Code::MISALIGNED_ADDRESS, "misaligned_address"),
@@ -484,7 +484,7 @@ fn work_after_a_fault_takes_no_effect() {
 }
 
 #[test]
-fn an_unknown_instruction_names_itself_and_blames_nobody() {
+fn an_unsupported_instruction_is_named_and_is_no_finding() {
     let mut driver = ready();
     assert_eq!(
         run_on_buffer(&mut driver, "outlandish"),
@@ -563,7 +563,7 @@ fn launches_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn registers_from_the_compiler_decide_what_fits() {
+fn registers_reported_by_the_compiler_decide_occupancy() {
     let mut driver = ready();
     ask(
         &mut driver,
@@ -589,7 +589,7 @@ fn registers_from_the_compiler_decide_what_fits() {
 }
 
 #[test]
-fn a_launch_takes_the_time_of_the_cache_that_it_was_said_to_find() {
+fn a_launch_takes_the_modelled_time_of_the_configured_cache_state() {
     let mut driver = ready();
     let axpy = function(&mut driver, "axpy");
     let elements = 1_u32 << 17;
@@ -684,7 +684,7 @@ fn events_measure_modelled_time_in_stream_order() {
 }
 
 #[test]
-fn the_emulator_knows_what_was_written() {
+fn the_emulator_reports_unwritten_bytes() {
     let mut driver = ready();
     let buffer = driver.allocate(64).expect("allocates");
     driver.fill(buffer, &[0], 16, None).expect("fills");
@@ -736,7 +736,7 @@ fn bad_requests_get_an_error_and_change_nothing() {
 }
 
 #[test]
-fn a_reply_nobody_received_is_not_lost() {
+fn a_reply_that_was_not_delivered_is_kept() {
     let mut driver = ready();
     let function = function(&mut driver, "trapped");
     driver.launch(&launch_of(function, &[])).expect("launches");
@@ -747,7 +747,7 @@ fn a_reply_nobody_received_is_not_lost() {
 
 /// Rights of a mapping are what was said of it last, for kernels and for the host alike.
 #[test]
-fn what_is_mapped_for_reading_can_be_read_and_not_written() {
+fn a_read_only_mapping_can_be_read_and_not_written() {
     let mut driver = ready();
     let base = driver.reserve_addresses(GRANULE, 0).expect("addresses");
     let memory = driver.create_memory(GRANULE).expect("memory");

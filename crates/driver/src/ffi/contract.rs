@@ -2,7 +2,7 @@
 //! call with each argument invalid in each way, and of calls in each state of the process.
 //!
 //! `table` lists the arguments of every function; the ways in which an argument can be invalid follow from its type.
-//! `scene` creates valid and invalid arguments. `fuzz` makes random calls in random order.
+//! `test_process` creates valid and invalid arguments. `fuzz` makes random calls in random order.
 //!
 //! The API trusts its callers in three things, so the tests never violate them: a pointer to host memory that is not
 //! null points to as many bytes as the other arguments say, arrays have the length that their counts say, and texts
@@ -10,16 +10,16 @@
 
 mod fuzz;
 mod graphs;
-mod scene;
 mod table;
+mod test_process;
 
 use std::collections::BTreeSet;
 
 use crate::code;
 
 use super::proc_address;
-use scene::{Scene, describe};
 use table::{Argument, ENTRIES, Entry, Needs};
+use test_process::{TestProcess, describe};
 
 const NOT_INITIALIZED: u32 = code::Code::NOT_INITIALIZED.0;
 const INVALID_CONTEXT: u32 = code::Code::INVALID_CONTEXT.0;
@@ -31,15 +31,15 @@ fn entries() -> impl Iterator<Item = Entry> {
     let absent = super::absent::FUNCTIONS
         .iter()
         .map(|(name, _)| table::absent(name));
-    let told = ENTRIES.iter().chain(graphs::ENTRIES);
-    told.copied().chain(absent)
+    let listed = ENTRIES.iter().chain(graphs::ENTRIES);
+    listed.copied().chain(absent)
 }
 
 /// Collects unexpected results, so that one run reports all of them.
 #[derive(Default)]
-struct Surprises(Vec<String>);
+struct UnexpectedResults(Vec<String>);
 
-impl Surprises {
+impl UnexpectedResults {
     fn check(&mut self, what: &str, found: u32, expected: u32) {
         if found != expected {
             self.0.push(format!(
@@ -51,7 +51,7 @@ impl Surprises {
     }
 }
 
-impl Drop for Surprises {
+impl Drop for UnexpectedResults {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             assert!(self.0.is_empty(), "{}", self.0.join("\n"));
@@ -60,48 +60,55 @@ impl Drop for Surprises {
 }
 
 #[test]
-fn the_table_names_every_exported_function() {
+fn the_table_contains_every_exported_function_once() {
     let exported: BTreeSet<&str> = proc_address::table().map(|(name, _)| name).collect();
-    let told: Vec<&str> = entries().map(|entry| entry.name).collect();
-    let unique: BTreeSet<&str> = told.iter().copied().collect();
+    let listed: Vec<&str> = entries().map(|entry| entry.name).collect();
+    let unique: BTreeSet<&str> = listed.iter().copied().collect();
     assert_eq!(unique, exported);
-    assert_eq!(unique.len(), told.len(), "a function is told once");
+    assert_eq!(unique.len(), listed.len(), "a function is listed once");
 }
 
 #[test]
-fn right_calls_get_their_answer() {
-    let mut surprises = Surprises::default();
+fn valid_calls_get_their_result() {
+    let mut unexpected = UnexpectedResults::default();
     for entry in entries() {
-        let mut scene = Scene::ready();
-        let arguments = scene.right_arguments(&entry);
-        surprises.check(entry.name, scene.call(entry.name, &arguments), entry.answer);
+        let mut test_process = TestProcess::ready();
+        let arguments = test_process.valid_arguments(&entry);
+        unexpected.check(
+            entry.name,
+            test_process.call(entry.name, &arguments),
+            entry.result,
+        );
     }
 }
 
 #[test]
-fn each_wrong_argument_gets_the_documented_error() {
-    let mut surprises = Surprises::default();
+fn each_invalid_argument_gets_the_documented_error() {
+    let mut unexpected = UnexpectedResults::default();
     for entry in entries() {
-        for (place, argument) in entry.arguments.iter().enumerate() {
-            let count = Scene::ready().wrongs(*argument).len();
+        for (position, argument) in entry.arguments.iter().enumerate() {
+            let count = TestProcess::ready().invalid_values(*argument).len();
             for index in 0..count {
-                let mut scene = Scene::ready();
-                let mut arguments = scene.right_arguments(&entry);
-                let wrong = scene.wrongs(*argument).swap_remove(index);
-                arguments[place] = wrong.value;
+                let mut test_process = TestProcess::ready();
+                let mut arguments = test_process.valid_arguments(&entry);
+                let invalid = test_process.invalid_values(*argument).swap_remove(index);
+                arguments[position] = invalid.value;
                 let excepted = entry
                     .except
                     .iter()
-                    .find(|(at, what, _)| *at == place && *what == wrong.what);
-                let expected = excepted.map_or(wrong.code, |(.., code)| *code);
-                surprises.check(
-                    &format!("{} with {} as argument {place}", entry.name, wrong.what),
-                    scene.call(entry.name, &arguments),
+                    .find(|(at, what, _)| *at == position && *what == invalid.what);
+                let expected = excepted.map_or(invalid.code, |(.., code)| *code);
+                unexpected.check(
+                    &format!(
+                        "{} with {} as argument {position}",
+                        entry.name, invalid.what
+                    ),
+                    test_process.call(entry.name, &arguments),
                     expected,
                 );
-                surprises.check(
-                    &format!("a sound call after {} with {}", entry.name, wrong.what),
-                    scene.call("cuCtxGetCurrent", &[scene.place()]),
+                unexpected.check(
+                    &format!("a valid call after {} with {}", entry.name, invalid.what),
+                    test_process.call("cuCtxGetCurrent", &[test_process.result_address()]),
                     0,
                 );
             }
@@ -110,16 +117,16 @@ fn each_wrong_argument_gets_the_documented_error() {
 }
 
 #[test]
-fn nothing_but_a_few_answers_before_initialisation() {
-    let mut surprises = Surprises::default();
+fn only_listed_functions_work_before_initialisation() {
+    let mut unexpected = UnexpectedResults::default();
     for entry in entries() {
-        let mut scene = Scene::new();
+        let mut test_process = TestProcess::new();
         let arguments = vec![0; entry.arguments.len()];
-        let found = scene.call(entry.name, &arguments);
+        let found = test_process.call(entry.name, &arguments);
         if entry.needs == Needs::Nothing {
-            surprises.check(entry.name, u32::from(found == NOT_INITIALIZED), 0);
+            unexpected.check(entry.name, u32::from(found == NOT_INITIALIZED), 0);
         } else {
-            surprises.check(entry.name, found, NOT_INITIALIZED);
+            unexpected.check(entry.name, found, NOT_INITIALIZED);
         }
         assert!(
             code::name(found).is_some(),
@@ -130,55 +137,67 @@ fn nothing_but_a_few_answers_before_initialisation() {
 }
 
 #[test]
-fn what_works_in_a_context_says_when_there_is_none() {
-    let mut surprises = Surprises::default();
+fn functions_that_need_a_context_fail_without_one() {
+    let mut unexpected = UnexpectedResults::default();
     for entry in entries() {
-        let mut scene = Scene::ready();
-        let arguments = scene.right_arguments(&entry);
-        scene.must("cuCtxSetCurrent", &[0]);
+        let mut test_process = TestProcess::ready();
+        let arguments = test_process.valid_arguments(&entry);
+        test_process.call_ok("cuCtxSetCurrent", &[0]);
         let expected = match entry.needs {
-            Needs::Nothing | Needs::Driver => entry.answer,
+            Needs::Nothing | Needs::Driver => entry.result,
             Needs::Current | Needs::Context => INVALID_CONTEXT,
         };
-        surprises.check(entry.name, scene.call(entry.name, &arguments), expected);
+        unexpected.check(
+            entry.name,
+            test_process.call(entry.name, &arguments),
+            expected,
+        );
     }
 }
 
 #[test]
-fn what_works_in_a_context_says_when_it_is_gone() {
-    let mut surprises = Surprises::default();
+fn functions_that_need_a_context_fail_after_its_destruction() {
+    let mut unexpected = UnexpectedResults::default();
     for entry in entries().filter(|entry| entry.needs == Needs::Context) {
-        let mut scene = Scene::ready();
-        let arguments = scene.right_arguments(&entry);
-        scene.must("cuDevicePrimaryCtxReset_v2", &[0]);
-        let found = scene.call(entry.name, &arguments);
-        surprises.check(entry.name, found, CONTEXT_IS_DESTROYED);
+        let mut test_process = TestProcess::ready();
+        let arguments = test_process.valid_arguments(&entry);
+        test_process.call_ok("cuDevicePrimaryCtxReset_v2", &[0]);
+        let found = test_process.call(entry.name, &arguments);
+        unexpected.check(entry.name, found, CONTEXT_IS_DESTROYED);
     }
 }
 
 #[test]
-fn after_a_fault_everything_in_the_context_answers_with_it() {
-    let mut surprises = Surprises::default();
+fn after_a_fault_every_function_of_the_context_returns_its_error() {
+    let mut unexpected = UnexpectedResults::default();
     for entry in entries() {
-        let mut scene = Scene::ready();
-        let arguments = scene.right_arguments(&entry);
-        scene.lose_the_device();
+        let mut test_process = TestProcess::ready();
+        let arguments = test_process.valid_arguments(&entry);
+        test_process.corrupt_context();
         let expected = match entry.needs {
             Needs::Context => ILLEGAL_ADDRESS,
-            _ => entry.answer,
+            _ => entry.result,
         };
-        surprises.check(entry.name, scene.call(entry.name, &arguments), expected);
+        unexpected.check(
+            entry.name,
+            test_process.call(entry.name, &arguments),
+            expected,
+        );
     }
 }
 
 /// Calls every function with zeros only, in every state of the process. Null pointers must not be dereferenced.
 #[test]
-fn no_function_follows_a_null_pointer() {
+fn no_function_dereferences_a_null_pointer() {
     for entry in entries() {
-        let states: [fn() -> Scene; 3] = [Scene::new, Scene::initialised, Scene::ready];
+        let states: [fn() -> TestProcess; 3] = [
+            TestProcess::new,
+            TestProcess::initialised,
+            TestProcess::ready,
+        ];
         for state in states {
-            let mut scene = state();
-            let found = scene.call(entry.name, &vec![0; entry.arguments.len()]);
+            let mut test_process = state();
+            let found = test_process.call(entry.name, &vec![0; entry.arguments.len()]);
             assert!(
                 code::name(found).is_some(),
                 "{} answered {found}",
@@ -190,46 +209,49 @@ fn no_function_follows_a_null_pointer() {
 
 /// Combinations of arguments that are invalid although each argument is valid.
 #[test]
-fn wrong_combinations_get_the_documented_error() {
+fn invalid_combinations_get_the_documented_error() {
     const INVALID_VALUE: u32 = code::Code::INVALID_VALUE.0;
     const INVALID_HANDLE: u32 = code::Code::INVALID_HANDLE.0;
-    let mut surprises = Surprises::default();
+    let mut unexpected = UnexpectedResults::default();
 
-    let mut scene = Scene::ready();
-    let event = scene.right(Argument::Event);
-    let odd = scene.right(Argument::Memory) + 1;
-    surprises.check(
+    let mut test_process = TestProcess::ready();
+    let event = test_process.valid(Argument::Event);
+    let odd = test_process.valid(Argument::Memory) + 1;
+    unexpected.check(
         "the time since an event that was never recorded",
-        scene.call("cuEventElapsedTime_v2", &[scene.place(), event, event]),
+        test_process.call(
+            "cuEventElapsedTime_v2",
+            &[test_process.result_address(), event, event],
+        ),
         INVALID_HANDLE,
     );
     for (name, width) in [("cuMemsetD16_v2", 2), ("cuMemsetD32_v2", 4)] {
-        surprises.check(
+        unexpected.check(
             &format!("{name} at an address that is no multiple of {width}"),
-            scene.call(name, &[odd, 0, 4]),
+            test_process.call(name, &[odd, 0, 4]),
             INVALID_VALUE,
         );
     }
-    surprises.check(
+    unexpected.check(
         "freeing the middle of an allocation",
-        scene.call("cuMemFree_v2", &[odd]),
+        test_process.call("cuMemFree_v2", &[odd]),
         INVALID_VALUE,
     );
-    surprises.check(
+    unexpected.check(
         "destroying the primary context",
         {
-            let primary = scene.primary();
-            scene.call("cuCtxDestroy_v2", &[primary])
+            let primary = test_process.primary();
+            test_process.call("cuCtxDestroy_v2", &[primary])
         },
         INVALID_CONTEXT,
     );
-    surprises.check(
+    unexpected.check(
         "destroying the default pool",
         {
-            let place = scene.place();
-            scene.must("cuDeviceGetDefaultMemPool", &[place, 0]);
-            let pool = scene.answer();
-            scene.call("cuMemPoolDestroy", &[pool])
+            let address = test_process.result_address();
+            test_process.call_ok("cuDeviceGetDefaultMemPool", &[address, 0]);
+            let pool = test_process.result();
+            test_process.call("cuMemPoolDestroy", &[pool])
         },
         INVALID_VALUE,
     );
@@ -237,64 +259,70 @@ fn wrong_combinations_get_the_documented_error() {
         ("cuMemsetD2D8_v2", vec![odd, 0, 0, 0, u64::MAX]),
         ("cuMemsetD2D8_v2", vec![odd, 64, 0, 0, u64::MAX]),
     ] {
-        surprises.check(
+        unexpected.check(
             &format!("{name} without a width"),
-            scene.call(name, &arguments),
+            test_process.call(name, &arguments),
             0,
         );
     }
-    let [freed, destination] = [scene.stale(Argument::Memory), scene.right(Argument::Memory)];
-    surprises.check(
+    let [freed, destination] = [
+        test_process.stale(Argument::Memory),
+        test_process.valid(Argument::Memory),
+    ];
+    unexpected.check(
         "copying from freed memory to anywhere",
-        scene.call("cuMemcpy", &[destination, freed, 16]),
+        test_process.call("cuMemcpy", &[destination, freed, 16]),
         INVALID_VALUE,
     );
-    let function = scene.right(Argument::Function);
-    let parameters = scene.right(Argument::Parameters);
-    surprises.check(
+    let function = test_process.valid(Argument::Function);
+    let parameters = test_process.valid(Argument::Parameters);
+    unexpected.check(
         "capturing the legacy stream",
-        scene.call("cuStreamBeginCapture_v2", &[0, 0]),
+        test_process.call("cuStreamBeginCapture_v2", &[0, 0]),
         code::Code::STREAM_CAPTURE_UNSUPPORTED.0,
     );
-    surprises.check(
+    unexpected.check(
         "a launch with both forms of parameters",
-        scene.call(
+        test_process.call(
             "cuLaunchKernel",
             &[function, 1, 1, 1, 32, 1, 1, 0, 0, parameters, parameters],
         ),
         INVALID_VALUE,
     );
-    surprises.check(
+    unexpected.check(
         "a block of more threads than a block has",
-        scene.call(
+        test_process.call(
             "cuLaunchKernel",
             &[function, 1, 1, 1, 64, 32, 1, 0, 0, parameters, 0],
         ),
         INVALID_VALUE,
     );
-    surprises.check(
+    unexpected.check(
         "a cooperative launch that does not fit the device",
-        scene.call(
+        test_process.call(
             "cuLaunchCooperativeKernel",
             &[function, 1 << 20, 1, 1, 1024, 1, 1, 0, 0, parameters],
         ),
         code::Code::COOPERATIVE_LAUNCH_TOO_LARGE.0,
     );
-    let (event, stream) = (scene.right(Argument::Event), scene.right(Argument::Stream));
-    scene.enter_another_context();
-    surprises.check(
+    let (event, stream) = (
+        test_process.valid(Argument::Event),
+        test_process.valid(Argument::Stream),
+    );
+    test_process.create_current_context();
+    unexpected.check(
         "recording an event of another context",
-        scene.call("cuEventRecord", &[event, 0]),
+        test_process.call("cuEventRecord", &[event, 0]),
         INVALID_HANDLE,
     );
-    surprises.check(
+    unexpected.check(
         "waiting for a stream of another context",
-        scene.call("cuStreamSynchronize", &[stream]),
+        test_process.call("cuStreamSynchronize", &[stream]),
         INVALID_HANDLE,
     );
-    surprises.check(
+    unexpected.check(
         "launching a kernel of another context",
-        scene.call(
+        test_process.call(
             "cuLaunchKernel",
             &[function, 1, 1, 1, 32, 1, 1, 0, 0, parameters, 0],
         ),

@@ -168,7 +168,7 @@ where
 /// Replaces the process's driver by a new one with this much memory, for tests that need a known state. While the
 /// guard exists, no other such test runs.
 #[cfg(test)]
-pub fn renewed(memory: u64) -> std::sync::MutexGuard<'static, ()> {
+pub fn replace_driver(memory: u64) -> std::sync::MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let process = PROCESS

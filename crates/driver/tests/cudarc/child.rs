@@ -1,4 +1,5 @@
-//! Children with our library on their path: a process cannot change its own, so each test starts itself again.
+//! Child processes with this library on their library path. A process cannot change its own path, so each test starts
+//! itself again.
 
 use std::io::Read;
 use std::path::Path;
@@ -7,21 +8,21 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::{env, thread};
 
-/// Tells a child from its parent.
+/// Variable that distinguishes a child from its parent.
 pub const CHILD: &str = "DRIVER_TEST_CHILD";
-/// What a child says at the end of its test: one that ran no test at all succeeds, too.
+/// Output at the end of a child's test. A child that ran no test at all also exits with status 0.
 const FINISHED: &str = "the body of the test has ended";
-/// Far above what any child needs.
+/// Deadline, far above the time that any child needs.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What a child left behind.
+/// Result of a child process.
 pub struct Ended {
     pub status: ExitStatus,
     pub stderr: String,
 }
 
-/// Starts one test of this file again with our library first on the path, and waits for its end.
-/// None if it had to be killed.
+/// Starts one test of this binary again with this library first on the library path, and waits for its end. None if
+/// the child exceeded the deadline and was killed.
 pub fn again(test: &str, environment: &[(&str, &str)], deadline: Duration) -> Option<Ended> {
     let program = env::current_exe().expect("a test knows its program");
     let library = program
@@ -51,15 +52,15 @@ fn link(library: &Path, name: &Path) {
     std::os::unix::fs::symlink(library, name).expect("links");
 }
 
-/// A child's end shows as the end of its standard error, which only it holds.
+/// Waits for a child until its standard error is closed, because only the child holds it open.
 fn ended(mut child: Child, deadline: Duration) -> Option<Ended> {
     let mut pipe = child.stderr.take().expect("was asked for");
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut text = String::new();
-        // A child that writes no UTF-8 has nothing we look for.
+        // Output that is not UTF-8 contains nothing that the tests look for.
         let _ = pipe.read_to_string(&mut text);
-        // Nobody waits any more if the deadline has passed.
+        // Sending fails if the deadline has passed, because the receiver is gone then.
         let _ = sender.send(text);
     });
     let stderr = receiver.recv_timeout(deadline).ok();
@@ -70,7 +71,7 @@ fn ended(mut child: Child, deadline: Duration) -> Option<Ended> {
     stderr.map(|stderr| Ended { status, stderr })
 }
 
-/// Runs the body in a child that has our library; here if this is the child.
+/// Runs the body in a child process that loads this library; directly if this process is the child.
 pub fn in_child(test: &str, environment: &[(&str, &str)], body: impl FnOnce()) {
     if env::var_os(CHILD).is_some() {
         body();

@@ -224,190 +224,195 @@ fn a_captured_fork_and_join_runs_at_each_launch() {
 
 /// The same kind of graph made by hand; then other parameters, other buffers, and a node switched off.
 #[test]
-fn a_graph_made_by_hand_can_be_changed() {
-    in_child("graphs::a_graph_made_by_hand_can_be_changed", &[], || {
-        let _context = CudaContext::new(0).expect("a context");
-        let (function, x, y) = (kernel(), buffer(), buffer());
-        let (mut graph, mut copy, mut fill, mut run): (
-            CUgraph,
-            CUgraphNode,
-            CUgraphNode,
-            CUgraphNode,
-        ) = (null_mut(), null_mut(), null_mut(), null_mut());
-        let ones = vec![1.0_f32; COUNT];
-        let plan = CUDA_MEMCPY3D {
-            srcXInBytes: 0,
-            srcY: 0,
-            srcZ: 0,
-            srcLOD: 0,
-            srcMemoryType: CUmemorytype::CU_MEMORYTYPE_HOST,
-            srcHost: ones.as_ptr().cast(),
-            srcDevice: 0,
-            srcArray: null_mut(),
-            reserved0: null_mut(),
-            srcPitch: 0,
-            srcHeight: 0,
-            dstXInBytes: 0,
-            dstY: 0,
-            dstZ: 0,
-            dstLOD: 0,
-            dstMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
-            dstHost: null_mut(),
-            dstDevice: x,
-            dstArray: null_mut(),
-            reserved1: null_mut(),
-            dstPitch: 0,
-            dstHeight: 0,
-            WidthInBytes: COUNT * 4,
-            Height: 1,
-            Depth: 1,
-        };
-        let mut filling = CUDA_MEMSET_NODE_PARAMS {
-            dst: y,
-            pitch: 0,
-            value: 5.0_f32.to_bits(),
-            elementSize: 4,
-            width: COUNT,
-            height: 1,
-        };
-        let mut axpy = Axpy {
-            x,
-            y,
-            a: 2.0,
-            n: COUNT as u32,
-        };
-        let mut pointers = [null_mut(); 4];
-        let mut launch = axpy.node(function, &mut pointers);
-        ok!(sys::cuGraphCreate(&raw mut graph, 0));
-        ok!(sys::cuGraphAddMemcpyNode(
-            &raw mut copy,
-            graph,
-            null(),
-            0,
-            &raw const plan,
-            null_mut()
-        ));
-        ok!(sys::cuGraphAddMemsetNode(
-            &raw mut fill,
-            graph,
-            null(),
-            0,
-            &raw const filling,
-            null_mut()
-        ));
-        ok!(sys::cuGraphAddKernelNode_v2(
-            &raw mut run,
-            graph,
-            &raw const copy,
-            1,
-            &raw const launch
-        ));
-        ok!(sys::cuGraphAddDependencies_v2(
-            graph,
-            &raw const fill,
-            &raw const run,
-            null(),
-            1
-        ));
-        refused!(
-            sys::cuGraphAddDependencies_v2(graph, &raw const fill, &raw const run, null(), 1),
-            CUDA_ERROR_INVALID_VALUE
-        );
-        let mut needs = 0;
-        ok!(sys::cuGraphNodeGetDependencies_v2(
-            run,
-            null_mut(),
-            null_mut(),
-            &raw mut needs
-        ));
-        assert_eq!(needs, 2);
-        // SAFETY: a structure of numbers and pointers.
-        let mut told: CUDA_KERNEL_NODE_PARAMS = unsafe { std::mem::zeroed() };
-        ok!(sys::cuGraphKernelNodeGetParams_v2(run, &raw mut told));
-        // SAFETY: the third parameter is a float, and the driver keeps it until it changes.
-        assert_eq!(unsafe { *(*told.kernelParams.add(2)).cast::<f32>() }, 2.0);
-        assert_eq!((told.func, told.blockDimX), (function, 128));
+fn a_graph_built_from_nodes_can_be_changed() {
+    in_child(
+        "graphs::a_graph_built_from_nodes_can_be_changed",
+        &[],
+        || {
+            let _context = CudaContext::new(0).expect("a context");
+            let (function, x, y) = (kernel(), buffer(), buffer());
+            let (mut graph, mut copy, mut fill, mut run): (
+                CUgraph,
+                CUgraphNode,
+                CUgraphNode,
+                CUgraphNode,
+            ) = (null_mut(), null_mut(), null_mut(), null_mut());
+            let ones = vec![1.0_f32; COUNT];
+            let plan = CUDA_MEMCPY3D {
+                srcXInBytes: 0,
+                srcY: 0,
+                srcZ: 0,
+                srcLOD: 0,
+                srcMemoryType: CUmemorytype::CU_MEMORYTYPE_HOST,
+                srcHost: ones.as_ptr().cast(),
+                srcDevice: 0,
+                srcArray: null_mut(),
+                reserved0: null_mut(),
+                srcPitch: 0,
+                srcHeight: 0,
+                dstXInBytes: 0,
+                dstY: 0,
+                dstZ: 0,
+                dstLOD: 0,
+                dstMemoryType: CUmemorytype::CU_MEMORYTYPE_DEVICE,
+                dstHost: null_mut(),
+                dstDevice: x,
+                dstArray: null_mut(),
+                reserved1: null_mut(),
+                dstPitch: 0,
+                dstHeight: 0,
+                WidthInBytes: COUNT * 4,
+                Height: 1,
+                Depth: 1,
+            };
+            let mut filling = CUDA_MEMSET_NODE_PARAMS {
+                dst: y,
+                pitch: 0,
+                value: 5.0_f32.to_bits(),
+                elementSize: 4,
+                width: COUNT,
+                height: 1,
+            };
+            let mut axpy = Axpy {
+                x,
+                y,
+                a: 2.0,
+                n: COUNT as u32,
+            };
+            let mut pointers = [null_mut(); 4];
+            let mut launch = axpy.node(function, &mut pointers);
+            ok!(sys::cuGraphCreate(&raw mut graph, 0));
+            ok!(sys::cuGraphAddMemcpyNode(
+                &raw mut copy,
+                graph,
+                null(),
+                0,
+                &raw const plan,
+                null_mut()
+            ));
+            ok!(sys::cuGraphAddMemsetNode(
+                &raw mut fill,
+                graph,
+                null(),
+                0,
+                &raw const filling,
+                null_mut()
+            ));
+            ok!(sys::cuGraphAddKernelNode_v2(
+                &raw mut run,
+                graph,
+                &raw const copy,
+                1,
+                &raw const launch
+            ));
+            ok!(sys::cuGraphAddDependencies_v2(
+                graph,
+                &raw const fill,
+                &raw const run,
+                null(),
+                1
+            ));
+            refused!(
+                sys::cuGraphAddDependencies_v2(graph, &raw const fill, &raw const run, null(), 1),
+                CUDA_ERROR_INVALID_VALUE
+            );
+            let mut needs = 0;
+            ok!(sys::cuGraphNodeGetDependencies_v2(
+                run,
+                null_mut(),
+                null_mut(),
+                &raw mut needs
+            ));
+            assert_eq!(needs, 2);
+            // SAFETY: a structure of numbers and pointers.
+            let mut told: CUDA_KERNEL_NODE_PARAMS = unsafe { std::mem::zeroed() };
+            ok!(sys::cuGraphKernelNodeGetParams_v2(run, &raw mut told));
+            // SAFETY: the third parameter is a float, and the driver keeps it until it changes.
+            assert_eq!(unsafe { *(*told.kernelParams.add(2)).cast::<f32>() }, 2.0);
+            assert_eq!((told.func, told.blockDimX), (function, 128));
 
-        let executable = instantiate(graph);
-        let go = || {
-            ok!(sys::cuGraphLaunch(executable, null_mut()));
-            first(y)
-        };
-        assert_eq!(go(), 7.0);
-        axpy.a = 10.0;
-        launch = axpy.node(function, &mut pointers);
-        ok!(sys::cuGraphExecKernelNodeSetParams_v2(
-            executable,
-            run,
-            &raw const launch
-        ));
-        assert_eq!(go(), 15.0, "the executable has the new factor");
-        ok!(sys::cuGraphNodeSetEnabled(executable, run, 0));
-        assert_eq!(go(), 5.0, "only the fill is left");
-        ok!(sys::cuGraphNodeSetEnabled(executable, run, 1));
-        filling.value = 6.0_f32.to_bits();
-        ok!(sys::cuGraphExecMemsetNodeSetParams(
-            executable,
-            fill,
-            &raw const filling,
-            null_mut()
-        ));
-        assert_eq!(go(), 16.0);
+            let executable = instantiate(graph);
+            let go = || {
+                ok!(sys::cuGraphLaunch(executable, null_mut()));
+                first(y)
+            };
+            assert_eq!(go(), 7.0);
+            axpy.a = 10.0;
+            launch = axpy.node(function, &mut pointers);
+            ok!(sys::cuGraphExecKernelNodeSetParams_v2(
+                executable,
+                run,
+                &raw const launch
+            ));
+            assert_eq!(go(), 15.0, "the executable has the new factor");
+            ok!(sys::cuGraphNodeSetEnabled(executable, run, 0));
+            assert_eq!(go(), 5.0, "only the fill is left");
+            ok!(sys::cuGraphNodeSetEnabled(executable, run, 1));
+            filling.value = 6.0_f32.to_bits();
+            ok!(sys::cuGraphExecMemsetNodeSetParams(
+                executable,
+                fill,
+                &raw const filling,
+                null_mut()
+            ));
+            assert_eq!(go(), 16.0);
 
-        // The graph itself still says 2 and 5.
-        let mut result = sys::CUgraphExecUpdateResultInfo_v1 {
-            result: sys::CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_ERROR,
-            errorNode: null_mut(),
-            errorFromNode: null_mut(),
-        };
-        ok!(sys::cuGraphExecUpdate_v2(
-            executable,
-            graph,
-            &raw mut result
-        ));
-        assert_eq!(go(), 7.0);
-        // Nodes can still be named after an update.
-        ok!(sys::cuGraphExecKernelNodeSetParams_v2(
-            executable,
-            run,
-            &raw const launch
-        ));
-        assert_eq!(go(), 15.0);
+            // The graph itself still says 2 and 5.
+            let mut result = sys::CUgraphExecUpdateResultInfo_v1 {
+                result: sys::CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_ERROR,
+                errorNode: null_mut(),
+                errorFromNode: null_mut(),
+            };
+            ok!(sys::cuGraphExecUpdate_v2(
+                executable,
+                graph,
+                &raw mut result
+            ));
+            assert_eq!(go(), 7.0);
+            // Nodes can still be named after an update.
+            ok!(sys::cuGraphExecKernelNodeSetParams_v2(
+                executable,
+                run,
+                &raw const launch
+            ));
+            assert_eq!(go(), 15.0);
 
-        let mut extra = null_mut();
-        ok!(sys::cuGraphAddEmptyNode(
-            &raw mut extra,
-            graph,
-            &raw const run,
-            1
-        ));
-        refused!(
-            sys::cuGraphExecUpdate_v2(executable, graph, &raw mut result),
-            CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
-        );
-        let topology = sys::CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-        assert_eq!(result.result, topology);
-        assert_eq!(go(), 15.0, "a failed update changes nothing");
+            let mut extra = null_mut();
+            ok!(sys::cuGraphAddEmptyNode(
+                &raw mut extra,
+                graph,
+                &raw const run,
+                1
+            ));
+            refused!(
+                sys::cuGraphExecUpdate_v2(executable, graph, &raw mut result),
+                CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
+            );
+            let topology =
+                sys::CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+            assert_eq!(result.result, topology);
+            assert_eq!(go(), 15.0, "a failed update changes nothing");
 
-        // A circle has no order.
-        ok!(sys::cuGraphAddDependencies_v2(
-            graph,
-            &raw const extra,
-            &raw const copy,
-            null(),
-            1
-        ));
-        let mut circle = null_mut();
-        refused!(
-            sys::cuGraphInstantiateWithFlags(&raw mut circle, graph, 0),
-            CUDA_ERROR_INVALID_VALUE
-        );
-        ok!(sys::cuGraphDestroyNode(extra));
-        ok!(sys::cuGraphExecDestroy(executable));
-        ok!(sys::cuGraphDestroy(graph));
-        refused!(sys::cuGraphDestroy(graph), CUDA_ERROR_INVALID_VALUE);
-        refused!(sys::cuGraphDestroyNode(run), CUDA_ERROR_INVALID_VALUE);
-    });
+            // A circle has no order.
+            ok!(sys::cuGraphAddDependencies_v2(
+                graph,
+                &raw const extra,
+                &raw const copy,
+                null(),
+                1
+            ));
+            let mut circle = null_mut();
+            refused!(
+                sys::cuGraphInstantiateWithFlags(&raw mut circle, graph, 0),
+                CUDA_ERROR_INVALID_VALUE
+            );
+            ok!(sys::cuGraphDestroyNode(extra));
+            ok!(sys::cuGraphExecDestroy(executable));
+            ok!(sys::cuGraphDestroy(graph));
+            refused!(sys::cuGraphDestroy(graph), CUDA_ERROR_INVALID_VALUE);
+            refused!(sys::cuGraphDestroyNode(run), CUDA_ERROR_INVALID_VALUE);
+        },
+    );
 }
 
 /// A graph inside a graph, a copy of it, and its drawing.
@@ -487,9 +492,9 @@ fn a_graph_can_be_a_node_and_be_drawn() {
 
 /// What a caller wants to be kept lives as long as the last graph or executable that refers to it.
 #[test]
-fn a_user_object_goes_with_its_last_reference() {
+fn a_user_object_is_destroyed_with_its_last_reference() {
     in_child(
-        "graphs::a_user_object_goes_with_its_last_reference",
+        "graphs::a_user_object_is_destroyed_with_its_last_reference",
         &[],
         || {
             let _context = CudaContext::new(0).expect("a context");
@@ -573,9 +578,9 @@ fn branches_of_a_graph_overlap() {
 
 /// What a capture refuses, with what, and that it is over afterwards.
 #[test]
-fn a_misused_capture_answers_as_documented() {
+fn a_misused_capture_gets_the_documented_errors() {
     in_child(
-        "graphs::a_misused_capture_answers_as_documented",
+        "graphs::a_misused_capture_gets_the_documented_errors",
         &[],
         || {
             let _context = CudaContext::new(0).expect("a context");
@@ -704,9 +709,9 @@ fn a_misused_capture_answers_as_documented() {
 
 /// Calls that a capture cannot see are refused or not, as the modes of the capture and the thread say.
 #[test]
-fn modes_say_what_is_refused_beside_a_capture() {
+fn capture_modes_decide_which_calls_are_refused() {
     in_child(
-        "graphs::modes_say_what_is_refused_beside_a_capture",
+        "graphs::capture_modes_decide_which_calls_are_refused",
         &[],
         || {
             let context = CudaContext::new(0).expect("a context");

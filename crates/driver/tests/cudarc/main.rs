@@ -1,5 +1,5 @@
-//! The library as programs meet it: unmodified cudarc finds `libcuda.so.1` on the library path and goes through
-//! whole cycles.
+//! Tests of the library as programs use it: unmodified cudarc finds `libcuda.so.1` on the library path and runs
+//! complete programs.
 
 mod child;
 mod graphs;
@@ -15,7 +15,7 @@ use cudarc::nvrtc::Ptx;
 /// The kernels of all tests.
 const PTX: &str = include_str!("../ptx/basics.ptx");
 
-/// Doubles and adds on the device through cudarc's safe layer; answers with the result.
+/// Computes `axpy` on the device through cudarc's safe layer and returns the result.
 fn axpy(context: &Arc<CudaContext>) -> Result<Vec<f32>, DriverError> {
     let stream = context.default_stream();
     let module = context.load_module(Ptx::from_src(PTX))?;

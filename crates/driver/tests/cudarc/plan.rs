@@ -41,9 +41,9 @@ fn a_plan_corrupts_a_download() {
 }
 
 #[test]
-fn a_plan_lies_about_time() {
+fn a_plan_falsifies_event_times() {
     let rule = "call = \"cuEventElapsedTime_v2\"\nnth = \"every\"\ndo = { elapsed_ms = 0.25 }";
-    with_plan("plan::a_plan_lies_about_time", rule, || {
+    with_plan("plan::a_plan_falsifies_event_times", rule, || {
         let context = CudaContext::new(0).expect("a context");
         let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
         let stream = context.default_stream();
@@ -54,11 +54,15 @@ fn a_plan_lies_about_time() {
 }
 
 #[test]
-fn a_broken_plan_stops_everything() {
-    with_plan("plan::a_broken_plan_stops_everything", "call = 3", || {
-        let error = result::init().expect_err("the plan is broken");
-        assert_eq!(error.0, CUresult::CUDA_ERROR_OPERATING_SYSTEM);
-    });
+fn a_malformed_plan_makes_every_call_fail() {
+    with_plan(
+        "plan::a_malformed_plan_makes_every_call_fail",
+        "call = 3",
+        || {
+            let error = result::init().expect_err("the plan is broken");
+            assert_eq!(error.0, CUresult::CUDA_ERROR_OPERATING_SYSTEM);
+        },
+    );
 }
 
 /// The ways a plan ends or stops the child: observed from outside.

@@ -95,73 +95,78 @@ fn rectangles_are_copied_and_filled() {
 }
 
 #[test]
-fn addresses_know_what_they_are() {
-    in_child("raw::addresses_know_what_they_are", &[], || {
-        let _context = CudaContext::new(0).expect("a context");
-        let device = allocate(1000);
-        let mut host: *mut c_void = null_mut();
-        ok!(sys::cuMemHostAlloc(&raw mut host, 100, 0));
-        let attribute = |attribute, address: u64| {
-            let mut value = 0_u64;
-            // SAFETY: no attribute is wider than 64 bits.
-            let code =
-                unsafe { sys::cuPointerGetAttribute((&raw mut value).cast(), attribute, address) };
-            (code == SUCCESS).then_some(value)
-        };
-        use CUpointer_attribute as A;
-        let inside = device + 10;
-        assert_eq!(
-            attribute(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, inside),
-            Some(2)
-        );
-        assert_eq!(
-            attribute(A::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, inside),
-            Some(device)
-        );
-        assert_eq!(
-            attribute(A::CU_POINTER_ATTRIBUTE_RANGE_SIZE, inside),
-            Some(1000)
-        );
-        assert_eq!(
-            attribute(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, host as u64),
-            Some(1)
-        );
-        let stranger = 0_u8;
-        assert_eq!(
-            attribute(
-                A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                (&raw const stranger) as u64
-            ),
-            None
-        );
-        let (mut base, mut bytes) = (0, 0);
-        ok!(sys::cuMemGetAddressRange_v2(
-            &raw mut base,
-            &raw mut bytes,
-            inside
-        ));
-        assert_eq!((base, bytes), (device, 1000));
+fn attributes_of_addresses_name_their_memory() {
+    in_child(
+        "raw::attributes_of_addresses_name_their_memory",
+        &[],
+        || {
+            let _context = CudaContext::new(0).expect("a context");
+            let device = allocate(1000);
+            let mut host: *mut c_void = null_mut();
+            ok!(sys::cuMemHostAlloc(&raw mut host, 100, 0));
+            let attribute = |attribute, address: u64| {
+                let mut value = 0_u64;
+                // SAFETY: no attribute is wider than 64 bits.
+                let code = unsafe {
+                    sys::cuPointerGetAttribute((&raw mut value).cast(), attribute, address)
+                };
+                (code == SUCCESS).then_some(value)
+            };
+            use CUpointer_attribute as A;
+            let inside = device + 10;
+            assert_eq!(
+                attribute(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, inside),
+                Some(2)
+            );
+            assert_eq!(
+                attribute(A::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, inside),
+                Some(device)
+            );
+            assert_eq!(
+                attribute(A::CU_POINTER_ATTRIBUTE_RANGE_SIZE, inside),
+                Some(1000)
+            );
+            assert_eq!(
+                attribute(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, host as u64),
+                Some(1)
+            );
+            let stranger = 0_u8;
+            assert_eq!(
+                attribute(
+                    A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                    (&raw const stranger) as u64
+                ),
+                None
+            );
+            let (mut base, mut bytes) = (0, 0);
+            ok!(sys::cuMemGetAddressRange_v2(
+                &raw mut base,
+                &raw mut bytes,
+                inside
+            ));
+            assert_eq!((base, bytes), (device, 1000));
 
-        // Copies that tell the direction by the addresses.
-        // SAFETY: the memory was just allocated with 100 bytes.
-        unsafe { host.cast::<u8>().write_bytes(7, 100) };
-        ok!(sys::cuMemcpy(device, host as u64, 100));
-        let mut back = [0_u8; 100];
-        ok!(sys::cuMemcpy(back.as_mut_ptr() as u64, device, 100));
-        assert_eq!(back, [7; 100]);
-        ok!(sys::cuMemFreeHost(host));
-        refused!(sys::cuMemFreeHost(host), CUDA_ERROR_INVALID_VALUE);
-        ok!(sys::cuMemHostRegister_v2(back.as_mut_ptr().cast(), 100, 0));
-        refused!(
-            sys::cuMemHostRegister_v2(back[50..].as_mut_ptr().cast(), 100, 0),
-            CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
-        );
-        ok!(sys::cuMemHostUnregister(back.as_mut_ptr().cast()));
-        refused!(
-            sys::cuMemHostUnregister(back.as_mut_ptr().cast()),
-            CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
-        );
-    });
+            // Copies that tell the direction by the addresses.
+            // SAFETY: the memory was just allocated with 100 bytes.
+            unsafe { host.cast::<u8>().write_bytes(7, 100) };
+            ok!(sys::cuMemcpy(device, host as u64, 100));
+            let mut back = [0_u8; 100];
+            ok!(sys::cuMemcpy(back.as_mut_ptr() as u64, device, 100));
+            assert_eq!(back, [7; 100]);
+            ok!(sys::cuMemFreeHost(host));
+            refused!(sys::cuMemFreeHost(host), CUDA_ERROR_INVALID_VALUE);
+            ok!(sys::cuMemHostRegister_v2(back.as_mut_ptr().cast(), 100, 0));
+            refused!(
+                sys::cuMemHostRegister_v2(back[50..].as_mut_ptr().cast(), 100, 0),
+                CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+            );
+            ok!(sys::cuMemHostUnregister(back.as_mut_ptr().cast()));
+            refused!(
+                sys::cuMemHostUnregister(back.as_mut_ptr().cast()),
+                CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
+            );
+        },
+    );
 }
 
 /// A module through a link, a packed parameter block, and the extended launch.
@@ -303,9 +308,9 @@ fn a_linked_module_runs_from_a_packed_block() {
 }
 
 #[test]
-fn a_broken_text_is_explained_in_the_callers_log() {
+fn a_syntax_error_is_written_to_the_callers_log() {
     in_child(
-        "raw::a_broken_text_is_explained_in_the_callers_log",
+        "raw::a_syntax_error_is_written_to_the_callers_log",
         &[],
         || {
             let _context = CudaContext::new(0).expect("a context");
@@ -340,8 +345,8 @@ fn a_broken_text_is_explained_in_the_callers_log() {
 }
 
 #[test]
-fn functions_and_variables_answer_questions() {
-    in_child("raw::functions_and_variables_answer_questions", &[], || {
+fn functions_and_variables_have_attributes() {
+    in_child("raw::functions_and_variables_have_attributes", &[], || {
         let _context = CudaContext::new(0).expect("a context");
         let text = std::ffi::CString::new(PTX).expect("no NUL");
         let mut module = null_mut();

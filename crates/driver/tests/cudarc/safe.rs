@@ -31,10 +31,10 @@ fn a_whole_cycle_with_the_safe_layer() {
 }
 
 #[test]
-fn another_device_file_is_another_device() {
+fn the_device_variable_selects_the_device() {
     let environment = [("KERNELWRIGHT_EMULATED_DEVICE", "h200")];
     in_child(
-        "safe::another_device_file_is_another_device",
+        "safe::the_device_variable_selects_the_device",
         &environment,
         || {
             let context = CudaContext::new(0).expect("a context");
@@ -52,12 +52,16 @@ fn another_device_file_is_another_device() {
 }
 
 #[test]
-fn an_unknown_device_is_no_device() {
+fn an_unknown_device_is_reported_as_no_device() {
     let environment = [("KERNELWRIGHT_EMULATED_DEVICE", "riva128")];
-    in_child("safe::an_unknown_device_is_no_device", &environment, || {
-        let error = result::init().expect_err("no such device");
-        assert_eq!(error.0, CUresult::CUDA_ERROR_NO_DEVICE);
-    });
+    in_child(
+        "safe::an_unknown_device_is_reported_as_no_device",
+        &environment,
+        || {
+            let error = result::init().expect_err("no such device");
+            assert_eq!(error.0, CUresult::CUDA_ERROR_NO_DEVICE);
+        },
+    );
 }
 
 #[test]
@@ -98,9 +102,9 @@ fn ask(request: &str, capacity: usize) -> (i32, usize, String) {
 }
 
 #[test]
-fn the_extra_symbol_answers_and_loses_nothing() {
+fn the_emulator_symbol_answers_and_loses_no_launch() {
     in_child(
-        "safe::the_extra_symbol_answers_and_loses_nothing",
+        "safe::the_emulator_symbol_answers_and_loses_no_launch",
         &[],
         || {
             let context = CudaContext::new(0).expect("a context");

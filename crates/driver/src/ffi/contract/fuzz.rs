@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use crate::code;
 
 use super::entries;
-use super::scene::{GARBAGE, ROOM, Scene};
 use super::table::{Argument, Entry};
+use super::test_process::{GARBAGE, ROOM, TestProcess};
 
 /// Limit of thread instructions of a launch; all kernels that terminate need fewer.
 const BUDGET: u64 = 20_000;
@@ -44,7 +44,7 @@ const NAMES: [&str; 8] = [
     "cuCtxCreate",
 ];
 const IMAGES: [&str; 4] = [
-    super::scene::PTX,
+    super::test_process::PTX,
     "",
     "\x7fELF",
     ".version 8.0\n.target sm_80\n.address_size 64\n.global .u64 counter[9];\n",
@@ -54,7 +54,7 @@ const IMAGES: [&str; 4] = [
 struct Choices(u64);
 
 impl Choices {
-    /// One step of splitmix64.
+    /// OneOf step of splitmix64.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -75,30 +75,32 @@ impl Choices {
 /// All handles and device addresses that the functions returned so far, alive or not. Host addresses among them are
 /// never passed as host pointers, because the API trusts those.
 #[derive(Default)]
-struct Given {
+struct Returned {
     numbers: Vec<u64>,
     contexts: Vec<u64>,
     /// Device memory, allocated or freed.
     memory: Vec<u64>,
     /// Parameter structures that refer to objects which were alive at the start.
-    plans: Vec<(Argument, u64)>,
+    params: Vec<(Argument, u64)>,
 }
 
 /// The structures that are created at the start.
-const PLANS: [Argument; 6] = [
+const PARAMS: [Argument; 6] = [
     Argument::Rectangle,
-    Argument::KernelPlan,
-    Argument::CopyPlan,
-    Argument::FillPlan,
-    Argument::CallPlan,
-    Argument::AnyPlan,
+    Argument::KernelParams,
+    Argument::CopyParams,
+    Argument::FillParams,
+    Argument::HostCallParams,
+    Argument::AnyNodeParams,
 ];
 
-impl Given {
+impl Returned {
     /// Creates one object of each kind.
-    fn prepared(scene: &mut Scene) -> Self {
-        let mut given = Self {
-            plans: PLANS.map(|plan| (plan, scene.right(plan))).to_vec(),
+    fn prepared(test_process: &mut TestProcess) -> Self {
+        let mut returned = Self {
+            params: PARAMS
+                .map(|param| (param, test_process.valid(param)))
+                .to_vec(),
             ..Self::default()
         };
         for kind in [
@@ -129,26 +131,31 @@ impl Given {
             Argument::Captured,
             Argument::Keepsake,
         ] {
-            let right = scene.right(kind);
-            given.numbers.push(right);
+            let valid = test_process.valid(kind);
+            returned.numbers.push(valid);
             match kind {
-                Argument::Context => given.contexts.push(right),
-                Argument::Memory => given.memory.push(right),
+                Argument::Context => returned.contexts.push(valid),
+                Argument::Memory => returned.memory.push(valid),
                 _ => {}
             }
         }
-        given
+        returned
     }
 }
 
 /// Chooses an argument: usually a value that is or was valid, sometimes any value.
-fn choose(scene: &mut Scene, given: &Given, argument: Argument, choices: &mut Choices) -> u64 {
+fn choose(
+    test_process: &mut TestProcess,
+    returned: &Returned,
+    argument: Argument,
+    choices: &mut Choices,
+) -> u64 {
     let handle = |choices: &mut Choices| match choices.below(8) {
         0 => 0,
         1 => GARBAGE,
         2 => choices.one_of(&NUMBERS),
-        _ if given.numbers.is_empty() => 0,
-        _ => choices.one_of(&given.numbers),
+        _ if returned.numbers.is_empty() => 0,
+        _ => choices.one_of(&returned.numbers),
     };
     let rarely_null = |value: u64, choices: &mut Choices| match choices.below(10) {
         0 => 0,
@@ -156,51 +163,53 @@ fn choose(scene: &mut Scene, given: &Given, argument: Argument, choices: &mut Ch
     };
     match argument {
         Argument::Null | Argument::SharedForBlock => 0,
-        Argument::Out | Argument::Maybe => rarely_null(scene.place(), choices),
-        Argument::Host | Argument::Unregistered => rarely_null(scene.host(), choices),
-        Argument::Number(right) => match choices.below(3) {
+        Argument::Out | Argument::OptionalOut => {
+            rarely_null(test_process.result_address(), choices)
+        }
+        Argument::Host | Argument::Unregistered => rarely_null(test_process.host(), choices),
+        Argument::Number(valid) => match choices.below(3) {
             // The count of an array that is null: every number is valid.
             0 => choices.one_of(&NUMBERS),
-            _ => right,
+            _ => valid,
         },
         Argument::Bytes(_) => choices.one_of(&[0, 1, 16, 4096, ROOM as u64]),
-        Argument::Length(right) => choices.one_of(&[0, right]),
+        Argument::Length(valid) => choices.one_of(&[0, valid]),
         Argument::HostBytes => choices.one_of(&[0, 64, 4096, 1 << 20, 1 << 60, u64::MAX]),
-        Argument::One(right, wrongs) => match choices.below(4) {
+        Argument::OneOf(valid, invalid_values) => match choices.below(4) {
             0 => choices.one_of(&NUMBERS),
-            1 => choices.one_of(wrongs).0,
-            _ => right,
+            1 => choices.one_of(invalid_values).0,
+            _ => valid,
         },
         Argument::Device => u64::from(choices.below(10) == 0),
         Argument::Name(..) => {
             let name = choices.one_of(&NAMES);
-            let name = scene.text(name);
+            let name = test_process.text(name);
             rarely_null(name, choices)
         }
         Argument::Image => {
             let image = choices.one_of(&IMAGES);
-            let image = scene.text(image);
+            let image = test_process.text(image);
             rarely_null(image, choices)
         }
         Argument::Either => match choices.below(3) {
-            0 => rarely_null(scene.host(), choices),
-            _ if given.memory.is_empty() => 0,
-            _ => choices.one_of(&given.memory),
+            0 => rarely_null(test_process.host(), choices),
+            _ if returned.memory.is_empty() => 0,
+            _ => choices.one_of(&returned.memory),
         },
         Argument::Nodes(_) => {
             let node = handle(choices);
-            let list = scene.list(node);
+            let list = test_process.list(node);
             rarely_null(list, choices)
         }
-        Argument::Path => rarely_null(scene.text("/dev/null"), choices),
+        Argument::Path => rarely_null(test_process.text("/dev/null"), choices),
         Argument::Rectangle
-        | Argument::KernelPlan
-        | Argument::CopyPlan
-        | Argument::FillPlan
-        | Argument::CallPlan
-        | Argument::AnyPlan => {
-            let plan = given.plans.iter().find(|(kind, _)| *kind == argument);
-            plan.map_or(0, |(_, plan)| rarely_null(*plan, choices))
+        | Argument::KernelParams
+        | Argument::CopyParams
+        | Argument::FillParams
+        | Argument::HostCallParams
+        | Argument::AnyNodeParams => {
+            let param = returned.params.iter().find(|(kind, _)| *kind == argument);
+            param.map_or(0, |(_, param)| rarely_null(*param, choices))
         }
         Argument::Parameters
         | Argument::PoolProperties
@@ -208,12 +217,12 @@ fn choose(scene: &mut Scene, given: &Given, argument: Argument, choices: &mut Ch
         | Argument::Access
         | Argument::Description
         | Argument::Attributes
-        | Argument::Places
+        | Argument::AttributeBuffers
         | Argument::Making
         | Argument::Mode
         | Argument::HostFunction => {
-            let right = scene.right(argument);
-            rarely_null(right, choices)
+            let valid = test_process.valid(argument);
+            rarely_null(valid, choices)
         }
         _ => handle(choices),
     }
@@ -221,8 +230,8 @@ fn choose(scene: &mut Scene, given: &Given, argument: Argument, choices: &mut Ch
 
 /// Makes one call and records the handle that it returned.
 fn step(
-    scene: &mut Scene,
-    given: &mut Given,
+    test_process: &mut TestProcess,
+    returned: &mut Returned,
     entry: &Entry,
     seed: u64,
 ) -> Result<(), TestCaseError> {
@@ -230,9 +239,9 @@ fn step(
     let arguments: Vec<u64> = entry
         .arguments
         .iter()
-        .map(|argument| choose(scene, given, *argument, &mut choices))
+        .map(|argument| choose(test_process, returned, *argument, &mut choices))
         .collect();
-    let found = scene.call(entry.name, &arguments);
+    let found = test_process.call(entry.name, &arguments);
     prop_assert!(
         code::name(found).is_some(),
         "{} answered {found}",
@@ -240,32 +249,35 @@ fn step(
     );
     let gives = matches!(entry.arguments.first(), Some(Argument::Out));
     if found == 0 && gives && arguments[0] != 0 {
-        given.numbers.push(scene.answer());
+        returned.numbers.push(test_process.result());
         if entry.name.starts_with("cuCtxCreate") {
-            given.contexts.push(scene.answer());
+            returned.contexts.push(test_process.result());
         }
         if matches!(entry.name, "cuMemAlloc_v2" | "cuMemAllocAsync") {
-            given.memory.push(scene.answer());
+            returned.memory.push(test_process.result());
         }
     }
     Ok(())
 }
 
 /// Destroys every context and checks that no object of a context is left.
-fn leave(scene: &mut Scene, given: &Given) -> Result<(), TestCaseError> {
-    scene.must("cuInit", &[0]);
-    scene.must("cuDevicePrimaryCtxReset_v2", &[0]);
-    for context in &given.contexts {
+fn destroy_contexts(
+    test_process: &mut TestProcess,
+    returned: &Returned,
+) -> Result<(), TestCaseError> {
+    test_process.call_ok("cuInit", &[0]);
+    test_process.call_ok("cuDevicePrimaryCtxReset_v2", &[0]);
+    for context in &returned.contexts {
         // Most contexts are destroyed already.
-        let _ = scene.call("cuCtxDestroy_v2", &[*context]);
+        let _ = test_process.call("cuCtxDestroy_v2", &[*context]);
     }
-    let left = scene.objects();
-    let (libraries, mappings, used) = scene.outside_contexts();
+    let left = test_process.objects();
+    let (libraries, mappings, used) = test_process.outside_contexts();
     // Libraries and mappings belong to no context: their kernels, variables and bytes exist until they are unloaded
     // or unmapped.
     prop_assert_eq!(&left[..4], [0; 4], "allocations, events, streams, modules");
     prop_assert_eq!(
-        scene.graph_objects(),
+        test_process.graph_objects(),
         [0; 4],
         "graphs, nodes, executables, captures"
     );
@@ -279,22 +291,22 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_sequence_of_calls_is_answered_and_leaves_nothing(
+    fn any_sequence_of_calls_returns_known_codes_and_leaks_nothing(
         initialised in prop::bool::weighted(0.95),
         calls in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>()), 0..40),
     ) {
         let entries: Vec<Entry> = entries().collect();
-        let (mut scene, mut given) = if initialised {
-            let mut scene = Scene::ready();
-            let given = Given::prepared(&mut scene);
-            (scene, given)
+        let (mut test_process, mut returned) = if initialised {
+            let mut test_process = TestProcess::ready();
+            let returned = Returned::prepared(&mut test_process);
+            (test_process, returned)
         } else {
-            (Scene::new(), Given::default())
+            (TestProcess::new(), Returned::default())
         };
-        scene.limit_launches(BUDGET);
+        test_process.limit_launches(BUDGET);
         for (entry, seed) in &calls {
-            step(&mut scene, &mut given, entry.get(&entries), *seed)?;
+            step(&mut test_process, &mut returned, entry.get(&entries), *seed)?;
         }
-        leave(&mut scene, &given)?;
+        destroy_contexts(&mut test_process, &returned)?;
     }
 }

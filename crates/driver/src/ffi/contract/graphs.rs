@@ -3,9 +3,9 @@
 use crate::code::Code;
 
 use super::table::Argument::{
-    AnyNode, AnyPlan, CallPlan, Captured, CopyPlan, Event, Executable, FillPlan, Graph, GraphCopy,
-    Host, HostFunction, InnerGraph, Keepsake, KernelPlan, Length, Making, Maybe, MaybeContext,
-    Mode, Node, Nodes, Null, Number, One, Out, Path, Stream,
+    AnyNode, AnyNodeParams, Captured, CopyParams, Event, Executable, FillParams, Graph, GraphCopy,
+    Host, HostCallParams, HostFunction, InnerGraph, Keepsake, KernelParams, Length, Making, Mode,
+    Node, Nodes, Null, Number, OneOf, OptionalContext, OptionalOut, Out, Path, Stream,
 };
 use super::table::{Argument, Entry, context};
 
@@ -22,20 +22,20 @@ const WAIT: Argument = Node(6);
 const RECORD: Argument = Node(7);
 
 /// A count for a null array.
-const NONE: Argument = One(0, &[(1, VALUE), (u64::MAX, VALUE)]);
+const NONE: Argument = OneOf(0, &[(1, VALUE), (u64::MAX, VALUE)]);
 /// The dependencies of a new node, and another node that can depend on it.
 const NEEDS: Argument = Nodes(5);
 const OTHERS: Argument = Nodes(0);
 const ONE: Argument = Length(1);
-const CAPTURE_MODE: Argument = One(0, &[(3, VALUE), (MINUS_ONE, VALUE)]);
-const NO_FLAG: Argument = One(0, &[(1, VALUE), (MINUS_ONE, VALUE)]);
-const ATTRIBUTE: Argument = One(2, &[(1, ABSENT), (99, ABSENT)]);
-const UPDATE: Argument = One(0, &[(2, VALUE), (MINUS_ONE, VALUE)]);
-const REFERENCES: Argument = One(1, &[(0, VALUE), (MINUS_ONE, VALUE)]);
-const OBJECT_FLAGS: Argument = One(1, &[(0, VALUE), (2, VALUE)]);
+const CAPTURE_MODE: Argument = OneOf(0, &[(3, VALUE), (MINUS_ONE, VALUE)]);
+const NO_FLAG: Argument = OneOf(0, &[(1, VALUE), (MINUS_ONE, VALUE)]);
+const ATTRIBUTE: Argument = OneOf(2, &[(1, ABSENT), (99, ABSENT)]);
+const UPDATE: Argument = OneOf(0, &[(2, VALUE), (MINUS_ONE, VALUE)]);
+const REFERENCES: Argument = OneOf(1, &[(0, VALUE), (MINUS_ONE, VALUE)]);
+const OBJECT_FLAGS: Argument = OneOf(1, &[(0, VALUE), (2, VALUE)]);
 /// Automatic freeing and node priorities are valid. Uploading is valid for another function only. Device launches are
 /// not supported.
-const MAKING_FLAGS: Argument = One(
+const MAKING_FLAGS: Argument = OneOf(
     9,
     &[
         (2, VALUE),
@@ -70,58 +70,61 @@ pub const ENTRIES: &[Entry] = &[
         "cuGraphAddDependencies_v2",
         &[Graph, NEEDS, OTHERS, Null, ONE],
     ),
-    context("cuGraphRemoveDependencies", &[Graph, NEEDS, OTHERS, ONE]).answers(VALUE),
+    context("cuGraphRemoveDependencies", &[Graph, NEEDS, OTHERS, ONE]).returns(VALUE),
     context(
         "cuGraphRemoveDependencies_v2",
         &[Graph, NEEDS, OTHERS, Null, ONE],
     )
-    .answers(VALUE),
+    .returns(VALUE),
     context("cuGraphDestroyNode", &[AnyNode]),
     context("cuGraphDebugDotPrint", &[Graph, Path, Number(0)]),
     // Nodes by kind.
     context("cuGraphAddEmptyNode", &[Out, Graph, NEEDS, ONE]),
     context(
         "cuGraphAddKernelNode",
-        &[Out, Graph, NEEDS, ONE, KernelPlan],
+        &[Out, Graph, NEEDS, ONE, KernelParams],
     ),
     context(
         "cuGraphAddKernelNode_v2",
-        &[Out, Graph, NEEDS, ONE, KernelPlan],
+        &[Out, Graph, NEEDS, ONE, KernelParams],
     ),
     context(
         "cuGraphAddMemcpyNode",
-        &[Out, Graph, NEEDS, ONE, CopyPlan, MaybeContext],
+        &[Out, Graph, NEEDS, ONE, CopyParams, OptionalContext],
     ),
     context(
         "cuGraphAddMemsetNode",
-        &[Out, Graph, NEEDS, ONE, FillPlan, MaybeContext],
+        &[Out, Graph, NEEDS, ONE, FillParams, OptionalContext],
     ),
-    context("cuGraphAddHostNode", &[Out, Graph, NEEDS, ONE, CallPlan]),
+    context(
+        "cuGraphAddHostNode",
+        &[Out, Graph, NEEDS, ONE, HostCallParams],
+    ),
     context("cuGraphAddChildGraphNode", &[Out, Graph, NEEDS, ONE, Graph]),
     context(
         "cuGraphAddEventRecordNode",
         &[Out, Graph, NEEDS, ONE, Event],
     ),
     context("cuGraphAddEventWaitNode", &[Out, Graph, NEEDS, ONE, Event]),
-    context("cuGraphAddNode", &[Out, Graph, NEEDS, ONE, AnyPlan]),
+    context("cuGraphAddNode", &[Out, Graph, NEEDS, ONE, AnyNodeParams]),
     context(
         "cuGraphAddNode_v2",
-        &[Out, Graph, NEEDS, Null, ONE, AnyPlan],
+        &[Out, Graph, NEEDS, Null, ONE, AnyNodeParams],
     ),
-    context("cuGraphNodeSetParams", &[CALL, AnyPlan]),
+    context("cuGraphNodeSetParams", &[CALL, AnyNodeParams]),
     context("cuGraphKernelNodeGetParams", &[KERNEL, Out]),
     context("cuGraphKernelNodeGetParams_v2", &[KERNEL, Out]),
-    context("cuGraphKernelNodeSetParams", &[KERNEL, KernelPlan]),
-    context("cuGraphKernelNodeSetParams_v2", &[KERNEL, KernelPlan]),
+    context("cuGraphKernelNodeSetParams", &[KERNEL, KernelParams]),
+    context("cuGraphKernelNodeSetParams_v2", &[KERNEL, KernelParams]),
     context("cuGraphKernelNodeGetAttribute", &[KERNEL, ATTRIBUTE, Out]),
     context("cuGraphKernelNodeSetAttribute", &[KERNEL, ATTRIBUTE, Host]),
     context("cuGraphKernelNodeCopyAttributes", &[KERNEL, KERNEL]),
     context("cuGraphMemcpyNodeGetParams", &[COPY, Out]),
-    context("cuGraphMemcpyNodeSetParams", &[COPY, CopyPlan]),
+    context("cuGraphMemcpyNodeSetParams", &[COPY, CopyParams]),
     context("cuGraphMemsetNodeGetParams", &[FILL, Out]),
-    context("cuGraphMemsetNodeSetParams", &[FILL, FillPlan]),
+    context("cuGraphMemsetNodeSetParams", &[FILL, FillParams]),
     context("cuGraphHostNodeGetParams", &[CALL, Out]),
-    context("cuGraphHostNodeSetParams", &[CALL, CallPlan]),
+    context("cuGraphHostNodeSetParams", &[CALL, HostCallParams]),
     context("cuGraphChildGraphNodeGetGraph", &[INNER, Out]),
     context("cuGraphEventRecordNodeGetEvent", &[RECORD, Out]),
     context("cuGraphEventRecordNodeSetEvent", &[RECORD, Event]),
@@ -131,33 +134,36 @@ pub const ENTRIES: &[Entry] = &[
     context("cuGraphInstantiateWithFlags", &[Out, Graph, MAKING_FLAGS]),
     context(
         "cuGraphInstantiate_v2",
-        &[Out, Graph, Maybe, Null, Number(0)],
+        &[Out, Graph, OptionalOut, Null, Number(0)],
     ),
     context("cuGraphInstantiateWithParams", &[Out, Graph, Making]),
     context("cuGraphExecGetFlags", &[Executable, Out]),
     context("cuGraphExecDestroy", &[Executable]),
     context("cuGraphUpload", &[Executable, Stream]),
     context("cuGraphLaunch", &[Executable, Stream]),
-    context("cuGraphExecNodeSetParams", &[Executable, CALL, AnyPlan]),
+    context(
+        "cuGraphExecNodeSetParams",
+        &[Executable, CALL, AnyNodeParams],
+    ),
     context(
         "cuGraphExecKernelNodeSetParams",
-        &[Executable, KERNEL, KernelPlan],
+        &[Executable, KERNEL, KernelParams],
     ),
     context(
         "cuGraphExecKernelNodeSetParams_v2",
-        &[Executable, KERNEL, KernelPlan],
+        &[Executable, KERNEL, KernelParams],
     ),
     context(
         "cuGraphExecMemcpyNodeSetParams",
-        &[Executable, COPY, CopyPlan, MaybeContext],
+        &[Executable, COPY, CopyParams, OptionalContext],
     ),
     context(
         "cuGraphExecMemsetNodeSetParams",
-        &[Executable, FILL, FillPlan, MaybeContext],
+        &[Executable, FILL, FillParams, OptionalContext],
     ),
     context(
         "cuGraphExecHostNodeSetParams",
-        &[Executable, CALL, CallPlan],
+        &[Executable, CALL, HostCallParams],
     ),
     context(
         "cuGraphExecChildGraphNodeSetParams",
@@ -173,7 +179,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     context("cuGraphNodeSetEnabled", &[Executable, KERNEL, Number(0)]),
     context("cuGraphNodeGetEnabled", &[Executable, KERNEL, Out]),
-    context("cuGraphExecUpdate", &[Executable, Graph, Maybe, Out]),
+    context("cuGraphExecUpdate", &[Executable, Graph, OptionalOut, Out]),
     context("cuGraphExecUpdate_v2", &[Executable, Graph, Out]),
     // User objects.
     context(
@@ -183,14 +189,14 @@ pub const ENTRIES: &[Entry] = &[
     context("cuUserObjectRetain", &[Keepsake, REFERENCES]),
     context(
         "cuUserObjectRelease",
-        &[Keepsake, One(1, &[(0, VALUE), (2, VALUE)])],
+        &[Keepsake, OneOf(1, &[(0, VALUE), (2, VALUE)])],
     ),
     context(
         "cuGraphRetainUserObject",
         &[Graph, Keepsake, REFERENCES, UPDATE],
     ),
     // The graph holds no references to the caller's object.
-    context("cuGraphReleaseUserObject", &[Graph, Keepsake, REFERENCES]).answers(VALUE),
+    context("cuGraphReleaseUserObject", &[Graph, Keepsake, REFERENCES]).returns(VALUE),
     // Stream capture.
     context("cuStreamBeginCapture_v2", &[Stream, CAPTURE_MODE]),
     context(
@@ -201,11 +207,26 @@ pub const ENTRIES: &[Entry] = &[
     context("cuStreamIsCapturing", &[Stream, Out]),
     context(
         "cuStreamGetCaptureInfo_v2",
-        &[Stream, Out, Maybe, Maybe, Maybe, Maybe],
+        &[
+            Stream,
+            Out,
+            OptionalOut,
+            OptionalOut,
+            OptionalOut,
+            OptionalOut,
+        ],
     ),
     context(
         "cuStreamGetCaptureInfo_v3",
-        &[Stream, Out, Maybe, Maybe, Maybe, Maybe, Maybe],
+        &[
+            Stream,
+            Out,
+            OptionalOut,
+            OptionalOut,
+            OptionalOut,
+            OptionalOut,
+            OptionalOut,
+        ],
     ),
     context(
         "cuStreamUpdateCaptureDependencies",

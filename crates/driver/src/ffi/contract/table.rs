@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 
-use super::scene::PTX;
+use super::test_process::PTX;
 
 /// The state that a function requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Argument {
     /// An address for a result.
     Out,
     /// An address for an optional result.
-    Maybe,
+    OptionalOut,
     /// A pointer that is null in these tests.
     Null,
     /// A number of which all values are valid, as far as this function alone can tell.
@@ -35,7 +35,7 @@ pub enum Argument {
     /// A number of bytes of host memory to allocate.
     HostBytes,
     /// A valid number, and invalid ones with the error that each of them gets.
-    One(u64, &'static [(u64, u32)]),
+    OneOf(u64, &'static [(u64, u32)]),
     /// The ordinal of a device.
     Device,
     /// Host memory.
@@ -43,7 +43,7 @@ pub enum Argument {
     /// A context.
     Context,
     /// A context, or null for the current one.
-    MaybeContext,
+    OptionalContext,
     /// A stream, or null for the default one.
     Stream,
     /// A stream that was created.
@@ -103,7 +103,7 @@ pub enum Argument {
     /// An array with two attribute numbers.
     Attributes,
     /// An array with two addresses for attribute values.
-    Places,
+    AttributeBuffers,
     /// A graph with a node of each kind.
     Graph,
     /// A graph with the same topology as the child graph of the node of kind 4.
@@ -123,15 +123,15 @@ pub enum Argument {
     /// A stream that is being captured.
     Captured,
     /// Parameters of a kernel node.
-    KernelPlan,
+    KernelParams,
     /// Parameters of a copy node.
-    CopyPlan,
+    CopyParams,
     /// Parameters of a fill node.
-    FillPlan,
+    FillParams,
     /// Parameters of a host call node.
-    CallPlan,
+    HostCallParams,
     /// Parameters of a node with its kind as the first field.
-    AnyPlan,
+    AnyNodeParams,
     /// Parameters of an instantiation.
     Making,
     /// The address of a capture mode.
@@ -151,15 +151,15 @@ pub struct Entry {
     pub needs: Needs,
     pub arguments: &'static [Argument],
     /// The result of a valid call.
-    pub answer: u32,
+    pub result: u32,
     /// Invalid arguments with another result than their type's: index of the argument, description of the value, and
     /// result.
     pub except: &'static [(usize, &'static str, u32)],
 }
 
 impl Entry {
-    pub const fn answers(mut self, code: u32) -> Self {
-        self.answer = code;
+    pub const fn returns(mut self, code: u32) -> Self {
+        self.result = code;
         self
     }
 
@@ -174,7 +174,7 @@ const fn row(name: &'static str, needs: Needs, arguments: &'static [Argument]) -
         name,
         needs,
         arguments,
-        answer: 0,
+        result: 0,
         except: &[],
     }
 }
@@ -197,7 +197,7 @@ pub const fn context(name: &'static str, arguments: &'static [Argument]) -> Entr
 
 /// A function of hardware that the emulated GPU does not have.
 pub const fn absent(name: &'static str) -> Entry {
-    context(name, &[]).answers(Code::NOT_SUPPORTED.0)
+    context(name, &[]).returns(Code::NOT_SUPPORTED.0)
 }
 
 const VALUE: u32 = Code::INVALID_VALUE.0;
@@ -209,48 +209,48 @@ const MINUS_ONE: u64 = u32::MAX as u64;
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ptx/basics.ptx");
 
 use Argument::{
-    Access, Attributes, Bytes, Context, CopyPlan, CreatedStream, Description, Device, Either,
-    Event, FilledLink, Function, Host, HostBytes, HostFunction, Image, Kernel, Length, Library,
-    Link, Managed, Mapped, Maybe, MaybeContext, Memory, MemoryProperties, Module, Name, Null,
-    Number, One, Out, Parameters, Physical, Pinned, Places, Pool, PoolProperties, Recorded,
-    Rectangle, Registered, Reserved, SharedForBlock, Stream, Unregistered,
+    Access, AttributeBuffers, Attributes, Bytes, Context, CopyParams, CreatedStream, Description,
+    Device, Either, Event, FilledLink, Function, Host, HostBytes, HostFunction, Image, Kernel,
+    Length, Library, Link, Managed, Mapped, Memory, MemoryProperties, Module, Name, Null, Number,
+    OneOf, OptionalContext, OptionalOut, Out, Parameters, Physical, Pinned, Pool, PoolProperties,
+    Recorded, Rectangle, Registered, Reserved, SharedForBlock, Stream, Unregistered,
 };
 
-const CONTEXT_FLAGS: Argument = One(0, &[(0x100, VALUE), (MINUS_ONE, VALUE)]);
-const LIMIT: Argument = One(
+const CONTEXT_FLAGS: Argument = OneOf(0, &[(0x100, VALUE), (MINUS_ONE, VALUE)]);
+const LIMIT: Argument = OneOf(
     0,
     &[
         (7, Code::UNSUPPORTED_LIMIT.0),
         (MINUS_ONE, Code::UNSUPPORTED_LIMIT.0),
     ],
 );
-const PREFERENCE: Argument = One(0, &[(4, VALUE), (MINUS_ONE, VALUE)]);
-const BANKS: Argument = One(1, &[(3, VALUE), (MINUS_ONE, VALUE)]);
-const TEXT_ROOM: Argument = One(64, &[(0, VALUE), (MINUS_ONE, VALUE)]);
-const STREAM_FLAGS: Argument = One(1, &[(2, VALUE), (MINUS_ONE, VALUE)]);
-const NO_FLAG: Argument = One(0, &[(1, VALUE), (MINUS_ONE, VALUE)]);
-const DEVICE_BYTES: Argument = One(64, &[(0, VALUE), (1 << 40, MEMORY), (u64::MAX, MEMORY)]);
-const GRANULE: Argument = One(2 << 20, &[(0, VALUE), (1, VALUE), (u64::MAX, VALUE)]);
-const TWO_GRANULES: Argument = One(4 << 20, &[(0, VALUE), (1, VALUE), (u64::MAX, VALUE)]);
-const COUNT: Argument = One(16, &[(1 << 40, VALUE), (u64::MAX, VALUE)]);
-const EXTENT: Argument = One(1, &[(0, VALUE)]);
-const SMALL_EXTENT: Argument = One(1, &[(0, VALUE), (65_536, VALUE)]);
-const BLOCK_X: Argument = One(32, &[(0, VALUE), (1025, VALUE)]);
-const BLOCK_Y: Argument = One(1, &[(0, VALUE), (1025, VALUE)]);
-const BLOCK_Z: Argument = One(1, &[(0, VALUE), (65, VALUE)]);
-const SHARED: Argument = One(0, &[(1 << 20, VALUE), (MINUS_ONE, VALUE)]);
-const OFFSET: Argument = One(0, &[(1 << 20, VALUE), (MINUS_ONE, VALUE)]);
-const THREADS: Argument = One(32, &[(0, VALUE), (MINUS_ONE, VALUE)]);
+const PREFERENCE: Argument = OneOf(0, &[(4, VALUE), (MINUS_ONE, VALUE)]);
+const BANKS: Argument = OneOf(1, &[(3, VALUE), (MINUS_ONE, VALUE)]);
+const TEXT_ROOM: Argument = OneOf(64, &[(0, VALUE), (MINUS_ONE, VALUE)]);
+const STREAM_FLAGS: Argument = OneOf(1, &[(2, VALUE), (MINUS_ONE, VALUE)]);
+const NO_FLAG: Argument = OneOf(0, &[(1, VALUE), (MINUS_ONE, VALUE)]);
+const DEVICE_BYTES: Argument = OneOf(64, &[(0, VALUE), (1 << 40, MEMORY), (u64::MAX, MEMORY)]);
+const GRANULE: Argument = OneOf(2 << 20, &[(0, VALUE), (1, VALUE), (u64::MAX, VALUE)]);
+const TWO_GRANULES: Argument = OneOf(4 << 20, &[(0, VALUE), (1, VALUE), (u64::MAX, VALUE)]);
+const COUNT: Argument = OneOf(16, &[(1 << 40, VALUE), (u64::MAX, VALUE)]);
+const EXTENT: Argument = OneOf(1, &[(0, VALUE)]);
+const SMALL_EXTENT: Argument = OneOf(1, &[(0, VALUE), (65_536, VALUE)]);
+const BLOCK_X: Argument = OneOf(32, &[(0, VALUE), (1025, VALUE)]);
+const BLOCK_Y: Argument = OneOf(1, &[(0, VALUE), (1025, VALUE)]);
+const BLOCK_Z: Argument = OneOf(1, &[(0, VALUE), (65, VALUE)]);
+const SHARED: Argument = OneOf(0, &[(1 << 20, VALUE), (MINUS_ONE, VALUE)]);
+const OFFSET: Argument = OneOf(0, &[(1 << 20, VALUE), (MINUS_ONE, VALUE)]);
+const THREADS: Argument = OneOf(32, &[(0, VALUE), (MINUS_ONE, VALUE)]);
 const KERNEL_NAME: Argument = Name("axpy", Some("no such kernel"), NOT_FOUND);
 const VARIABLE_NAME: Argument = Name("counter", Some("no such variable"), NOT_FOUND);
 const FILE_NAME: Argument = Name(FILE, Some("/no/such/file"), NO_FILE);
-const FUNCTION_ATTRIBUTE: Argument = One(0, &[(99, VALUE), (MINUS_ONE, VALUE)]);
-const SETTABLE_ATTRIBUTE: Argument = One(8, &[(0, VALUE), (99, VALUE)]);
-const DYNAMIC_SHARED: Argument = One(1024, &[(MINUS_ONE, VALUE), (1 << 30, VALUE)]);
-const POOL_ATTRIBUTE: Argument = One(4, &[(0, VALUE), (9, VALUE), (MINUS_ONE, VALUE)]);
-const ADVICE: Argument = One(1, &[(0, VALUE), (7, VALUE)]);
+const FUNCTION_ATTRIBUTE: Argument = OneOf(0, &[(99, VALUE), (MINUS_ONE, VALUE)]);
+const SETTABLE_ATTRIBUTE: Argument = OneOf(8, &[(0, VALUE), (99, VALUE)]);
+const DYNAMIC_SHARED: Argument = OneOf(1024, &[(MINUS_ONE, VALUE), (1 << 30, VALUE)]);
+const POOL_ATTRIBUTE: Argument = OneOf(4, &[(0, VALUE), (9, VALUE), (MINUS_ONE, VALUE)]);
+const ADVICE: Argument = OneOf(1, &[(0, VALUE), (7, VALUE)]);
 /// A memory location: the kind in the lower half, its number in the upper half.
-const PLACE: Argument = One(
+const LOCATION: Argument = OneOf(
     1,
     &[
         (0, VALUE),
@@ -258,7 +258,7 @@ const PLACE: Argument = One(
         (1 | 1 << 32, Code::INVALID_DEVICE.0),
     ],
 );
-const DEVICE_OR_HOST: Argument = One(0, &[(1, Code::INVALID_DEVICE.0)]);
+const DEVICE_OR_HOST: Argument = OneOf(0, &[(1, Code::INVALID_DEVICE.0)]);
 
 /// All functions except the unsupported ones and those of graphs, in the order of the modules.
 pub const ENTRIES: &[Entry] = &[
@@ -280,14 +280,14 @@ pub const ENTRIES: &[Entry] = &[
     driver("cuCtxDestroy_v2", &[Context]),
     context("cuCtxAttach", &[Out, NO_FLAG]),
     // The context of this row exists and is not current. `tests/state.rs` tests detaching the current context.
-    driver("cuCtxDetach", &[Context]).answers(Code::INVALID_CONTEXT.0),
+    driver("cuCtxDetach", &[Context]).returns(Code::INVALID_CONTEXT.0),
     driver("cuCtxPushCurrent_v2", &[Context]),
-    current("cuCtxPopCurrent_v2", &[Maybe]),
+    current("cuCtxPopCurrent_v2", &[OptionalOut]),
     driver("cuCtxSetCurrent", &[Context]).except(&[(0, "null", 0)]),
     driver("cuCtxGetCurrent", &[Out]),
     context("cuCtxGetDevice", &[Out]),
-    driver("cuCtxGetId", &[MaybeContext, Out]),
-    driver("cuCtxGetApiVersion", &[MaybeContext, Out]),
+    driver("cuCtxGetId", &[OptionalContext, Out]),
+    driver("cuCtxGetApiVersion", &[OptionalContext, Out]),
     context("cuCtxSynchronize", &[]),
     context("cuCtxGetFlags", &[Out]),
     context("cuCtxSetFlags", &[CONTEXT_FLAGS]),
@@ -298,15 +298,15 @@ pub const ENTRIES: &[Entry] = &[
     context("cuCtxSetCacheConfig", &[PREFERENCE]),
     context("cuCtxGetSharedMemConfig", &[Out]),
     context("cuCtxSetSharedMemConfig", &[BANKS]),
-    context("cuCtxGetStreamPriorityRange", &[Maybe, Maybe]),
+    context("cuCtxGetStreamPriorityRange", &[OptionalOut, OptionalOut]),
     context("cuProfilerStart", &[]),
     context("cuProfilerStop", &[]),
-    anytime("cuGetExportTable", &[Out, Null]).answers(Code::NOT_SUPPORTED.0),
+    anytime("cuGetExportTable", &[Out, Null]).returns(Code::NOT_SUPPORTED.0),
     // The device.
     anytime("cuInit", &[NO_FLAG]),
     anytime("cuDriverGetVersion", &[Out]),
-    anytime("cuGetErrorName", &[One(700, &[(123_456, VALUE)]), Out]),
-    anytime("cuGetErrorString", &[One(700, &[(123_456, VALUE)]), Out]),
+    anytime("cuGetErrorName", &[OneOf(700, &[(123_456, VALUE)]), Out]),
+    anytime("cuGetErrorString", &[OneOf(700, &[(123_456, VALUE)]), Out]),
     driver("cuDeviceGetCount", &[Out]),
     driver("cuDeviceGet", &[Out, Device]),
     driver("cuDeviceGetName", &[Host, TEXT_ROOM, Device]),
@@ -315,7 +315,7 @@ pub const ENTRIES: &[Entry] = &[
     driver("cuDeviceTotalMem_v2", &[Out, Device]),
     driver(
         "cuDeviceGetAttribute",
-        &[Out, One(75, &[(0, VALUE), (10_000, VALUE)]), Device],
+        &[Out, OneOf(75, &[(0, VALUE), (10_000, VALUE)]), Device],
     ),
     driver("cuDeviceComputeCapability", &[Out, Out, Device]),
     driver(
@@ -332,7 +332,7 @@ pub const ENTRIES: &[Entry] = &[
         "cuEventCreate",
         &[
             Out,
-            One(
+            OneOf(
                 0,
                 &[(6, Code::NOT_SUPPORTED.0), (8, VALUE), (MINUS_ONE, VALUE)],
             ),
@@ -349,12 +349,12 @@ pub const ENTRIES: &[Entry] = &[
     context("cuMemAllocHost_v2", &[Out, HostBytes]),
     context(
         "cuMemHostAlloc",
-        &[Out, HostBytes, One(0, &[(8, VALUE), (MINUS_ONE, VALUE)])],
+        &[Out, HostBytes, OneOf(0, &[(8, VALUE), (MINUS_ONE, VALUE)])],
     ),
     context("cuMemFreeHost", &[Pinned]),
     context(
         "cuMemHostRegister_v2",
-        &[Unregistered, HostBytes, One(0, &[(16, VALUE)])],
+        &[Unregistered, HostBytes, OneOf(0, &[(16, VALUE)])],
     )
     .except(&[
         (
@@ -372,7 +372,7 @@ pub const ENTRIES: &[Entry] = &[
         &[
             Out,
             HostBytes,
-            One(1, &[(0, VALUE), (4, VALUE), (8, VALUE)]),
+            OneOf(1, &[(0, VALUE), (4, VALUE), (8, VALUE)]),
         ],
     ),
     context(
@@ -381,7 +381,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     context(
         "cuMemPrefetchAsync_v2",
-        &[Managed, COUNT, PLACE, NO_FLAG, Stream],
+        &[Managed, COUNT, LOCATION, NO_FLAG, Stream],
     ),
     context("cuMemAdvise", &[Managed, COUNT, ADVICE, Number(0)]),
     context("cuMemAdvise_v2", &[Managed, COUNT, ADVICE, Number(1)]),
@@ -391,7 +391,7 @@ pub const ENTRIES: &[Entry] = &[
             Stream,
             Managed,
             Bytes(0),
-            One(1, &[(0, VALUE), (3, VALUE), (8, VALUE)]),
+            OneOf(1, &[(0, VALUE), (3, VALUE), (8, VALUE)]),
         ],
     ),
     // Launches.
@@ -438,15 +438,15 @@ pub const ENTRIES: &[Entry] = &[
     context("cuFuncSetSharedSize", &[Function, Number(64)]),
     context(
         "cuParamSetSize",
-        &[Function, One(24, &[(1 << 16, VALUE), (MINUS_ONE, VALUE)])],
+        &[Function, OneOf(24, &[(1 << 16, VALUE), (MINUS_ONE, VALUE)])],
     ),
     context("cuParamSeti", &[Function, OFFSET, Number(7)]),
     context("cuParamSetf", &[Function, OFFSET, Number(7)]),
     context("cuParamSetv", &[Function, OFFSET, Host, Bytes(16)]),
     // No parameters were set, and the kernel has parameters.
-    context("cuLaunch", &[Function]).answers(VALUE),
-    context("cuLaunchGrid", &[Function, EXTENT, EXTENT]).answers(VALUE),
-    context("cuLaunchGridAsync", &[Function, EXTENT, EXTENT, Stream]).answers(VALUE),
+    context("cuLaunch", &[Function]).returns(VALUE),
+    context("cuLaunchGrid", &[Function, EXTENT, EXTENT]).returns(VALUE),
+    context("cuLaunchGridAsync", &[Function, EXTENT, EXTENT, Stream]).returns(VALUE),
     // Libraries.
     driver(
         "cuLibraryLoadData",
@@ -463,7 +463,7 @@ pub const ENTRIES: &[Entry] = &[
     context("cuLibraryGetModule", &[Out, Library]),
     context(
         "cuLibraryGetGlobal",
-        &[Maybe, Maybe, Library, VARIABLE_NAME],
+        &[OptionalOut, OptionalOut, Library, VARIABLE_NAME],
     ),
     context("cuKernelGetFunction", &[Out, Kernel]),
     context(
@@ -478,7 +478,12 @@ pub const ENTRIES: &[Entry] = &[
     driver("cuKernelGetName", &[Out, Kernel]),
     context(
         "cuKernelGetParamInfo",
-        &[Kernel, One(0, &[(4, VALUE), (u64::MAX, VALUE)]), Out, Maybe],
+        &[
+            Kernel,
+            OneOf(0, &[(4, VALUE), (u64::MAX, VALUE)]),
+            Out,
+            OptionalOut,
+        ],
     ),
     // Device memory.
     context("cuMemAlloc_v2", &[Out, DEVICE_BYTES]),
@@ -487,14 +492,17 @@ pub const ENTRIES: &[Entry] = &[
         &[
             Out,
             Out,
-            One(10, &[(0, VALUE), (u64::MAX, VALUE)]),
-            One(4, &[(0, VALUE), (1 << 60, MEMORY)]),
-            One(4, &[(0, VALUE), (3, VALUE)]),
+            OneOf(10, &[(0, VALUE), (u64::MAX, VALUE)]),
+            OneOf(4, &[(0, VALUE), (1 << 60, MEMORY)]),
+            OneOf(4, &[(0, VALUE), (3, VALUE)]),
         ],
     ),
     context("cuMemFree_v2", &[Memory]).except(&[(0, "null", 0)]),
-    context("cuMemGetInfo_v2", &[Maybe, Maybe]),
-    context("cuMemGetAddressRange_v2", &[Maybe, Maybe, Memory]),
+    context("cuMemGetInfo_v2", &[OptionalOut, OptionalOut]),
+    context(
+        "cuMemGetAddressRange_v2",
+        &[OptionalOut, OptionalOut, Memory],
+    ),
     context("cuMemcpy", &[Either, Either, Bytes(16)]),
     context("cuMemcpyAsync", &[Either, Either, Bytes(16), Stream]),
     context("cuMemcpyHtoD_v2", &[Memory, Host, Bytes(16)]),
@@ -511,8 +519,8 @@ pub const ENTRIES: &[Entry] = &[
     context("cuMemcpy2D_v2", &[Rectangle]),
     context("cuMemcpy2DUnaligned_v2", &[Rectangle]),
     context("cuMemcpy2DAsync_v2", &[Rectangle, Stream]),
-    context("cuMemcpy3D_v2", &[CopyPlan]),
-    context("cuMemcpy3DAsync_v2", &[CopyPlan, Stream]),
+    context("cuMemcpy3D_v2", &[CopyParams]),
+    context("cuMemcpy3DAsync_v2", &[CopyParams, Stream]),
     context("cuMemsetD8_v2", &[Memory, Number(7), COUNT]),
     context("cuMemsetD16_v2", &[Memory, Number(7), COUNT]),
     context("cuMemsetD32_v2", &[Memory, Number(7), COUNT]),
@@ -523,37 +531,37 @@ pub const ENTRIES: &[Entry] = &[
         "cuMemsetD2D8_v2",
         &[
             Memory,
-            One(64, &[(1, VALUE)]),
+            OneOf(64, &[(1, VALUE)]),
             Number(7),
             COUNT,
-            One(2, &[(u64::MAX, VALUE)]),
+            OneOf(2, &[(u64::MAX, VALUE)]),
         ],
     ),
     context(
         "cuMemsetD2D16_v2",
         &[
             Memory,
-            One(64, &[(1, VALUE)]),
+            OneOf(64, &[(1, VALUE)]),
             Number(7),
             COUNT,
-            One(2, &[(u64::MAX, VALUE)]),
+            OneOf(2, &[(u64::MAX, VALUE)]),
         ],
     ),
     context(
         "cuMemsetD2D32_v2",
         &[
             Memory,
-            One(64, &[(1, VALUE)]),
+            OneOf(64, &[(1, VALUE)]),
             Number(7),
             COUNT,
-            One(2, &[(u64::MAX, VALUE)]),
+            OneOf(2, &[(u64::MAX, VALUE)]),
         ],
     ),
     context(
         "cuMemsetD2D8Async",
         &[
             Memory,
-            One(64, &[(1, VALUE)]),
+            OneOf(64, &[(1, VALUE)]),
             Number(7),
             COUNT,
             Number(2),
@@ -564,7 +572,7 @@ pub const ENTRIES: &[Entry] = &[
         "cuMemsetD2D16Async",
         &[
             Memory,
-            One(64, &[(1, VALUE)]),
+            OneOf(64, &[(1, VALUE)]),
             Number(7),
             COUNT,
             Number(2),
@@ -575,7 +583,7 @@ pub const ENTRIES: &[Entry] = &[
         "cuMemsetD2D32Async",
         &[
             Memory,
-            One(64, &[(1, VALUE)]),
+            OneOf(64, &[(1, VALUE)]),
             Number(7),
             COUNT,
             Number(2),
@@ -584,11 +592,11 @@ pub const ENTRIES: &[Entry] = &[
     ),
     context(
         "cuPointerGetAttribute",
-        &[Host, One(2, &[(0, VALUE), (99, VALUE)]), Memory],
+        &[Host, OneOf(2, &[(0, VALUE), (99, VALUE)]), Memory],
     ),
     context(
         "cuPointerGetAttributes",
-        &[Length(2), Attributes, Places, Memory],
+        &[Length(2), Attributes, AttributeBuffers, Memory],
     )
     // An address without memory has no attributes, which is not an error of this function.
     .except(&[
@@ -599,7 +607,7 @@ pub const ENTRIES: &[Entry] = &[
     ]),
     context(
         "cuPointerSetAttribute",
-        &[Host, One(6, &[(1, VALUE), (99, VALUE)]), Memory],
+        &[Host, OneOf(6, &[(1, VALUE), (99, VALUE)]), Memory],
     ),
     // Modules.
     context("cuModuleLoadData", &[Out, Image]),
@@ -613,7 +621,7 @@ pub const ENTRIES: &[Entry] = &[
     context("cuModuleEnumerateFunctions", &[Host, Number(4), Module]),
     context(
         "cuModuleGetGlobal_v2",
-        &[Maybe, Maybe, Module, VARIABLE_NAME],
+        &[OptionalOut, OptionalOut, Module, VARIABLE_NAME],
     ),
     context("cuFuncGetAttribute", &[Out, FUNCTION_ATTRIBUTE, Function]),
     context(
@@ -628,9 +636,9 @@ pub const ENTRIES: &[Entry] = &[
         "cuFuncGetParamInfo",
         &[
             Function,
-            One(0, &[(4, VALUE), (u64::MAX, VALUE)]),
+            OneOf(0, &[(4, VALUE), (u64::MAX, VALUE)]),
             Out,
-            Maybe,
+            OptionalOut,
         ],
     ),
     context("cuFuncIsLoaded", &[Out, Function]),
@@ -640,7 +648,7 @@ pub const ENTRIES: &[Entry] = &[
         "cuLinkAddData_v2",
         &[
             Link,
-            One(1, &[(6, VALUE), (MINUS_ONE, VALUE)]),
+            OneOf(1, &[(6, VALUE), (MINUS_ONE, VALUE)]),
             Name(PTX, None, 0),
             Bytes(PTX.len() as u64),
             Null,
@@ -653,14 +661,14 @@ pub const ENTRIES: &[Entry] = &[
         "cuLinkAddFile_v2",
         &[
             Link,
-            One(1, &[(6, VALUE), (MINUS_ONE, VALUE)]),
+            OneOf(1, &[(6, VALUE), (MINUS_ONE, VALUE)]),
             FILE_NAME,
             Number(0),
             Null,
             Null,
         ],
     ),
-    driver("cuLinkComplete", &[FilledLink, Out, Maybe]),
+    driver("cuLinkComplete", &[FilledLink, Out, OptionalOut]),
     driver("cuLinkDestroy", &[Link]),
     // Occupancy.
     context(
@@ -692,7 +700,7 @@ pub const ENTRIES: &[Entry] = &[
         &[
             Out,
             Function,
-            One(1, &[(0, VALUE), (1 << 20, VALUE)]),
+            OneOf(1, &[(0, VALUE), (1 << 20, VALUE)]),
             THREADS,
         ],
     ),
@@ -718,7 +726,7 @@ pub const ENTRIES: &[Entry] = &[
     ),
     context(
         "cuMemAddressReserve",
-        &[Out, GRANULE, One(0, &[(3, VALUE)]), Number(0), NO_FLAG],
+        &[Out, GRANULE, OneOf(0, &[(3, VALUE)]), Number(0), NO_FLAG],
     ),
     context("cuMemAddressFree", &[Reserved, TWO_GRANULES]),
     context("cuMemCreate", &[Out, GRANULE, MemoryProperties, NO_FLAG]),
@@ -727,7 +735,7 @@ pub const ENTRIES: &[Entry] = &[
     context("cuMemUnmap", &[Mapped, GRANULE]),
     context(
         "cuMemSetAccess",
-        &[Mapped, GRANULE, Access, One(1, &[(0, VALUE), (2, VALUE)])],
+        &[Mapped, GRANULE, Access, OneOf(1, &[(0, VALUE), (2, VALUE)])],
     ),
     // Streams.
     context("cuStreamCreate", &[Out, STREAM_FLAGS]),
@@ -743,7 +751,7 @@ pub const ENTRIES: &[Entry] = &[
         &[
             Stream,
             Event,
-            One(0, &[(1, VALUE), (2, VALUE), (MINUS_ONE, VALUE)]),
+            OneOf(0, &[(1, VALUE), (2, VALUE), (MINUS_ONE, VALUE)]),
         ],
     ),
     context("cuStreamGetFlags", &[Stream, Out]),
@@ -768,7 +776,7 @@ pub const ENTRIES: &[Entry] = &[
             Out,
             Number(13_000),
             Number(0),
-            Maybe,
+            OptionalOut,
         ],
     ),
 ];

@@ -34,26 +34,26 @@ static FUNCTIONS: LazyLock<HashMap<&'static str, usize>> = LazyLock::new(|| {
 
 /// An invalid argument and the error that it must get.
 #[derive(Debug, Clone, Copy)]
-pub struct Wrong {
+pub struct InvalidValue {
     pub what: &'static str,
     pub value: u64,
     pub code: u32,
 }
 
 /// A process with a driver in a known state. No other such process exists at the same time.
-pub struct Scene {
-    _alone: MutexGuard<'static, ()>,
-    answer: Box<[u64]>,
+pub struct TestProcess {
+    _guard: MutexGuard<'static, ()>,
+    result: Box<[u64]>,
     host: Box<[u64]>,
     texts: HashMap<&'static str, CString>,
     parameters: Box<[u64]>,
-    kept: Vec<Box<[u64]>>,
-    world: Option<World>,
+    owned: Vec<Box<[u64]>>,
+    test_graph: Option<TestGraph>,
 }
 
 /// A graph with a node of each kind, and its executable.
 #[derive(Debug, Clone, Copy)]
-struct World {
+struct TestGraph {
     graph: u64,
     inner: u64,
     /// Nodes by the number of their kind.
@@ -77,56 +77,56 @@ fn at(words: &[u64]) -> u64 {
     words.as_ptr().expose_provenance() as u64
 }
 
-impl Scene {
+impl TestProcess {
     /// Creates the state before initialisation.
     pub fn new() -> Self {
         let values = words(64);
         let parameters = vec![at(&values); 8].into_boxed_slice();
         Self {
-            _alone: process::renewed(MEMORY),
-            answer: words(ROOM),
+            _guard: process::replace_driver(MEMORY),
+            result: words(ROOM),
             host: words(ROOM),
             texts: HashMap::new(),
             parameters,
-            kept: vec![values],
-            world: None,
+            owned: vec![values],
+            test_graph: None,
         }
     }
 
     /// Creates the state after initialisation, without a context.
     pub fn initialised() -> Self {
-        let mut scene = Self::new();
-        scene.must("cuInit", &[0]);
-        scene
+        let mut test_process = Self::new();
+        test_process.call_ok("cuInit", &[0]);
+        test_process
     }
 
     /// Creates the state with the primary context current.
     pub fn ready() -> Self {
-        let mut scene = Self::initialised();
-        let context = scene.primary();
-        scene.must("cuCtxSetCurrent", &[context]);
-        scene
+        let mut test_process = Self::initialised();
+        let context = test_process.primary();
+        test_process.call_ok("cuCtxSetCurrent", &[context]);
+        test_process
     }
 
     /// The primary context, retained once more.
     pub fn primary(&mut self) -> u64 {
-        self.made("cuDevicePrimaryCtxRetain", &[0])
+        self.create("cuDevicePrimaryCtxRetain", &[0])
     }
 
     /// Creates a context and makes it current.
-    pub fn enter_another_context(&mut self) -> u64 {
-        self.made("cuCtxCreate_v2", &[0, 0])
+    pub fn create_current_context(&mut self) -> u64 {
+        self.create("cuCtxCreate_v2", &[0, 0])
     }
 
     /// Address that functions write their results to.
-    pub fn place(&self) -> u64 {
-        at(&self.answer)
+    pub fn result_address(&self) -> u64 {
+        at(&self.result)
     }
 
     /// The result that the last function wrote.
-    pub fn answer(&self) -> u64 {
+    pub fn result(&self) -> u64 {
         // SAFETY: the value's own memory; volatile, because it was written through a number.
-        unsafe { std::ptr::read_volatile(self.answer.as_ptr()) }
+        unsafe { std::ptr::read_volatile(self.result.as_ptr()) }
     }
 
     /// Host memory of [`ROOM`] bytes.
@@ -150,97 +150,97 @@ impl Scene {
     }
 
     /// Calls a function and expects success.
-    pub fn must(&mut self, name: &str, arguments: &[u64]) {
+    pub fn call_ok(&mut self, name: &str, arguments: &[u64]) {
         let found = self.call(name, arguments);
         assert_eq!(found, 0, "{name}: {}", describe(found));
     }
 
     /// Calls a function, expects success, and returns the value that it wrote to its first argument.
-    fn made(&mut self, name: &str, rest: &[u64]) -> u64 {
-        let arguments = [&[self.place()], rest].concat();
-        self.must(name, &arguments);
-        self.answer()
+    fn create(&mut self, name: &str, rest: &[u64]) -> u64 {
+        let arguments = [&[self.result_address()], rest].concat();
+        self.call_ok(name, &arguments);
+        self.result()
     }
 
     /// A NUL-terminated text that lives as long as this value.
     pub fn text(&mut self, text: &'static str) -> u64 {
-        let kept = self
+        let owned = self
             .texts
             .entry(text)
             .or_insert_with(|| CString::new(text).expect("texts of tests hold no NUL"));
-        kept.as_ptr().expose_provenance() as u64
+        owned.as_ptr().expose_provenance() as u64
     }
 
     /// Arguments of a valid call.
-    pub fn right_arguments(&mut self, entry: &Entry) -> Vec<u64> {
+    pub fn valid_arguments(&mut self, entry: &Entry) -> Vec<u64> {
         let arguments = entry.arguments.iter();
-        arguments.map(|argument| self.right(*argument)).collect()
+        arguments.map(|argument| self.valid(*argument)).collect()
     }
 
     /// Creates a valid value of an argument.
-    pub fn right(&mut self, argument: Argument) -> u64 {
+    pub fn valid(&mut self, argument: Argument) -> u64 {
         match argument {
-            Argument::Out | Argument::Maybe => self.place(),
+            Argument::Out | Argument::OptionalOut => self.result_address(),
             Argument::Null | Argument::Device => 0,
             Argument::Number(value) | Argument::Bytes(value) | Argument::Length(value) => value,
             Argument::HostBytes => 64,
-            Argument::One(value, _) => value,
+            Argument::OneOf(value, _) => value,
             Argument::Host => self.host(),
-            Argument::Context | Argument::MaybeContext => {
-                let context = self.enter_another_context();
-                self.must("cuCtxPopCurrent_v2", &[0]);
+            Argument::Context | Argument::OptionalContext => {
+                let context = self.create_current_context();
+                self.call_ok("cuCtxPopCurrent_v2", &[0]);
                 context
             }
-            Argument::Stream | Argument::CreatedStream => self.made("cuStreamCreate", &[0]),
-            Argument::Event => self.made("cuEventCreate", &[0]),
+            Argument::Stream | Argument::CreatedStream => self.create("cuStreamCreate", &[0]),
+            Argument::Event => self.create("cuEventCreate", &[0]),
             Argument::Recorded => {
-                let event = self.right(Argument::Event);
-                self.must("cuEventRecord", &[event, 0]);
+                let event = self.valid(Argument::Event);
+                self.call_ok("cuEventRecord", &[event, 0]);
                 event
             }
             Argument::Module => {
                 let image = self.text(PTX);
-                self.made("cuModuleLoadData", &[image])
+                self.create("cuModuleLoadData", &[image])
             }
             Argument::Function => {
-                let module = self.right(Argument::Module);
+                let module = self.valid(Argument::Module);
                 let name = self.text("axpy");
-                self.made("cuModuleGetFunction", &[module, name])
+                self.create("cuModuleGetFunction", &[module, name])
             }
             Argument::Library => {
                 let image = self.text(PTX);
-                self.made("cuLibraryLoadData", &[image, 0, 0, 0, 0, 0, 0])
+                self.create("cuLibraryLoadData", &[image, 0, 0, 0, 0, 0, 0])
             }
             Argument::Kernel => {
-                let library = self.right(Argument::Library);
+                let library = self.valid(Argument::Library);
                 let name = self.text("axpy");
-                self.made("cuLibraryGetKernel", &[library, name])
+                self.create("cuLibraryGetKernel", &[library, name])
             }
             Argument::Pool => {
-                let properties = self.right(Argument::PoolProperties);
-                self.made("cuMemPoolCreate", &[properties])
+                let properties = self.valid(Argument::PoolProperties);
+                self.create("cuMemPoolCreate", &[properties])
             }
             Argument::Link => {
-                let place = self.place();
-                self.must("cuLinkCreate_v2", &[0, 0, 0, place]);
-                self.answer()
+                let address = self.result_address();
+                self.call_ok("cuLinkCreate_v2", &[0, 0, 0, address]);
+                self.result()
             }
             Argument::FilledLink => {
-                let link = self.right(Argument::Link);
+                let link = self.valid(Argument::Link);
                 let (image, bytes) = (self.text(PTX), PTX.len() as u64);
-                self.must("cuLinkAddData_v2", &[link, 1, image, bytes, 0, 0, 0, 0]);
+                self.call_ok("cuLinkAddData_v2", &[link, 1, image, bytes, 0, 0, 0, 0]);
                 link
             }
-            Argument::Memory | Argument::Either => self.made("cuMemAlloc_v2", &[ROOM as u64]),
-            Argument::Managed => self.made("cuMemAllocManaged", &[ROOM as u64, 1]),
-            Argument::Pinned => self.made("cuMemHostAlloc", &[ROOM as u64, 0]),
-            Argument::Unregistered => self.keep(words(4096)),
+            Argument::Memory | Argument::Either => self.create("cuMemAlloc_v2", &[ROOM as u64]),
+            Argument::Managed => self.create("cuMemAllocManaged", &[ROOM as u64, 1]),
+            Argument::Pinned => self.create("cuMemHostAlloc", &[ROOM as u64, 0]),
+            Argument::Unregistered => self.own(words(4096)),
             Argument::Registered => {
-                let memory = self.right(Argument::Unregistered);
-                self.must("cuMemHostRegister_v2", &[memory, 4096, 0]);
+                let memory = self.valid(Argument::Unregistered);
+                self.call_ok("cuMemHostRegister_v2", &[memory, 4096, 0]);
                 memory
             }
-            Argument::Name(right, _, _) => self.text(right),
+            Argument::Name(valid, _, _) => self.text(valid),
             Argument::Image => self.text(PTX),
             Argument::Parameters => at(&self.parameters),
             Argument::PoolProperties => {
@@ -248,26 +248,26 @@ impl Scene {
                 let mut properties = words(88);
                 properties[0] = 1;
                 properties[1] = 1;
-                self.keep(properties)
+                self.own(properties)
             }
             Argument::MemoryProperties => {
                 // Pinned, not shared with other processes, on device 0; the rest of the structure is zero.
                 let mut properties = words(32);
                 properties[0] = 1;
                 properties[1] = 1;
-                self.keep(properties)
+                self.own(properties)
             }
             // Device 0, for reading and writing.
-            Argument::Access => self.keep(vec![1, 3].into_boxed_slice()),
-            Argument::Reserved => self.made("cuMemAddressReserve", &[4 << 20, 0, 0, 0]),
+            Argument::Access => self.own(vec![1, 3].into_boxed_slice()),
+            Argument::Reserved => self.create("cuMemAddressReserve", &[4 << 20, 0, 0, 0]),
             Argument::Physical => {
-                let properties = self.right(Argument::MemoryProperties);
-                self.made("cuMemCreate", &[2 << 20, properties, 0])
+                let properties = self.valid(Argument::MemoryProperties);
+                self.create("cuMemCreate", &[2 << 20, properties, 0])
             }
             Argument::Mapped => {
-                let address = self.right(Argument::Reserved);
-                let memory = self.right(Argument::Physical);
-                self.must("cuMemMap", &[address, 2 << 20, 0, memory, 0]);
+                let address = self.valid(Argument::Reserved);
+                let memory = self.valid(Argument::Physical);
+                self.call_ok("cuMemMap", &[address, 2 << 20, 0, memory, 0]);
                 address
             }
             Argument::Rectangle => self.rectangle(),
@@ -277,67 +277,67 @@ impl Scene {
                 description[0] = 1 | 1 << 32;
                 description[1] = 1 | 32 << 32;
                 description[2] = 1 | 1 << 32;
-                self.keep(description)
+                self.own(description)
             }
-            Argument::Graph => self.world().graph,
-            Argument::InnerGraph => self.world().inner,
+            Argument::Graph => self.test_graph().graph,
+            Argument::InnerGraph => self.test_graph().inner,
             Argument::GraphCopy => {
-                let graph = self.world().graph;
-                self.made("cuGraphClone", &[graph])
+                let graph = self.test_graph().graph;
+                self.create("cuGraphClone", &[graph])
             }
-            Argument::AnyNode => self.world().nodes[5],
-            Argument::Node(kind) => self.world().nodes[kind as usize],
+            Argument::AnyNode => self.test_graph().nodes[5],
+            Argument::Node(kind) => self.test_graph().nodes[kind as usize],
             Argument::Nodes(kind) => {
-                let node = self.world().nodes[kind as usize];
+                let node = self.test_graph().nodes[kind as usize];
                 self.list(node)
             }
-            Argument::Executable => self.world().executable,
+            Argument::Executable => self.test_graph().executable,
             Argument::Captured => {
-                let stream = self.made("cuStreamCreate", &[1]);
-                self.must("cuStreamBeginCapture_v2", &[stream, 2]);
+                let stream = self.create("cuStreamCreate", &[1]);
+                self.call_ok("cuStreamBeginCapture_v2", &[stream, 2]);
                 stream
             }
             Argument::Keepsake => {
-                let destroy = self.right(Argument::HostFunction);
-                self.made("cuUserObjectCreate", &[0, destroy, 1, 1])
+                let destroy = self.valid(Argument::HostFunction);
+                self.create("cuUserObjectCreate", &[0, destroy, 1, 1])
             }
-            Argument::KernelPlan => {
+            Argument::KernelParams => {
                 // Grid 1x1x1, block 32x1x1, no shared memory; null for the library's kernel and the context after it.
-                let function = self.right(Argument::Function);
+                let function = self.valid(Argument::Function);
                 let [grid, between, block] = [1 | 1 << 32, 1 | 32 << 32, 1 | 1 << 32];
                 let parameters = at(&self.parameters);
-                self.keep(Box::new([
+                self.own(Box::new([
                     function, grid, between, block, 0, parameters, 0, 0, 0,
                 ]))
             }
-            Argument::CopyPlan => {
+            Argument::CopyParams => {
                 // Two slices of three rows of eight bytes from the host to the device.
-                let (host, device) = (self.host(), self.right(Argument::Memory));
+                let (host, device) = (self.host(), self.valid(Argument::Memory));
                 let side = |kind, host, device| [0, 0, 0, 0, kind, host, device, 0, 0, 16, 4];
                 let sides = [side(1, host, 0), side(2, 0, device)].concat();
-                self.keep([sides, vec![8, 3, 2]].concat().into_boxed_slice())
+                self.own([sides, vec![8, 3, 2]].concat().into_boxed_slice())
             }
-            Argument::FillPlan => {
-                let device = self.right(Argument::Memory);
-                self.keep(Box::new([device, 0, 7 | 4 << 32, 4, 1]))
+            Argument::FillParams => {
+                let device = self.valid(Argument::Memory);
+                self.own(Box::new([device, 0, 7 | 4 << 32, 4, 1]))
             }
-            Argument::CallPlan => {
-                let function = self.right(Argument::HostFunction);
-                self.keep(Box::new([function, 0]))
+            Argument::HostCallParams => {
+                let function = self.valid(Argument::HostFunction);
+                self.own(Box::new([function, 0]))
             }
-            Argument::AnyPlan => {
-                let function = self.right(Argument::HostFunction);
+            Argument::AnyNodeParams => {
+                let function = self.valid(Argument::HostFunction);
                 let mut plan = words(256);
                 plan[..3].copy_from_slice(&[3, 0, function]);
-                self.keep(plan)
+                self.own(plan)
             }
-            Argument::Making => self.keep(words(32)),
-            Argument::Mode => self.keep(Box::new([2])),
+            Argument::Making => self.own(words(32)),
+            Argument::Mode => self.own(Box::new([2])),
             Argument::Path => self.text("/dev/null"),
-            Argument::Attributes => self.keep(vec![2 | 3 << 32].into_boxed_slice()),
-            Argument::Places => {
-                let place = self.place();
-                self.keep(vec![place; 2].into_boxed_slice())
+            Argument::Attributes => self.own(vec![2 | 3 << 32].into_boxed_slice()),
+            Argument::AttributeBuffers => {
+                let address = self.result_address();
+                self.own(vec![address; 2].into_boxed_slice())
             }
             Argument::HostFunction => (nothing as extern "C" fn(u64)) as usize as u64,
             Argument::SharedForBlock => (none as extern "C" fn(i32) -> usize) as usize as u64,
@@ -346,32 +346,32 @@ impl Scene {
 
     /// An array with one handle.
     pub fn list(&mut self, handle: u64) -> u64 {
-        self.keep(Box::new([handle]))
+        self.own(Box::new([handle]))
     }
 
     /// The graph of this process, created at the first use.
-    fn world(&mut self) -> World {
-        match self.world {
-            Some(world) => world,
+    fn test_graph(&mut self) -> TestGraph {
+        match self.test_graph {
+            Some(test_graph) => test_graph,
             None => {
-                let world = self.another_world();
-                self.world = Some(world);
-                world
+                let test_graph = self.create_test_graph();
+                self.test_graph = Some(test_graph);
+                test_graph
             }
         }
     }
 
-    fn another_world(&mut self) -> World {
-        let graph = self.made("cuGraphCreate", &[0]);
-        let inner = self.made("cuGraphCreate", &[0]);
+    fn create_test_graph(&mut self) -> TestGraph {
+        let graph = self.create("cuGraphCreate", &[0]);
+        let inner = self.create("cuGraphCreate", &[0]);
         let [kernel, copy, fill, call, event] = [
-            Argument::KernelPlan,
-            Argument::CopyPlan,
-            Argument::FillPlan,
-            Argument::CallPlan,
+            Argument::KernelParams,
+            Argument::CopyParams,
+            Argument::FillParams,
+            Argument::HostCallParams,
             Argument::Event,
         ]
-        .map(|plan| self.right(plan));
+        .map(|plan| self.valid(plan));
         let nodes = [
             ("cuGraphAddKernelNode_v2", kernel),
             ("cuGraphAddMemcpyNode", copy),
@@ -382,9 +382,9 @@ impl Scene {
             ("cuGraphAddEventWaitNode", event),
             ("cuGraphAddEventRecordNode", event),
         ]
-        .map(|(name, plan)| self.made(name, &[graph, 0, 0, plan, 0]));
-        let executable = self.made("cuGraphInstantiateWithFlags", &[graph, 0]);
-        World {
+        .map(|(name, plan)| self.create(name, &[graph, 0, 0, plan, 0]));
+        let executable = self.create("cuGraphInstantiateWithFlags", &[graph, 0]);
+        TestGraph {
             graph,
             inner,
             nodes,
@@ -392,55 +392,55 @@ impl Scene {
         }
     }
 
-    fn keep(&mut self, words: Box<[u64]>) -> u64 {
+    fn own(&mut self, words: Box<[u64]>) -> u64 {
         let address = at(&words);
-        self.kept.push(words);
+        self.owned.push(words);
         address
     }
 
     /// Parameters of a copy of three rows of eight bytes from the host to the device (`CUDA_MEMCPY2D`).
     fn rectangle(&mut self) -> u64 {
-        let (host, device) = (self.host(), self.right(Argument::Memory));
+        let (host, device) = (self.host(), self.valid(Argument::Memory));
         let side = |kind: u64, host: u64, device: u64| [0, 0, kind, host, device, 0, 16];
         let sides = [side(1, host, 0), side(2, 0, device)].concat();
-        self.keep([sides, vec![8, 3]].concat().into_boxed_slice())
+        self.own([sides, vec![8, 3]].concat().into_boxed_slice())
     }
 
     /// Limits launches to this many thread instructions.
     pub fn limit_launches(&self, budget: u64) {
-        self.look(|driver| driver.settings_mut().budget = Some(budget));
+        self.with_driver(|driver| driver.settings_mut().budget = Some(budget));
     }
 
     /// Numbers of objects that live in contexts: allocations, events, streams, modules, functions.
     pub fn objects(&self) -> [usize; 5] {
-        self.look(|driver| driver.objects())
+        self.with_driver(|driver| driver.objects())
     }
 
     /// Numbers of graphs, nodes, executables and captures.
     pub fn graph_objects(&self) -> [usize; 4] {
-        self.look(|driver| driver.graph_objects())
+        self.with_driver(|driver| driver.graph_objects())
     }
 
     /// Numbers of libraries and mappings, and bytes of device memory in use.
     pub fn outside_contexts(&self) -> (usize, usize, u64) {
-        self.look(|driver| {
+        self.with_driver(|driver| {
             let used = driver.machine().memory_in_use().0;
             (driver.library_count(), driver.mapping_count(), used)
         })
     }
 
-    fn look<R>(&self, question: impl FnOnce(&mut Driver) -> R) -> R {
+    fn with_driver<R>(&self, question: impl FnOnce(&mut Driver) -> R) -> R {
         process::with_driver("a test's question", question).expect("the driver serves")
     }
 
     /// Creates a handle or address and makes it invalid.
     pub fn stale(&mut self, argument: Argument) -> u64 {
         let value = match argument {
-            Argument::AnyNode => self.another_world().nodes[5],
-            Argument::Node(kind) => self.another_world().nodes[kind as usize],
-            Argument::Executable => self.another_world().executable,
-            Argument::Graph | Argument::InnerGraph => self.made("cuGraphCreate", &[0]),
-            other => self.right(other),
+            Argument::AnyNode => self.create_test_graph().nodes[5],
+            Argument::Node(kind) => self.create_test_graph().nodes[kind as usize],
+            Argument::Executable => self.create_test_graph().executable,
+            Argument::Graph | Argument::InnerGraph => self.create("cuGraphCreate", &[0]),
+            other => self.valid(other),
         };
         let undo = match argument {
             Argument::AnyNode | Argument::Node(_) => "cuGraphDestroyNode",
@@ -448,10 +448,10 @@ impl Scene {
             Argument::Graph | Argument::InnerGraph | Argument::GraphCopy => "cuGraphDestroy",
             Argument::Captured => "cuStreamDestroy_v2",
             Argument::Keepsake => {
-                self.must("cuUserObjectRelease", &[value, 1]);
+                self.call_ok("cuUserObjectRelease", &[value, 1]);
                 return value;
             }
-            Argument::Context | Argument::MaybeContext => "cuCtxDestroy_v2",
+            Argument::Context | Argument::OptionalContext => "cuCtxDestroy_v2",
             Argument::Stream | Argument::CreatedStream => "cuStreamDestroy_v2",
             Argument::Event | Argument::Recorded => "cuEventDestroy_v2",
             Argument::Module => "cuModuleUnload",
@@ -462,43 +462,43 @@ impl Scene {
             Argument::Pinned => "cuMemFreeHost",
             Argument::Registered => "cuMemHostUnregister",
             Argument::Function => {
-                let place = self.place();
-                self.must("cuFuncGetModule", &[place, value]);
-                let module = self.answer();
-                self.must("cuModuleUnload", &[module]);
+                let address = self.result_address();
+                self.call_ok("cuFuncGetModule", &[address, value]);
+                let module = self.result();
+                self.call_ok("cuModuleUnload", &[module]);
                 return value;
             }
             Argument::Kernel => {
-                let library = self.right(Argument::Library);
+                let library = self.valid(Argument::Library);
                 let name = self.text("axpy");
-                let kernel = self.made("cuLibraryGetKernel", &[library, name]);
-                self.must("cuLibraryUnload", &[library]);
+                let kernel = self.create("cuLibraryGetKernel", &[library, name]);
+                self.call_ok("cuLibraryUnload", &[library]);
                 return kernel;
             }
             Argument::Reserved => {
-                self.must("cuMemAddressFree", &[value, 4 << 20]);
+                self.call_ok("cuMemAddressFree", &[value, 4 << 20]);
                 return value;
             }
             Argument::Mapped => {
-                self.must("cuMemUnmap", &[value, 2 << 20]);
+                self.call_ok("cuMemUnmap", &[value, 2 << 20]);
                 return value;
             }
             Argument::Physical => "cuMemRelease",
             other => panic!("{other:?} does not go stale"),
         };
-        self.must(undo, &[value]);
+        self.call_ok(undo, &[value]);
         value
     }
 
     /// All invalid values of one argument.
-    pub fn wrongs(&mut self, argument: Argument) -> Vec<Wrong> {
+    pub fn invalid_values(&mut self, argument: Argument) -> Vec<InvalidValue> {
         const VALUE: u32 = code::Code::INVALID_VALUE.0;
         const HANDLE: u32 = code::Code::INVALID_HANDLE.0;
         const CONTEXT: u32 = code::Code::INVALID_CONTEXT.0;
         const DEVICE: u32 = code::Code::INVALID_DEVICE.0;
         const REGISTERED: u32 = code::Code::HOST_MEMORY_NOT_REGISTERED.0;
-        let wrong = |what, value, code| Wrong { what, value, code };
-        let null = |code| wrong("null", 0, code);
+        let invalid = |what, value, code| InvalidValue { what, value, code };
+        let null = |code| invalid("null", 0, code);
         match argument {
             Argument::Out
             | Argument::Host
@@ -510,13 +510,13 @@ impl Scene {
             | Argument::Rectangle
             | Argument::Description
             | Argument::Attributes
-            | Argument::Places
+            | Argument::AttributeBuffers
             | Argument::Either
-            | Argument::KernelPlan
-            | Argument::CopyPlan
-            | Argument::FillPlan
-            | Argument::CallPlan
-            | Argument::AnyPlan
+            | Argument::KernelParams
+            | Argument::CopyParams
+            | Argument::FillParams
+            | Argument::HostCallParams
+            | Argument::AnyNodeParams
             | Argument::Making
             | Argument::Mode
             | Argument::HostFunction => vec![null(VALUE)],
@@ -524,13 +524,13 @@ impl Scene {
                 let stale = self.stale(Argument::Node(kind));
                 vec![
                     null(VALUE),
-                    wrong("an array of garbage", self.list(GARBAGE), VALUE),
-                    wrong("an array of a destroyed node", self.list(stale), VALUE),
+                    invalid("an array of garbage", self.list(GARBAGE), VALUE),
+                    invalid("an array of a destroyed node", self.list(stale), VALUE),
                 ]
             }
             Argument::Path => vec![
                 null(VALUE),
-                wrong(
+                invalid(
                     "no such folder",
                     self.text("/no/such/folder/graph"),
                     code::Code::OPERATING_SYSTEM.0,
@@ -543,68 +543,68 @@ impl Scene {
             | Argument::Node(_)
             | Argument::Keepsake
             | Argument::Executable => {
-                let mut wrongs = vec![
+                let mut invalid_values = vec![
                     null(VALUE),
-                    wrong("garbage", GARBAGE, VALUE),
-                    wrong("a destroyed one", self.stale(argument), VALUE),
-                    wrong("a stream", self.right(Argument::Stream), VALUE),
+                    invalid("garbage", GARBAGE, VALUE),
+                    invalid("a destroyed one", self.stale(argument), VALUE),
+                    invalid("a stream", self.valid(Argument::Stream), VALUE),
                 ];
                 if matches!(argument, Argument::Node(_)) {
-                    let other = self.right(Argument::AnyNode);
-                    wrongs.push(wrong("a node of another kind", other, VALUE));
+                    let other = self.valid(Argument::AnyNode);
+                    invalid_values.push(invalid("a node of another kind", other, VALUE));
                 }
-                wrongs
+                invalid_values
             }
             Argument::Captured => {
                 const STATE: u32 = code::Code::ILLEGAL_STATE.0;
-                let free = self.right(Argument::Stream);
+                let free = self.valid(Argument::Stream);
                 vec![
-                    wrong("the legacy stream", 0, STATE),
-                    wrong("a stream that is not captured", free, STATE),
-                    wrong("garbage", GARBAGE, HANDLE),
-                    wrong("a destroyed one", self.stale(argument), HANDLE),
+                    invalid("the legacy stream", 0, STATE),
+                    invalid("a stream that is not captured", free, STATE),
+                    invalid("garbage", GARBAGE, HANDLE),
+                    invalid("a destroyed one", self.stale(argument), HANDLE),
                 ]
             }
-            Argument::Maybe
+            Argument::OptionalOut
             | Argument::Null
             | Argument::Number(_)
             | Argument::Bytes(_)
             | Argument::Length(_)
             | Argument::SharedForBlock => Vec::new(),
             Argument::HostBytes => vec![
-                wrong("no bytes", 0, VALUE),
-                wrong("more than there is", 1 << 60, code::Code::OUT_OF_MEMORY.0),
-                wrong("the largest number", u64::MAX, code::Code::OUT_OF_MEMORY.0),
+                invalid("no bytes", 0, VALUE),
+                invalid("more than there is", 1 << 60, code::Code::OUT_OF_MEMORY.0),
+                invalid("the largest number", u64::MAX, code::Code::OUT_OF_MEMORY.0),
             ],
-            Argument::One(_, wrongs) => wrongs
+            Argument::OneOf(_, invalid_values) => invalid_values
                 .iter()
-                .map(|&(value, code)| wrong(number_text(value), value, code))
+                .map(|&(value, code)| invalid(number_text(value), value, code))
                 .collect(),
             Argument::Device => vec![
-                wrong("a second device", 1, DEVICE),
-                wrong("device -1", u64::from(u32::MAX), DEVICE),
+                invalid("a second device", 1, DEVICE),
+                invalid("device -1", u64::from(u32::MAX), DEVICE),
             ],
             Argument::Name(_, bad, code) => {
-                let mut wrongs = vec![null(VALUE)];
+                let mut invalid_values = vec![null(VALUE)];
                 if let Some(bad) = bad {
-                    wrongs.push(wrong("another name", self.text(bad), code));
+                    invalid_values.push(invalid("another name", self.text(bad), code));
                 }
-                wrongs
+                invalid_values
             }
             Argument::Image => vec![
                 null(VALUE),
-                wrong(
+                invalid(
                     "machine code",
                     self.text("\x7fELF\x02\x01\x01"),
                     code::Code::NO_BINARY_FOR_GPU.0,
                 ),
-                wrong("no text", self.text(""), code::Code::INVALID_IMAGE.0),
-                wrong(
+                invalid("no text", self.text(""), code::Code::INVALID_IMAGE.0),
+                invalid(
                     "no PTX",
                     self.text("int main() {}"),
                     code::Code::INVALID_PTX.0,
                 ),
-                wrong(
+                invalid(
                     "PTX of another GPU",
                     self.text(".version 8.0\n.target sm_100\n.address_size 64\n"),
                     code::Code::NO_BINARY_FOR_GPU.0,
@@ -616,43 +616,43 @@ impl Scene {
             | Argument::Physical
             | Argument::Mapped => vec![
                 null(VALUE),
-                wrong("garbage", GARBAGE, VALUE),
-                wrong("freed memory", self.stale(argument), VALUE),
-                wrong("a handle", self.right(Argument::Event), VALUE),
+                invalid("garbage", GARBAGE, VALUE),
+                invalid("freed memory", self.stale(argument), VALUE),
+                invalid("a handle", self.valid(Argument::Event), VALUE),
             ],
             Argument::Pinned => vec![
                 null(VALUE),
-                wrong("garbage", GARBAGE, VALUE),
-                wrong("freed memory", self.stale(argument), VALUE),
-                wrong("device memory", self.right(Argument::Memory), VALUE),
+                invalid("garbage", GARBAGE, VALUE),
+                invalid("freed memory", self.stale(argument), VALUE),
+                invalid("device memory", self.valid(Argument::Memory), VALUE),
             ],
             Argument::Registered => vec![
                 null(REGISTERED),
-                wrong("garbage", GARBAGE, REGISTERED),
-                wrong("given back", self.stale(argument), REGISTERED),
-                wrong("allocated memory", self.right(Argument::Pinned), REGISTERED),
+                invalid("garbage", GARBAGE, REGISTERED),
+                invalid("given back", self.stale(argument), REGISTERED),
+                invalid("allocated memory", self.valid(Argument::Pinned), REGISTERED),
             ],
-            Argument::Context | Argument::MaybeContext => {
-                let mut wrongs = vec![
-                    wrong("garbage", GARBAGE, CONTEXT),
-                    wrong("a destroyed one", self.stale(argument), CONTEXT),
-                    wrong("a stream", self.right(Argument::Stream), CONTEXT),
+            Argument::Context | Argument::OptionalContext => {
+                let mut invalid_values = vec![
+                    invalid("garbage", GARBAGE, CONTEXT),
+                    invalid("a destroyed one", self.stale(argument), CONTEXT),
+                    invalid("a stream", self.valid(Argument::Stream), CONTEXT),
                 ];
                 if argument == Argument::Context {
-                    wrongs.push(null(CONTEXT));
+                    invalid_values.push(null(CONTEXT));
                 }
-                wrongs
+                invalid_values
             }
             Argument::Pool => vec![
                 null(VALUE),
-                wrong("garbage", GARBAGE, VALUE),
-                wrong("a destroyed one", self.stale(argument), VALUE),
-                wrong("a stream", self.right(Argument::Stream), VALUE),
+                invalid("garbage", GARBAGE, VALUE),
+                invalid("a destroyed one", self.stale(argument), VALUE),
+                invalid("a stream", self.valid(Argument::Stream), VALUE),
             ],
             Argument::Stream => vec![
-                wrong("garbage", GARBAGE, HANDLE),
-                wrong("a destroyed one", self.stale(argument), HANDLE),
-                wrong("an event", self.right(Argument::Event), HANDLE),
+                invalid("garbage", GARBAGE, HANDLE),
+                invalid("a destroyed one", self.stale(argument), HANDLE),
+                invalid("an event", self.valid(Argument::Event), HANDLE),
             ],
             Argument::CreatedStream
             | Argument::Event
@@ -664,22 +664,22 @@ impl Scene {
             | Argument::Link
             | Argument::FilledLink => vec![
                 null(HANDLE),
-                wrong("garbage", GARBAGE, HANDLE),
-                wrong("a destroyed one", self.stale(argument), HANDLE),
-                wrong("a context", self.primary(), HANDLE),
+                invalid("garbage", GARBAGE, HANDLE),
+                invalid("a destroyed one", self.stale(argument), HANDLE),
+                invalid("a context", self.primary(), HANDLE),
             ],
         }
     }
 
     /// Runs a kernel that writes to an invalid address, and receives its error.
-    pub fn lose_the_device(&mut self) {
-        let module = self.right(Argument::Module);
+    pub fn corrupt_context(&mut self) {
+        let module = self.valid(Argument::Module);
         let name = self.text("astray");
-        let function = self.made("cuModuleGetFunction", &[module, name]);
-        let memory = self.right(Argument::Memory);
-        let value = self.keep(vec![memory].into_boxed_slice());
-        let parameters = self.keep(vec![value].into_boxed_slice());
-        self.must(
+        let function = self.create("cuModuleGetFunction", &[module, name]);
+        let memory = self.valid(Argument::Memory);
+        let value = self.own(vec![memory].into_boxed_slice());
+        let parameters = self.own(vec![value].into_boxed_slice());
+        self.call_ok(
             "cuLaunchKernel",
             &[function, 1, 1, 1, 1, 1, 1, 0, 0, parameters, 0],
         );
@@ -709,8 +709,8 @@ extern "C" fn none(_threads: i32) -> usize {
         crate::ffi::context::cuCtxGetCurrent;
     let mut context = 0_u64;
     // SAFETY: an `Out` is a pointer.
-    let place =
+    let address =
         unsafe { std::mem::transmute::<*mut u64, crate::ffi::pointer::Out<u64>>(&raw mut context) };
-    assert_eq!(function(place), 0);
+    assert_eq!(function(address), 0);
     0
 }
