@@ -53,13 +53,13 @@ pub enum PlanError {
     Format(#[from] toml::de::Error),
     /// A rule's `nth` is 0, but occurrences are counted from one.
     #[error("read the fault plan: `nth` of {call} is 0, but calls are counted from 1")]
-    Zeroth {
+    ZerothOccurrence {
         /// The function that the rule names.
         call: String,
     },
     /// The rule could never have an effect, because the function does not do what the rule would change.
     #[error("read the fault plan: {call} cannot be made to {action}")]
-    Pointless {
+    NoEffect {
         /// The function that the rule names.
         call: String,
         /// The action of the rule, as a verb phrase.
@@ -149,7 +149,7 @@ impl FaultPlan {
     }
 
     /// Counts a call of this function and returns the action of the first rule that matches it.
-    pub fn strike(&self, call: &'static str) -> Option<Action> {
+    pub fn action_for_call(&self, call: &'static str) -> Option<Action> {
         if self.rules.is_empty() {
             return None;
         }
@@ -183,14 +183,14 @@ impl Rule {
             action,
         } = text;
         if matches!(occurrence, Occurrence::Nth(0)) {
-            return Err(PlanError::Zeroth { call });
+            return Err(PlanError::ZerothOccurrence { call });
         }
         let action = match action {
             ActionText::Hang => Action::Hang,
             ActionText::Exit => Action::Exit,
             ActionText::Abort => Action::Abort,
             ActionText::Error(0) => {
-                return Err(PlanError::Pointless {
+                return Err(PlanError::NoEffect {
                     call,
                     action: "fail with success",
                 });
@@ -198,7 +198,7 @@ impl Rule {
             ActionText::Error(number) => Action::Error(Code(number)),
             ActionText::Corrupt { bytes } => {
                 if !call.contains("DtoH") || bytes == 0 {
-                    return Err(PlanError::Pointless {
+                    return Err(PlanError::NoEffect {
                         call,
                         action: "corrupt downloaded bytes",
                     });
@@ -207,7 +207,7 @@ impl Rule {
             }
             ActionText::Answer(number) => {
                 if !call.starts_with("nvml") {
-                    return Err(PlanError::Pointless {
+                    return Err(PlanError::NoEffect {
                         call,
                         action: "answer with a number",
                     });
@@ -216,7 +216,7 @@ impl Rule {
             }
             ActionText::ElapsedMilliseconds(lie) => {
                 if !call.starts_with("cuEventElapsedTime") {
-                    return Err(PlanError::Pointless {
+                    return Err(PlanError::NoEffect {
                         call,
                         action: "lie about time",
                     });
@@ -246,7 +246,7 @@ mod tests {
         assert!(!read("").leftovers);
         let kept = read("leftovers = true\n[[fault]]\ncall = \"cuInit\"\nnth = 1\ndo = \"exit\"\n");
         assert!(kept.leftovers);
-        assert_eq!(kept.strike("cuInit"), Some(Action::Exit));
+        assert_eq!(kept.action_for_call("cuInit"), Some(Action::Exit));
         assert!(FaultPlan::from_toml("leftover = true\n").is_err());
     }
 
@@ -278,16 +278,18 @@ mod tests {
                 "call = \"{call}\"\nnth = \"every\"\ndo = {action}"
             ))
             .unwrap_or_else(|error| panic!("{action}: {error}"));
-            assert_eq!(plan.strike(call), Some(expected));
-            assert_eq!(plan.strike(call), Some(expected));
-            assert_eq!(plan.strike("cuMemFree_v2"), None);
+            assert_eq!(plan.action_for_call(call), Some(expected));
+            assert_eq!(plan.action_for_call(call), Some(expected));
+            assert_eq!(plan.action_for_call("cuMemFree_v2"), None);
         }
     }
 
     #[test]
     fn a_numbered_rule_applies_once() {
         let plan = plan("call = \"cuInit\"\nnth = 2\ndo = { error = 999 }").expect("a plan");
-        let strikes: Vec<bool> = (0..4).map(|_| plan.strike("cuInit").is_some()).collect();
+        let strikes: Vec<bool> = (0..4)
+            .map(|_| plan.action_for_call("cuInit").is_some())
+            .collect();
         assert_eq!(strikes, [false, true, false, false]);
     }
 

@@ -8,7 +8,6 @@
     reason = "C callers hand over raw pointers, and exported names must not be mangled"
 )]
 
-mod absent;
 mod context;
 #[cfg(test)]
 mod contract;
@@ -18,17 +17,18 @@ mod graph;
 mod host_memory;
 mod kernelwright;
 mod launch;
+mod legacy_launch;
 mod library;
 mod memory;
 mod module;
 mod nvml;
 mod occupancy;
-mod piecemeal;
 mod pointer;
 mod pool;
 mod proc_address;
 mod process;
 mod stream;
+mod unsupported;
 mod virtual_memory;
 
 /// Declares exported functions. Each body gets the driver and returns success or an error code.

@@ -50,7 +50,7 @@ handles! {
     /// A graph that is ready to be launched.
     ExecutableHandle = 12;
     /// An object whose destructor runs when no caller and no graph refers to it any more (`CUuserObject`).
-    KeepsakeHandle = 13;
+    UserObjectHandle = 13;
 }
 
 impl StreamHandle {

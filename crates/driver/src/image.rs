@@ -43,14 +43,14 @@ pub enum Image<'a> {
 
 /// The reason why an image cannot be loaded or linked: the documented error code, and a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ImageError {
     /// The code that the API call returns.
     pub code: Code,
     /// The message for the log; empty if the code is enough.
     pub message: String,
 }
 
-impl Refusal {
+impl ImageError {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -59,7 +59,7 @@ impl Refusal {
     }
 }
 
-impl From<Code> for Refusal {
+impl From<Code> for ImageError {
     fn from(code: Code) -> Self {
         Self::new(code, "")
     }
@@ -70,19 +70,19 @@ impl<'a> Image<'a> {
     ///
     /// # Errors
     /// When the image holds no PTX that the device can run.
-    pub fn ptx(self, architecture: u32) -> Result<Cow<'a, str>, Refusal> {
+    pub fn ptx(self, architecture: u32) -> Result<Cow<'a, str>, ImageError> {
         let text = match self {
             Self::Ptx(bytes) => Cow::Borrowed(as_text(bytes)?),
             Self::Fat(bytes) => best_entry(bytes, architecture)?,
             Self::MachineCode => {
-                return Err(Refusal::new(
+                return Err(ImageError::new(
                     Code::NO_BINARY_FOR_GPU,
                     "load machine code: the emulated GPU runs PTX; hand over the PTX text of the same compilation",
                 ));
             }
         };
         match target(&text) {
-            Some(wanted) if wanted > architecture => Err(Refusal::new(
+            Some(wanted) if wanted > architecture => Err(ImageError::new(
                 Code::NO_BINARY_FOR_GPU,
                 format!(
                     "load PTX for sm_{wanted}: the emulated GPU is an sm_{architecture}; compile for sm_{architecture} or older"
@@ -93,11 +93,11 @@ impl<'a> Image<'a> {
     }
 }
 
-fn as_text(bytes: &[u8]) -> Result<&str, Refusal> {
+fn as_text(bytes: &[u8]) -> Result<&str, ImageError> {
     let text = std::str::from_utf8(bytes)
-        .map_err(|_| Refusal::new(Code::INVALID_IMAGE, "read the image: it is no PTX text"))?;
+        .map_err(|_| ImageError::new(Code::INVALID_IMAGE, "read the image: it is no PTX text"))?;
     if text.trim().is_empty() {
-        return Err(Refusal::new(
+        return Err(ImageError::new(
             Code::INVALID_IMAGE,
             "read the image: it is empty",
         ));
@@ -126,8 +126,8 @@ pub fn fat_bytes(header: &[u8; FAT_HEADER_BYTES]) -> Option<usize> {
 }
 
 /// The PTX of the entry for the highest architecture that this device can run.
-fn best_entry(fat: &[u8], architecture: u32) -> Result<Cow<'static, str>, Refusal> {
-    let broken = || Refusal::new(Code::INVALID_IMAGE, "read the fat binary: it is cut short");
+fn best_entry(fat: &[u8], architecture: u32) -> Result<Cow<'static, str>, ImageError> {
+    let broken = || ImageError::new(Code::INVALID_IMAGE, "read the fat binary: it is cut short");
     let mut rest = fat
         .get(usize::from(read_u16(fat, 6).ok_or_else(broken)?)..)
         .ok_or_else(broken)?;
@@ -147,7 +147,7 @@ fn best_entry(fat: &[u8], architecture: u32) -> Result<Cow<'static, str>, Refusa
     }
     match best {
         Some((_, text)) => Ok(text),
-        None => Err(Refusal::new(
+        None => Err(ImageError::new(
             Code::NO_BINARY_FOR_GPU,
             format!(
                 "load the fat binary: it holds no PTX for sm_{architecture} or older, and the emulated GPU runs PTX"
@@ -304,17 +304,17 @@ mod tests {
 
     #[test]
     fn machine_code_is_refused_with_the_documented_code_and_a_reason() {
-        let refusal = Image::MachineCode.ptx(89).expect_err("machine code");
-        assert_eq!(refusal.code, Code::NO_BINARY_FOR_GPU);
-        assert!(refusal.message.contains("PTX"));
+        let error = Image::MachineCode.ptx(89).expect_err("machine code");
+        assert_eq!(error.code, Code::NO_BINARY_FOR_GPU);
+        assert!(error.message.contains("PTX"));
     }
 
     #[test]
     fn ptx_for_a_newer_architecture_is_refused() {
         let newer = TEXT.replace("sm_80", "sm_90a");
         assert!(Image::Ptx(TEXT.as_bytes()).ptx(89).is_ok());
-        let refusal = Image::Ptx(newer.as_bytes()).ptx(89).expect_err("sm_90");
-        assert_eq!(refusal.code, Code::NO_BINARY_FOR_GPU);
+        let error = Image::Ptx(newer.as_bytes()).ptx(89).expect_err("sm_90");
+        assert_eq!(error.code, Code::NO_BINARY_FOR_GPU);
     }
 
     #[test]
@@ -360,8 +360,8 @@ mod tests {
             assert_eq!(unpack_zstd(&ZSTD[..cut], 4096), None, "{cut} bytes");
         }
         let image = fat(&[entry(1, 80, ENTRY_ZSTD, b"xx", 9)]);
-        let refusal = Image::Fat(&image).ptx(89).expect_err("no zstd");
-        assert_eq!(refusal.code, Code::INVALID_IMAGE);
+        let error = Image::Fat(&image).ptx(89).expect_err("no zstd");
+        assert_eq!(error.code, Code::INVALID_IMAGE);
     }
 
     proptest! {

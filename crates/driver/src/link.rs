@@ -213,12 +213,12 @@ impl Names {
                 if !first || !self.keeps(part, declaration) {
                     continue;
                 }
-                let place = match declaration.kind {
+                let section = match declaration.kind {
                     Kind::Variable => &mut variables,
                     Kind::Function => &mut functions,
                 };
-                text.copy(declaration, &renamed, file_base, place);
-                place.push('\n');
+                text.copy(declaration, &renamed, file_base, section);
+                section.push('\n');
             }
             file_base += text
                 .files

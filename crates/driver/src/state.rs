@@ -9,9 +9,9 @@ mod attributes;
 mod context;
 mod graph;
 mod launch;
+mod legacy_launch;
 mod memory;
 mod module;
-mod piecemeal;
 mod timeline;
 mod virtual_memory;
 
@@ -31,8 +31,8 @@ use crate::handle::{
 
 pub use context::ContextFlags;
 pub use graph::{
-    CaptureMode, CaptureState, CopyWork, FillWork, HostWork, KernelWork, Mismatch, Place, Run,
-    Side, Work,
+    CaptureMode, CaptureState, CopyLocation, CopyWork, FillWork, GraphLaunch, HostWork, KernelWork,
+    MemoryType, Mismatch, UpdateError, Work,
 };
 pub use launch::{Clock, Dimensions, LaunchRequest, Settings};
 pub use memory::{MemoryKind, PoolAttribute};
@@ -68,7 +68,7 @@ pub struct Driver {
     events: BTreeMap<EventHandle, timeline::Event>,
     allocations: BTreeMap<u64, memory::Ownership>,
     /// Addresses from the first to the last that were ever device memory.
-    given_out: Range<u64>,
+    device_address_span: Range<u64>,
     host_memory: BTreeMap<u64, memory::PageLocked>,
     virtual_memory: virtual_memory::VirtualMemory,
     pools: BTreeMap<PoolHandle, memory::Pool>,
@@ -79,12 +79,12 @@ pub struct Driver {
     links: BTreeMap<LinkHandle, module::Link>,
     graphs: graph::Graphs,
     tamper: Option<Tamper>,
-    said: Said,
+    call_output: CallOutput,
 }
 
 /// Output and callbacks of a call, which the C layer handles after the call.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct CallOutput {
     /// Text that kernels printed, for standard output.
     pub printed: String,
     /// Lines for standard error, for example why a launch was refused.
@@ -116,7 +116,7 @@ impl Driver {
             timeline: timeline::Timeline::default(),
             events: BTreeMap::new(),
             allocations: BTreeMap::new(),
-            given_out: 0..0,
+            device_address_span: 0..0,
             host_memory: BTreeMap::new(),
             virtual_memory: virtual_memory::VirtualMemory::default(),
             pools: BTreeMap::new(),
@@ -127,7 +127,7 @@ impl Driver {
             links: BTreeMap::new(),
             graphs: graph::Graphs::default(),
             tamper: None,
-            said: Said::default(),
+            call_output: CallOutput::default(),
             device,
         }
     }
@@ -144,7 +144,7 @@ impl Driver {
     }
 
     /// The answer to a query of the management library: `answer`, unless the fault plan replaces it.
-    pub(crate) fn told(&mut self, answer: u64) -> u64 {
+    pub(crate) fn answer_or_planned(&mut self, answer: u64) -> u64 {
         match self.tamper.take() {
             Some(Tamper::Answer(other)) => other,
             _ => answer,
@@ -152,8 +152,8 @@ impl Driver {
     }
 
     /// Takes the output of the calls since the last time.
-    pub fn take_said(&mut self) -> Said {
-        std::mem::take(&mut self.said)
+    pub fn take_output(&mut self) -> CallOutput {
+        std::mem::take(&mut self.call_output)
     }
 
     /// The emulated device.
@@ -198,7 +198,7 @@ impl Driver {
     ///
     /// # Errors
     /// `NOT_INITIALIZED` when it is not.
-    pub fn initialised(&self) -> Result<(), Code> {
+    pub fn check_initialised(&self) -> Result<(), Code> {
         if self.initialised {
             Ok(())
         } else {
@@ -211,7 +211,7 @@ impl Driver {
     /// # Errors
     /// When the driver is not initialised or there is no such device.
     pub fn check_device(&self, ordinal: i32) -> Result<(), Code> {
-        self.initialised()?;
+        self.check_initialised()?;
         if ordinal == ORDINAL {
             Ok(())
         } else {
@@ -220,8 +220,8 @@ impl Driver {
     }
 
     /// The calling thread's context, if it can take work.
-    fn usable(&self) -> Result<ContextHandle, Code> {
-        self.initialised()?;
+    fn usable_context(&self) -> Result<ContextHandle, Code> {
+        self.check_initialised()?;
         let context = self.current_context().ok_or(Code::INVALID_CONTEXT)?;
         if !self.contexts.contains_key(&context) {
             return Err(Code::CONTEXT_IS_DESTROYED);
@@ -234,15 +234,15 @@ impl Driver {
 
     /// Checks a call that waits for the device and reports a pending fault. As [`Self::usable_context`], and the call
     /// is refused where a capture in progress forbids it, because a capture would not record it.
-    fn synchronised(&mut self) -> Result<ContextHandle, Code> {
-        self.usable()?;
-        self.check_unseen()?;
-        self.surfaced()
+    fn check_synchronising_call(&mut self) -> Result<ContextHandle, Code> {
+        self.usable_context()?;
+        self.check_capture_modes()?;
+        self.report_pending_fault()
     }
 
     /// Reports a pending fault. As [`Self::check_synchronising_call`], for calls that belong to a known stream.
-    fn surfaced(&mut self) -> Result<ContextHandle, Code> {
-        let context = self.usable()?;
+    fn report_pending_fault(&mut self) -> Result<ContextHandle, Code> {
+        let context = self.usable_context()?;
         match self.pending.take() {
             Some(code) => {
                 self.sticky = Some(code);

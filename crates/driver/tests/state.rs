@@ -1,4 +1,4 @@
-//! The driver's state machine, called directly: what each call answers, and in which order things may happen.
+//! Tests of the driver's state, called directly: the result of each call, and the valid orders of calls.
 
 use std::thread;
 
@@ -63,7 +63,7 @@ fn ask(driver: &mut Driver, request: &str) -> String {
     answer.json
 }
 
-/// Runs a kernel that takes one pointer, on a buffer of 32 words; answers with what the next synchronisation says.
+/// Runs a kernel that takes one pointer on a buffer of 32 words, and returns the result of the next synchronisation.
 fn run_on_buffer(driver: &mut Driver, name: &str) -> Result<(), Code> {
     let function = function(driver, name);
     let buffer = driver.allocate(128)?;
@@ -122,7 +122,7 @@ fn an_attached_context_is_destroyed_by_the_last_detach() {
     assert_eq!(driver.detach_context(context), Err(Code::INVALID_CONTEXT));
 }
 
-/// `axpy` launched as before CUDA 4: y = 2 x + y for three elements.
+/// `axpy` launched with the API from before CUDA 4: y = 2 x + y for three elements.
 #[test]
 fn a_kernel_is_launched_with_the_legacy_api() {
     let mut driver = ready();
@@ -136,7 +136,7 @@ fn a_kernel_is_launched_with_the_legacy_api() {
     driver.upload(y, &ones, None).expect("copies");
     driver.set_block(axpy, [32, 1, 1]).expect("a block");
     let stream = StreamHandle::LEGACY;
-    let refused = driver.launch_piecemeal(axpy, [1, 1], stream);
+    let refused = driver.launch_legacy(axpy, [1, 1], stream);
     assert_eq!(refused, Err(Code::INVALID_VALUE), "no parameters yet");
     driver.set_parameter(axpy, 0, &x.to_le_bytes()).expect("x");
     driver.set_parameter(axpy, 8, &y.to_le_bytes()).expect("y");
@@ -148,7 +148,7 @@ fn a_kernel_is_launched_with_the_legacy_api() {
         .expect("n");
     driver.set_parameter_bytes(axpy, 24).expect("24 bytes");
     driver
-        .launch_piecemeal(axpy, [1, 1], stream)
+        .launch_legacy(axpy, [1, 1], stream)
         .expect("launches");
     let mut back = [0; 12];
     driver.download(y, &mut back, None).expect("copies");
@@ -271,7 +271,7 @@ fn stale_handles_are_recognised() {
     driver.unload_module(module).expect("unloads");
     assert_eq!(driver.function(module, "axpy"), Err(Code::INVALID_HANDLE));
     assert_eq!(driver.parameters(function), Err(Code::INVALID_HANDLE));
-    // A handle of another kind is no handle.
+    // A handle of another kind is invalid.
     assert_eq!(
         driver.destroy_event(EventHandle(stream.0)),
         Err(Code::INVALID_HANDLE)
@@ -394,7 +394,7 @@ fn a_kernel_computes_and_is_recorded_in_the_journal() {
     );
 }
 
-/// What a launch left in the second level cache is not fetched again by the next; what the host wrote is.
+/// Bytes that a launch left in the L2 cache are not fetched again by the next launch; bytes that the host wrote are.
 #[test]
 fn counters_exclude_bytes_that_an_earlier_launch_left_in_the_cache() {
     let mut driver = ready();
@@ -637,7 +637,7 @@ fn a_launch_takes_the_modelled_time_of_the_configured_cache_state() {
     assert!(near(elapsed, cold) && warm < cold, "{cold:?}, {warm:?}");
     let (elapsed, again, warm) = launch(r#"{"do":"configure","clock":"warm"}"#);
     assert!(near(elapsed, warm) && again == cold);
-    // A gigabyte read before leaves little of this.
+    // After a gigabyte was read, little of this is left in the cache.
     let (elapsed, _, streaming) = launch(r#"{"do":"configure","read_before":1073741824}"#);
     assert!(near(elapsed, streaming) && streaming > warm && streaming <= cold);
     let (elapsed, _, warm) = launch(r#"{"do":"configure","read_before":null}"#);
@@ -745,7 +745,7 @@ fn a_reply_that_was_not_delivered_is_kept() {
     assert_eq!(unseen.json, seen);
 }
 
-/// Rights of a mapping are what was said of it last, for kernels and for the host alike.
+/// The last call determines the access rights of a mapping, for kernels and for the host.
 #[test]
 fn a_read_only_mapping_can_be_read_and_not_written() {
     let mut driver = ready();

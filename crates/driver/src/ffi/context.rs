@@ -124,7 +124,7 @@ entries! {
     /// Takes the top of the calling thread's stack.
     fn cuCtxPopCurrent_v2(context: Out<u64>) |driver| {
         let popped = driver.pop_context()?;
-        context.offer(popped.0);
+        context.set_if_given(popped.0);
         Ok(())
     }
 
@@ -189,8 +189,8 @@ entries! {
     /// Lowest and highest priority of streams.
     fn cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) |driver| {
         let (lowest, highest) = driver.stream_priorities()?;
-        least.offer(lowest);
-        greatest.offer(highest);
+        least.set_if_given(lowest);
+        greatest.set_if_given(highest);
         Ok(())
     }
 

@@ -28,11 +28,11 @@ const ILLEGAL_ADDRESS: u32 = code::Code::ILLEGAL_ADDRESS.0;
 
 /// All functions of the table, and the unsupported ones.
 fn entries() -> impl Iterator<Item = Entry> {
-    let absent = super::absent::FUNCTIONS
+    let unsupported = super::unsupported::FUNCTIONS
         .iter()
-        .map(|(name, _)| table::absent(name));
+        .map(|(name, _)| table::unsupported(name));
     let listed = ENTRIES.iter().chain(graphs::ENTRIES);
-    listed.copied().chain(absent)
+    listed.copied().chain(unsupported)
 }
 
 /// Collects unexpected results, so that one run reports all of them.

@@ -103,9 +103,9 @@ pub extern "C" fn cuGetErrorString(error: u32, description: Out<*const c_char>) 
 
 /// Writes an error text. Its two callers bypass [`process::call`](super::process::call), because they must work in
 /// every state of the driver.
-fn text_of(text: Option<&'static std::ffi::CStr>, place: Out<*const c_char>) -> u32 {
+fn text_of(text: Option<&'static std::ffi::CStr>, output: Out<*const c_char>) -> u32 {
     let pointer = text.map_or(std::ptr::null(), std::ffi::CStr::as_ptr);
-    match place.set(pointer) {
+    match output.set(pointer) {
         Ok(()) if text.is_some() => 0,
         _ => Code::INVALID_VALUE.0,
     }

@@ -3,9 +3,9 @@
 
 pub mod capture;
 pub mod executable;
-pub mod keepsake;
 pub mod node;
 mod parameters;
+pub mod user_object;
 mod work;
 
 pub use work::call_host;
@@ -56,26 +56,26 @@ fn check_edges(edges: In<Edge>, count: usize) -> Result<(), Code> {
 
 /// Writes parallel arrays, up to the caller's capacity, with zeros after the last value. If no array is given, only
 /// the number of elements is written.
-fn give(columns: &[(Host, Vec<u64>)], room: Out<usize>) -> Result<(), Code> {
-    let place = room.required()?;
+fn write_arrays(columns: &[(Host, Vec<u64>)], room: Out<usize>) -> Result<(), Code> {
+    let count_output = room.required()?;
     let count = columns.first().map_or(0, |(_, values)| values.len());
-    let wanted: Vec<_> = columns
+    let requested: Vec<_> = columns
         .iter()
         .filter(|(array, _)| array.address() != 0)
         .collect();
-    if wanted.is_empty() {
-        return place.set(count);
+    if requested.is_empty() {
+        return count_output.set(count);
     }
-    let room = place.get()?;
+    let room = count_output.get()?;
     let bytes = room.checked_mul(8).ok_or(Code::INVALID_VALUE)?;
-    for (array, values) in wanted {
+    for (array, values) in requested {
         let values = values.iter().copied().chain(std::iter::repeat(0));
         let cells = array.bytes_mut(bytes)?.chunks_exact_mut(8);
         for (cell, value) in cells.zip(values) {
             cell.copy_from_slice(&value.to_le_bytes());
         }
     }
-    place.set(count.min(room))
+    count_output.set(count.min(room))
 }
 
 fn handles(nodes: &[NodeHandle]) -> Vec<u64> {
@@ -131,52 +131,52 @@ entries! {
     /// The nodes of a graph.
     fn cuGraphGetNodes(graph: Host, nodes: Host, count: Out<usize>) |driver| {
         let found = handles(&driver.nodes_of(graph_of(graph))?);
-        give(&[(nodes, found)], count)
+        write_arrays(&[(nodes, found)], count)
     }
 
     /// The nodes without dependencies.
     fn cuGraphGetRootNodes(graph: Host, nodes: Host, count: Out<usize>) |driver| {
         let found = handles(&driver.roots_of(graph_of(graph))?);
-        give(&[(nodes, found)], count)
+        write_arrays(&[(nodes, found)], count)
     }
 
     /// Every dependency of a graph.
     fn cuGraphGetEdges(graph: Host, from: Host, to: Host, count: Out<usize>) |driver| {
         let (sources, targets) = columns(driver, graph)?;
-        give(&[(from, sources), (to, targets)], count)
+        write_arrays(&[(from, sources), (to, targets)], count)
     }
 
     /// Every dependency of a graph, with edge data.
     fn cuGraphGetEdges_v2(graph: Host, from: Host, to: Host, edges: Host, count: Out<usize>) |driver| {
         let (sources, targets) = columns(driver, graph)?;
         let between = plain(sources.len());
-        give(&[(from, sources), (to, targets), (edges, between)], count)
+        write_arrays(&[(from, sources), (to, targets), (edges, between)], count)
     }
 
     /// The dependencies of a node.
-    fn cuGraphNodeGetDependencies(node: Host, needs: Host, count: Out<usize>) |driver| {
-        let found = handles(&driver.needs_of(node_of(node))?);
-        give(&[(needs, found)], count)
+    fn cuGraphNodeGetDependencies(node: Host, dependencies: Host, count: Out<usize>) |driver| {
+        let found = handles(&driver.dependencies_of(node_of(node))?);
+        write_arrays(&[(dependencies, found)], count)
     }
 
     /// The dependencies of a node, with edge data.
-    fn cuGraphNodeGetDependencies_v2(node: Host, needs: Host, edges: Host, count: Out<usize>) |driver| {
-        let found = handles(&driver.needs_of(node_of(node))?);
+    fn cuGraphNodeGetDependencies_v2(node: Host, dependencies: Host, edges: Host, count: Out<usize>) |driver| {
+        let found = handles(&driver.dependencies_of(node_of(node))?);
         let between = plain(found.len());
-        give(&[(needs, found), (edges, between)], count)
+        write_arrays(&[(dependencies, found), (edges, between)], count)
     }
 
     /// The nodes that depend on a node.
     fn cuGraphNodeGetDependentNodes(node: Host, dependents: Host, count: Out<usize>) |driver| {
         let found = handles(&driver.dependents_of(node_of(node))?);
-        give(&[(dependents, found)], count)
+        write_arrays(&[(dependents, found)], count)
     }
 
     /// The nodes that depend on a node, with edge data.
     fn cuGraphNodeGetDependentNodes_v2(node: Host, dependents: Host, edges: Host, count: Out<usize>) |driver| {
         let found = handles(&driver.dependents_of(node_of(node))?);
         let between = plain(found.len());
-        give(&[(dependents, found), (edges, between)], count)
+        write_arrays(&[(dependents, found), (edges, between)], count)
     }
 
     /// Adds dependencies between nodes.

@@ -76,15 +76,15 @@ entries! {
     /// Prefetches managed memory to a device; does nothing, because it is accessible everywhere.
     fn cuMemPrefetchAsync(address: u64, bytes: usize, device: i32, stream: Host) |driver| {
         driver.check_stream(super::stream::named(stream))?;
-        Place::of_device(device).check(driver)?;
+        MemoryLocation::of_device(device).check(driver)?;
         driver.check_managed(address, bytes as u64)?;
         driver.refuse_capture(super::stream::named(stream))
     }
 
     /// Prefetches managed memory to a location.
-    fn cuMemPrefetchAsync_v2(address: u64, bytes: usize, place: Place, flags: u32, stream: Host) |driver| {
+    fn cuMemPrefetchAsync_v2(address: u64, bytes: usize, location: MemoryLocation, flags: u32, stream: Host) |driver| {
         driver.check_stream(super::stream::named(stream))?;
-        place.check(driver)?;
+        location.check(driver)?;
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -95,14 +95,14 @@ entries! {
     /// Advises how managed memory will be used; does nothing.
     fn cuMemAdvise(address: u64, bytes: usize, advice: u32, device: i32) |driver| {
         driver.check_context()?;
-        check_advice(driver, advice, Place::of_device(device))?;
+        check_advice(driver, advice, MemoryLocation::of_device(device))?;
         driver.check_managed(address, bytes as u64)
     }
 
     /// Advises how managed memory will be used, with a location instead of a device.
-    fn cuMemAdvise_v2(address: u64, bytes: usize, advice: u32, place: Place) |driver| {
+    fn cuMemAdvise_v2(address: u64, bytes: usize, advice: u32, location: MemoryLocation) |driver| {
         driver.check_context()?;
-        check_advice(driver, advice, place)?;
+        check_advice(driver, advice, location)?;
         driver.check_managed(address, bytes as u64)
     }
 
@@ -119,12 +119,12 @@ entries! {
 /// A location of managed memory (`CUmemLocation`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct Place {
+pub struct MemoryLocation {
     kind: u32,
     id: i32,
 }
 
-impl Place {
+impl MemoryLocation {
     const DEVICE: u32 = 1;
     const HOST: u32 = 2;
     /// NUMA nodes of the host: a given one, and the caller's own.
@@ -156,11 +156,11 @@ impl Place {
 }
 
 /// Advice with a location: preferred location, accessed by, and no longer accessed by.
-const ADVICE_WITH_PLACE: [u32; 3] = [3, 5, 6];
+const ADVICE_WITH_LOCATION: [u32; 3] = [3, 5, 6];
 
-fn check_advice(driver: &Driver, advice: u32, place: Place) -> Result<(), Code> {
+fn check_advice(driver: &Driver, advice: u32, location: MemoryLocation) -> Result<(), Code> {
     match advice {
-        advice if ADVICE_WITH_PLACE.contains(&advice) => place.check(driver),
+        advice if ADVICE_WITH_LOCATION.contains(&advice) => location.check(driver),
         1..=6 => Ok(()),
         _ => Err(Code::INVALID_VALUE),
     }

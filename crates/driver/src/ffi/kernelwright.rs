@@ -27,19 +27,19 @@ pub extern "C" fn kernelwrightEmulator(
             return REFUSED;
         };
         let answer = emulator::answer(driver, request);
-        reply_bytes.offer(answer.json.len());
+        reply_bytes.set_if_given(answer.json.len());
         if answer.json.len() > capacity {
             return TOO_SMALL;
         }
-        let Ok(place) = reply.bytes_mut(answer.json.len()) else {
+        let Ok(output) = reply.bytes_mut(answer.json.len()) else {
             return REFUSED;
         };
-        place.copy_from_slice(answer.json.as_bytes());
+        output.copy_from_slice(answer.json.as_bytes());
         emulator::delivered(driver, &answer);
         if answer.accepted { COMPLETE } else { REFUSED }
     });
     served.unwrap_or_else(|_| {
-        reply_bytes.offer(0);
+        reply_bytes.set_if_given(0);
         REFUSED
     })
 }

@@ -53,7 +53,7 @@ struct Launch {
 
 impl Launch {
     fn run(self, driver: &mut Driver, values: In<Host>, extra: In<u64>) -> Result<(), Code> {
-        let parameters = gather(driver, self.function, values, extra)?;
+        let parameters = parameter_block(driver, self.function, values, extra)?;
         driver.launch(&LaunchRequest {
             function: self.function,
             dimensions: self.dimensions,
@@ -66,7 +66,7 @@ impl Launch {
 }
 
 /// Builds the parameter block from an array of pointers to values, or from one packed block.
-pub fn gather(
+pub fn parameter_block(
     driver: &Driver,
     function: FunctionHandle,
     values: In<Host>,
@@ -109,8 +109,8 @@ fn packed_block<'a>(extra: In<u64>) -> Result<&'a [u8], Code> {
             }
             EXTRA_POINTER => pointer = Some(Host::at_address(extra.at(pair * 2 + 1)?)),
             EXTRA_SIZE => {
-                let place: In<usize> = In::at_address(extra.at(pair * 2 + 1)?);
-                size = Some(place.get()?);
+                let size_input: In<usize> = In::at_address(extra.at(pair * 2 + 1)?);
+                size = Some(size_input.get()?);
             }
             _ => return Err(Code::INVALID_VALUE),
         }

@@ -6,7 +6,7 @@ use crate::code::Code;
 use crate::handle::{FunctionHandle, LibraryHandle};
 
 use super::entries;
-use super::module::{Options, explained, image_at, image_in, read_image};
+use super::module::{Options, image_at, image_in, read_image, report_error};
 use super::pointer::{Host, In, Out, Text};
 
 fn library_of(library: Host) -> LibraryHandle {
@@ -23,7 +23,7 @@ entries! {
         let library = library.required()?;
         let options = Options { count, names, values };
         let image = image_at(image)?;
-        library.set(explained(driver.load_library(image, options.registers()), Some(options))?.0)
+        library.set(report_error(driver.load_library(image, options.registers()), Some(options))?.0)
     }
 
     /// Loads a library from a file.
@@ -31,7 +31,7 @@ entries! {
         let library = library.required()?;
         let options = Options { count, names, values };
         let bytes = read_image(path.str()?)?;
-        library.set(explained(driver.load_library(image_in(&bytes), options.registers()), Some(options))?.0)
+        library.set(report_error(driver.load_library(image_in(&bytes), options.registers()), Some(options))?.0)
     }
 
     /// Unloads a library.
@@ -68,8 +68,8 @@ entries! {
     fn cuLibraryGetGlobal(address: Out<u64>, bytes: Out<usize>, library: Host, name: Text) |driver| {
         let module = driver.library_module(library_of(library))?;
         let (start, size) = driver.variable(module, name.str()?)?;
-        address.offer(start);
-        bytes.offer(size as usize);
+        address.set_if_given(start);
+        bytes.set_if_given(size as usize);
         Ok(())
     }
 
@@ -110,7 +110,7 @@ entries! {
         let slots = driver.parameters(kernel_of(kernel))?;
         let slot = slots.get(index).ok_or(Code::INVALID_VALUE)?;
         offset.set(slot.offset)?;
-        bytes.offer(slot.bytes);
+        bytes.set_if_given(slot.bytes);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::handle::StreamHandle;
-use crate::state::{CopyWork, Driver, FillWork, MemoryKind, Place, Side, Work};
+use crate::state::{CopyLocation, CopyWork, Driver, FillWork, MemoryKind, MemoryType, Work};
 
 use super::entries;
 use super::pointer::{Host, In, Out};
@@ -34,16 +34,16 @@ entries! {
     /// Free and total device memory.
     fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) |driver| {
         let (left, all) = driver.memory_info()?;
-        free.offer(left as usize);
-        total.offer(all as usize);
+        free.set_if_given(left as usize);
+        total.set_if_given(all as usize);
         Ok(())
     }
 
     /// Start and size of the allocation that holds an address.
     fn cuMemGetAddressRange_v2(base: Out<u64>, bytes: Out<usize>, address: u64) |driver| {
         let (start, size) = driver.address_range(address)?;
-        base.offer(start);
-        bytes.offer(size as usize);
+        base.set_if_given(start);
+        bytes.set_if_given(size as usize);
         Ok(())
     }
 
@@ -260,8 +260,8 @@ fn copy_anywhere(
             stream,
         ),
         (false, false) => {
-            let place = |address| Place::linear(Side::Either, address);
-            let plan = CopyWork::linear(place(destination), place(source), bytes);
+            let location = |address| CopyLocation::linear(MemoryType::Unified, address);
+            let plan = CopyWork::linear(location(destination), location(source), bytes);
             if let Some(stream) = stream
                 && driver.captured(stream, || Work::Copy(plan))?
             {
@@ -301,10 +301,10 @@ pub struct Rectangle {
 }
 
 impl RectangleSide {
-    fn place(&self) -> Result<Place, Code> {
-        let (side, base) = side_of(self.memory_type, self.host, self.device)?;
-        Ok(Place {
-            side,
+    fn location(&self) -> Result<CopyLocation, Code> {
+        let (memory_type, base) = memory_type_of(self.memory_type, self.host, self.device)?;
+        Ok(CopyLocation {
+            memory_type,
             base,
             offset: [self.x_bytes, self.y, 0],
             pitch: self.pitch,
@@ -316,19 +316,19 @@ impl RectangleSide {
 impl Rectangle {
     fn work(&self) -> Result<CopyWork, Code> {
         Ok(CopyWork {
-            source: self.source.place()?,
-            destination: self.destination.place()?,
+            source: self.source.location()?,
+            destination: self.destination.location()?,
             extent: [self.width_bytes, self.height, 1],
         })
     }
 }
 
 /// The memory type and base address of one side of a copy. Arrays are not supported.
-fn side_of(memory_type: u32, host: Host, device: u64) -> Result<(Side, u64), Code> {
+fn memory_type_of(memory_type: u32, host: Host, device: u64) -> Result<(MemoryType, u64), Code> {
     match memory_type {
-        HOST => Ok((Side::Host, host.address())),
-        DEVICE => Ok((Side::Device, device)),
-        UNIFIED => Ok((Side::Either, device)),
+        HOST => Ok((MemoryType::Host, host.address())),
+        DEVICE => Ok((MemoryType::Device, device)),
+        UNIFIED => Ok((MemoryType::Unified, device)),
         _ => Err(Code::NOT_SUPPORTED),
     }
 }
@@ -358,10 +358,10 @@ pub struct BoxCopy {
 }
 
 impl BoxSide {
-    fn place(&self) -> Result<Place, Code> {
-        let (side, base) = side_of(self.memory_type, self.host, self.device)?;
-        Ok(Place {
-            side,
+    fn location(&self) -> Result<CopyLocation, Code> {
+        let (memory_type, base) = memory_type_of(self.memory_type, self.host, self.device)?;
+        Ok(CopyLocation {
+            memory_type,
             base,
             offset: self.offset,
             pitch: self.pitch,
@@ -369,22 +369,22 @@ impl BoxSide {
         })
     }
 
-    fn of(place: &Place) -> Self {
-        let (memory_type, host, device) = match place.side {
-            Side::Host => (HOST, place.base, 0),
-            Side::Device => (DEVICE, 0, place.base),
-            Side::Either => (UNIFIED, 0, place.base),
+    fn of(location: &CopyLocation) -> Self {
+        let (memory_type, host, device) = match location.memory_type {
+            MemoryType::Host => (HOST, location.base, 0),
+            MemoryType::Device => (DEVICE, 0, location.base),
+            MemoryType::Unified => (UNIFIED, 0, location.base),
         };
         Self {
-            offset: place.offset,
+            offset: location.offset,
             level: 0,
             memory_type,
             host: Host::at_address(host),
             device,
             array: Host::at_address(0),
             reserved: 0,
-            pitch: place.pitch,
-            rows: place.rows,
+            pitch: location.pitch,
+            rows: location.rows,
         }
     }
 }
@@ -393,8 +393,8 @@ impl BoxCopy {
     /// The copy that this structure describes.
     pub fn work(&self) -> Result<CopyWork, Code> {
         Ok(CopyWork {
-            source: self.source.place()?,
-            destination: self.destination.place()?,
+            source: self.source.location()?,
+            destination: self.destination.location()?,
             extent: self.extent,
         })
     }
@@ -430,8 +430,10 @@ pub fn copy_rows(
     stream: Option<StreamHandle>,
 ) -> Result<(), Code> {
     let [width, height, depth] = plan.extent;
-    for place in [&plan.source, &plan.destination] {
-        if place.pitch != 0 && place.pitch < width || place.rows != 0 && place.rows < height {
+    for location in [&plan.source, &plan.destination] {
+        if location.pitch != 0 && location.pitch < width
+            || location.rows != 0 && location.rows < height
+        {
             return Err(Code::INVALID_VALUE);
         }
     }
@@ -531,8 +533,8 @@ fn pointer_attribute(
     Ok(value.map(|value| (value, attribute_bytes(attribute))))
 }
 
-fn write_attribute(place: Host, (value, width): (u64, usize)) -> Result<(), Code> {
-    place
+fn write_attribute(location: Host, (value, width): (u64, usize)) -> Result<(), Code> {
+    location
         .bytes_mut(width)?
         .copy_from_slice(&value.to_le_bytes()[..width]);
     Ok(())

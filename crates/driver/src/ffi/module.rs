@@ -6,7 +6,8 @@ use std::fs;
 use crate::code::Code;
 use crate::handle::{FunctionHandle, LinkHandle, ModuleHandle};
 use crate::image::{
-    self, ARCHIVE_MAGIC, ELF_MAGIC, FAT_HEADER_BYTES, FAT_MAGIC, FAT_WRAPPER_MAGIC, Image, Refusal,
+    self, ARCHIVE_MAGIC, ELF_MAGIC, FAT_HEADER_BYTES, FAT_MAGIC, FAT_WRAPPER_MAGIC, Image,
+    ImageError,
 };
 
 use crate::state::{Driver, LinkOptions};
@@ -102,27 +103,30 @@ impl Options {
 }
 
 /// Converts an error to its code, and writes its message to standard error and to the caller's log buffer.
-pub fn explained<T>(answer: Result<T, Refusal>, options: Option<Options>) -> Result<T, Code> {
+pub fn report_error<T>(answer: Result<T, ImageError>, options: Option<Options>) -> Result<T, Code> {
     if let Some(options) = options {
         options.log(INFO_LOG, INFO_LOG_BYTES, "");
     }
-    answer.map_err(|refusal| {
-        if !refusal.message.is_empty() {
-            process::report(&format!("failed to {}", refusal.message));
+    answer.map_err(|error| {
+        if !error.message.is_empty() {
+            process::report(&format!("failed to {}", error.message));
         }
         if let Some(options) = options {
-            options.log(ERROR_LOG, ERROR_LOG_BYTES, &refusal.message);
+            options.log(ERROR_LOG, ERROR_LOG_BYTES, &error.message);
         }
-        refusal.code
+        error.code
     })
 }
 
 /// As [`report_error`], for a link, whose log buffer was given when it was created.
-fn explained_by_link<T>(log: Option<(u64, usize)>, answer: Result<T, Refusal>) -> Result<T, Code> {
-    if let (Err(refusal), Some((address, capacity))) = (&answer, log) {
-        let _ = write_text(Host::at_address(address), capacity, &refusal.message);
+fn report_link_error<T>(
+    log: Option<(u64, usize)>,
+    answer: Result<T, ImageError>,
+) -> Result<T, Code> {
+    if let (Err(error), Some((address, capacity))) = (&answer, log) {
+        let _ = write_text(Host::at_address(address), capacity, &error.message);
     }
-    explained(answer, None)
+    report_error(answer, None)
 }
 
 fn function(handle: Host) -> FunctionHandle {
@@ -146,7 +150,7 @@ fn add(driver: &mut Driver, link: Host, bytes: &[u8]) -> Result<(), Code> {
         return driver.check_link(link);
     }
     let log = driver.link_log(link);
-    explained_by_link(log, driver.add_to_link(link, image_in(bytes)))
+    report_link_error(log, driver.add_to_link(link, image_in(bytes)))
 }
 
 /// Reads an image file, with a NUL appended as [`image_at`] requires.
@@ -174,7 +178,7 @@ entries! {
     fn cuModuleLoadData(module: Out<u64>, image: Host) |driver| {
         let module = module.required()?;
         let image = image_at(image)?;
-        module.set(explained(driver.load_module(image, None), None)?.0)
+        module.set(report_error(driver.load_module(image, None), None)?.0)
     }
 
     /// Loads a module from memory, with compiler options.
@@ -183,14 +187,14 @@ entries! {
         let options = Options { count, names, values };
         let image = image_at(image)?;
         let loaded = driver.load_module(image, options.registers());
-        module.set(explained(loaded, Some(options))?.0)
+        module.set(report_error(loaded, Some(options))?.0)
     }
 
     /// Loads a module from a fat binary.
     fn cuModuleLoadFatBinary(module: Out<u64>, image: Host) |driver| {
         let module = module.required()?;
         let image = image_at(image)?;
-        module.set(explained(driver.load_module(image, None), None)?.0)
+        module.set(report_error(driver.load_module(image, None), None)?.0)
     }
 
     /// Loads a module from a file.
@@ -198,7 +202,7 @@ entries! {
         let module = module.required()?;
         driver.check_context()?;
         let bytes = read_image(path.str()?)?;
-        module.set(explained(driver.load_module(image_in(&bytes), None), None)?.0)
+        module.set(report_error(driver.load_module(image_in(&bytes), None), None)?.0)
     }
 
     /// Unloads a module.
@@ -230,8 +234,8 @@ entries! {
     /// A module's variable.
     fn cuModuleGetGlobal_v2(address: Out<u64>, bytes: Out<usize>, module: Host, name: Text) |driver| {
         let (start, size) = driver.variable(ModuleHandle(module.address()), name.str()?)?;
-        address.offer(start);
-        bytes.offer(size as usize);
+        address.set_if_given(start);
+        bytes.set_if_given(size as usize);
         Ok(())
     }
 
@@ -277,7 +281,7 @@ entries! {
         let slots = driver.parameters(function(handle))?;
         let slot = slots.get(index).ok_or(Code::INVALID_VALUE)?;
         offset.set(slot.offset)?;
-        bytes.offer(slot.bytes);
+        bytes.set_if_given(slot.bytes);
         Ok(())
     }
 
@@ -323,8 +327,8 @@ entries! {
         let image = image.required()?;
         let link = LinkHandle(link.address());
         let log = driver.link_log(link);
-        let finished = explained_by_link(log, driver.complete_link(link))?;
-        bytes.offer(finished.len());
+        let finished = report_link_error(log, driver.complete_link(link))?;
+        bytes.set_if_given(finished.len());
         image.set(finished.as_ptr())
     }
 

@@ -14,16 +14,16 @@ const INVALID_ARGUMENT: Code = Code(2);
 /// `NVML_ERROR_NOT_FOUND`.
 const NOT_FOUND: Code = Code(6);
 /// `NVML_ERROR_TIMEOUT`.
-const NOTHING_CAME: Code = Code(10);
+const TIMEOUT: Code = Code(10);
 /// The handle of the only card, and of the only event set.
 const HANDLE: usize = 1;
 /// Temperature of an idle GPU in degrees Celsius.
-const COOL: u64 = 40;
+const IDLE_CELSIUS: u64 = 40;
 /// `nvmlEventTypeXidCriticalError`.
 const XID_EVENT: u64 = 8;
 /// The process that a fault plan adds to the card: process 1, which exists on every system and is not a child of the
 /// caller.
-const SOMEBODY: u32 = 1;
+const OTHER_PROCESS: u32 = 1;
 /// Bytes of `nvmlProcessInfo_t`.
 const PROCESS_BYTES: usize = 24;
 
@@ -53,7 +53,7 @@ entries! {
     /// The clock that modelled times assume, in megahertz.
     fn nvmlDeviceGetClockInfo(_card: usize, _which: u32, megahertz: Out<u32>) |driver| {
         let clock = u64::from(driver.device().clocks.core_mhz);
-        megahertz.set(narrow(driver.told(clock)))
+        megahertz.set(narrow(driver.answer_or_planned(clock)))
     }
 
     /// Locks the clock; accepted, although the emulated clock never changes.
@@ -66,25 +66,25 @@ entries! {
 
     /// Reasons for a reduced clock: none.
     fn nvmlDeviceGetCurrentClocksEventReasons(_card: usize, reasons: Out<u64>) |driver| {
-        reasons.set(driver.told(0))
+        reasons.set(driver.answer_or_planned(0))
     }
 
     /// The temperature in degrees Celsius.
     fn nvmlDeviceGetTemperature(_card: usize, _sensor: u32, celsius: Out<u32>) |driver| {
-        celsius.set(narrow(driver.told(COOL)))
+        celsius.set(narrow(driver.answer_or_planned(IDLE_CELSIUS)))
     }
 
     /// Number of memory errors: none.
     fn nvmlDeviceGetTotalEccErrors(_card: usize, _kind: u32, _since: u32, count: Out<u64>) |driver| {
-        count.set(driver.told(0))
+        count.set(driver.answer_or_planned(0))
     }
 
     /// Processes on the card besides the caller: none, because each process has its own emulated device.
     fn nvmlDeviceGetComputeRunningProcesses_v3(_card: usize, count: Out<u32>, processes: Host) |driver| {
-        let others = narrow(driver.told(0)).min(8) as usize;
+        let others = narrow(driver.answer_or_planned(0)).min(8) as usize;
         for record in processes.bytes_mut(others * PROCESS_BYTES)?.chunks_exact_mut(PROCESS_BYTES) {
             record.fill(0);
-            record[..4].copy_from_slice(&SOMEBODY.to_ne_bytes());
+            record[..4].copy_from_slice(&OTHER_PROCESS.to_ne_bytes());
         }
         count.set(others as u32)
     }
@@ -97,9 +97,9 @@ entries! {
 
     /// Waits for a fault event: there is none unless the fault plan reports one.
     fn nvmlEventSetWait_v2(_set: usize, event: Host, _milliseconds: u32) |driver| {
-        let xid = driver.told(0);
+        let xid = driver.answer_or_planned(0);
         if xid == 0 {
-            return Err(NOTHING_CAME);
+            return Err(TIMEOUT);
         }
         // `nvmlEventData_t`: the card, the kind, and the number of the fault.
         let record = event.bytes_mut(24)?;

@@ -28,7 +28,7 @@ impl<T> Out<T> {
     }
 
     /// Writes the result unless the pointer is null.
-    pub fn offer(self, value: T) {
+    pub fn set_if_given(self, value: T) {
         if !self.0.is_null() {
             // SAFETY: as in `set`.
             unsafe { self.0.write_unaligned(value) };

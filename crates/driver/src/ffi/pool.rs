@@ -14,14 +14,14 @@ use super::stream::named;
 pub struct Properties {
     allocation: u32,
     handles: u32,
-    place: u32,
+    location: u32,
     id: i32,
 }
 
 /// The only allocation type: pinned.
 const ALLOCATION_PINNED: u32 = 1;
 /// Location type: a device.
-const PLACE_DEVICE: u32 = 1;
+const LOCATION_DEVICE: u32 = 1;
 
 fn pool_of(pool: Host) -> PoolHandle {
     PoolHandle(pool.address())
@@ -64,7 +64,7 @@ entries! {
     fn cuMemPoolCreate(pool: Out<u64>, properties: In<Properties>) |driver| {
         let pool = pool.required()?;
         let properties = properties.get()?;
-        if properties.allocation != ALLOCATION_PINNED || properties.place != PLACE_DEVICE {
+        if properties.allocation != ALLOCATION_PINNED || properties.location != LOCATION_DEVICE {
             return Err(Code::INVALID_VALUE);
         }
         driver.check_device(properties.id)?;

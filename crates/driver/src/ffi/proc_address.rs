@@ -5,11 +5,11 @@ use std::ffi::c_void;
 use crate::code::Code;
 
 use super::entries;
-use super::graph::{capture, executable, keepsake, node};
+use super::graph::{capture, executable, node, user_object};
 use super::pointer::{Out, Text};
 use super::{
-    absent, context, device, event, graph, host_memory, launch, library, memory, module, occupancy,
-    piecemeal, pool, stream, virtual_memory,
+    context, device, event, graph, host_memory, launch, legacy_launch, library, memory, module,
+    occupancy, pool, stream, unsupported, virtual_memory,
 };
 
 /// Status: the symbol was found.
@@ -51,7 +51,7 @@ macro_rules! table {
                 $((stringify!($name), $module::$name as *const c_void),)*
             ]
             .into_iter()
-            .chain(absent::FUNCTIONS.iter().map(|(name, function)| (*name, *function as *const c_void)))
+            .chain(unsupported::FUNCTIONS.iter().map(|(name, function)| (*name, *function as *const c_void)))
         }
     };
 }
@@ -185,11 +185,11 @@ table! {
     executable::cuGraphExecUpdate,
     executable::cuGraphExecUpdate_v2,
     executable::cuGraphLaunch,
-    keepsake::cuUserObjectCreate,
-    keepsake::cuUserObjectRetain,
-    keepsake::cuUserObjectRelease,
-    keepsake::cuGraphRetainUserObject,
-    keepsake::cuGraphReleaseUserObject,
+    user_object::cuUserObjectCreate,
+    user_object::cuUserObjectRetain,
+    user_object::cuUserObjectRelease,
+    user_object::cuGraphRetainUserObject,
+    user_object::cuGraphReleaseUserObject,
     capture::cuStreamBeginCapture_v2,
     capture::cuStreamBeginCaptureToGraph,
     capture::cuStreamEndCapture,
@@ -288,15 +288,15 @@ table! {
     module::cuLinkAddFile_v2,
     module::cuLinkComplete,
     module::cuLinkDestroy,
-    piecemeal::cuFuncSetBlockShape,
-    piecemeal::cuFuncSetSharedSize,
-    piecemeal::cuParamSetSize,
-    piecemeal::cuParamSeti,
-    piecemeal::cuParamSetf,
-    piecemeal::cuParamSetv,
-    piecemeal::cuLaunch,
-    piecemeal::cuLaunchGrid,
-    piecemeal::cuLaunchGridAsync,
+    legacy_launch::cuFuncSetBlockShape,
+    legacy_launch::cuFuncSetSharedSize,
+    legacy_launch::cuParamSetSize,
+    legacy_launch::cuParamSeti,
+    legacy_launch::cuParamSetf,
+    legacy_launch::cuParamSetv,
+    legacy_launch::cuLaunch,
+    legacy_launch::cuLaunchGrid,
+    legacy_launch::cuLaunchGridAsync,
     occupancy::cuOccupancyMaxActiveBlocksPerMultiprocessor,
     occupancy::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
     occupancy::cuOccupancyMaxPotentialBlockSize,
@@ -398,7 +398,7 @@ entries! { anytime
             Found::TooNew => (std::ptr::null(), TOO_NEW),
             Found::Missing => (std::ptr::null(), MISSING),
         };
-        status.offer(how);
+        status.set_if_given(how);
         function.set(found)?;
         if how == FOUND { Ok(()) } else { Err(Code::NOT_FOUND) }
     }

@@ -9,7 +9,7 @@ use ptx::device::Device;
 
 use crate::code::Code;
 use crate::fault::{Action, FaultPlan};
-use crate::state::{Driver, Said};
+use crate::state::{CallOutput, Driver};
 
 /// Variable with the name of the embedded device file.
 const DEVICE_VARIABLE: &str = "KERNELWRIGHT_EMULATED_DEVICE";
@@ -74,14 +74,14 @@ pub fn report(line: &str) {
 
 /// Writes the output of a call. Kernels print to standard output, as on a device; a failed write is ignored, because
 /// it is not the kernel's error.
-fn say(said: &Said) {
-    for remark in &said.remarks {
+fn write_output(call_output: &CallOutput) {
+    for remark in &call_output.remarks {
         report(remark);
     }
-    if !said.printed.is_empty() {
+    if !call_output.printed.is_empty() {
         let mut output = io::stdout().lock();
         let _ = output
-            .write_all(said.printed.as_bytes())
+            .write_all(call_output.printed.as_bytes())
             .and_then(|()| output.flush());
     }
 }
@@ -93,7 +93,7 @@ where
     F: FnOnce(&mut Driver) -> Result<(), Code>,
 {
     call_anytime(name, |driver| {
-        driver.initialised()?;
+        driver.check_initialised()?;
         body(driver)
     })
 }
@@ -110,7 +110,7 @@ where
 }
 
 /// Continues a call that released the driver for a while. The fault plan is not applied again.
-pub fn resume<F>(body: F) -> u32
+pub fn continue_call<F>(body: F) -> u32
 where
     F: FnOnce(&mut Driver) -> Result<(), Code>,
 {
@@ -134,7 +134,7 @@ where
 {
     let serve = || {
         let process = PROCESS.get_or_init(start).as_ref().map_err(|code| *code)?;
-        let tamper = match name.and_then(|name| process.plan.strike(name)) {
+        let tamper = match name.and_then(|name| process.plan.action_for_call(name)) {
             None => None,
             Some(Action::Tamper(tamper)) => Some(tamper),
             Some(Action::Error(code)) => return Err(code),
@@ -150,15 +150,18 @@ where
             .unwrap_or_else(PoisonError::into_inner);
         driver.begin_call(thread::current().id(), tamper);
         let answer = panic::catch_unwind(AssertUnwindSafe(|| body(&mut driver)));
-        let said = driver.take_said();
-        say(&said);
+        let call_output = driver.take_output();
+        write_output(&call_output);
         let answer = answer.map_err(|_| {
             // The state that the call left behind is unknown, so the context counts as corrupted.
             driver.corrupt(Code::UNKNOWN);
             Code::UNKNOWN
         });
         drop(driver);
-        said.calls.into_iter().for_each(super::graph::call_host);
+        call_output
+            .calls
+            .into_iter()
+            .for_each(super::graph::call_host);
         answer
     };
     // Also catches panics from before the driver was locked.

@@ -16,12 +16,12 @@ const READ_WRITE: u32 = 3;
 /// `CUmemLocation`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Place {
+struct MemoryLocation {
     kind: u32,
     id: i32,
 }
 
-impl Place {
+impl MemoryLocation {
     fn check(self) -> Result<(), Code> {
         if self.kind == DEVICE && self.id == ORDINAL {
             Ok(())
@@ -37,12 +37,12 @@ impl Place {
 pub struct Properties {
     kind: u32,
     handles: u32,
-    place: Place,
+    location: MemoryLocation,
 }
 
 impl Properties {
     fn check(self) -> Result<(), Code> {
-        self.place.check()?;
+        self.location.check()?;
         match (self.kind, self.handles) {
             (PINNED, 0) => Ok(()),
             (PINNED, _) => Err(Code::NOT_SUPPORTED),
@@ -55,7 +55,7 @@ impl Properties {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Access {
-    place: Place,
+    location: MemoryLocation,
     flags: u32,
 }
 
@@ -111,7 +111,7 @@ entries! {
             return Err(Code::INVALID_VALUE);
         }
         let access = access.get()?;
-        access.place.check()?;
+        access.location.check()?;
         let rights = match access.flags {
             READ => Rights::Read,
             READ_WRITE => Rights::ReadWrite,

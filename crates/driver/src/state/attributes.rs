@@ -112,7 +112,7 @@ impl Driver {
     /// # Errors
     /// When the handle is stale or there is no such attribute.
     pub fn function_attribute(&self, attribute: u32, handle: FunctionHandle) -> Result<i32, Code> {
-        self.usable()?;
+        self.usable_context()?;
         let function = self.known_function(handle)?;
         let info = self.kernel_info(function)?;
         Ok(match attribute {
@@ -151,7 +151,7 @@ impl Driver {
         attribute: u32,
         value: i32,
     ) -> Result<(), Code> {
-        self.usable()?;
+        self.usable_context()?;
         let static_shared = self
             .kernel_info(self.known_function(handle)?)?
             .static_shared;

@@ -172,7 +172,7 @@ impl Driver {
         }
         self.destroy_resources(handle);
         if self.stack().last() == Some(&handle) {
-            self.leave();
+            self.pop_current();
         }
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Driver {
     /// # Errors
     /// Without a context.
     pub fn attach_context(&mut self) -> Result<ContextHandle, Code> {
-        let handle = self.usable()?;
+        let handle = self.usable_context()?;
         self.context_mut()?.attached += 1;
         Ok(handle)
     }
@@ -216,11 +216,11 @@ impl Driver {
     /// # Errors
     /// When the handle is stale.
     pub fn set_current_context(&mut self, handle: Option<ContextHandle>) -> Result<(), Code> {
-        self.initialised()?;
+        self.check_initialised()?;
         if let Some(handle) = handle {
             self.known_context(handle)?;
         }
-        self.leave();
+        self.pop_current();
         if let Some(handle) = handle {
             self.stack().push(handle);
         }
@@ -242,8 +242,8 @@ impl Driver {
     /// # Errors
     /// When the stack is empty.
     pub fn pop_context(&mut self) -> Result<ContextHandle, Code> {
-        self.initialised()?;
-        self.leave().ok_or(Code::INVALID_CONTEXT)
+        self.check_initialised()?;
+        self.pop_current().ok_or(Code::INVALID_CONTEXT)
     }
 
     /// Checks that work of the calling thread can go to a context.
@@ -251,7 +251,7 @@ impl Driver {
     /// # Errors
     /// Without a context, or after a fault.
     pub fn check_context(&self) -> Result<(), Code> {
-        self.usable().map(|_| ())
+        self.usable_context().map(|_| ())
     }
 
     /// Checks that a handle is a live context.
@@ -259,7 +259,7 @@ impl Driver {
     /// # Errors
     /// When it is not.
     pub fn known_context(&self, handle: ContextHandle) -> Result<(), Code> {
-        self.initialised()?;
+        self.check_initialised()?;
         if self.contexts.contains_key(&handle) {
             Ok(())
         } else {
@@ -272,9 +272,9 @@ impl Driver {
     /// # Errors
     /// When a stream of the context is captured; a kernel's fault surfaces here.
     pub fn synchronise_context(&mut self) -> Result<(), Code> {
-        let context = self.usable()?;
+        let context = self.usable_context()?;
         self.check_no_capture_in(context)?;
-        self.synchronised()?;
+        self.check_synchronising_call()?;
         self.timeline.host_waits_for_all();
         Ok(())
     }
@@ -284,7 +284,7 @@ impl Driver {
     /// # Errors
     /// Without a context.
     pub fn context_flags(&self) -> Result<ContextFlags, Code> {
-        let context = self.usable()?;
+        let context = self.usable_context()?;
         Ok(self.contexts[&context].flags)
     }
 
@@ -302,7 +302,7 @@ impl Driver {
     /// # Errors
     /// Without a context, or for an unknown limit.
     pub fn context_limit(&self, limit: u32) -> Result<usize, Code> {
-        let context = self.usable()?;
+        let context = self.usable_context()?;
         self.contexts[&context]
             .limits
             .get(limit as usize)
@@ -328,7 +328,7 @@ impl Driver {
     /// # Errors
     /// Without a context.
     pub fn cache_preference(&self) -> Result<u32, Code> {
-        let context = self.usable()?;
+        let context = self.usable_context()?;
         Ok(self.contexts[&context].cache_preference)
     }
 
@@ -345,7 +345,7 @@ impl Driver {
     }
 
     fn context_mut(&mut self) -> Result<&mut Context, Code> {
-        let handle = self.usable()?;
+        let handle = self.usable_context()?;
         self.contexts.get_mut(&handle).ok_or(Code::INVALID_CONTEXT)
     }
 
@@ -355,7 +355,7 @@ impl Driver {
 
     /// Pops the calling thread's context. The entry of a thread without contexts is removed, so that entries of
     /// threads that have ended do not accumulate.
-    fn leave(&mut self) -> Option<ContextHandle> {
+    fn pop_current(&mut self) -> Option<ContextHandle> {
         let left = self.stack().pop();
         if self.stack().is_empty() {
             self.current.remove(&self.thread);

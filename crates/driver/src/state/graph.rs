@@ -6,7 +6,7 @@
 
 mod capture;
 mod executable;
-mod keepsake;
+mod user_object;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,31 +14,31 @@ use std::fmt::Write as _;
 use std::thread::ThreadId;
 
 use crate::code::Code;
-use crate::handle::{ContextHandle, ExecutableHandle, GraphHandle, KeepsakeHandle, NodeHandle};
+use crate::handle::{ContextHandle, ExecutableHandle, GraphHandle, NodeHandle, UserObjectHandle};
 
 use super::Driver;
 
 pub use capture::{CaptureMode, CaptureState};
-pub use executable::{Mismatch, Run};
-pub use work::{CopyWork, FillWork, HostWork, KernelWork, Place, Side, Work};
+pub use executable::{GraphLaunch, Mismatch, UpdateError};
+pub use work::{CopyLocation, CopyWork, FillWork, HostWork, KernelWork, MemoryType, Work};
 
 /// Most nodes of all graphs together, because nested graphs grow quickly; no known program comes near this number.
-const MOST_NODES: usize = 1 << 17;
+const MAX_NODES: usize = 1 << 17;
 
 /// All graphs, executables, captures and user objects of the process.
 #[derive(Debug, Default)]
 pub(super) struct Graphs {
     graphs: BTreeMap<GraphHandle, Graph>,
     /// The graph that contains each node.
-    homes: BTreeMap<NodeHandle, GraphHandle>,
+    graph_by_node: BTreeMap<NodeHandle, GraphHandle>,
     executables: BTreeMap<ExecutableHandle, executable::Executable>,
     captures: BTreeMap<u64, capture::Capture>,
     /// Streams that take part in a capture.
-    members: HashMap<capture::Line, capture::Member>,
+    members: HashMap<capture::StreamKey, capture::Member>,
     modes: HashMap<ThreadId, CaptureMode>,
-    keepsakes: BTreeMap<KeepsakeHandle, keepsake::Keepsake>,
+    user_objects: BTreeMap<UserObjectHandle, user_object::UserObject>,
     /// True while a graph is being launched: its work is not captured again.
-    replaying: bool,
+    launching: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,13 +56,13 @@ struct Graph {
     /// Nodes in order of creation.
     nodes: BTreeMap<NodeHandle, Node>,
     /// Number of references that the graph holds to each user object.
-    keepsakes: BTreeMap<KeepsakeHandle, u64>,
+    user_objects: BTreeMap<UserObjectHandle, u64>,
 }
 
 #[derive(Debug)]
 struct Node {
     work: Work,
-    needs: Vec<NodeHandle>,
+    dependencies: Vec<NodeHandle>,
     /// The node this one was copied from.
     original: Option<NodeHandle>,
     enabled: bool,
@@ -76,7 +76,7 @@ impl Driver {
     /// # Errors
     /// Without a context.
     pub fn create_graph(&mut self) -> Result<GraphHandle, Code> {
-        let context = self.usable()?;
+        let context = self.usable_context()?;
         Ok(self.new_graph(context, Owner::Caller))
     }
 
@@ -88,7 +88,7 @@ impl Driver {
                 context,
                 owner,
                 nodes: BTreeMap::new(),
-                keepsakes: BTreeMap::new(),
+                user_objects: BTreeMap::new(),
             },
         );
         handle
@@ -113,9 +113,9 @@ impl Driver {
         let Some(graph) = self.graphs.graphs.remove(&handle) else {
             return;
         };
-        self.drop_references(&graph.keepsakes);
+        self.drop_references(&graph.user_objects);
         for (node, Node { work, .. }) in graph.nodes {
-            self.graphs.homes.remove(&node);
+            self.graphs.graph_by_node.remove(&node);
             if let Work::Child(child) = work {
                 self.drop_graph(child);
             }
@@ -132,36 +132,41 @@ impl Driver {
     }
 
     fn copy_graph(&mut self, original: GraphHandle, owner: Owner) -> Result<GraphHandle, Code> {
-        self.room_for(self.count_nodes(original))?;
-        Ok(self.copy_fitting(original, owner))
+        self.check_node_capacity(self.count_nodes(original))?;
+        Ok(self.copy_graph_within_capacity(original, owner))
     }
 
     /// Copies a graph, whose nodes the caller has checked against the limit.
-    fn copy_fitting(&mut self, original: GraphHandle, owner: Owner) -> GraphHandle {
+    fn copy_graph_within_capacity(&mut self, original: GraphHandle, owner: Owner) -> GraphHandle {
         let graph = &self.graphs.graphs[&original];
         let context = graph.context;
-        let keepsakes = graph.keepsakes.clone();
+        let user_objects = graph.user_objects.clone();
         let nodes: Vec<_> = graph
             .nodes
             .iter()
-            .map(|(handle, node)| (*handle, node.work.clone(), node.needs.clone()))
+            .map(|(handle, node)| (*handle, node.work.clone(), node.dependencies.clone()))
             .collect();
         let copy = self.new_graph(context, owner);
-        self.add_references(&keepsakes);
+        self.add_copied_references(&user_objects);
         if let Some(graph) = self.graphs.graphs.get_mut(&copy) {
-            graph.keepsakes = keepsakes;
+            graph.user_objects = user_objects;
         }
         let mut copies = HashMap::new();
         for (handle, ..) in &nodes {
             copies.insert(*handle, NodeHandle::nth(self.next_serial()));
         }
-        for (handle, work, needs) in nodes {
+        for (handle, work, dependencies) in nodes {
             let work = match work {
-                Work::Child(child) => Work::Child(self.copy_fitting(child, Owner::Node)),
+                Work::Child(child) => {
+                    Work::Child(self.copy_graph_within_capacity(child, Owner::Node))
+                }
                 other => other,
             };
-            let needs = needs.iter().map(|need| copies[need]).collect();
-            self.place_node(copy, copies[&handle], work, needs, Some(handle));
+            let dependencies = dependencies
+                .iter()
+                .map(|dependency| copies[dependency])
+                .collect();
+            self.insert_node(copy, copies[&handle], work, dependencies, Some(handle));
         }
         copy
     }
@@ -177,31 +182,32 @@ impl Driver {
             .sum()
     }
 
-    fn room_for(&self, nodes: usize) -> Result<(), Code> {
-        if self.graphs.homes.len() + nodes > MOST_NODES {
+    fn check_node_capacity(&self, nodes: usize) -> Result<(), Code> {
+        if self.graphs.graph_by_node.len() + nodes > MAX_NODES {
             return Err(Code::OUT_OF_MEMORY);
         }
         Ok(())
     }
 
-    fn place_node(
+    fn insert_node(
         &mut self,
         graph: GraphHandle,
         handle: NodeHandle,
         work: Work,
-        needs: Vec<NodeHandle>,
+        dependencies: Vec<NodeHandle>,
         original: Option<NodeHandle>,
     ) {
         let node = Node {
             work,
-            needs,
+            dependencies,
             original,
             enabled: true,
             shown: Vec::new(),
         };
-        self.graphs.homes.insert(handle, graph);
-        let home = self.graphs.graphs.get_mut(&graph);
-        home.expect("the graph was looked up")
+        self.graphs.graph_by_node.insert(handle, graph);
+        let containing = self.graphs.graphs.get_mut(&graph);
+        containing
+            .expect("the graph was looked up")
             .nodes
             .insert(handle, node);
     }
@@ -213,37 +219,41 @@ impl Driver {
     pub fn add_node(
         &mut self,
         graph: GraphHandle,
-        needs: &[NodeHandle],
+        dependencies: &[NodeHandle],
         work: Work,
     ) -> Result<NodeHandle, Code> {
         self.graph_of_caller(graph)?;
-        self.check_needs(graph, needs)?;
+        self.check_dependencies(graph, dependencies)?;
         self.check_work(&work)?;
-        self.append_node(graph, needs.to_vec(), work)
+        self.append_node(graph, dependencies.to_vec(), work)
     }
 
     fn append_node(
         &mut self,
         graph: GraphHandle,
-        needs: Vec<NodeHandle>,
+        dependencies: Vec<NodeHandle>,
         work: Work,
     ) -> Result<NodeHandle, Code> {
-        self.room_for(1)?;
+        self.check_node_capacity(1)?;
         let work = match work {
             Work::Child(child) => Work::Child(self.copy_graph(child, Owner::Node)?),
             other => other,
         };
         let handle = NodeHandle::nth(self.next_serial());
-        self.place_node(graph, handle, work, needs, None);
+        self.insert_node(graph, handle, work, dependencies, None);
         Ok(handle)
     }
 
     /// Checks that nodes are in a graph, and that each is named once.
-    fn check_needs(&self, graph: GraphHandle, needs: &[NodeHandle]) -> Result<(), Code> {
+    fn check_dependencies(
+        &self,
+        graph: GraphHandle,
+        dependencies: &[NodeHandle],
+    ) -> Result<(), Code> {
         let mut seen = BTreeSet::new();
-        let mut fit = needs
-            .iter()
-            .map(|need| self.graphs.homes.get(need) == Some(&graph) && seen.insert(*need));
+        let mut fit = dependencies.iter().map(|dependency| {
+            self.graphs.graph_by_node.get(dependency) == Some(&graph) && seen.insert(*dependency)
+        });
         if fit.all(|fits| fits) {
             Ok(())
         } else {
@@ -256,17 +266,17 @@ impl Driver {
     /// # Errors
     /// When the handle is stale, or the graph is being captured.
     pub fn remove_node(&mut self, node: NodeHandle) -> Result<(), Code> {
-        let home = self.home_of(node)?;
-        if self.graphs.captures.values().any(|c| c.fills(home)) {
+        let containing = self.graph_of(node)?;
+        if self.graphs.captures.values().any(|c| c.fills(containing)) {
             return Err(Code::INVALID_VALUE);
         }
-        let graph = self.graphs.graphs.get_mut(&home);
+        let graph = self.graphs.graphs.get_mut(&containing);
         let nodes = &mut graph.expect("a node's graph is alive").nodes;
         let gone = nodes.remove(&node);
         for other in nodes.values_mut() {
-            other.needs.retain(|need| *need != node);
+            other.dependencies.retain(|dependency| *dependency != node);
         }
-        self.graphs.homes.remove(&node);
+        self.graphs.graph_by_node.remove(&node);
         if let Some(Work::Child(child)) = gone.map(|gone| gone.work) {
             self.drop_graph(child);
         }
@@ -287,18 +297,22 @@ impl Driver {
     /// When the handle is stale.
     pub fn roots_of(&self, graph: GraphHandle) -> Result<Vec<NodeHandle>, Code> {
         let nodes = self.graph_of_caller(graph)?.nodes.iter();
-        let roots = nodes.filter(|(_, node)| node.needs.is_empty());
+        let roots = nodes.filter(|(_, node)| node.dependencies.is_empty());
         Ok(roots.map(|(handle, _)| *handle).collect())
     }
 
-    /// Every dependency: the node that is waited for, and the node that waits.
+    /// Every dependency: the node that is check_synchronous_copy for, and the node that waits.
     ///
     /// # Errors
     /// When the handle is stale.
     pub fn edges_of(&self, graph: GraphHandle) -> Result<Vec<(NodeHandle, NodeHandle)>, Code> {
         let nodes = self.graph_of_caller(graph)?.nodes.iter();
         Ok(nodes
-            .flat_map(|(handle, node)| node.needs.iter().map(|need| (*need, *handle)))
+            .flat_map(|(handle, node)| {
+                node.dependencies
+                    .iter()
+                    .map(|dependency| (*dependency, *handle))
+            })
             .collect())
     }
 
@@ -306,8 +320,8 @@ impl Driver {
     ///
     /// # Errors
     /// When the handle is stale.
-    pub fn needs_of(&self, node: NodeHandle) -> Result<Vec<NodeHandle>, Code> {
-        Ok(self.node(node)?.needs.clone())
+    pub fn dependencies_of(&self, node: NodeHandle) -> Result<Vec<NodeHandle>, Code> {
+        Ok(self.node(node)?.dependencies.clone())
     }
 
     /// The nodes that depend on a node.
@@ -315,9 +329,9 @@ impl Driver {
     /// # Errors
     /// When the handle is stale.
     pub fn dependents_of(&self, node: NodeHandle) -> Result<Vec<NodeHandle>, Code> {
-        let home = self.home_of(node)?;
-        let nodes = self.graphs.graphs[&home].nodes.iter();
-        let dependents = nodes.filter(|(_, other)| other.needs.contains(&node));
+        let containing = self.graph_of(node)?;
+        let nodes = self.graphs.graphs[&containing].nodes.iter();
+        let dependents = nodes.filter(|(_, other)| other.dependencies.contains(&node));
         Ok(dependents.map(|(handle, _)| *handle).collect())
     }
 
@@ -330,11 +344,11 @@ impl Driver {
         graph: GraphHandle,
         pairs: &[(NodeHandle, NodeHandle)],
     ) -> Result<(), Code> {
-        self.change_dependencies(graph, pairs, |needs, from| {
-            if needs.contains(&from) {
+        self.change_dependencies(graph, pairs, |dependencies, from| {
+            if dependencies.contains(&from) {
                 return Err(Code::INVALID_VALUE);
             }
-            needs.push(from);
+            dependencies.push(from);
             Ok(())
         })
     }
@@ -348,9 +362,11 @@ impl Driver {
         graph: GraphHandle,
         pairs: &[(NodeHandle, NodeHandle)],
     ) -> Result<(), Code> {
-        self.change_dependencies(graph, pairs, |needs, from| {
-            let at = needs.iter().position(|need| *need == from);
-            needs.remove(at.ok_or(Code::INVALID_VALUE)?);
+        self.change_dependencies(graph, pairs, |dependencies, from| {
+            let at = dependencies
+                .iter()
+                .position(|dependency| *dependency == from);
+            dependencies.remove(at.ok_or(Code::INVALID_VALUE)?);
             Ok(())
         })
     }
@@ -365,15 +381,15 @@ impl Driver {
         self.graph_of_caller(graph)?;
         let mut changed: BTreeMap<NodeHandle, Vec<NodeHandle>> = BTreeMap::new();
         for (from, to) in pairs {
-            self.check_needs(graph, &[*from, *to])?;
+            self.check_dependencies(graph, &[*from, *to])?;
             if !changed.contains_key(to) {
-                changed.insert(*to, self.needs_of(*to)?);
+                changed.insert(*to, self.dependencies_of(*to)?);
             }
-            let needs = changed.get_mut(to).expect("inserted above");
-            change(needs, *from)?;
+            let dependencies = changed.get_mut(to).expect("inserted above");
+            change(dependencies, *from)?;
         }
-        for (node, needs) in changed {
-            self.node_mut(node)?.needs = needs;
+        for (node, dependencies) in changed {
+            self.node_mut(node)?.dependencies = dependencies;
         }
         Ok(())
     }
@@ -404,7 +420,7 @@ impl Driver {
     ///
     /// # Errors
     /// When the handle is stale, or the node does not launch a kernel.
-    pub fn show_parameters(&mut self, node: NodeHandle) -> Result<u64, Code> {
+    pub fn parameter_addresses(&mut self, node: NodeHandle) -> Result<u64, Code> {
         let Work::Kernel(kernel) = self.work_of(node)? else {
             return Err(Code::INVALID_VALUE);
         };
@@ -422,7 +438,7 @@ impl Driver {
     /// # Errors
     /// When a handle is stale, or the one graph is not a copy of the other.
     pub fn find_in_clone(&self, node: NodeHandle, clone: GraphHandle) -> Result<NodeHandle, Code> {
-        self.home_of(node)?;
+        self.graph_of(node)?;
         self.graph_of_caller(clone)?
             .nodes
             .iter()
@@ -455,8 +471,8 @@ impl Driver {
             };
             let label = label.replace('"', "\\\"");
             let _ = writeln!(text, "  n{:x} [label=\"{label}\"];", handle.0);
-            for need in &node.needs {
-                let _ = writeln!(text, "  n{:x} -> n{:x};", need.0, handle.0);
+            for dependency in &node.dependencies {
+                let _ = writeln!(text, "  n{:x} -> n{:x};", dependency.0, handle.0);
             }
         }
         text.push_str("}\n");
@@ -465,7 +481,7 @@ impl Driver {
 
     /// A graph whose handle a caller may use.
     fn graph_of_caller(&self, handle: GraphHandle) -> Result<&Graph, Code> {
-        self.usable()?;
+        self.usable_context()?;
         let graph = self.graphs.graphs.get(&handle);
         let graph = graph.filter(|graph| !self.is_hidden(graph));
         graph.ok_or(Code::INVALID_VALUE)
@@ -476,30 +492,30 @@ impl Driver {
         graph.owner == Owner::Executable
     }
 
-    fn home_of(&self, node: NodeHandle) -> Result<GraphHandle, Code> {
-        self.usable()?;
-        let home = *self.graphs.homes.get(&node).ok_or(Code::INVALID_VALUE)?;
-        self.graph_of_caller(home)?;
-        Ok(home)
-    }
-
     /// The graph that contains a node.
     ///
     /// # Errors
     /// When the handle is stale.
     pub fn graph_of(&self, node: NodeHandle) -> Result<GraphHandle, Code> {
-        self.home_of(node)
+        self.usable_context()?;
+        let containing = *self
+            .graphs
+            .graph_by_node
+            .get(&node)
+            .ok_or(Code::INVALID_VALUE)?;
+        self.graph_of_caller(containing)?;
+        Ok(containing)
     }
 
     fn node(&self, handle: NodeHandle) -> Result<&Node, Code> {
-        let home = self.home_of(handle)?;
-        let node = self.graphs.graphs[&home].nodes.get(&handle);
+        let containing = self.graph_of(handle)?;
+        let node = self.graphs.graphs[&containing].nodes.get(&handle);
         node.ok_or(Code::INVALID_VALUE)
     }
 
     fn node_mut(&mut self, handle: NodeHandle) -> Result<&mut Node, Code> {
-        let home = self.home_of(handle)?;
-        let graph = self.graphs.graphs.get_mut(&home);
+        let containing = self.graph_of(handle)?;
+        let graph = self.graphs.graphs.get_mut(&containing);
         graph
             .and_then(|graph| graph.nodes.get_mut(&handle))
             .ok_or(Code::INVALID_VALUE)
@@ -526,7 +542,7 @@ impl Driver {
         let graphs = &self.graphs;
         [
             graphs.graphs.len(),
-            graphs.homes.len(),
+            graphs.graph_by_node.len(),
             graphs.executables.len(),
             graphs.captures.len() + graphs.members.len(),
         ]

@@ -181,7 +181,7 @@ impl Driver {
                 };
                 self.spend(request.stream, taken.microseconds);
                 self.pending = fault_code(&report.outcome);
-                self.said.printed.push_str(&report.printed);
+                self.call_output.printed.push_str(&report.printed);
                 if !self.settings.counters {
                     report.counters = ptx::report::Counters::default();
                 }
@@ -191,7 +191,7 @@ impl Driver {
             }
             Err(error) => {
                 let name = self.function_name(request.function)?;
-                self.said.remarks.push(format!("failed to {error}"));
+                self.call_output.remarks.push(format!("failed to {error}"));
                 let code = match error {
                     LaunchError::Unsupported { .. } => Code::NOT_SUPPORTED,
                     LaunchError::UnknownKernel => Code::INVALID_HANDLE,
@@ -215,7 +215,7 @@ impl Driver {
     /// # Errors
     /// As [`Self::launch`], except for instructions that the emulated GPU does not implement.
     pub fn check_kernel(&self, request: &LaunchRequest<'_>) -> Result<(), Code> {
-        self.usable()?;
+        self.usable_context()?;
         self.check_resources(request).map(|_| ())
     }
 
@@ -301,7 +301,7 @@ impl Driver {
         threads: u32,
         dynamic_shared: u64,
     ) -> Result<Occupancy, Code> {
-        self.usable()?;
+        self.usable_context()?;
         let info = self.kernel_info(self.known_function(function)?)?;
         if threads == 0 {
             return Err(Code::INVALID_VALUE);

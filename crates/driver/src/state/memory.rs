@@ -7,7 +7,7 @@ use crate::fault::Tamper;
 use crate::handle::{ContextHandle, PoolHandle, StreamHandle};
 use crate::host_memory::HostMemory;
 
-use super::{CopyWork, Driver, FillWork, Place, Side, Work};
+use super::{CopyLocation, CopyWork, Driver, FillWork, MemoryType, Work};
 
 /// Alignment of pitched rows in bytes.
 const PITCH: u64 = 512;
@@ -87,13 +87,13 @@ impl Driver {
     /// # Errors
     /// For zero bytes, or when the device is full.
     pub fn allocate(&mut self, bytes: u64) -> Result<u64, Code> {
-        self.usable()?;
-        self.check_unseen()?;
+        self.usable_context()?;
+        self.check_capture_modes()?;
         self.allocate_at_once(bytes)
     }
 
     fn allocate_at_once(&mut self, bytes: u64) -> Result<u64, Code> {
-        let context = self.usable()?;
+        let context = self.usable_context()?;
         if bytes == 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -107,17 +107,17 @@ impl Driver {
         };
         self.allocations.insert(address, owner);
         // Addresses only increase, so one range holds all that were ever allocated.
-        if self.given_out.is_empty() {
-            self.given_out.start = address;
+        if self.device_address_span.is_empty() {
+            self.device_address_span.start = address;
         }
-        self.given_out.end = address.saturating_add(bytes);
+        self.device_address_span.end = address.saturating_add(bytes);
         Ok(address)
     }
 
     /// Returns true if an address was device memory once and is not allocated now.
     #[must_use]
     pub fn is_stale(&self, address: u64) -> bool {
-        self.given_out.contains(&address) && self.classify(address).is_none()
+        self.device_address_span.contains(&address) && self.classify(address).is_none()
     }
 
     /// Allocates memory that host and device share, in the current context.
@@ -125,8 +125,8 @@ impl Driver {
     /// # Errors
     /// For zero bytes, or more than the host has.
     pub fn allocate_managed(&mut self, bytes: usize) -> Result<u64, Code> {
-        let context = self.usable()?;
-        self.check_unseen()?;
+        let context = self.usable_context()?;
+        self.check_capture_modes()?;
         let memory = HostMemory::allocate(bytes)?;
         self.lend(&memory)?;
         let address = memory.address();
@@ -143,7 +143,7 @@ impl Driver {
     /// # Errors
     /// Without a context, or when it is not.
     pub fn check_managed(&self, address: u64, bytes: u64) -> Result<(), Code> {
-        self.usable()?;
+        self.usable_context()?;
         match self.classify(address) {
             Some((MemoryKind::Managed, base, size))
                 if bytes > 0 && bytes <= size - (address - base) =>
@@ -194,7 +194,7 @@ impl Driver {
     /// # Errors
     /// When the address starts no live allocation; a kernel's fault surfaces here.
     pub fn free(&mut self, address: u64) -> Result<(), Code> {
-        self.synchronised()?;
+        self.check_synchronising_call()?;
         self.release(address)
     }
 
@@ -260,7 +260,7 @@ impl Driver {
     /// # Errors
     /// Without a context.
     pub fn memory_info(&self) -> Result<(u64, u64), Code> {
-        self.usable()?;
+        self.usable_context()?;
         let (used, capacity) = self.machine.memory_in_use();
         Ok((capacity - used, self.device.memory.bytes))
     }
@@ -270,7 +270,7 @@ impl Driver {
     /// # Errors
     /// When no allocation does.
     pub fn address_range(&self, address: u64) -> Result<(u64, u64), Code> {
-        self.usable()?;
+        self.usable_context()?;
         self.machine
             .allocation_of(address)
             .ok_or(Code::INVALID_VALUE)
@@ -352,8 +352,8 @@ impl Driver {
             {
                 return Ok(());
             }
-            Some(_) => self.surfaced()?,
-            None => self.waited()?,
+            Some(_) => self.report_pending_fault()?,
+            None => self.check_synchronous_copy()?,
         };
         if data.is_empty() {
             return Ok(());
@@ -448,14 +448,14 @@ impl Driver {
                 self.check_stream(stream)?;
                 Ok(self.pending.is_some())
             }
-            None => self.waited().map(|_| false),
+            None => self.check_synchronous_copy().map(|_| false),
         }
     }
 
     /// Checks a synchronous call: it waits for the legacy stream, and for all that this stream waits for.
-    fn waited(&mut self) -> Result<ContextHandle, Code> {
+    fn check_synchronous_copy(&mut self) -> Result<ContextHandle, Code> {
         self.check_waitable(StreamHandle::LEGACY)?;
-        self.synchronised()
+        self.check_synchronising_call()
     }
 
     /// Captures a copy of contiguous bytes if the stream is being captured. Returns true if it was captured.
@@ -467,8 +467,12 @@ impl Driver {
         bytes: usize,
     ) -> Result<bool, Code> {
         self.captured(stream, || {
-            let place = |address| Place::linear(Side::Either, address);
-            Work::Copy(CopyWork::linear(place(destination), place(source), bytes))
+            let location = |address| CopyLocation::linear(MemoryType::Unified, address);
+            Work::Copy(CopyWork::linear(
+                location(destination),
+                location(source),
+                bytes,
+            ))
         })
     }
 
@@ -490,8 +494,8 @@ impl Driver {
     /// # Errors
     /// Without a context, for zero bytes, or for more than the host has.
     pub fn allocate_host(&mut self, bytes: usize, flags: u32) -> Result<u64, Code> {
-        self.usable()?;
-        self.check_unseen()?;
+        self.usable_context()?;
+        self.check_capture_modes()?;
         let memory = HostMemory::allocate(bytes)?;
         let address = memory.address();
         self.lend(&memory)?;
@@ -505,8 +509,8 @@ impl Driver {
     /// # Errors
     /// When the address is not the start of memory that this driver allocated.
     pub fn free_host(&mut self, address: u64) -> Result<(), Code> {
-        self.usable()?;
-        self.check_unseen()?;
+        self.usable_context()?;
+        self.check_capture_modes()?;
         self.drop_page_locked(address, |memory| !memory.is_registered())
             .ok_or(Code::INVALID_VALUE)
     }
@@ -521,8 +525,8 @@ impl Driver {
         bytes: usize,
         flags: u32,
     ) -> Result<(), Code> {
-        self.usable()?;
-        self.check_unseen()?;
+        self.usable_context()?;
+        self.check_capture_modes()?;
         let memory = HostMemory::registered(address, bytes)?;
         self.lend(&memory)
             .map_err(|_| Code::HOST_MEMORY_ALREADY_REGISTERED)?;
@@ -536,8 +540,8 @@ impl Driver {
     /// # Errors
     /// When the address is not the start of a registered range.
     pub fn unregister_host_memory(&mut self, address: u64) -> Result<(), Code> {
-        self.usable()?;
-        self.check_unseen()?;
+        self.usable_context()?;
+        self.check_capture_modes()?;
         self.drop_page_locked(address, HostMemory::is_registered)
             .ok_or(Code::HOST_MEMORY_NOT_REGISTERED)
     }
@@ -560,7 +564,7 @@ impl Driver {
     /// # Errors
     /// Without a context, or when the address is not in page-locked memory.
     pub fn host_memory_flags(&self, address: u64) -> Result<u32, Code> {
-        self.usable()?;
+        self.usable_context()?;
         let (_, found) = self.page_locked(address).ok_or(Code::INVALID_VALUE)?;
         Ok(found.flags)
     }
@@ -611,7 +615,7 @@ impl Driver {
     /// # Errors
     /// When the driver is not initialised.
     pub fn create_pool(&mut self) -> Result<PoolHandle, Code> {
-        self.initialised()?;
+        self.check_initialised()?;
         let handle = PoolHandle::nth(self.next_serial());
         self.pools.insert(
             handle,
@@ -679,7 +683,7 @@ impl Driver {
     }
 
     fn pool(&self, pool: PoolHandle) -> Result<&Pool, Code> {
-        self.initialised()?;
+        self.check_initialised()?;
         self.pools.get(&pool).ok_or(Code::INVALID_VALUE)
     }
 }

@@ -8,11 +8,11 @@ use ptx::{KernelId, KernelInfo, LoadError, Module};
 
 use crate::code::Code;
 use crate::handle::{ContextHandle, FunctionHandle, LibraryHandle, LinkHandle, ModuleHandle};
-use crate::image::{self, Refusal};
+use crate::image::{self, ImageError};
 use crate::link;
 
 use super::Driver;
-use super::piecemeal::Piecemeal;
+use super::legacy_launch::LegacyLaunch;
 
 /// An image to load.
 pub type Image<'a> = image::Image<'a>;
@@ -38,7 +38,7 @@ pub(super) struct Function {
     /// Preferred share of shared memory in percent; -1 leaves the choice to the driver.
     pub(super) carveout: i32,
     /// Launch parameters that were set with the API from before CUDA 4.
-    pub(super) piecemeal: Piecemeal,
+    pub(super) legacy_launch: LegacyLaunch,
     /// The name as a C string, once a caller has asked for it.
     name: Option<CString>,
 }
@@ -85,10 +85,10 @@ impl Driver {
         &mut self,
         image: Image<'_>,
         registers: Option<u32>,
-    ) -> Result<ModuleHandle, Refusal> {
-        let context = self.usable()?;
-        self.check_unseen()?;
-        self.place(image, registers, Some(context))
+    ) -> Result<ModuleHandle, ImageError> {
+        let context = self.usable_context()?;
+        self.check_capture_modes()?;
+        self.load_image(image, registers, Some(context))
     }
 
     /// Loads an image that belongs to no context, as [`Self::load_module`] does.
@@ -99,28 +99,28 @@ impl Driver {
         &mut self,
         image: Image<'_>,
         registers: Option<u32>,
-    ) -> Result<LibraryHandle, Refusal> {
-        self.initialised()?;
-        let module = self.place(image, registers, None)?;
+    ) -> Result<LibraryHandle, ImageError> {
+        self.check_initialised()?;
+        let module = self.load_image(image, registers, None)?;
         let handle = LibraryHandle::nth(self.next_serial());
         self.libraries.insert(handle, Library { module });
         Ok(handle)
     }
 
-    fn place(
+    fn load_image(
         &mut self,
         image: Image<'_>,
         registers: Option<u32>,
         context: Option<ContextHandle>,
-    ) -> Result<ModuleHandle, Refusal> {
+    ) -> Result<ModuleHandle, ImageError> {
         let mut text = image.ptx(self.device.architecture())?;
         if let Some(registers) = registers {
             text = Cow::Owned(link::limit_registers(&text, registers));
         }
         let module = Module::parse(&text).map_err(|error| match &error {
-            LoadError::Syntax { .. } => Refusal::new(Code::INVALID_PTX, error.to_string()),
+            LoadError::Syntax { .. } => ImageError::new(Code::INVALID_PTX, error.to_string()),
             LoadError::Unsupported { .. } => {
-                Refusal::new(Code::UNSUPPORTED_PTX_VERSION, error.to_string())
+                ImageError::new(Code::UNSUPPORTED_PTX_VERSION, error.to_string())
             }
         })?;
         for kernel in module.kernels() {
@@ -129,13 +129,13 @@ impl Driver {
                     "load the kernel {}: its parameters take {} bytes, a kernel can have {MAX_PARAMETER_BYTES}",
                     kernel.name, kernel.param_bytes
                 );
-                return Err(Refusal::new(Code::INVALID_PTX, message));
+                return Err(ImageError::new(Code::INVALID_PTX, message));
             }
         }
         let machine = self
             .machine
             .load(module)
-            .map_err(|error| Refusal::new(Code::OUT_OF_MEMORY, error.to_string()))?;
+            .map_err(|error| ImageError::new(Code::OUT_OF_MEMORY, error.to_string()))?;
         let handle = ModuleHandle::nth(self.next_serial());
         self.modules.insert(
             handle,
@@ -153,8 +153,8 @@ impl Driver {
     /// # Errors
     /// When the handle is stale, or the module is a library's.
     pub fn unload_module(&mut self, handle: ModuleHandle) -> Result<(), Code> {
-        self.usable()?;
-        self.check_unseen()?;
+        self.usable_context()?;
+        self.check_capture_modes()?;
         if self
             .libraries
             .values()
@@ -192,7 +192,7 @@ impl Driver {
     /// # Errors
     /// When the module is stale or has no such kernel.
     pub fn function(&mut self, module: ModuleHandle, name: &str) -> Result<FunctionHandle, Code> {
-        self.usable()?;
+        self.usable_context()?;
         self.find_function(module, name)
     }
 
@@ -220,7 +220,7 @@ impl Driver {
                 kernel,
                 max_dynamic_shared,
                 carveout: -1,
-                piecemeal: Piecemeal::default(),
+                legacy_launch: LegacyLaunch::default(),
                 name: None,
             },
         );
@@ -235,7 +235,7 @@ impl Driver {
     /// # Errors
     /// When the module is stale.
     pub fn functions_of(&mut self, module: ModuleHandle) -> Result<Vec<FunctionHandle>, Code> {
-        self.usable()?;
+        self.usable_context()?;
         self.kernels_of(module)
     }
 
@@ -264,7 +264,7 @@ impl Driver {
     /// # Errors
     /// When the module is stale or has no such variable.
     pub fn variable(&self, module: ModuleHandle, name: &str) -> Result<(u64, u64), Code> {
-        self.usable()?;
+        self.usable_context()?;
         let loaded = self.modules.get(&module).ok_or(Code::INVALID_HANDLE)?;
         self.machine
             .variable(loaded.machine, name)
@@ -276,7 +276,7 @@ impl Driver {
     /// # Errors
     /// When the handle is stale.
     pub fn library_module(&self, library: LibraryHandle) -> Result<ModuleHandle, Code> {
-        self.initialised()?;
+        self.check_initialised()?;
         self.libraries
             .get(&library)
             .map(|library| library.module)
@@ -320,7 +320,7 @@ impl Driver {
     /// # Errors
     /// When the handle is stale or of another context.
     pub fn parameters(&self, function: FunctionHandle) -> Result<Vec<ParameterSlot>, Code> {
-        self.usable()?;
+        self.usable_context()?;
         let info = self.kernel_info(self.known_function(function)?)?;
         Ok(info
             .params
@@ -363,7 +363,7 @@ impl Driver {
 
     /// Checks a function handle against the current context.
     pub(super) fn known_function(&self, handle: FunctionHandle) -> Result<&Function, Code> {
-        self.initialised()?;
+        self.check_initialised()?;
         let function = self.functions.get(&handle).ok_or(Code::INVALID_HANDLE)?;
         let owner = self.modules.get(&function.module).and_then(|m| m.context);
         if owner.is_some() && owner != self.current_context() {
@@ -400,7 +400,7 @@ impl Driver {
     /// # Errors
     /// Without a context.
     pub fn create_link(&mut self, options: LinkOptions) -> Result<LinkHandle, Code> {
-        self.usable()?;
+        self.usable_context()?;
         let handle = LinkHandle::nth(self.next_serial());
         let link = Link {
             options,
@@ -414,7 +414,7 @@ impl Driver {
     ///
     /// # Errors
     /// When the link is stale or finished, or the image holds no PTX.
-    pub fn add_to_link(&mut self, link: LinkHandle, image: Image<'_>) -> Result<(), Refusal> {
+    pub fn add_to_link(&mut self, link: LinkHandle, image: Image<'_>) -> Result<(), ImageError> {
         let text = image.ptx(self.device.architecture())?.into_owned();
         let link = self
             .links
@@ -429,14 +429,14 @@ impl Driver {
     ///
     /// # Errors
     /// When the link is stale or empty, or its texts cannot be linked.
-    pub fn complete_link(&mut self, link: LinkHandle) -> Result<&[u8], Refusal> {
+    pub fn complete_link(&mut self, link: LinkHandle) -> Result<&[u8], ImageError> {
         let link = self.links.get_mut(&link).ok_or(Code::INVALID_HANDLE)?;
         if link.parts.is_empty() {
             return Err(Code::INVALID_VALUE.into());
         }
         if link.image.is_none() {
             let mut text = link::link(&link.parts)
-                .map_err(|error| Refusal::new(Code::INVALID_SOURCE, error.to_string()))?;
+                .map_err(|error| ImageError::new(Code::INVALID_SOURCE, error.to_string()))?;
             if let Some(registers) = link.options.registers {
                 text = link::limit_registers(&text, registers);
             }

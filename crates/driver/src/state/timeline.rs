@@ -164,7 +164,7 @@ impl Driver {
     /// # Errors
     /// Without a context, or for unknown flags.
     pub fn create_stream(&mut self, flags: u32, priority: i32) -> Result<StreamHandle, Code> {
-        let context = self.usable()?;
+        let context = self.usable_context()?;
         if flags & !STREAM_NON_BLOCKING != 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -186,7 +186,7 @@ impl Driver {
     /// # Errors
     /// When the handle is stale, or names a default stream.
     pub fn destroy_stream(&mut self, stream: StreamHandle) -> Result<(), Code> {
-        self.usable()?;
+        self.usable_context()?;
         match self.timeline.streams.remove(&stream) {
             Some(_) => {
                 self.forget_captured(stream);
@@ -201,7 +201,7 @@ impl Driver {
     /// # Errors
     /// When it is stale or of another context.
     pub fn check_stream(&self, stream: StreamHandle) -> Result<ContextHandle, Code> {
-        let context = self.usable()?;
+        let context = self.usable_context()?;
         self.known_stream(context, stream)?;
         Ok(context)
     }
@@ -224,7 +224,7 @@ impl Driver {
     /// # Errors
     /// Without a context.
     pub fn stream_priorities(&self) -> Result<(i32, i32), Code> {
-        self.usable()?;
+        self.usable_context()?;
         Ok((PRIORITIES.1, PRIORITIES.0))
     }
 
@@ -234,7 +234,7 @@ impl Driver {
     /// When the handle is invalid or the stream is captured; a kernel's fault is reported here.
     pub fn synchronise_stream(&mut self, stream: StreamHandle) -> Result<(), Code> {
         self.check_waitable(stream)?;
-        self.synchronised()?;
+        self.check_synchronising_call()?;
         self.host_waits_for(stream);
         Ok(())
     }
@@ -299,7 +299,7 @@ impl Driver {
     /// # Errors
     /// When it is not.
     pub fn check_event(&self, event: EventHandle) -> Result<(), Code> {
-        self.usable()?;
+        self.usable_context()?;
         self.event(event).map(|_| ())
     }
 
@@ -308,7 +308,7 @@ impl Driver {
     /// # Errors
     /// Without a context.
     pub fn create_event(&mut self, flags: EventFlags) -> Result<EventHandle, Code> {
-        let context = self.usable()?;
+        let context = self.usable_context()?;
         let handle = EventHandle::nth(self.next_serial());
         self.events.insert(
             handle,
@@ -327,7 +327,7 @@ impl Driver {
     /// # Errors
     /// When the handle is stale.
     pub fn destroy_event(&mut self, event: EventHandle) -> Result<(), Code> {
-        self.usable()?;
+        self.usable_context()?;
         match self.events.remove(&event) {
             Some(_) => Ok(()),
             None => Err(Code::INVALID_HANDLE),
@@ -343,7 +343,9 @@ impl Driver {
         if self.event(event)?.context != context {
             return Err(Code::INVALID_HANDLE);
         }
-        let captured = self.route(stream)?.map(|line| self.captured_needs(line));
+        let captured = self
+            .route(stream)?
+            .map(|stream_key| self.captured_dependencies(stream_key));
         let moment = self.timeline.start(self.thread, stream);
         if let Some(event) = self.events.get_mut(&event) {
             event.recorded = captured.is_none().then_some(moment);
@@ -357,10 +359,10 @@ impl Driver {
     /// # Errors
     /// When the handle is stale; a kernel's fault is reported here.
     pub fn synchronise_event(&mut self, event: EventHandle) -> Result<(), Code> {
-        self.usable()?;
+        self.usable_context()?;
         let recorded = self.event(event)?.recorded;
         self.check_not_captured(event)?;
-        self.synchronised()?;
+        self.check_synchronising_call()?;
         self.timeline.host_waits_until(recorded.unwrap_or_default());
         Ok(())
     }
@@ -370,7 +372,7 @@ impl Driver {
     /// # Errors
     /// When a handle is stale, or an event was never recorded or has no timing.
     pub fn elapsed(&mut self, start: EventHandle, end: EventHandle) -> Result<f32, Code> {
-        self.usable()?;
+        self.usable_context()?;
         let moment = |event: &Event| {
             event
                 .recorded
@@ -383,7 +385,7 @@ impl Driver {
         }
         let start = moment(self.event(start)?)?;
         let end = moment(self.event(end)?)?;
-        self.surfaced()?;
+        self.report_pending_fault()?;
         match self.tamper.take() {
             Some(Tamper::ElapsedMilliseconds(lie)) => Ok(lie),
             _ => Ok(((end - start) * 1e-3) as f32),

@@ -48,7 +48,7 @@ struct Mapping {
     accessible: bool,
 }
 
-fn granular(bytes: u64) -> Result<(), Code> {
+fn check_granularity(bytes: u64) -> Result<(), Code> {
     if bytes > 0 && bytes.is_multiple_of(GRANULE) {
         Ok(())
     } else {
@@ -63,8 +63,8 @@ impl Driver {
     /// For a size that is not a multiple of the granularity, an alignment that is not a power of two, or when no
     /// range is left.
     pub fn reserve_addresses(&mut self, bytes: u64, align: u64) -> Result<u64, Code> {
-        self.usable()?;
-        granular(bytes)?;
+        self.usable_context()?;
+        check_granularity(bytes)?;
         if align != 0 && !align.is_power_of_two() {
             return Err(Code::INVALID_VALUE);
         }
@@ -79,7 +79,7 @@ impl Driver {
     /// # Errors
     /// When the range was not reserved as a whole, or something is mapped into it.
     pub fn free_addresses(&mut self, base: u64, bytes: u64) -> Result<(), Code> {
-        self.usable()?;
+        self.usable_context()?;
         let inside = self
             .virtual_memory
             .mapped
@@ -97,8 +97,8 @@ impl Driver {
     /// # Errors
     /// For a size that is not a multiple of the granularity, or larger than the free memory.
     pub fn create_memory(&mut self, bytes: u64) -> Result<PhysicalHandle, Code> {
-        self.usable()?;
-        granular(bytes)?;
+        self.usable_context()?;
+        check_granularity(bytes)?;
         let (used, all) = self.machine.memory_in_use();
         if bytes > all.saturating_sub(used) {
             return Err(Code::OUT_OF_MEMORY);
@@ -118,7 +118,7 @@ impl Driver {
     /// # Errors
     /// When there is no such memory.
     pub fn release_memory(&mut self, handle: PhysicalHandle) -> Result<(), Code> {
-        self.usable()?;
+        self.usable_context()?;
         let created = self.virtual_memory.created.get_mut(&handle);
         let created = created
             .filter(|created| !created.released)
@@ -135,8 +135,8 @@ impl Driver {
     /// # Errors
     /// When the addresses are not reserved or already mapped, the sizes differ, or the memory is already mapped.
     pub fn map(&mut self, address: u64, bytes: u64, handle: PhysicalHandle) -> Result<(), Code> {
-        self.usable()?;
-        granular(bytes)?;
+        self.usable_context()?;
+        check_granularity(bytes)?;
         let state = &mut self.virtual_memory;
         let end = address.checked_add(bytes).ok_or(Code::INVALID_VALUE)?;
         let reserved = state.reserved.range(..=address).next_back();
@@ -166,7 +166,7 @@ impl Driver {
     /// # Errors
     /// When no mapping has this range, or the device is full.
     pub fn grant_access(&mut self, address: u64, bytes: u64, rights: Rights) -> Result<(), Code> {
-        self.usable()?;
+        self.usable_context()?;
         let mapping = self.virtual_memory.mapped.get_mut(&address);
         let mapping = mapping
             .filter(|mapping| mapping.bytes == bytes)
@@ -193,7 +193,7 @@ impl Driver {
     /// # Errors
     /// When there is no such mapping, or for a kernel's fault.
     pub fn unmap(&mut self, address: u64, bytes: u64) -> Result<(), Code> {
-        self.synchronised()?;
+        self.check_synchronising_call()?;
         let state = &mut self.virtual_memory;
         if state
             .mapped

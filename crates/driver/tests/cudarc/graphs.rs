@@ -1,4 +1,4 @@
-//! Graphs: captured from streams and made by hand, launched, changed, and misused.
+//! Tests of graphs: captured from streams and built from nodes, launched, changed, and misused.
 
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -29,7 +29,7 @@ macro_rules! ok {
 /// Calls a function and expects an error.
 macro_rules! refused {
     ($call:expr, $code:ident) => {
-        // SAFETY: the test passes what the function documents, or a handle that is none any more.
+        // SAFETY: the test passes what the function documents, or a handle that is no longer valid.
         assert_eq!(unsafe { $call }, CUresult::$code)
     };
 }
@@ -64,7 +64,7 @@ fn kernel() -> CUfunction {
     function
 }
 
-/// The parameters of `axpy`, where a launch finds them.
+/// The parameters of `axpy`, with the addresses that a launch needs.
 struct Axpy {
     x: u64,
     y: u64,
@@ -115,7 +115,7 @@ impl Axpy {
     }
 }
 
-/// What a buffer begins with.
+/// The first value of a buffer.
 fn first(address: u64) -> f32 {
     let mut value = 0.0_f32;
     ok!(sys::cuMemcpyDtoH_v2((&raw mut value).cast(), address, 4));
@@ -123,7 +123,7 @@ fn first(address: u64) -> f32 {
 }
 
 extern "C" fn count(counter: *mut c_void) {
-    // SAFETY: the tests give the address of a number that outlives the graph.
+    // SAFETY: the tests pass the address of a number that outlives the graph.
     unsafe { *counter.cast::<u32>() += 1 };
 }
 
@@ -137,7 +137,8 @@ fn instantiate(graph: CUgraph) -> CUgraphExec {
     executable
 }
 
-/// A fork, a join, and one of each kind of work: none of it happens until the launch, and then each time anew.
+/// A fork, a join, and one node of each kind: nothing is executed until the launch, and everything again at each
+/// launch.
 #[test]
 fn a_captured_fork_and_join_runs_at_each_launch() {
     in_child(
@@ -194,7 +195,8 @@ fn a_captured_fork_and_join_runs_at_each_launch() {
                 null_mut(),
                 &raw mut edges
             ));
-            // Copy before fill, both before the kernel, which goes before the call and the copy back.
+            // The copy comes before the fill, and both before the kernel, which comes before the host call and the
+            // copy back.
             assert_eq!(edges, 5);
             assert!(to[5..].iter().all(|node| node.is_null()));
 
@@ -204,7 +206,7 @@ fn a_captured_fork_and_join_runs_at_each_launch() {
                 "nothing was done yet"
             );
             let executable = instantiate(graph);
-            // An executable outlives the graph it was made of.
+            // An executable outlives the graph that it was made from.
             ok!(sys::cuGraphDestroy(graph));
             for launch in 1..=2 {
                 back.fill(0.0);
@@ -222,7 +224,7 @@ fn a_captured_fork_and_join_runs_at_each_launch() {
     );
 }
 
-/// The same kind of graph made by hand; then other parameters, other buffers, and a node switched off.
+/// The same topology built from nodes; then with other parameters, other buffers, and a disabled node.
 #[test]
 fn a_graph_built_from_nodes_can_be_changed() {
     in_child(
@@ -357,7 +359,7 @@ fn a_graph_built_from_nodes_can_be_changed() {
             ));
             assert_eq!(go(), 16.0);
 
-            // The graph itself still says 2 and 5.
+            // The graph itself still has the parameters 2 and 5.
             let mut result = sys::CUgraphExecUpdateResultInfo_v1 {
                 result: sys::CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_ERROR,
                 errorNode: null_mut(),
@@ -369,7 +371,7 @@ fn a_graph_built_from_nodes_can_be_changed() {
                 &raw mut result
             ));
             assert_eq!(go(), 7.0);
-            // Nodes can still be named after an update.
+            // The nodes' handles remain valid after an update.
             ok!(sys::cuGraphExecKernelNodeSetParams_v2(
                 executable,
                 run,
@@ -393,7 +395,7 @@ fn a_graph_built_from_nodes_can_be_changed() {
             assert_eq!(result.result, topology);
             assert_eq!(go(), 15.0, "a failed update changes nothing");
 
-            // A circle has no order.
+            // A cycle has no topological order.
             ok!(sys::cuGraphAddDependencies_v2(
                 graph,
                 &raw const extra,
@@ -464,7 +466,7 @@ fn a_graph_can_be_a_node_and_be_drawn() {
             1,
             &raw const call
         ));
-        // The node has a copy of its own.
+        // The node has its own copy of the graph.
         ok!(sys::cuGraphDestroy(inner));
         ok!(sys::cuGraphClone(&raw mut clone, outer));
         ok!(sys::cuGraphNodeFindInClone(&raw mut found, after, clone));
@@ -490,7 +492,7 @@ fn a_graph_can_be_a_node_and_be_drawn() {
     });
 }
 
-/// What a caller wants to be kept lives as long as the last graph or executable that refers to it.
+/// A user object exists as long as a graph or an executable refers to it.
 #[test]
 fn a_user_object_is_destroyed_with_its_last_reference() {
     in_child(
@@ -508,7 +510,7 @@ fn a_user_object_is_destroyed_with_its_last_reference() {
                 1
             ));
             ok!(sys::cuGraphCreate(&raw mut graph, 0));
-            // One reference becomes the graph's, one stays the caller's.
+            // One reference moves to the graph, one remains the caller's.
             ok!(sys::cuGraphRetainUserObject(graph, object, 1, 1));
             let executable = instantiate(graph);
             ok!(sys::cuUserObjectRelease(object, 1));
@@ -525,7 +527,7 @@ fn a_user_object_is_destroyed_with_its_last_reference() {
     );
 }
 
-/// Branches that do not wait for each other share the modelled time.
+/// Branches that do not depend on each other overlap in modelled time.
 #[test]
 fn branches_of_a_graph_overlap() {
     in_child("graphs::branches_of_a_graph_overlap", &[], || {
@@ -576,7 +578,7 @@ fn branches_of_a_graph_overlap() {
     });
 }
 
-/// What a capture refuses, with what, and that it is over afterwards.
+/// Calls that a capture refuses, their errors, and the end of the capture.
 #[test]
 fn a_misused_capture_gets_the_documented_errors() {
     in_child(
@@ -620,7 +622,7 @@ fn a_misused_capture_gets_the_documented_errors() {
             assert!(graph.is_null());
             ok!(sys::cuStreamSynchronize(one));
 
-            // Asking for what is not known before the end.
+            // Queries whose results are unknown until the capture ends.
             for ask in [
                 // SAFETY: it takes nothing.
                 (|_| unsafe { sys::cuCtxSynchronize() }) as fn(CUstream) -> CUresult,
@@ -663,7 +665,7 @@ fn a_misused_capture_gets_the_documented_errors() {
                 CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
             );
 
-            // Two captures stay two, and nothing outside one is waited for.
+            // Two captures cannot be merged, and work outside a capture cannot be waited for.
             begin(one, RELAXED);
             begin(two, RELAXED);
             ok!(sys::cuEventRecord(first, one));
@@ -688,7 +690,7 @@ fn a_misused_capture_gets_the_documented_errors() {
                 CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
             );
 
-            // The legacy stream waits for streams that block.
+            // The legacy stream waits for blocking streams.
             let blocking = stream(0);
             begin(blocking, RELAXED);
             refused!(
@@ -707,7 +709,7 @@ fn a_misused_capture_gets_the_documented_errors() {
     );
 }
 
-/// Calls that a capture cannot see are refused or not, as the modes of the capture and the thread say.
+/// Calls that a capture cannot record are refused depending on the modes of the capture and of the thread.
 #[test]
 fn capture_modes_decide_which_calls_are_refused() {
     in_child(

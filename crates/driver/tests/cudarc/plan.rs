@@ -1,4 +1,4 @@
-//! Fault plans, as a program in trouble meets them.
+//! Tests of fault plans, as a program experiences them.
 
 use std::time::Duration;
 use std::{env, fs};
@@ -9,7 +9,7 @@ use cudarc::driver::{CudaContext, result, sys};
 use crate::axpy;
 use crate::child::{CHILD, DEADLINE, again, in_child};
 
-/// What one strike does: the plan's rule, and what the child finds.
+/// Runs the body in a child whose fault plan consists of this rule.
 fn with_plan(test: &str, rule: &str, body: impl FnOnce()) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("plan.toml");
@@ -65,14 +65,14 @@ fn a_malformed_plan_makes_every_call_fail() {
     );
 }
 
-/// The ways a plan ends or stops the child: observed from outside.
+/// Plans that end or stop the child process, observed from the parent.
 #[test]
 fn a_plan_ends_or_hangs_the_process() {
     const NAME: &str = "plan::a_plan_ends_or_hangs_the_process";
     if env::var_os(CHILD).is_some() {
-        // A plan that does nothing would let this test of the child succeed, so it must not get here.
+        // A plan without effect would let the child's test succeed, so the child must not reach this line.
         result::init().expect("the plan strikes before any answer");
-        panic!("the plan did not strike");
+        panic!("the plan did not action_for_call");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("plan.toml");

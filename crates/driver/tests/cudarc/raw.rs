@@ -1,4 +1,4 @@
-//! The functions that the safe layer does not use, called as C programs call them.
+//! Tests of functions that cudarc's safe layer does not use, called as C programs call them.
 
 use std::ffi::{c_char, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
@@ -48,7 +48,7 @@ fn rectangles_are_copied_and_filled() {
         assert_eq!(pitch % 512, 0);
         ok!(sys::cuMemsetD2D8_v2(address, pitch, 0xee, 10, 4));
         let source: Vec<u8> = (0..12).collect();
-        // Two rows of three bytes, out of rows of six, to column 2 of row 1.
+        // Copies two rows of three bytes, from rows of six bytes, to column 2 of row 1.
         let plan = sys::CUDA_MEMCPY2D {
             srcXInBytes: 1,
             srcY: 0,
@@ -146,7 +146,7 @@ fn attributes_of_addresses_name_their_memory() {
             ));
             assert_eq!((base, bytes), (device, 1000));
 
-            // Copies that tell the direction by the addresses.
+            // Copies whose direction follows from the addresses.
             // SAFETY: the memory was just allocated with 100 bytes.
             unsafe { host.cast::<u8>().write_bytes(7, 100) };
             ok!(sys::cuMemcpy(device, host as u64, 100));
@@ -169,7 +169,7 @@ fn attributes_of_addresses_name_their_memory() {
     );
 }
 
-/// A module through a link, a packed parameter block, and the extended launch.
+/// A module from a link, a packed parameter block, and a launch with attributes.
 #[test]
 fn a_linked_module_runs_from_a_packed_block() {
     in_child("raw::a_linked_module_runs_from_a_packed_block", &[], || {
@@ -265,13 +265,13 @@ fn a_linked_module_runs_from_a_packed_block() {
         ));
         assert_eq!(output, [43; 64]);
 
-        // More blocks than are resident at once may run one after another, but not wait for each other.
+        // More blocks than are resident at once can run one after another, but cannot wait for each other.
         config.gridDimX = 100_000;
         refused!(
             sys::cuLaunchKernelEx(&raw const config, function, values.as_mut_ptr(), null_mut()),
             CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
         );
-        // Parameters come in one way or the other, not both.
+        // Parameters are passed in one form or the other, not both.
         refused!(
             sys::cuLaunchKernel(
                 function,
@@ -364,7 +364,7 @@ fn functions_and_variables_have_attributes() {
             .map(|&function| {
                 let mut name: *const c_char = std::ptr::null();
                 ok!(sys::cuFuncGetName(&raw mut name, function));
-                // SAFETY: the function answered with a text.
+                // SAFETY: the function returned a text.
                 unsafe { std::ffi::CStr::from_ptr(name) }
                     .to_string_lossy()
                     .into_owned()

@@ -1,4 +1,4 @@
-//! The safe layer: contexts, streams, modules, launches, downloads.
+//! Tests of cudarc's safe layer: contexts, streams, modules, launches, downloads.
 
 use cudarc::driver::sys::CUresult;
 use cudarc::driver::{CudaContext, result, sys};
@@ -78,7 +78,7 @@ fn machine_code_is_refused() {
     });
 }
 
-/// The extra symbol, as a program that knows the emulator finds it.
+/// Calls the emulator's symbol, as a program that knows the emulator finds it.
 fn ask(request: &str, capacity: usize) -> (i32, usize, String) {
     type Emulator = unsafe extern "C" fn(*const u8, usize, *mut u8, usize, *mut usize) -> i32;
     // SAFETY: the library is on the path, and the symbol has this signature.

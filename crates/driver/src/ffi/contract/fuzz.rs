@@ -129,7 +129,7 @@ impl Returned {
             Argument::Node(7),
             Argument::Executable,
             Argument::Captured,
-            Argument::Keepsake,
+            Argument::UserObject,
         ] {
             let valid = test_process.valid(kind);
             returned.numbers.push(valid);
@@ -218,7 +218,7 @@ fn choose(
         | Argument::Description
         | Argument::Attributes
         | Argument::AttributeBuffers
-        | Argument::Making
+        | Argument::InstantiateParams
         | Argument::Mode
         | Argument::HostFunction => {
             let valid = test_process.valid(argument);

@@ -4,13 +4,13 @@ use crate::code::Code;
 
 use super::table::Argument::{
     AnyNode, AnyNodeParams, Captured, CopyParams, Event, Executable, FillParams, Graph, GraphCopy,
-    Host, HostCallParams, HostFunction, InnerGraph, Keepsake, KernelParams, Length, Making, Mode,
-    Node, Nodes, Null, Number, OneOf, OptionalContext, OptionalOut, Out, Path, Stream,
+    Host, HostCallParams, HostFunction, InnerGraph, InstantiateParams, KernelParams, Length, Mode,
+    Node, Nodes, Null, Number, OneOf, OptionalContext, OptionalOut, Out, Path, Stream, UserObject,
 };
 use super::table::{Argument, Entry, context};
 
 const VALUE: u32 = Code::INVALID_VALUE.0;
-const ABSENT: u32 = Code::NOT_SUPPORTED.0;
+const UNSUPPORTED: u32 = Code::NOT_SUPPORTED.0;
 const MINUS_ONE: u64 = u32::MAX as u64;
 
 const KERNEL: Argument = Node(0);
@@ -29,17 +29,17 @@ const OTHERS: Argument = Nodes(0);
 const ONE: Argument = Length(1);
 const CAPTURE_MODE: Argument = OneOf(0, &[(3, VALUE), (MINUS_ONE, VALUE)]);
 const NO_FLAG: Argument = OneOf(0, &[(1, VALUE), (MINUS_ONE, VALUE)]);
-const ATTRIBUTE: Argument = OneOf(2, &[(1, ABSENT), (99, ABSENT)]);
+const ATTRIBUTE: Argument = OneOf(2, &[(1, UNSUPPORTED), (99, UNSUPPORTED)]);
 const UPDATE: Argument = OneOf(0, &[(2, VALUE), (MINUS_ONE, VALUE)]);
 const REFERENCES: Argument = OneOf(1, &[(0, VALUE), (MINUS_ONE, VALUE)]);
 const OBJECT_FLAGS: Argument = OneOf(1, &[(0, VALUE), (2, VALUE)]);
 /// Automatic freeing and node priorities are valid. Uploading is valid for another function only. Device launches are
 /// not supported.
-const MAKING_FLAGS: Argument = OneOf(
+const INSTANTIATE_FLAGS: Argument = OneOf(
     9,
     &[
         (2, VALUE),
-        (4, ABSENT),
+        (4, UNSUPPORTED),
         (5, VALUE),
         (16, VALUE),
         (u64::MAX, VALUE),
@@ -131,12 +131,18 @@ pub const ENTRIES: &[Entry] = &[
     context("cuGraphEventWaitNodeGetEvent", &[WAIT, Out]),
     context("cuGraphEventWaitNodeSetEvent", &[WAIT, Event]),
     // Executables.
-    context("cuGraphInstantiateWithFlags", &[Out, Graph, MAKING_FLAGS]),
+    context(
+        "cuGraphInstantiateWithFlags",
+        &[Out, Graph, INSTANTIATE_FLAGS],
+    ),
     context(
         "cuGraphInstantiate_v2",
         &[Out, Graph, OptionalOut, Null, Number(0)],
     ),
-    context("cuGraphInstantiateWithParams", &[Out, Graph, Making]),
+    context(
+        "cuGraphInstantiateWithParams",
+        &[Out, Graph, InstantiateParams],
+    ),
     context("cuGraphExecGetFlags", &[Executable, Out]),
     context("cuGraphExecDestroy", &[Executable]),
     context("cuGraphUpload", &[Executable, Stream]),
@@ -186,17 +192,17 @@ pub const ENTRIES: &[Entry] = &[
         "cuUserObjectCreate",
         &[Out, Number(0), HostFunction, REFERENCES, OBJECT_FLAGS],
     ),
-    context("cuUserObjectRetain", &[Keepsake, REFERENCES]),
+    context("cuUserObjectRetain", &[UserObject, REFERENCES]),
     context(
         "cuUserObjectRelease",
-        &[Keepsake, OneOf(1, &[(0, VALUE), (2, VALUE)])],
+        &[UserObject, OneOf(1, &[(0, VALUE), (2, VALUE)])],
     ),
     context(
         "cuGraphRetainUserObject",
-        &[Graph, Keepsake, REFERENCES, UPDATE],
+        &[Graph, UserObject, REFERENCES, UPDATE],
     ),
     // The graph holds no references to the caller's object.
-    context("cuGraphReleaseUserObject", &[Graph, Keepsake, REFERENCES]).returns(VALUE),
+    context("cuGraphReleaseUserObject", &[Graph, UserObject, REFERENCES]).returns(VALUE),
     // Stream capture.
     context("cuStreamBeginCapture_v2", &[Stream, CAPTURE_MODE]),
     context(

@@ -119,7 +119,7 @@ pub enum Argument {
     /// An executable of the graph.
     Executable,
     /// A user object to which the caller holds one reference.
-    Keepsake,
+    UserObject,
     /// A stream that is being captured.
     Captured,
     /// Parameters of a kernel node.
@@ -133,7 +133,7 @@ pub enum Argument {
     /// Parameters of a node with its kind as the first field.
     AnyNodeParams,
     /// Parameters of an instantiation.
-    Making,
+    InstantiateParams,
     /// The address of a capture mode.
     Mode,
     /// The path of a file to write.
@@ -196,7 +196,7 @@ pub const fn context(name: &'static str, arguments: &'static [Argument]) -> Entr
 }
 
 /// A function of hardware that the emulated GPU does not have.
-pub const fn absent(name: &'static str) -> Entry {
+pub const fn unsupported(name: &'static str) -> Entry {
     context(name, &[]).returns(Code::NOT_SUPPORTED.0)
 }
 

@@ -15,7 +15,7 @@ pub const MEMORY: u64 = 64 << 20;
 /// Size of every buffer in bytes, on the host and on the device.
 pub const ROOM: usize = 64 << 10;
 /// Most parameters of a function.
-const MOST_ARGUMENTS: usize = 12;
+const MAX_ARGUMENTS: usize = 12;
 /// The kernels that the tests load.
 pub const PTX: &str = include_str!("../../../tests/ptx/basics.ptx");
 
@@ -137,7 +137,7 @@ impl TestProcess {
     /// Calls a function by name.
     pub fn call(&mut self, name: &str, arguments: &[u64]) -> u32 {
         let function = FUNCTIONS[name];
-        let mut all = [0; MOST_ARGUMENTS];
+        let mut all = [0; MAX_ARGUMENTS];
         all[..arguments.len()].copy_from_slice(arguments);
         let [a, b, c, d, e, f, g, h, i, j, k, l] = all;
         // SAFETY: the functions take only integers and pointers. In this ABI a caller may pass more and wider
@@ -297,7 +297,7 @@ impl TestProcess {
                 self.call_ok("cuStreamBeginCapture_v2", &[stream, 2]);
                 stream
             }
-            Argument::Keepsake => {
+            Argument::UserObject => {
                 let destroy = self.valid(Argument::HostFunction);
                 self.create("cuUserObjectCreate", &[0, destroy, 1, 1])
             }
@@ -331,7 +331,7 @@ impl TestProcess {
                 plan[..3].copy_from_slice(&[3, 0, function]);
                 self.own(plan)
             }
-            Argument::Making => self.own(words(32)),
+            Argument::InstantiateParams => self.own(words(32)),
             Argument::Mode => self.own(Box::new([2])),
             Argument::Path => self.text("/dev/null"),
             Argument::Attributes => self.own(vec![2 | 3 << 32].into_boxed_slice()),
@@ -447,7 +447,7 @@ impl TestProcess {
             Argument::Executable => "cuGraphExecDestroy",
             Argument::Graph | Argument::InnerGraph | Argument::GraphCopy => "cuGraphDestroy",
             Argument::Captured => "cuStreamDestroy_v2",
-            Argument::Keepsake => {
+            Argument::UserObject => {
                 self.call_ok("cuUserObjectRelease", &[value, 1]);
                 return value;
             }
@@ -517,7 +517,7 @@ impl TestProcess {
             | Argument::FillParams
             | Argument::HostCallParams
             | Argument::AnyNodeParams
-            | Argument::Making
+            | Argument::InstantiateParams
             | Argument::Mode
             | Argument::HostFunction => vec![null(VALUE)],
             Argument::Nodes(kind) => {
@@ -541,7 +541,7 @@ impl TestProcess {
             | Argument::GraphCopy
             | Argument::AnyNode
             | Argument::Node(_)
-            | Argument::Keepsake
+            | Argument::UserObject
             | Argument::Executable => {
                 let mut invalid_values = vec![
                     null(VALUE),

@@ -6,16 +6,16 @@ use crate::ffi::pointer::{Host, In, Out};
 use crate::ffi::stream::named;
 use crate::ffi::{entries, process};
 use crate::handle::{EventHandle, ExecutableHandle};
-use crate::state::{Driver, Work};
+use crate::state::{Driver, UpdateError, Work};
 
 use super::node::check_copy_context;
-use super::parameters::{Any, Call, Fill, Kernel, KernelInContext};
+use super::parameters::{AnyNodeParams, FillParams, HostCallParams, KernelParams, KernelParamsV2};
 use super::{graph_of, node_of, work};
 
 /// Parameters and result of an instantiation (`CUDA_GRAPH_INSTANTIATE_PARAMS`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct Making {
+pub struct InstantiateParams {
     flags: u64,
     stream: Host,
     node: u64,
@@ -32,11 +32,11 @@ pub struct UpdateResult {
 }
 
 /// Instantiation result: failed, for the reason that the function returns.
-const MAKING_FAILED: u32 = 1;
+const INSTANTIATE_FAILED: u32 = 1;
 /// Instantiation result: the graph has a cycle.
-const MAKING_INVALID_STRUCTURE: u32 = 2;
+const INSTANTIATE_INVALID_STRUCTURE: u32 = 2;
 /// Instantiation result: the device does not support a flag.
-const MAKING_NOT_SUPPORTED: u32 = 3;
+const INSTANTIATE_NOT_SUPPORTED: u32 = 3;
 /// Update result: failed without a more specific reason.
 const UPDATE_FAILED: u32 = 1;
 
@@ -53,7 +53,7 @@ fn change(
 ) -> Result<(), Code> {
     driver.executable_flags(executable_of(executable))?;
     let work = work(driver, driver.work_of(node_of(node))?)?;
-    driver.set_frozen_work(executable_of(executable), node_of(node), work)
+    driver.set_executable_work(executable_of(executable), node_of(node), work)
 }
 
 /// Updates an executable from a graph and fills in the result.
@@ -61,23 +61,24 @@ fn update(
     driver: &mut Driver,
     executable: Host,
     graph: Host,
-    told: &mut UpdateResult,
+    result_info: &mut UpdateResult,
 ) -> Result<(), Code> {
-    told.result = UPDATE_FAILED;
-    match driver.update_executable(executable_of(executable), graph_of(graph))? {
+    result_info.result = UPDATE_FAILED;
+    match driver.update_executable(executable_of(executable), graph_of(graph)) {
         Ok(()) => {
-            told.result = 0;
+            result_info.result = 0;
             Ok(())
         }
-        Err(mismatch) => {
-            told.result = mismatch.result;
-            told.node = mismatch.node.map_or(0, |node| node.0);
+        Err(UpdateError::Refused(code)) => Err(code),
+        Err(UpdateError::Mismatch(mismatch)) => {
+            result_info.result = mismatch.result;
+            result_info.node = mismatch.node.map_or(0, |node| node.0);
             Err(Code::GRAPH_EXEC_UPDATE_FAILURE)
         }
     }
 }
 
-const NOTHING_TOLD: UpdateResult = UpdateResult {
+const NO_RESULT: UpdateResult = UpdateResult {
     result: 0,
     node: 0,
     from: 0,
@@ -93,25 +94,25 @@ entries! {
     /// Instantiates a graph. Nothing is written to the log.
     fn cuGraphInstantiate_v2(executable: Out<u64>, graph: Host, node: Out<u64>, _log: Host, _log_bytes: usize) |driver| {
         let executable = executable.required()?;
-        node.offer(0);
+        node.set_if_given(0);
         executable.set(driver.instantiate(graph_of(graph), 0, false)?.0)
     }
 
     /// Instantiates a graph and writes the reason of a failure.
-    fn cuGraphInstantiateWithParams(executable: Out<u64>, graph: Host, making: Host) |driver| {
+    fn cuGraphInstantiateWithParams(executable: Out<u64>, graph: Host, params: Host) |driver| {
         let executable = executable.required()?;
-        let place: Out<Making> = Out::at_address(making.address());
-        let mut making = In::<Making>::at_address(making.address()).get()?;
-        driver.check_stream(named(making.stream))?;
-        making.node = 0;
-        let made = driver.instantiate(graph_of(graph), making.flags, true);
-        making.result = match made {
+        let output: Out<InstantiateParams> = Out::at_address(params.address());
+        let mut params = In::<InstantiateParams>::at_address(params.address()).get()?;
+        driver.check_stream(named(params.stream))?;
+        params.node = 0;
+        let made = driver.instantiate(graph_of(graph), params.flags, true);
+        params.result = match made {
             Ok(_) => 0,
-            Err(Code::NOT_SUPPORTED) => MAKING_NOT_SUPPORTED,
-            Err(_) if driver.nodes_of(graph_of(graph)).is_ok() => MAKING_INVALID_STRUCTURE,
-            Err(_) => MAKING_FAILED,
+            Err(Code::NOT_SUPPORTED) => INSTANTIATE_NOT_SUPPORTED,
+            Err(_) if driver.nodes_of(graph_of(graph)).is_ok() => INSTANTIATE_INVALID_STRUCTURE,
+            Err(_) => INSTANTIATE_FAILED,
         };
-        place.set(making)?;
+        output.set(params)?;
         executable.set(made?.0)
     }
 
@@ -133,19 +134,19 @@ entries! {
     }
 
     /// Changes the work of a node of any kind.
-    fn cuGraphExecNodeSetParams(executable: Host, node: Host, what: Any) |driver| {
-        change(driver, executable, node, |driver, before| what.work(driver, Some(before)))
+    fn cuGraphExecNodeSetParams(executable: Host, node: Host, params: AnyNodeParams) |driver| {
+        change(driver, executable, node, |driver, before| params.work(driver, Some(before)))
     }
 
     /// Changes a kernel node's launch.
-    fn cuGraphExecKernelNodeSetParams(executable: Host, node: Host, launch: In<Kernel>) |driver| {
+    fn cuGraphExecKernelNodeSetParams(executable: Host, node: Host, launch: In<KernelParams>) |driver| {
         change(driver, executable, node, |driver, before| {
-            KernelInContext::from(launch.get()?).work(driver, Some(before))
+            KernelParamsV2::from(launch.get()?).work(driver, Some(before))
         })
     }
 
     /// Changes a kernel node's launch.
-    fn cuGraphExecKernelNodeSetParams_v2(executable: Host, node: Host, launch: In<KernelInContext>) |driver| {
+    fn cuGraphExecKernelNodeSetParams_v2(executable: Host, node: Host, launch: In<KernelParamsV2>) |driver| {
         change(driver, executable, node, |driver, before| launch.get()?.work(driver, Some(before)))
     }
 
@@ -159,7 +160,7 @@ entries! {
     }
 
     /// Changes a fill.
-    fn cuGraphExecMemsetNodeSetParams(executable: Host, node: Host, fill: In<Fill>, context: Host) |driver| {
+    fn cuGraphExecMemsetNodeSetParams(executable: Host, node: Host, fill: In<FillParams>, context: Host) |driver| {
         change(driver, executable, node, |driver, _| {
             let work = fill.get()?.work();
             check_copy_context(driver, context)?;
@@ -168,7 +169,7 @@ entries! {
     }
 
     /// Changes a host call.
-    fn cuGraphExecHostNodeSetParams(executable: Host, node: Host, call: In<Call>) |driver| {
+    fn cuGraphExecHostNodeSetParams(executable: Host, node: Host, call: In<HostCallParams>) |driver| {
         change(driver, executable, node, |_, _| Ok(call.get()?.work()))
     }
 
@@ -201,19 +202,19 @@ entries! {
     /// Updates an executable from a graph of the same topology.
     fn cuGraphExecUpdate(executable: Host, graph: Host, node: Out<u64>, result: Out<u32>) |driver| {
         let result = result.required()?;
-        let mut told = NOTHING_TOLD;
-        let done = update(driver, executable, graph, &mut told);
-        node.offer(told.node);
-        result.set(told.result)?;
+        let mut result_info = NO_RESULT;
+        let done = update(driver, executable, graph, &mut result_info);
+        node.set_if_given(result_info.node);
+        result.set(result_info.result)?;
         done
     }
 
     /// Updates an executable from a graph of the same topology.
-    fn cuGraphExecUpdate_v2(executable: Host, graph: Host, told: Out<UpdateResult>) |driver| {
-        let place = told.required()?;
-        let mut told = NOTHING_TOLD;
-        let done = update(driver, executable, graph, &mut told);
-        place.set(told)?;
+    fn cuGraphExecUpdate_v2(executable: Host, graph: Host, result_info: Out<UpdateResult>) |driver| {
+        let output = result_info.required()?;
+        let mut result_info = NO_RESULT;
+        let done = update(driver, executable, graph, &mut result_info);
+        output.set(result_info)?;
         done
     }
 }
@@ -221,14 +222,14 @@ entries! {
 /// Launches an executable on a stream.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuGraphLaunch(executable: Host, stream: Host) -> u32 {
-    let mut run = None;
+    let mut launch = None;
     let code = process::call("cuGraphLaunch", |driver| {
         driver.check_context()?;
-        run = driver.begin_graph(executable_of(executable), named(stream))?;
+        launch = driver.begin_graph_launch(executable_of(executable), named(stream))?;
         Ok(())
     });
-    match run {
-        Some(run) => work::launch(run),
+    match launch {
+        Some(launch) => work::launch(launch),
         None => code,
     }
 }

@@ -6,7 +6,7 @@ use crate::ffi::pointer::{Host, In, Out};
 use crate::handle::EventHandle;
 use crate::state::{Driver, Work};
 
-use super::parameters::{Any, Call, Fill, Kernel, KernelInContext};
+use super::parameters::{AnyNodeParams, FillParams, HostCallParams, KernelParams, KernelParamsV2};
 use super::{Edge, check_edges, graph_of, list, node_of};
 use crate::ffi::entries;
 
@@ -18,14 +18,14 @@ fn add(
     driver: &mut Driver,
     node: Out<u64>,
     graph: Host,
-    (needs, count): (In<u64>, usize),
+    (dependencies, count): (In<u64>, usize),
     work: impl FnOnce(&Driver) -> Result<Work, Code>,
 ) -> Result<(), Code> {
     let node = node.required()?;
     driver.nodes_of(graph_of(graph))?;
-    let needs = list(needs, count)?;
+    let dependencies = list(dependencies, count)?;
     let work = work(driver)?;
-    node.set(driver.add_node(graph_of(graph), &needs, work)?.0)
+    node.set(driver.add_node(graph_of(graph), &dependencies, work)?.0)
 }
 
 /// Changes the work of a node.
@@ -56,25 +56,25 @@ fn cooperative(work: &mut Work) -> Result<&mut bool, Code> {
 
 entries! {
     /// Adds an empty node.
-    fn cuGraphAddEmptyNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize) |driver| {
-        add(driver, node, graph, (needs, count), |_| Ok(Work::Empty))
+    fn cuGraphAddEmptyNode(node: Out<u64>, graph: Host, dependencies: In<u64>, count: usize) |driver| {
+        add(driver, node, graph, (dependencies, count), |_| Ok(Work::Empty))
     }
 
     /// Adds a kernel node.
-    fn cuGraphAddKernelNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, launch: In<Kernel>) |driver| {
-        add(driver, node, graph, (needs, count), |driver| {
-            KernelInContext::from(launch.get()?).work(driver, None)
+    fn cuGraphAddKernelNode(node: Out<u64>, graph: Host, dependencies: In<u64>, count: usize, launch: In<KernelParams>) |driver| {
+        add(driver, node, graph, (dependencies, count), |driver| {
+            KernelParamsV2::from(launch.get()?).work(driver, None)
         })
     }
 
     /// Adds a kernel node.
-    fn cuGraphAddKernelNode_v2(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, launch: In<KernelInContext>) |driver| {
-        add(driver, node, graph, (needs, count), |driver| launch.get()?.work(driver, None))
+    fn cuGraphAddKernelNode_v2(node: Out<u64>, graph: Host, dependencies: In<u64>, count: usize, launch: In<KernelParamsV2>) |driver| {
+        add(driver, node, graph, (dependencies, count), |driver| launch.get()?.work(driver, None))
     }
 
     /// Adds a copy node.
-    fn cuGraphAddMemcpyNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, plan: In<BoxCopy>, context: Host) |driver| {
-        add(driver, node, graph, (needs, count), |driver| {
+    fn cuGraphAddMemcpyNode(node: Out<u64>, graph: Host, dependencies: In<u64>, count: usize, plan: In<BoxCopy>, context: Host) |driver| {
+        add(driver, node, graph, (dependencies, count), |driver| {
             let work = plan.get()?.work()?;
             check_copy_context(driver, context)?;
             Ok(Work::Copy(work))
@@ -82,8 +82,8 @@ entries! {
     }
 
     /// Adds a fill node.
-    fn cuGraphAddMemsetNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, fill: In<Fill>, context: Host) |driver| {
-        add(driver, node, graph, (needs, count), |driver| {
+    fn cuGraphAddMemsetNode(node: Out<u64>, graph: Host, dependencies: In<u64>, count: usize, fill: In<FillParams>, context: Host) |driver| {
+        add(driver, node, graph, (dependencies, count), |driver| {
             let work = fill.get()?.work();
             check_copy_context(driver, context)?;
             Ok(work)
@@ -91,61 +91,61 @@ entries! {
     }
 
     /// Adds a host call node.
-    fn cuGraphAddHostNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, call: In<Call>) |driver| {
-        add(driver, node, graph, (needs, count), |_| Ok(call.get()?.work()))
+    fn cuGraphAddHostNode(node: Out<u64>, graph: Host, dependencies: In<u64>, count: usize, call: In<HostCallParams>) |driver| {
+        add(driver, node, graph, (dependencies, count), |_| Ok(call.get()?.work()))
     }
 
     /// Adds a node with a copy of another graph.
-    fn cuGraphAddChildGraphNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, child: Host) |driver| {
-        add(driver, node, graph, (needs, count), |_| Ok(Work::Child(graph_of(child))))
+    fn cuGraphAddChildGraphNode(node: Out<u64>, graph: Host, dependencies: In<u64>, count: usize, child: Host) |driver| {
+        add(driver, node, graph, (dependencies, count), |_| Ok(Work::Child(graph_of(child))))
     }
 
     /// Adds a node that records an event.
-    fn cuGraphAddEventRecordNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, event: Host) |driver| {
-        add(driver, node, graph, (needs, count), |_| Ok(Work::Record(EventHandle(event.address()))))
+    fn cuGraphAddEventRecordNode(node: Out<u64>, graph: Host, dependencies: In<u64>, count: usize, event: Host) |driver| {
+        add(driver, node, graph, (dependencies, count), |_| Ok(Work::Record(EventHandle(event.address()))))
     }
 
     /// Adds a node that waits for an event.
-    fn cuGraphAddEventWaitNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, event: Host) |driver| {
-        add(driver, node, graph, (needs, count), |_| Ok(Work::Wait(EventHandle(event.address()))))
+    fn cuGraphAddEventWaitNode(node: Out<u64>, graph: Host, dependencies: In<u64>, count: usize, event: Host) |driver| {
+        add(driver, node, graph, (dependencies, count), |_| Ok(Work::Wait(EventHandle(event.address()))))
     }
 
     /// Adds a node of any kind.
-    fn cuGraphAddNode(node: Out<u64>, graph: Host, needs: In<u64>, count: usize, what: Any) |driver| {
-        add(driver, node, graph, (needs, count), |driver| what.work(driver, None))
+    fn cuGraphAddNode(node: Out<u64>, graph: Host, dependencies: In<u64>, count: usize, params: AnyNodeParams) |driver| {
+        add(driver, node, graph, (dependencies, count), |driver| params.work(driver, None))
     }
 
     /// Adds a node of any kind, with edge data.
-    fn cuGraphAddNode_v2(node: Out<u64>, graph: Host, needs: In<u64>, edges: In<Edge>, count: usize, what: Any) |driver| {
+    fn cuGraphAddNode_v2(node: Out<u64>, graph: Host, dependencies: In<u64>, edges: In<Edge>, count: usize, params: AnyNodeParams) |driver| {
         driver.check_context()?;
         check_edges(edges, count)?;
-        add(driver, node, graph, (needs, count), |driver| what.work(driver, None))
+        add(driver, node, graph, (dependencies, count), |driver| params.work(driver, None))
     }
 
     /// Changes the work of a node of any kind.
-    fn cuGraphNodeSetParams(node: Host, what: Any) |driver| {
-        change(driver, node, |driver, before| what.work(driver, Some(before)))
+    fn cuGraphNodeSetParams(node: Host, params: AnyNodeParams) |driver| {
+        change(driver, node, |driver, before| params.work(driver, Some(before)))
     }
 
     /// A kernel node's launch. The parameters' addresses are valid until the parameters change.
-    fn cuGraphKernelNodeGetParams(node: Host, launch: Out<Kernel>) |driver| {
-        launch.set(KernelInContext::of(driver, node_of(node))?.first_version())
+    fn cuGraphKernelNodeGetParams(node: Host, launch: Out<KernelParams>) |driver| {
+        launch.set(KernelParamsV2::of(driver, node_of(node))?.without_context())
     }
 
     /// A kernel node's launch. The parameters' addresses are valid until the parameters change.
-    fn cuGraphKernelNodeGetParams_v2(node: Host, launch: Out<KernelInContext>) |driver| {
-        launch.set(KernelInContext::of(driver, node_of(node))?)
+    fn cuGraphKernelNodeGetParams_v2(node: Host, launch: Out<KernelParamsV2>) |driver| {
+        launch.set(KernelParamsV2::of(driver, node_of(node))?)
     }
 
     /// Changes a kernel node's launch.
-    fn cuGraphKernelNodeSetParams(node: Host, launch: In<Kernel>) |driver| {
+    fn cuGraphKernelNodeSetParams(node: Host, launch: In<KernelParams>) |driver| {
         change(driver, node, |driver, before| {
-            KernelInContext::from(launch.get()?).work(driver, Some(before))
+            KernelParamsV2::from(launch.get()?).work(driver, Some(before))
         })
     }
 
     /// Changes a kernel node's launch.
-    fn cuGraphKernelNodeSetParams_v2(node: Host, launch: In<KernelInContext>) |driver| {
+    fn cuGraphKernelNodeSetParams_v2(node: Host, launch: In<KernelParamsV2>) |driver| {
         change(driver, node, |driver, before| launch.get()?.work(driver, Some(before)))
     }
 
@@ -163,9 +163,9 @@ entries! {
     fn cuGraphKernelNodeSetAttribute(node: Host, attribute: u32, value: In<u32>) |driver| {
         change(driver, node, |_, before| {
             let mut work = before.clone();
-            let place = cooperative(&mut work)?;
+            let flag = cooperative(&mut work)?;
             match attribute {
-                ATTRIBUTE_COOPERATIVE => *place = value.get()? != 0,
+                ATTRIBUTE_COOPERATIVE => *flag = value.get()? != 0,
                 _ => return Err(Code::NOT_SUPPORTED),
             }
             Ok(work)
@@ -197,22 +197,22 @@ entries! {
     }
 
     /// A fill's parameters.
-    fn cuGraphMemsetNodeGetParams(node: Host, fill: Out<Fill>) |driver| {
-        fill.set(Fill::of(driver.work_of(node_of(node))?)?)
+    fn cuGraphMemsetNodeGetParams(node: Host, fill: Out<FillParams>) |driver| {
+        fill.set(FillParams::of(driver.work_of(node_of(node))?)?)
     }
 
     /// Changes a fill.
-    fn cuGraphMemsetNodeSetParams(node: Host, fill: In<Fill>) |driver| {
+    fn cuGraphMemsetNodeSetParams(node: Host, fill: In<FillParams>) |driver| {
         change(driver, node, |_, _| Ok(fill.get()?.work()))
     }
 
     /// A host call node's parameters.
-    fn cuGraphHostNodeGetParams(node: Host, call: Out<Call>) |driver| {
-        call.set(Call::of(driver.work_of(node_of(node))?)?)
+    fn cuGraphHostNodeGetParams(node: Host, call: Out<HostCallParams>) |driver| {
+        call.set(HostCallParams::of(driver.work_of(node_of(node))?)?)
     }
 
     /// Changes a host call.
-    fn cuGraphHostNodeSetParams(node: Host, call: In<Call>) |driver| {
+    fn cuGraphHostNodeSetParams(node: Host, call: In<HostCallParams>) |driver| {
         change(driver, node, |_, _| Ok(call.get()?.work()))
     }
 

@@ -10,7 +10,7 @@ use crate::state::{Dimensions, Driver, FillWork, HostWork, KernelWork, Work};
 /// A kernel launch (`CUDA_KERNEL_NODE_PARAMS_v1`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct Kernel {
+pub struct KernelParams {
     function: Host,
     grid: [u32; 3],
     block: [u32; 3],
@@ -22,14 +22,14 @@ pub struct Kernel {
 /// A kernel launch with a library's kernel and a context, either of which may be null (`CUDA_KERNEL_NODE_PARAMS_v2`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct KernelInContext {
-    launch: Kernel,
+pub struct KernelParamsV2 {
+    launch: KernelParams,
     kernel: Host,
     context: Host,
 }
 
-impl From<Kernel> for KernelInContext {
-    fn from(launch: Kernel) -> Self {
+impl From<KernelParams> for KernelParamsV2 {
+    fn from(launch: KernelParams) -> Self {
         Self {
             launch,
             kernel: Host::at_address(0),
@@ -38,10 +38,10 @@ impl From<Kernel> for KernelInContext {
     }
 }
 
-impl KernelInContext {
+impl KernelParamsV2 {
     /// The work of the node. Attributes are kept from `before`.
     pub fn work(&self, driver: &Driver, before: Option<&Work>) -> Result<Work, Code> {
-        let Kernel {
+        let KernelParams {
             function,
             grid,
             block,
@@ -59,18 +59,18 @@ impl KernelInContext {
             function,
             dimensions: Dimensions { grid, block },
             dynamic_shared,
-            parameters: launch::gather(driver, function, values, extra)?,
+            parameters: launch::parameter_block(driver, function, values, extra)?,
             cooperative: matches!(before, Some(Work::Kernel(before)) if before.cooperative),
         }))
     }
 
     /// The launch of a node, with the addresses of its parameters.
     pub fn of(driver: &mut Driver, node: NodeHandle) -> Result<Self, Code> {
-        let values = driver.show_parameters(node)?;
+        let values = driver.parameter_addresses(node)?;
         let Work::Kernel(work) = driver.work_of(node)? else {
             return Err(Code::INVALID_VALUE);
         };
-        let launch = Kernel {
+        let launch = KernelParams {
             function: Host::at_address(work.function.0),
             grid: work.dimensions.grid,
             block: work.dimensions.block,
@@ -82,7 +82,7 @@ impl KernelInContext {
     }
 
     /// The fields of the first version.
-    pub fn first_version(self) -> Kernel {
+    pub fn without_context(self) -> KernelParams {
         self.launch
     }
 }
@@ -90,7 +90,7 @@ impl KernelInContext {
 /// A fill (`CUDA_MEMSET_NODE_PARAMS`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct Fill {
+pub struct FillParams {
     address: u64,
     pitch: usize,
     value: u32,
@@ -99,7 +99,7 @@ pub struct Fill {
     height: usize,
 }
 
-impl Fill {
+impl FillParams {
     /// The work of the node.
     pub fn work(&self) -> Work {
         Work::Fill(FillWork {
@@ -131,12 +131,12 @@ impl Fill {
 /// A host call (`CUDA_HOST_NODE_PARAMS`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct Call {
+pub struct HostCallParams {
     function: u64,
     data: u64,
 }
 
-impl Call {
+impl HostCallParams {
     /// The work of the node.
     pub fn work(self) -> Work {
         Work::Host(HostWork {
@@ -157,29 +157,31 @@ impl Call {
 /// Parameters of a node of any kind (`CUgraphNodeParams`): the kind, and 232 bytes whose layout depends on it.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-pub struct Any(In<u32>);
+pub struct AnyNodeParams(In<u32>);
 
 /// Byte offset of the part that depends on the kind.
-const OWN_PART: usize = 16;
+const KIND_PART: usize = 16;
 /// Byte offset of a copy's parameters in that part: after flags, padding and a context.
-const PLAN: usize = 16;
+const COPY_PART: usize = 16;
 
-impl Any {
+impl AnyNodeParams {
     /// Reads the work of the node.
     pub fn work(self, driver: &Driver, before: Option<&Work>) -> Result<Work, Code> {
-        let own = Host::at_address(self.0.address().wrapping_add(OWN_PART as u64));
+        let own = Host::at_address(self.0.address().wrapping_add(KIND_PART as u64));
         let handle = || In::<u64>::at_address(own.address()).get();
         Ok(match self.0.get()? {
             0 => {
-                let launch: In<KernelInContext> = In::at_address(own.address());
+                let launch: In<KernelParamsV2> = In::at_address(own.address());
                 return launch.get()?.work(driver, before);
             }
             1 => {
-                let plan: In<BoxCopy> = In::at_address(own.offset(PLAN).address());
+                let plan: In<BoxCopy> = In::at_address(own.offset(COPY_PART).address());
                 Work::Copy(plan.get()?.work()?)
             }
-            2 => In::<Fill>::at_address(own.address()).get()?.work(),
-            3 => In::<Call>::at_address(own.address()).get()?.work(),
+            2 => In::<FillParams>::at_address(own.address()).get()?.work(),
+            3 => In::<HostCallParams>::at_address(own.address())
+                .get()?
+                .work(),
             4 => Work::Child(GraphHandle(handle()?)),
             5 => Work::Empty,
             6 => Work::Wait(EventHandle(handle()?)),

@@ -5,10 +5,10 @@ use crate::ffi::memory;
 use crate::ffi::process;
 use crate::ffi::stream::HostFunction;
 use crate::handle::StreamHandle;
-use crate::state::{Driver, HostWork, Run, Work};
+use crate::state::{Driver, GraphLaunch, HostWork, Work};
 
 /// Executes work on a stream. [`launch`] makes the host calls, because it does not hold the lock then.
-fn perform(driver: &mut Driver, work: &Work, stream: StreamHandle) -> Result<(), Code> {
+fn execute(driver: &mut Driver, work: &Work, stream: StreamHandle) -> Result<(), Code> {
     match work {
         Work::Empty | Work::Host(_) | Work::Child(_) => Ok(()),
         Work::Kernel(kernel) => driver.launch(&kernel.on(stream)),
@@ -20,10 +20,13 @@ fn perform(driver: &mut Driver, work: &Work, stream: StreamHandle) -> Result<(),
 }
 
 /// Executes the steps of a launch up to the next host call, which it returns, or to the end.
-fn proceed(driver: &mut Driver, run: &mut Run) -> Result<Option<HostWork>, Code> {
-    driver.replay(|driver| {
+fn execute_until_host_call(
+    driver: &mut Driver,
+    run: &mut GraphLaunch,
+) -> Result<Option<HostWork>, Code> {
+    driver.without_capture(|driver| {
         while let Some(work) = driver.next_step(run) {
-            let done = perform(driver, &work, run.stream());
+            let done = execute(driver, &work, run.stream());
             driver.end_step(run);
             done?;
             if let Work::Host(call) = work {
@@ -35,11 +38,11 @@ fn proceed(driver: &mut Driver, run: &mut Run) -> Result<Option<HostWork>, Code>
 }
 
 /// Executes a graph launch to its end.
-pub fn launch(mut run: Run) -> u32 {
+pub fn launch(mut run: GraphLaunch) -> u32 {
     loop {
         let mut call = None;
-        let code = process::resume(|driver| {
-            call = proceed(driver, &mut run)?;
+        let code = process::continue_call(|driver| {
+            call = execute_until_host_call(driver, &mut run)?;
             Ok(())
         });
         match call {

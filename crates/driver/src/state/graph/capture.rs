@@ -14,7 +14,7 @@ use crate::state::Driver;
 use super::{Owner, Work};
 
 /// A stream, with the thread for the per-thread default stream, which is a different stream in every thread.
-pub(super) type Line = (StreamHandle, Option<ThreadId>);
+pub(super) type StreamKey = (StreamHandle, Option<ThreadId>);
 
 /// The mode of a capture: whose calls are refused during the capture because it cannot record them
 /// (`CUstreamCaptureMode`).
@@ -48,10 +48,10 @@ impl CaptureMode {
 pub(super) struct Capture {
     graph: GraphHandle,
     context: ContextHandle,
-    origin: Line,
+    origin: StreamKey,
     mode: CaptureMode,
     thread: ThreadId,
-    spoilt: bool,
+    invalidated: bool,
 }
 
 impl Capture {
@@ -66,7 +66,7 @@ impl Capture {
 pub(super) struct Member {
     capture: u64,
     /// Dependencies of the next captured node.
-    needs: Vec<NodeHandle>,
+    dependencies: Vec<NodeHandle>,
     /// Their handles as numbers, for a caller that asked for them.
     shown: Vec<u64>,
 }
@@ -83,16 +83,16 @@ pub enum CaptureState {
         /// The graph under construction.
         graph: GraphHandle,
         /// Address of the handles of the next node's dependencies, valid until the stream's next call.
-        needs: u64,
+        dependencies: u64,
         /// Number of these dependencies.
         count: usize,
     },
     /// The stream is in a capture that was invalidated.
-    Spoilt,
+    Invalidated,
 }
 
 impl Driver {
-    fn line(&self, stream: StreamHandle) -> Line {
+    fn stream_key(&self, stream: StreamHandle) -> StreamKey {
         match stream {
             StreamHandle::LEGACY_NAMED => (StreamHandle::LEGACY, None),
             StreamHandle::PER_THREAD => (stream, Some(self.thread)),
@@ -101,19 +101,22 @@ impl Driver {
     }
 
     /// The capture that takes a stream's work; none if the work is executed.
-    pub(in crate::state) fn route(&mut self, stream: StreamHandle) -> Result<Option<Line>, Code> {
+    pub(in crate::state) fn route(
+        &mut self,
+        stream: StreamHandle,
+    ) -> Result<Option<StreamKey>, Code> {
         let context = self.check_stream(stream)?;
-        if self.graphs.replaying || self.graphs.captures.is_empty() {
+        if self.graphs.launching || self.graphs.captures.is_empty() {
             return Ok(None);
         }
-        let line = self.line(stream);
-        if let Some(member) = self.graphs.members.get(&line) {
-            if self.graphs.captures[&member.capture].spoilt {
+        let stream_key = self.stream_key(stream);
+        if let Some(member) = self.graphs.members.get(&stream_key) {
+            if self.graphs.captures[&member.capture].invalidated {
                 return Err(Code::STREAM_CAPTURE_INVALIDATED);
             }
-            return Ok(Some(line));
+            return Ok(Some(stream_key));
         }
-        self.check_implicit(context, line, true)?;
+        self.check_implicit(context, stream_key, true)?;
         Ok(None)
     }
 
@@ -121,10 +124,10 @@ impl Driver {
     fn check_implicit(
         &mut self,
         context: ContextHandle,
-        line: Line,
-        spoil: bool,
+        stream_key: StreamKey,
+        invalidate: bool,
     ) -> Result<(), Code> {
-        if line.0 != StreamHandle::LEGACY {
+        if stream_key.0 != StreamHandle::LEGACY {
             return Ok(());
         }
         let members = self.graphs.members.iter();
@@ -136,15 +139,17 @@ impl Driver {
         if blocking.is_empty() {
             return Ok(());
         }
-        if spoil {
-            blocking.iter().for_each(|capture| self.spoil(*capture));
+        if invalidate {
+            blocking
+                .iter()
+                .for_each(|capture| self.invalidate(*capture));
         }
         Err(Code::STREAM_CAPTURE_IMPLICIT)
     }
 
-    fn spoil(&mut self, capture: u64) {
+    fn invalidate(&mut self, capture: u64) {
         if let Some(capture) = self.graphs.captures.get_mut(&capture) {
-            capture.spoilt = true;
+            capture.invalidated = true;
         }
     }
 
@@ -157,12 +162,12 @@ impl Driver {
         stream: StreamHandle,
         work: impl FnOnce() -> Work,
     ) -> Result<bool, Code> {
-        let Some(line) = self.route(stream)? else {
+        let Some(stream_key) = self.route(stream)? else {
             return Ok(false);
         };
         let work = work();
         self.check_work(&work)?;
-        self.append_captured(line, work)?;
+        self.append_captured(stream_key, work)?;
         Ok(true)
     }
 
@@ -171,20 +176,24 @@ impl Driver {
     /// # Errors
     /// When it is being captured, or the stream's handle is stale.
     pub fn refuse_capture(&mut self, stream: StreamHandle) -> Result<(), Code> {
-        let Some(line) = self.route(stream)? else {
+        let Some(stream_key) = self.route(stream)? else {
             return Ok(());
         };
-        let capture = self.graphs.members[&line].capture;
-        self.spoil(capture);
+        let capture = self.graphs.members[&stream_key].capture;
+        self.invalidate(capture);
         Err(Code::STREAM_CAPTURE_UNSUPPORTED)
     }
 
-    pub(super) fn append_captured(&mut self, line: Line, work: Work) -> Result<(), Code> {
-        let member = &self.graphs.members[&line];
+    pub(super) fn append_captured(
+        &mut self,
+        stream_key: StreamKey,
+        work: Work,
+    ) -> Result<(), Code> {
+        let member = &self.graphs.members[&stream_key];
         let graph = self.graphs.captures[&member.capture].graph;
-        let node = self.append_node(graph, member.needs.clone(), work)?;
-        let member = self.graphs.members.get_mut(&line);
-        member.expect("looked up above").needs = vec![node];
+        let node = self.append_node(graph, member.dependencies.clone(), work)?;
+        let member = self.graphs.members.get_mut(&stream_key);
+        member.expect("looked up above").dependencies = vec![node];
         Ok(())
     }
 
@@ -199,18 +208,18 @@ impl Driver {
         into: Option<(GraphHandle, Vec<NodeHandle>)>,
     ) -> Result<(), Code> {
         let context = self.check_stream(stream)?;
-        let line = self.line(stream);
-        if line.0 == StreamHandle::LEGACY {
+        let stream_key = self.stream_key(stream);
+        if stream_key.0 == StreamHandle::LEGACY {
             return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
         }
-        if self.graphs.members.contains_key(&line) {
+        if self.graphs.members.contains_key(&stream_key) {
             return Err(Code::ILLEGAL_STATE);
         }
-        let (graph, needs) = match into {
-            Some((graph, needs)) => {
+        let (graph, dependencies) = match into {
+            Some((graph, dependencies)) => {
                 self.graph_of_caller(graph)?;
-                self.check_needs(graph, &needs)?;
-                (graph, needs)
+                self.check_dependencies(graph, &dependencies)?;
+                (graph, dependencies)
             }
             None => (self.new_graph(context, Owner::Capture), Vec::new()),
         };
@@ -218,23 +227,23 @@ impl Driver {
         let capture = Capture {
             graph,
             context,
-            origin: line,
+            origin: stream_key,
             mode,
             thread: self.thread,
-            spoilt: false,
+            invalidated: false,
         };
         self.graphs.captures.insert(id, capture);
-        self.join(line, id, needs);
+        self.join(stream_key, id, dependencies);
         Ok(())
     }
 
-    fn join(&mut self, line: Line, capture: u64, needs: Vec<NodeHandle>) {
+    fn join(&mut self, stream_key: StreamKey, capture: u64, dependencies: Vec<NodeHandle>) {
         let member = Member {
             capture,
-            needs,
+            dependencies,
             shown: Vec::new(),
         };
-        self.graphs.members.insert(line, member);
+        self.graphs.members.insert(stream_key, member);
     }
 
     /// Ends the capture that began in a stream, and returns its graph.
@@ -245,20 +254,24 @@ impl Driver {
     /// last two cases the capture is over.
     pub fn end_capture(&mut self, stream: StreamHandle) -> Result<GraphHandle, Code> {
         self.check_stream(stream)?;
-        let line = self.line(stream);
-        let member = self.graphs.members.get(&line).ok_or(Code::ILLEGAL_STATE)?;
+        let stream_key = self.stream_key(stream);
+        let member = self
+            .graphs
+            .members
+            .get(&stream_key)
+            .ok_or(Code::ILLEGAL_STATE)?;
         let id = member.capture;
         let capture = &self.graphs.captures[&id];
-        if capture.origin != line {
-            self.spoil(id);
+        if capture.origin != stream_key {
+            self.invalidate(id);
             return Err(Code::STREAM_CAPTURE_UNMATCHED);
         }
         if capture.mode != CaptureMode::Relaxed && capture.thread != self.thread {
             return Err(Code::STREAM_CAPTURE_WRONG_THREAD);
         }
-        let verdict = if capture.spoilt {
+        let verdict = if capture.invalidated {
             Err(Code::STREAM_CAPTURE_INVALIDATED)
-        } else if !self.all_joined(id, line) {
+        } else if !self.all_joined(id, stream_key) {
             Err(Code::STREAM_CAPTURE_UNJOINED)
         } else {
             Ok(capture.graph)
@@ -268,19 +281,24 @@ impl Driver {
     }
 
     /// Returns true if the last nodes of all streams of a capture are ancestors of the origin stream's last nodes.
-    fn all_joined(&self, id: u64, origin: Line) -> bool {
+    fn all_joined(&self, id: u64, origin: StreamKey) -> bool {
         let graph = &self.graphs.graphs[&self.graphs.captures[&id].graph];
         let mut reached = BTreeSet::new();
-        let mut left = self.graphs.members[&origin].needs.clone();
+        let mut left = self.graphs.members[&origin].dependencies.clone();
         while let Some(node) = left.pop() {
             if reached.insert(node) {
-                left.extend(graph.nodes.get(&node).map_or(&[][..], |node| &node.needs));
+                left.extend(
+                    graph
+                        .nodes
+                        .get(&node)
+                        .map_or(&[][..], |node| &node.dependencies),
+                );
             }
         }
         let members = self.graphs.members.values();
         members
             .filter(|member| member.capture == id)
-            .flat_map(|member| &member.needs)
+            .flat_map(|member| &member.dependencies)
             .all(|node| reached.contains(node) || !graph.nodes.contains_key(node))
     }
 
@@ -307,20 +325,20 @@ impl Driver {
     /// captured.
     pub fn capture_state(&mut self, stream: StreamHandle) -> Result<CaptureState, Code> {
         let context = self.check_stream(stream)?;
-        let line = self.line(stream);
-        let Some(member) = self.graphs.members.get_mut(&line) else {
-            self.check_implicit(context, line, false)?;
+        let stream_key = self.stream_key(stream);
+        let Some(member) = self.graphs.members.get_mut(&stream_key) else {
+            self.check_implicit(context, stream_key, false)?;
             return Ok(CaptureState::None);
         };
         let capture = &self.graphs.captures[&member.capture];
-        if capture.spoilt {
-            return Ok(CaptureState::Spoilt);
+        if capture.invalidated {
+            return Ok(CaptureState::Invalidated);
         }
-        member.shown = member.needs.iter().map(|node| node.0).collect();
+        member.shown = member.dependencies.iter().map(|node| node.0).collect();
         Ok(CaptureState::Active {
             id: member.capture,
             graph: capture.graph,
-            needs: member.shown.as_ptr() as u64,
+            dependencies: member.shown.as_ptr() as u64,
             count: member.shown.len(),
         })
     }
@@ -329,21 +347,21 @@ impl Driver {
     ///
     /// # Errors
     /// When the stream is not being captured, or a node is not in its graph.
-    pub fn set_capture_needs(
+    pub fn set_capture_dependencies(
         &mut self,
         stream: StreamHandle,
         nodes: &[NodeHandle],
         replace: bool,
     ) -> Result<(), Code> {
-        let line = self.route(stream)?.ok_or(Code::ILLEGAL_STATE)?;
-        let graph = self.graphs.captures[&self.graphs.members[&line].capture].graph;
-        self.check_needs(graph, nodes)?;
-        let member = self.graphs.members.get_mut(&line);
-        let needs = &mut member.expect("it was routed").needs;
+        let stream_key = self.route(stream)?.ok_or(Code::ILLEGAL_STATE)?;
+        let graph = self.graphs.captures[&self.graphs.members[&stream_key].capture].graph;
+        self.check_dependencies(graph, nodes)?;
+        let member = self.graphs.members.get_mut(&stream_key);
+        let dependencies = &mut member.expect("it was routed").dependencies;
         if replace {
-            needs.clear();
+            dependencies.clear();
         }
-        union(needs, nodes);
+        union(dependencies, nodes);
         Ok(())
     }
 
@@ -358,7 +376,7 @@ impl Driver {
     }
 
     /// Refuses a call that captures cannot record, as the modes of the captures and of the thread demand.
-    pub(in crate::state) fn check_unseen(&mut self) -> Result<(), Code> {
+    pub(in crate::state) fn check_capture_modes(&mut self) -> Result<(), Code> {
         let mode = self.graphs.modes.get(&self.thread);
         let mode = mode.copied().unwrap_or_default();
         let mut refused = false;
@@ -370,7 +388,7 @@ impl Driver {
                 CaptureMode::ThreadLocal => own,
                 CaptureMode::Relaxed => false,
             };
-            capture.spoilt |= prohibited;
+            capture.invalidated |= prohibited;
             refused |= prohibited;
         }
         if refused {
@@ -383,13 +401,13 @@ impl Driver {
     /// stream that synchronises with it is captured.
     pub(in crate::state) fn check_waitable(&mut self, stream: StreamHandle) -> Result<(), Code> {
         let context = self.check_stream(stream)?;
-        let line = self.line(stream);
-        if let Some(member) = self.graphs.members.get(&line) {
+        let stream_key = self.stream_key(stream);
+        if let Some(member) = self.graphs.members.get(&stream_key) {
             let capture = member.capture;
-            self.spoil(capture);
+            self.invalidate(capture);
             return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
         }
-        self.check_implicit(context, line, true)
+        self.check_implicit(context, stream_key, true)
     }
 
     /// Refuses to wait for a context while one of its streams is being captured.
@@ -400,7 +418,7 @@ impl Driver {
         let captures = self.graphs.captures.values_mut();
         let mut refused = false;
         for capture in captures.filter(|capture| capture.context == context) {
-            capture.spoilt = true;
+            capture.invalidated = true;
             refused = true;
         }
         if refused {
@@ -419,15 +437,18 @@ impl Driver {
             return Ok(());
         };
         let capture = *capture;
-        self.spoil(capture);
+        self.invalidate(capture);
         Err(Code::CAPTURED_EVENT)
     }
 
     /// The capture of a stream, and the dependencies that an event recorded in it now stands for: those of the
     /// stream's next node.
-    pub(in crate::state) fn captured_needs(&self, line: Line) -> (u64, Vec<NodeHandle>) {
-        let member = &self.graphs.members[&line];
-        (member.capture, member.needs.clone())
+    pub(in crate::state) fn captured_dependencies(
+        &self,
+        stream_key: StreamKey,
+    ) -> (u64, Vec<NodeHandle>) {
+        let member = &self.graphs.members[&stream_key];
+        (member.capture, member.dependencies.clone())
     }
 
     /// Makes a stream wait for an event if the stream or the event is being captured. Returns true if that was so.
@@ -439,56 +460,60 @@ impl Driver {
         stream: StreamHandle,
         event: EventHandle,
     ) -> Result<bool, Code> {
-        let line = self.route(stream)?;
+        let stream_key = self.route(stream)?;
         let found = self.events.get(&event).ok_or(Code::INVALID_HANDLE)?;
         let was_recorded = found.recorded.is_some();
-        let Some((other, needs)) = found.captured.clone() else {
+        let Some((other, dependencies)) = found.captured.clone() else {
             // An event that was never recorded is not a dependency.
-            if let (Some(line), true) = (line, was_recorded) {
-                let capture = self.graphs.members[&line].capture;
-                self.spoil(capture);
+            if let (Some(stream_key), true) = (stream_key, was_recorded) {
+                let capture = self.graphs.members[&stream_key].capture;
+                self.invalidate(capture);
                 return Err(Code::STREAM_CAPTURE_ISOLATION);
             }
-            return Ok(line.is_some());
+            return Ok(stream_key.is_some());
         };
         match self.graphs.captures.get(&other) {
             None => return Err(Code::CAPTURED_EVENT),
-            Some(capture) if capture.spoilt => return Err(Code::STREAM_CAPTURE_INVALIDATED),
+            Some(capture) if capture.invalidated => return Err(Code::STREAM_CAPTURE_INVALIDATED),
             Some(_) => {}
         }
-        let Some(line) = line else {
-            let line = self.line(stream);
-            if line.0 == StreamHandle::LEGACY {
-                self.spoil(other);
+        let Some(stream_key) = stream_key else {
+            let stream_key = self.stream_key(stream);
+            if stream_key.0 == StreamHandle::LEGACY {
+                self.invalidate(other);
                 return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
             }
             if self.check_stream(stream)? != self.graphs.captures[&other].context {
-                self.spoil(other);
+                self.invalidate(other);
                 return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
             }
-            self.join(line, other, needs);
+            self.join(stream_key, other, dependencies);
             return Ok(true);
         };
-        let member = self.graphs.members.get_mut(&line).expect("it was routed");
+        let member = self
+            .graphs
+            .members
+            .get_mut(&stream_key)
+            .expect("it was routed");
         if member.capture != other {
             let own = member.capture;
-            self.spoil(own);
-            self.spoil(other);
+            self.invalidate(own);
+            self.invalidate(other);
             return Err(Code::STREAM_CAPTURE_MERGE);
         }
-        union(&mut member.needs, &needs);
+        union(&mut member.dependencies, &dependencies);
         Ok(true)
     }
 
     /// Removes a destroyed stream from its capture. The capture is over if it began in this stream.
     pub(in crate::state) fn forget_captured(&mut self, stream: StreamHandle) {
-        let line = self.line(stream);
-        let Some(member) = self.graphs.members.remove(&line) else {
+        let stream_key = self.stream_key(stream);
+        let Some(member) = self.graphs.members.remove(&stream_key) else {
             return;
         };
         let id = member.capture;
-        self.spoil(id);
-        if self.graphs.captures[&id].origin == line {
+        self.invalidate(id);
+        if self.graphs.captures[&id].origin == stream_key {
             self.leave_capture(id, false);
         }
     }

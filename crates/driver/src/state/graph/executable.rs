@@ -25,7 +25,28 @@ pub(super) struct Executable {
     flags: u64,
 }
 
-/// The reason why an executable cannot be updated from a graph.
+/// The reason why an executable was not updated from a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpdateError {
+    /// The call is refused with this error.
+    Refused(Code),
+    /// The graph does not match the executable.
+    Mismatch(Mismatch),
+}
+
+impl From<Code> for UpdateError {
+    fn from(code: Code) -> Self {
+        Self::Refused(code)
+    }
+}
+
+impl From<Mismatch> for UpdateError {
+    fn from(mismatch: Mismatch) -> Self {
+        Self::Mismatch(mismatch)
+    }
+}
+
+/// The first difference by which a graph does not match an executable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
     /// The reason, by the API's number (`CUgraphExecUpdateResult`).
@@ -50,7 +71,7 @@ impl Mismatch {
 
 /// A graph launch in progress: the remaining steps, and the modelled times at which the others ended.
 #[derive(Debug)]
-pub struct Run {
+pub struct GraphLaunch {
     stream: StreamHandle,
     began: f64,
     ends: Vec<f64>,
@@ -61,10 +82,10 @@ pub struct Run {
 struct Step {
     work: Work,
     /// Indices of the steps that this one waits for.
-    needs: Vec<usize>,
+    dependencies: Vec<usize>,
 }
 
-impl Run {
+impl GraphLaunch {
     /// The stream that the graph is launched on.
     #[must_use]
     pub fn stream(&self) -> StreamHandle {
@@ -84,7 +105,7 @@ impl Driver {
         flags: u64,
         may_upload: bool,
     ) -> Result<ExecutableHandle, Code> {
-        let context = self.usable()?;
+        let context = self.usable_context()?;
         self.graph_of_caller(graph)?;
         let known = AUTO_FREE | DEVICE_LAUNCH | NODE_PRIORITY | if may_upload { UPLOAD } else { 0 };
         if flags & !known != 0 || flags & AUTO_FREE != 0 && flags & DEVICE_LAUNCH != 0 {
@@ -93,7 +114,7 @@ impl Driver {
         if flags & DEVICE_LAUNCH != 0 {
             return Err(Code::NOT_SUPPORTED);
         }
-        if !self.has_order(graph) {
+        if !self.is_acyclic(graph) {
             return Err(Code::INVALID_VALUE);
         }
         let graph = self.copy_graph(graph, Owner::Executable)?;
@@ -127,13 +148,13 @@ impl Driver {
     }
 
     fn executable(&self, handle: ExecutableHandle) -> Result<&Executable, Code> {
-        self.usable()?;
+        self.usable_context()?;
         let executable = self.graphs.executables.get(&handle);
         executable.ok_or(Code::INVALID_VALUE)
     }
 
     /// The copy of a graph's node in an executable.
-    fn frozen(
+    fn executable_node_mut(
         &mut self,
         executable: ExecutableHandle,
         node: NodeHandle,
@@ -155,13 +176,13 @@ impl Driver {
     /// # Errors
     /// When a handle is stale, the work is of another kind or would be refused on a stream, or a kernel would become
     /// cooperative or stop being so.
-    pub fn set_frozen_work(
+    pub fn set_executable_work(
         &mut self,
         executable: ExecutableHandle,
         node: NodeHandle,
         work: Work,
     ) -> Result<(), Code> {
-        let old = self.frozen(executable, node)?.work.clone();
+        let old = self.executable_node_mut(executable, node)?.work.clone();
         self.check_work(&work)?;
         let work = match (&old, work) {
             (Work::Child(old), Work::Child(new)) => {
@@ -175,7 +196,7 @@ impl Driver {
                 new
             }
         };
-        self.frozen(executable, node)?.work = work;
+        self.executable_node_mut(executable, node)?.work = work;
         Ok(())
     }
 
@@ -188,7 +209,7 @@ impl Driver {
         executable: ExecutableHandle,
         node: NodeHandle,
     ) -> Result<bool, Code> {
-        let node = self.frozen(executable, node)?;
+        let node = self.executable_node_mut(executable, node)?;
         match node.work {
             Work::Kernel(_) | Work::Copy(_) | Work::Fill(_) => Ok(node.enabled),
             _ => Err(Code::INVALID_VALUE),
@@ -206,24 +227,22 @@ impl Driver {
         enabled: bool,
     ) -> Result<(), Code> {
         self.is_enabled(executable, node)?;
-        self.frozen(executable, node)?.enabled = enabled;
+        self.executable_node_mut(executable, node)?.enabled = enabled;
         Ok(())
     }
 
-    /// Makes an executable do what a graph of the same shape does.
+    /// Updates the work of an executable's nodes from a graph of the same topology.
     ///
     /// # Errors
-    /// When a handle is stale; the inner error says what does not fit, and then nothing was changed.
+    /// When a handle is stale, or the graph does not match. The executable is unchanged then.
     pub fn update_executable(
         &mut self,
         executable: ExecutableHandle,
         graph: GraphHandle,
-    ) -> Result<Result<(), Mismatch>, Code> {
+    ) -> Result<(), UpdateError> {
         let old = self.executable(executable)?.graph;
         self.graph_of_caller(graph)?;
-        if let Err(mismatch) = self.compare(old, graph) {
-            return Ok(Err(mismatch));
-        }
+        self.compare(old, graph)?;
         let enabled: Vec<bool> = {
             let nodes = self.graphs.graphs[&old].nodes.values();
             nodes.map(|node| node.enabled).collect()
@@ -244,7 +263,7 @@ impl Driver {
             executable.graph = fresh;
         }
         self.drop_graph(old);
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Whether a graph has the nodes and dependencies of another; nodes are paired in order of creation.
@@ -262,8 +281,9 @@ impl Driver {
         let pairs: HashMap<NodeHandle, NodeHandle> =
             old.keys().copied().zip(new.keys().copied()).collect();
         for ((_, before), (handle, after)) in old.iter().zip(new) {
-            let mut expected: Vec<NodeHandle> = before.needs.iter().map(|n| pairs[n]).collect();
-            let mut found = after.needs.clone();
+            let mut expected: Vec<NodeHandle> =
+                before.dependencies.iter().map(|n| pairs[n]).collect();
+            let mut found = after.dependencies.clone();
             expected.sort_unstable();
             found.sort_unstable();
             if expected != found {
@@ -280,33 +300,33 @@ impl Driver {
     }
 
     /// Returns true if no node of a graph depends on itself, directly or through others.
-    fn has_order(&self, graph: GraphHandle) -> bool {
+    fn is_acyclic(&self, graph: GraphHandle) -> bool {
         let nodes = &self.graphs.graphs[&graph].nodes;
         let inner = nodes.values().all(|node| match node.work {
-            Work::Child(child) => self.has_order(child),
+            Work::Child(child) => self.is_acyclic(child),
             _ => true,
         });
-        inner && ordered(nodes).len() == nodes.len()
+        inner && topological_order(nodes).len() == nodes.len()
     }
 
     /// Begins the launch of an executable; `None` if the launch was captured.
     ///
     /// # Errors
     /// When a handle is stale, or the stream cannot take work.
-    pub fn begin_graph(
+    pub fn begin_graph_launch(
         &mut self,
         executable: ExecutableHandle,
         stream: StreamHandle,
-    ) -> Result<Option<Run>, Code> {
+    ) -> Result<Option<GraphLaunch>, Code> {
         let graph = self.executable(executable)?.graph;
-        if let Some(line) = self.route(stream)? {
-            self.append_captured(line, Work::Child(graph))?;
+        if let Some(stream_key) = self.route(stream)? {
+            self.append_captured(stream_key, Work::Child(graph))?;
             return Ok(None);
         }
         let mut steps = Vec::new();
-        self.lay_out(graph, &[], &mut steps);
+        self.append_steps(graph, &[], &mut steps);
         let began = self.moment(stream);
-        Ok(Some(Run {
+        Ok(Some(GraphLaunch {
             stream,
             began,
             ends: Vec::with_capacity(steps.len()),
@@ -316,15 +336,24 @@ impl Driver {
 
     /// Appends a graph's steps in topological order and returns the indices of the steps that no other step waits
     /// for.
-    fn lay_out(&self, graph: GraphHandle, entry: &[usize], steps: &mut Vec<Step>) -> Vec<usize> {
+    fn append_steps(
+        &self,
+        graph: GraphHandle,
+        entry: &[usize],
+        steps: &mut Vec<Step>,
+    ) -> Vec<usize> {
         let nodes = &self.graphs.graphs[&graph].nodes;
         let mut numbers = HashMap::new();
         let mut exits: BTreeMap<NodeHandle, usize> = BTreeMap::new();
-        for handle in ordered(nodes) {
+        for handle in topological_order(nodes) {
             let node = &nodes[&handle];
-            let mut needs: Vec<usize> = node.needs.iter().map(|need| numbers[need]).collect();
-            if needs.is_empty() {
-                needs.extend(entry);
+            let mut dependencies: Vec<usize> = node
+                .dependencies
+                .iter()
+                .map(|dependency| numbers[dependency])
+                .collect();
+            if dependencies.is_empty() {
+                dependencies.extend(entry);
             }
             let work = match &node.work {
                 Work::Child(child) => {
@@ -333,49 +362,52 @@ impl Driver {
                     let entry = steps.len();
                     steps.push(Step {
                         work: Work::Empty,
-                        needs: std::mem::take(&mut needs),
+                        dependencies: std::mem::take(&mut dependencies),
                     });
-                    needs = self.lay_out(*child, &[entry], steps);
-                    needs.push(entry);
+                    dependencies = self.append_steps(*child, &[entry], steps);
+                    dependencies.push(entry);
                     Work::Empty
                 }
                 work if node.enabled => work.clone(),
                 _ => Work::Empty,
             };
-            for need in &node.needs {
-                exits.remove(need);
+            for dependency in &node.dependencies {
+                exits.remove(dependency);
             }
             numbers.insert(handle, steps.len());
             exits.insert(handle, steps.len());
-            steps.push(Step { work, needs });
+            steps.push(Step { work, dependencies });
         }
         exits.into_values().collect()
     }
 
     /// Removes and returns the work of the next step, and sets the stream's clock to the time at which it can begin.
     /// `None` at the end.
-    pub fn next_step(&mut self, run: &mut Run) -> Option<Work> {
-        let Some(step) = run.steps.pop_front() else {
-            let end = run.ends.iter().copied().fold(run.began, f64::max);
-            self.set_moment(run.stream, end);
+    pub fn next_step(&mut self, launch: &mut GraphLaunch) -> Option<Work> {
+        let Some(step) = launch.steps.pop_front() else {
+            let end = launch.ends.iter().copied().fold(launch.began, f64::max);
+            self.set_moment(launch.stream, end);
             return None;
         };
-        let ready = step.needs.iter().map(|need| run.ends[*need]);
-        let ready = ready.fold(run.began, f64::max);
-        self.set_moment(run.stream, ready);
+        let ready = step
+            .dependencies
+            .iter()
+            .map(|dependency| launch.ends[*dependency]);
+        let ready = ready.fold(launch.began, f64::max);
+        self.set_moment(launch.stream, ready);
         Some(step.work)
     }
 
     /// Records the end of a step.
-    pub fn end_step(&mut self, run: &mut Run) {
-        run.ends.push(self.moment(run.stream));
+    pub fn end_step(&mut self, launch: &mut GraphLaunch) {
+        launch.ends.push(self.moment(launch.stream));
     }
 
     /// Executes part of a launch with capture switched off for all streams.
-    pub fn replay<R>(&mut self, part: impl FnOnce(&mut Self) -> R) -> R {
-        self.graphs.replaying = true;
+    pub fn without_capture<R>(&mut self, part: impl FnOnce(&mut Self) -> R) -> R {
+        self.graphs.launching = true;
         let answer = part(self);
-        self.graphs.replaying = false;
+        self.graphs.launching = false;
         answer
     }
 }
@@ -387,8 +419,8 @@ fn changes_of(before: &Work, after: &Work) -> Result<(), u32> {
             Err(Mismatch::ATTRIBUTES)
         }
         (Work::Copy(before), Work::Copy(after))
-            if before.source.side != after.source.side
-                || before.destination.side != after.destination.side =>
+            if before.source.memory_type != after.source.memory_type
+                || before.destination.memory_type != after.destination.memory_type =>
         {
             Err(Mismatch::PARAMETERS)
         }
@@ -404,17 +436,17 @@ fn changes_of(before: &Work, after: &Work) -> Result<(), u32> {
 }
 
 /// Nodes in topological order. Nodes of a cycle and those that depend on them are missing.
-fn ordered(nodes: &BTreeMap<NodeHandle, Node>) -> Vec<NodeHandle> {
+fn topological_order(nodes: &BTreeMap<NodeHandle, Node>) -> Vec<NodeHandle> {
     let mut waiting: HashMap<NodeHandle, usize> = HashMap::new();
     let mut dependents: HashMap<NodeHandle, Vec<NodeHandle>> = HashMap::new();
     let mut ready = VecDeque::new();
     for (handle, node) in nodes {
-        if node.needs.is_empty() {
+        if node.dependencies.is_empty() {
             ready.push_back(*handle);
         }
-        waiting.insert(*handle, node.needs.len());
-        for need in &node.needs {
-            dependents.entry(*need).or_default().push(*handle);
+        waiting.insert(*handle, node.dependencies.len());
+        for dependency in &node.dependencies {
+            dependents.entry(*dependency).or_default().push(*handle);
         }
     }
     let mut order = Vec::with_capacity(nodes.len());

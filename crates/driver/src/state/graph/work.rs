@@ -89,20 +89,20 @@ impl KernelWork {
 
 /// The memory that one side of a copy lies in (`CUmemorytype`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum MemoryType {
     /// Host memory.
     Host,
     /// Device memory.
     Device,
     /// Determined by the address.
-    Either,
+    Unified,
 }
 
 /// The location of one side of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct CopyLocation {
     /// The memory that it lies in.
-    pub side: Side,
+    pub memory_type: MemoryType,
     /// Address that the offset is relative to.
     pub base: u64,
     /// Offset in bytes, rows and slices.
@@ -113,12 +113,12 @@ pub struct Place {
     pub rows: usize,
 }
 
-impl Place {
+impl CopyLocation {
     /// A location with contiguous rows.
     #[must_use]
-    pub fn linear(side: Side, base: u64) -> Self {
+    pub fn linear(memory_type: MemoryType, base: u64) -> Self {
         Self {
-            side,
+            memory_type,
             base,
             offset: [0; 3],
             pitch: 0,
@@ -131,9 +131,9 @@ impl Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyWork {
     /// The location to read.
-    pub source: Place,
+    pub source: CopyLocation,
     /// The location to write.
-    pub destination: Place,
+    pub destination: CopyLocation,
     /// Bytes of a row, rows of a slice, and slices.
     pub extent: [usize; 3],
 }
@@ -141,7 +141,7 @@ pub struct CopyWork {
 impl CopyWork {
     /// A copy of bytes that are contiguous on both sides.
     #[must_use]
-    pub fn linear(destination: Place, source: Place, bytes: usize) -> Self {
+    pub fn linear(destination: CopyLocation, source: CopyLocation, bytes: usize) -> Self {
         Self {
             source,
             destination,
@@ -159,16 +159,16 @@ impl CopyWork {
     ///
     /// # Errors
     /// When the address overflows.
-    pub fn row(&self, place: &Place, slice: usize, row: usize) -> Result<u64, Code> {
+    pub fn row(&self, location: &CopyLocation, slice: usize, row: usize) -> Result<u64, Code> {
         let [width, height, _] = self.extent;
         let or = |given: usize, dense: usize| if given == 0 { dense } else { given };
-        let [x, y, z] = place.offset;
+        let [x, y, z] = location.offset;
         z.checked_add(slice)
-            .and_then(|slices| slices.checked_mul(or(place.rows, height)))
+            .and_then(|slices| slices.checked_mul(or(location.rows, height)))
             .and_then(|rows| rows.checked_add(y)?.checked_add(row))
-            .and_then(|rows| rows.checked_mul(or(place.pitch, width)))
+            .and_then(|rows| rows.checked_mul(or(location.pitch, width)))
             .and_then(|offset| offset.checked_add(x))
-            .and_then(|offset| place.base.checked_add(offset as u64))
+            .and_then(|offset| location.base.checked_add(offset as u64))
             .ok_or(Code::INVALID_VALUE)
     }
 }
@@ -248,20 +248,24 @@ impl Driver {
 
     fn check_copy(&self, copy: &CopyWork) -> Result<(), Code> {
         let [width, height, depth] = copy.extent;
-        for place in [&copy.source, &copy.destination] {
-            if place.pitch != 0 && place.pitch < width || place.rows != 0 && place.rows < height {
+        for location in [&copy.source, &copy.destination] {
+            if location.pitch != 0 && location.pitch < width
+                || location.rows != 0 && location.rows < height
+            {
                 return Err(Code::INVALID_VALUE);
             }
             if copy.is_empty() {
                 continue;
             }
-            let first = copy.row(place, 0, 0)?;
-            let last = copy.row(place, depth - 1, height - 1)?;
+            let first = copy.row(location, 0, 0)?;
+            let last = copy.row(location, depth - 1, height - 1)?;
             let end = last.checked_add(width as u64).ok_or(Code::INVALID_VALUE)?;
             match self.classify(first) {
                 Some((_, base, bytes)) if end - base <= bytes => {}
-                None if place.side == Side::Host => {}
-                None if place.side == Side::Either && !self.is_stale(first) && first != 0 => {}
+                None if location.memory_type == MemoryType::Host => {}
+                None if location.memory_type == MemoryType::Unified
+                    && !self.is_stale(first)
+                    && first != 0 => {}
                 _ => return Err(Code::INVALID_VALUE),
             }
         }

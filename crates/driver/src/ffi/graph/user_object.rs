@@ -3,7 +3,7 @@
 use crate::code::Code;
 use crate::ffi::entries;
 use crate::ffi::pointer::{Host, Out};
-use crate::handle::KeepsakeHandle;
+use crate::handle::UserObjectHandle;
 use crate::state::HostWork;
 
 use super::graph_of;
@@ -13,8 +13,8 @@ const NO_DESTRUCTOR_SYNC: u32 = 1;
 /// Flag: move the caller's references to the graph.
 const MOVE: u32 = 1;
 
-fn keepsake_of(object: Host) -> KeepsakeHandle {
-    KeepsakeHandle(object.address())
+fn user_object_of(object: Host) -> UserObjectHandle {
+    UserObjectHandle(object.address())
 }
 
 entries! {
@@ -25,17 +25,17 @@ entries! {
         if flags != NO_DESTRUCTOR_SYNC {
             return Err(Code::INVALID_VALUE);
         }
-        object.set(driver.create_keepsake(HostWork { function: destroy, data }, references)?.0)
+        object.set(driver.create_user_object(HostWork { function: destroy, data }, references)?.0)
     }
 
     /// Adds references of the caller.
     fn cuUserObjectRetain(object: Host, count: u32) |driver| {
-        driver.retain_keepsake(keepsake_of(object), count)
+        driver.retain_user_object(user_object_of(object), count)
     }
 
     /// Removes references of the caller.
     fn cuUserObjectRelease(object: Host, count: u32) |driver| {
-        driver.release_keepsake(keepsake_of(object), count)
+        driver.release_user_object(user_object_of(object), count)
     }
 
     /// Adds references of a graph.
@@ -44,11 +44,11 @@ entries! {
         if flags > MOVE {
             return Err(Code::INVALID_VALUE);
         }
-        driver.give_keepsake(graph_of(graph), keepsake_of(object), count, flags == MOVE)
+        driver.add_graph_references(graph_of(graph), user_object_of(object), count, flags == MOVE)
     }
 
     /// Removes references of a graph.
     fn cuGraphReleaseUserObject(graph: Host, object: Host, count: u32) |driver| {
-        driver.take_keepsake(graph_of(graph), keepsake_of(object), count)
+        driver.remove_graph_references(graph_of(graph), user_object_of(object), count)
     }
 }

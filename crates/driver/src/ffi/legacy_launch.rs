@@ -43,16 +43,16 @@ entries! {
 
     /// Launches one block.
     fn cuLaunch(function: Host) |driver| {
-        driver.launch_piecemeal(function_of(function), [1, 1], StreamHandle::LEGACY)
+        driver.launch_legacy(function_of(function), [1, 1], StreamHandle::LEGACY)
     }
 
     /// Launches a grid.
     fn cuLaunchGrid(function: Host, width: i32, height: i32) |driver| {
-        driver.launch_piecemeal(function_of(function), [width, height], StreamHandle::LEGACY)
+        driver.launch_legacy(function_of(function), [width, height], StreamHandle::LEGACY)
     }
 
     /// Launches a grid on a stream.
     fn cuLaunchGridAsync(function: Host, width: i32, height: i32, stream: Host) |driver| {
-        driver.launch_piecemeal(function_of(function), [width, height], named(stream))
+        driver.launch_legacy(function_of(function), [width, height], named(stream))
     }
 }

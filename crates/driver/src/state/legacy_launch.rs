@@ -7,11 +7,11 @@ use crate::handle::{FunctionHandle, StreamHandle};
 use super::{Dimensions, Driver, LaunchRequest};
 
 /// Largest parameter block of a kernel on any device in bytes.
-const MOST_BYTES: usize = 32_764;
+const MAX_PARAMETER_BYTES: usize = 32_764;
 
 /// The launch parameters that were set so far.
 #[derive(Debug, Default)]
-pub(super) struct Piecemeal {
+pub(super) struct LegacyLaunch {
     block: [u32; 3],
     shared: u32,
     bytes: usize,
@@ -24,17 +24,19 @@ impl Driver {
     /// # Errors
     /// When the handle is stale, or the block exceeds the device's limits.
     pub fn set_block(&mut self, function: FunctionHandle, block: [i32; 3]) -> Result<(), Code> {
-        self.usable()?;
+        self.usable_context()?;
         self.known_function(function)?;
         let mut checked = [0; 3];
-        for ((place, extent), most) in checked.iter_mut().zip(block).zip(self.device.limits.block) {
+        for ((checked_extent, extent), most) in
+            checked.iter_mut().zip(block).zip(self.device.limits.block)
+        {
             let extent = u32::try_from(extent).map_err(|_| Code::INVALID_VALUE)?;
             if !(1..=most).contains(&extent) {
                 return Err(Code::INVALID_VALUE);
             }
-            *place = extent;
+            *checked_extent = extent;
         }
-        self.known_function_mut(function)?.piecemeal.block = checked;
+        self.known_function_mut(function)?.legacy_launch.block = checked;
         Ok(())
     }
 
@@ -43,8 +45,8 @@ impl Driver {
     /// # Errors
     /// When the handle is stale.
     pub fn set_shared(&mut self, function: FunctionHandle, bytes: u32) -> Result<(), Code> {
-        self.usable()?;
-        self.known_function_mut(function)?.piecemeal.shared = bytes;
+        self.usable_context()?;
+        self.known_function_mut(function)?.legacy_launch.shared = bytes;
         Ok(())
     }
 
@@ -57,13 +59,13 @@ impl Driver {
         function: FunctionHandle,
         bytes: u32,
     ) -> Result<(), Code> {
-        self.usable()?;
+        self.usable_context()?;
         let function = self.known_function_mut(function)?;
         let bytes = bytes as usize;
-        if bytes > MOST_BYTES {
+        if bytes > MAX_PARAMETER_BYTES {
             return Err(Code::INVALID_VALUE);
         }
-        function.piecemeal.bytes = bytes;
+        function.legacy_launch.bytes = bytes;
         Ok(())
     }
 
@@ -77,14 +79,14 @@ impl Driver {
         offset: i32,
         value: &[u8],
     ) -> Result<(), Code> {
-        self.usable()?;
+        self.usable_context()?;
         let function = self.known_function_mut(function)?;
         let start = usize::try_from(offset).map_err(|_| Code::INVALID_VALUE)?;
         let end = start.checked_add(value.len());
         let end = end
-            .filter(|end| *end <= MOST_BYTES)
+            .filter(|end| *end <= MAX_PARAMETER_BYTES)
             .ok_or(Code::INVALID_VALUE)?;
-        let parameters = &mut function.piecemeal.parameters;
+        let parameters = &mut function.legacy_launch.parameters;
         if parameters.len() < end {
             parameters.resize(end, 0);
         }
@@ -96,7 +98,7 @@ impl Driver {
     ///
     /// # Errors
     /// As [`Self::launch`], and when fewer bytes were set than the kernel's parameters take.
-    pub fn launch_piecemeal(
+    pub fn launch_legacy(
         &mut self,
         function: FunctionHandle,
         grid: [i32; 2],
@@ -106,7 +108,7 @@ impl Driver {
         let needed = self.parameters(function)?;
         let needed = needed.last().map_or(0, |slot| slot.offset + slot.bytes);
         let block_bytes = self.parameter_bytes(function)?;
-        let set = &self.known_function(function)?.piecemeal;
+        let set = &self.known_function(function)?.legacy_launch;
         if set.bytes < needed {
             return Err(Code::INVALID_VALUE);
         }

@@ -8,7 +8,7 @@ use crate::code::Code;
 use super::pointer::Host;
 use super::process;
 
-macro_rules! absent {
+macro_rules! unsupported {
     ($($name:ident,)*) => {
         $(
             /// Returns `NOT_SUPPORTED`.
@@ -31,7 +31,7 @@ macro_rules! absent {
     };
 }
 
-absent! {
+unsupported! {
     // Inter-process memory and events.
     cuIpcGetMemHandle,
     cuIpcOpenMemHandle_v2,

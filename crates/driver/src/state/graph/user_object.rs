@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 
 use crate::code::Code;
-use crate::handle::{GraphHandle, KeepsakeHandle};
+use crate::handle::{GraphHandle, UserObjectHandle};
 use crate::state::Driver;
 
 use super::HostWork;
 
 /// Most references in one call.
-const MOST: u32 = i32::MAX as u32;
+const MAX_REFERENCES: u32 = i32::MAX as u32;
 
 /// A user object and its references.
 #[derive(Debug)]
-pub(super) struct Keepsake {
+pub(super) struct UserObject {
     /// The destructor.
     destroy: HostWork,
     by_callers: u64,
@@ -22,7 +22,7 @@ pub(super) struct Keepsake {
 }
 
 fn positive(count: u32) -> Result<u64, Code> {
-    if (1..=MOST).contains(&count) {
+    if (1..=MAX_REFERENCES).contains(&count) {
         Ok(u64::from(count))
     } else {
         Err(Code::INVALID_VALUE)
@@ -34,39 +34,39 @@ impl Driver {
     ///
     /// # Errors
     /// Without a context, a destructor or a reference.
-    pub fn create_keepsake(
+    pub fn create_user_object(
         &mut self,
         destroy: HostWork,
         references: u32,
-    ) -> Result<KeepsakeHandle, Code> {
-        self.usable()?;
+    ) -> Result<UserObjectHandle, Code> {
+        self.usable_context()?;
         if destroy.function == 0 {
             return Err(Code::INVALID_VALUE);
         }
-        let keepsake = Keepsake {
+        let user_object = UserObject {
             destroy,
             by_callers: positive(references)?,
             by_graphs: 0,
         };
-        let handle = KeepsakeHandle::nth(self.next_serial());
-        self.graphs.keepsakes.insert(handle, keepsake);
+        let handle = UserObjectHandle::nth(self.next_serial());
+        self.graphs.user_objects.insert(handle, user_object);
         Ok(handle)
     }
 
-    fn keepsake(&mut self, handle: KeepsakeHandle) -> Result<&mut Keepsake, Code> {
-        self.usable()?;
-        let keepsake = self.graphs.keepsakes.get_mut(&handle);
-        keepsake.ok_or(Code::INVALID_VALUE)
+    fn user_object(&mut self, handle: UserObjectHandle) -> Result<&mut UserObject, Code> {
+        self.usable_context()?;
+        let user_object = self.graphs.user_objects.get_mut(&handle);
+        user_object.ok_or(Code::INVALID_VALUE)
     }
 
     /// Adds references of a caller.
     ///
     /// # Errors
     /// When the handle is stale or the count is not positive.
-    pub fn retain_keepsake(&mut self, handle: KeepsakeHandle, count: u32) -> Result<(), Code> {
-        let keepsake = self.keepsake(handle)?;
-        let sum = keepsake.by_callers.checked_add(positive(count)?);
-        keepsake.by_callers = sum.ok_or(Code::INVALID_VALUE)?;
+    pub fn retain_user_object(&mut self, handle: UserObjectHandle, count: u32) -> Result<(), Code> {
+        let user_object = self.user_object(handle)?;
+        let sum = user_object.by_callers.checked_add(positive(count)?);
+        user_object.by_callers = sum.ok_or(Code::INVALID_VALUE)?;
         Ok(())
     }
 
@@ -74,11 +74,15 @@ impl Driver {
     ///
     /// # Errors
     /// When the handle is stale or callers hold fewer references.
-    pub fn release_keepsake(&mut self, handle: KeepsakeHandle, count: u32) -> Result<(), Code> {
-        let keepsake = self.keepsake(handle)?;
-        let left = keepsake.by_callers.checked_sub(positive(count)?);
-        keepsake.by_callers = left.ok_or(Code::INVALID_VALUE)?;
-        self.bury(handle);
+    pub fn release_user_object(
+        &mut self,
+        handle: UserObjectHandle,
+        count: u32,
+    ) -> Result<(), Code> {
+        let user_object = self.user_object(handle)?;
+        let left = user_object.by_callers.checked_sub(positive(count)?);
+        user_object.by_callers = left.ok_or(Code::INVALID_VALUE)?;
+        self.destroy_if_unreferenced(handle);
         Ok(())
     }
 
@@ -86,25 +90,25 @@ impl Driver {
     ///
     /// # Errors
     /// When a handle is stale or callers hold fewer references.
-    pub fn give_keepsake(
+    pub fn add_graph_references(
         &mut self,
         graph: GraphHandle,
-        handle: KeepsakeHandle,
+        handle: UserObjectHandle,
         count: u32,
         from_caller: bool,
     ) -> Result<(), Code> {
         self.graph_of_caller(graph)?;
-        let keepsake = self.keepsake(handle)?;
+        let user_object = self.user_object(handle)?;
         let count = positive(count)?;
         if from_caller {
-            let left = keepsake.by_callers.checked_sub(count);
-            keepsake.by_callers = left.ok_or(Code::INVALID_VALUE)?;
+            let left = user_object.by_callers.checked_sub(count);
+            user_object.by_callers = left.ok_or(Code::INVALID_VALUE)?;
         }
-        keepsake.by_graphs += count;
+        user_object.by_graphs += count;
         let graph = self.graphs.graphs.get_mut(&graph);
         *graph
             .expect("looked up above")
-            .keepsakes
+            .user_objects
             .entry(handle)
             .or_default() += count;
         Ok(())
@@ -114,17 +118,20 @@ impl Driver {
     ///
     /// # Errors
     /// When a handle is stale or the graph holds fewer references.
-    pub fn take_keepsake(
+    pub fn remove_graph_references(
         &mut self,
         graph: GraphHandle,
-        handle: KeepsakeHandle,
+        handle: UserObjectHandle,
         count: u32,
     ) -> Result<(), Code> {
         self.graph_of_caller(graph)?;
-        self.keepsake(handle)?;
+        self.user_object(handle)?;
         let count = positive(count)?;
         let graph = self.graphs.graphs.get_mut(&graph);
-        let held = graph.expect("looked up above").keepsakes.get_mut(&handle);
+        let held = graph
+            .expect("looked up above")
+            .user_objects
+            .get_mut(&handle);
         let held = held.ok_or(Code::INVALID_VALUE)?;
         *held = held.checked_sub(count).ok_or(Code::INVALID_VALUE)?;
         self.drop_references(&BTreeMap::from([(handle, count)]));
@@ -132,32 +139,32 @@ impl Driver {
     }
 
     /// Adds the references of a graph that was copied.
-    pub(super) fn add_references(&mut self, references: &BTreeMap<KeepsakeHandle, u64>) {
+    pub(super) fn add_copied_references(&mut self, references: &BTreeMap<UserObjectHandle, u64>) {
         for (handle, count) in references {
-            if let Some(keepsake) = self.graphs.keepsakes.get_mut(handle) {
-                keepsake.by_graphs += count;
+            if let Some(user_object) = self.graphs.user_objects.get_mut(handle) {
+                user_object.by_graphs += count;
             }
         }
     }
 
     /// Removes the references of a graph that is dropped.
-    pub(super) fn drop_references(&mut self, references: &BTreeMap<KeepsakeHandle, u64>) {
+    pub(super) fn drop_references(&mut self, references: &BTreeMap<UserObjectHandle, u64>) {
         for (handle, count) in references {
-            if let Some(keepsake) = self.graphs.keepsakes.get_mut(handle) {
-                keepsake.by_graphs -= count;
+            if let Some(user_object) = self.graphs.user_objects.get_mut(handle) {
+                user_object.by_graphs -= count;
             }
-            self.bury(*handle);
+            self.destroy_if_unreferenced(*handle);
         }
     }
 
     /// Schedules the destructor for the end of the current call if no references are left.
-    fn bury(&mut self, handle: KeepsakeHandle) {
-        let keepsakes = &mut self.graphs.keepsakes;
-        let forgotten = keepsakes
+    fn destroy_if_unreferenced(&mut self, handle: UserObjectHandle) {
+        let user_objects = &mut self.graphs.user_objects;
+        let unreferenced = user_objects
             .get(&handle)
-            .is_some_and(|keepsake| keepsake.by_callers + keepsake.by_graphs == 0);
-        if forgotten && let Some(keepsake) = keepsakes.remove(&handle) {
-            self.said.calls.push(keepsake.destroy);
+            .is_some_and(|user_object| user_object.by_callers + user_object.by_graphs == 0);
+        if unreferenced && let Some(user_object) = user_objects.remove(&handle) {
+            self.call_output.calls.push(user_object.destroy);
         }
     }
 }
