@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "server",
         &["corpus", "domain", "engine", "gpu", "store", "worker"],
     ),
-    ("lab", &["domain"]),
+    ("lab", &["domain", "ptx", "worker"]),
 ];
 
 /// Pairs of a crate and a package that it must not reach, directly or through others.
