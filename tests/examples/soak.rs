@@ -49,7 +49,7 @@ fn main() -> Result<ExitCode> {
     let jobs: usize = jobs.context("read the number of jobs")?;
     let data = tempfile::tempdir()?;
     let evaluator = evaluator(data.path())?;
-    let walls = &evaluator.host().barriers().walls;
+    let walls = &evaluator.host().confinement().walls;
     println!(
         "Walls around every process: {}.\n",
         if walls.are_complete() {

@@ -1,8 +1,8 @@
 //! Evaluation of one candidate, from its text to a verdict. Cheap stages come first, and the first stage
 //! that rejects the candidate ends it. `pipeline` has the stages in their order.
 //!
-//! The evaluator gathers facts through role processes and hands them to the judge; it decides
-//! nothing itself. What it cannot find out is a [`EvaluateError`], never a verdict.
+//! The evaluator collects facts through role processes and passes them to the judge; it decides
+//! nothing itself. A failure of the infrastructure is an [`EvaluateError`], never a verdict.
 
 mod admission;
 mod build;
@@ -62,11 +62,11 @@ pub use rivals::{RivalCase, RivalOutcome, RivalTiming, Rivalry};
 pub const COMPILE_DEADLINE: Duration = Duration::from_secs(45);
 /// Sealed keys are 64 bytes each.
 const KEY_BYTES: u64 = 16 << 20;
-/// Evaluations between two checks of the disk space. A confirmation of a large task leaves 300 MB of
-/// answers.
+/// The number of evaluations between two checks of the disk space. A confirmation of a large task
+/// leaves 300 MB of reference answers.
 const TIDY_EVERY: u32 = 8;
 
-/// Evaluates candidates on one machine.
+/// The evaluator of one machine.
 #[derive(Debug)]
 pub struct Evaluator {
     host: Host,
@@ -89,19 +89,19 @@ impl Evaluator {
         })
     }
 
-    /// The machine.
+    /// The machine that evaluates.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// Evaluates one candidate. `progress` is told each stage as it begins.
+    /// Evaluates one candidate. `progress` is called with the name of each stage as it begins.
     ///
     /// On the emulated device every execution is checked in full and times are modelled. On
     /// NVIDIA's driver times are event times taken in turn with the incumbent and the task's
     /// baseline, and the comparison is with these.
     ///
     /// # Errors
-    /// A [`EvaluateError`] if the infrastructure, not the candidate, is to blame.
+    /// An [`EvaluateError`] if the infrastructure, not the candidate, is the cause.
     pub fn evaluate(
         &self,
         request: &EvaluationRequest,
@@ -117,35 +117,41 @@ impl Evaluator {
         }
         let candidate = health::submission_digest(&request.source, &request.configuration);
         let relied_upon = request.stage.decides_promotion();
-        self.host.admit(&candidate, relied_upon, cancellation)?;
+        self.host
+            .ensure_fit_for(&candidate, relied_upon, cancellation)?;
         let mut outcome = self.run_pipeline(request, &progress, cancellation);
         if outcome
             .as_ref()
             .is_ok_and(|evaluation| self.harms(evaluation))
         {
-            // A card that is unwell now may have been so before: then the verdict is nobody's.
-            if let Err(fault) = self.host.check(cancellation) {
+            // A card that fails its health check now may have been faulty before; then the verdict
+            // cannot be attributed to the candidate.
+            if let Err(fault) = self.host.check_health(cancellation) {
                 outcome = Err(fault.into());
             }
         }
         if let Err(EvaluateError::Supervise(
-            SuperviseError::Unready { .. } | SuperviseError::Surroundings { .. },
+            SuperviseError::Unready { .. } | SuperviseError::UnsupportedMachine { .. },
         )) = &outcome
-            && let Err(fault) = self.host.check(cancellation)
+            && let Err(fault) = self.host.check_health(cancellation)
         {
-            // Not even a process that was told nothing could work here.
+            // A role process failed before it got its job, so that the device itself may be the
+            // cause.
             outcome = Err(fault.into());
         }
-        if outcome.as_ref().is_err_and(EvaluateError::is_unwell) {
-            self.host.blame(candidate);
+        if outcome
+            .as_ref()
+            .is_err_and(EvaluateError::failed_health_check)
+        {
+            self.host.record_failed_check_after(candidate);
         }
         outcome
     }
 
-    /// Whether a verdict tells of something that a card may not have got over. Every runner has an emulated device
-    /// of its own, which is gone with it.
+    /// Returns true if a verdict reports an event that may have damaged a card's state. An emulated
+    /// device is private to its process and ends with it.
     fn harms(&self, evaluation: &Evaluation) -> bool {
-        // Where inputs are read-only, one that changed is what a stopped launch turned out to be.
+        // Where inputs are mapped read-only, a changed input is the cause of a launch that stopped.
         use VerdictKind::{
             BarrierError, InputMutated, OutOfBounds, RunnerCrash, RuntimeFault, Timeout,
         };
@@ -157,10 +163,10 @@ impl Evaluator {
             )
     }
 
-    /// Compiles a text for an architecture, or finds its build.
+    /// Compiles a source for an architecture, or finds its build.
     ///
     /// # Errors
-    /// A [`EvaluateError`] if the infrastructure, not the text, is to blame.
+    /// [`Stop`] with the compiler's verdict on the source, or with a fault.
     pub fn build(
         &self,
         recipe: &Recipe<'_>,
@@ -169,11 +175,11 @@ impl Evaluator {
         build::build(&self.host, recipe, cancellation)
     }
 
-    /// Asks the emulated device's time model about one launch: no task, no outputs, no verdict.
-    /// What stops the launch is the inner error, in words.
+    /// Models the time of one launch on the emulated device. There is no task, no output and no
+    /// verdict.
     ///
     /// # Errors
-    /// A [`EvaluateError`] if the infrastructure, not the launch, is to blame.
+    /// A [`ModelError`]: the reason why the launch did not finish, or a fault.
     pub fn model(
         &self,
         subject: &Subject<'_>,
@@ -182,10 +188,11 @@ impl Evaluator {
         modelling::model(&self.host, subject, cancellation)
     }
 
-    /// The same where there may be no compiler: none if there is no build and nobody to make it.
+    /// Finds the build of a source, or compiles it if this machine has a compiler. Returns `None`
+    /// if there is neither a build nor a compiler, or if the compiler rejects the source.
     ///
     /// # Errors
-    /// As of [`Self::build`].
+    /// An [`EvaluateError`] if the infrastructure, not the source, is the cause.
     pub fn find_or_build(
         &self,
         recipe: &Recipe<'_>,
@@ -201,8 +208,8 @@ impl Evaluator {
         Ok(build::find(&self.host, recipe))
     }
 
-    /// The kernels that disturb the device around executions, where it proves nothing. None, too, of
-    /// a machine without a compiler that was given no build of them.
+    /// The build of the kernels that disturb the device around executions; `None` on a device that
+    /// proves its results, and on a machine without a compiler that has no build of them.
     fn disturber(&self, cancellation: &Cancellation) -> Result<Option<Compiled>, EvaluateError> {
         if !self.host.is_unproved() {
             return Ok(None);
@@ -234,10 +241,11 @@ impl Evaluator {
         pipeline::evaluate(&setup.context(progress))
     }
 
-    /// Evaluates one candidate of a search, which begins with its baseline: that of a task that may
-    /// not be searched has no verdict. On this machine a task is admitted once.
+    /// Evaluates one candidate of a search. A search begins with its baseline; the baseline of a
+    /// task that fails admission gets no verdict. A task is admitted once on this machine.
     ///
     /// # Errors
+    /// [`EvaluateError::NotAdmitted`], or as of [`Self::evaluate`].
     /// [`EvaluateError::NotAdmitted`], or as of [`Self::evaluate`].
     pub fn search(
         &self,
@@ -251,12 +259,12 @@ impl Evaluator {
         self.evaluate(request, progress, cancellation)
     }
 
-    /// Decides if a task may be searched: every rule of admission with its number. The inputs are drawn
-    /// from the task's own digest, so that the same task always has the same numbers.
-    /// `progress` is told each part as it begins.
+    /// Decides if a task may be searched, with every rule of admission and its number. The inputs
+    /// are drawn from the task's own digest, so that the same task always gives the same numbers.
+    /// `progress` is called with the name of each part as it begins.
     ///
     /// # Errors
-    /// A [`EvaluateError`] that is no property of the task.
+    /// An [`EvaluateError`] whose cause is not the task.
     pub fn admit(
         &self,
         task: &Bundle,
@@ -266,8 +274,8 @@ impl Evaluator {
         admission::admit(self, task, &progress, cancellation)
     }
 
-    /// Removes what killed evaluations left behind, and the oldest files beyond the bound on disk space:
-    /// reference answers have four sevenths of it, evidence bundles two, builds one.
+    /// Removes what killed evaluations left behind, and the oldest files beyond the limit on disk
+    /// space: reference answers have four sevenths of it, evidence bundles two, builds one.
     fn tidy(&self) {
         let seventh = self.host.disk_bytes() / 7;
         let now = SystemTime::now();

@@ -123,7 +123,7 @@ fn ask(
         // A caller that gives less than the usual time wants the process killed at that moment.
         bounds.deadline = deadline;
     }
-    host.clear_the_device();
+    host.end_spares_on_card();
     match supervise::ask(&program, &job, bounds, cancellation) {
         Ok(answer) => Ok(match answer.reply {
             Ok(reply) => Seen::Answer(reply),
@@ -135,7 +135,7 @@ fn ask(
                 _ => format!("the process {exit}"),
             }),
         }),
-        Err(SuperviseError::Surroundings { reason }) => {
+        Err(SuperviseError::UnsupportedMachine { reason }) => {
             Ok(Seen::Nothing(format!("failed to {reason}")))
         }
         Err(fault) => Err(fault),

@@ -1,10 +1,10 @@
-//! A worker of a service: registers, says how its device fares, leases one evaluation at a time, renews the lease while the
-//! evaluation runs, and reports what became of it.
+//! The worker of a service: registers, reports its device's health, leases one evaluation at a
+//! time, renews the lease while the evaluation runs, and reports its outcome.
 //!
-//! The worker only ever dials out. A service that is gone is waited for; a lease that was lost
-//! calls the evaluation off; a worker that is told to stop hands its lease back. The evidence of a
-//! verdict follows its report. The module knows
-//! what [`domain::lease`] says and nothing of how an evaluation is made.
+//! The worker only opens connections and never accepts one. It waits for a service that is not
+//! reachable. A lost lease cancels the evaluation; a worker that is stopped hands its lease back.
+//! The evidence of a verdict is sent after the report. The module knows the protocol of
+//! [`domain::lease`] and nothing of how an evaluation is carried out.
 
 mod backoff;
 mod client;
@@ -29,39 +29,39 @@ use tracing::{Instrument, info, info_span, warn};
 use crate::cancel::Cancellation;
 use crate::evaluate::EvaluateError;
 use crate::evaluate::evidence::travel;
-use crate::health::Keeper;
+use crate::health::HealthRecordFile;
 use backoff::Backoff;
 use client::{Client, RequestError};
 
-/// How long a stopping worker waits for the service to take its lease back.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// Wall time of the last messages of a worker that is stopping.
+const LAST_MESSAGE_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Which service to work for, and as whom.
+/// The service to work for, and the worker's part of the protocol.
 #[derive(Debug, Clone)]
 pub struct Join {
     /// The service's address, such as `http://127.0.0.1:8787`.
     pub server: String,
-    /// A token of the service, where it asks for one.
+    /// The token that the service asks for, if it does.
     pub token: Option<String>,
-    /// How the worker introduces itself.
+    /// The message with which the worker registers.
     pub registration: Registration,
-    /// Who remembers how its device fares. The service is told, since other workers may meet what
-    /// broke it.
-    pub health: Keeper,
-    /// The data folder in which its bundles of evidence lie, which the service gets copies of.
+    /// The health record of its device. The service is told of it, because a candidate that broke
+    /// this device must not reach another one.
+    pub health: HealthRecordFile,
+    /// The data folder with its evidence bundles, which are copied to the service.
     pub data: PathBuf,
-    /// How often it speaks.
+    /// The intervals of its requests.
     pub pace: Pace,
 }
 
-/// The worker's rhythm.
+/// The intervals of a worker's requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// Between two renewals of a lease.
+    /// The interval between two renewals of a lease.
     pub heartbeat: Duration,
-    /// How long the service may hold a request for a lease open.
+    /// The longest time for which the service may hold a request for a lease open.
     pub poll: Duration,
-    /// Before the first repetition of a failed request; doubled for each further one.
+    /// The wait before a failed request is repeated; doubled before each further repetition.
     pub first_delay: Duration,
     /// The longest wait before a repetition.
     pub longest_delay: Duration,
@@ -78,34 +78,35 @@ impl Default for Pace {
     }
 }
 
-/// Why a worker cannot work for a service at all.
+/// The reasons why a worker cannot work for a service at all.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
-    /// No HTTP client could be made.
+    /// The HTTP client could not be created.
     #[error("set up the HTTP client; check that certificates are installed")]
     Client(#[source] reqwest::Error),
-    /// The service does not want this worker.
+    /// The service rejects this worker.
     #[error("join {server}: it answered {status}: {body}")]
     Refused {
-        /// The service.
+        /// The service's address.
         server: String,
         /// The HTTP status.
         status: u16,
-        /// The beginning of what it said.
+        /// The beginning of the answer's body.
         body: String,
     },
-    /// No evaluation can be called off.
+    /// The cancellation of an evaluation could not be prepared.
     #[error("prepare an evaluation")]
     Prepare(#[source] std::io::Error),
 }
 
-/// Works for a service until `shutdown`, and then hands back what it holds.
+/// Works for a service until `shutdown`, and then hands back the lease that it holds.
 ///
-/// `evaluate` makes one evaluation; it is told whom to tell its stage and how it is called off.
+/// `evaluate` carries out one evaluation. Its arguments are the request, the function to call with
+/// the name of each stage, and the cancellation to obey.
 ///
 /// # Errors
-/// A [`FleetError`] if the service refuses the worker. A service that is gone is no error: the worker
-/// waits for it.
+/// A [`FleetError`] if the service rejects the worker. A service that is not reachable is no error:
+/// the worker waits for it.
 pub async fn join<F, E>(
     join: Join,
     evaluate: F,
@@ -139,11 +140,11 @@ struct Fleet {
     shutdown: CancellationToken,
 }
 
-/// How an evaluation on a thread of its own ended.
+/// The evaluation's thread, which ends with the outcome to report.
 type Outcome = JoinHandle<ReportOutcome>;
 
 impl Fleet {
-    /// Registers, however long the service takes to appear; none on shutdown.
+    /// Registers, and waits for the service as long as necessary; `None` on shutdown.
     async fn register(&self) -> Result<Option<WorkerId>, FleetError> {
         let mut backoff = self.backoff();
         loop {
@@ -176,8 +177,8 @@ impl Fleet {
         }
     }
 
-    /// Takes leases one after the other. False on shutdown; true if the service does not know the
-    /// worker any more, which then registers again.
+    /// Works on leases one after the other. Returns false on shutdown, and true if the service does
+    /// not know the worker any more, so that it has to register again.
     async fn serve<F, E>(&self, worker: WorkerId, evaluate: &Arc<F>) -> Result<bool, FleetError>
     where
         F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
@@ -216,7 +217,7 @@ impl Fleet {
         }
     }
 
-    /// Evaluates under one lease and reports, unless the lease is lost on the way.
+    /// Evaluates under one lease and reports the outcome, unless the lease is lost meanwhile.
     async fn work<F, E>(
         &self,
         worker: WorkerId,
@@ -275,7 +276,8 @@ impl Fleet {
             }
             ReportOutcome::HandedBack => info!("handing the lease back"),
         }
-        // Before the report, after which another worker may be lent the same candidate.
+        // Sent before the report, because after it the service may lease the same candidate to
+        // another worker.
         if self.join.health.report() != health {
             self.tell_health(worker).await;
         }
@@ -295,8 +297,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Sends what the service lacks of a bundle. The verdict does not depend on it: what is not sent
-    /// stays here.
+    /// Sends the files of a bundle that the service lacks. The verdict does not depend on it; a
+    /// bundle that is not sent stays in the data folder.
     async fn send_evidence(&self, digest: Digest) -> Result<(), String> {
         let read = |name: Option<String>| {
             let data = self.join.data.clone();
@@ -319,19 +321,19 @@ impl Fleet {
         Ok(())
     }
 
-    /// Tells the service how the device fares, once: a service that does not hear it now hears it
-    /// when the worker registers again.
+    /// Sends the device's health to the service, once. If that fails, the service gets it when the
+    /// worker registers again.
     async fn tell_health(&self, worker: WorkerId) {
         let health = self.join.health.report();
         let told = self.client.health(worker, &health);
-        match tokio::time::timeout(FAREWELL, told).await {
+        match tokio::time::timeout(LAST_MESSAGE_DEADLINE, told).await {
             Ok(Ok(())) => {}
             Ok(Err(refusal)) => warn!("failed to tell how the device fares: {refusal}"),
             Err(_) => warn!("failed to tell how the device fares: the service does not answer"),
         }
     }
 
-    /// Renews a lease until its evaluation is done, the lease is lost or the worker stops. The
+    /// Renews a lease until its evaluation has finished, the lease is lost or the worker stops. The
     /// evaluation has ended in every case.
     async fn hold(
         &self,
@@ -348,7 +350,7 @@ impl Fleet {
                 () = self.shutdown.cancelled() => break Held::Stopping,
                 _ = heartbeat.tick() => {}
             }
-            // The evaluation may end while the service thinks about the renewal.
+            // The evaluation may finish while the service answers.
             let renewal = renewal();
             let receipt = tokio::select! {
                 outcome = &mut task => return (Held::Done, ended(outcome)),
@@ -360,7 +362,7 @@ impl Fleet {
                 Ok(Receipt::Superseded) | Err(RequestError::Status { status: 404, .. }) => {
                     break Held::Lost;
                 }
-                // The next heartbeat tries again; the service decides when the lease is over.
+                // The next heartbeat tries again; the service decides when the lease expires.
                 Err(refusal) => warn!("failed to renew the lease: {refusal}"),
             }
         };
@@ -368,14 +370,14 @@ impl Fleet {
         (held, ended(task.await))
     }
 
-    /// Delivers a report. A service that is gone may come back and still want it, therefore it is
-    /// repeated until it is taken, refused, or the worker stops.
+    /// Delivers a report. It is repeated until the service accepts or rejects it or the worker
+    /// stops, because a service that is not reachable may come back.
     async fn report(&self, job: domain::id::JobId, report: &Report) {
         let mut backoff = self.backoff();
         loop {
             let sent = self.client.report(job, report);
             let answer = if self.shutdown.is_cancelled() {
-                match tokio::time::timeout(FAREWELL, sent).await {
+                match tokio::time::timeout(LAST_MESSAGE_DEADLINE, sent).await {
                     Ok(answer) => answer,
                     Err(_) => return,
                 }
@@ -422,7 +424,7 @@ impl Fleet {
     }
 }
 
-/// How a lease was held to its end.
+/// The reason why a lease is no longer renewed.
 enum Held {
     Done,
     Lost,
@@ -435,14 +437,14 @@ fn ended(outcome: Result<ReportOutcome, tokio::task::JoinError>) -> ReportOutcom
     })
 }
 
-/// Returns true if an evaluation failed because its task was refused admission: every worker would
-/// refuse it.
+/// Returns true if an evaluation failed because its task fails admission, as it would on every
+/// worker.
 fn is_refusal(error: &(dyn Error + 'static)) -> bool {
     let error = error.downcast_ref::<EvaluateError>();
     error.is_some_and(EvaluateError::is_refusal)
 }
 
-/// Returns true if repeating the same request cannot help.
+/// Returns true if a repetition of the same request cannot succeed.
 fn is_final(status: u16) -> bool {
     (400..500).contains(&status) && !matches!(status, 408 | 425 | 429)
 }

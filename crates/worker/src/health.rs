@@ -13,20 +13,20 @@ use domain::health::{HealthReport, Record};
 
 /// Reads and writes the health record of one device.
 #[derive(Debug, Clone)]
-pub struct Keeper {
+pub struct HealthRecordFile {
     device: String,
     path: PathBuf,
-    turn: Arc<Mutex<()>>,
+    lock: Arc<Mutex<()>>,
 }
 
-impl Keeper {
+impl HealthRecordFile {
     /// The keeper of a device's record in a data folder.
     pub fn new(data: &Path, device: &str) -> Self {
         let name = format!("health/{}.json", Digest::of(device).short());
         Self {
             device: device.to_owned(),
             path: data.join(name),
-            turn: Arc::default(),
+            lock: Arc::default(),
         }
     }
 
@@ -53,7 +53,7 @@ impl Keeper {
     /// Changes the record. A failed write is only logged, because the next probe finds the same
     /// again.
     pub fn change<R>(&self, change: impl FnOnce(&mut Record) -> R) -> R {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let mut record = self.record();
         let answer = change(&mut record);
         if let Err(error) = self.write(&record) {
@@ -81,19 +81,19 @@ mod tests {
     #[test]
     fn a_record_outlives_its_keeper_and_is_of_one_device() {
         let folder = tempfile::tempdir().expect("a folder");
-        let keeper = Keeper::new(folder.path(), "GPU-1");
+        let keeper = HealthRecordFile::new(folder.path(), "GPU-1");
         assert_eq!(keeper.record(), Record::new("GPU-1"));
         keeper.change(|record| record.quarantine("it forgets"));
-        let again = Keeper::new(folder.path(), "GPU-1").record();
+        let again = HealthRecordFile::new(folder.path(), "GPU-1").record();
         assert!(matches!(again.condition, Condition::Quarantined { .. }));
-        let other = Keeper::new(folder.path(), "GPU-2").record();
+        let other = HealthRecordFile::new(folder.path(), "GPU-2").record();
         assert_eq!(other.condition, Condition::Well);
     }
 
     #[test]
     fn a_file_that_does_not_read_is_as_none() {
         let folder = tempfile::tempdir().expect("a folder");
-        let keeper = Keeper::new(folder.path(), "GPU-1");
+        let keeper = HealthRecordFile::new(folder.path(), "GPU-1");
         keeper.change(|record| record.quarantine("it forgets"));
         std::fs::write(keeper.path(), "{\"device\":").expect("writes");
         assert_eq!(keeper.record(), Record::new("GPU-1"));

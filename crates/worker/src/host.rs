@@ -23,20 +23,20 @@ use domain::lease::Registration;
 use domain::statistics::Rates;
 
 use crate::cancel::Cancellation;
-use crate::health::Keeper;
+use crate::health::HealthRecordFile;
 use crate::spares::Spares;
 use crate::supervise::Program;
 use crate::toolchain;
 use crate::tools::{self, Tool};
-use checkup::{Found, probe};
+use checkup::{Found, ProbeError, probe};
 use program::{
-    CUDA_NAMES, FAULT_PLAN, card, driver_folder, emulated_driver, loader_path, nvidia_driver,
-    program,
+    CUDA_NAMES, FAULT_PLAN, check_nvidia_driver, create_driver_folder, find_card,
+    find_emulated_driver, loader_path, role_program,
 };
 
 pub use clocks::{ClockPolicy, LockedClocks};
 pub use error::HostError;
-pub use isolation::{Barriers, Isolation, Said};
+pub use isolation::{Confinement, ConfinementReport, Isolation};
 pub use prescreener::{CAP as PRESCREEN_CAP, Prescreener, emulation_of};
 pub use rehearsal::{Rehearsal, RepeatPolicy};
 pub use roles::{FILE_BYTES, SCRATCH};
@@ -102,11 +102,11 @@ pub struct Host {
     rehearsal: Rehearsal,
     /// The emulated device that pre-screens candidates for a device without proofs.
     prescreener: Option<Prescreener>,
-    health: Keeper,
+    health: HealthRecordFile,
     /// The confinement of role processes that this machine grants.
-    barriers: Barriers,
+    confinement: Confinement,
     /// The confinement that the probe reported.
-    said: Said,
+    confinement_report: ConfinementReport,
     /// Role processes that wait for their one job. Copies of this value share them.
     spares: Arc<Spares>,
 }
@@ -137,64 +137,72 @@ impl Host {
             .data
             .canonicalize()
             .map_err(|source| storage(&settings.data, source))?;
-        let mut barriers = Barriers::find(&settings);
-        let nvidia = match nvidia_driver(&settings) {
+        let mut confinement = Confinement::find(&settings);
+        let nvidia = match check_nvidia_driver(&settings) {
             Err(why) => why,
             Ok(()) => {
-                let whole = barriers.clone();
-                match probe(&settings, &nvrtc, None, &mut barriers, cancellation)? {
+                let whole = confinement.clone();
+                match probe(&settings, &nvrtc, None, &mut confinement, cancellation) {
                     Ok(found) => {
                         let measured = found.measured_rates.clone();
-                        let mut host = Self::of(found, settings, nvrtc, barriers);
+                        let mut host = Self::from_probe(found, settings, nvrtc, confinement);
                         if let Some(measured) = &measured {
                             host.health.change(|record| record.record_rates(measured));
                         }
-                        host.restore_clocks();
-                        host.prescreener = Some(Prescreener::beside(&host, whole, cancellation)?);
+                        host.unlock_abandoned_clocks();
+                        host.prescreener =
+                            Some(Prescreener::find_beside(&host, whole, cancellation)?);
                         return Ok(host);
                     }
-                    Err(why) => without_card(Path::new("/dev"), why)?,
+                    Err(ProbeError::Device(fault)) => {
+                        ensure_no_card(Path::new("/dev"), fault.reason)?
+                    }
+                    Err(ProbeError::Host(error)) => return Err(error),
                 }
             }
         };
-        let host = Self::emulating(settings, nvrtc, barriers, nvidia, cancellation)?;
-        host.restore_clocks();
+        let host = Self::with_emulated_driver(settings, nvrtc, confinement, nvidia, cancellation)?;
+        host.unlock_abandoned_clocks();
         Ok(host)
     }
 
     /// The same machine with the emulated driver, whether NVIDIA's works or not.
-    fn emulating(
+    fn with_emulated_driver(
         settings: Settings,
         nvrtc: PathBuf,
-        mut barriers: Barriers,
+        mut confinement: Confinement,
         because: String,
         cancellation: &Cancellation,
     ) -> Result<Self, HostError> {
-        let library = emulated_driver(&settings, because.clone())?;
-        let folder = driver_folder(&settings.data, &library)?;
+        let library = find_emulated_driver(&settings, because.clone())?;
+        let folder = create_driver_folder(&settings.data, &library)?;
         let found = probe(
             &settings,
             &nvrtc,
             Some(&folder),
-            &mut barriers,
+            &mut confinement,
             cancellation,
-        )?
-        .map_err(|reason| HostError::Unusable { reason })?;
+        )?;
         let rates = found.rates.clone();
         Ok(Self {
             driver: Some(folder),
             emulated_because: Some(because),
             rates,
-            ..Self::of(found, settings, nvrtc, barriers)
+            ..Self::from_probe(found, settings, nvrtc, confinement)
         })
     }
 
     /// A machine as a probe through NVIDIA's driver found it.
-    fn of(found: Found, settings: Settings, nvrtc: PathBuf, barriers: Barriers) -> Self {
+    fn from_probe(
+        found: Found,
+        settings: Settings,
+        nvrtc: PathBuf,
+        confinement: Confinement,
+    ) -> Self {
         Self {
-            health: Keeper::new(&settings.data, &found.device.uuid),
-            barriers,
-            said: found.said,
+            health: HealthRecordFile::new(&settings.data, &found.device.uuid),
+            confinement,
+            confinement_report: found.confinement_report,
             rates: None,
             settings,
             nvrtc,
@@ -209,13 +217,13 @@ impl Host {
     }
 
     /// The confinement of role processes that this machine grants, with its gaps.
-    pub fn barriers(&self) -> &Barriers {
-        &self.barriers
+    pub fn confinement(&self) -> &Confinement {
+        &self.confinement
     }
 
     /// The confinement that the probe reported.
-    pub fn said(&self) -> &Said {
-        &self.said
+    pub fn confinement_report(&self) -> &ConfinementReport {
+        &self.confinement_report
     }
 
     /// The device that roles open.
@@ -236,7 +244,7 @@ impl Host {
     }
 
     /// The keeper of the device's health record.
-    pub fn health(&self) -> &Keeper {
+    pub fn health(&self) -> &HealthRecordFile {
         &self.health
     }
 
@@ -320,18 +328,18 @@ impl Host {
 
     /// The number of host threads that a role may use.
     pub fn threads(&self) -> u32 {
-        threads()
+        available_threads()
     }
 
     /// The program of a role process whose home folder is `scratch`.
     pub fn program(&self, role: Role, scratch: &Path) -> Program {
-        let mut program = program(
+        let mut program = role_program(
             &self.settings,
             role,
             &self.nvrtc,
             self.driver.as_deref(),
             scratch,
-            &self.barriers,
+            &self.confinement,
         );
         for plan in self.rehearsal.fault_plans_of(role) {
             program.environment.push((FAULT_PLAN.into(), plan.into()));
@@ -343,8 +351,8 @@ impl Host {
 /// Returns the reason `why` as the reason to emulate if there is no card: many machines have the
 /// driver installed and no card. With a card this is an error, so that nobody gets modelled times
 /// without having asked for them. `devices` is the folder of the device files.
-fn without_card(devices: &Path, why: String) -> Result<String, HostError> {
-    match card(devices) {
+fn ensure_no_card(devices: &Path, why: String) -> Result<String, HostError> {
+    match find_card(devices) {
         None => {
             tracing::warn!("NVIDIA's driver is installed but cannot be used: {why}");
             Ok(why)
@@ -359,7 +367,7 @@ fn without_card(devices: &Path, why: String) -> Result<String, HostError> {
     }
 }
 
-fn threads() -> u32 {
+fn available_threads() -> u32 {
     std::thread::available_parallelism()
         .ok()
         .and_then(|threads| u32::try_from(threads.get()).ok())
@@ -389,11 +397,13 @@ mod tests {
         for name in ["nvidiactl", "nvidia-uvm", "nvidia-modeset", "null"] {
             std::fs::write(folder.path().join(name), "").unwrap();
         }
-        assert_eq!(without_card(folder.path(), why()).unwrap(), why());
+        assert_eq!(ensure_no_card(folder.path(), why()).unwrap(), why());
         for card in ["nvidia0", "nvidia11", "dxg"] {
             let file = folder.path().join(card);
             std::fs::write(&file, "").unwrap();
-            let fault = without_card(folder.path(), why()).unwrap_err().to_string();
+            let fault = ensure_no_card(folder.path(), why())
+                .unwrap_err()
+                .to_string();
             for words in [
                 file.to_str().unwrap(),
                 "NO_DEVICE",

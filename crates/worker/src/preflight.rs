@@ -26,7 +26,7 @@ const MEMORY_NEEDED: u64 = 2 * GIB;
 /// Free device memory without a warning: enough for large cases with several sets of buffers.
 const DEVICE_MEMORY_WANTED: u64 = 4 * GIB;
 /// The oldest compute capability that NVRTC 13 compiles for.
-const OLDEST: (u32, u32) = (7, 5);
+const MIN_COMPUTE_CAPABILITY: (u32, u32) = (7, 5);
 /// Wall time of one call of `nvidia-smi`.
 const DEADLINE: Duration = Duration::from_secs(15);
 
@@ -70,8 +70,8 @@ impl Status {
 }
 
 /// Runs every check.
-pub fn look(host: &Host, cancellation: &Cancellation) -> Vec<Check> {
-    let (said, barriers) = (host.said(), host.barriers());
+pub fn run_checks(host: &Host, cancellation: &Cancellation) -> Vec<Check> {
+    let (report, confinement) = (host.confinement_report(), host.confinement());
     let mut checks = vec![
         device(host),
         capability(host.device().compute_capability),
@@ -79,15 +79,19 @@ pub fn look(host: &Host, cancellation: &Cancellation) -> Vec<Check> {
             DeviceKind::Nvidia => versions(host.device().driver_version, host.toolchain()),
             DeviceKind::Emulated => pass("driver_and_toolkit", host.toolchain().to_owned()),
         },
-        isolation::isolated(said, barriers.open_files.as_ref()),
-        isolation::walled(said, barriers.walls.gaps()),
+        isolation::isolated(report, confinement.open_files.as_ref()),
+        isolation::walled(report, confinement.walls.gaps()),
         memory(read("/proc/meminfo").as_deref()),
         disk(host.data()),
     ];
     checks.extend(host.prescreener().map(prescreen));
     if host.device().kind == DeviceKind::Nvidia {
-        checks.extend(card(&smi(host, cancellation, GPU_QUERY)));
-        checks.push(others(&smi(host, cancellation, PROCESS_QUERY)));
+        checks.extend(card(&query_nvidia_smi(host, cancellation, GPU_QUERY)));
+        checks.push(other_processes(&query_nvidia_smi(
+            host,
+            cancellation,
+            PROCESS_QUERY,
+        )));
         checks.push(counters(
             read("/proc/driver/nvidia/params").as_deref(),
             is_root(),
@@ -166,7 +170,7 @@ fn prescreen(prescreener: &Prescreener) -> Check {
 
 fn capability(found: (u32, u32)) -> Check {
     let text = format!("{}.{}", found.0, found.1);
-    if found >= OLDEST {
+    if found >= MIN_COMPUTE_CAPABILITY {
         pass("compute_capability", text)
     } else {
         fail(
@@ -174,7 +178,7 @@ fn capability(found: (u32, u32)) -> Check {
             text,
             format!(
                 "the compiler needs {}.{}: use a newer GPU, or KERNELWRIGHT_EMULATE=1",
-                OLDEST.0, OLDEST.1
+                MIN_COMPUTE_CAPABILITY.0, MIN_COMPUTE_CAPABILITY.1
             ),
         )
     }
@@ -261,7 +265,11 @@ const GPU_QUERY: &str =
 const PROCESS_QUERY: &str = "--query-compute-apps=pid";
 
 /// The non-empty lines that `nvidia-smi` prints; `Err` if it cannot be run.
-fn smi(host: &Host, cancellation: &Cancellation, query: &str) -> Result<Vec<String>, String> {
+fn query_nvidia_smi(
+    host: &Host,
+    cancellation: &Cancellation,
+    query: &str,
+) -> Result<Vec<String>, String> {
     let program = Program {
         executable: "nvidia-smi".into(),
         arguments: vec![query.into(), "--format=csv,noheader,nounits".into()],
@@ -283,9 +291,9 @@ fn smi(host: &Host, cancellation: &Cancellation, query: &str) -> Result<Vec<Stri
 }
 
 /// Checks free memory and clocks, from the first card's line.
-fn card(said: &Result<Vec<String>, String>) -> [Check; 2] {
+fn card(output: &Result<Vec<String>, String>) -> [Check; 2] {
     let (memory, clocks) = ("device_memory", "clocks");
-    let line = match said {
+    let line = match output {
         Ok(lines) => lines.first().cloned().unwrap_or_default(),
         Err(reason) => return [memory, clocks].map(|name| not_run(name, reason.clone())),
     };
@@ -306,7 +314,7 @@ fn card(said: &Result<Vec<String>, String>) -> [Check; 2] {
         (Some(now), Some(most)) => format!("{now} of {most} MHz"),
         _ => return [memory, not_run(clocks, format!("nvidia-smi says {line:?}"))],
     };
-    let held = reasons.map(|mask| mask & HELD_BACK != 0);
+    let held = reasons.map(|mask| mask & THROTTLE_REASONS != 0);
     let clocks = match held {
         Some(false) => pass(clocks, found),
         Some(true) => warn(
@@ -321,11 +329,11 @@ fn card(said: &Result<Vec<String>, String>) -> [Check; 2] {
 
 /// NVML's bits for reasons that hold a clock back: hardware slowdown 0x8, thermal 0x20 and 0x40,
 /// power brake 0x80.
-const HELD_BACK: u64 = 0x8 | 0x20 | 0x40 | 0x80;
+const THROTTLE_REASONS: u64 = 0x8 | 0x20 | 0x40 | 0x80;
 
-fn others(said: &Result<Vec<String>, String>) -> Check {
+fn other_processes(output: &Result<Vec<String>, String>) -> Check {
     let name = "other_processes";
-    match said {
+    match output {
         Ok(lines) if lines.is_empty() => pass(name, "none on this GPU".to_owned()),
         Ok(lines) => warn(
             name,
@@ -398,19 +406,20 @@ mod tests {
 
     #[test]
     fn what_nvidia_smi_does_not_say_is_not_passed() {
-        let said = |line: &str| Ok(vec![line.to_owned()]);
-        let statuses = |said: &Result<Vec<String>, String>| card(said).map(|check| check.status);
-        let good = said("22000, 2040, 2040, 0x0000000000000001");
+        let lines = |line: &str| Ok(vec![line.to_owned()]);
+        let statuses =
+            |output: &Result<Vec<String>, String>| card(output).map(|check| check.status);
+        let good = lines("22000, 2040, 2040, 0x0000000000000001");
         assert_eq!(statuses(&good), [Status::Pass, Status::Pass]);
-        let hot = said("22000, 900, 2040, 0x0000000000000020");
+        let hot = lines("22000, 900, 2040, 0x0000000000000020");
         assert_eq!(statuses(&hot), [Status::Pass, Status::Warn]);
-        let unknown = said("[N/A], [N/A], [N/A], [N/A]");
+        let unknown = lines("[N/A], [N/A], [N/A], [N/A]");
         assert_eq!(statuses(&unknown), [Status::NotRun, Status::NotRun]);
         let missing = Err("no such program".to_owned());
         assert_eq!(statuses(&missing), [Status::NotRun, Status::NotRun]);
-        assert_eq!(others(&missing).status, Status::NotRun);
-        assert_eq!(others(&Ok(Vec::new())).status, Status::Pass);
-        assert_eq!(others(&said("4711")).status, Status::Warn);
+        assert_eq!(other_processes(&missing).status, Status::NotRun);
+        assert_eq!(other_processes(&Ok(Vec::new())).status, Status::Pass);
+        assert_eq!(other_processes(&lines("4711")).status, Status::Warn);
     }
 
     #[test]

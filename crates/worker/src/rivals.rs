@@ -1,9 +1,9 @@
-//! Libraries that a task wants beaten, timed by scripts of the task.
+//! Scripts of a task that time a library which candidates should beat.
 //!
-//! A script is as trusted as the task's reference and, unlike that, runs as a program of this
-//! machine: only somebody who evaluates by hand, with a task folder of his own, starts one, never a
-//! worker for a service. It answers like a role, in frames over its standard input, and its times
-//! are its own claim: nothing is promoted on them.
+//! A script is as trusted as the task's reference, but runs as an unconfined program of this
+//! machine. So only somebody who evaluates by hand, with his own task folder, starts one; a worker
+//! of a service never does. It answers like a role, in frames over its standard input. Its times
+//! are its own claim, and no promotion rests on them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,13 +18,13 @@ use serde::{Deserialize, Serialize};
 use crate::cancel::Cancellation;
 use crate::supervise::{self, Bounds, Limits, Program};
 
-/// What scripts import: the frames, the tensors and the timing.
+/// The Python module that scripts import: frames, tensors and timing.
 const LIBRARY: &str = include_str!("rivals/rival.py");
 const LIBRARY_NAME: &str = "rival.py";
-/// What all cases together may take: a framework alone needs seconds to load.
+/// Wall time of all cases together; a framework alone takes seconds to load.
 const DEADLINE: Duration = Duration::from_secs(180);
-/// Variables a script sees as this process has them: where the system and a framework look for
-/// programs and libraries.
+/// Variables that a script inherits from this process if they are set: the search paths of the
+/// system and of a framework.
 const PASSED_ON: [&str; 6] = [
     "CUDA_VISIBLE_DEVICES",
     "HOME",
@@ -34,10 +34,10 @@ const PASSED_ON: [&str; 6] = [
     "VIRTUAL_ENV",
 ];
 
-/// The interpreter on this process's search path.
+/// Finds the Python interpreter on this process's search path.
 ///
 /// # Errors
-/// One sentence for people: there is none.
+/// One sentence that says how to install it.
 pub fn python() -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -46,7 +46,7 @@ pub fn python() -> Result<PathBuf, String> {
         .ok_or_else(|| "python3 is not on this machine: install Python 3".to_owned())
 }
 
-/// What a script is asked.
+/// The job of a script.
 #[derive(Debug, Serialize)]
 struct Job<'a> {
     cases: Vec<CaseJob<'a>>,
@@ -71,26 +71,26 @@ struct Input<'a> {
     file: PathBuf,
 }
 
-/// What came of asking a script.
+/// The reply of a script.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Answer {
-    /// It solved every case; its outputs lie where they were asked for.
+    /// The script computed every case; its outputs are in the folders that were named.
     Timed {
-        /// What it timed, with its version.
+        /// The name and version of the timed library.
         what: String,
-        /// Times of the executions of each case, in the order of the question, microseconds, by
-        /// the script's own clock.
+        /// The time of each execution by the script's own clock, microseconds, for each case in the
+        /// order of the job.
         microseconds: Vec<Vec<f64>>,
     },
-    /// Something is missing.
+    /// A requirement is missing.
     NotRun {
-        /// What, and how to get it.
+        /// The requirement, and how to install it.
         reason: String,
     },
 }
 
-/// One case for a script.
+/// One case for a script to compute.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// The case.
@@ -99,26 +99,26 @@ pub struct Question<'a> {
     pub scalars: &'a BTreeMap<String, f64>,
     /// Its tensors.
     pub tensors: &'a [TensorData],
-    /// An existing folder for its outputs: `NAME.bin` each, as a runner leaves them.
+    /// An existing folder for its outputs: a file `NAME.bin` for each, as the run role leaves them.
     pub outputs: &'a Path,
 }
 
-/// How a script is to time.
+/// The options of a script's timing.
 #[derive(Clone, Copy)]
 pub struct Manner<'a> {
     /// Timed executions of each case.
     pub executions: u32,
-    /// Bytes to write between them, so that no cache keeps what the last one left.
+    /// Bytes to write between executions, so that no cache keeps data of the last one.
     pub flush_bytes: u64,
-    /// The bytes of an input.
+    /// Returns the bytes of an input.
     pub content: &'a dyn Fn(&TensorData) -> Vec<u8>,
 }
 
-/// Asks a script about cases, in one process that works in `folder`. How it fails is an answer,
-/// too: a library that does not run is no number.
+/// Runs a script on some cases, in one process that works in `folder`. A script that fails gives
+/// [`Answer::NotRun`], because a library that does not run has no time.
 ///
 /// # Errors
-/// The system does not let us start or watch a process, or the work was called off.
+/// A process cannot be started or watched, or the work was cancelled.
 pub fn ask(
     python: &Path,
     script: &str,
@@ -159,7 +159,7 @@ pub fn ask(
     let answer = match supervise::ask::<_, Answer>(&program, &job, bounds, cancellation) {
         Ok(answer) => answer,
         Err(fault @ supervise::SuperviseError::Start { .. }) => return not_run(fault.to_string()),
-        Err(supervise::SuperviseError::Surroundings { reason }) => return not_run(reason),
+        Err(supervise::SuperviseError::UnsupportedMachine { reason }) => return not_run(reason),
         Err(fault) => return Err(fault),
     };
     match answer.reply {
@@ -181,7 +181,7 @@ pub fn ask(
     }
 }
 
-/// Whether these are as many times as were asked for, each longer than nothing.
+/// Returns true if the numbers are as many positive, finite times as were asked for.
 fn are_times(microseconds: &[Vec<f64>], cases: usize, executions: u32) -> bool {
     microseconds.len() == cases
         && microseconds.iter().all(|of_case| {
@@ -190,17 +190,17 @@ fn are_times(microseconds: &[Vec<f64>], cases: usize, executions: u32) -> bool {
         })
 }
 
-/// Writes the script beside what it imports.
+/// Writes the script and the module that it imports.
 fn lay_out(script: &str, folder: &Path) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join(LIBRARY_NAME), LIBRARY)?;
-    // A name of ours: whatever the file is called must not become another import.
+    // A fixed name, because the file's own name must not shadow another module.
     let path = folder.join("script.py");
     std::fs::write(&path, script)?;
     Ok(path)
 }
 
-/// Writes a case's inputs and says where they are.
+/// Writes a case's inputs and returns its part of the job.
 fn case_job<'a>(
     question: &Question<'a>,
     number: usize,

@@ -86,7 +86,7 @@ impl Spare {
         Ok((answer, self.home))
     }
 
-    fn is_of_use(&self) -> bool {
+    fn is_usable(&self) -> bool {
         !self.standby.has_ended() && self.standby.age() < LONGEST_WAIT
     }
 }
@@ -96,15 +96,15 @@ enum Order {
     /// Start a spare of the role with this name.
     Start(&'static str, Recipe),
     /// End all spares, and confirm that on the channel.
-    Withdraw(Sender<()>),
+    EndAll(Sender<()>),
 }
 
-type Shelf = Arc<Mutex<BTreeMap<&'static str, Spare>>>;
+type Waiting = Arc<Mutex<BTreeMap<&'static str, Spare>>>;
 
 /// The spares of one machine. They end when this value is dropped.
 #[derive(Debug)]
 pub struct Spares {
-    shelf: Shelf,
+    waiting: Waiting,
     orders: Option<Sender<Order>>,
     starter: Option<JoinHandle<()>>,
 }
@@ -113,15 +113,15 @@ impl Spares {
     /// No spares yet, and the thread that will start them. It must be a thread that lasts, because
     /// a child dies with the thread that started it.
     pub fn start() -> Self {
-        let shelf = Shelf::default();
-        let (orders, wanted) = channel();
+        let waiting = Waiting::default();
+        let (orders, orders_in) = channel();
         let starter = Builder::new().name("spares".to_owned()).spawn({
-            let shelf = Arc::clone(&shelf);
-            move || start_what_is_wanted(&shelf, &wanted)
+            let waiting = Arc::clone(&waiting);
+            move || serve_orders(&waiting, &orders_in)
         });
         match starter {
             Ok(starter) => Self {
-                shelf,
+                waiting,
                 orders: Some(orders),
                 starter: Some(starter),
             },
@@ -129,7 +129,7 @@ impl Spares {
             Err(error) => {
                 tracing::warn!("failed to prepare for spare processes: {error}");
                 Self {
-                    shelf,
+                    waiting,
                     orders: None,
                     starter: None,
                 }
@@ -139,8 +139,8 @@ impl Spares {
 
     /// Takes the spare of this role, if one waits and can still be used.
     pub fn take(&self, place: &'static str) -> Option<Spare> {
-        let spare = locked(&self.shelf).remove(place)?;
-        if spare.is_of_use() {
+        let spare = lock(&self.waiting).remove(place)?;
+        if spare.is_usable() {
             return Some(spare);
         }
         tracing::debug!("a spare {place} process ended or waited too long, and is replaced");
@@ -148,7 +148,7 @@ impl Spares {
     }
 
     /// Starts a spare in the background; it replaces one that waits for the same role.
-    pub fn order(&self, place: &'static str, recipe: Recipe) {
+    pub fn start_in_background(&self, place: &'static str, recipe: Recipe) {
         if let Some(orders) = &self.orders {
             // Without the thread there are no spares, which costs time and nothing else.
             let _ = orders.send(Order::Start(place, recipe));
@@ -156,17 +156,17 @@ impl Spares {
     }
 
     /// Ends all spares, including those that are being started. None is left when this returns.
-    pub fn withdraw(&self) {
+    pub fn end_all(&self) {
         let (done, told) = channel();
         let asked = self
             .orders
             .as_ref()
-            .is_some_and(|orders| orders.send(Order::Withdraw(done)).is_ok());
+            .is_some_and(|orders| orders.send(Order::EndAll(done)).is_ok());
         if asked {
             // An error means that the thread has ended, and the spares with it.
             let _ = told.recv();
         }
-        locked(&self.shelf).clear();
+        lock(&self.waiting).clear();
     }
 }
 
@@ -179,27 +179,27 @@ impl Drop for Spares {
     }
 }
 
-fn start_what_is_wanted(shelf: &Shelf, wanted: &Receiver<Order>) {
+fn serve_orders(waiting: &Waiting, orders_in: &Receiver<Order>) {
     loop {
-        match wanted.recv_timeout(LONGEST_WAIT) {
+        match orders_in.recv_timeout(LONGEST_WAIT) {
             Ok(Order::Start(place, recipe)) => match Spare::start(recipe) {
-                Ok(spare) => drop(locked(shelf).insert(place, spare)),
+                Ok(spare) => drop(lock(waiting).insert(place, spare)),
                 // The caller that needs the process starts it then, and gets the error.
                 Err(fault) => tracing::debug!("failed to {fault}"),
             },
-            Ok(Order::Withdraw(done)) => {
-                locked(shelf).clear();
+            Ok(Order::EndAll(done)) => {
+                lock(waiting).clear();
                 let _ = done.send(());
             }
             Err(RecvTimeoutError::Timeout) => {
-                locked(shelf).retain(|_, spare| spare.is_of_use());
+                lock(waiting).retain(|_, spare| spare.is_usable());
             }
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    locked(shelf).clear();
+    lock(waiting).clear();
 }
 
-fn locked(shelf: &Shelf) -> MutexGuard<'_, BTreeMap<&'static str, Spare>> {
-    shelf.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(waiting: &Waiting) -> MutexGuard<'_, BTreeMap<&'static str, Spare>> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -36,11 +36,11 @@ use exchange::{Exchange, Reply};
 use process::{Pipes, Process};
 
 /// Wall time in which a child has to end after its last reply.
-const FAREWELL: Duration = Duration::from_secs(2);
+const EXIT_GRACE: Duration = Duration::from_secs(2);
 /// Interval between readings of a child's memory use, where no control group limits it.
-const BETWEEN_WEIGHINGS: Duration = Duration::from_millis(250);
+const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// The most bytes that are read of a stream before the deadline is checked again.
-const AT_A_TIME: usize = 1 << 20;
+const MAX_DRAIN_BYTES: usize = 1 << 20;
 
 /// The reasons why a supervised process gave no answer about its job. None is caused by a
 /// candidate.
@@ -80,7 +80,7 @@ pub enum SuperviseError {
     },
     /// The role reports that it cannot work on this machine.
     #[error("{reason}")]
-    Surroundings {
+    UnsupportedMachine {
         /// The missing requirement and its fix, in the role's words.
         reason: String,
     },
@@ -188,7 +188,7 @@ impl Standby {
     }
 
     /// Returns true if it has announced that it is ready, or has sent anything else.
-    pub fn has_spoken(&self) -> bool {
+    pub fn has_sent_data(&self) -> bool {
         is_readable(&self.pipes.socket)
     }
 
@@ -202,15 +202,15 @@ impl Standby {
         bounds: Bounds,
         cancellation: &Cancellation,
     ) -> Result<Answer<R>, SuperviseError> {
-        let mut said = None;
+        let mut last_reply = None;
         let answer = self.converse(job, bounds, cancellation, |reply: R, _| -> Option<()> {
-            said = Some(reply);
+            last_reply = Some(reply);
             None
         })?;
         Ok(Answer {
             reply: answer
                 .reply
-                .map(|()| said.expect("a reply that counts was heard")),
+                .map(|()| last_reply.expect("a conversation that ended well had a last reply")),
             stdout: answer.stdout,
             stderr: answer.stderr,
             wall: answer.wall,
@@ -229,7 +229,7 @@ impl Standby {
         cancellation: &Cancellation,
         mut next: impl FnMut(R, &[Instant]) -> Option<N>,
     ) -> Result<Answer<()>, SuperviseError> {
-        let (mut nonce, job) = sealed(job)?;
+        let (mut nonce, job) = encode_job(job)?;
         let exchange = Exchange::new(&job, bounds.readiness.is_some())
             .ok_or(SuperviseError::TooLong { bytes: job.len() })?;
         self.process
@@ -242,21 +242,25 @@ impl Standby {
             exchange,
             stdout: Stream::new(self.pipes.stdout),
             stderr: Stream::new(self.pipes.stderr),
-            said: None,
+            outcome: None,
         };
         let end = watch.until_end(bounds, cancellation, &mut |reply, ticks| {
-            let said = match open(reply, &nonce) {
+            let next_job = match decode_reply(reply, &nonce) {
                 Ok(reply) => next(reply, ticks),
-                Err(exit) => return Ok(Heard::Last(Err(exit))),
+                Err(exit) => return Ok(AfterReply::Finished(Err(exit))),
             };
-            let Some(further) = said else {
-                return Ok(Heard::Last(Ok(())));
+            let Some(further) = next_job else {
+                return Ok(AfterReply::Finished(Ok(())));
             };
             let job;
-            (nonce, job) = sealed(&further)?;
-            Ok(Heard::Further(job))
+            (nonce, job) = encode_job(&further)?;
+            Ok(AfterReply::Send(job))
         })?;
-        let reply = watch.reply(end, bounds)?;
+        let reply = match watch.take_outcome(end, bounds) {
+            Ok(()) => Ok(()),
+            Err(Unanswered::Child(exit)) => Err(exit),
+            Err(Unanswered::Fault(error)) => return Err(error),
+        };
         Ok(Answer {
             reply,
             stdout: watch.stdout.capture,
@@ -275,7 +279,7 @@ fn is_readable(descriptor: &impl AsFd) -> bool {
 }
 
 /// Serializes a job with a fresh nonce, which its reply must repeat.
-fn sealed<J: Serialize>(job: &J) -> Result<(String, Vec<u8>), SuperviseError> {
+fn encode_job<J: Serialize>(job: &J) -> Result<(String, Vec<u8>), SuperviseError> {
     // 128 random bits, so that no reply that was made beforehand fits.
     let nonce = hex::encode(random::bytes::<16>());
     let job = serde_json::to_vec(&Envelope {
@@ -287,7 +291,7 @@ fn sealed<J: Serialize>(job: &J) -> Result<(String, Vec<u8>), SuperviseError> {
 }
 
 /// Parses a reply and checks its nonce.
-fn open<R: DeserializeOwned>(reply: &[u8], nonce: &str) -> Result<R, Exit> {
+fn decode_reply<R: DeserializeOwned>(reply: &[u8], nonce: &str) -> Result<R, Exit> {
     let garbled = |how: String| Exit::Garbled { how };
     let envelope: Envelope<R> =
         serde_json::from_slice(reply).map_err(|error| garbled(error.to_string()))?;
@@ -306,16 +310,30 @@ enum End {
     OverMemory,
 }
 
+/// The reason why a conversation ended without an answer.
+enum Unanswered {
+    /// The manner in which the child ended: data for the judge.
+    Child(Exit),
+    /// A fault of the infrastructure.
+    Fault(SuperviseError),
+}
+
+impl From<SuperviseError> for Unanswered {
+    fn from(error: SuperviseError) -> Self {
+        Self::Fault(error)
+    }
+}
+
 /// The consequence of a reply.
-enum Heard {
+enum AfterReply {
     /// The conversation is over; `Err` if the reply was invalid.
-    Last(Result<(), Exit>),
+    Finished(Result<(), Exit>),
     /// This job is sent next.
-    Further(Vec<u8>),
+    Send(Vec<u8>),
 }
 
 /// Handles a reply, given the ticks so far.
-type Listener<'l> = &'l mut dyn FnMut(&[u8], &[Instant]) -> Result<Heard, SuperviseError>;
+type ReplyHandler<'h> = &'h mut dyn FnMut(&[u8], &[Instant]) -> Result<AfterReply, SuperviseError>;
 
 /// A running child with everything that has been received from it.
 struct Watch {
@@ -325,7 +343,7 @@ struct Watch {
     stdout: Stream<ChildStdout>,
     stderr: Stream<ChildStderr>,
     /// The outcome, once the last reply has arrived.
-    said: Option<Result<(), Exit>>,
+    outcome: Option<Result<(), Exit>>,
 }
 
 impl Watch {
@@ -335,7 +353,7 @@ impl Watch {
         &mut self,
         bounds: Bounds,
         cancellation: &Cancellation,
-        listener: Listener<'_>,
+        handler: ReplyHandler<'_>,
     ) -> Result<End, SuperviseError> {
         let mut deadline = Instant::now() + bounds.readiness.unwrap_or_default();
         let (mut ready, mut answered) = (false, false);
@@ -351,9 +369,9 @@ impl Watch {
                 return Ok(End::OutOfTime);
             }
             let limit = bounds.limits.memory_bytes;
-            let limit = limit.filter(|_| self.process.is_to_be_weighed());
+            let limit = limit.filter(|_| self.process.needs_memory_checks());
             let patience = match limit {
-                Some(_) => remaining.min(BETWEEN_WEIGHINGS),
+                Some(_) => remaining.min(MEMORY_CHECK_INTERVAL),
                 None => remaining,
             };
             let found = self.wait(patience, cancellation)?;
@@ -365,33 +383,33 @@ impl Watch {
                 return Ok(End::OverMemory);
             }
             self.serve(&found).map_err(SuperviseError::Supervise)?;
-            self.listen(listener)?;
-            if !answered && self.said.is_some() {
+            self.handle_reply(handler)?;
+            if !answered && self.outcome.is_some() {
                 answered = true;
-                deadline = deadline.min(Instant::now() + FAREWELL);
+                deadline = deadline.min(Instant::now() + EXIT_GRACE);
             }
             if found.ended {
                 let status = self.process.end().map_err(SuperviseError::Supervise)?;
-                self.hear_last_words().map_err(SuperviseError::Supervise)?;
-                self.listen(listener)?;
+                self.drain_after_exit().map_err(SuperviseError::Supervise)?;
+                self.handle_reply(handler)?;
                 return Ok(End::Exited(status));
             }
         }
     }
 
     /// Handles a reply if one is complete, and sends the next job.
-    fn listen(&mut self, listener: Listener<'_>) -> Result<(), SuperviseError> {
+    fn handle_reply(&mut self, handler: ReplyHandler<'_>) -> Result<(), SuperviseError> {
         let Reply::Complete(reply) = self.exchange.reply() else {
             return Ok(());
         };
-        if self.said.is_some() {
+        if self.outcome.is_some() {
             return Ok(());
         }
-        match listener(reply, self.exchange.ticks())? {
-            Heard::Last(said) => self.said = Some(said),
-            Heard::Further(job) => {
+        match handler(reply, self.exchange.ticks())? {
+            AfterReply::Finished(outcome) => self.outcome = Some(outcome),
+            AfterReply::Send(job) => {
                 let bytes = job.len();
-                if !self.exchange.go_on(&job) {
+                if !self.exchange.queue_job(&job) {
                     return Err(SuperviseError::TooLong { bytes });
                 }
             }
@@ -465,7 +483,7 @@ impl Watch {
     }
 
     /// Returns the outcome of the conversation, or the manner in which the child ended without one.
-    fn reply(&mut self, end: End, bounds: Bounds) -> Result<Result<(), Exit>, SuperviseError> {
+    fn take_outcome(&mut self, end: End, bounds: Bounds) -> Result<(), Unanswered> {
         let limits = bounds.limits;
         let over_memory = || Exit::OverMemory {
             bytes: limits.memory_bytes.unwrap_or_default(),
@@ -475,16 +493,16 @@ impl Watch {
             _ if self.process.was_over_memory() => over_memory(),
             _ => Exit::Died { signal },
         };
-        let said = self.said.take();
-        let reply = match (self.exchange.reply(), said, end) {
+        let outcome = self.outcome.take();
+        let reply = match (self.exchange.reply(), outcome, end) {
             (_, _, End::OverMemory) => Err(over_memory()),
             (Reply::Broken(how), _, _) => Err(Exit::Garbled { how }),
-            (_, Some(said), End::Exited(status)) => match self.process.signal(status) {
+            (_, Some(outcome), End::Exited(status)) => match self.process.signal(status) {
                 // The reply of a process that died after it is not trusted.
                 Some(signal) => Err(died(signal)),
-                None => said,
+                None => outcome,
             },
-            (_, Some(said), End::OutOfTime) => said,
+            (_, Some(outcome), End::OutOfTime) => outcome,
             (_, None, End::OutOfTime) => Err(Exit::TimedOut),
             (unfinished, None, End::Exited(status)) => {
                 match (self.process.signal(status), status.code()) {
@@ -495,7 +513,7 @@ impl Watch {
                             line.unwrap_or_else(|| "start a role: it gave no reason".to_owned());
                         // The message is printed after "failed to".
                         let reason = line.strip_prefix("failed to ").unwrap_or(&line).to_owned();
-                        return Err(SuperviseError::Surroundings { reason });
+                        return Err(SuperviseError::UnsupportedMachine { reason }.into());
                     }
                     (None, _) if unfinished == Reply::Partial => Err(Exit::Garbled {
                         how: "it is cut short".to_owned(),
@@ -508,22 +526,24 @@ impl Watch {
         };
         match reply {
             Err(exit) if !self.exchange.ready() => {
-                let said = self.stderr.capture.last_line();
-                let said = said.map(|line| format!(": {line}")).unwrap_or_default();
+                let last_line = self.stderr.capture.last_line();
+                let last_line = last_line
+                    .map(|line| format!(": {line}"))
+                    .unwrap_or_default();
                 let late = exit == Exit::TimedOut;
                 let how = match exit {
                     Exit::TimedOut => "was not ready in time".to_owned(),
                     exit => exit.to_string(),
                 };
-                let how = format!("{how}{said}");
-                Err(SuperviseError::Unready { how, late })
+                let how = format!("{how}{last_line}");
+                Err(SuperviseError::Unready { how, late }.into())
             }
-            reply => Ok(reply),
+            reply => reply.map_err(Unanswered::Child),
         }
     }
 
     /// Reads the rest of the child's socket and streams after its end.
-    fn hear_last_words(&mut self) -> io::Result<()> {
+    fn drain_after_exit(&mut self) -> io::Result<()> {
         self.exchange.advance(&self.socket)?;
         self.stdout.drain()?;
         self.stderr.drain()
@@ -544,13 +564,13 @@ impl<S: Read> Stream<S> {
         }
     }
 
-    /// Reads the available bytes, but at most [`AT_A_TIME`], so that a child which prints as fast
+    /// Reads the available bytes, but at most [`MAX_DRAIN_BYTES`], so that a child which prints as fast
     /// as they are read cannot delay the check of the deadline.
     fn drain(&mut self) -> io::Result<()> {
         let mut chunk = [0; 16 << 10];
         let mut taken = 0;
         while let Some(source) = &mut self.source
-            && taken < AT_A_TIME
+            && taken < MAX_DRAIN_BYTES
         {
             match source.read(&mut chunk) {
                 Ok(0) => self.source = None,

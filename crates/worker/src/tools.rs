@@ -69,10 +69,10 @@ pub fn named(tool: Tool) -> Option<PathBuf> {
 pub fn find_named(tool: Tool, named: Option<&Path>) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(tool.folders());
-    look(tool, named, &folders.collect::<Vec<_>>())
+    find_in(tool, named, &folders.collect::<Vec<_>>())
 }
 
-fn look(tool: Tool, named: Option<&Path>, folders: &[PathBuf]) -> Result<PathBuf, String> {
+fn find_in(tool: Tool, named: Option<&Path>, folders: &[PathBuf]) -> Result<PathBuf, String> {
     let (program, variable) = (tool.program(), tool.variable());
     if let Some(named) = named {
         return named
@@ -104,13 +104,16 @@ mod tests {
         }
         std::fs::write(second.join("ncu"), "").unwrap();
         let folders = [first.clone(), second.clone()];
-        assert_eq!(look(Tool::Profiler, None, &folders), Ok(second.join("ncu")));
+        assert_eq!(
+            find_in(Tool::Profiler, None, &folders),
+            Ok(second.join("ncu"))
+        );
         std::fs::write(first.join("own"), "").unwrap();
         let own = first.join("own").canonicalize().unwrap();
-        assert_eq!(look(Tool::Profiler, Some(&own), &folders), Ok(own));
-        let wrong = look(Tool::Profiler, Some(&first.join("none")), &folders).unwrap_err();
+        assert_eq!(find_in(Tool::Profiler, Some(&own), &folders), Ok(own));
+        let wrong = find_in(Tool::Profiler, Some(&first.join("none")), &folders).unwrap_err();
         assert!(wrong.contains("KERNELWRIGHT_NCU"), "{wrong}");
-        let missing = look(Tool::Sanitizer, None, &folders).unwrap_err();
+        let missing = find_in(Tool::Sanitizer, None, &folders).unwrap_err();
         assert!(
             missing.contains("KERNELWRIGHT_COMPUTE_SANITIZER"),
             "{missing}"

@@ -30,7 +30,7 @@ use uuid::Uuid;
 use worker::cancel::Cancellation;
 use worker::evaluate::EvaluateError;
 use worker::fleet::{FleetError, Join, Pace, join};
-use worker::health::Keeper;
+use worker::health::HealthRecordFile;
 
 /// What the service saw, in order.
 #[derive(Debug, PartialEq)]
@@ -253,10 +253,10 @@ impl Worker {
     {
         // Nothing is kept there, so that the device is well.
         let nowhere = std::path::Path::new("/nonexistent");
-        Self::with_health(server, Keeper::new(nowhere, "0"), evaluate)
+        Self::with_health(server, HealthRecordFile::new(nowhere, "0"), evaluate)
     }
 
-    fn with_health<F, E>(server: String, health: Keeper, evaluate: F) -> Self
+    fn with_health<F, E>(server: String, health: HealthRecordFile, evaluate: F) -> Self
     where
         F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
             + Send
@@ -402,7 +402,7 @@ async fn a_task_that_is_refused_admission_is_reported_as_refused() {
 #[tokio::test]
 async fn a_device_that_breaks_is_told_of_before_anybody_else_can_meet_what_broke_it() {
     let folder = tempfile::tempdir().unwrap();
-    let keeper = Keeper::new(folder.path(), "GPU-1");
+    let keeper = HealthRecordFile::new(folder.path(), "GPU-1");
     let (server, mut seen) = serve(one_lease()).await;
     let worker = Worker::with_health(server, keeper.clone(), move |_, _, _| {
         keeper.change(|record| {

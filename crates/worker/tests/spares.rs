@@ -61,7 +61,7 @@ fn plays_a_worker_when_started_as_one() {
         return;
     };
     let spares = Spares::start();
-    spares.order(PLACE, recipe(Some(Path::new(&pipe))));
+    spares.start_in_background(PLACE, recipe(Some(Path::new(&pipe))));
     loop {
         std::thread::park();
     }
@@ -130,7 +130,7 @@ fn pipe(folder: &Path) -> (PathBuf, JoinHandle<()>) {
 
 /// Waits until everything that was ordered has been started: orders are carried out in turn.
 fn has_started(spares: &Spares) {
-    spares.order("another", recipe(None));
+    spares.start_in_background("another", recipe(None));
     while spares.take("another").is_none() {
         std::thread::yield_now();
     }
@@ -142,7 +142,7 @@ fn a_spare_does_one_job_in_a_folder_of_its_own() {
     assert!(spares.take(PLACE).is_none(), "nothing was ordered");
     let mut seen = Vec::new();
     for text in ["one", "two"] {
-        spares.order(PLACE, recipe(None));
+        spares.start_in_background(PLACE, recipe(None));
         let spare = wait_for(&spares);
         assert!(spares.take(PLACE).is_none(), "there is one for each place");
         let home = spare.home.path().canonicalize().unwrap();
@@ -159,18 +159,18 @@ fn what_waits_ends_when_it_is_withdrawn_and_with_its_keeper() {
     let folder = tempfile::tempdir().unwrap();
     let (held, listener) = pipe(folder.path());
     let spares = Spares::start();
-    spares.order(PLACE, recipe(Some(&held)));
+    spares.start_in_background(PLACE, recipe(Some(&held)));
     has_started(&spares);
     // Whether it holds the pipe by now or is about to: it does not, afterwards.
     let witness = File::options().write(true).open(&held).unwrap();
-    spares.withdraw();
+    spares.end_all();
     assert!(spares.take(PLACE).is_none());
     drop(witness);
     listener.join().unwrap();
 
     let other = tempfile::tempdir().unwrap();
     let (held, listener) = pipe(other.path());
-    spares.order(PLACE, recipe(Some(&held)));
+    spares.start_in_background(PLACE, recipe(Some(&held)));
     has_started(&spares);
     let witness = File::options().write(true).open(&held).unwrap();
     drop(spares);
@@ -183,7 +183,7 @@ fn one_that_has_ended_is_not_handed_out() {
     let spares = Spares::start();
     let mut broken = recipe(None);
     broken.program.executable = "/bin/true".into();
-    spares.order(PLACE, broken);
+    spares.start_in_background(PLACE, broken);
     has_started(&spares);
     // It may not have ended yet, but then it is of no use either.
     while let Some(spare) = spares.take(PLACE) {

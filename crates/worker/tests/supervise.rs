@@ -424,7 +424,7 @@ fn what_lies_between_two_ticks_begins_after_the_first_was_noted() {
 fn a_role_without_its_toolchain_is_a_fault_with_the_roles_own_words() {
     let fault = patient(&Act::MissToolchain).unwrap_err();
     assert!(
-        matches!(fault, SuperviseError::Surroundings { .. }),
+        matches!(fault, SuperviseError::UnsupportedMachine { .. }),
         "{fault:?}"
     );
     assert_eq!(fault.to_string(), "find libnvrtc; install it with pip");

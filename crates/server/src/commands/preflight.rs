@@ -32,14 +32,14 @@ pub(super) async fn preflight(args: PreflightArgs) -> Ending {
     let host = eval::host(folder.data(), &cancellation).await?;
     let device = host.device().clone();
     let machine = eval::blocking(move || {
-        let checks = worker::preflight::look(&host, &cancellation);
+        let checks = worker::preflight::run_checks(&host, &cancellation);
         Machine {
             version: env!("CARGO_PKG_VERSION"),
             times: host.device().kind,
             toolchain: host.toolchain().to_owned(),
             threads: host.threads(),
             data: host.data().display().to_string(),
-            isolation: host.said().level(),
+            isolation: host.confinement_report().level(),
             checks,
         }
     })

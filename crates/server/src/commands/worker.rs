@@ -42,7 +42,8 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
     let Some(host) = discover(&data, &shutdown).await? else {
         return Ok(Outcome::Accepted);
     };
-    host.is_fit().map_err(Failure::infrastructure)?;
+    host.ensure_not_quarantined()
+        .map_err(Failure::infrastructure)?;
     isolated_enough(&host, args.least_isolation)?;
     tracing::info!("evaluating on {} with {}", host.device(), host.toolchain());
     let health = host.health().clone();
@@ -83,7 +84,7 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
 
 /// Refuses to run strangers' kernels with less isolation than the operator wants.
 fn isolated_enough(host: &Host, least: Isolation) -> Result<(), Failure> {
-    let reached = host.said().level();
+    let reached = host.confinement_report().level();
     if reached >= least {
         return Ok(());
     }
@@ -114,7 +115,7 @@ async fn discover(data: &Data, shutdown: &CancellationToken) -> Result<Option<Ho
         match found.await? {
             Ok(host) => break Some(host),
             Err(_) if shutdown.is_cancelled() => break None,
-            Err(fault) if fault.may_pass() && began.elapsed() < FIRST_ANSWER => {
+            Err(fault) if fault.is_transient() && began.elapsed() < FIRST_ANSWER => {
                 let delay_ms = pause.as_millis();
                 tracing::warn!(delay_ms, "failed to {fault}; trying again");
                 let waiting = tokio::time::sleep(pause);

@@ -219,11 +219,14 @@ impl Asker<'_> {
 
     fn isolation(&self) -> Asked {
         let host = self.side.host();
-        let measured = isolation::measured(host.said(), host.barriers());
+        let measured = isolation::measured(host.confinement_report(), host.confinement());
         Ok(Found {
             n: measured.len(),
             measured,
-            conclusion: self.labelled(isolation::conclusion(host.said(), host.barriers())),
+            conclusion: self.labelled(isolation::conclusion(
+                host.confinement_report(),
+                host.confinement(),
+            )),
         })
     }
 

@@ -11,40 +11,41 @@ use domain::verdict::Verdict;
 use crate::host::{self, HostError};
 use crate::supervise::{self, SuperviseError};
 
-/// Trouble that is not the candidate's, so that the evaluation has no verdict and may be repeated.
+/// A fault whose cause is not the candidate, so that the evaluation has no verdict and may be
+/// repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum EvaluateError {
-    /// The task itself does not read, or one of its shapes has no value.
+    /// The task cannot be parsed, or one of its shapes has no value.
     #[error("read the task: {0}")]
     Task(#[source] Problems),
-    /// The task would reward wrong kernels, so that nothing may be searched for it. The same task is
-    /// refused every time.
+    /// The task fails admission because it would reward wrong kernels, so that it may not be
+    /// searched. Every further attempt fails alike.
     #[error("admit the task {task}: {broken} (`kernelwright task check` shows every number)")]
     NotAdmitted {
-        /// Its name.
+        /// The task's name.
         task: String,
-        /// The rules that it breaks, with what to do.
+        /// The rules that it breaks, each with a fix.
         broken: String,
     },
     /// The task's reference cannot give an answer.
     #[error("use the task's reference: {0}")]
     Reference(String),
-    /// A child could not be supervised, or the work was called off.
+    /// A role process could not be supervised, or the work was cancelled.
     #[error(transparent)]
     Supervise(#[from] supervise::SuperviseError),
-    /// The device failed its check.
+    /// The device failed its health check or is quarantined.
     #[error(transparent)]
     Host(#[from] host::HostError),
-    /// The facts say nothing about the candidate.
+    /// The facts do not allow a verdict on the candidate.
     #[error(transparent)]
     Trouble(#[from] InfrastructureFault),
     /// A process that runs no candidate code gave no answer.
     #[error("verify outputs: the verifier {how}")]
     Verifier {
-        /// How it ended and what it printed last.
+        /// The manner in which it ended, with the last line that it printed.
         how: String,
     },
-    /// A build does not read back as it was written.
+    /// A build cannot be read back as it was written.
     #[error("keep the build {path}: it does not read back; check the disk")]
     Build {
         /// Its folder.
@@ -62,7 +63,7 @@ pub enum EvaluateError {
 }
 
 impl EvaluateError {
-    /// Returns true if the work was called off, so that nothing is wrong.
+    /// Returns true if the work was cancelled, so that there is no fault.
     pub fn is_cancelled(&self) -> bool {
         matches!(
             self,
@@ -71,9 +72,9 @@ impl EvaluateError {
         )
     }
 
-    /// Returns true if the device failed its check, or may take no work.
-    pub fn is_unwell(&self) -> bool {
-        matches!(self, Self::Host(error) if error.is_unwell())
+    /// Returns true if the device failed its health check, or is quarantined.
+    pub fn failed_health_check(&self) -> bool {
+        matches!(self, Self::Host(error) if error.failed_health_check())
     }
 
     /// Returns true if the task was refused admission: every other attempt would refuse it, too.
@@ -94,7 +95,7 @@ pub(super) fn storage(path: &Path) -> impl FnOnce(io::Error) -> EvaluateError {
     move |source| EvaluateError::Storage { path, source }
 }
 
-/// The early end of a part of an evaluation that knows no inputs, such as a compilation.
+/// The early end of a part of an evaluation that has no inputs, such as a compilation.
 #[derive(Debug)]
 pub enum Stop {
     /// The candidate has its verdict.

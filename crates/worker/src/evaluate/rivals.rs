@@ -83,11 +83,11 @@ pub struct RivalCase {
 pub type RivalTiming = Result<Vec<f64>, String>;
 
 impl Evaluator {
-    /// Times everything in the task's `baselines` beside a candidate that is known to be right.
-    /// `content` gives the bytes of an input, for scripts.
+    /// Times every entry of the task's `baselines` beside a candidate that is known to be right.
+    /// `content` returns the bytes of an input, for scripts.
     ///
     /// # Errors
-    /// A [`EvaluateError`] if the infrastructure, neither candidate nor rival, is to blame.
+    /// An [`EvaluateError`] if the infrastructure is the cause, not the candidate or the rival.
     pub fn rivals(
         &self,
         request: &EvaluationRequest,
@@ -118,7 +118,7 @@ impl Evaluator {
         Ok(found)
     }
 
-    /// A rival kernel has to be right before it may take an incumbent's place.
+    /// Times a rival kernel in the incumbent's place, once its outputs are right.
     fn beside_kernel(
         &self,
         request: &EvaluationRequest,
@@ -127,7 +127,7 @@ impl Evaluator {
         cancellation: &Cancellation,
     ) -> Result<RivalOutcome, EvaluateError> {
         let itself = EvaluationRequest {
-            // No soft gate stands against it: it is not searched.
+            // Evaluated as a baseline, because no soft gate applies to a rival.
             stage: EvaluationStage::Baseline,
             file: file.to_owned(),
             source: source.text().to_owned(),
@@ -151,8 +151,8 @@ impl Evaluator {
         Ok(compared(self.measure(&beside, |_| {}, cancellation)?))
     }
 
-    /// A library is held against the reference first, and has times where the candidate's are
-    /// measured, too.
+    /// Times a library through a script. Its outputs are first compared with the reference; times
+    /// are taken only on a device where the candidate's are measured.
     fn beside_script(
         &self,
         request: &EvaluationRequest,
@@ -195,7 +195,7 @@ impl Evaluator {
             ));
         }
         let mut turn = |_| {
-            self.host.clear_the_device();
+            self.host.end_spares_on_card();
             Ok(match library.ask(EXECUTIONS, cancellation)? {
                 Answer::NotRun { reason } => Err(reason),
                 Answer::Timed { microseconds, .. } => Ok(microseconds
@@ -208,11 +208,11 @@ impl Evaluator {
         Ok((Some(what), outcome))
     }
 
-    /// Times a candidate in processes that alternate with somebody else's. `turn` takes the number
-    /// of the alternation and gives the other's time of each score case, microseconds.
+    /// Alternates processes that time a candidate with calls of `turn`. `turn` gets the number of
+    /// the alternation and returns the other side's time of each score case, microseconds.
     ///
     /// # Errors
-    /// A [`EvaluateError`] if the infrastructure is to blame, or of `turn`.
+    /// An [`EvaluateError`] if the infrastructure is the cause, or an error of `turn`.
     pub fn alternate(
         &self,
         request: &EvaluationRequest,
@@ -283,7 +283,7 @@ fn cases(timed: &Timed) -> Vec<RivalCase> {
     pairs(&timed.timing, &timed.baseline)
 }
 
-/// A script with its questions: one ordinary draw of each score case.
+/// A script and its inputs: one ordinary draw of each score case.
 struct Library<'a> {
     python: PathBuf,
     script: &'a str,
@@ -333,7 +333,7 @@ impl<'a> Library<'a> {
             passes,
             scalars,
             outputs,
-            // As much as may linger, twice.
+            // Twice the cache's size, so that nothing of an earlier execution remains in it.
             flush_bytes: 2 * context.device().l2_bytes,
             folder: folder.to_owned(),
         })

@@ -154,7 +154,7 @@ impl Roles<'_> {
         let mut answer = ask()?;
         if matches!(&answer.reply, Err(exit) if exit.may_succeed_on_retry()) {
             log_death("run", &answer);
-            self.host.check(self.cancellation)?;
+            self.host.check_health(self.cancellation)?;
             answer = ask()?;
         }
         log_death("run", &answer);
@@ -171,7 +171,7 @@ impl Roles<'_> {
                 Ok(reply)
             }
             Err(exit) => {
-                self.host.check(self.cancellation)?;
+                self.host.check_health(self.cancellation)?;
                 let kind = self.host.device().kind;
                 Err(judge::judge_runner_exit(&exit, allowance.stage, kind)?.into())
             }

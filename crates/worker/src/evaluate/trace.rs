@@ -64,7 +64,7 @@ pub(super) fn profiler_words(
     ]
 }
 
-/// The end of a traced process, as far as its log depends on it.
+/// The way in which a traced process ended, as far as it matters for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Traced {
     InTime,
@@ -84,7 +84,7 @@ impl Roles<'_> {
         program
     }
 
-    /// Runs a tool. Neither its process's answer nor its end is a verdict.
+    /// Runs a tool. Neither the reply nor the end of its process counts as a verdict.
     pub(super) fn trace(
         &self,
         program: &Program,
@@ -99,11 +99,11 @@ impl Roles<'_> {
             readiness: None,
             deadline,
         };
-        self.host.clear_the_device();
+        self.host.end_spares_on_card();
         match supervise::ask::<_, RunReply>(program, job, bounds, self.cancellation) {
             Ok(answer) if answer.reply == Err(Exit::TimedOut) => Ok(Traced::OutOfTime),
-            // A tool may end with the status that a role means trouble by.
-            Ok(_) | Err(supervise::SuperviseError::Surroundings { .. }) => Ok(Traced::InTime),
+            // A tool may exit with the status by which a role reports a fault.
+            Ok(_) | Err(supervise::SuperviseError::UnsupportedMachine { .. }) => Ok(Traced::InTime),
             Err(fault) => Err(fault.into()),
         }
     }

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use domain::causes::with_causes;
 use domain::device::{Device, DeviceKind};
 use domain::digest::Digest;
 use domain::health::{Condition, HealthReadings};
@@ -11,10 +12,10 @@ use domain::judge::Exit;
 use domain::role::{ProbeJob, ProbeReply};
 use domain::statistics::Rates;
 
-use super::isolation::{Barriers, Said};
-use super::program::program;
+use super::isolation::{Confinement, ConfinementReport};
+use super::program::role_program;
 use super::roles::WALL_FACTOR;
-use super::{Host, HostError, Role, Settings, threads};
+use super::{Host, HostError, Role, Settings, available_threads};
 use crate::cancel::Cancellation;
 use crate::supervise::{self, Bounds, Limits, Program};
 
@@ -28,7 +29,7 @@ impl Host {
     ///
     /// # Errors
     /// [`HostError::Quarantined`] if it is.
-    pub fn is_fit(&self) -> Result<(), HostError> {
+    pub fn ensure_not_quarantined(&self) -> Result<(), HostError> {
         match self.health.record().condition {
             Condition::Well => Ok(()),
             Condition::Quarantined { reason } => Err(self.quarantined(reason)),
@@ -40,30 +41,30 @@ impl Host {
     /// its text and configuration.
     ///
     /// # Errors
-    /// [`HostError::Quarantined`], [`HostError::Poison`], or the errors of [`Self::check`].
-    pub fn admit(
+    /// [`HostError::Quarantined`], [`HostError::QuarantinedCandidate`], or the errors of [`Self::check_health`].
+    pub fn ensure_fit_for(
         &self,
         candidate: &Digest,
         relied_upon: bool,
         cancellation: &Cancellation,
     ) -> Result<(), HostError> {
-        self.is_fit()?;
+        self.ensure_not_quarantined()?;
         let (poison, due) = self
             .health
             .change(|record| (record.is_quarantined(candidate), record.is_due()));
         if poison {
-            return Err(HostError::Poison {
+            return Err(HostError::QuarantinedCandidate {
                 candidate: candidate.short(),
             });
         }
         if due || relied_upon {
-            self.check(cancellation)?;
+            self.check_health(cancellation)?;
         }
         Ok(())
     }
 
     /// Records that the device failed its health check after it had run a candidate.
-    pub fn blame(&self, candidate: Digest) {
+    pub fn record_failed_check_after(&self, candidate: Digest) {
         self.health.change(|record| record.record_break(candidate));
     }
 
@@ -73,42 +74,40 @@ impl Host {
     /// # Errors
     /// [`HostError::Unusable`] if an emulated device gives no answer, [`HostError::Quarantined`] if
     /// its answers are wrong, or if a card fails in any way.
-    pub fn check(&self, cancellation: &Cancellation) -> Result<(), HostError> {
+    pub fn check_health(&self, cancellation: &Cancellation) -> Result<(), HostError> {
         // The memory that spares hold would be missing.
-        self.clear_the_device();
+        self.end_spares_on_card();
         let real = self.device.kind == DeviceKind::Nvidia;
         let pauses: &[Duration] = if real {
             &[Duration::ZERO, Duration::ZERO, RECOVERY]
         } else {
             &[Duration::ZERO; 2]
         };
-        let mut ailment = None;
+        let mut fault = None;
         for pause in pauses {
             if !pause.is_zero() && cancellation.wait(*pause) {
                 return Err(supervise::SuperviseError::Cancelled.into());
             }
-            match self.ask_how_it_is(cancellation)? {
+            match self.probe_and_compare(cancellation) {
                 Ok(vitals) => {
                     self.health
                         .change(|record| record.record_healthy_probe(&vitals));
                     return Ok(());
                 }
-                Err(found) => {
+                Err(ProbeError::Device(found)) => {
                     tracing::warn!("the device is unwell: {}", found.reason);
-                    ailment = Some(found);
+                    fault = Some(found);
                 }
+                Err(ProbeError::Host(error)) => return Err(error),
             }
         }
-        let Some(Ailment {
-            reason, answered, ..
-        }) = ailment
-        else {
+        let Some(DeviceFault { reason, cause }) = fault else {
             return Ok(());
         };
         // A machine under load keeps an emulated device from answering; a card has no such excuse.
-        if real || answered {
+        if real || cause == FaultCause::Reported {
             self.health.change(|record| record.quarantine(&reason));
-            self.withdraw_spares();
+            self.end_spares();
             return Err(self.quarantined(reason));
         }
         Err(HostError::Unusable { reason })
@@ -121,14 +120,20 @@ impl Host {
     /// A [`HostError`] if the probe cannot be run.
     pub fn measure_rates(&self, cancellation: &Cancellation) -> Result<Option<Rates>, HostError> {
         if self.device.kind == DeviceKind::Nvidia {
-            self.clear_the_device();
+            self.end_spares_on_card();
             let program = self.program(Role::Probe, &self.settings.data);
             let job = ProbeJob {
                 measure_rates: true,
             };
-            let found = self.probe_with(&program, &job, cancellation)?;
-            if let Ok(Some(measured)) = found.map(|found| found.measured_rates) {
-                self.health.change(|record| record.record_rates(&measured));
+            match self.probe_with(&program, &job, cancellation) {
+                Ok(found) => {
+                    if let Some(measured) = &found.measured_rates {
+                        self.health.change(|record| record.record_rates(measured));
+                    }
+                }
+                // The rates of earlier measurements stand.
+                Err(ProbeError::Device(_)) => {}
+                Err(ProbeError::Host(error)) => return Err(error),
             }
         }
         Ok(self.rates())
@@ -139,7 +144,7 @@ impl Host {
         program: &Program,
         job: &ProbeJob,
         cancellation: &Cancellation,
-    ) -> Result<Result<Found, Ailment>, HostError> {
+    ) -> Result<Found, ProbeError> {
         let mut bounds = probe_bounds(self.device.kind);
         if let Some(backstop) = self.rehearsal.wall_limit() {
             let patience = backstop.max(PROBE_ALLOWANCE);
@@ -158,32 +163,23 @@ impl Host {
     }
 
     /// Runs one probe and compares its answers with the device's record.
-    fn ask_how_it_is(
-        &self,
-        cancellation: &Cancellation,
-    ) -> Result<Result<HealthReadings, Ailment>, HostError> {
+    fn probe_and_compare(&self, cancellation: &Cancellation) -> Result<HealthReadings, ProbeError> {
         let program = self.program(Role::Probe, &self.settings.data);
         let found = self.probe_with(&program, &ProbeJob::default(), cancellation)?;
-        Ok(found.and_then(|found| {
-            let wrong = |reason| Ailment {
-                reason,
-                answered: true,
-                late: false,
-            };
-            if found.device != self.device {
-                return Err(wrong(format!(
-                    "it was {} and is now {}",
-                    self.device, found.device
-                )));
-            }
-            // An emulated device's memory and copies are those of a model, so that there is nothing
-            // to compare.
-            if self.device.kind == DeviceKind::Nvidia {
-                let record = self.health.record();
-                record.examine(&found.vitals).map_err(wrong)?;
-            }
-            Ok(found.vitals)
-        }))
+        let wrong = |reason| ProbeError::device(reason, FaultCause::Reported);
+        if found.device != self.device {
+            return Err(wrong(format!(
+                "it was {} and is now {}",
+                self.device, found.device
+            )));
+        }
+        // An emulated device's memory and copies are those of a model, so that there is nothing
+        // to compare.
+        if self.device.kind == DeviceKind::Nvidia {
+            let record = self.health.record();
+            record.examine(&found.vitals).map_err(wrong)?;
+        }
+        Ok(found.vitals)
     }
 }
 
@@ -194,17 +190,55 @@ pub(super) struct Found {
     pub(super) rates: Option<Rates>,
     pub(super) measured_rates: Option<Rates>,
     /// The confinement that the probe reported.
-    pub(super) said: Said,
+    pub(super) confinement_report: ConfinementReport,
     vitals: HealthReadings,
 }
 
-/// The fault of a device, or of the attempt to probe it.
-struct Ailment {
-    reason: String,
-    /// True if the probe itself reported the fault; false if the probe ended without an answer.
-    answered: bool,
-    /// True if the probe ran out of time.
-    late: bool,
+/// The reason why a probe did not find a device that works.
+pub(super) enum ProbeError {
+    /// The device, its driver or the compiler does not work, or the probe ended without an answer.
+    Device(DeviceFault),
+    /// The probe could not be run.
+    Host(HostError),
+}
+
+impl ProbeError {
+    fn device(reason: String, cause: FaultCause) -> Self {
+        Self::Device(DeviceFault { reason, cause })
+    }
+}
+
+impl From<HostError> for ProbeError {
+    fn from(error: HostError) -> Self {
+        Self::Host(error)
+    }
+}
+
+impl From<ProbeError> for HostError {
+    fn from(error: ProbeError) -> Self {
+        match error {
+            ProbeError::Device(DeviceFault { reason, .. }) => Self::Unusable { reason },
+            ProbeError::Host(error) => error,
+        }
+    }
+}
+
+/// The fault of a device.
+pub(super) struct DeviceFault {
+    /// Its description.
+    pub(super) reason: String,
+    cause: FaultCause,
+}
+
+/// The observation from which a device's fault is concluded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FaultCause {
+    /// The probe reported it.
+    Reported,
+    /// The probe ended without an answer.
+    Ended,
+    /// The probe ran out of time.
+    Late,
 }
 
 /// The bounds of a probe. An emulated device computes on the processor, so that a busy machine
@@ -213,7 +247,7 @@ fn probe_bounds(device: DeviceKind) -> Bounds {
     let (cpu_seconds, patience) = match device {
         DeviceKind::Nvidia => (None, PROBE_ALLOWANCE),
         DeviceKind::Emulated => (
-            Some(PROBE_ALLOWANCE.as_secs() * u64::from(threads())),
+            Some(PROBE_ALLOWANCE.as_secs() * u64::from(available_threads())),
             PROBE_ALLOWANCE * WALL_FACTOR,
         ),
     };
@@ -228,65 +262,54 @@ fn probe_bounds(device: DeviceKind) -> Bounds {
 }
 
 /// Probes the device and the compiler; `Err` holds the fault. If only a probe with weaker
-/// confinement works, `barriers` becomes that confinement.
+/// confinement works, `confinement` becomes that confinement.
 pub(super) fn probe(
     settings: &Settings,
     nvrtc: &Path,
     driver: Option<&Path>,
-    barriers: &mut Barriers,
+    confinement: &mut Confinement,
     cancellation: &Cancellation,
-) -> Result<Result<Found, String>, HostError> {
-    let inside = probe_inside(settings, nvrtc, driver, barriers, cancellation);
-    let why = match &inside {
-        Ok(Ok(_)) => None,
+) -> Result<Found, ProbeError> {
+    let first = run_first_probe(settings, nvrtc, driver, confinement, cancellation);
+    let why = match &first {
         // A probe that ran out of time found nothing out about confinement.
-        Ok(Err(ailment)) if ailment.late => None,
-        Ok(Err(ailment)) => Some(ailment.reason.clone()),
-        Err(HostError::Supervise(fault @ supervise::SuperviseError::Start { .. })) => {
-            Some(with_cause(fault))
-        }
-        Err(_) => None,
+        Err(ProbeError::Device(fault)) if fault.cause != FaultCause::Late => fault.reason.clone(),
+        Err(ProbeError::Host(HostError::Supervise(
+            fault @ supervise::SuperviseError::Start { .. },
+        ))) => with_causes(fault),
+        Ok(_) | Err(_) => return first,
     };
-    if let Some(why) = why {
-        for (given_up, fewer) in barriers.fewer(&why) {
-            let outside = probe_inside(settings, nvrtc, driver, &fewer, cancellation);
-            if let Ok(Ok(found)) = outside {
-                // A fault that has gone on a repeat is no reason to weaken the confinement.
-                let again = probe_inside(settings, nvrtc, driver, barriers, cancellation);
-                if let Ok(Ok(found)) = again {
-                    return Ok(Ok(found));
-                }
-                tracing::warn!(
-                    "roles go without {given_up}: a probe with all barriers failed: {why}"
-                );
-                *barriers = fewer;
-                return Ok(Ok(found));
+    for (given_up, weaker) in confinement.weaker(&why) {
+        let outside = run_first_probe(settings, nvrtc, driver, &weaker, cancellation);
+        if let Ok(found) = outside {
+            // A fault that has gone on a repeat is no reason to weaken the confinement.
+            let again = run_first_probe(settings, nvrtc, driver, confinement, cancellation);
+            if let Ok(found) = again {
+                return Ok(found);
             }
+            tracing::warn!("roles go without {given_up}: a probe with all barriers failed: {why}");
+            *confinement = weaker;
+            return Ok(found);
         }
     }
-    Ok(inside?.map_err(|ailment| ailment.reason))
+    first
 }
 
-fn with_cause(fault: &supervise::SuperviseError) -> String {
-    let cause = std::error::Error::source(fault);
-    let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-    format!("{fault}{cause}")
-}
-
-fn probe_inside(
+/// Runs a probe before the machine is known.
+fn run_first_probe(
     settings: &Settings,
     nvrtc: &Path,
     driver: Option<&Path>,
-    barriers: &Barriers,
+    confinement: &Confinement,
     cancellation: &Cancellation,
-) -> Result<Result<Found, Ailment>, HostError> {
-    let program = program(
+) -> Result<Found, ProbeError> {
+    let program = role_program(
         settings,
         Role::Probe,
         nvrtc,
         driver,
         &settings.data,
-        barriers,
+        confinement,
     );
     let job = ProbeJob {
         // An emulated device states its rates.
@@ -306,35 +329,23 @@ fn probe_with(
     job: &ProbeJob,
     bounds: Bounds,
     cancellation: &Cancellation,
-) -> Result<Result<Found, Ailment>, HostError> {
-    let ailing = |reason, answered| {
-        Err(Ailment {
-            reason,
-            answered,
-            late: false,
-        })
-    };
-    let late = |reason| {
-        Err(Ailment {
-            reason,
-            answered: false,
-            late: true,
-        })
-    };
+) -> Result<Found, ProbeError> {
     let answer = match supervise::ask::<_, ProbeReply>(program, job, bounds, cancellation) {
         Ok(answer) => answer,
-        Err(supervise::SuperviseError::Surroundings { reason }) => {
-            return Ok(ailing(reason, false));
+        Err(supervise::SuperviseError::UnsupportedMachine { reason }) => {
+            return Err(ProbeError::device(reason, FaultCause::Ended));
         }
-        Err(supervise::SuperviseError::Unready { how, late: true }) => {
-            return Ok(late(format!("the probe {how}")));
+        Err(supervise::SuperviseError::Unready { how, late }) => {
+            let cause = if late {
+                FaultCause::Late
+            } else {
+                FaultCause::Ended
+            };
+            return Err(ProbeError::device(format!("the probe {how}"), cause));
         }
-        Err(supervise::SuperviseError::Unready { how, late: false }) => {
-            return Ok(ailing(format!("the probe {how}"), false));
-        }
-        Err(fault) => return Err(fault.into()),
+        Err(error) => return Err(HostError::from(error).into()),
     };
-    Ok(match answer.reply {
+    match answer.reply {
         Ok(ProbeReply::Ready {
             device,
             toolchain,
@@ -355,26 +366,34 @@ fn probe_with(
                     toolchain,
                     rates,
                     measured_rates,
-                    said: Said::read(&answer.stderr.text()),
+                    confinement_report: ConfinementReport::read(&answer.stderr.text()),
                     vitals,
                 }),
-                None => ailing(
+                None => Err(ProbeError::device(
                     format!("the compiler in {} does not load", nvrtc.display()),
-                    false,
-                ),
+                    FaultCause::Ended,
+                )),
             }
         }
-        Ok(ProbeReply::Unusable { reason }) => ailing(reason, true),
-        Err(Exit::TimedOut) => late(died(&Exit::TimedOut, answer.stderr.last_line())),
-        Err(exit) => ailing(died(&exit, answer.stderr.last_line()), false),
-    })
+        Ok(ProbeReply::Unusable { reason }) => {
+            Err(ProbeError::device(reason, FaultCause::Reported))
+        }
+        Err(exit) => {
+            let cause = match exit {
+                Exit::TimedOut => FaultCause::Late,
+                _ => FaultCause::Ended,
+            };
+            let reason = describe_end(&exit, answer.stderr.last_line());
+            Err(ProbeError::device(reason, cause))
+        }
+    }
 }
 
-fn died(exit: &Exit, last_line: Option<String>) -> String {
-    let said = last_line
+fn describe_end(exit: &Exit, last_line: Option<String>) -> String {
+    let last_line = last_line
         .map(|line| format!(": {line}"))
         .unwrap_or_default();
-    format!("the probe {exit}{said}")
+    format!("the probe {exit}{last_line}")
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ pub struct LockedClocks<'h> {
 
 impl Drop for LockedClocks<'_> {
     fn drop(&mut self) {
-        self.host.free_clocks(&mut self.record);
+        self.host.unlock_clocks(&mut self.record);
     }
 }
 
@@ -164,20 +164,20 @@ impl Host {
     }
 
     /// Unlocks the clocks if a process that died left them locked.
-    pub(super) fn restore_clocks(&self) {
+    pub(super) fn unlock_abandoned_clocks(&self) {
         // Most machines have never locked any clocks.
         if !self.clocks_record().exists() {
             return;
         }
         // A file that another process holds records a lock that is in use.
         if let Ok(Some(mut record)) = Record::hold(self) {
-            self.free_clocks(&mut record);
+            self.unlock_clocks(&mut record);
         }
     }
 
     /// Unlocks the clocks if the file records a lock. The file keeps the record until that has
     /// succeeded.
-    fn free_clocks(&self, record: &mut Record) {
+    fn unlock_clocks(&self, record: &mut Record) {
         if !record.says_locked().unwrap_or(true) {
             return;
         }

@@ -64,7 +64,7 @@ pub enum HostError {
     #[error(
         "run candidate {candidate}: it is quarantined, as devices that ran it were unwell afterwards"
     )]
-    Poison {
+    QuarantinedCandidate {
         /// The digest of the candidate's text and configuration.
         candidate: String,
     },
@@ -78,7 +78,7 @@ impl HostError {
 
     /// Returns true if a retry may succeed without an operator: the device does not answer yet, or
     /// the system had no process or descriptor to spare.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         matches!(
             self,
             Self::Unusable { .. }
@@ -90,7 +90,7 @@ impl HostError {
     }
 
     /// Returns true if the device failed its health check or gave no answer to it.
-    pub fn is_unwell(&self) -> bool {
+    pub fn failed_health_check(&self) -> bool {
         matches!(self, Self::Unusable { .. } | Self::Quarantined { .. })
     }
 }

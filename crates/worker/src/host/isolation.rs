@@ -39,10 +39,10 @@ impl Isolation {
     }
 
     /// The level that a role's reports of its confinement and its walls amount to.
-    fn read(said: &Said) -> Self {
-        let says = |what: &str| said.confined.contains(what);
+    fn of_report(report: &ConfinementReport) -> Self {
+        let says = |what: &str| report.confined.contains(what);
         let filtered = says("system calls: allow-list") || says("system calls: deny-list");
-        let walled = EVERY_WALL.iter().all(|part| said.walled.contains(part));
+        let walled = EVERY_WALL.iter().all(|part| report.walled.contains(part));
         // A partly enforced Landlock counts, because the filter refuses the system calls that an
         // older Landlock does not cover.
         match (filtered, says("files: Landlock"), walled) {
@@ -56,14 +56,14 @@ impl Isolation {
 
 /// The confinement of roles: walls around them, and the file access of roles that open a device.
 #[derive(Debug, Clone)]
-pub struct Barriers {
+pub struct Confinement {
     /// Namespaces and control groups.
     pub walls: Arc<Walls>,
     /// The reason why these roles may access any file; `None` if they may not.
     pub open_files: Option<Gap>,
 }
 
-impl Barriers {
+impl Confinement {
     /// Finds the strongest confinement that the operator wants and the machine grants.
     pub(super) fn find(settings: &Settings) -> Self {
         let walls = if settings.walls {
@@ -88,7 +88,7 @@ impl Barriers {
 
     /// Weaker confinements to try after a probe failed for the reason `why`, each with the name of
     /// what is given up; the smallest concession first.
-    pub(super) fn fewer(&self, why: &str) -> Vec<(&'static str, Self)> {
+    pub(super) fn weaker(&self, why: &str) -> Vec<(&'static str, Self)> {
         let open_files = files_open(
             &format!("a probe with restricted files failed: {why}"),
             "report it with the driver's version: a probe with open files works here",
@@ -134,17 +134,17 @@ const EVERY_WALL: [&str; 2] = [
 
 /// The confinement that a role reported before it worked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct ConfinementReport {
     /// The restrictions that it put on itself.
     pub confined: String,
     /// The walls that it found around itself.
     pub walled: String,
 }
 
-impl Said {
+impl ConfinementReport {
     /// The level that this amounts to.
     pub fn level(&self) -> Isolation {
-        Isolation::read(self)
+        Isolation::of_report(self)
     }
 
     /// Reads the reports from a role's standard error.
@@ -200,7 +200,7 @@ mod tests {
             ),
             (String::new(), Isolation::Open),
         ] {
-            assert_eq!(Said::read(&said).level(), expected, "{said}");
+            assert_eq!(ConfinementReport::read(&said).level(), expected, "{said}");
         }
     }
 }

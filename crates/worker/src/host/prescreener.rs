@@ -10,9 +10,9 @@ use std::time::Duration;
 use domain::device::Device;
 use domain::role::{Next, RunJob, RunReply};
 
-use super::isolation::Barriers;
+use super::isolation::Confinement;
 use super::program::EMULATED_DEVICE;
-use super::roles::brought_in;
+use super::roles::copy_into_home;
 use super::{Host, HostError, Role};
 use crate::cancel::Cancellation;
 use crate::supervise::{self, Answer};
@@ -32,37 +32,40 @@ pub struct Prescreener {
 }
 
 impl Prescreener {
-    /// Finds the emulated device beside a card. `barriers` are the machine's full confinement,
+    /// Finds the emulated device beside a card. `confinement` are the machine's full confinement,
     /// because the card's driver may have needed a weaker one.
     ///
     /// # Errors
     /// [`HostError`] if the work was cancelled. A machine that cannot emulate gives a pre-screener
     /// that holds the reason.
-    pub(super) fn beside(
+    pub(super) fn find_beside(
         card: &Host,
-        barriers: Barriers,
+        confinement: Confinement,
         cancellation: &Cancellation,
     ) -> Result<Self, HostError> {
         let mut settings = card.settings.clone();
         let chosen =
             settings.emulated_device.is_some() || std::env::var_os(EMULATED_DEVICE).is_some();
         if !chosen {
-            settings.emulated_device = Some(stand_in(&card.device).to_owned());
+            settings.emulated_device = Some(nearest_emulation(&card.device).to_owned());
         }
         let why = "NVIDIA's driver judges after it".to_owned();
-        let device =
-            match Host::emulating(settings, card.nvrtc.clone(), barriers, why, cancellation) {
-                Ok(host) => Ok(Arc::new(host)),
-                Err(HostError::Supervise(supervise::SuperviseError::Cancelled)) => {
-                    return Err(supervise::SuperviseError::Cancelled.into());
-                }
-                Err(fault) => {
-                    tracing::warn!(
-                        "candidates are not pre-screened on an emulated device: {fault}"
-                    );
-                    Err(fault.to_string())
-                }
-            };
+        let device = match Host::with_emulated_driver(
+            settings,
+            card.nvrtc.clone(),
+            confinement,
+            why,
+            cancellation,
+        ) {
+            Ok(host) => Ok(Arc::new(host)),
+            Err(HostError::Supervise(supervise::SuperviseError::Cancelled)) => {
+                return Err(supervise::SuperviseError::Cancelled.into());
+            }
+            Err(fault) => {
+                tracing::warn!("candidates are not pre-screened on an emulated device: {fault}");
+                Err(fault.to_string())
+            }
+        };
         Ok(Self { device, cap: CAP })
     }
 }
@@ -98,21 +101,21 @@ impl Host {
         job: &RunJob,
         within: Duration,
         cancellation: &Cancellation,
-        mut hear: impl FnMut(RunReply) -> Next,
+        mut on_reply: impl FnMut(RunReply) -> Next,
     ) -> Result<Answer<()>, supervise::SuperviseError> {
         let process = self.process(Role::Run)?;
         self.prepare_next(Role::Run);
         let mut inside =
-            brought_in(job, process.home.path()).map_err(supervise::SuperviseError::Folder)?;
+            copy_into_home(job, process.home.path()).map_err(supervise::SuperviseError::Folder)?;
         inside.one_by_one = true;
         retarget(&inside.image.ptx, self.device.compute_capability)
             .map_err(supervise::SuperviseError::Folder)?;
-        let mut bounds = self.bounds_of_running(job, within);
+        let mut bounds = self.run_bounds(job, within);
         bounds.readiness = Some(within);
         bounds.deadline = within;
         let (answer, _home) =
             process.converse(&inside, bounds, cancellation, |reply: RunReply, _| {
-                (!reply.executions.is_empty()).then(|| hear(reply))
+                (!reply.executions.is_empty()).then(|| on_reply(reply))
             })?;
         Ok(answer)
     }
@@ -144,7 +147,7 @@ pub fn emulation_of(name: &str) -> Option<&'static str> {
 
 /// The id of the emulated device that resembles a card most: the same product, else the same
 /// architecture, else the next newer one, whose launch limits are no narrower.
-fn stand_in(card: &Device) -> &'static str {
+fn nearest_emulation(card: &Device) -> &'static str {
     let by_name = emulation_of(&card.name);
     by_name.unwrap_or(match card.compute_capability {
         (..=7, _) | (8, 0) => "a100",
@@ -232,7 +235,7 @@ mod tests {
                     blocks_per_sm: 16,
                 },
             };
-            assert_eq!(stand_in(&card), id, "{name}");
+            assert_eq!(nearest_emulation(&card), id, "{name}");
         }
     }
 

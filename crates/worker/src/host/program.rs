@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use domain::role::{FILES_VARIABLE, OPEN_FILES, SOCKET_VARIABLE};
 
-use super::isolation::Barriers;
+use super::isolation::Confinement;
 use super::{HostError, Role, Settings, create, storage};
 use crate::supervise::Program;
 
@@ -41,13 +41,13 @@ const PASSED_ON: [&str; 6] = [
     "RUST_LOG",
 ];
 
-pub(super) fn program(
+pub(super) fn role_program(
     settings: &Settings,
     role: Role,
     nvrtc: &Path,
     driver: Option<&Path>,
     scratch: &Path,
-    barriers: &Barriers,
+    confinement: &Confinement,
 ) -> Program {
     let mut library_path = Vec::new();
     if !matches!(role, Role::Compile | Role::Disassemble) {
@@ -76,7 +76,7 @@ pub(super) fn program(
             environment.push((name.into(), value));
         }
     }
-    if barriers.open_files.is_some() {
+    if confinement.open_files.is_some() {
         environment.push((FILES_VARIABLE.into(), OPEN_FILES.into()));
     }
     if let Some(device) = &settings.emulated_device {
@@ -98,14 +98,14 @@ pub(super) fn program(
             // A tool inspects the first, the second reads the process list of the whole machine,
             // and the third needs its user's rights.
             Role::Trace | Role::Watch | Role::Clocks => None,
-            _ => Some(Arc::clone(&barriers.walls)),
+            _ => Some(Arc::clone(&confinement.walls)),
         },
     }
 }
 
 /// Checks that NVIDIA's driver is installed and not disabled by the settings; the error is the
 /// reason why it is not used.
-pub(super) fn nvidia_driver(settings: &Settings) -> Result<(), String> {
+pub(super) fn check_nvidia_driver(settings: &Settings) -> Result<(), String> {
     if settings.emulate {
         return Err("NVIDIA's is set aside by KERNELWRIGHT_EMULATE".to_owned());
     }
@@ -124,7 +124,7 @@ pub(super) fn nvidia_driver(settings: &Settings) -> Result<(), String> {
 
 /// The first card's device file in the folder `devices`, if there is one: `nvidia` and a number, or
 /// `dxg`, the card of the Windows machine around WSL.
-pub(super) fn card(devices: &Path) -> Option<PathBuf> {
+pub(super) fn find_card(devices: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(devices).ok()?.flatten();
     let is_card = |name: &str| {
         let number = name.strip_prefix("nvidia");
@@ -137,7 +137,10 @@ pub(super) fn card(devices: &Path) -> Option<PathBuf> {
 
 /// Finds the emulated driver's library: as set, beside the executable, or in the folder of an
 /// installation.
-pub(super) fn emulated_driver(settings: &Settings, nvidia: String) -> Result<PathBuf, HostError> {
+pub(super) fn find_emulated_driver(
+    settings: &Settings,
+    nvidia: String,
+) -> Result<PathBuf, HostError> {
     let beside = settings.executable.parent().unwrap_or(Path::new("/"));
     let candidates = match &settings.driver {
         Some(driver) => vec![driver.clone()],
@@ -159,7 +162,7 @@ pub(super) fn emulated_driver(settings: &Settings, nvidia: String) -> Result<Pat
 }
 
 /// Creates a folder of links that give the library the names which programs look for.
-pub(super) fn driver_folder(data: &Path, library: &Path) -> Result<PathBuf, HostError> {
+pub(super) fn create_driver_folder(data: &Path, library: &Path) -> Result<PathBuf, HostError> {
     let data = data
         .canonicalize()
         .map_err(|source| storage(data, source))?;

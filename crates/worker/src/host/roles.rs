@@ -105,10 +105,10 @@ impl Host {
         allowed: Duration,
         cancellation: &Cancellation,
     ) -> Result<Answer<R>, SuperviseError> {
-        self.ask_within(role, job, self.bounds(role, allowed), cancellation)
+        self.ask_with_bounds(role, job, self.bounds(role, allowed), cancellation)
     }
 
-    fn ask_within<J: Serialize, R: DeserializeOwned>(
+    fn ask_with_bounds<J: Serialize, R: DeserializeOwned>(
         &self,
         role: Role,
         job: &J,
@@ -133,11 +133,11 @@ impl Host {
     ) -> Result<Answer<VerifyReply>, SuperviseError> {
         let largest = job.checks.iter().map(|check| bytes(&check.tensors)).max();
         let bounds = self.bounds_with(Role::Verify, allowed, largest.unwrap_or(0));
-        self.ask_within(Role::Verify, job, bounds, cancellation)
+        self.ask_with_bounds(Role::Verify, job, bounds, cancellation)
     }
 
     /// The bounds of a role that times kernels for `allowed`.
-    pub fn bounds_of_timing(&self, job: &TimeJob, allowed: Duration) -> Bounds {
+    pub fn timing_bounds(&self, job: &TimeJob, allowed: Duration) -> Bounds {
         let draws = job.cases.iter().flat_map(|case| &case.draws);
         let all = draws.map(|draw| bytes(draw)).fold(0, u64::saturating_add);
         self.bounds_with(Role::Time, allowed, all)
@@ -165,22 +165,22 @@ impl Host {
             self.prepare_next(Role::Run);
         }
         let home = process.home.path();
-        let inside = brought_in(job, home).map_err(SuperviseError::Folder)?;
-        let bounds = self.bounds_of_running(job, allowed);
+        let inside = copy_into_home(job, home).map_err(SuperviseError::Folder)?;
+        let bounds = self.run_bounds(job, allowed);
         let (answer, _home) = process.ask(&inside, bounds, cancellation)?;
         if answer.reply.is_ok() {
             let saved = inside.executions.iter().zip(&job.executions);
             for (from, to) in
                 saved.filter_map(|(from, to)| from.save.as_ref().zip(to.save.as_ref()))
             {
-                take_out(from, to).map_err(SuperviseError::Folder)?;
+                move_outputs(from, to).map_err(SuperviseError::Folder)?;
             }
         }
         Ok(answer)
     }
 
     /// The bounds of a role that runs a candidate for `allowed`.
-    pub(super) fn bounds_of_running(&self, job: &RunJob, allowed: Duration) -> Bounds {
+    pub(super) fn run_bounds(&self, job: &RunJob, allowed: Duration) -> Bounds {
         let executions = job.executions.iter();
         let largest = executions.map(|execution| bytes(&execution.tensors)).max();
         self.bounds_with(Role::Run, allowed, largest.unwrap_or(0))
@@ -188,15 +188,15 @@ impl Host {
 
     /// Ends the spares on a card, so that no other process uses it while kernels are timed or
     /// examined. An emulated device is private to its process.
-    pub fn clear_the_device(&self) {
+    pub fn end_spares_on_card(&self) {
         if self.device.kind == DeviceKind::Nvidia {
-            self.spares.withdraw();
+            self.spares.end_all();
         }
     }
 
     /// Ends all spares.
-    pub(super) fn withdraw_spares(&self) {
-        self.spares.withdraw();
+    pub(super) fn end_spares(&self) {
+        self.spares.end_all();
     }
 
     /// A process that has no job yet: a spare if one waits, otherwise a new one.
@@ -213,7 +213,7 @@ impl Host {
             return;
         }
         match self.recipe(role) {
-            Ok(recipe) => self.spares.order(role.as_str(), recipe),
+            Ok(recipe) => self.spares.start_in_background(role.as_str(), recipe),
             // The caller that needs the process meets the same error.
             Err(error) => tracing::debug!("failed to prepare a spare {}: {error}", role.as_str()),
         }
@@ -245,7 +245,7 @@ fn bytes(tensors: &[TensorData]) -> u64 {
 
 /// The job with every path moved into `home`, the only folder that its process reaches; copies the
 /// images there.
-pub(super) fn brought_in(job: &RunJob, home: &Path) -> io::Result<RunJob> {
+pub(super) fn copy_into_home(job: &RunJob, home: &Path) -> io::Result<RunJob> {
     let mut inside = job.clone();
     inside.image = Image {
         cubin: home.join("image.cubin"),
@@ -270,7 +270,7 @@ pub(super) fn brought_in(job: &RunJob, home: &Path) -> io::Result<RunJob> {
 }
 
 /// Moves the folder of saved outputs; anything but a folder is an error.
-fn take_out(from: &Path, to: &Path) -> io::Result<()> {
+fn move_outputs(from: &Path, to: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(from) {
         Ok(found) if found.is_dir() => {}
         // An execution that failed has saved nothing.

@@ -3,15 +3,15 @@
 use gpu::walls::Gap;
 
 use super::{Check, fail, pass, warn};
-use crate::host::{Isolation, Said};
+use crate::host::{ConfinementReport, Isolation};
 
 /// Checks the confinement that roles put on themselves.
-pub(super) fn isolated(said: &Said, open_files: Option<&Gap>) -> Check {
-    let confined = match said.confined.as_str() {
+pub(super) fn isolated(report: &ConfinementReport, open_files: Option<&Gap>) -> Check {
+    let confined = match report.confined.as_str() {
         "" => "the probe did not say",
         confined => confined,
     };
-    let level = said.level();
+    let level = report.level();
     let found = format!("{}: {confined}", level.as_str());
     match level {
         Isolation::Strict | Isolation::Standard => pass("isolation", found),
@@ -38,8 +38,8 @@ fn fix(open_files: Option<&Gap>) -> String {
 
 /// Checks the walls around roles. A missing wall is a warning, because no level but *strict* needs
 /// them.
-pub(super) fn walled(said: &Said, gaps: &[Gap]) -> Check {
-    let there = match said.walled.as_str() {
+pub(super) fn walled(report: &ConfinementReport, gaps: &[Gap]) -> Check {
+    let there = match report.walled.as_str() {
         "" => "none",
         walls => walls,
     };
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn files_that_stay_open_have_their_reason_and_their_fix() {
         let said = |files: &str| {
-            Said::read(&format!(
+            ConfinementReport::read(&format!(
                 "confined (files: {files}; system calls: deny-list)"
             ))
         };
@@ -90,12 +90,15 @@ mod tests {
             given_up.found
         );
         assert!(given_up.fix.unwrap().contains("report it"));
-        assert_eq!(isolated(&Said::default(), None).status, Status::Fail);
+        assert_eq!(
+            isolated(&ConfinementReport::default(), None).status,
+            Status::Fail
+        );
     }
 
     #[test]
     fn what_is_missing_of_the_walls_has_its_fix() {
-        let said = Said::read("walled (namespaces: user)");
+        let said = ConfinementReport::read("walled (namespaces: user)");
         assert_eq!(walled(&said, &[]).status, Status::Pass);
         let gap = |part, fix: &str| Gap {
             part,

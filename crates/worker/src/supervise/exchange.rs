@@ -18,7 +18,7 @@ use domain::role::MAX_REPLY_BYTES;
 const CHUNK: usize = 64 << 10;
 const HEADER: usize = 4;
 /// The acknowledgement of the first tick of a pair.
-const ANSWER: u8 = 1;
+const ACKNOWLEDGEMENT: u8 = 1;
 /// The most ticks of one child, more than any job has executions.
 const MAX_TICKS: usize = 1 << 16;
 
@@ -29,31 +29,31 @@ pub struct Exchange {
     sent: usize,
     incoming: Vec<u8>,
     ticks: Vec<Instant>,
-    greeted: bool,
+    announced_ready: bool,
     ready: bool,
     open: bool,
 }
 
 impl Exchange {
     /// A conversation that begins with `job`; `None` if it is longer than a frame can be. If
-    /// `expected`, the job is sent only after the child has announced that it is ready, otherwise
+    /// `waits_for_ready`, the job is sent only after the child has announced that it is ready, otherwise
     /// at once.
-    pub fn new(job: &[u8], expected: bool) -> Option<Self> {
+    pub fn new(job: &[u8], waits_for_ready: bool) -> Option<Self> {
         let length = u32::try_from(job.len()).ok()?;
         Some(Self {
             outgoing: [&length.to_le_bytes(), job].concat(),
             sent: 0,
             incoming: Vec::new(),
             ticks: Vec::new(),
-            greeted: false,
-            ready: !expected,
+            announced_ready: false,
+            ready: !waits_for_ready,
             open: true,
         })
     }
 
     /// Queues the next job for a child whose reply is complete. Returns false if it does not fit
     /// into a frame.
-    pub fn go_on(&mut self, job: &[u8]) -> bool {
+    pub fn queue_job(&mut self, job: &[u8]) -> bool {
         let Ok(length) = u32::try_from(job.len()) else {
             return false;
         };
@@ -123,9 +123,9 @@ impl Exchange {
     }
 
     fn note_readiness(&mut self) {
-        if !self.greeted && self.incoming.starts_with(&[0; HEADER]) {
+        if !self.announced_ready && self.incoming.starts_with(&[0; HEADER]) {
             self.incoming.drain(..HEADER);
-            (self.greeted, self.ready) = (true, true);
+            (self.announced_ready, self.ready) = (true, true);
         }
     }
 
@@ -144,7 +144,7 @@ impl Exchange {
         for _ in 0..ticks.min(room) {
             self.ticks.push(now);
             if self.ticks.len() % 2 == 1 {
-                self.outgoing.push(ANSWER);
+                self.outgoing.push(ACKNOWLEDGEMENT);
             }
         }
     }

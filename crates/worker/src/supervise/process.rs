@@ -208,7 +208,7 @@ impl Process {
     }
 
     /// Returns true if the supervisor has to watch its memory, because no control group limits it.
-    pub fn is_to_be_weighed(&self) -> bool {
+    pub fn needs_memory_checks(&self) -> bool {
         !self.group.as_ref().is_some_and(Group::limits_memory)
     }
 

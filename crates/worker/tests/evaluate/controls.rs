@@ -207,7 +207,7 @@ fn a_device_that_turns_out_unwell_in_a_control_is_not_believed_about_the_candida
     let spoiled = lab.spoiled(&[(Role::Time, &death), (Role::Probe, sick)]);
     let found = evaluate(&in_turn(&spoiled), &request);
     assert!(
-        matches!(&found, Err(fault) if fault.is_unwell()),
+        matches!(&found, Err(fault) if fault.failed_health_check()),
         "{found:?}"
     );
     lab.forget_health();

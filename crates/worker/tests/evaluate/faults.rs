@@ -159,7 +159,7 @@ impl Sweep {
         match role {
             Role::Time => compare(&evaluator),
             Role::Probe => {
-                let asked = evaluator.host().check(&Cancellation::new().unwrap());
+                let asked = evaluator.host().check_health(&Cancellation::new().unwrap());
                 self.lab.forget_health();
                 match asked {
                     Ok(()) => Found::Good,

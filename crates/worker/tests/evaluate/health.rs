@@ -89,7 +89,7 @@ fn what_breaks_two_devices_meets_no_third() {
     for _ in 0..2 {
         let found = attempt(&breaking, &baseline());
         assert!(
-            matches!(&found, Err(EvaluateError::Host(fault)) if fault.is_unwell()),
+            matches!(&found, Err(EvaluateError::Host(fault)) if fault.failed_health_check()),
             "{found:?}"
         );
         // Somebody mends the device and says so.
@@ -101,7 +101,9 @@ fn what_breaks_two_devices_meets_no_third() {
     assert!(
         matches!(
             found,
-            Err(EvaluateError::Host(host::HostError::Poison { .. }))
+            Err(EvaluateError::Host(
+                host::HostError::QuarantinedCandidate { .. }
+            ))
         ),
         "{found:?}"
     );

@@ -372,7 +372,7 @@ fn preflight_names_who_looks_first() {
     let Some(lab) = lab() else { return };
     let cancellation = Cancellation::new().unwrap();
     let found = |evaluator: &Evaluator| {
-        let checks = preflight::look(evaluator.host(), &cancellation);
+        let checks = preflight::run_checks(evaluator.host(), &cancellation);
         checks.into_iter().find(|check| check.name == "prescreen")
     };
     assert_eq!(found(lab.evaluator()), None, "it needs nobody before it");

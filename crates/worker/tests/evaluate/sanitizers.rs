@@ -23,7 +23,7 @@ const DOUBT: RepeatPolicy = RepeatPolicy {
 };
 
 /// A stand-in whose `tool` says `heading` on its calls of these numbers, from 1.
-fn stand_in(folder: &Path, tool: Tool, heading: &str, calls: &[u32]) -> PathBuf {
+fn write_fake_sanitizer(folder: &Path, tool: Tool, heading: &str, calls: &[u32]) -> PathBuf {
     let (path, tool) = (folder.join("compute-sanitizer"), tool.as_str());
     let calls = calls
         .iter()
@@ -82,7 +82,7 @@ const RACE: &str = "Error: Race reported between Write access";
 #[test]
 fn a_promotion_asks_all_four_and_each_has_its_row() {
     let folder = tempfile::tempdir().unwrap();
-    let program = stand_in(folder.path(), Tool::Memcheck, "", &[]);
+    let program = write_fake_sanitizer(folder.path(), Tool::Memcheck, "", &[]);
     let Some(lab) = Lab::with_sanitizer(&program) else {
         return;
     };
@@ -133,7 +133,7 @@ fn a_finding_that_comes_twice_is_the_verdict_that_it_means() {
         ),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let program = stand_in(folder.path(), tool, heading, &[1, 3]);
+        let program = write_fake_sanitizer(folder.path(), tool, heading, &[1, 3]);
         let Some(lab) = Lab::with_sanitizer(&program) else {
             return;
         };
@@ -151,7 +151,7 @@ fn a_finding_that_comes_twice_is_the_verdict_that_it_means() {
 #[test]
 fn a_finding_that_does_not_come_again_or_accuses_everybody_is_no_verdict() {
     let folder = tempfile::tempdir().unwrap();
-    let program = stand_in(folder.path(), Tool::Racecheck, RACE, &[1]);
+    let program = write_fake_sanitizer(folder.path(), Tool::Racecheck, RACE, &[1]);
     let Some(lab) = Lab::with_sanitizer(&program) else {
         return;
     };
@@ -170,7 +170,7 @@ fn a_finding_that_does_not_come_again_or_accuses_everybody_is_no_verdict() {
         ),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let program = stand_in(folder.path(), Tool::Racecheck, heading, calls);
+        let program = write_fake_sanitizer(folder.path(), Tool::Racecheck, heading, calls);
         let lab = Lab::with_sanitizer(&program).unwrap();
         let found = evaluate(&lab.doubting(DOUBT)).unwrap();
         assert_eq!(found.verdict.kind(), VerdictKind::Accepted);
@@ -217,7 +217,7 @@ fn a_tool_that_is_missing_or_refuses_has_not_run_and_never_passed() {
 #[test]
 fn nobody_asks_a_tool_about_a_wrong_candidate() {
     let folder = tempfile::tempdir().unwrap();
-    let program = stand_in(folder.path(), Tool::Memcheck, RACE, &[1, 3]);
+    let program = write_fake_sanitizer(folder.path(), Tool::Memcheck, RACE, &[1, 3]);
     let Some(lab) = Lab::with_sanitizer(&program) else {
         return;
     };

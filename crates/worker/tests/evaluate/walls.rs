@@ -35,7 +35,7 @@ fn intolerant(lab: &Lab, folder: &Path, condition: &str) -> Host {
 #[test]
 fn a_program_that_bears_no_walls_works_without_and_says_so() {
     let Some(lab) = lab() else { return };
-    if !lab.evaluator().host().barriers().walls.are_there() {
+    if !lab.evaluator().host().confinement().walls.are_there() {
         eprintln!("NOT RUN: this machine grants no walls");
         return;
     }
@@ -45,11 +45,15 @@ fn a_program_that_bears_no_walls_works_without_and_says_so() {
         folder.path(),
         &format!("[ -z \"${WALLS_VARIABLE}\" ]"),
     );
-    let (level, barriers) = (host.said().level(), host.barriers());
+    let (level, barriers) = (host.confinement_report().level(), host.confinement());
     assert!(!barriers.walls.are_there());
     assert!(barriers.open_files.is_none());
     let without_walls = Isolation::Reduced..=Isolation::Standard;
-    assert!(without_walls.contains(&level), "{:?}", host.said());
+    assert!(
+        without_walls.contains(&level),
+        "{:?}",
+        host.confinement_report()
+    );
     let reasons = barriers.walls.gaps().iter().map(|gap| gap.reason.as_str());
     let reasons = reasons.collect::<Vec<_>>().join("; ");
     assert!(reasons.contains("bear it"), "{reasons}");
@@ -72,13 +76,18 @@ fn a_driver_that_needs_its_files_keeps_them_and_its_machine_says_so() {
         folder.path(),
         &format!("[ \"${FILES_VARIABLE}\" = {OPEN_FILES} ]"),
     );
-    let barriers = host.barriers();
-    let usual = &lab.evaluator().host().barriers().walls;
+    let barriers = host.confinement();
+    let usual = &lab.evaluator().host().confinement().walls;
     assert_eq!(barriers.walls.are_there(), usual.are_there());
     let reason = &barriers.open_files.as_ref().unwrap().reason;
     assert!(reason.contains("bear it"), "{reason}");
-    assert_eq!(host.said().level(), Isolation::Reduced, "{:?}", host.said());
-    let checks = worker::preflight::look(&host, &Cancellation::new().unwrap());
+    assert_eq!(
+        host.confinement_report().level(),
+        Isolation::Reduced,
+        "{:?}",
+        host.confinement_report()
+    );
+    let checks = worker::preflight::run_checks(&host, &Cancellation::new().unwrap());
     let check = checks.iter().find(|check| check.name == "isolation");
     let check = check.unwrap();
     assert_eq!(check.status, worker::preflight::Status::Warn);
@@ -103,7 +112,10 @@ fn a_probe_that_fails_once_takes_no_barrier_down() {
     let failed = failed.display();
     let once = format!("{{ [ -e '{failed}' ] || {{ touch '{failed}'; false; }}; }}");
     let host = intolerant(&lab, folder.path(), &once);
-    let usual = lab.evaluator().host().barriers();
-    assert_eq!(host.barriers().walls.are_there(), usual.walls.are_there());
-    assert!(host.barriers().open_files.is_none());
+    let usual = lab.evaluator().host().confinement();
+    assert_eq!(
+        host.confinement().walls.are_there(),
+        usual.walls.are_there()
+    );
+    assert!(host.confinement().open_files.is_none());
 }

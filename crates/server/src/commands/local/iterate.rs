@@ -17,7 +17,10 @@ pub(crate) async fn iterate(args: IterateArgs) -> Ending {
     let preflight = work
         .subject
         .ask(|evaluator, _, _, cancellation| {
-            Ok(worker::preflight::look(evaluator.host(), cancellation))
+            Ok(worker::preflight::run_checks(
+                evaluator.host(),
+                cancellation,
+            ))
         })
         .await?;
     let looked = work

@@ -1,9 +1,9 @@
 //! The isolation of processes that the driver allows, as the probe of the machine found it.
 
-use worker::host::{Barriers, Isolation, Said};
+use worker::host::{Confinement, ConfinementReport, Isolation};
 
 /// The rights that role processes gave up, and the barriers that are and are not in place.
-pub(super) fn measured(said: &Said, barriers: &Barriers) -> Vec<String> {
+pub(super) fn measured(report: &ConfinementReport, confinement: &Confinement) -> Vec<String> {
     let or_nothing = |words: &str| match words {
         "" => "nothing".to_owned(),
         words => words.to_owned(),
@@ -11,23 +11,26 @@ pub(super) fn measured(said: &Said, barriers: &Barriers) -> Vec<String> {
     let given_up = [
         format!(
             "given up by a process itself: {}",
-            or_nothing(&said.confined)
+            or_nothing(&report.confined)
         ),
-        format!("put around it: {}", or_nothing(&said.walled)),
+        format!("put around it: {}", or_nothing(&report.walled)),
     ];
-    let gaps = barriers.open_files.iter().chain(barriers.walls.gaps());
+    let gaps = confinement
+        .open_files
+        .iter()
+        .chain(confinement.walls.gaps());
     let missing = gaps.map(|gap| format!("not there, {}: {}", gap.part, gap.reason));
     given_up.into_iter().chain(missing).collect()
 }
 
 /// The consequence for workers on this machine.
-pub(super) fn conclusion(said: &Said, barriers: &Barriers) -> String {
-    let level = said.level();
+pub(super) fn conclusion(report: &ConfinementReport, confinement: &Confinement) -> String {
+    let level = report.level();
     let works = format!(
         "the driver works in processes of {} isolation",
         level.as_str()
     );
-    match &barriers.open_files {
+    match &confinement.open_files {
         Some(gap) => format!("{works}, with open files only: {}", gap.reason),
         None if level < Isolation::Standard => {
             format!("{works}; this kernel cannot restrict files or system calls further")

@@ -12,28 +12,28 @@ use super::PairedComparison;
 use crate::evaluate::error::{EvaluateError, Stop};
 use crate::evaluate::roles::Roles;
 
-/// After so long no further process of a control is begun, so that a verdict which waits for one is
-/// late by this and the deadline of one process at most, or of two where one dies. A screening takes
-/// two processes; it is enough for the 21 of a confirmation as well, should each need all of the
-/// [`super::SECONDS`] that it has for its rounds.
+/// The time after which no further process of a control is begun. A verdict that waits for a
+/// control is thus delayed by at most this and the deadline of one process, or of two if one dies.
+/// A screening has two processes. The limit also suffices for the 21 processes of a confirmation,
+/// even if each takes all of its [`super::SECONDS`].
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The decision of a comparison, or the reason why there is none.
 enum Attempt {
     Answered(DecidedComparison),
-    /// A verdict: whoever gets it is not promoted.
+    /// A verdict, so that a candidate in this place would not be promoted.
     Refused(String),
-    /// Trouble of the infrastructure: it may have become anything.
+    /// A fault of the infrastructure, so that the result is unknown.
     Faulted(String),
 }
 
 impl PairedComparison<'_> {
-    /// Screens the incumbent in the candidate's place, and confirms it there if that calls it
-    /// faster. What does not come to its end says so.
+    /// Screens the incumbent in the candidate's place, and confirms it if the screening says
+    /// "faster". A control that cannot be finished is reported as such.
     ///
     /// # Errors
-    /// The work was called off, or the device is unwell: then what it said of the candidate just
-    /// before counts for nothing either.
+    /// The work was cancelled, or the device failed its health check: then the verdict on the
+    /// candidate that was timed just before does not count either.
     pub(in crate::evaluate) fn control(self) -> Result<Control, EvaluateError> {
         let twin = self.of_the_incumbent_with_itself(Instant::now() + PATIENCE);
         let confirmation = PairedComparison {
@@ -52,7 +52,8 @@ impl PairedComparison<'_> {
         }
     }
 
-    /// The anchor stays where it is: it stands beside candidates, too.
+    /// Puts the incumbent in the candidate's place. The anchor stays, because it is also timed
+    /// beside candidates.
     fn of_the_incumbent_with_itself(mut self, until: Instant) -> Self {
         let side = self.sides[&TimedKernel::Incumbent].clone();
         self.sides.insert(TimedKernel::Candidate, side);
@@ -61,7 +62,7 @@ impl PairedComparison<'_> {
             case.plans.insert(TimedKernel::Candidate, plan);
         }
         self.beside.clear();
-        // They are those of the candidate.
+        // The verified outputs are those of the candidate.
         self.verified.clear();
         self.key = self.key.derive(&["control"]);
         self.until = Some(until);
@@ -74,18 +75,18 @@ impl PairedComparison<'_> {
         } = self.roles;
         let unanswered = match self.measure_and_decide() {
             Ok(compared) => {
-                // With the gate against regressions.
+                // The outcome includes the gate against regressions.
                 let outcome = compared.comparison.outcome;
                 let settled = compared.measurement.settled;
                 return Ok(Attempt::Answered(DecidedComparison { outcome, ..settled }));
             }
             Err(Stop::Verdict(verdict)) => Attempt::Refused(verdict.to_string()),
-            Err(Stop::Fault(fault)) if fault.is_cancelled() || fault.is_unwell() => {
+            Err(Stop::Fault(fault)) if fault.is_cancelled() || fault.failed_health_check() => {
                 return Err(fault);
             }
             Err(Stop::Fault(fault)) => Attempt::Faulted(format!("failed to {fault}")),
         };
-        host.check(cancellation)?;
+        host.check_health(cancellation)?;
         Ok(unanswered)
     }
 }
@@ -121,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// What a screening says whose rounds all show the same log-ratio.
+    /// The result of a screening whose rounds all have the same log-ratio.
     fn settled(ratio: f64) -> DecidedComparison {
         let rounds = vec![ratio; ANALYSIS_PAIRS[0] / 2];
         decide_screening(&rounds, &Cycles::Unknown, Key(Digest::of("key"))).unwrap()

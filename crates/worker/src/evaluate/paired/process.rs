@@ -1,5 +1,5 @@
-//! One process that times, from its job to its rounds. It is asked for as many as a decision needs,
-//! and for more only where that is not settled by then.
+//! One timing process, from its job to its rounds. It makes as many rounds as a decision needs at
+//! first, and further ones only while the decision is open.
 
 use std::time::Instant;
 
@@ -175,10 +175,11 @@ impl Session<'_, '_> {
         let Roles {
             host, cancellation, ..
         } = self.comparison.roles;
-        host.clear_the_device();
+        host.end_spares_on_card();
         let (mut conversation, mut answer) = self.attempt()?;
         if matches!(&answer.reply, Err(exit) if exit.may_succeed_on_retry()) {
-            host.check(cancellation).map_err(EvaluateError::from)?;
+            host.check_health(cancellation)
+                .map_err(EvaluateError::from)?;
             (conversation, answer) = self.attempt()?;
         }
         match (answer.reply, conversation.reply) {
@@ -197,7 +198,8 @@ impl Session<'_, '_> {
                 Err(InfrastructureFault("time: the role said nothing".to_owned()).into())
             }
             (Err(exit), _) => {
-                host.check(cancellation).map_err(EvaluateError::from)?;
+                host.check_health(cancellation)
+                    .map_err(EvaluateError::from)?;
                 Err(judge::judge_runner_exit(&exit, "timing", host.device().kind)?.into())
             }
         }
@@ -224,7 +226,7 @@ impl Session<'_, '_> {
             dismissed: false,
         };
         let program = host.program(Role::Time, scratch);
-        let bounds = host.bounds_of_timing(&job, DEADLINE);
+        let bounds = host.timing_bounds(&job, DEADLINE);
         let answer = supervise::converse(&program, &job, bounds, cancellation, |reply, ticks| {
             self.handle_reply(&mut conversation, reply, ticks)
         })?;
