@@ -1,8 +1,8 @@
-//! Admission of a task: measures the answers of its references and the verdicts on its own kernels and on
-//! impostors, and holds each number against its rule.
+//! Admission of a task: checks the answers of its references, and the verdicts on its own kernels
+//! and on impostors, against the rules of [`domain::admission`].
 //!
-//! Everything runs through the same roles as an evaluation, so that a task is admitted by the
-//! checks that will guard it.
+//! Every measurement uses the same roles as an evaluation, so that a task is admitted by the checks
+//! that will guard it.
 
 mod answers;
 mod impostors;
@@ -29,7 +29,7 @@ use crate::cancel::Cancellation;
 
 pub use record::require;
 
-/// Cases on which outputs are looked at: the largest with at most so many elements.
+/// The number of cases on which outputs are examined.
 const CASES: usize = 3;
 const MOST_ELEMENTS: u64 = 1 << 15;
 /// The reference's values of each output, by name.
@@ -38,7 +38,7 @@ type Answer = BTreeMap<String, Vec<f64>>;
 /// Decides if a task may be searched.
 ///
 /// # Errors
-/// A [`EvaluateError`] that is no property of the task.
+/// An [`EvaluateError`] whose cause is not the task.
 pub fn admit(
     evaluator: &Evaluator,
     bundle: &Bundle,
@@ -73,12 +73,12 @@ pub fn admit(
 struct Examiner<'a> {
     evaluator: &'a Evaluator,
     context: Context<'a>,
-    /// The task with its second reference in the place of the first.
+    /// The task with its second reference in place of the first.
     check: &'a Task,
     cancellation: &'a Cancellation,
 }
 
-/// The three images that a task cannot do without.
+/// The images that every task needs.
 struct Images {
     reference: Compiled,
     check: Compiled,
@@ -121,7 +121,7 @@ impl<'a> Examiner<'a> {
         admission.points.extend(self.inputs(&reference, &cases)?);
         admission.points.extend(self.declared(&reference)?);
         if admission.points.iter().any(|point| !point.holds) {
-            // What the references say is not to be relied on, so nothing is held against it.
+            // The references cannot be relied on, so nothing further is compared with them.
             return Ok(admission);
         }
         (self.context.progress)("measure precisions");
@@ -150,7 +150,8 @@ impl<'a> Examiner<'a> {
         self.context.passes()
     }
 
-    /// Small cases, the largest last.
+    /// The small cases to examine: the largest with at most [`MOST_ELEMENTS`] elements, in
+    /// ascending size.
     fn cases(&self) -> Result<Vec<&'a Case>, EvaluateError> {
         let small = self.passes().small_cases()?;
         let mut fitting = Vec::new();
@@ -204,8 +205,8 @@ impl<'a> Examiner<'a> {
         }))
     }
 
-    /// The reason why an image cannot run its own plan on some case, such as a kernel that the source
-    /// does not declare `extern "C"`; none if it can.
+    /// The reason why an image cannot run its own plan on some case, such as a kernel that the
+    /// source does not declare `extern "C"`; `None` if it can.
     fn find_launch_error(
         &self,
         source: &KernelSource,
@@ -216,7 +217,7 @@ impl<'a> Examiner<'a> {
         for case in self.passes().cases() {
             let plan = source.plan();
             let plan = plan.resolve(self.task(), &case.dims, &configuration, limits);
-            // A plan that does not resolve is reported by the stage that needs it.
+            // A plan that cannot be resolved is reported by the stage that needs it.
             let Ok(plan) = plan else { continue };
             if let Some(verdict) = judge::judge_image(&plan, &compiled.kernels, limits) {
                 return Ok(Some(verdict.to_string()));
@@ -234,7 +235,7 @@ impl<'a> Examiner<'a> {
         self.context.roles.answers(reference, passes)
     }
 
-    /// A candidate through all stages that do not reject for gates.
+    /// Evaluates a candidate file as a baseline, which no gate rejects.
     fn evaluated(&self, file: &str, source: String) -> Result<Evaluation, EvaluateError> {
         let request = EvaluationRequest {
             file: file.to_owned(),
@@ -246,7 +247,7 @@ impl<'a> Examiner<'a> {
         evaluator.evaluate(&request, quiet, self.cancellation)
     }
 
-    /// The least that each score case must move, beside the baseline's time.
+    /// The bytes that each score case must read and write at least, beside the baseline's time.
     fn floors(&self, verdict: &Verdict) -> Result<Vec<Floor>, EvaluateError> {
         let task = self.task();
         let timing = verdict.acceptance().map(|acceptance| &acceptance.timing);
@@ -275,7 +276,8 @@ impl<'a> Examiner<'a> {
         Ok(floors)
     }
 
-    /// The baseline against itself. A model has no noise, so that there is nothing to find out.
+    /// Compares the baseline's times with its own. `None` on a device that models times, because a
+    /// model has no noise.
     fn noise(&self, verdict: &Verdict) -> Result<Option<Point>, EvaluateError> {
         let measured = self.evaluator.host.device().kind == DeviceKind::Nvidia;
         if !measured || verdict.acceptance().is_none() {

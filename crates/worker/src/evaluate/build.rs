@@ -1,9 +1,8 @@
-//! Compiles a source once and keeps the image: the same text for the same architecture with the
-//! same compiler never compiles twice on this machine.
+//! Builds: a source is compiled once for an architecture and a compiler, and its image is kept.
 //!
-//! A build is a folder named by the digest of everything that goes into it, made beside its place
-//! and renamed into it, so that a half-made one is never seen. What is read back is checked
-//! against the digests written down with it.
+//! A build is a folder named by the digest of everything that it depends on. It is made in another
+//! folder and renamed, so that an unfinished build is never seen. Its files are checked against the
+//! digests stored with them when it is read.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +20,7 @@ use super::error::{EvaluateError, Stop, storage};
 use crate::cancel::Cancellation;
 use crate::host::{Host, Role};
 
-/// Beginning of the names of folders in which a build is being made.
+/// The prefix of folders in which a build is being made.
 pub const UNFINISHED: &str = "making-";
 /// The file name of every source while it is compiled, and in the line table of its image.
 pub const SOURCE_NAME: &str = "candidate.cu";
@@ -96,7 +95,8 @@ pub fn build(
     };
     let text = serde_json::to_vec_pretty(&record).expect("a record has only string keys");
     write(&workshop.path().join(RECORD), &text)?;
-    // A build that another process made meanwhile is the same; anything else there was not usable.
+    // Another process may have made the same build meanwhile; any other content of the folder
+    // cannot be used.
     if load(&place).is_none() {
         let _ = std::fs::remove_dir_all(&place);
         std::fs::rename(workshop.path(), &place).map_err(storage(&place))?;
@@ -122,8 +122,8 @@ fn identity(host: &Host, recipe: &Recipe<'_>) -> Digest {
     Digest::of(serde_json::to_vec(&whole).expect("a recipe is text and numbers"))
 }
 
-/// Writes the inputs of a compilation into a new folder. The source has a name of ours: whatever
-/// the author calls it must not become a path.
+/// Writes the inputs of a compilation into a new folder. The source gets a fixed name, because the
+/// author's name for it must not become a path.
 fn lay_out(host: &Host, recipe: &Recipe<'_>, folder: &Path) -> Result<CompileJob, EvaluateError> {
     let source = folder.join("source").join(SOURCE_NAME);
     write(&source, recipe.source.as_bytes())?;
@@ -145,8 +145,8 @@ fn lay_out(host: &Host, recipe: &Recipe<'_>, folder: &Path) -> Result<CompileJob
     })
 }
 
-/// Runs the compiler. A compiler that dies is started once more: a machine short of memory is not
-/// the source's fault, and a compiler that dies of the source dies again.
+/// Runs the compiler. A compiler that dies is started once more, because the machine may have been
+/// short of memory; one that dies because of the source dies again.
 fn compile(host: &Host, job: &CompileJob, cancellation: &Cancellation) -> Result<Compiled, Stop> {
     let ask = || host.ask::<_, CompileReply>(Role::Compile, job, COMPILE_DEADLINE, cancellation);
     let mut answer = ask()?;
@@ -164,7 +164,7 @@ fn compile(host: &Host, job: &CompileJob, cancellation: &Cancellation) -> Result
     }
 }
 
-/// A finished build, unless it is missing or not what was written down.
+/// Reads a finished build; `None` if it is missing or does not match its stored digests.
 fn load(place: &Path) -> Option<Compiled> {
     let text = std::fs::read(place.join(RECORD)).ok()?;
     let record: Record = serde_json::from_slice(&text).ok()?;

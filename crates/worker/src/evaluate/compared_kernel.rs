@@ -143,7 +143,7 @@ fn accepted_kernel(
     })
 }
 
-/// Each case with the cache in each of these states.
+/// Each case once with the cache in each of these states.
 fn in_states(cases: &[(String, TimedCase)], states: &[CacheState]) -> Vec<(String, TimedCase)> {
     let entries = cases.iter().flat_map(|(name, case)| {
         let in_state = move |cache: &CacheState| TimedCase {

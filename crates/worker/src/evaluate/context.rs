@@ -25,15 +25,15 @@ use super::tensor_size::{MORE_THAN_INT32, tensor_bytes};
 use crate::cancel::Cancellation;
 use crate::host::Host;
 
-/// Different inputs of each score case in a paired comparison on the emulated device, where a batch
-/// has two executions.
+/// The number of different inputs of each score case in a paired comparison on the emulated device,
+/// where a batch has two executions.
 const EMULATED_DRAWS: u32 = 4;
 
-/// Thread instructions of one launch on a small case: an honest kernel needs tens of millions, and
-/// an endless loop is found within seconds even where a single thread is caught in it.
+/// Thread instructions of one launch on a small case. A correct kernel needs tens of millions, and
+/// an endless loop is found within seconds, even in a single thread.
 pub(super) const SMALL: u64 = 1 << 28;
-/// Thread instructions of one launch on a score case: generous, since a slow kernel is not a wrong
-/// one.
+/// Thread instructions of one launch on a score case. The limit is generous, because slowness is no
+/// error.
 pub(super) const LARGE: u64 = 48 << 30;
 
 pub(super) const SMOKE: Allowance = Allowance {
@@ -62,10 +62,11 @@ pub(super) const SCORE: Allowance = Allowance {
     instructions: LARGE,
 };
 
-/// The task of a request, with the shapes that this evaluation tests beside the task's own cases.
+/// Parses the task of a request and adds the shapes that this evaluation tests beside the task's
+/// own cases.
 ///
 /// # Errors
-/// [`EvaluateError::Task`] if the task does not read.
+/// [`EvaluateError::Task`] if the task cannot be parsed.
 pub fn load_task(request: &EvaluationRequest) -> Result<Task, EvaluateError> {
     let mut task = Task::load(&request.task).map_err(EvaluateError::Task)?;
     let edges = edges::cases(&task, request)?;
@@ -88,7 +89,7 @@ impl<'a> Setup<'a> {
     /// Prepares an evaluation of `task`.
     ///
     /// # Errors
-    /// [`EvaluateError::Storage`], or trouble with the kernels that disturb.
+    /// [`EvaluateError::Storage`], or a fault in building the kernels that disturb the device.
     pub fn new(
         evaluator: &'a Evaluator,
         request: &'a EvaluationRequest,
@@ -165,7 +166,8 @@ impl<'a> Context<'a> {
         self.passes_of(self.family())
     }
 
-    /// How many small cases a stage asks of this evaluation: all before a promotion, else a sample.
+    /// The share of the small cases that this evaluation examines: all before a promotion, else a
+    /// sample.
     pub fn extent(&self) -> Extent {
         if self.request.stage.decides_promotion() {
             Extent::All
@@ -220,8 +222,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// How often the same is repeated, and how many further draws there are, where the device proves
-    /// nothing about an execution; none where it does.
+    /// The number of repeats and of further draws on a device without proofs; `None` on a device
+    /// that proves its results.
     pub fn repetition(&self) -> Option<Repetition> {
         let host = self.host();
         let asked = Repetition::of(self.request.stage);
@@ -235,7 +237,7 @@ impl<'a> Context<'a> {
     }
 
     /// The number of elements that one tensor must exceed in the large-tensor stage of a promotion;
-    /// none on a device where that would take hours.
+    /// `None` on a device where that would take hours.
     pub fn large_tensor_elements(&self) -> Option<u64> {
         match self.host().repeat_policy() {
             Some(policy) => Some(policy.large_tensor_elements),
@@ -249,5 +251,5 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The plan of a source for each of some cases.
+/// The resolved plans of a source by case.
 pub(super) type Plans = BTreeMap<String, ResolvedPlan>;

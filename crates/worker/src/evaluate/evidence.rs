@@ -1,8 +1,9 @@
-//! The bundle of everything that a verdict rests on, kept under the digest of its own manifest, so
-//! that it can be doubted, moved and repeated, and never quietly changed.
+//! Evidence bundles: everything that a verdict rests on, in a folder named by the digest of its own
+//! manifest. A verdict can thus be checked, copied and repeated, and a change is always noticed.
 //!
-//! The key of the inputs is not in it: who knows the key knows the inputs. The manifest commits to
-//! it, and the key itself lies sealed beside the bundles, for the owner of the folder alone.
+//! A bundle does not contain the key of the inputs, because the inputs can be derived from it. The
+//! manifest holds a commitment to the key. The key itself lies beside the bundles, readable only
+//! for the folder's owner.
 
 pub mod travel;
 
@@ -28,23 +29,23 @@ use super::build::UNFINISHED;
 use super::error::{EvaluateError, storage};
 use crate::host::Host;
 
-/// Name and version of a bundle's form.
+/// Name and version of the bundle format.
 pub const FORM: &str = "kernelwright.evidence/1";
-/// The largest bundle, bytes. What does not fit is named in the manifest.
+/// The largest bundle, bytes. Files that do not fit are named in the manifest.
 const MOST_BYTES: u64 = 64 << 20;
 const MANIFEST: &str = "manifest.json";
 const SOURCE: &str = "source.cu";
 const TASK: &str = "task.json";
 const EVALUATION: &str = "evaluation.json";
-/// A sealed key in its folder.
+/// The file of a key in its folder.
 const KEY: &str = "key";
 
-/// What a bundle says of itself. Its digest is the bundle's name.
+/// The manifest of a bundle. Its digest is the bundle's name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`FORM`].
+    /// Always [`FORM`].
     pub form: String,
-    /// Version of the program that judged.
+    /// Version of the program that evaluated.
     pub program: String,
     /// Version of the evaluation protocol.
     pub evaluator: u32,
@@ -52,76 +53,76 @@ pub struct Manifest {
     pub task: String,
     /// The task's version.
     pub task_version: Digest,
-    /// What the kernel's file was called.
+    /// The name of the kernel's file.
     pub file: String,
-    /// Tunables that differ from the source's own values.
+    /// Values of tunables that differ from the source's defaults.
     pub configuration: Configuration,
-    /// How much was asked.
+    /// The extent of the evaluation.
     pub stage: EvaluationStage,
-    /// What the kernel was compared with.
+    /// The kernel that the candidate was compared with.
     pub incumbent: Option<Incumbent>,
-    /// Digest of the inputs' key.
+    /// Commitment to the key of the inputs.
     pub key: Digest,
-    /// The device.
+    /// The device that evaluated.
     pub device: Device,
-    /// The compiler.
+    /// The compiler's name and version.
     pub toolchain: String,
     /// The verdict's kind.
     pub verdict: VerdictKind,
-    /// Every file with its digest.
+    /// Each file with its digest and length.
     pub files: BTreeMap<String, Part>,
-    /// What was left out, with the reason.
+    /// Files that were left out, each with the reason.
     pub left_out: BTreeMap<String, String>,
 }
 
-/// A file of a bundle.
+/// A file of a bundle, as the manifest describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// Digest of its content.
     pub digest: Digest,
-    /// Its length.
+    /// Its length, bytes.
     pub bytes: u64,
 }
 
-/// Why a bundle cannot be used. Messages read after "failed to".
+/// The reasons why a bundle cannot be used. Messages follow "failed to".
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
-    /// There is none.
+    /// There is no such bundle.
     #[error(
         "find the evidence {digest} in {folder}; `kernelwright evidence fetch` brings it from a service"
     )]
     Missing {
-        /// Its name.
+        /// The bundle's name.
         digest: Digest,
-        /// Where it was looked for.
+        /// The folder in which it was looked for.
         folder: String,
     },
-    /// It is not what its name says.
+    /// The content does not have the digest that names it.
     #[error("read the evidence {digest}: {what}; it was damaged or changed")]
     Damaged {
-        /// Its name.
+        /// The bundle's name.
         digest: Digest,
-        /// What is wrong.
+        /// The damage.
         what: String,
     },
 }
 
-/// A bundle whose every byte is what its name says.
+/// A bundle whose every byte was checked against its name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
-    /// Its name.
+    /// The bundle's name.
     pub digest: Digest,
-    /// What it says of itself.
+    /// Its manifest.
     pub manifest: Manifest,
-    /// The verdict with its evidence.
+    /// The verdict with its facts.
     pub evaluation: Evaluation,
-    /// Where it lies.
+    /// Its folder.
     pub folder: PathBuf,
     source: String,
     task: TaskBundle,
 }
 
-/// What a bundle is made of.
+/// The content of a new bundle.
 pub(super) struct Parts<'a> {
     pub request: &'a EvaluationRequest,
     pub task_name: &'a str,
@@ -135,12 +136,12 @@ pub(super) fn bundles_folder(data: &Path) -> PathBuf {
     data.join("evidence")
 }
 
-/// The folder of the sealed keys.
+/// The folder of the keys.
 pub(super) fn keys(data: &Path) -> PathBuf {
     data.join("evidence-keys")
 }
 
-/// Writes a bundle and answers with its name.
+/// Writes a bundle and returns its name.
 pub(super) fn write_bundle(host: &Host, parts: &Parts<'_>) -> Result<Digest, EvaluateError> {
     let bundles = bundles_folder(host.data());
     fs::create_dir_all(&bundles).map_err(storage(&bundles))?;
@@ -198,7 +199,7 @@ pub(super) fn write_bundle(host: &Host, parts: &Parts<'_>) -> Result<Digest, Eva
     let place = bundles.join(digest.to_string());
     match fs::rename(workshop.path(), &place) {
         Ok(()) => Ok(digest),
-        // The same bundle is there already: names are contents.
+        // The same bundle exists already, because names are digests of contents.
         Err(error)
             if matches!(
                 error.kind(),
@@ -211,7 +212,7 @@ pub(super) fn write_bundle(host: &Host, parts: &Parts<'_>) -> Result<Digest, Eva
     }
 }
 
-/// A bundle on its way.
+/// A bundle that is being written.
 struct Draft<'a> {
     folder: &'a Path,
     files: BTreeMap<String, Part>,
@@ -235,7 +236,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// A file of a build. It is never changed there, so that both may be one on the disk.
+    /// Adds a file of a build, as a hard link where possible, because a build's files never change.
     fn file(&mut self, name: &str, from: &Path) -> Result<(), EvaluateError> {
         let bytes = fs::read(from).map_err(storage(from))?;
         if !self.fits(name, bytes.len() as u64) {
@@ -268,12 +269,12 @@ impl Draft<'_> {
     }
 }
 
-/// What a manifest says of a key.
+/// The digest by which a manifest commits to a key.
 fn commitment(key: Key) -> Digest {
     Digest::of_parts([b"kernelwright evidence key".as_slice(), key.0.bytes()])
 }
 
-/// Puts a key where only the folder's owner reads it.
+/// Writes a key to a file that only its owner can read.
 fn seal(data: &Path, key: Key) -> Result<(), EvaluateError> {
     let folder = keys(data).join(commitment(key).to_string());
     fs::create_dir_all(&folder).map_err(storage(&folder))?;
@@ -341,7 +342,7 @@ impl Evidence {
         })
     }
 
-    /// The names of the bundles in a data folder whose beginning is `prefix`.
+    /// The names of the bundles in a data folder that begin with `prefix`.
     pub fn names(data: &Path, prefix: &str) -> Vec<Digest> {
         let entries = fs::read_dir(bundles_folder(data))
             .into_iter()
@@ -354,7 +355,7 @@ impl Evidence {
             .collect()
     }
 
-    /// The inputs' key, where this folder has it.
+    /// The key of the inputs, if this data folder has it.
     pub fn sealed_key(&self, data: &Path) -> Option<Key> {
         let path = keys(data).join(self.manifest.key.to_string()).join(KEY);
         let text = fs::read_to_string(path).ok()?;
@@ -362,7 +363,8 @@ impl Evidence {
         (commitment(key) == self.manifest.key).then_some(key)
     }
 
-    /// What is not as it was, so that another verdict would prove nothing.
+    /// The conditions that differ between the bundle and `host`, so that a repetition with another
+    /// verdict would prove nothing.
     pub fn differences(&self, host: &Host) -> Vec<String> {
         let own = &self.manifest;
         let different = |what: &str, then: String, now: String| {
@@ -371,7 +373,8 @@ impl Evidence {
         let device = |device: &Device| format!("{device} {:?}", device.kind);
         let first = |looked: Option<&Device>| looked.map_or("nobody".to_owned(), device);
         let (then, rows) = (&self.evaluation.prescreen, &self.evaluation.not_run);
-        // What ended before a pre-screen says nothing of who would have made it.
+        // An evaluation that ended before the pre-screen does not show which device would have made
+        // it.
         let reached = then.is_some() || rows.iter().any(|row| row.part == ProtocolPart::Prescreen);
         let now = host.prescreener().and_then(|now| now.device.as_ref().ok());
         [
@@ -398,7 +401,7 @@ impl Evidence {
         .collect()
     }
 
-    /// The evaluation to repeat.
+    /// The request that repeats the evaluation.
     pub fn request(&self, key: Key) -> EvaluationRequest {
         EvaluationRequest {
             task: self.task.clone(),

@@ -82,7 +82,7 @@ impl From<FailedPass> for Rejection {
     }
 }
 
-/// Why the executions of an examination ended before the last.
+/// The reasons why the executions of an examination ended before the last.
 enum RunStop {
     Failed(Box<FailedPass>),
     Fault(EvaluateError),
@@ -104,7 +104,8 @@ pub(super) fn examine(
     known: &Executions,
 ) -> Report<Executions> {
     Report::of(|facts| {
-        // Outputs go with this folder once they are judged: those of large cases add up.
+        // Outputs are removed with this folder once they are judged, because those of large cases
+        // take much space.
         let outputs =
             tempfile::tempdir_in(context.roles.scratch).map_err(storage(context.roles.scratch))?;
         let numbered = number(context.task, passes, inputs, allowance, outputs.path())?;

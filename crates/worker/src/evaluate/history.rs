@@ -1,9 +1,10 @@
-//! The times of the task's baseline on this device during the last day, so that a candidate that slows
-//! it down beside itself gains nothing.
+//! The times of the task's baseline on this device during the last day. A candidate gains nothing
+//! by slowing down the baseline that runs beside it, because the baseline is compared with these
+//! times.
 //!
-//! Kept in the data folder, in a file for each device, driver, task version, baseline and evaluator.
-//! Losing one costs the rule that rests on it and nothing else: whoever has changed something about
-//! a device that makes it slower or faster removes the folder, or waits for a day.
+//! They are kept in the data folder, in one file for each device, driver, task version, baseline
+//! and evaluator version. Without the file only that comparison is missing. After a change that
+//! makes a device slower or faster, the operator removes the folder, or waits for a day.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,25 +16,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
 
-/// Older times say nothing of a device that may have been moved, cleaned or set otherwise.
+/// The age beyond which times do not count, because the device may have been moved, cleaned or
+/// configured differently since.
 const DAY: Duration = Duration::from_hours(24);
-/// The folder of the files in the data folder.
+/// The folder of these files below the data folder.
 const FOLDER: &str = "history";
-/// Comparisons before a time counts as usual.
+/// The number of comparisons from which on the usual time of a case is defined.
 const FEWEST: usize = 3;
-/// Comparisons that are kept.
+/// The number of comparisons that are kept.
 const MOST: usize = 256;
 
-/// The baseline's times of earlier comparisons; none where times are no measurements.
+/// The file with the baseline's times of earlier comparisons; without a path where times are
+/// modelled.
 #[derive(Debug, Clone)]
 pub struct HistoryFile(Option<PathBuf>);
 
 /// One comparison.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Entry {
-    /// When, seconds since 1970.
+    /// The time of the comparison, seconds since 1970.
     at: u64,
-    /// Executions between two events, by case: times of other batches are not comparable.
+    /// Executions between two events, by case. Times of different batch sizes are not comparable.
     batches: Vec<u32>,
     /// The baseline's median time of one execution, by case, microseconds.
     us: Vec<f64>,
@@ -55,7 +58,7 @@ impl HistoryFile {
         Self(host.is_unproved().then_some(file))
     }
 
-    /// The usual time of each case; none for a case that was not timed often enough.
+    /// The usual time of each case; `None` for a case with too few comparisons.
     pub fn usual(&self, batches: &[u32], now: SystemTime) -> BaselineHistory {
         let entries = self.read(now);
         let same = entries.iter().filter(|entry| entry.batches == batches);
@@ -72,7 +75,7 @@ impl HistoryFile {
         }
     }
 
-    /// Adds a comparison that was not disturbed.
+    /// Adds the times of a comparison that was not disturbed.
     pub fn note(&self, batches: Vec<u32>, us: Vec<f64>, now: SystemTime) {
         let Some(file) = &self.0 else { return };
         let mut entries = self.read(now);
@@ -96,7 +99,7 @@ impl HistoryFile {
         }
     }
 
-    /// The entries of the last day; none of a file that is missing or damaged.
+    /// The entries of the last day; empty if the file is missing or damaged.
     fn read(&self, now: SystemTime) -> Vec<Entry> {
         let text = self.0.as_ref().and_then(|file| std::fs::read(file).ok());
         let entries = text.and_then(|text| serde_json::from_slice::<Vec<Entry>>(&text).ok());

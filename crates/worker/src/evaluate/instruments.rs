@@ -1,8 +1,8 @@
-//! The sanitizers' four results of a candidate, and the profile of its time.
+//! The sanitizers' four results on a candidate, and the profile of its time.
 //!
-//! On the emulated device its own checks and counters answer. On silicon NVIDIA's tools do, around
-//! a role without confinement, since a tool cannot look into a confined process. Only the tool's
-//! log is believed, and a tool that fails says nothing about the candidate.
+//! On the emulated device they come from its own checks and counters. On silicon they come from
+//! NVIDIA's tools, around a role without confinement, because a tool cannot inspect a confined
+//! process. Only a tool's log counts, and a tool that fails says nothing about the candidate.
 
 use std::path::Path;
 use std::time::Duration;
@@ -330,7 +330,7 @@ fn profile_with(
     Ok((cases, missing.collect()))
 }
 
-/// Why the profiler gave no list of metrics.
+/// The reason why the profiler gave no list of metrics.
 enum ProfilerError {
     NotRun(String),
     Fault(EvaluateError),
@@ -396,7 +396,7 @@ fn score_only(context: &Context<'_>) -> Result<Vec<Pass>, EvaluateError> {
     Ok(passes)
 }
 
-/// Why the executions of one job ended before the last.
+/// The reasons why the executions of one job ended before the last.
 enum Ended {
     Candidate,
     Fault(EvaluateError),

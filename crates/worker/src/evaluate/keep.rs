@@ -1,20 +1,20 @@
-//! Bounds on the disk space of evaluations: the builds, reference answers and bundles that were made
-//! first are removed first, and everything that killed evaluations left behind is removed.
+//! Limits on the disk space of evaluations. Of builds, reference answers and bundles the oldest are
+//! removed first; everything that killed evaluations left behind is removed.
 
 use std::fs::{self, Metadata};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Age after which nothing that an evaluation left behind can be in use, by this process or another
-/// with the same data folder.
+/// The age from which on nothing that an evaluation left behind can still be in use, by this
+/// process or another one with the same data folder.
 const SAFE_AGE: Duration = Duration::from_secs(3600);
-/// Age below which an entry may be one that a role is writing or reading now. A bound on disk space
-/// gives way to nothing else.
+/// The age below which an entry may be in use by a role at this moment. Only such entries may
+/// exceed a limit on disk space.
 const IN_USE_AGE: Duration = Duration::from_secs(120);
 
-/// Removes the oldest entries of a folder until the rest has at most `most_bytes`, however young they
-/// are: an entry that is missed is made again. Only the last two minutes stay. Failures are left for
-/// the next time.
+/// Removes the oldest entries of a folder until the rest has at most `most_bytes`, because an entry
+/// that is missing is made again. Entries of the last two minutes stay. Errors are ignored; the
+/// next call tries again.
 pub fn trim(folder: &Path, most_bytes: u64, now: SystemTime) {
     let mut entries = entries_of(folder, now);
     entries.sort_by_key(|entry| entry.age);
@@ -27,7 +27,8 @@ pub fn trim(folder: &Path, most_bytes: u64, now: SystemTime) {
     }
 }
 
-/// Removes every entry of a folder whose name begins with `prefix` and that is too old to be in use.
+/// Removes every entry of a folder whose name begins with `prefix` and that is too old to be in
+/// use.
 pub fn sweep(folder: &Path, prefix: &str, now: SystemTime) {
     for entry in entries_of(folder, now) {
         let matches = entry

@@ -20,7 +20,7 @@ const ALLOWED: Duration = Duration::from_secs(60);
 /// Thread instructions of the sampled blocks together.
 const INSTRUCTIONS: u64 = 20_000_000_000;
 
-/// Why there is no modelled time.
+/// The reasons why a launch has no modelled time.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// The launch did not finish, for this reason.

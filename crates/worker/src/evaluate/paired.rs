@@ -1,8 +1,8 @@
 //! The paired comparison: times a candidate in turn with an incumbent, and with the task's baseline
 //! where that is another kernel, and decides which is faster.
 //!
-//! The times are events that the process with the images reports; the supervisor holds its own
-//! clock against them and everything else the reply claims ([`believe`]), and the decision is
+//! The times are event times that the process with the images reports. [`believe`] checks them, and
+//! everything else that the reply claims, against the supervisor's own clock. The decision is
 //! statistics.
 
 mod apart;
@@ -36,12 +36,12 @@ use super::error::Stop;
 use super::history::HistoryFile;
 use super::roles::Roles;
 
-/// Wall time after which no further round is begun.
+/// Wall time after which a process begins no further round, seconds.
 const SECONDS: u32 = 15;
 /// Wall time of loading and of all rounds together.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// The longest batch on the emulated device, where a time is exact whatever its length: long
-/// enough to be one.
+/// The longest batch on the emulated device. Times are exact there whatever the batch, so two
+/// executions are enough to test batches.
 const EMULATED_BATCH: u32 = 2;
 
 /// Kernels to be timed in turn.
@@ -53,21 +53,21 @@ pub struct PairedComparison<'a> {
     pub sides: BTreeMap<TimedKernel, Side>,
     /// The score cases by name, each in the states of the cache that are scored.
     pub cases: Vec<(String, TimedCase)>,
-    /// The same cases in the state that is not scored: timed a few times, for the record. Jobs number
-    /// them behind the others.
+    /// The same cases with the cache in the state that is not scored. They are timed a few times,
+    /// for the record. Jobs number them after the scored ones.
     pub beside: Vec<(String, TimedCase)>,
     /// The digests of the candidate's outputs that the reference agreed with, by case and draw; absent
     /// where they were not compared.
     pub verified: BTreeMap<(String, usize), Digest>,
-    /// Earlier times of the task's baseline.
+    /// The times of the task's baseline in earlier comparisons.
     pub history: HistoryFile,
-    /// Decides orders and poison.
+    /// The key from which orders and poison are drawn.
     pub key: Key,
     /// The stage of the evaluation, which says if a promotion depends on it.
     pub stage: EvaluationStage,
     /// Thread instructions of one launch, on the emulated device.
     pub instructions: u64,
-    /// After this no further process is begun; none where only rounds are bounded.
+    /// The time after which no further process is begun; `None` if only the rounds are bounded.
     pub until: Option<Instant>,
     /// The roles.
     pub roles: Roles<'a>,
@@ -84,12 +84,12 @@ pub struct Compared {
     pub measurement: Measurement,
 }
 
-/// The kernels that run in a process.
+/// The assignment of kernels to the places of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lineup {
     /// Each kernel in its own place.
     Pair,
-    /// The incumbent in all places: its differences are noise.
+    /// The incumbent in the candidate's place too, so that every difference is noise.
     Control,
     /// The candidate in all places, so that no other kernel shares its process.
     Alone,
@@ -162,7 +162,8 @@ impl PairedComparison<'_> {
             let of_pair = if process == 0 { &once } else { &wanted };
             self.measure(Lineup::Pair, process, of_pair, &mut taken)?;
             if confirming {
-                // In turn with the others, so that all see the same device.
+                // In turn with the other processes, so that all meet the same condition of the
+                // device.
                 self.measure(Lineup::Control, process, &wanted, &mut control)?;
             }
             if confirming && process < ALTERNATIONS {
@@ -228,7 +229,7 @@ impl PairedComparison<'_> {
         })
     }
 
-    /// Finds out which cases are so short that they have to be timed in batches.
+    /// Chooses the batch of each case: cases that are too short for the clock are timed in batches.
     fn measure_batches(&mut self) -> Result<(), Stop> {
         let mut first = Taken::default();
         self.measure(Lineup::Pair, 0, &Wanted::exactly(1), &mut first)?;
@@ -242,7 +243,7 @@ impl PairedComparison<'_> {
             let times = blocks
                 .filter(|block| block.case == number)
                 .flat_map(|block| block.incumbent_us.into_iter().chain(block.candidate_us));
-            // Of a time that is none nothing follows; the rounds will say so.
+            // No batch follows from a time that is missing; the rounds report the fault.
             let shortest = times.fold(f64::INFINITY, f64::min);
             let draws = u32::try_from(case.draws.len()).unwrap_or(u32::MAX);
             case.batch = statistics::batch_size(shortest, draws)
@@ -318,7 +319,7 @@ fn exponential(interval: Interval) -> [f64; 2] {
     [interval.lower.exp(), interval.upper.exp()]
 }
 
-/// The log-ratios of all blocks of a case, those that do not count among them.
+/// The log-ratios of all blocks of a case, invalid ones included.
 fn ratios(rounds: &[Round], case: usize) -> Vec<f64> {
     let blocks = rounds.iter().flat_map(|round| &round.blocks);
     let own = blocks.filter(|block| block.case == case);
@@ -327,8 +328,8 @@ fn ratios(rounds: &[Round], case: usize) -> Vec<f64> {
         .collect()
 }
 
-/// The longest batch of a case whose buffers are found in a cache of so many bytes, where they are to
-/// be.
+/// The longest batch of a case for a cache of `l2_bytes`: with a warm cache all buffers of a batch
+/// must fit.
 fn longest(case: &TimedCase, l2_bytes: u64) -> u32 {
     match case.cache {
         CacheState::Cold => u32::MAX,

@@ -1,6 +1,6 @@
-//! Partial evaluations: does a candidate build, is it right, how fast is it beside the baseline? The
-//! stages are those of an evaluation, in the same order. There is no verdict of acceptance, so that
-//! nothing can be promoted on one.
+//! Partial evaluations: building, testing or timing a candidate. The stages are those of an
+//! evaluation, in the same order. There is no verdict of acceptance, so that no promotion can rest
+//! on one.
 
 use std::collections::BTreeMap;
 
@@ -30,17 +30,16 @@ use crate::cancel::Cancellation;
 /// The extent of a partial evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
-    /// Text, plan, image, policy, and the gates on its resources. Nothing runs.
+    /// Text, plan, image, policy, and the gates on resources. Nothing is executed.
     Build,
-    /// All of that, and every execution of an evaluation with its outputs compared. Nothing is
-    /// timed.
+    /// Also every execution of an evaluation, with its outputs compared. Nothing is timed.
     Test,
 }
 
 /// The facts of a partial evaluation.
 #[derive(Debug)]
 pub struct PartialEvaluation {
-    /// The verdict that stands against the candidate; none if no stage rejected it.
+    /// The verdict that rejects the candidate; `None` if no stage did.
     pub against: Option<Verdict>,
     /// Identity of source and values; none if it did not parse.
     pub candidate_digest: Option<Digest>,
@@ -68,14 +67,14 @@ pub struct PartialEvaluation {
     pub stages: Vec<StageTime>,
 }
 
-/// Times beside those of the baseline, or of the incumbent that the request names.
+/// The candidate's times, with those of the baseline or of the incumbent that the request names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timed {
     /// The candidate's.
     pub timing: Timing,
-    /// The other's, taken in the same way.
+    /// The other kernel's times, taken in the same way.
     pub baseline: Timing,
-    /// The other's over the candidate's, with its interval.
+    /// The ratio of the other kernel's time to the candidate's, with its interval.
     pub comparison: Comparison,
     /// True if it takes little more than launching does.
     pub launch_bound: bool,
@@ -120,12 +119,12 @@ impl Evaluator {
         Ok(partial)
     }
 
-    /// Times a candidate beside the task's baseline, or the incumbent that the request names, after
-    /// its outputs on the score cases were compared with the reference: a wrong kernel has no time.
-    /// Never grounds for a promotion. Modelled times of an incumbent are compared as they are.
+    /// Times a candidate beside the task's baseline, or the incumbent that the request names, once
+    /// its outputs on the score cases are right. A promotion never rests on the result. Modelled
+    /// times of an incumbent are used as the request states them.
     ///
     /// # Errors
-    /// An [`EvaluateError`] if the infrastructure, not the candidate, is to blame.
+    /// An [`EvaluateError`] if the infrastructure, not the candidate, is the cause.
     pub fn measure(
         &self,
         request: &EvaluationRequest,
@@ -186,11 +185,11 @@ impl Evaluator {
         })
     }
 
-    /// Times a candidate in turn with the incumbent, which is the task's baseline unless the request
-    /// names another, without judging outputs. Never grounds for a promotion.
+    /// Times a candidate in turn with the incumbent, which is the task's baseline unless the
+    /// request names another, without judging outputs. A promotion never rests on the result.
     ///
     /// # Errors
-    /// [`Stop`] with what stands against the candidate, or with a fault of the infrastructure.
+    /// [`Stop`] with the verdict on the candidate, or with a fault of the infrastructure.
     pub fn bench(
         &self,
         request: &EvaluationRequest,
@@ -291,7 +290,8 @@ fn execute_baseline(
     Ok(scored)
 }
 
-/// Two modelled times have no noise: their ratio is both ends of its interval.
+/// Compares two modelled times. They have no noise, so that both ends of the interval are their
+/// ratio.
 fn compare_modelled(own: &Timing, baseline: &Timing) -> Result<Comparison, EvaluateError> {
     let ratio = own.speedup_over(baseline).ok_or_else(|| {
         let what = "compare with the baseline: the two were not timed on the same cases";
@@ -310,7 +310,7 @@ fn compare_modelled(own: &Timing, baseline: &Timing) -> Result<Comparison, Evalu
 
 fn partial(task: &Task, facts: Facts, against: Option<Verdict>) -> PartialEvaluation {
     let compiled = facts.compiled;
-    // Which further shapes an evaluation meets is a matter of its key.
+    // Further shapes are left out, because they depend on the evaluation's key.
     let listed = task.cases.iter().filter(|case| !case.uses.is_empty());
     let plans = listed
         .filter_map(|case| facts.plans.get_key_value(&case.name))

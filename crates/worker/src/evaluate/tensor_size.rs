@@ -139,7 +139,7 @@ fn grown(task: &Task, base: &Case, growing: &[&str], beyond: u64) -> Result<Opti
     let Some(mut found) = suffices(enough)? else {
         return Ok(None);
     };
-    // More of a dim is never fewer elements.
+    // The number of elements does not decrease when a dim grows.
     while too_few + 1 < enough {
         let middle = too_few.midpoint(enough);
         match suffices(middle)? {

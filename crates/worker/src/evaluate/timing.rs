@@ -38,8 +38,8 @@ pub fn timing(
     }
 }
 
-/// Whether every score case takes little more than launching as many empty kernels. False where
-/// nobody has measured how long that takes. `launches` are the plan's, by case.
+/// Returns true if every score case takes little more than launching as many empty kernels; false
+/// if the device's launch time was not measured. `launches` are the plan's, by case.
 pub fn launch_bound(
     timing: &Timing,
     launches: &BTreeMap<String, usize>,
@@ -52,8 +52,8 @@ pub fn launch_bound(
     })
 }
 
-/// The times of the score cases beside the least that the device can do them in; nothing where
-/// nobody knows what it can do.
+/// The times of the score cases beside the device's shortest possible times; empty if the device's
+/// rates are not known.
 ///
 /// # Errors
 /// A [`Problem`] of the task.
@@ -89,7 +89,7 @@ fn in_states(
     entries.collect()
 }
 
-/// The sum of the launches of one execution: the model is deterministic, one is enough.
+/// The sum of an execution's launches. One execution is enough, because the model is deterministic.
 fn modelled(
     case: &str,
     cache: CacheState,

@@ -6,9 +6,9 @@
 
 use domain::device::DeviceKind;
 
-/// On the emulated device workspaces may always take so much together.
+/// The limit on the emulated device where tensors are small: all workspaces together, bytes.
 const SMALL: u64 = 64 << 20;
-/// And so many times what the case's tensors take.
+/// The limit on the emulated device otherwise: this many times the bytes of the case's tensors.
 const TIMES: u64 = 16;
 /// The share of device memory, as a divisor, that workspaces may take anywhere.
 const SHARE: u64 = 2;

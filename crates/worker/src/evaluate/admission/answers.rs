@@ -1,5 +1,5 @@
-//! What the references answer: whether they agree, whether their answers change with the inputs, and
-//! with which.
+//! Checks of the references' answers: whether both agree, and on which inputs and elements they
+//! depend.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::evaluate::passes::{Extent, Passes};
 use crate::evaluate::roles::Reference;
 
 impl Examiner<'_> {
-    /// Both references on everything that candidates may meet on a case.
+    /// Compares both references on all inputs that candidates get for a case.
     pub(super) fn agreement(
         &self,
         reference: &Reference<'_>,
@@ -61,7 +61,7 @@ impl Examiner<'_> {
         })
     }
 
-    /// The reference's answers on each case for several draws of all inputs.
+    /// Computes the reference's answers on each case for several draws of all inputs.
     pub(super) fn draws(
         &self,
         reference: &Reference<'_>,
@@ -118,7 +118,7 @@ impl Examiner<'_> {
         Ok(points)
     }
 
-    /// Whether the answers change when one input alone is drawn anew.
+    /// Checks that the answers change when one input alone is drawn anew.
     pub(super) fn inputs(
         &self,
         reference: &Reference<'_>,
@@ -160,7 +160,8 @@ impl Examiner<'_> {
         Ok(points)
     }
 
-    /// Whether one element of an input reaches what the contract says and no more.
+    /// Checks that one element of an input changes exactly the output elements that the contract
+    /// declares.
     pub(super) fn declared(&self, reference: &Reference<'_>) -> Result<Vec<Point>, EvaluateError> {
         let task = self.task();
         let mut points = Vec::new();

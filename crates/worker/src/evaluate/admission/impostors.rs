@@ -1,21 +1,22 @@
-//! Kernels that are right by no merit: they do nothing, copy, give a constant or repeat what was
-//! there. A task that accepts one of them would reward it.
+//! Impostors: kernels that do nothing, copy an input, write a constant, or repeat an earlier
+//! result. A task that accepts one of them would reward a kernel that computes nothing.
 
 use std::fmt::Write as _;
 
 use domain::dtype::Dtype;
 use domain::task::{Role, Task, Tensor};
 
-/// A candidate made for one task.
+/// An impostor for one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Impostor {
-    /// What it does, as a subject for reports.
+    /// Its behaviour, as a subject for reports.
     pub name: String,
-    /// The candidate file.
+    /// The text of its candidate file.
     pub source: String,
 }
 
-/// All impostors for a task. `middle` is the mean of each output's values, the best constant.
+/// All impostors for a task. `middle` is the mean of each output's values, which is the best
+/// constant.
 pub fn all(task: &Task, middle: &[(String, f64)]) -> Vec<Impostor> {
     let mut impostors = vec![null(), zeros(task), constant(task, middle)];
     let inputs = task
@@ -92,7 +93,7 @@ fn copy(task: &Task, input: &Tensor) -> Impostor {
     }
 }
 
-/// Gives what it found the time before, and keeps what it finds now.
+/// A kernel that writes the input of an earlier execution and keeps that of the present one.
 fn previous(task: &Task, input: &Tensor) -> Impostor {
     let (mut plan, mut code) = (String::new(), "__device__ double kept[1024];\n".to_owned());
     for (number, output) in outputs(task).enumerate() {
@@ -123,27 +124,27 @@ fn file(plan: &str, code: &str) -> String {
     format!("/*---\n{plan}---*/\n#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n\n{code}")
 }
 
-/// A launch of one thread per block, so that the grid alone says how much is done.
+/// A launch with one thread per block, so that the grid alone gives the number of threads.
 fn step(kernel: &str, blocks: &str, arguments: &[&str]) -> String {
     format!(
         "[[launch]]\nkernel = \"{kernel}\"\ngrid = [\"{blocks}\"]\nblock = [1]\nargs = {arguments:?}\n"
     )
 }
 
-/// Steps that set every output to zero.
+/// Launch-plan steps that set every output to zero.
 fn clear(task: &Task) -> String {
     outputs(task)
         .map(|output| format!("[[launch]]\nmemset = \"{}\"\nbyte = 0\n", output.name))
         .collect()
 }
 
-/// The number of a tensor's elements, over the dims.
+/// The number of a tensor's elements, as an expression of the task's dims.
 fn count(tensor: &Tensor) -> String {
     let extents = tensor.shape.iter().map(|extent| format!("({extent})"));
     extents.collect::<Vec<_>>().join(" * ")
 }
 
-/// A `double` expression as the type of an element.
+/// Converts a `double` expression to the type of an element.
 fn converted(dtype: Dtype, value: &str) -> String {
     match dtype {
         Dtype::F16 => format!("__double2half({value})"),

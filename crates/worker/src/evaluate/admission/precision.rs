@@ -1,5 +1,5 @@
-//! How exact the task's own kernels are, and how exact one is that computes more coarsely than the
-//! task allows: its tolerance must lie between.
+//! The precision of the task's own kernels, and that of a kernel that computes more coarsely than
+//! the task allows. The task's tolerance must lie between the two.
 
 use domain::admission::{self, Calibration, Point, Rule};
 use domain::candidate::KernelSource;
@@ -12,11 +12,12 @@ use crate::evaluate::error::{EvaluateError, storage};
 use crate::evaluate::passes::Pass;
 use crate::evaluate::roles::{Allowance, Numbered, Reference};
 
-/// Elements that an error norm needs to say something about rounding.
+/// The number of elements from which on an error norm measures rounding.
 const LEAST_ELEMENTS: u64 = 64;
 
 impl Examiner<'_> {
-    /// The errors of the task's own kernels, and of the baseline on operands too coarse.
+    /// Measures the errors of the task's own kernels, and of the baseline on operands that are too
+    /// coarse.
     pub(super) fn precision(
         &self,
         reference: &Reference<'_>,
@@ -74,8 +75,8 @@ impl Examiner<'_> {
         Ok(points)
     }
 
-    /// The relative L2 error of a kernel over all outputs of some passes together; none if it does
-    /// not come to its end.
+    /// The relative L2 error of a kernel over all outputs of some passes together; `None` if an
+    /// execution fails.
     fn error(
         &self,
         reference: &Reference<'_>,
@@ -133,9 +134,9 @@ impl Examiner<'_> {
     }
 }
 
-/// The relative L2 error of several outputs, as if their elements were of one size; none if one
-/// of them has NaN or infinities where it should not. Outputs of a few elements say nothing about
-/// rounding and are left out where there are others.
+/// The relative L2 error of several outputs, as if their elements had the same magnitude; `None` if
+/// one of them has NaN or infinities where it should not. Outputs of few elements do not measure
+/// rounding, and are left out if there are larger ones.
 fn pooled(comparisons: &[OutputComparison]) -> Option<f64> {
     let telling = |one: &&OutputComparison| one.elements >= LEAST_ELEMENTS;
     let any = comparisons.iter().any(|one| telling(&one));

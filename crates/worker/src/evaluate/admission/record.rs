@@ -1,4 +1,4 @@
-//! The record of the tasks that were admitted on this machine, so that a run of a known task begins at
+//! The record of the tasks that this machine has admitted, so that a run of a known task begins at
 //! once.
 
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use crate::cancel::Cancellation;
 use crate::evaluate::Evaluator;
 use crate::evaluate::error::{EvaluateError, storage};
 
-/// Requires that the task of a request is admitted. A refusal is not remembered: the task may be
-/// corrected, and a baseline's noise may pass.
+/// Checks that the task of a request is admitted. A refusal is not recorded, because the task may
+/// be corrected and a baseline's noise may decrease.
 ///
 /// # Errors
-/// [`EvaluateError::NotAdmitted`], or another [`EvaluateError`] that is no property of the task.
+/// [`EvaluateError::NotAdmitted`], or another [`EvaluateError`] whose cause is not the task.
 pub fn require(
     evaluator: &Evaluator,
     request: &EvaluationRequest,
@@ -50,7 +50,7 @@ pub fn require(
     std::fs::write(&place, text).map_err(storage(&place))
 }
 
-/// The file of a task's admission: named by everything that it rests on, except for the draws.
+/// The file of a task's admission, named by everything that it depends on, except for the draws.
 fn place(evaluator: &Evaluator, bundle: &Bundle) -> Result<PathBuf, EvaluateError> {
     let task = Task::load(bundle).map_err(EvaluateError::Task)?;
     let host = evaluator.host();

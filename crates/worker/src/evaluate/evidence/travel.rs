@@ -1,7 +1,7 @@
-//! A bundle's way into another data folder, file by file. Nothing that arrives is believed: the
-//! manifest must have the bundle's name, every file the digest and the length that the manifest
-//! says. A bundle that was interrupted goes on where it was; one that is there already is complete
-//! at once. Keys do not travel.
+//! The transfer of a bundle into another data folder, file by file. Everything received is checked:
+//! the manifest must have the digest that names the bundle, and every file the digest and length
+//! that the manifest states. An interrupted transfer is resumed; a bundle that exists already is
+//! complete at once. Keys are not transferred.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
@@ -14,39 +14,39 @@ use super::super::build::UNFINISHED;
 use super::super::keep;
 use super::{Evidence, FORM, MANIFEST, MOST_BYTES, Manifest, bundles_folder};
 
-/// Bytes that a service keeps of the bundles that it was sent.
+/// The limit on bundles that a service keeps of those it received, bytes.
 const STORED_BYTES: u64 = 2 << 30;
 
-/// The largest manifest, bytes: it holds the text that the kernel was compared with.
+/// The largest manifest, bytes. It contains the source of the incumbent.
 pub const MANIFEST_BYTES: u64 = 2 << 20;
-/// The most files of a bundle. Ours have seven.
+/// The most files of a bundle; a bundle of this program has seven.
 const MOST_FILES: usize = 32;
-/// The longest name of a file.
+/// The longest file name, bytes.
 const LONGEST_NAME: usize = 64;
 
-/// Why a bundle is not taken in, or not given out. Messages read after "failed to".
+/// The reasons why a bundle is not accepted or not sent. Messages follow "failed to".
 #[derive(Debug, thiserror::Error)]
 pub enum TravelError {
-    /// What arrived is not what its name says.
+    /// The received bytes do not match the name, or break a limit.
     #[error("take in the evidence {digest}: {what}")]
     Refused {
-        /// The bundle.
+        /// The bundle's name.
         digest: Digest,
-        /// What is wrong.
+        /// The mismatch.
         what: String,
     },
     /// There is no such bundle, or no such file in it.
     #[error("find {what} of the evidence {digest}")]
     Missing {
-        /// The bundle.
+        /// The bundle's name.
         digest: Digest,
-        /// What is not there.
+        /// The missing part.
         what: String,
     },
-    /// The disk refused.
+    /// A file could not be read or written.
     #[error("access {path}; check free space and permissions")]
     Storage {
-        /// What.
+        /// The file or folder.
         path: String,
         /// The system's reason.
         #[source]
@@ -54,8 +54,8 @@ pub enum TravelError {
     },
 }
 
-/// Takes in a manifest, with which a bundle begins or goes on. Answers with the names of the files
-/// that are still missing; none are once the bundle is complete.
+/// Receives a manifest, which begins or resumes a transfer. Returns the names of the files that are
+/// still missing; an empty list means that the bundle is complete.
 ///
 /// # Errors
 /// See [`TravelError`].
@@ -70,7 +70,8 @@ pub fn take_manifest(data: &Path, digest: Digest, text: &[u8]) -> Result<Vec<Str
     finish(data, digest, &manifest)
 }
 
-/// Takes in a file of a bundle whose manifest is here, and answers as [`take_manifest`].
+/// Receives a file of a bundle whose manifest has been received. Returns the same as
+/// [`take_manifest`].
 ///
 /// # Errors
 /// See [`TravelError`].
@@ -101,10 +102,10 @@ pub fn take_file(
     finish(data, digest, &manifest)
 }
 
-/// The manifest of a bundle that is here, or one of its files.
+/// Reads the manifest of a bundle, or one of its files, for sending.
 ///
 /// # Errors
-/// [`TravelError::Missing`], also where what is here is damaged.
+/// [`TravelError::Missing`], also if the stored bytes are damaged.
 pub fn give(data: &Path, digest: Digest, name: Option<&str>) -> Result<Vec<u8>, TravelError> {
     let folder = place(data, digest);
     let missing = |what: &str| TravelError::Missing {
@@ -123,7 +124,7 @@ pub fn give(data: &Path, digest: Digest, name: Option<&str>) -> Result<Vec<u8>, 
     }
 }
 
-/// A manifest that is what its name says, and names nothing that could lie elsewhere.
+/// Parses a manifest and checks its digest, its limits and the names of its files.
 fn read(digest: Digest, text: &[u8]) -> Result<Manifest, TravelError> {
     let refused = |what: String| TravelError::Refused { digest, what };
     if text.len() as u64 > MANIFEST_BYTES {
@@ -152,7 +153,7 @@ fn read(digest: Digest, text: &[u8]) -> Result<Manifest, TravelError> {
     Ok(manifest)
 }
 
-/// Whether a name is that of a file beside the manifest.
+/// Returns true if a name is that of a plain file in the bundle's folder.
 fn is_plain(name: &str) -> bool {
     let mut bytes = name.bytes();
     let letters = bytes.all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
@@ -163,7 +164,7 @@ fn is_plain(name: &str) -> bool {
         && !name.is_empty()
 }
 
-/// Moves a bundle to its place once all of it is here.
+/// Moves a bundle to its final folder once all files are there. Returns the names of missing files.
 fn finish(data: &Path, digest: Digest, manifest: &Manifest) -> Result<Vec<String>, TravelError> {
     let folder = workshop(data, digest);
     let is_here = |name: &str| folder.join(name).is_file();
@@ -175,14 +176,14 @@ fn finish(data: &Path, digest: Digest, manifest: &Manifest) -> Result<Vec<String
     let place = place(data, digest);
     match fs::rename(&folder, &place) {
         Ok(()) => {}
-        // Somebody else sent the same.
+        // Another sender completed the same bundle.
         Err(_) if place.is_dir() => {
             let _ = fs::remove_dir_all(&folder);
         }
         Err(error) => return Err(storage(&place)(error)),
     }
     if let Err(error) = Evidence::open(data, digest) {
-        // What was written did not stay as it was.
+        // The files changed after they had been checked.
         let _ = fs::remove_dir_all(&place);
         let what = error.to_string();
         return Err(TravelError::Refused { digest, what });
@@ -197,12 +198,13 @@ fn place(data: &Path, digest: Digest) -> PathBuf {
     bundles_folder(data).join(digest.to_string())
 }
 
-/// Where a bundle is put together: the same folder whoever sends it, so that it can go on.
+/// The folder of an unfinished transfer. It is named after the bundle alone, so that another sender
+/// can resume it.
 fn workshop(data: &Path, digest: Digest) -> PathBuf {
     bundles_folder(data).join(format!("{UNFINISHED}{digest}"))
 }
 
-/// Writes a file so that it is there whole or not at all.
+/// Writes a file atomically.
 fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), TravelError> {
     let path = folder.join(name);
     let written = tempfile::NamedTempFile::new_in(folder).and_then(|mut file| {
@@ -211,7 +213,7 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), TravelError> {
     });
     match written {
         Ok(_) => Ok(()),
-        // Somebody else has finished it meanwhile.
+        // Another sender has completed the bundle, so that this folder is gone.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(storage(&path)(error)),
     }

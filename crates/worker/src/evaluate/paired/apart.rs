@@ -1,4 +1,4 @@
-//! Times a candidate against a kernel that cannot share a process with it.
+//! The comparison of a candidate with a solution that cannot share a process with it.
 
 use domain::margins::FASTER_MARGIN_LOG;
 use domain::statistics::{self, ALPHA, ALTERNATIONS, ANALYSIS_PAIRS, BaselineHistory};
@@ -10,7 +10,7 @@ use super::process::Wanted;
 use super::{Lineup, PairedComparison, Taken, exponential};
 use crate::evaluate::error::{EvaluateError, Stop};
 
-/// Why processes in turn gave no comparison.
+/// The reasons why alternating processes gave no comparison.
 pub(in crate::evaluate) enum ApartError {
     /// The other side gave no times, for this reason.
     NoTimes(String),
@@ -23,8 +23,8 @@ impl<E: Into<Stop>> From<E> for ApartError {
     }
 }
 
-/// The comparison of processes in turn, both with a cold cache: whoever cannot share a process is
-/// timed over a flushed one, whatever the task scores.
+/// The comparison of alternating processes. Both sides are timed with a cold cache, whatever the
+/// task scores, because a process of its own can only flush the cache.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Apart {
     /// Each case with the other's time and the candidate's, microseconds: medians of all turns.
@@ -34,8 +34,8 @@ pub struct Apart {
 }
 
 impl PairedComparison<'_> {
-    /// Alternates a process of the candidate's with a turn of somebody else's, which gives the
-    /// other's time of each case. A turn without times ends it with the reason.
+    /// Alternates processes that time the candidate with calls of `turn`, which returns the other
+    /// side's time of each case. A turn without times ends the comparison with its reason.
     pub(in crate::evaluate) fn apart(
         mut self,
         turn: &mut dyn FnMut(usize) -> Result<RivalTiming, EvaluateError>,
@@ -62,7 +62,7 @@ impl PairedComparison<'_> {
                 Err(reason) => return Err(ApartError::NoTimes(reason)),
             }
         }
-        // Whether the rounds were disturbed is for the same rules as ever to say.
+        // The usual rules decide if the rounds were disturbed too much.
         self.keep(&taken, &BaselineHistory::default())?;
         let own = (0..ALTERNATIONS)
             .map(|process| self.centres(&taken, process))

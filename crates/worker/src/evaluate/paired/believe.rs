@@ -1,6 +1,6 @@
-//! Whether the reply of a process that ran a candidate can be believed at all: what was asked for
-//! was done, every output is as verified, every buffer intact, and its clock does not contradict
-//! ours.
+//! Checks of the reply of a process that ran a candidate: every planned execution was made, all
+//! outputs are those that were verified, every buffer is intact, and the event times do not
+//! contradict the supervisor's clock.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use super::process::executions;
 use super::{Lineup, PairedComparison};
 use crate::evaluate::error::Stop;
 
-/// The outputs seen first, by who really ran, case and draw.
+/// The first outputs of each kernel that ran, by case and draw.
 type Seen = BTreeMap<(TimedKernel, usize, usize), Digest>;
 
 impl PairedComparison<'_> {
@@ -41,7 +41,7 @@ impl PairedComparison<'_> {
             for (place, sample) in whose.into_iter().zip(&block.samples) {
                 let player = lineup.kernel_in(place);
                 for number in sample.left.keys() {
-                    // That the numbers are those of something was looked at above.
+                    // `check_plan` has checked that the indices are valid.
                     self.intact(block.case, &reply.left[*number], player, &mut seen)?;
                 }
                 let [begin, end] = moments.next().expect("two ticks for each sample") else {
@@ -59,7 +59,7 @@ impl PairedComparison<'_> {
             DeviceKind::Emulated => EventTimes::Modelled,
         };
         for (number, readings) in readings.iter().enumerate() {
-            // The few beside the comparison say what is impossible, and nothing finer.
+            // The few rounds of the unscored state allow only a check for impossible times.
             let clocks = if number < self.cases.len() {
                 clocks
             } else {
@@ -73,7 +73,7 @@ impl PairedComparison<'_> {
         Ok(())
     }
 
-    /// What a refusal of the driver means, by who was running.
+    /// Judges a driver call that failed, by the kernel that was running.
     fn failed(&self, failure: &Failure, lineup: Lineup) -> Stop {
         let case = self.name(failure.case);
         let fault = &failure.fault;
@@ -101,7 +101,7 @@ impl PairedComparison<'_> {
         Verdict::InvalidRun { reason }.into()
     }
 
-    /// Whether an execution left what it should, and nothing else.
+    /// Checks that an execution left the right outputs and changed nothing else.
     fn intact(
         &self,
         case: usize,
@@ -157,7 +157,7 @@ impl PairedComparison<'_> {
     }
 }
 
-/// Whether the reply is about what was asked for, with nothing missing.
+/// Checks that the reply covers the planned rounds, with nothing missing.
 fn as_planned(
     job: &TimeJob,
     reply: &TimeReply,
@@ -172,7 +172,7 @@ fn as_planned(
             let left = reply.left.get(*number);
             left.is_some_and(|left| left.draw < draws)
         });
-        // Every execution is accounted for; where memory ended there are fewer than planned.
+        // Every execution is recorded; where memory ran out there are fewer than planned.
         let counted = u64::from(executions(sample));
         known && counted == u64::from(job.cases[case].batch.min(sets)) && counted > 0
     };

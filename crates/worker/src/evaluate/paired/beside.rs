@@ -1,5 +1,5 @@
-//! The times of a comparison as numbers for people: of the states of the cache that are scored, and
-//! of the one that is not. Nothing is decided here.
+//! The times of a comparison for reports: of the scored states of the cache, and of the one that is
+//! not scored. Nothing is decided here.
 
 use domain::device::DeviceKind;
 use domain::role::TimedCase;
@@ -8,12 +8,13 @@ use domain::timing::{MeasuredTime, ModelledTime, Timing};
 
 use super::{PairedComparison, Taken, count, longest};
 
-/// Rounds in the state of the cache that is not scored, in the first process of a comparison, after
-/// its last look. Of each contender they leave twice as many times as there are rounds.
+/// The number of rounds in the unscored state of the cache. They follow the last interim analysis,
+/// in the first process of a comparison. Each kernel gets twice as many times as there are rounds.
 const ROUNDS: usize = 4;
 
 impl PairedComparison<'_> {
-    /// Chooses batches for the state that is not scored: those of the same case in the other.
+    /// Chooses the batches of the unscored state: those of the same case in a scored state, as far
+    /// as its buffers fit.
     pub(super) fn choose_batches_beside(&mut self) {
         let l2_bytes = self.roles.host.device().l2_bytes;
         for (name, case) in &mut self.beside {
@@ -23,7 +24,7 @@ impl PairedComparison<'_> {
         }
     }
 
-    /// The rounds in the state that is not scored, as jobs number their cases.
+    /// Plans the rounds in the unscored state, with the case numbers that jobs use.
     pub(super) fn rounds_beside(&self, key: domain::role::Key) -> Vec<Vec<PlannedBlock>> {
         if self.beside.is_empty() {
             return Vec::new();
@@ -36,7 +37,7 @@ impl PairedComparison<'_> {
         rounds
     }
 
-    /// Whether a round is one of those.
+    /// Returns true if a round belongs to the unscored state.
     pub(super) fn is_beside(&self, round: &Round) -> bool {
         let mut blocks = round.blocks.iter();
         blocks.any(|block| block.case >= self.cases.len())
@@ -47,13 +48,13 @@ impl PairedComparison<'_> {
         self.cases.iter().chain(&self.beside).nth(number)
     }
 
-    /// What messages call it.
+    /// The name of a case in messages.
     pub(super) fn name(&self, number: usize) -> String {
         let entry = self.entry(number);
         entry.map_or_else(String::new, |(name, case)| case.cache.name_of(name))
     }
 
-    /// Somebody's times.
+    /// The times of one kernel; `times` selects its two times of a block.
     pub(super) fn timing(&self, taken: &Taken, times: impl Fn(&Block) -> [f64; 2]) -> Timing {
         let measured = |rounds: &[Round], first: usize, cases: &[(String, TimedCase)]| {
             let entries = cases.iter().enumerate();
@@ -75,7 +76,7 @@ impl PairedComparison<'_> {
         };
         let cases = measured(&taken.rounds, 0, &self.cases);
         let mut unscored = measured(&taken.beside, self.cases.len(), &self.beside);
-        // Where there was no time for them there are none.
+        // Cases that were not reached within the time limit are left out.
         unscored.retain(|time| time.samples > 0);
         let device = self.roles.host.device();
         match device.kind {
@@ -93,7 +94,7 @@ impl PairedComparison<'_> {
     }
 }
 
-/// On the emulated device events are the model's.
+/// On the emulated device event times come from the time model.
 fn modelled(time: MeasuredTime) -> ModelledTime {
     ModelledTime {
         case: time.case,

@@ -1,5 +1,5 @@
-//! What the rounds of a comparison show: how many more it takes, which of them count, and what
-//! those say.
+//! The decisions on a comparison's rounds: the number of further rounds, the rounds that are valid,
+//! and their result.
 
 use domain::measurement::Noise;
 use domain::statistics::{
@@ -12,13 +12,14 @@ use super::{PairedComparison, SECONDS, Taken, count};
 use crate::evaluate::error::Stop;
 
 impl PairedComparison<'_> {
-    /// How many more rounds a screening needs until it is looked at again; none once it is settled, or
-    /// was looked at for the last time. What is faster is not settled as long as the gate against
-    /// regressions holds a case back that more rounds might let pass.
+    /// The number of further rounds until the next interim analysis of a screening; 0 once it is
+    /// settled, or after the last analysis. A result of "faster" is not settled while the gate
+    /// against regressions blocks on a case that further rounds might clear.
     pub(super) fn further(&self, rounds: &[Round], usual: &BaselineHistory) -> usize {
         let kept = statistics::select_valid_rounds(rounds, self.cases.len(), usual);
         let ratios = kept.whole.concat();
-        // Where too many were disturbed, the next look is that of rounds which all count.
+        // If too many rounds were disturbed, the next analysis is the one that all rounds together
+        // would reach.
         let pairs = match kept.inconclusive {
             None => 2 * ratios.len(),
             Some(_) => 2 * rounds.len(),
@@ -46,7 +47,7 @@ impl PairedComparison<'_> {
         next.map_or(0, |next| (next - pairs).div_ceil(2))
     }
 
-    /// The baseline's median time of each case, over the rounds that count.
+    /// The baseline's median time of each case, over the valid rounds.
     pub(super) fn baseline_us(&self, taken: &Taken, kept: &ValidRounds) -> Vec<f64> {
         let counts = |number: usize| {
             kept.discarded
@@ -91,7 +92,7 @@ impl PairedComparison<'_> {
         kept: &ValidRounds,
         control: &Taken,
     ) -> Result<(DecidedComparison, Option<Noise>), Stop> {
-        // Nobody in it is the baseline, unless by chance.
+        // The baseline's history does not apply, because the control times the incumbent alone.
         let control = self.keep(control, &BaselineHistory::default())?;
         let settled =
             statistics::decide_confirmation(&kept.whole, &kept.cycles, &control.whole, self.key)
@@ -104,7 +105,7 @@ impl PairedComparison<'_> {
         Ok((settled, Some(noise)))
     }
 
-    /// Holds the ratio seen in shared processes against that of processes of one contender only.
+    /// Compares the ratio seen in shared processes with that of processes that run one kernel each.
     pub(super) fn split(
         &self,
         control: &Taken,
@@ -124,8 +125,8 @@ impl PairedComparison<'_> {
             .map_err(|reason| Verdict::InvalidRun { reason }.into())
     }
 
-    /// The middle of all times of each case in one process whose places were all one contender's;
-    /// NaN where there are none.
+    /// The median time of each case in one process that ran a single kernel; NaN for a case without
+    /// times.
     pub(super) fn centres(&self, taken: &Taken, process: usize) -> Vec<f64> {
         let centre = |case: usize| {
             let own = taken.rounds.iter().filter(|round| round.process == process);
@@ -141,8 +142,8 @@ impl PairedComparison<'_> {
     }
 }
 
-/// How often the pairs were looked at: a screening up to the look that decided, a confirmation
-/// once.
+/// The number of analyses that were made: in a screening those up to the deciding one, in a
+/// confirmation one.
 pub(super) fn looks(settled: &DecidedComparison, confirming: bool) -> u32 {
     if confirming {
         return 1;
@@ -154,7 +155,7 @@ pub(super) fn looks(settled: &DecidedComparison, confirming: bool) -> u32 {
     count(seen)
 }
 
-/// The rounds of a screening, which has one process.
+/// The rounds of a screening, which has a single process.
 fn joined(cycles: &Cycles<Vec<Vec<f64>>>) -> Cycles<Vec<f64>> {
     cycles.map(|cycles| Some(cycles.concat()))
 }

@@ -1,5 +1,6 @@
-//! Watches the device while a process times on it. Whatever goes wrong here costs facts and
-//! nothing else: a library that hangs is left behind, and rounds are judged without it.
+//! The watch on the device's clocks and temperature while a process times on it. A fault here costs
+//! facts and nothing else: a library that hangs is abandoned, and the rounds are judged without
+//! these facts.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,26 +14,27 @@ use crate::evaluate::roles::Roles;
 use crate::host::Role;
 use crate::supervise;
 
-/// Between two glimpses: a management library answers in about a millisecond.
+/// The interval between two samples. A management library answers in about a millisecond.
 const EVERY: Duration = Duration::from_millis(20);
-/// Glimpses before it replies by itself, a little over a minute: no timing takes longer.
+/// The samples after which the watcher replies unasked, a little over a minute; no timing takes
+/// longer.
 const MOST: u32 = 4000;
-/// How long the watcher may take to start and to reply.
+/// Wall time in which the watcher starts or replies.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long it may live.
+/// The watcher's longest lifetime.
 const DEADLINE: Duration = Duration::from_secs(100);
 
-/// A watch that has begun. It ends with this value.
+/// A running watch. It ends when this value is dropped.
 pub struct Watch {
-    /// The beginning of the names of the files that have it reply.
+    /// The common prefix of the files whose creation makes the watcher reply.
     name: PathBuf,
-    /// How often it was told to reply.
+    /// The number of replies requested so far.
     looks: u32,
     replies: Receiver<WatchReply>,
     further: Sender<PathBuf>,
-    /// Whether it watches at this moment.
+    /// True while the watcher takes samples.
     watching: bool,
-    /// Whether it has given up, or was.
+    /// True if the watcher gave up or stopped answering.
     lost: bool,
     glimpses: Vec<DeviceSample>,
     began: Instant,
@@ -40,10 +42,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch; `name` says what.
+    /// Starts to watch; `name` distinguishes its files.
     pub fn begin(roles: &Roles<'_>, name: &str) -> Self {
         let (began, began_ns) = (Instant::now(), now());
-        // An evaluation compares more than once, and a file of the last time would end this one.
+        // Unique, because an evaluation compares more than once, and a file of an earlier watch
+        // would stop this one.
         let name = roles.scratch.join(format!("{name}-{began_ns}"));
         let program = roles.host.program(Role::Watch, roles.scratch);
         let bounds = roles.host.bounds(Role::Watch, DEADLINE);
@@ -56,7 +59,7 @@ impl Watch {
         };
         let (tell, replies) = channel();
         let (further, wanted) = channel();
-        // Not joined: a process stuck in the kernel cannot be waited for.
+        // Not joined, because a process stuck in the kernel cannot be waited for.
         thread::spawn(move || {
             let mut over = false;
             let ended = supervise::converse(&program, &job, bounds, &cancellation, |reply, _| {
@@ -85,8 +88,8 @@ impl Watch {
         }
     }
 
-    /// Has it tell what it has seen until now; after that it waits. Nothing is seen where the device
-    /// cannot be watched, or the watcher is stuck.
+    /// Collects the samples since the last call, after which the watcher waits. There are none if
+    /// the device cannot be watched or the watcher does not answer.
     pub fn look(&mut self) {
         if self.lost || !self.watching {
             return;
@@ -112,7 +115,7 @@ impl Watch {
         }
     }
 
-    /// Has it watch again, where it waits.
+    /// Resumes a watcher that waits.
     pub fn go_on(&mut self) {
         if !self.lost && !self.watching {
             self.watching = self.further.send(stop(&self.name, self.looks)).is_ok();
@@ -120,12 +123,12 @@ impl Watch {
         }
     }
 
-    /// The glimpses that it told of, in order.
+    /// The samples collected so far, in order.
     pub fn glimpses(&self) -> &[DeviceSample] {
         &self.glimpses
     }
 
-    /// One of our moments by the clock of the glimpses.
+    /// A moment of this process on the clock of the samples.
     pub fn nanoseconds(&self, moment: Instant) -> u64 {
         let since = moment.saturating_duration_since(self.began).as_nanos();
         self.began_ns + u64::try_from(since).unwrap_or(u64::MAX / 2)
@@ -135,13 +138,13 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if self.watching {
-            // A watcher that does not hear of it replies by itself before long.
+            // A watcher that misses the file replies unasked within its lifetime.
             let _ = std::fs::write(stop(&self.name, self.looks), "");
         }
     }
 }
 
-/// The file that has a watch reply for the time of this number.
+/// The file that requests the reply of this number.
 fn stop(name: &std::path::Path, look: u32) -> PathBuf {
     name.with_extension(format!("stop-{look}"))
 }

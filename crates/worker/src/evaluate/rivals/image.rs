@@ -122,7 +122,7 @@ fn plan_image(
     })
 }
 
-/// Why machine code cannot run here.
+/// The reasons why machine code cannot run here.
 enum ImageError {
     /// The device cannot execute it, for this reason.
     NotRun(String),
@@ -137,7 +137,7 @@ impl From<EvaluateError> for ImageError {
 
 /// The architecture of machine code and the kernels that can be launched.
 fn describe(found: &Cubin) -> String {
-    /// A library's image may have hundreds.
+    /// The most kernels that are named, because a library's image may have hundreds.
     const MOST: usize = 8;
     let names = found
         .kernels

@@ -1,5 +1,5 @@
-//! The last stage: the candidate's times, held against what the device can do at best and against
-//! the incumbent's.
+//! The last stage: compares the candidate's times with the device's shortest possible times and
+//! with the incumbent's.
 
 use domain::control::{self, Control};
 use domain::evaluation::{CaseLaunches, EvaluationStage};
@@ -190,8 +190,8 @@ fn confirm_surprise(
     })
 }
 
-/// Holds every case's time against what no kernel can beat, before the times of several cases become
-/// one number.
+/// Compares every case's time with the shortest possible one, before the times of several cases
+/// become one number.
 fn judge_floors(
     context: &Context<'_>,
     timing: &Timing,

@@ -139,7 +139,7 @@ fn review_machine_code(
     Ok((code, review))
 }
 
-/// Why there is no disassembly.
+/// The reasons why there is no disassembly.
 enum DisassembleError {
     /// There is no disassembler, or it failed. The evaluation goes on without it.
     NotRun(String),

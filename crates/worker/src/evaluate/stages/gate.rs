@@ -8,8 +8,8 @@ use crate::evaluate::examine::{ExaminationInputs, Executions, examine as examine
 use crate::evaluate::facts::Report;
 use crate::evaluate::passes::Extent;
 
-/// Examines the candidate with inputs of the gate's family. A device that proves nothing asks for
-/// all of them, the emulated one for a sample.
+/// Examines the candidate with inputs of the gate's family: all passes on a device without proofs,
+/// a sample on the emulated one.
 pub(in crate::evaluate) fn examine(
     context: &Context<'_>,
     inputs: &ExaminationInputs<'_>,

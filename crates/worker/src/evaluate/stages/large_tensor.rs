@@ -28,7 +28,7 @@ const LARGE_TENSOR: Allowance = Allowance {
     instructions: LARGE,
 };
 
-/// Why the stage ended without examining the candidate, or with its verdict.
+/// The reasons why the stage ended early: it was not run, or the candidate has its verdict.
 enum Skip {
     /// There is no room, or nothing to compare with; the evaluation goes on.
     NotRun(String),

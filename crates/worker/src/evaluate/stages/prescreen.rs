@@ -24,7 +24,7 @@ use crate::supervise::{Answer, SuperviseError};
 /// The name of the stage.
 const STAGE: &str = "pre-screen";
 
-/// Why no further execution is made.
+/// The reasons why no further execution is made.
 enum End {
     /// The emulated device proved that a rule is broken.
     Proved(Box<Verdict>),
@@ -107,7 +107,7 @@ fn run(
     }
 }
 
-/// Why the process ended, where it was not asked to.
+/// The reason why the process ended, if it was not told to.
 fn end_of_process(ended: Result<Answer<()>, SuperviseError>, cap: Duration) -> Option<End> {
     let why = match ended {
         Ok(answer) => match answer.reply {
@@ -138,7 +138,7 @@ struct Progress<'a> {
 }
 
 impl Progress<'_> {
-    /// Takes one reply; says whether another execution is wanted.
+    /// Records one reply and returns whether another execution is wanted.
     fn handle_reply(&mut self, reply: RunReply) -> Next {
         if reply.device != *self.device.device() {
             let other = format!("its process used {}", reply.device);

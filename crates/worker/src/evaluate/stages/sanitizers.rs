@@ -174,8 +174,8 @@ fn run_tool(
     })
 }
 
-/// The small cases with ordinary inputs, with nothing of ours around buffers or in them: it would keep
-/// a tool from seeing where they end and what was never written.
+/// A job of the small cases with ordinary inputs, without guard pages and poison, which would keep
+/// a tool from detecting the ends of buffers and uninitialised values.
 fn bare_job(
     context: &Context<'_>,
     compiled: &Compiled,

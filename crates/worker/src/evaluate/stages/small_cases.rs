@@ -1,5 +1,5 @@
-//! The stages on small cases: smoke, screen and repeat. Apart from the score cases they are all that
-//! correctness asks for.
+//! The stages on small cases: smoke, screen and repeat. With the score cases they make up all
+//! checks of correctness.
 
 use domain::policy::Feature;
 use domain::role::Compiled;
@@ -11,7 +11,7 @@ use crate::evaluate::facts::Report;
 use crate::evaluate::passes::{Against, Extent, Repetition};
 
 /// Examines the candidate on small cases and edges, with inputs of `family`. The family is an
-/// argument because a search that doubts a time asks all of this again with secret inputs.
+/// argument, because a search that distrusts a time repeats these stages with the gate's inputs.
 pub(in crate::evaluate) fn examine(
     context: &Context<'_>,
     family: SeedFamily,
