@@ -1,11 +1,11 @@
-//! Waiting times between repetitions: doubled each time up to a limit, and scattered, so that a
-//! fleet does not come back all at once.
+//! Waits between repetitions: doubled each time up to a limit, and randomised, so that the workers
+//! of a fleet do not all repeat at once.
 
 use std::time::Duration;
 
 use crate::random;
 
-/// The next waiting times of one request.
+/// The next waits of one request.
 #[derive(Debug)]
 pub struct Backoff {
     delay: Duration,
@@ -13,7 +13,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Begins with about `first` and never waits longer than `longest`.
+    /// Waits that begin with about `first` and never exceed `longest`.
     pub fn new(first: Duration, longest: Duration) -> Self {
         Self {
             delay: first.min(longest),
@@ -21,7 +21,7 @@ impl Backoff {
         }
     }
 
-    /// The next waiting time: between half and the whole of the current delay.
+    /// The next wait: a random time between half the current delay and all of it.
     pub fn next(&mut self) -> Duration {
         let delay = self.delay;
         self.delay = (delay * 2).min(self.longest);

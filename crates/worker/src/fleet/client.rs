@@ -1,4 +1,4 @@
-//! The service's requests, as HTTP. Whether to repeat one is the caller's decision.
+//! The requests of the worker protocol over HTTP. The caller decides about repetitions.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use serde::de::DeserializeOwned;
 use super::{FleetError, Join};
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a request may take, beyond what the service is allowed to hold it open.
+/// Wall time of a request, beyond the time for which the service may hold it open.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Bytes of a refusal's text that are worth a line in the log.
+/// The most characters of an error's body that are kept for the log.
 const EXCERPT: usize = 300;
 
-/// Speaks to one service.
+/// An HTTP client of one service.
 #[derive(Debug)]
 pub struct Client {
     http: reqwest::Client,
@@ -27,16 +27,16 @@ pub struct Client {
     token: Option<String>,
 }
 
-/// Why a request was not answered as wished.
+/// The reasons why a request failed.
 #[derive(Debug)]
 pub enum RequestError {
-    /// The service is not there, or what it sent does not read.
+    /// The service did not answer, or its answer cannot be parsed.
     Unreachable(reqwest::Error),
-    /// It says no.
+    /// The service answered with an error.
     Status {
         /// The HTTP status.
         status: u16,
-        /// The beginning of its reason.
+        /// The beginning of the answer's body.
         body: String,
     },
 }
@@ -63,12 +63,12 @@ impl From<reqwest::Error> for RequestError {
 }
 
 impl Client {
-    /// A client for the service of `join`.
+    /// Creates a client for the service of `join`.
     pub fn new(join: &Join) -> Result<Self, FleetError> {
         let mut builder = reqwest::Client::builder().connect_timeout(CONNECT);
         if join.server.starts_with("http://") {
-            // No proxy stands between this machine and itself, and a machine without CA
-            // certificates can still work for its own service.
+            // Unencrypted requests need neither a proxy nor CA certificates, so that a machine
+            // without certificates can work for a service of its own.
             builder = builder.no_proxy().tls_certs_only([]);
         }
         let http = builder.build().map_err(FleetError::Client)?;
@@ -79,13 +79,13 @@ impl Client {
         })
     }
 
-    /// Introduces the worker.
+    /// Registers the worker.
     pub async fn register(&self, registration: &Registration) -> Result<Registered, RequestError> {
         let response = self.post("workers", registration, PATIENCE).await?;
         read(response).await
     }
 
-    /// Asks for a lease and lets the service wait for work up to `wait`.
+    /// Asks for a lease; the service may hold the request open for `wait`.
     pub async fn lease(
         &self,
         worker: WorkerId,
@@ -99,7 +99,7 @@ impl Client {
         read(response).await.map(Some)
     }
 
-    /// Says how the device fares.
+    /// Reports the device's health.
     pub async fn health(
         &self,
         worker: WorkerId,
@@ -109,21 +109,22 @@ impl Client {
         self.post(&path, health, PATIENCE).await.map(drop)
     }
 
-    /// Extends a lease.
+    /// Renews a lease.
     pub async fn renew(&self, job: JobId, renewal: &Renewal) -> Result<Receipt, RequestError> {
         let path = format!("leases/{}/renew", job.uuid());
         let response = self.post(&path, renewal, PATIENCE).await?;
         read(response).await
     }
 
-    /// Ends a lease.
+    /// Reports the outcome of a lease.
     pub async fn report(&self, job: JobId, report: &Report) -> Result<Receipt, RequestError> {
         let path = format!("leases/{}/report", job.uuid());
         let response = self.post(&path, report, PATIENCE).await?;
         read(response).await
     }
 
-    /// Sends the manifest of a bundle, or one of its files, and hears which are missing.
+    /// Sends the manifest of a bundle, or one of its files; the receipt names the files that are
+    /// still missing.
     pub async fn evidence(
         &self,
         digest: Digest,
