@@ -1,4 +1,4 @@
-//! The worker against a service that speaks the lease protocol, and sometimes does not.
+//! The worker against a service that speaks the lease protocol, with faults.
 
 #![expect(
     clippy::unwrap_used,
@@ -32,7 +32,7 @@ use worker::evaluate::EvaluateError;
 use worker::fleet::{FleetError, Join, Pace, join};
 use worker::health::HealthRecordFile;
 
-/// What the service saw, in order.
+/// The requests that the service received, in order.
 #[derive(Debug, PartialEq)]
 enum Seen {
     Registration(String),
@@ -42,7 +42,7 @@ enum Seen {
     Report(Report),
 }
 
-/// How the service answers, one entry for each request of a kind; the last one stays.
+/// The service's answers, one for each request of a kind; the last one is repeated.
 #[derive(Default)]
 struct Script {
     register: VecDeque<Result<Registered, StatusCode>>,
@@ -63,7 +63,7 @@ impl Service {
         seen: Seen,
         pick: fn(&mut Script) -> &mut VecDeque<Result<T, StatusCode>>,
     ) -> Result<T, StatusCode> {
-        // Nobody listens any more once a test has what it wants.
+        // The receiver is gone once a test has finished.
         let _ = self.seen.send(seen);
         let mut script = self.script.lock().unwrap();
         let answers = pick(&mut script);
@@ -93,7 +93,7 @@ async fn lease(State(service): State<Service>, Path(worker): Path<Uuid>) -> Resp
     let seen = Seen::LeaseAsked(WorkerId::from(worker));
     match service.see(seen, |script| &mut script.lease) {
         Ok(Some(lease)) => Json(lease).into_response(),
-        // A real service holds the request open for a while; this one has patience for ever.
+        // A real service holds the request open for a limited time; this one holds it for ever.
         Ok(None) => std::future::pending().await,
         Err(status) => status.into_response(),
     }
@@ -122,7 +122,7 @@ async fn report(
     respond(service.see(Seen::Report(body), |script| &mut script.report))
 }
 
-/// A service on a port of its own, and what it sees.
+/// A service on its own port, with the requests that it receives.
 async fn serve(script: Script) -> (String, mpsc::UnboundedReceiver<Seen>) {
     let (seen, watch) = mpsc::unbounded_channel();
     let service = Service {
@@ -236,7 +236,7 @@ fn evaluation() -> Evaluation {
 #[error("read the disk")]
 struct DiskGone(#[source] std::io::Error);
 
-/// A worker at work; dropping the guard stops it.
+/// A running worker; dropping the guard stops it.
 struct Worker {
     shutdown: CancellationToken,
     task: tokio::task::JoinHandle<Result<(), FleetError>>,
@@ -251,7 +251,7 @@ impl Worker {
             + 'static,
         E: std::error::Error + Send + 'static,
     {
-        // Nothing is kept there, so that the device is well.
+        // An empty folder, so that the device counts as healthy.
         let nowhere = std::path::Path::new("/nonexistent");
         Self::with_health(server, HealthRecordFile::new(nowhere, "0"), evaluate)
     }
@@ -296,7 +296,7 @@ impl Worker {
     }
 }
 
-/// The next report that the service sees.
+/// The next report that the service receives.
 async fn next_report(seen: &mut mpsc::UnboundedReceiver<Seen>) -> Report {
     loop {
         if let Seen::Report(report) = seen.recv().await.unwrap() {
@@ -314,7 +314,7 @@ async fn next_renewal(seen: &mut mpsc::UnboundedReceiver<Seen>, stage: &str) -> 
     }
 }
 
-/// An evaluation that lasts until it is called off.
+/// An evaluation that lasts until it is cancelled.
 fn until_cancelled(cancellation: &Cancellation) {
     let mut event = [rustix::event::PollFd::new(
         cancellation,

@@ -1,4 +1,4 @@
-//! Which inputs a candidate meets, for the project's own tasks.
+//! The inputs that a candidate gets, for the project's own tasks.
 
 #![expect(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ fn task(name: &str) -> Task {
         files.insert(file.to_owned(), text);
     }
     let mut task = Task::load(&Bundle { files }).unwrap();
-    // The task may grow; what these tests count are these six cases of attention.
+    // The task may grow; these tests count six cases of attention.
     const COUNTED: [&str; 6] = ["starved", "ladder", "single", "ragged", "odd", "wide"];
     if name == "attention-f16" {
         task.cases
@@ -164,7 +164,7 @@ fn a_repeat_changes_the_schedule_the_fragments_or_what_lies_around_and_no_inputs
     assert_eq!(search.repeats(Extent::All).unwrap().len(), 3 * smoke.len());
 }
 
-/// A kernel may tell weak bases from good ones, and be wrong on either.
+/// A kernel may distinguish weakly from strongly aligned bases, and be wrong on either.
 #[test]
 fn every_small_case_and_edge_is_met_on_bases_of_both_kinds_by_a_search_and_by_a_promotion() {
     for name in ["attention-f16", "softmax-f32", "gemm-f32"] {
@@ -305,7 +305,7 @@ fn what_only_silicon_needs_is_asked_as_often_as_wanted() {
     );
 }
 
-/// Everything that one evaluation draws from: keys of tensors, seeds of poison and schedules.
+/// All secrets of one evaluation: keys of tensors, seeds of poison and schedules.
 fn draws(passes: &[Pass]) -> BTreeSet<Vec<u8>> {
     let mut draws = BTreeSet::new();
     for pass in passes {
@@ -318,7 +318,7 @@ fn draws(passes: &[Pass]) -> BTreeSet<Vec<u8>> {
     draws
 }
 
-/// All that an evaluation may ask of a family.
+/// All passes that an evaluation may request of a family.
 fn all_of(passes: &Passes<'_>) -> Vec<Pass> {
     [
         passes.smoke(),
@@ -339,7 +339,7 @@ fn all_of(passes: &Passes<'_>) -> Vec<Pass> {
 proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config { cases: 24, ..Default::default() })]
 
-    /// Whatever the roots are, one and the same included.
+    /// Holds for all keys, also for equal ones.
     #[test]
     fn no_two_families_share_a_draw(roots in proptest::collection::vec(proptest::prelude::any::<[u8; 32]>(), 1..3)) {
         let task = task("gemm-f32");

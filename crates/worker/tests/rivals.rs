@@ -1,5 +1,5 @@
-//! Scripts that time a library. The scripts here are stand-ins: they compute in Python and claim
-//! times that nobody measured.
+//! Scripts that time a library. The scripts here are stand-ins: they compute in Python and report
+//! invented times.
 
 #![expect(
     clippy::unwrap_used,
@@ -74,7 +74,7 @@ fn not_run(script: &str) -> String {
     }
 }
 
-/// Multiplies by the scalar, and says that each execution took a microsecond more.
+/// Multiplies by the scalar, and reports that each execution took one microsecond more.
 const SCALE: &str = r#"
 import struct, sys, rival
 def prepare(job):

@@ -1,5 +1,5 @@
-//! Processes that wait for their one job, and what ends them. A spare is this test binary itself,
-//! started again to run the one test that plays it; so is a worker that is killed.
+//! Spares and the events that end them. A spare is this test binary itself, started again to run
+//! the one test that plays it; so is a worker that is killed.
 
 #![expect(
     clippy::unwrap_used,
@@ -20,9 +20,9 @@ use worker::spares::{Recipe, Spare, Spares};
 use worker::supervise::{Bounds, Limits, Program};
 
 const PLACE: &str = "echo";
-/// Names the pipe that a spare holds open as long as it lives.
+/// The variable that names the pipe which a spare holds open as long as it lives.
 const HELD: &str = "KERNELWRIGHT_TEST_HELD";
-/// Makes this binary a worker with one spare that holds the pipe named.
+/// The variable that makes this binary a worker with one spare, which holds the named pipe.
 const WORKER: &str = "KERNELWRIGHT_TEST_WORKER";
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -36,7 +36,7 @@ fn plays_a_spare_when_started_as_one() {
     let mut socket = UnixStream::from(stdin.as_fd().try_clone_to_owned().unwrap());
     socket.write_all(&[0; 4]).unwrap();
     let mut header = [0; 4];
-    // A worker that is gone has closed its end.
+    // A worker that has ended has closed its end.
     if socket.read_exact(&mut header).is_ok() {
         let mut job = vec![0; u32::from_le_bytes(header) as usize];
         socket.read_exact(&mut job).unwrap();
@@ -89,7 +89,7 @@ fn recipe(held: Option<&Path>) -> Recipe {
     }
 }
 
-/// What a spare answers: its number, the job's text and its folder.
+/// The reply of a spare: its number, the job's text and its folder.
 fn ask(spare: Spare, text: &str) -> (u32, String, PathBuf) {
     let bounds = Bounds {
         limits: Limits::default(),
@@ -101,7 +101,7 @@ fn ask(spare: Spare, text: &str) -> (u32, String, PathBuf) {
     answer.reply.unwrap()
 }
 
-/// The spare that was ordered last, however long it takes to start.
+/// Takes the spare that was started last, however long it takes to start.
 fn wait_for(spares: &Spares) -> Spare {
     loop {
         if let Some(spare) = spares.take(PLACE) {
@@ -111,7 +111,7 @@ fn wait_for(spares: &Spares) -> Spare {
     }
 }
 
-/// A pipe, and who notices that its last writer is gone.
+/// A pipe, and a thread that notices that its last writer is gone.
 fn pipe(folder: &Path) -> (PathBuf, JoinHandle<()>) {
     let pipe = folder.join("held");
     let kind = rustix::fs::FileType::Fifo;
@@ -128,7 +128,7 @@ fn pipe(folder: &Path) -> (PathBuf, JoinHandle<()>) {
     (pipe, listener)
 }
 
-/// Waits until everything that was ordered has been started: orders are carried out in turn.
+/// Waits until everything requested has been started; requests are served in order.
 fn has_started(spares: &Spares) {
     spares.start_in_background("another", recipe(None));
     while spares.take("another").is_none() {
@@ -161,7 +161,7 @@ fn what_waits_ends_when_it_is_withdrawn_and_with_its_keeper() {
     let spares = Spares::start();
     spares.start_in_background(PLACE, recipe(Some(&held)));
     has_started(&spares);
-    // Whether it holds the pipe by now or is about to: it does not, afterwards.
+    // The spare may hold the pipe already or be about to; afterwards it does not.
     let witness = File::options().write(true).open(&held).unwrap();
     spares.end_all();
     assert!(spares.take(PLACE).is_none());
@@ -185,7 +185,7 @@ fn one_that_has_ended_is_not_handed_out() {
     broken.program.executable = "/bin/true".into();
     spares.start_in_background(PLACE, broken);
     has_started(&spares);
-    // It may not have ended yet, but then it is of no use either.
+    // It may not have ended yet, but then it cannot be used either.
     while let Some(spare) = spares.take(PLACE) {
         let bounds = Bounds {
             limits: Limits::default(),
@@ -227,7 +227,7 @@ fn spares_die_with_a_worker_that_is_killed() {
     listener.join().unwrap();
 }
 
-/// Whether somebody holds a pipe open for writing.
+/// Returns true if another process has the pipe open.
 fn has_a_writer(pipe: &Path) -> bool {
     let name = pipe.canonicalize().unwrap();
     let processes = std::fs::read_dir("/proc").unwrap();

@@ -1,5 +1,5 @@
-//! The supervisor against children that behave, misbehave and refuse to die. The child is this
-//! test binary itself, started again to run the one test that plays the child.
+//! The supervisor against children that behave, misbehave and refuse to end. The child is this test
+//! binary itself, started again to run the one test that plays the child.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use worker::supervise::{
     Answer, Bounds, KEPT_BYTES, Limits, Program, SuperviseError, ask, converse,
 };
 
-/// What the child is told to do.
+/// The behaviour of the child.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Act {
@@ -49,9 +49,9 @@ enum Act {
     Compute,
 }
 
-/// Makes the child do something else than saying that it is ready.
+/// The variable that makes the child do something else than announce that it is ready.
 const UNREADY: &str = "KERNELWRIGHT_TEST_UNREADY";
-/// Longer than any child of these tests needs, shorter than anybody's patience.
+/// Longer than any child of these tests needs, and shorter than any test's time limit.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
@@ -160,7 +160,7 @@ fn play(job: Envelope<Act>, socket: &mut UnixStream) {
             }
         }
     }
-    // Nothing of the test harness follows: its output would be a reply's second half at best.
+    // Nothing of the test harness may follow, because its output would become part of the reply.
     std::process::exit(0);
 }
 
@@ -199,7 +199,7 @@ fn answer(socket: &mut UnixStream, nonce: &str, body: &str) {
 
 fn frame(socket: &mut UnixStream, bytes: &[u8]) {
     let length = u32::try_from(bytes.len()).unwrap();
-    // The supervisor may have hung up by then.
+    // The supervisor may have closed the socket by then.
     let _ = socket.write_all(&length.to_le_bytes());
     let _ = socket.write_all(bytes);
 }
@@ -392,7 +392,7 @@ fn a_child_is_asked_one_thing_after_another_until_nothing_is_left() {
     let last = Act::Echo("three".to_owned());
     let (heard, end) = talk(vec![turn("one"), turn("two"), last]);
     assert_eq!((heard.join(" ").as_str(), end), ("one two three", Ok(())));
-    // How it ended counts, however much it said before.
+    // A bad end counts, whatever the child replied before.
     let (heard, end) = talk(vec![turn("one"), Act::Abort]);
     assert_eq!((heard.len(), end), (1, Err(Exit::Died { signal: 6 })));
     let (heard, end) = talk(vec![turn("one"), Act::AnswerAndAbort]);
@@ -410,7 +410,7 @@ fn what_lies_between_two_ticks_begins_after_the_first_was_noted() {
     assert_eq!(answer.reply.unwrap(), "timed");
     assert_eq!(answer.ticks.len(), 4);
     assert!(answer.ticks[0] > before && answer.ticks.is_sorted());
-    // A child that waited for our answer cannot have sent the second with the first.
+    // A child that waited for the acknowledgement cannot have sent the second tick with the first.
     assert!(answer.ticks[0] < answer.ticks[1] && answer.ticks[2] < answer.ticks[3]);
     assert!(
         patient(&Act::Echo("none".to_owned()))
@@ -442,7 +442,7 @@ fn grandchildren_die_with_their_parent() {
         0,
     )
     .unwrap();
-    // ClockReading ends when the last writer is gone, which is the grandchild's death.
+    // The read ends when the last writer is gone, which is when the grandchild dies.
     let listener = std::thread::spawn({
         let pipe = pipe.clone();
         move || std::fs::read_to_string(pipe).unwrap()
@@ -485,7 +485,7 @@ fn a_limit_on_processor_time_ends_a_child_without_its_supervisors_help() {
         },
     )
     .unwrap();
-    // Said in so many words, so that nobody takes it for a crash or a busy machine.
+    // The error names the limit, so that it is not taken for a crash or a busy machine.
     assert_eq!(answer.reply, Err(Exit::OverCpu { seconds: 1 }));
 }
 

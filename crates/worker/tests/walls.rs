@@ -1,5 +1,6 @@
-//! Processes inside the walls that this machine grants: what they see, how they end, and what they
-//! leave. The child is this test binary itself, started again to run the one test that plays it.
+//! Processes inside the walls that this machine grants: their view, their end, and that nothing
+//! remains of them. The child is this test binary itself, started again to run the one test that
+//! plays it.
 
 #![expect(
     clippy::unwrap_used,
@@ -25,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use worker::cancel::Cancellation;
 use worker::supervise::{Answer, Bounds, Limits, Program, ask};
 
-/// What the child is told to do.
+/// The behaviour of the child.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Act {
@@ -40,11 +41,12 @@ enum Act {
     LeaveStranger(PathBuf),
 }
 
-/// Makes this binary a worker whose child leaves a process behind that holds the pipe named.
+/// The variable that makes this binary a worker whose child leaves a process behind that holds the
+/// named pipe.
 const WORKER: &str = "KERNELWRIGHT_TEST_WORKER";
 const PATIENCE: Duration = Duration::from_secs(60);
 const MEBIBYTE: usize = 1 << 20;
-/// What the hoarder may have, and asks for a hundred times.
+/// The memory limit of the child that allocates a hundred times as much.
 const FEW_BYTES: u64 = 256 << 20;
 
 #[test]
@@ -74,7 +76,7 @@ fn plays_the_child_when_started_as_one() {
         },
         Act::Exit(status) => std::process::exit(status),
         Act::Abort => std::process::abort(),
-        // A stack that never ends.
+        // Recursion without an end.
         Act::Fault => format!("{}", deeper(1)),
         Act::Compute => {
             let mut value = 1_u64;
@@ -137,7 +139,7 @@ fn plays_a_worker_when_started_as_one() {
     let Some(pipe) = std::env::var_os(WORKER) else {
         return;
     };
-    // The child starts its own and waits: only the death of this process ends either.
+    // The child starts its own process and waits; only the death of this process ends them.
     let script = format!(
         "(exec 3>'{}'; setsid sleep 1000) & exec sleep 1000",
         Path::new(&pipe).display()
@@ -184,23 +186,23 @@ fn asked(walls: &Arc<Walls>, act: &Act, bounds: Bounds) -> Answer<String> {
     ask(&child(walls), act, bounds, &cancellation).unwrap()
 }
 
-/// The walls of this machine, and what it lacks said aloud.
+/// The walls of this machine; prints the missing ones.
 fn walls() -> Arc<Walls> {
     let walls = Walls::find();
     for gap in walls.gaps() {
-        // Past the capture of the test harness, which hides what passing tests print.
+        // Written past the capture of the test harness, which hides the output of tests that pass.
         let line = format!("NOT RUN: {}: {}\n", gap.part, gap.reason);
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
     Arc::new(walls)
 }
 
-/// Walls as they are, and none: how a child ends must not depend on them.
+/// The machine's walls and none, because the way in which a child ends must not depend on them.
 fn with_and_without() -> [Arc<Walls>; 2] {
     [walls(), Arc::new(Walls::none("the test asks for none", ""))]
 }
 
-/// A pipe, and who notices that its last writer is gone.
+/// A pipe, and a thread that notices that its last writer is gone.
 fn pipe(folder: &Path) -> (PathBuf, JoinHandle<()>) {
     let pipe = folder.join("held");
     let kind = rustix::fs::FileType::Fifo;
@@ -238,8 +240,8 @@ fn a_claim_that_does_not_hold_is_noticed() {
         own.to_string_lossy().into_owned()
     };
     for kind in Namespace::ALL {
-        // Once with the truth, which is that it has none; once with what the kernel would say of
-        // another, where it has to notice by what it sees.
+        // First the claim names the supervisor's own namespace, in which the child is. Then it
+        // names another one, and the child must detect that it is not there.
         for (told, expected) in [
             (outside(kind), "namespace is its supervisor's"),
             ("other:[1]".to_owned(), ""),
@@ -252,7 +254,7 @@ fn a_claim_that_does_not_hold_is_noticed() {
             let cancellation = Cancellation::new().unwrap();
             let answer = ask::<_, String>(&program, &Act::Prove, patient(), &cancellation);
             let said = answer.unwrap().reply.unwrap();
-            // What is in a namespace of that kind cannot be listed.
+            // Entries of a namespace of this kind cannot be listed.
             let seen = kind != Namespace::Ipc || !expected.is_empty();
             // A user without privileges has none to show.
             let root = rustix::process::geteuid().is_root();
@@ -278,7 +280,7 @@ fn a_group_of_other_limits_is_noticed() {
             "group": { "folder": folder.path(), "memory_bytes": 8192, "tasks": 64, "kill": true },
         });
         let mut program = child(&Arc::new(Walls::none("", "")));
-        // A shell that says who is in the group, and becomes the child.
+        // A shell that reports the processes of its group, and becomes the child.
         let script = format!(
             "echo $$ > {}/cgroup.procs; exec \"$0\" \"$@\"",
             folder.path().display()
@@ -395,7 +397,7 @@ fn what_is_inside_dies_with_a_worker_that_is_killed() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // Opening waits for the reader, and the reader for whoever holds the pipe inside.
+    // Opening waits for the reader, and the reader for the process inside that holds the pipe.
     let held = File::options().write(true).open(&pipe).unwrap();
     while !is_held_by_another(&pipe, &held) {
         std::thread::yield_now();
@@ -406,7 +408,7 @@ fn what_is_inside_dies_with_a_worker_that_is_killed() {
     listener.join().unwrap();
 }
 
-/// Whether a process other than this one has the file open.
+/// Returns true if a process other than this one has the file open.
 fn is_held_by_another(path: &Path, held: &File) -> bool {
     let _ = held;
     let processes = std::fs::read_dir("/proc").unwrap().flatten();

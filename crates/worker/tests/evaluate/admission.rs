@@ -1,4 +1,4 @@
-//! Which tasks are refused, and by which rule: each planted task is wrong in one way.
+//! Admission of tasks: each planted task has one fault and is refused by the rule for it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use worker::cancel::Cancellation;
 
 use crate::lab::{Lab, lab};
 
-/// A product of two small matrices.
+/// A task: the product of two small matrices.
 pub fn product() -> BTreeMap<String, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/adversaries/task");
     ["task.toml", "reference.cu", "check.cu", "baseline.cu"]
@@ -22,7 +22,7 @@ pub fn product() -> BTreeMap<String, String> {
         .into()
 }
 
-/// A task with one element of `x` for each of `y`: the types are those of the pointers.
+/// A task with one element of `x` for each of `y`, of the types of the pointers.
 fn elementwise(role: &str, value: &str) -> BTreeMap<String, String> {
     let inout = role == "inout";
     let input = "[[tensor]]\nname = \"x\"\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"in\"\n";
@@ -80,7 +80,7 @@ fn a_search_begins_with_an_admitted_task_only_and_asks_once() {
     assert!(again.unwrap().verdict.acceptance().is_some());
     assert!(!stages.contains(&"admission".to_owned()), "{stages:?}");
 
-    // The same answer whatever the inputs are.
+    // The result does not depend on the key of the request.
     let (refused, stages) = search(elementwise("out", "0.5 + 0 * x[i]"));
     let refused = refused.unwrap_err().to_string();
     assert!(
@@ -90,7 +90,7 @@ fn a_search_begins_with_an_admitted_task_only_and_asks_once() {
     assert_eq!(stages, ["admission"], "its baseline is not evaluated");
 }
 
-/// The rules that do not hold, each once, and their subjects.
+/// The broken rules, each once, with their subjects.
 fn refusals(admission: &Admission) -> Vec<(Rule, &str)> {
     let failing = admission.points.iter().filter(|point| !point.holds);
     failing
@@ -98,12 +98,12 @@ fn refusals(admission: &Admission) -> Vec<(Rule, &str)> {
         .collect()
 }
 
-/// Plants edits `(file, from, to)` into the product and expects to see it refused by a rule.
+/// Applies edits `(file, from, to)` to the product task and expects that one rule refuses it.
 fn refused(edits: &[(&str, &str, &str)], rule: Rule, subject: &str) {
     refused_by(edits, &[(rule, subject)]);
 }
 
-/// The same by several rules.
+/// Applies edits and expects that several rules refuse the task.
 fn refused_by(edits: &[(&str, &str, &str)], rules: &[(Rule, &str)]) {
     let Some(lab) = lab() else { return };
     let mut files = product();
@@ -131,7 +131,7 @@ fn a_sound_task_is_admitted_with_every_number() {
         .iter()
         .map(|point| point.rule)
         .collect::<std::collections::BTreeSet<_>>();
-    // All but the one that needs a device with a clock.
+    // All rules but the one that needs measured times.
     assert_eq!(rules.len(), 12, "{rules:?}");
     let turned_away = admission
         .points

@@ -1,5 +1,5 @@
-//! Times with a cold and with a warm cache: which are scored, which are only recorded, and what
-//! nobody gains by a cache that holds his buffers.
+//! Times with a cold and with a warm cache: the scored ones, the recorded ones, and a cheat that
+//! gains nothing from a cache that holds its buffers.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use worker::evaluate::{Compared, Evaluator, Stop};
 
 use crate::lab::{Lab, lab};
 
-/// y = x + the first of eight rows of w. All of it together is a small part of an L4's cache.
+/// The task y = x + the first of eight rows of w. All its tensors together are a small part of an
+/// L4's cache.
 const TASK: &str = r#"name = "rows"
 [dims]
 N = {}
@@ -77,17 +78,17 @@ extern "C" __global__ void sum(const float* x, const float* w, double* y, double
 }
 "#;
 
-/// x, after a while of double precision that the compiler cannot leave out.
+/// Copies x after some double-precision work that the compiler cannot remove.
 const SLOWLY: &str = "    double slow = x[i];
     for (int step = 0; step < 12; ++step) slow *= (double)blockDim.y;
 ";
 
-/// Reads one row, and takes its time.
+/// Reads one row and computes for a long time.
 fn frugal() -> String {
     format!("{FRONT}{SLOWLY}    y[i] = (float)slow + w[i];\n}}\n")
 }
 
-/// Reads all rows at once, and is done.
+/// Reads all rows at once and computes little.
 fn lavish() -> String {
     format!(
         "{FRONT}    const volatile float* rows = w;
@@ -145,7 +146,8 @@ fn a_kernel_that_reads_more_wins_where_the_cache_is_warm_and_nowhere_else() {
     assert_eq!(warm.comparison.outcome, Outcome::Faster, "{warm:?}");
     assert!(warm.comparison.ratio > 1.1);
 
-    // What the one scores the other records, of both sides, and decides nothing by it.
+    // The state that one task scores is recorded for the other, for both kernels, and decides
+    // nothing there.
     let (scored, beside) = (times(&cold.timing.cases()), times(&cold.timing.unscored()));
     assert!(beside[&CacheState::Warm] < 0.8 * scored[&CacheState::Cold]);
     let found = &cold.measurement.incumbent_timing;
@@ -235,8 +237,8 @@ fn the_baseline_is_timed_beside_in_both_states_and_survives_its_way() {
     assert_eq!(read.cases, compared.measurement.cases);
 }
 
-/// A cheat: takes its time once, and leaves the results in a workspace for whoever comes next on
-/// the same inputs.
+/// A cheat: computes slowly once and keeps the results in a workspace for the next execution on the
+/// same inputs.
 fn remembering() -> String {
     let front = FRONT
         .replace(
@@ -266,7 +268,7 @@ fn remembering() -> String {
 #[test]
 fn b45_results_left_where_a_warm_cache_would_find_them() {
     let Some(lab) = lab() else { return };
-    // The role alone: no stage before it has looked at the cheat, and no rule stops it.
+    // Runs the role alone, without the earlier stages and rules that reject the cheat.
     let compared = duel(&lab, "warm", &remembering());
     assert_eq!(
         compared.comparison.outcome,
@@ -277,7 +279,7 @@ fn b45_results_left_where_a_warm_cache_would_find_them() {
         compared.comparison.ratio < 1.0,
         "every execution began anew"
     );
-    // A whole evaluation does not even come so far.
+    // A whole evaluation rejects the cheat before it is timed.
     let cancellation = Cancellation::new().unwrap();
     let request = request("warm", &remembering());
     let evaluation = lab
@@ -299,7 +301,8 @@ fn trouble_with_a_warm_cache_is_never_a_win_and_costs_a_cold_score_nothing() {
     let expected = [VerdictKind::NonDeterministic, VerdictKind::InvalidRun];
     assert!(expected.contains(&verdict.kind()), "{verdict}");
 
-    // A driver that compiles no PTX of ours: two images are loaded, then what counts cycles.
+    // A driver that cannot compile our PTX: two images are loaded first, then the one that counts
+    // cycles.
     let no_ptx = [3, 4].map(|nth| rule("cuModuleLoadData", &nth.to_string(), "{ error = 222 }"));
     let spoiled = lab.with_spoiled_timing(&no_ptx.concat());
     let cold = compare(&spoiled, &request("cold", &lavish())).unwrap();

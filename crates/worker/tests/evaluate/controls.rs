@@ -1,5 +1,5 @@
-//! The incumbent compared with itself after one comparison in fifty: when it is, what comes of it,
-//! and that the candidate's verdict does not depend on it.
+//! Controls: the incumbent is compared with itself after one comparison in fifty. Tests of the
+//! draw, of the outcomes, and that the candidate's verdict does not depend on them.
 
 use domain::control::{Control, ControlResult, is_due};
 use domain::digest::Digest;
@@ -16,7 +16,7 @@ use worker::host::Role;
 use crate::duels::{elapsed, identity, noise, patient_kernel as kernel, request};
 use crate::lab::lab;
 
-/// A root under which a candidate's comparison is followed by a control, or is not.
+/// A key under which a candidate's comparison is followed by a control, or is not.
 fn root(candidate: Digest, due: bool) -> Key {
     let mut roots = (0_u32..).map(|number| Key(Digest::of(number.to_le_bytes())));
     roots
@@ -24,7 +24,7 @@ fn root(candidate: Digest, due: bool) -> Key {
         .expect("one in fifty is")
 }
 
-/// The request for a candidate in a search, drawn for a control or not.
+/// A request for a candidate of a search, which is drawn for a control or is not.
 fn asked(candidate: &str, due: bool) -> EvaluationRequest {
     let mut request = request(candidate);
     let baseline = request.task.files.get_mut("baseline.cu").unwrap();
@@ -85,7 +85,7 @@ fn a_comparison_that_is_drawn_is_followed_by_one_of_the_incumbent_with_itself() 
         );
         let comparison = found.verdict.acceptance().unwrap().comparison.clone();
         assert_eq!(comparison.unwrap().outcome, Outcome::Faster);
-        // What is kept survives its way to the service.
+        // The record survives the way to the service.
         let json = serde_json::to_string(&found).unwrap();
         let read: Evaluation = serde_json::from_str(&json).unwrap();
         let result = control(&read).map(Control::result);
@@ -114,18 +114,19 @@ fn a_comparison_that_is_drawn_is_followed_by_one_of_the_incumbent_with_itself() 
 fn a_screening_that_errs_is_caught_by_the_confirmation() {
     let Some(lab) = lab() else { return };
     let request = asked(&kernel(3900), true);
-    // The orders of the one process that screens the incumbent in the candidate's place.
+    // The orders in the process that screens the incumbent in the candidate's place.
     let key = SeedFamily::Feedback.key(request.key).derive(&["control"]);
     let most = ANALYSIS_PAIRS[ANALYSIS_PAIRS.len() - 1] / 2;
     let key = key.derive(&["timing", &format!("duel 0 {most}")]);
-    // Whoever stands in that place takes 3% less there; in every other process that is noise.
+    // The kernel in that place takes 3% less time there; in every other process this would be
+    // noise.
     let rounds = plan_rounds(key, most, 1).concat().into_iter();
     let samples = rounds.flat_map(|block| sample_order(block.order, false));
     let samples = samples.map(|whose| match whose {
         TimedKernel::Candidate => 0.0194,
         TimedKernel::Incumbent | TimedKernel::Anchor => 0.02,
     });
-    // Three blocks that are alike, and the device is warm.
+    // Three equal blocks, after which the device is warm.
     let warm_up = std::iter::repeat_n(0.02, 3 * 4);
     let spoiled = lab.with_spoiled_timing(&elapsed(warm_up.chain(samples)));
     let found = evaluate(&in_turn(&spoiled), &request).unwrap();
@@ -141,11 +142,11 @@ fn a_screening_that_errs_is_caught_by_the_confirmation() {
     assert_ne!(outcome, Outcome::Faster, "the candidate's own process");
 }
 
-/// Launches of one execution of what is [`launched_again`]. Together they stay short enough to be timed
-/// in batches, as the candidate is.
+/// Launches of one execution of the kernel of [`launched_again`]. Together they are so short that
+/// they are timed in batches, as the candidate is.
 const AGAIN: usize = 6;
 
-/// The same as [`kernel`], and an execution has several launches.
+/// The same result as [`kernel`], by an execution of several launches.
 fn launched_again(rounds: u32) -> String {
     let source = kernel(rounds);
     let (launch, _) = source.split_once("---*/").unwrap();
@@ -154,9 +155,8 @@ fn launched_again(rounds: u32) -> String {
     source.replacen("---*/", &format!("{more}---*/"), 1)
 }
 
-/// A fault plan under which a comparison with the incumbent that [`launched_again`] makes comes to
-/// its end, and one of that incumbent with itself does not: two more of its samples have so many
-/// launches.
+/// A fault plan under which a comparison with the incumbent of [`launched_again`] ends, and one of
+/// that incumbent with itself does not, because two more of its samples have so many launches.
 fn death_in_the_control() -> String {
     let (batch, samples) = (2, 6);
     // Cycles are counted before and after each sample.
@@ -167,7 +167,7 @@ fn death_in_the_control() -> String {
     };
     // Anchor, incumbent, candidate.
     let (duel, control) = (2 + 2 * AGAIN + 2, 2 + 4 * AGAIN);
-    // With a warm cache input and output of each execution are read, and then the device is held.
+    // With a warm cache, input and output of each execution are read, and then the device waits.
     let beside = 4 * (counted(duel) + samples * (2 * batch + 1));
     let (duel, control) = (launches(duel) + beside, launches(control));
     assert!(duel < control);
@@ -223,7 +223,7 @@ fn the_device_is_watched_in_a_second_comparison_as_it_is_in_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let watch = folder.path().join("watch.toml");
     std::fs::write(&watch, reasons("\"every\"", 0)).unwrap();
-    // So much noise that each takes all rounds there are, whenever the watcher is ready.
+    // So much noise that each comparison uses all its rounds, whenever the watcher is ready.
     let host = lab.with_spoiled_timing(&noise()).host().clone();
     let evaluator = Evaluator::new(
         host.with_fault_plan(Role::Watch, &watch)
@@ -232,7 +232,7 @@ fn the_device_is_watched_in_a_second_comparison_as_it_is_in_the_first() {
     .unwrap();
     let progress = |stage: &str| {
         if stage == "control" {
-            // The device slows itself down as soon as it has been glimpsed at a few times.
+            // The device slows down after a few samples.
             let first = (1..=8).map(|nth: u32| reasons(&nth.to_string(), 0));
             let plan = first.chain([reasons("\"every\"", 0x48)]);
             std::fs::write(&watch, plan.collect::<String>()).unwrap();

@@ -1,5 +1,6 @@
-//! A device that is taken to prove nothing: what stands in for its proofs finds what it should and
-//! harms nobody honest. What only a promotion asks, and what is said where it is not asked.
+//! Evaluations on a device without proofs: the repeats and disturbances that replace proofs find
+//! errors and reject no correct candidate. Also the checks that only a promotion makes, and the
+//! rows about checks that were left out.
 
 use domain::evaluation::{EvaluationRequest, EvaluationStage, NotRun, ProtocolPart};
 use domain::seeds::SeedFamily;
@@ -14,7 +15,7 @@ use crate::lab::{Lab, lab};
 
 const DOUBT: RepeatPolicy = RepeatPolicy {
     max_repeats: 4,
-    // More than any shape has that a confirmation meets otherwise.
+    // More elements than any other shape that a confirmation examines.
     large_tensor_elements: 1 << 15,
 };
 
@@ -48,7 +49,7 @@ fn garbage_and_company_change_nothing_for_the_honest() {
     let disturbed = evaluate(&doubting, &request(honest())).unwrap();
     assert_eq!(disturbed.verdict.kind(), VerdictKind::Accepted);
     assert_eq!(disturbed.findings, []);
-    // The kernels that disturb are nobody's launches.
+    // The launches of the kernels that disturb are not recorded as the candidate's.
     assert_eq!(disturbed.launches, usual.launches);
     assert_eq!(disturbed.not_run, []);
     assert!(
@@ -93,7 +94,7 @@ fn a_search_does_not_show_what_its_gate_asks() {
 fn an_index_that_is_too_short_is_found_on_a_vast_tensor_unless_the_baseline_has_it_too() {
     let Some(lab) = lab() else { return };
     let doubting = lab.doubting(DOUBT);
-    // As a 15-bit index would do it.
+    // An index of 15 bits.
     let short = honest().replace("= sum;", "= (M * K > 32768 || K * N > 32768) ? 0.0f : sum;");
     assert_ne!(short, honest());
     let mut confirmation = request(short.clone());
@@ -138,7 +139,7 @@ fn what_a_champion_is_not_asked_here_is_said() {
         ]
     );
     assert!(found.not_run.iter().all(|row| row.reason.len() > 20));
-    // Of 2^31 elements three copies do not fit the device, if nothing else keeps them away.
+    // Three copies of a tensor of 2^31 elements do not fit the device.
     let real = lab.doubting(RepeatPolicy {
         max_repeats: 1,
         large_tensor_elements: 1 << 31,
@@ -149,7 +150,7 @@ fn what_a_champion_is_not_asked_here_is_said() {
     assert!(many.reason.starts_with("memory: "), "{}", many.reason);
 }
 
-/// As hardware does it: the write ends the launch, and what it was is found out in a second process.
+/// As on hardware, the write ends the launch; a second process finds the cause.
 #[test]
 fn whoever_writes_to_an_input_that_is_read_only_has_changed_it() {
     let Some(lab) = lab() else { return };

@@ -1,5 +1,5 @@
-//! A candidate timed in turn with the baseline: what is decided, and what a process that lies,
-//! dies or disturbs gets instead.
+//! Paired comparisons of a candidate with the baseline: the decisions, and the verdicts on a
+//! process that reports false times, dies or is disturbed.
 
 use domain::candidate::KernelSource;
 use domain::evaluation::{EvaluationRequest, EvaluationStage, Incumbent};
@@ -128,10 +128,10 @@ fn a_duel_tells_the_faster_from_the_equal() {
         "and no more is timed than that look needs"
     );
     assert!(found.discarded.is_empty() && found.noise.is_none());
-    // Without an incumbent it is the baseline, and that is what scores are relative to.
+    // Without an incumbent the baseline takes its place, and scores are relative to it.
     assert_eq!(found.incumbent, identity(&kernel(400)));
     assert!((found.anchor.ratio / faster.comparison.ratio - 1.0).abs() < 1e-9);
-    // So short a time is taken in batches, over sets of buffers of their own.
+    // Such short times are taken in batches, over several sets of buffers.
     assert!(faster.timing.geomean_us() < 20.0, "{}", faster.timing);
     let [case] = found.cases.as_slice() else {
         panic!("{:?}", found.cases);
@@ -200,7 +200,7 @@ fn a_confirmation_has_a_control_and_meets_nobody() {
     let split = found.split.as_ref().unwrap();
     assert_eq!(split.alternations, ALTERNATIONS);
     assert!((split.effect - found.settled.evidence.effect).abs() < 1e-3);
-    // What is kept survives its way to the service.
+    // The record survives the way to the service.
     let json = serde_json::to_string(found).unwrap();
     let read: domain::measurement::Measurement = serde_json::from_str(&json).unwrap();
     assert_eq!(
@@ -210,7 +210,8 @@ fn a_confirmation_has_a_control_and_meets_nobody() {
     assert!((read.settled.evidence.effect - found.settled.evidence.effect).abs() < 1e-12);
 }
 
-/// The rules of a fault plan: what the driver answers when asked how long something took.
+/// The rules of a fault plan under which the driver reports these elapsed times in order,
+/// milliseconds.
 pub(super) fn elapsed(answers: impl Iterator<Item = f64>) -> String {
     answers
         .enumerate()
@@ -223,10 +224,10 @@ pub(super) fn elapsed(answers: impl Iterator<Item = f64>) -> String {
         .collect()
 }
 
-/// The rules of a fault plan: every time has so much noise that no gain shows.
+/// The rules of a fault plan under which every time has so much noise that no gain is visible.
 pub(super) fn noise() -> String {
     let mut state = 1_u32;
-    // As many as the rounds need, and more than warming up can take before them.
+    // More times than the rounds and the warming up before them can use.
     let times = (0..2000).map(move |_| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         0.005 * (1.0 + 0.5 * f64::from(state >> 8) / f64::from(1 << 24))
@@ -246,7 +247,7 @@ fn noise_that_hides_a_gain_leaves_the_comparison_unresolved() {
     );
     let [lower, upper] = compared.comparison.interval;
     assert!(lower < 1.0 && upper > 1.0, "{compared:?}");
-    // It was looked at four times, and each time asked for more.
+    // Four interim analyses were made, and each asked for further pairs.
     let found = &compared.measurement;
     assert_eq!(found.looks as usize, ANALYSIS_PAIRS.len());
     assert_eq!(
@@ -259,8 +260,8 @@ fn noise_that_hides_a_gain_leaves_the_comparison_unresolved() {
 #[test]
 fn a_process_that_dies_between_two_looks_is_replaced_once_and_then_believed_no_more() {
     let Some(lab) = lab() else { return };
-    // Warming up takes at most five blocks; a block has four batches of two, and where it counts
-    // each stands between two launches that count cycles.
+    // Warming up takes at most five blocks. A block has four batches of two; where it is counted,
+    // each batch is between two launches that count cycles.
     let within_the_second_look = 8 * 5 + 16 * (ANALYSIS_PAIRS[0] / 2 + 2);
     let death = format!(
         "[[fault]]\ncall = \"cuLaunchKernel\"\nnth = {within_the_second_look}\ndo = \"abort\"\n"
@@ -278,13 +279,13 @@ fn a_device_that_is_disturbed_decides_nothing_and_one_that_is_not_watched_does()
     };
     let usual = duel(lab.evaluator(), &kernel(40)).unwrap();
     let watched = &usual.measurement.watched;
-    // On a busy machine the watcher may come late, so that it knows nothing of the first blocks.
+    // On a busy machine the watcher may start late, so that it has no samples of the first blocks.
     assert!(
         watched.clock > 0 && watched.clock <= watched.blocks,
         "{watched:?}"
     );
     assert_eq!(watched.clock_events, watched.clock);
-    // Cycles are counted in the process that times, whoever watches.
+    // The process that times counts cycles whether or not the device is watched.
     assert_eq!(watched.counted_clock, watched.blocks);
     let [lowest, highest] = watched.counted_mhz.unwrap();
     assert!(
@@ -338,7 +339,7 @@ fn a_device_that_is_disturbed_decides_nothing_and_one_that_is_not_watched_does()
 #[test]
 fn a_baseline_that_is_not_itself_disturbs_its_rounds() {
     let Some(lab) = lab() else { return };
-    // Every batch takes so many microseconds.
+    // Every batch takes this many microseconds.
     let timed = |us: f64| {
         let plan = format!(
             "[[fault]]\ncall = \"cuEventElapsedTime_v2\"\nnth = \"every\"\ndo = {{ elapsed_ms = {} }}\n",
@@ -354,7 +355,7 @@ fn a_baseline_that_is_not_itself_disturbs_its_rounds() {
             &kernel(40),
         )
     };
-    // Nothing is usual before three comparisons.
+    // The history has no usual time before three comparisons.
     for us in [10.5, 10.0, 10.0] {
         timed(us).unwrap();
     }
@@ -365,7 +366,7 @@ fn a_baseline_that_is_not_itself_disturbs_its_rounds() {
         off.to_string().contains("the baseline took 5.250 us"),
         "{off}"
     );
-    // What was refused is not remembered.
+    // The refused comparison is not recorded.
     timed(10.0).unwrap();
     assert!(timed(10.5).is_err());
 }
@@ -373,8 +374,9 @@ fn a_baseline_that_is_not_itself_disturbs_its_rounds() {
 #[test]
 fn bytes_that_were_damaged_once_while_timing_cost_an_honest_candidate_nothing() {
     let Some(lab) = lab() else { return };
-    // In a block of two sets each execution leaves two buffers, and four turns make 16 copies: the
-    // damaged one is of the second half of the rounds, which a second process does not reach.
+    // In a block of two sets, each execution leaves two buffers, and four samples make 16 copies.
+    // The damaged copy belongs to the second half of the rounds, which a second process does not
+    // reach.
     let half = (ANALYSIS_PAIRS[0] / 2).div_ceil(2);
     let mut faults = 0;
     for nth in [16 * half + 20, 16 * half + 25, 16 * half + 30] {
@@ -388,7 +390,7 @@ fn bytes_that_were_damaged_once_while_timing_cost_an_honest_candidate_nothing() 
                 assert!(fault.to_string().contains("confirm"), "{nth}: {fault}");
                 faults += 1;
             }
-            // The copy was one of the incumbent's, which no verdict rests on.
+            // The copy was one of the incumbent's, on which no verdict rests.
             Err(Stop::Verdict(verdict)) => {
                 assert_eq!(verdict.kind(), VerdictKind::InvalidRun, "{verdict}");
             }
@@ -472,25 +474,25 @@ fn clocks_are_locked_for_a_comparison_and_free_after_it_whatever_happens() {
     assert!(locked.measurement.locked);
     assert_eq!((record.exists(), says().as_str()), (true, ""));
 
-    // Whoever may not lock them compares as before.
+    // A worker that may not lock clocks compares without a lock.
     for action in ["{ error = 4 }", "{ error = 3 }"] {
         let plan = rule(lock, action);
         let refused = duel(&locking(&[(Role::Clocks, &plan)]), &kernel(40)).unwrap();
         assert_eq!(refused.comparison.outcome, Outcome::Faster, "{action}");
         assert!(!refused.measurement.locked && says().is_empty(), "{action}");
     }
-    // A process that dies while it times does not keep them locked.
+    // A timing process that dies does not leave them locked.
     let plan = rule("cuLaunchKernel", "\"abort\"");
     let died = duel(&locking(&[(Role::Time, &plan)]), &kernel(40)).unwrap_err();
     assert_eq!(died.kind(), VerdictKind::RunnerCrash, "{died}");
     assert!(says().is_empty(), "{}", says());
 
-    // Clocks that could not be given free are still said to be locked, and the next start sees to it.
+    // A failed unlock stays recorded, and the next start unlocks them.
     for action in ["\"abort\"", "{ error = 999 }"] {
         let plan = rule(free, action);
         duel(&locking(&[(Role::Clocks, &plan)]), &kernel(40)).unwrap();
         assert_eq!(says(), "locked\n", "{action}");
-        // Not that of a worker that holds the file: its clocks are its own.
+        // A file that another worker holds records a lock that is in use.
         let held = std::fs::File::open(&record).unwrap();
         held.lock().unwrap();
         let _beside = lab.started_anew();
@@ -501,7 +503,7 @@ fn clocks_are_locked_for_a_comparison_and_free_after_it_whatever_happens() {
     }
 }
 
-/// The same answer for every input, after so many dependent steps that the compiler cannot leave out.
+/// The same result for every number of dependent steps, which the compiler cannot remove.
 pub(super) fn patient_kernel(rounds: u32) -> String {
     let usual = kernel(0);
     let (front, _) = usual.split_once("    float sum").unwrap();

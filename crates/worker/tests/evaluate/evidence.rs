@@ -1,4 +1,4 @@
-//! What a verdict rests on: whole, unchanged, repeatable, and without the inputs' key.
+//! Evidence bundles: complete, unchanged, repeatable, and without the key of the inputs.
 
 use domain::digest::Digest;
 use domain::evaluation::{EvaluationRequest, EvaluationStage};
@@ -50,8 +50,9 @@ fn every_verdict_has_a_bundle_that_gives_it_again() {
     }
 }
 
-/// A kernel that is wrong only where a confirmation looks and a search does not. What it failed on is
-/// drawn from the confirmation's own key, which stays where the bundle was made.
+/// A kernel that is wrong only on shapes that a confirmation examines and a search does not. The
+/// inputs on which it fails are drawn from the confirmation's own key, which stays in the data
+/// folder that made the bundle.
 #[test]
 fn a_confirmation_that_fails_can_be_replayed_where_its_key_is_and_nowhere_else() {
     let Some(lab) = lab() else { return };
@@ -82,7 +83,7 @@ fn a_confirmation_that_fails_can_be_replayed_where_its_key_is_and_nowhere_else()
     assert_eq!(again.verdict, failed.verdict);
     assert_eq!(again.checks, failed.checks);
 
-    // Another key is another confirmation: it meets other shapes and values.
+    // Another key gives another confirmation, with other shapes and values.
     let other = lab.evaluate(&found.request(Key(Digest::of("another root"))));
     let Verdict::IncorrectOutput(elsewhere) = &other.verdict else {
         panic!("{}", other.verdict);
@@ -149,7 +150,7 @@ fn a_bundle_travels_whole_or_not_at_all_and_its_key_stays() {
     let digest = lab.evaluate(&request("baseline.cu")).evidence.unwrap();
     let manifest = give(&here, digest, None).unwrap();
 
-    // Nothing is taken that is not what its name says.
+    // Received bytes must match the digest that names them.
     let other = domain::digest::Digest::of("another");
     let refused = take_manifest(there, other, &manifest);
     assert!(matches!(refused, Err(TravelError::Refused { .. })));
@@ -170,7 +171,7 @@ fn a_bundle_travels_whole_or_not_at_all_and_its_key_stays() {
         Err(EvidenceError::Missing { .. })
     ));
 
-    // It was interrupted here, and goes on where it was.
+    // The transfer was interrupted here and is resumed.
     assert_eq!(take_manifest(there, digest, &manifest).unwrap(), rest);
     for name in &rest {
         let bytes = give(&here, digest, Some(name)).unwrap();

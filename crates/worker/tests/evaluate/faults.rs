@@ -1,9 +1,10 @@
-//! Every call a role makes of the driver, going wrong: what is asked ends in a typed verdict or a fault that the call
-//! and the error explain, never in an acceptance, a time or a well device, and the next honest candidate fares as ever.
+//! Sweeps over every driver call of a role with an injected fault. Each must end in a typed verdict
+//! or a fault that the call and the error explain, never in an acceptance, a time or a healthy
+//! device, and the next correct candidate must be evaluated as before.
 //!
-//! The suite asks for one error of each kind. `KERNELWRIGHT_SWEEP=full cargo test -p worker --test evaluate sweep --
-//! --nocapture --test-threads=1` asks for every error that the driver's manual knows, at the first call and at every
-//! one, has every call hang, and prints how many there were.
+//! The suite injects one error of each kind. `KERNELWRIGHT_SWEEP=full cargo test -p worker --test
+//! evaluate sweep -- --nocapture --test-threads=1` injects every error of the driver's manual, at
+//! the first call and at every call, makes every call hang, and prints the number of each outcome.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::lab::{Lab, lab, read};
 
 const TASK: &str = "softmax-f32";
 
-/// What the roles call, the emulated driver's own function included.
+/// The driver calls of the roles, the emulated driver's own function included.
 const CALLS: [&str; 44] = [
     "cuInit",
     "cuDeviceGet",
@@ -67,36 +68,36 @@ const CALLS: [&str; 44] = [
     "cuModuleGetGlobal_v2",
     "cuMemAllocManaged",
 ];
-/// What a role calls before it is told its job: nobody's candidate has anything to do with it.
+/// The calls of a role before it gets its job; the candidate cannot be their cause.
 const OPENING: [&str; 4] = [
     "cuInit",
     "cuDeviceGet",
     "cuDevicePrimaryCtxRetain",
     "cuCtxSetCurrent",
 ];
-/// The codes of the driver's manual.
+/// The error codes of the driver's manual.
 const CODES: [u32; 42] = [
     1, 2, 3, 4, 46, 100, 101, 200, 201, 209, 214, 215, 218, 220, 221, 222, 300, 301, 302, 304, 400,
     401, 500, 600, 700, 701, 702, 708, 709, 710, 712, 714, 715, 716, 717, 718, 719, 720, 800, 801,
     802, 999,
 ];
-/// One of each kind: a resource, a kernel's fault, and what says nothing.
+/// One code of each kind: a resource, a fault of a kernel, and an unspecific one.
 const REPRESENTATIVES: [u32; 3] = [2, 700, 999];
-/// What a runner asks for only where executions prove nothing.
+/// The repeats on a device that is treated as one without proofs.
 const DOUBTING: RepeatPolicy = RepeatPolicy {
     max_repeats: 2,
     large_tensor_elements: 1 << 40,
 };
-/// What a role that hangs is given here.
+/// Wall time after which a role counts as stuck here.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What came of a question to a machine in trouble.
+/// The outcome of a request to a machine with an injected fault.
 enum Found {
-    /// Trouble of the infrastructure.
+    /// A fault of the infrastructure.
     Fault(EvaluateError),
-    /// A verdict that is no acceptance.
+    /// A verdict other than acceptance.
     Verdict(Box<Verdict>),
-    /// What was asked for: an acceptance, a comparison, a well device.
+    /// The requested result: an acceptance, a comparison, a healthy device.
     Good,
 }
 
@@ -119,7 +120,7 @@ impl Found {
 
 struct Sweep {
     lab: Lab,
-    /// Whether the device is taken to prove nothing.
+    /// True if the device is treated as one without proofs.
     doubts: bool,
     usual: Evaluation,
     counts: BTreeMap<String, u32>,
@@ -148,7 +149,8 @@ impl Sweep {
         }
     }
 
-    /// What an honest candidate meets with one role's driver spoiled; the device's record is as before.
+    /// The outcome of a correct candidate with the fault plan in one role; the device's record is
+    /// restored afterwards.
     fn meet(&self, role: Role, call: &str, nth: &str, deed: &str) -> Found {
         let plan = format!("[[fault]]\ncall = \"{call}\"\nnth = {nth}\ndo = {deed}\n");
         let mut evaluator = self.lab.spoiled(&[(role, &plan)]);
@@ -174,13 +176,13 @@ impl Sweep {
         }
     }
 
-    /// Whether a role makes a call at all: if not, its death there is never noticed.
+    /// Returns true if a role makes a call; without the call an injected death has no effect.
     fn is_made(&mut self, role: Role, call: &str) -> bool {
         let found = self.meet(role, call, "1", "\"abort\"");
         let made = !matches!(found, Found::Good);
         if made {
             let expected = match role {
-                // Dying with a candidate in hand, twice, is the candidate's doing.
+                // Two deaths in the presence of a candidate are attributed to the candidate.
                 Role::Run | Role::Time if !OPENING.contains(&call) => {
                     found.verdict() == Some(VerdictKind::RunnerCrash)
                 }
@@ -199,7 +201,8 @@ impl Sweep {
             (Found::Good, _) => comes_too_late(role, call),
             (Found::Fault(_), _) => !blames(role, call, code),
             (Found::Verdict(_), Role::Time) => {
-                // Of two that take turns, whose it was depends on whose turn it was.
+                // Of two kernels that take turns, the failure is attributed to the one whose turn
+                // it was.
                 judge::can_kernel_cause(code)
                     && matches!(
                         found.verdict(),
@@ -226,7 +229,7 @@ impl Sweep {
 
     fn try_hang(&mut self, role: Role, call: &str) {
         let found = self.meet(role, call, "1", "\"hang\"");
-        // A runner that is stuck has not used up its time: the machine may be busy.
+        // A runner that hangs has not used up its processor time, because the machine may be busy.
         let late = matches!(found, Found::Good) && comes_too_late(role, call);
         let expected = matches!(found, Found::Fault(_)) || late;
         self.note(role, "hang", expected, || {
@@ -245,7 +248,7 @@ impl Sweep {
         }
     }
 
-    /// Nothing was surprising, and the honest candidate fares as ever.
+    /// Checks that no outcome was unexpected and that a correct candidate is evaluated as before.
     fn end(self) {
         eprintln!("{:?}", self.counts);
         assert!(self.surprises.is_empty(), "{}", self.surprises.join("\n"));
@@ -254,7 +257,7 @@ impl Sweep {
     }
 }
 
-/// What goes wrong in front of the device is another test's business.
+/// Faults before the device is used are covered by other tests.
 fn doubted(lab: &Lab, evaluator: &Evaluator, doubts: bool) -> Evaluator {
     let host = evaluator.host().clone();
     let host = if doubts {
@@ -270,13 +273,13 @@ fn evaluate(evaluator: &Evaluator) -> Result<Evaluation, EvaluateError> {
     let cancellation = Cancellation::new().unwrap();
     let request = Lab::request(TASK, "baseline.cu", read(TASK, "baseline.cu"));
     let mut evaluation = evaluator.evaluate(&request, |_| {}, &cancellation)?;
-    // How long it took, and the bundle that says so.
+    // Times and the bundle differ between two evaluations.
     evaluation.stages.clear();
     evaluation.evidence = None;
     Ok(evaluation)
 }
 
-/// An honest candidate timed beside another one.
+/// The comparison of a correct candidate with another one.
 fn compare(evaluator: &Evaluator) -> Found {
     match timed(evaluator) {
         Err(Stop::Fault(fault)) => Found::Fault(fault),
@@ -290,8 +293,9 @@ fn timed(evaluator: &Evaluator) -> Result<Compared, Stop> {
     evaluator.bench(&request, |_| {}, &Cancellation::new().unwrap())
 }
 
-/// Whether everything was found out before this call: who runs no candidate has its answer before it gives its modules
-/// and memory back, and an event that is given up has told its time.
+/// Returns true if the result was known before this call: a role that runs no candidate has its
+/// answer before it unloads modules and frees memory, and the time of an event has been read before
+/// the event is destroyed.
 fn comes_too_late(role: Role, call: &str) -> bool {
     match call {
         "cuDevicePrimaryCtxRelease_v2" | "cuEventDestroy_v2" => true,
@@ -301,7 +305,7 @@ fn comes_too_late(role: Role, call: &str) -> bool {
     }
 }
 
-/// Whether an error of this call is one that the candidate can have caused.
+/// Returns true if a candidate can cause an error of this call.
 fn blames(role: Role, call: &str, code: u32) -> bool {
     let launch = call.starts_with("cuLaunch") || call == "cuFuncSetAttribute";
     let waits = ["cuCtxSynchronize", "cuMemcpyDtoH_v2"].contains(&call);
@@ -315,7 +319,7 @@ fn blames(role: Role, call: &str, code: u32) -> bool {
         }
 }
 
-/// One role's calls, each dying, failing and, in full, hanging.
+/// Injects death, failure and, in a full sweep, a hang into each call of one role.
 fn sweep_of(role: Role) {
     let Some(lab) = lab() else { return };
     sweep_through(Sweep::new(lab), role, &CALLS);
@@ -328,7 +332,7 @@ fn sweep_through(mut sweep: Sweep, role: Role, calls: &[&str]) {
             continue;
         }
         let codes: &[u32] = if full { &CODES } else { &REPRESENTATIVES };
-        // The emulated driver's own function answers in its own way: any error is one to it.
+        // The emulated driver's own function returns its own codes; any error is the same to it.
         let codes: &[u32] = if call == "kernelwrightEmulator" {
             &[999]
         } else {
@@ -356,7 +360,7 @@ fn sweep_of_the_calls_of_a_runner() {
     sweep_of(Role::Run);
 }
 
-/// Mappings with nothing behind them, and the stream of what disturbs.
+/// Memory mappings without memory behind them, and the stream of the disturbance.
 #[test]
 fn sweep_of_the_further_calls_of_a_runner_that_proves_nothing() {
     let Some(lab) = lab() else { return };
@@ -408,8 +412,8 @@ fn sweep_of_calls_that_hang_or_corrupt() {
     sweep.end();
 }
 
-/// Lies of the clock that no clock can tell, and one that nobody can contradict where times are modelled: it is the
-/// same for both sides, so that nobody gains by it.
+/// False event times that no clock contradicts where times are modelled. They apply to both kernels
+/// alike, so that neither gains.
 #[test]
 fn sweep_of_a_clock_that_lies() {
     let Some(lab) = lab() else { return };
@@ -418,7 +422,7 @@ fn sweep_of_a_clock_that_lies() {
         for nth in ["20", "60", "\"every\""] {
             let deed = format!("{{ elapsed_ms = {lie} }}");
             let found = sweep.meet(Role::Time, "cuEventElapsedTime_v2", nth, &deed);
-            // A single time of nothing is one outlier among many.
+            // A single time of zero is one outlier among many.
             let outlier = lie == "0.0" && nth != "\"every\"";
             let expected = match &found {
                 Found::Fault(_) => true,

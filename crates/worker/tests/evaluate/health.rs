@@ -1,5 +1,5 @@
-//! A device that is unwell: it is set aside with its reason, what broke it is remembered, and an operator's word takes
-//! it back into work.
+//! A device that fails its health check: it is quarantined with its reason, the candidate before it
+//! is remembered, and an operator takes it back into work.
 
 use domain::digest::Digest;
 use domain::evaluation::{EvaluationRequest, EvaluationStage};
@@ -55,14 +55,15 @@ fn a_sick_device_is_set_aside_until_somebody_clears_it() {
         ("cuInit", "{ error = 999 }", "cuInit"),
     ];
     for (call, deed, said) in ways {
-        // A confirmation is relied upon, so that the device is asked before it.
+        // A promotion depends on a confirmation, so that the device is checked before it.
         let sick = lab.spoiled(&[(Role::Probe, &plan(call, deed))]);
         let found = attempt(&sick, &confirmation());
         let Err(EvaluateError::Host(host::HostError::Quarantined { reason, .. })) = &found else {
             panic!("{call}: {found:?}");
         };
         assert!(reason.contains(said), "{call}: {reason}");
-        // It stays so for every evaluator of this machine, whatever the probe would say now.
+        // The quarantine holds for every evaluator of this machine, whatever a probe would report
+        // now.
         let found = attempt(lab.evaluator(), &baseline());
         assert!(
             matches!(&found, Err(EvaluateError::Host(fault)) if fault.is_quarantine()),
@@ -92,7 +93,7 @@ fn what_breaks_two_devices_meets_no_third() {
             matches!(&found, Err(EvaluateError::Host(fault)) if fault.failed_health_check()),
             "{found:?}"
         );
-        // Somebody mends the device and says so.
+        // An operator removes the record.
         let mut mended = record(&lab);
         mended.clear();
         std::fs::write(lab.health_record(), serde_json::to_vec(&mended).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! An evaluator on this machine and the project's tasks, or a loud reason why there is none.
+//! An evaluator on this machine with the project's tasks, or a printed reason why there is none.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,15 @@ use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
 use worker::host::{Host, HostError, Prescreener, RepeatPolicy, Role, Settings};
 
-/// An evaluator with a folder that goes with it.
+/// An evaluator with a data folder that is removed with it.
 pub struct Lab {
     evaluator: Evaluator,
     data: tempfile::TempDir,
 }
 
-/// None, with a line on standard error for each test, where the compiler is not installed; and in
-/// a role process, which may have been started with the words of several tests' names.
+/// Returns `None`, with a line on standard error for each test, where the compiler is not
+/// installed; also in a role process, which may have been started with the words of several tests'
+/// names.
 pub fn lab() -> Option<Lab> {
     if std::env::var_os(domain::role::SOCKET_VARIABLE).is_some() {
         return None;
@@ -114,7 +115,8 @@ impl Lab {
         self.spoiled(&[(Role::Time, plan)])
     }
 
-    /// The same for the role that watches the device meanwhile.
+    /// This lab's evaluator, except that the emulated driver follows a fault plan in the role that
+    /// watches the device.
     pub fn with_spoiled_watch(&self, plan: &str) -> Evaluator {
         self.spoiled(&[(Role::Watch, plan)])
     }
@@ -134,7 +136,7 @@ impl Lab {
         Evaluator::new(host).unwrap()
     }
 
-    /// An evaluator as a worker that starts on this lab's data folder has it.
+    /// An evaluator like that of a worker that starts on this lab's data folder.
     pub fn started_anew(&self) -> Evaluator {
         let mut settings = Settings::from_environment(self.data.path()).unwrap();
         settings.emulate = true;
@@ -142,13 +144,13 @@ impl Lab {
         Evaluator::new(host).unwrap()
     }
 
-    /// This lab's evaluator, except that the device is taken to prove nothing.
+    /// This lab's evaluator, except that the device is treated as one without proofs.
     pub fn doubting(&self, doubt: RepeatPolicy) -> Evaluator {
         let host = self.evaluator.host().clone().assumed_unproved(doubt);
         Evaluator::new(host.prescreened_by(self.prescreener())).unwrap()
     }
 
-    /// This lab's device as one that looks first, with the patience that a busy machine takes.
+    /// This lab's device as a pre-screener, with a time limit that suffices on a busy machine.
     pub fn prescreener(&self) -> Prescreener {
         Prescreener {
             device: Ok(Arc::new(self.evaluator.host().clone())),
@@ -156,7 +158,7 @@ impl Lab {
         }
     }
 
-    /// The record of the device's health, which an operator removes.
+    /// The path of the device's health record, which an operator removes.
     pub fn health_record(&self) -> PathBuf {
         let folder = self.data.path().join("health");
         let mut entries = std::fs::read_dir(folder).unwrap();

@@ -1,6 +1,6 @@
-//! Kernels that keep their answers where a launch finds what earlier ones left: in variables of their
-//! module, in shared memory or on the stack. The emulated device is made to clear neither of the
-//! latter, as silicon does not.
+//! Kernels that keep answers where a later launch finds them: in variables of their module, in
+//! shared memory or on the stack. The emulated device is set to clear neither shared memory nor
+//! stack, as silicon does.
 
 use domain::evaluation::EvaluationRequest;
 use domain::verdict::Outcome;
@@ -11,8 +11,8 @@ use worker::host::RepeatPolicy;
 use crate::duels::{kernel, request};
 use crate::lab::lab;
 
-/// Works as long as the baseline for inputs that it meets for the first time, and has the answers to
-/// eight others at hand, if what it left is still there: outside of the kernel, or inside.
+/// A kernel that computes as long as the baseline for new inputs, and keeps the answers to eight
+/// others, outside of the kernel or inside.
 fn remembering([outside, inside]: [&str; 2]) -> String {
     let usual = kernel(400);
     let (head, _) = usual.split_once("extern").unwrap();
@@ -59,7 +59,8 @@ fn timed(evaluator: &Evaluator, request: &EvaluationRequest) -> Compared {
         .unwrap()
 }
 
-/// Whether it takes longer than the baseline, whose work it does with some searching besides.
+/// Returns true if the candidate is slower than the baseline: it does the same work, and looks for
+/// old answers besides.
 fn gains_nothing(found: &Compared) -> bool {
     found.comparison.outcome == Outcome::NotFaster && found.comparison.ratio < 1.0
 }
@@ -75,14 +76,14 @@ fn answers_that_are_left_in_the_device_are_gone_before_the_next_batch() {
     let doubted = doubted.unwrap();
     for memory in [SHARED, STACK] {
         let cheat = request(&remembering(memory));
-        // Nobody disturbs a device that proves on every other execution that nothing is read there.
+        // A device that proves that no execution reads such leftovers is not disturbed.
         let believed = timed(&remembers, &cheat).comparison;
         assert_eq!(believed.outcome, Outcome::Faster, "{memory:?}");
         assert!(believed.ratio > 2.0, "{memory:?}: {believed:?}");
         let found = timed(&doubted, &cheat);
         assert!(gains_nothing(&found), "{memory:?}: {:?}", found.comparison);
     }
-    // Whoever works for its time has the same as ever.
+    // A kernel that computes its answers has the same time as before.
     let honest = timed(&doubted, &request(&kernel(40))).comparison;
     assert_eq!(honest.outcome, Outcome::Faster);
 }

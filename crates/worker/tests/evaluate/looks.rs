@@ -1,5 +1,5 @@
-//! Looks that stop short of a verdict, and what tools say. The tools are stand-ins that run the
-//! real role and print the real tools' form.
+//! Partial evaluations and instruments. The tools are stand-ins that run the real role and print in
+//! the real tools' format.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use worker::evaluate::{Depth, Instrument, PartialEvaluation};
 use crate::lab::{Lab, lab, read};
 
 const TASK: &str = "softmax-f32";
-/// Threads add to a shared sum that nothing guards.
+/// Threads add to a shared sum without synchronisation.
 const RACING: &str = "shared-sum-unguarded.cu";
 
 fn baseline() -> EvaluationRequest {

@@ -108,9 +108,9 @@ fn broken_kernels_of_other_tasks_get_their_verdicts() {
 fn a_kernel_is_checked_on_weak_bases_and_on_good_ones_whatever_its_task_promises() {
     let Some(lab) = lab() else { return };
     for (promised, goes_wrong) in [
-        // As every allocator gives them.
+        // Bases as aligned as every allocator gives them.
         (4, "((size_t)x | (size_t)y) % 256 == 0"),
-        // And not on the largest small case, which the repeats are made on.
+        // Not wrong on the largest small case, on which the repeats are made.
         (16, "(size_t)x % 32 != 0 && C == 3"),
     ] {
         let source = read("softmax-f32", "baseline.cu");

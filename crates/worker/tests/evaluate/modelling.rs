@@ -1,4 +1,4 @@
-//! The time model asked about launches that belong to no task.
+//! The modelled times of launches that belong to no task.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! What the emulated device proves before a device that proves nothing is touched, and what becomes of
-//! a candidate that it can say nothing about. The device is the emulated one, taken to prove nothing.
+//! The pre-screen on the emulated device before a device without proofs is used, and candidates on
+//! which it cannot decide. Both are the emulated device; one of them is treated as a device without
+//! proofs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::lab::{Lab, lab};
 
 const DOUBT: RepeatPolicy = RepeatPolicy {
     max_repeats: 1,
-    // No shape of the task has so many.
+    // More elements than any shape of the task has.
     large_tensor_elements: 1 << 62,
 };
 const STAGE: &str = "pre-screen";
@@ -37,7 +38,7 @@ fn honest() -> String {
     product()["baseline.cu"].clone()
 }
 
-/// The honest kernel that does something else first.
+/// The correct kernel after some other statements.
 fn beginning_with(statements: &str) -> String {
     let (from, to) = ("const int n =", format!("{statements} const int n ="));
     let changed = honest().replace(from, &to);
@@ -55,7 +56,7 @@ fn evaluate(evaluator: &Evaluator, request: &EvaluationRequest) -> Evaluation {
     evaluator.evaluate(request, |_| {}, &cancellation).unwrap()
 }
 
-/// A device that proves nothing behind this pre-screen.
+/// A device without proofs behind this pre-screener.
 fn behind(lab: &Lab, prescreener: Prescreener) -> Evaluator {
     let host = lab.evaluator().host().clone();
     Evaluator::new(host.assumed_unproved(DOUBT).prescreened_by(prescreener)).unwrap()
@@ -66,7 +67,7 @@ fn stages(evaluation: &Evaluation) -> Vec<&str> {
     stages.map(|stage| stage.stage.as_str()).collect()
 }
 
-/// Why the pre-screen was left out, or ended early; none where it was made.
+/// The reason why the pre-screen was left out or ended early; `None` if it was complete.
 fn cut(evaluation: &Evaluation) -> Option<&str> {
     let mut rows = evaluation.not_run.iter();
     let row = rows.find(|row| row.part == ProtocolPart::Prescreen);
@@ -77,7 +78,7 @@ fn cut(evaluation: &Evaluation) -> Option<&str> {
 fn a_broken_rule_is_found_before_the_device_is_touched() {
     let Some(lab) = lab() else { return };
     let doubting = lab.doubting(DOUBT);
-    // Reads what it never wrote, and is right whatever that is.
+    // Reads memory that was never written, and is right whatever it holds.
     let lucky = beginning_with(
         "__shared__ volatile float stale[256]; if (stale[threadIdx.x] == 12345.0f) return;",
     );
@@ -134,7 +135,7 @@ fn a_broken_rule_is_found_before_the_device_is_touched() {
         assert_eq!(&looked.device, lab.evaluator().host().device(), "{name}");
         assert!(!looked.executions.is_empty(), "{name}");
 
-        // The same where the device judges that proves it.
+        // The verdict is the same where the device that decides proves it.
         let judged = lab.evaluate(&request(&source));
         assert_eq!(
             judged.verdict.kind(),
@@ -200,8 +201,8 @@ fn the_honest_pass_and_the_record_says_what_was_looked_at() {
     assert!(planned[0] < planned[1], "{planned:?}");
 }
 
-/// What comes of arithmetic, of how much of it there was, or of what the emulated device lacks is for
-/// the device to say.
+/// Errors of arithmetic, too much work, and instructions that the emulated device lacks are left to
+/// the device that decides.
 #[test]
 fn what_proves_nothing_is_left_to_the_device() {
     let Some(lab) = lab() else { return };
@@ -266,7 +267,7 @@ fn its_time_is_bounded_and_what_it_saw_until_then_counts() {
             ..lab.prescreener()
         },
     );
-    // A single thread takes many seconds to use up what a launch may execute.
+    // A single thread takes many seconds to use up the instructions that a launch may execute.
     let slow = beginning_with(
         "if (M == 32 && threadIdx.x + threadIdx.y + blockIdx.x + blockIdx.y == 0) while (clock64()) {}",
     );
@@ -324,7 +325,7 @@ fn a_machine_that_cannot_look_says_so_and_judges_as_ever() {
     }
 }
 
-/// As where the drivers are compared with each other.
+/// Used where the drivers are compared with each other.
 #[test]
 fn a_device_can_be_asked_for_its_own_word() {
     let Some(lab) = lab() else { return };
@@ -337,7 +338,7 @@ fn a_device_can_be_asked_for_its_own_word() {
     assert!(evaluation.device.is_some());
 }
 
-/// A card that is newer than any device that is emulated: what was compiled for it is executed.
+/// A card that is newer than every emulated device; code compiled for it is executed all the same.
 #[test]
 fn an_older_device_looks_at_what_was_compiled_for_a_newer_one() {
     let Some(lab) = lab() else { return };

@@ -1,5 +1,5 @@
-//! What the protocol adds to a comparison with the reference: each candidate here is right on the
-//! cases that its task lists, or nearly so, and is found out all the same.
+//! The parts of the protocol beyond a comparison with the reference: each candidate here is right
+//! on the cases that its task lists, or nearly so, and is rejected.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use worker::host::Role;
 use crate::admission::product;
 use crate::lab::{Lab, lab, read};
 
-/// The honest product with an element's sum, or what is done with it, replaced.
+/// The correct product, with the sum of an element or its use replaced.
 fn candidate(from: &str, to: &str) -> String {
     let honest = product()["baseline.cu"].clone();
     assert!(honest.contains(from), "{from}");
@@ -63,8 +63,8 @@ fn shapes_that_no_task_lists_are_met() {
 #[test]
 fn a_promotion_goes_beyond_what_the_task_lists() {
     let Some(lab) = lab() else { return };
-    // As if it kept the terms of a sum in a table of a fixed size: enough for every listed shape,
-    // and for every extent around warps and tiles.
+    // Wrong like a kernel that keeps the terms of a sum in a table of a fixed size, which suffices
+    // for every listed shape and every extent around warps and tiles.
     let files = task("K = 33 }", "K = 1500 }");
     let mut request = with_task(files, candidate("k < K", "k < K && k < 2500"));
     assert_eq!(lab.evaluate(&request).verdict.kind(), VerdictKind::Accepted);
@@ -174,8 +174,8 @@ fn half_precision_operands_are_a_downgrade_whatever_is_drawn() {
     }
 }
 
-/// Sums in f32, brought to c by way of a `wmma` fragment: through shared memory, or element by
-/// element where this generation's hardware happens to hold them.
+/// Sums in f32, stored to c through a `wmma` fragment: through shared memory, or element by element
+/// in the layout of this generation's hardware.
 fn by_way_of_a_fragment(store: &str) -> String {
     format!(
         r#"/*---
@@ -247,8 +247,8 @@ fn elements_of_a_fragment_have_no_place() {
 fn a_damaged_copy_costs_an_honest_candidate_nothing() {
     let Some(lab) = lab() else { return };
     let honest = request(product()["baseline.cu"].clone());
-    // Of the runner's first process, which makes many executions, each with three copies from the
-    // device. The process that is asked again makes one.
+    // A copy in the runner's first process, whose many executions have three copies from the device
+    // each. The process that confirms has one execution.
     for nth in [4, 5, 6, 9, 12] {
         let plan = format!(
             "[[fault]]\ncall = \"cuMemcpyDtoH_v2\"\nnth = {nth}\ndo = {{ corrupt = {{ bytes = 4 }} }}\n"

@@ -1,5 +1,5 @@
-//! What stands in a task's `baselines`, beside a candidate. The scripts are stand-ins that compute
-//! in Python and claim times that nobody measured.
+//! The entries of a task's `baselines`, timed beside a candidate. The scripts are stand-ins that
+//! compute in Python and report invented times.
 
 use domain::evaluation::EvaluationRequest;
 use domain::verdict::{Comparison, Outcome};
@@ -166,7 +166,7 @@ fn processes_in_turn_decide_by_all_turns_together() {
     assert!((us / own / 2.0 - 1.0).abs() < 0.01);
     let (found, _, _) = speedup(ask(around(0.5)));
     assert_eq!(found.outcome, Outcome::NotFaster);
-    // As much apart as the turns are among themselves: nobody can say.
+    // The difference is as large as that between the turns, so that the comparison is unresolved.
     let (found, _, _) = speedup(ask(around(1.0)));
     assert_eq!(found.outcome, Outcome::Unresolved);
 
@@ -180,7 +180,7 @@ fn processes_in_turn_decide_by_all_turns_together() {
     assert!(reason.contains("2 times for 1 cases"), "{reason}");
 }
 
-/// A kernel as somebody would ship it: what the compiler made of it, and a plan in a file of its own.
+/// A kernel as a vendor ships it: the compiler's machine code, with a plan in a separate file.
 fn shipped(lab: &Lab, source: &str, architecture: &str) -> [String; 3] {
     let recipe = Recipe {
         source,

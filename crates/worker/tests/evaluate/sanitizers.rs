@@ -1,6 +1,6 @@
-//! What a promotion hears from sanitizers on a device that proves nothing. The program is a stand-in
-//! that runs the real role and prints the real tool's form: it finds something on the calls that
-//! its test names.
+//! The sanitizers' part in a promotion on a device without proofs. The program is a stand-in that
+//! runs the real role and prints in the real tool's format; it reports findings on the calls that a
+//! test names.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,11 +18,11 @@ use crate::lab::Lab;
 
 const DOUBT: RepeatPolicy = RepeatPolicy {
     max_repeats: 1,
-    // No shape of the task has so many.
+    // More elements than any shape of the task has.
     large_tensor_elements: 1 << 62,
 };
 
-/// A stand-in whose `tool` says `heading` on its calls of these numbers, from 1.
+/// Writes a stand-in whose `tool` prints `heading` on the calls of these numbers, from 1.
 fn write_fake_sanitizer(folder: &Path, tool: Tool, heading: &str, calls: &[u32]) -> PathBuf {
     let (path, tool) = (folder.join("compute-sanitizer"), tool.as_str());
     let calls = calls
@@ -97,7 +97,7 @@ fn a_promotion_asks_all_four_and_each_has_its_row() {
     assert_eq!(words.lines().count(), 4);
     assert_eq!(words.matches("--padding").count(), 1);
 
-    // A search does not ask, and the emulated device answers for itself.
+    // A search runs no sanitizer, and the emulated device uses its own checks.
     let mut search = confirmation();
     search.stage = EvaluationStage::Search;
     let cancellation = Cancellation::new().unwrap();
@@ -111,7 +111,7 @@ fn a_promotion_asks_all_four_and_each_has_its_row() {
     assert_eq!(words.lines().count(), 4, "nobody else asked it");
 }
 
-/// Of three calls of a tool the second is about the task's baseline.
+/// The second of three calls of a tool runs the task's baseline.
 #[test]
 fn a_finding_that_comes_twice_is_the_verdict_that_it_means() {
     for (tool, heading, expected) in [
@@ -213,7 +213,7 @@ fn a_tool_that_is_missing_or_refuses_has_not_run_and_never_passed() {
     }
 }
 
-/// Whatever a tool could say, what the stages before it found comes first.
+/// The findings of earlier stages come first, whatever a tool would report.
 #[test]
 fn nobody_asks_a_tool_about_a_wrong_candidate() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Evaluations inside the walls of this machine, and without them where its driver bears none.
+//! Evaluations inside the walls of this machine, and without them where its driver does not work
+//! inside.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -13,11 +14,11 @@ use crate::lab::{Lab, lab, read};
 
 const TASK: &str = "softmax-f32";
 
-/// A machine whose roles end at once where a condition of the shell does not hold.
+/// A machine whose roles end at once unless a condition of the shell holds.
 fn intolerant(lab: &Lab, folder: &Path, condition: &str) -> Host {
     let program = folder.join("kernelwright");
     let own = std::env::current_exe().unwrap();
-    // What a role says of itself must not stay with the test runner.
+    // The roles' reports must not appear in the test runner's output.
     let script = format!(
         "#!/bin/sh\n{condition} || {{ echo 'failed to bear it' >&2; exit 3; }}\nRUST_TEST_NOCAPTURE=1 exec '{}' \"$@\"\n",
         own.display()
