@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_outlives_its_keeper_and_is_of_one_device() {
+    fn a_record_persists_and_belongs_to_one_device() {
         let folder = tempfile::tempdir().expect("a folder");
         let keeper = HealthRecordFile::new(folder.path(), "GPU-1");
         assert_eq!(keeper.record(), Record::new("GPU-1"));

@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nvidia_smi_does_not_say_is_not_passed() {
+    fn a_value_that_nvidia_smi_lacks_is_not_passed() {
         let lines = |line: &str| Ok(vec![line.to_owned()]);
         let statuses =
             |output: &Result<Vec<String>, String>| card(output).map(|check| check.status);

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_compiler_is_named_with_the_places_and_the_cure() {
+    fn a_missing_compiler_is_reported_with_the_searched_folders_and_a_fix() {
         let root = tempfile::tempdir().unwrap();
         let missing = find(&search(root.path())).unwrap_err().to_string();
         for expected in [

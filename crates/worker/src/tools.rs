@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_comes_before_the_folders_and_a_wrong_one_is_said() {
+    fn a_named_tool_comes_before_the_folders_and_a_wrong_name_is_reported() {
         let root = tempfile::tempdir().unwrap();
         let (first, second) = (root.path().join("first"), root.path().join("second"));
         for folder in [&first, &second] {

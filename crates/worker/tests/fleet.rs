@@ -358,7 +358,7 @@ async fn a_lease_is_evaluated_and_reported_under_its_attempt() {
 }
 
 #[tokio::test]
-async fn a_fault_is_reported_with_its_causes_and_a_panic_ends_nobody() {
+async fn a_fault_is_reported_with_its_causes_and_a_panic_as_a_fault() {
     for panics in [false, true] {
         let (server, mut seen) = serve(one_lease()).await;
         let worker = Worker::start(server, move |_, _, _| {
@@ -400,7 +400,7 @@ async fn a_task_that_is_refused_admission_is_reported_as_refused() {
 }
 
 #[tokio::test]
-async fn a_device_that_breaks_is_told_of_before_anybody_else_can_meet_what_broke_it() {
+async fn a_failed_health_check_is_reported_before_the_lease_ends() {
     let folder = tempfile::tempdir().unwrap();
     let keeper = HealthRecordFile::new(folder.path(), "GPU-1");
     let (server, mut seen) = serve(one_lease()).await;
@@ -430,7 +430,7 @@ async fn a_device_that_breaks_is_told_of_before_anybody_else_can_meet_what_broke
 }
 
 #[tokio::test]
-async fn renewals_carry_the_stage_and_survive_a_service_in_trouble() {
+async fn renewals_carry_the_stage_and_survive_errors_of_the_service() {
     let mut script = one_lease();
     script.renew = [
         Err(StatusCode::SERVICE_UNAVAILABLE),
@@ -452,7 +452,7 @@ async fn renewals_carry_the_stage_and_survive_a_service_in_trouble() {
 }
 
 #[tokio::test]
-async fn a_lost_lease_calls_the_evaluation_off_and_is_not_reported() {
+async fn a_lost_lease_cancels_the_evaluation_and_is_not_reported() {
     for lost in [Ok(Receipt::Superseded), Err(StatusCode::NOT_FOUND)] {
         let mut script = one_lease();
         script.renew = [lost].into();
@@ -489,7 +489,7 @@ async fn a_stopping_worker_hands_its_lease_back() {
 }
 
 #[tokio::test]
-async fn a_service_that_comes_and_goes_is_waited_for() {
+async fn a_worker_waits_for_a_service_that_is_not_reachable() {
     let mut script = one_lease();
     script.register = [Err(StatusCode::BAD_GATEWAY), Ok(first_worker())].into();
     script.lease = [
@@ -528,7 +528,7 @@ async fn a_worker_the_service_has_forgotten_registers_again() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_not_wanted_gives_up_with_the_services_words() {
+async fn a_worker_that_is_rejected_ends_with_the_services_message() {
     let script = Script {
         register: [Err(StatusCode::UNPROCESSABLE_ENTITY)].into(),
         ..Script::default()

@@ -109,7 +109,7 @@ fn a_script_gets_the_inputs_and_gives_outputs_and_times() {
 }
 
 #[test]
-fn what_cannot_run_says_why_and_is_no_number() {
+fn a_script_that_cannot_run_gives_its_reason_and_no_times() {
     let table = [
         (
             "import rival\ndef prepare(job): raise rival.NotRun('no such library')\nrival.serve(prepare)",
@@ -132,7 +132,7 @@ fn what_cannot_run_says_why_and_is_no_number() {
 }
 
 #[test]
-fn a_machine_without_python_is_told() {
+fn a_machine_without_python_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let answer = answer_of(Path::new("/nonexistent/python3"), SCALE, folder.path());
     let Answer::NotRun { reason } = answer else {

@@ -155,7 +155,7 @@ fn a_spare_does_one_job_in_a_folder_of_its_own() {
 }
 
 #[test]
-fn what_waits_ends_when_it_is_withdrawn_and_with_its_keeper() {
+fn spares_end_on_request_and_with_their_owner() {
     let folder = tempfile::tempdir().unwrap();
     let (held, listener) = pipe(folder.path());
     let spares = Spares::start();
@@ -179,7 +179,7 @@ fn what_waits_ends_when_it_is_withdrawn_and_with_its_keeper() {
 }
 
 #[test]
-fn one_that_has_ended_is_not_handed_out() {
+fn a_spare_that_has_ended_is_not_used() {
     let spares = Spares::start();
     let mut broken = recipe(None);
     broken.program.executable = "/bin/true".into();

@@ -259,7 +259,7 @@ fn a_child_sees_the_environment_it_is_given_and_nothing_else() {
 }
 
 #[test]
-fn a_child_that_never_gets_ready_is_nobodys_exit() {
+fn a_child_that_never_gets_ready_is_a_fault() {
     let table = [
         ("abort", "get a role process ready: it ended by signal 6"),
         ("leave", "it exited with status 0 without a reply"),
@@ -286,7 +286,7 @@ fn a_child_that_never_gets_ready_is_nobodys_exit() {
 }
 
 #[test]
-fn a_program_that_is_no_role_is_told_at_once() {
+fn a_program_that_is_no_role_gets_its_job_at_once() {
     let program = Program {
         executable: "/bin/sh".into(),
         // It repeats the length and the beginning of the job: {"nonce".
@@ -315,7 +315,7 @@ fn a_child_without_an_answer_is_killed_at_its_deadline() {
 }
 
 #[test]
-fn a_child_that_answers_and_stays_is_believed_and_killed() {
+fn a_child_that_stays_after_its_answer_is_killed_and_the_answer_counts() {
     let answer = patient(&Act::AnswerAndHang).unwrap();
     assert_eq!(answer.reply.unwrap(), "done");
     assert!(answer.wall < PATIENCE);
@@ -331,7 +331,7 @@ fn a_flood_of_output_neither_blocks_the_child_nor_fills_memory() {
 }
 
 #[test]
-fn how_a_child_ended_is_told_apart() {
+fn each_way_to_end_has_an_exit_of_its_own() {
     let table = [
         (Act::Abort, Exit::Died { signal: 6 }),
         (Act::AnswerAndAbort, Exit::Died { signal: 6 }),
@@ -365,7 +365,7 @@ fn a_reply_that_breaks_the_rules_is_refused() {
 }
 
 #[test]
-fn a_child_is_asked_one_thing_after_another_until_nothing_is_left() {
+fn a_child_gets_one_job_after_another_until_none_is_left() {
     let bounds = Bounds {
         limits: Limits::default(),
         readiness: Some(PATIENCE),
@@ -404,7 +404,7 @@ fn a_child_is_asked_one_thing_after_another_until_nothing_is_left() {
 }
 
 #[test]
-fn what_lies_between_two_ticks_begins_after_the_first_was_noted() {
+fn work_between_two_ticks_begins_after_the_first_was_recorded() {
     let before = Instant::now();
     let answer = patient(&Act::TickTwiceThenAnswer).unwrap();
     assert_eq!(answer.reply.unwrap(), "timed");
@@ -490,7 +490,7 @@ fn a_limit_on_processor_time_ends_a_child_without_its_supervisors_help() {
 }
 
 #[test]
-fn work_that_is_called_off_ends_at_once() {
+fn cancellation_ends_a_child_at_once() {
     let cancellation = Cancellation::new().unwrap();
     let bounds = Bounds {
         limits: Limits::default(),

@@ -234,7 +234,7 @@ fn a_child_proves_every_wall_that_is_granted() {
 }
 
 #[test]
-fn a_claim_that_does_not_hold_is_noticed() {
+fn a_false_claim_about_walls_is_detected() {
     let outside = |kind: Namespace| {
         let own = std::fs::read_link(kind.link()).unwrap();
         own.to_string_lossy().into_owned()
@@ -333,7 +333,7 @@ fn how_a_child_ends_does_not_depend_on_the_walls() {
 }
 
 #[test]
-fn processor_time_that_is_used_up_is_said_inside_walls_too() {
+fn exceeded_processor_time_is_reported_inside_walls() {
     for walls in with_and_without() {
         let bounds = Bounds {
             limits: Limits {
@@ -363,7 +363,7 @@ fn a_child_that_takes_too_much_memory_is_ended_whatever_its_address_space() {
 }
 
 #[test]
-fn whoever_leaves_the_process_group_stays_inside_the_walls() {
+fn a_process_that_leaves_its_group_stays_inside_the_walls() {
     let walls = walls();
     if !walls.hide_processes() {
         return;
@@ -380,7 +380,7 @@ fn whoever_leaves_the_process_group_stays_inside_the_walls() {
     clippy::disallowed_methods,
     reason = "the worker of this test is killed as nobody else's is"
 )]
-fn what_is_inside_dies_with_a_worker_that_is_killed() {
+fn processes_inside_die_with_a_killed_worker() {
     if !walls().hide_processes() {
         return;
     }
@@ -422,7 +422,7 @@ fn is_held_by_another(path: &Path, held: &File) -> bool {
 }
 
 #[test]
-fn nothing_stays_of_the_group_of_a_process_that_has_ended() {
+fn the_control_group_of_an_ended_process_is_removed() {
     let walls = walls();
     if !walls.are_there() {
         return;
@@ -441,7 +441,7 @@ fn nothing_stays_of_the_group_of_a_process_that_has_ended() {
 }
 
 #[test]
-fn a_program_that_does_not_exist_is_said_inside_walls_too() {
+fn a_missing_program_is_reported_inside_walls() {
     for walls in with_and_without() {
         let program = Program {
             executable: "/nowhere/kernelwright".into(),

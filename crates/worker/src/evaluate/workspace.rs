@@ -38,7 +38,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     #[test]
-    fn workspaces_are_bounded_by_the_device_and_by_what_they_are_beside() {
+    fn workspaces_are_bounded_by_the_device_and_by_the_tensors() {
         for (kind, memory, tensors, most) in [
             (DeviceKind::Nvidia, 24 * GIB, 1 << 10, 12 * GIB),
             (DeviceKind::Emulated, 24 * GIB, 1 << 10, SMALL),

@@ -401,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_busy_machine_makes_an_emulated_device_late_and_not_unwell() {
+    fn a_busy_machine_makes_an_emulated_device_late_and_not_faulty() {
         let emulated = probe_bounds(DeviceKind::Emulated);
         let card = probe_bounds(DeviceKind::Nvidia);
         assert_eq!(card.deadline, PROBE_ALLOWANCE);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_too_new_is_given_another_target() {
+    fn only_ptx_that_is_too_new_gets_another_target() {
         let text = |target: &str| {
             format!("// .target\n.version 9.0\n.target {target}\n.address_size 64\n")
         };

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_of_the_walls_has_its_fix() {
+    fn each_missing_wall_has_its_fix() {
         let said = ConfinementReport::read("walled (namespaces: user)");
         assert_eq!(walled(&said, &[]).status, Status::Pass);
         let gap = |part, fix: &str| Gap {

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_keeps_its_two_ends_and_says_what_is_missing() {
+    fn a_long_stream_keeps_its_two_ends_and_counts_the_rest() {
         let mut capture = Capture::default();
         capture.push(b"begin ");
         for _ in 0..1000 {

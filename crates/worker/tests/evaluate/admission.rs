@@ -61,7 +61,7 @@ fn admit(lab: &Lab, files: BTreeMap<String, String>) -> Admission {
 }
 
 #[test]
-fn a_search_begins_with_an_admitted_task_only_and_asks_once() {
+fn a_search_admits_its_task_once_and_begins_only_then() {
     let Some(lab) = lab() else { return };
     let search = |files: BTreeMap<String, String>| {
         let mut request = Lab::request("gemm-f32", "baseline.cu", files["baseline.cu"].clone());
@@ -206,7 +206,7 @@ fn outputs_that_are_constant_along_an_axis() {
 }
 
 #[test]
-fn an_input_without_a_part_in_the_answer() {
+fn an_input_that_the_answer_ignores() {
     refused(
         &[
             (
@@ -266,7 +266,7 @@ fn an_answer_that_precision_does_not_touch() {
 }
 
 #[test]
-fn tasks_that_a_kernel_without_merit_solves() {
+fn tasks_that_an_impostor_solves() {
     let Some(lab) = lab() else { return };
     for (files, winners) in [
         (elementwise("out", "x[i]"), vec!["a kernel that copies x"]),

@@ -290,7 +290,7 @@ fn b45_results_left_where_a_warm_cache_would_find_them() {
 }
 
 #[test]
-fn trouble_with_a_warm_cache_is_never_a_win_and_costs_a_cold_score_nothing() {
+fn faults_with_a_warm_cache_never_win_and_leave_cold_scores_unchanged() {
     let Some(lab) = lab() else { return };
     let rule = |call: &str, nth: &str, action: &str| {
         format!("[[fault]]\ncall = \"{call}\"\nnth = {nth}\ndo = {action}\n")

@@ -66,7 +66,7 @@ fn control(evaluation: &Evaluation) -> Option<&Control> {
 }
 
 #[test]
-fn a_comparison_that_is_drawn_is_followed_by_one_of_the_incumbent_with_itself() {
+fn a_drawn_comparison_is_followed_by_a_control() {
     let Some(lab) = lab() else { return };
     let evaluator = in_turn(lab.evaluator());
     let candidate = kernel(2000);
@@ -111,7 +111,7 @@ fn a_comparison_that_is_drawn_is_followed_by_one_of_the_incumbent_with_itself() 
 }
 
 #[test]
-fn a_screening_that_errs_is_caught_by_the_confirmation() {
+fn a_false_positive_of_a_screening_is_rejected_by_the_confirmation() {
     let Some(lab) = lab() else { return };
     let request = asked(&kernel(3900), true);
     // The orders in the process that screens the incumbent in the candidate's place.
@@ -176,7 +176,7 @@ fn death_in_the_control() -> String {
 }
 
 #[test]
-fn a_control_that_dies_costs_the_candidate_nothing() {
+fn a_control_that_fails_leaves_the_verdict_unchanged() {
     let Some(lab) = lab() else { return };
     let request = with_incumbent(asked(&kernel(2000), true), launched_again(100));
     let spoiled = lab.with_spoiled_timing(&death_in_the_control());
@@ -199,7 +199,7 @@ fn a_control_that_dies_costs_the_candidate_nothing() {
 }
 
 #[test]
-fn a_device_that_turns_out_unwell_in_a_control_is_not_believed_about_the_candidate() {
+fn a_failed_health_check_in_a_control_discards_the_verdict() {
     let Some(lab) = lab() else { return };
     let request = with_incumbent(asked(&kernel(2000), true), launched_again(100));
     let sick = "[[fault]]\ncall = \"cuInit\"\nnth = \"every\"\ndo = { error = 999 }\n";
@@ -248,7 +248,7 @@ fn the_device_is_watched_in_a_second_comparison_as_it_is_in_the_first() {
 }
 
 #[test]
-fn work_that_is_called_off_ends_in_a_control_too() {
+fn cancellation_ends_a_control_too() {
     let Some(lab) = lab() else { return };
     let evaluator = in_turn(lab.evaluator());
     let cancellation = Cancellation::new().unwrap();

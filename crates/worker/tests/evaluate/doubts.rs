@@ -42,7 +42,7 @@ fn parts(not_run: &[NotRun]) -> Vec<ProtocolPart> {
 }
 
 #[test]
-fn garbage_and_company_change_nothing_for_the_honest() {
+fn disturbances_do_not_reject_a_correct_candidate() {
     let Some(lab) = lab() else { return };
     let doubting = lab.doubting(DOUBT);
     let usual = evaluate(lab.evaluator(), &request(honest())).unwrap();
@@ -59,7 +59,7 @@ fn garbage_and_company_change_nothing_for_the_honest() {
 }
 
 #[test]
-fn an_error_of_what_disturbs_is_nobodys_verdict() {
+fn an_error_of_the_disturbing_kernels_is_a_fault() {
     let Some(lab) = lab() else { return };
     for (call, action) in [
         ("cuMemAllocHost_v2", "{ error = 2 }"),
@@ -78,7 +78,7 @@ fn an_error_of_what_disturbs_is_nobodys_verdict() {
 }
 
 #[test]
-fn a_search_does_not_show_what_its_gate_asks() {
+fn a_search_does_not_show_inputs_of_its_gate() {
     let Some(lab) = lab() else { return };
     let wrong = honest().replace("= sum;", "= sum + 1;");
     let shown = lab.evaluate(&request(wrong));
@@ -91,7 +91,7 @@ fn a_search_does_not_show_what_its_gate_asks() {
 }
 
 #[test]
-fn an_index_that_is_too_short_is_found_on_a_vast_tensor_unless_the_baseline_has_it_too() {
+fn a_short_index_is_rejected_on_a_large_tensor_unless_the_baseline_fails_too() {
     let Some(lab) = lab() else { return };
     let doubting = lab.doubting(DOUBT);
     // An index of 15 bits.
@@ -123,7 +123,7 @@ fn an_index_that_is_too_short_is_found_on_a_vast_tensor_unless_the_baseline_has_
 }
 
 #[test]
-fn what_a_champion_is_not_asked_here_is_said() {
+fn checks_left_out_of_a_promotion_have_rows() {
     let Some(lab) = lab() else { return };
     let mut champion = request(honest());
     champion.stage = EvaluationStage::Champion;
@@ -152,7 +152,7 @@ fn what_a_champion_is_not_asked_here_is_said() {
 
 /// As on hardware, the write ends the launch; a second process finds the cause.
 #[test]
-fn whoever_writes_to_an_input_that_is_read_only_has_changed_it() {
+fn a_write_to_a_read_only_input_is_input_mutated() {
     let Some(lab) = lab() else { return };
     let doubting = lab.doubting(DOUBT);
     let from = "= sum;";
@@ -176,7 +176,7 @@ fn whoever_writes_to_an_input_that_is_read_only_has_changed_it() {
 }
 
 #[test]
-fn a_driver_that_maps_nothing_for_reading_only_is_said_and_changes_nothing() {
+fn a_driver_without_read_only_mappings_has_a_row_and_the_same_verdict() {
     let Some(lab) = lab() else { return };
     let plan = "[[fault]]\ncall = \"cuMemSetAccess\"\nnth = 2\ndo = { error = 801 }\n";
     let host = lab.spoiled(&[(Role::Run, plan)]).host().clone();

@@ -108,7 +108,7 @@ fn compare(evaluator: &Evaluator, request: &EvaluationRequest) -> Result<Compare
 }
 
 #[test]
-fn a_duel_tells_the_faster_from_the_equal() {
+fn a_paired_comparison_tells_a_faster_kernel_from_an_equal_one() {
     let Some(lab) = lab() else { return };
     let faster = duel(lab.evaluator(), &kernel(40)).unwrap();
     assert_eq!(faster.comparison.outcome, Outcome::Faster, "{faster:?}");
@@ -151,7 +151,7 @@ pub(super) fn identity(source: &str) -> domain::digest::Digest {
 }
 
 #[test]
-fn the_incumbent_is_to_be_beaten_and_the_baseline_keeps_the_score() {
+fn candidates_must_beat_the_incumbent_and_are_scored_by_the_baseline() {
     let Some(lab) = lab() else { return };
     let against = |candidate: u32, incumbent: u32| {
         let mut request = request(&kernel(candidate));
@@ -258,7 +258,7 @@ fn noise_that_hides_a_gain_leaves_the_comparison_unresolved() {
 }
 
 #[test]
-fn a_process_that_dies_between_two_looks_is_replaced_once_and_then_believed_no_more() {
+fn a_process_that_dies_between_two_analyses_is_replaced_once() {
     let Some(lab) = lab() else { return };
     // Warming up takes at most five blocks. A block has four batches of two; where it is counted,
     // each batch is between two launches that count cycles.
@@ -272,7 +272,7 @@ fn a_process_that_dies_between_two_looks_is_replaced_once_and_then_believed_no_m
 }
 
 #[test]
-fn a_device_that_is_disturbed_decides_nothing_and_one_that_is_not_watched_does() {
+fn a_disturbed_device_decides_nothing_and_an_unobserved_one_does() {
     let Some(lab) = lab() else { return };
     let rule = |call: &str, action: &str| {
         format!("[[fault]]\ncall = \"{call}\"\nnth = \"every\"\ndo = {action}\n")
@@ -337,7 +337,7 @@ fn a_device_that_is_disturbed_decides_nothing_and_one_that_is_not_watched_does()
 }
 
 #[test]
-fn a_baseline_that_is_not_itself_disturbs_its_rounds() {
+fn a_baseline_slower_than_its_history_invalidates_its_rounds() {
     let Some(lab) = lab() else { return };
     // Every batch takes this many microseconds.
     let timed = |us: f64| {
@@ -372,7 +372,7 @@ fn a_baseline_that_is_not_itself_disturbs_its_rounds() {
 }
 
 #[test]
-fn bytes_that_were_damaged_once_while_timing_cost_an_honest_candidate_nothing() {
+fn a_copy_damaged_in_a_comparison_does_not_reject_a_correct_candidate() {
     let Some(lab) = lab() else { return };
     // In a block of two sets, each execution leaves two buffers, and four samples make 16 copies.
     // The damaged copy belongs to the second half of the rounds, which a second process does not
@@ -401,7 +401,7 @@ fn bytes_that_were_damaged_once_while_timing_cost_an_honest_candidate_nothing() 
 }
 
 #[test]
-fn trouble_while_timing_is_never_a_win() {
+fn a_fault_in_a_comparison_never_wins() {
     let Some(lab) = lab() else { return };
     let rule = |call: &str, nth: &str, action: &str| {
         format!("[[fault]]\ncall = \"{call}\"\nnth = {nth}\ndo = {action}\n")
@@ -517,7 +517,7 @@ pub(super) fn patient_kernel(rounds: u32) -> String {
 }
 
 #[test]
-fn a_search_takes_a_time_twice_that_is_nearly_too_good() {
+fn a_search_repeats_a_comparison_that_is_nearly_too_good() {
     let Some(lab) = lab() else { return };
     let host = lab.evaluator().host().clone().with_paired_timing();
     let evaluator = Evaluator::new(host).unwrap();

@@ -19,7 +19,7 @@ fn request(file: &str) -> EvaluationRequest {
 }
 
 #[test]
-fn every_verdict_has_a_bundle_that_gives_it_again() {
+fn every_verdict_has_a_bundle_that_reproduces_it() {
     let Some(lab) = lab() else { return };
     let data = lab.evaluator().host().data().to_owned();
     let mut unread = request("baseline.cu");
@@ -102,7 +102,7 @@ fn a_confirmation_that_fails_can_be_replayed_where_its_key_is_and_nowhere_else()
 }
 
 #[test]
-fn a_changed_bundle_is_not_believed() {
+fn a_changed_bundle_is_rejected() {
     let Some(lab) = lab() else { return };
     let data = lab.evaluator().host().data().to_owned();
     let mut unread = request("baseline.cu");
@@ -127,7 +127,7 @@ fn a_changed_bundle_is_not_believed() {
 }
 
 #[test]
-fn another_compiler_or_device_is_said_and_proves_nothing() {
+fn another_compiler_or_device_is_reported_as_a_difference() {
     let Some(lab) = lab() else { return };
     let data = lab.evaluator().host().data().to_owned();
     let mut unread = request("baseline.cu");
@@ -142,7 +142,7 @@ fn another_compiler_or_device_is_said_and_proves_nothing() {
 }
 
 #[test]
-fn a_bundle_travels_whole_or_not_at_all_and_its_key_stays() {
+fn a_bundle_is_transferred_completely_and_without_its_key() {
     let Some(lab) = lab() else { return };
     let here = lab.evaluator().host().data().to_owned();
     let there = tempfile::tempdir().unwrap();

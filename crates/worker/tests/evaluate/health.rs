@@ -42,7 +42,7 @@ fn plan(call: &str, deed: &str) -> String {
 }
 
 #[test]
-fn a_sick_device_is_set_aside_until_somebody_clears_it() {
+fn a_faulty_device_is_quarantined_until_an_operator_removes_the_record() {
     let Some(lab) = lab() else { return };
     let ways = [
         (
@@ -82,7 +82,7 @@ fn a_sick_device_is_set_aside_until_somebody_clears_it() {
 }
 
 #[test]
-fn what_breaks_two_devices_meets_no_third() {
+fn a_candidate_that_breaks_two_devices_is_quarantined() {
     let Some(lab) = lab() else { return };
     let runner = plan("cuLaunchKernel", "\"exit\"");
     let probe = plan("cuInit", "{ error = 999 }");
@@ -120,7 +120,7 @@ fn what_breaks_two_devices_meets_no_third() {
 }
 
 #[test]
-fn a_runner_that_dies_on_a_healthy_device_breaks_nothing() {
+fn a_runner_crash_on_a_healthy_device_leaves_it_in_service() {
     let Some(lab) = lab() else { return };
     let runner = plan("cuLaunchKernel", "\"abort\"");
     let dying = lab.spoiled(&[(Role::Run, &runner)]);

@@ -138,7 +138,7 @@ fn a_profile_counts_source_lines_and_leaves_percentages_unknown() {
 }
 
 #[test]
-fn nsight_compute_is_asked_only_for_what_it_has() {
+fn nsight_compute_is_asked_only_for_its_own_metrics() {
     let Some(lab) = lab() else { return };
     let cancellation = Cancellation::new().unwrap();
     let program = fake("ncu");
@@ -179,7 +179,7 @@ fn nsight_compute_is_asked_only_for_what_it_has() {
 }
 
 #[test]
-fn only_a_sanitizer_that_looked_can_be_clean() {
+fn a_sanitizer_that_executed_nothing_is_not_clean() {
     let Some(lab) = lab() else { return };
     let cancellation = Cancellation::new().unwrap();
     let program = fake("compute-sanitizer");

@@ -327,7 +327,7 @@ fn a_confirmation_asks_more_and_compares_with_the_incumbent() {
 }
 
 #[test]
-fn machine_code_that_nobody_can_read_is_said_to_be_unread() {
+fn machine_code_that_cannot_be_disassembled_has_a_row() {
     let Some(lab) = Lab::without_disassembler() else {
         return;
     };

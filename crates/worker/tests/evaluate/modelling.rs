@@ -67,7 +67,7 @@ fn asked(lab: &Lab, compiled: &Compiled, threads: u32, blocks: u64) -> Result<La
 }
 
 #[test]
-fn a_sample_of_the_blocks_gives_the_whole_launch_its_model() {
+fn a_launch_is_modelled_from_a_sample_of_its_blocks() {
     let Some(lab) = lab() else { return };
     let compiled = built(&lab);
     let whole = asked(&lab, &compiled, 256, 256).unwrap();
@@ -84,7 +84,7 @@ fn a_sample_of_the_blocks_gives_the_whole_launch_its_model() {
 }
 
 #[test]
-fn what_does_not_fit_the_device_is_refused_in_words() {
+fn a_launch_that_does_not_fit_the_device_is_refused() {
     let Some(lab) = lab() else { return };
     let compiled = built(&lab);
     let refused = asked(&lab, &compiled, 2048, 16).unwrap_err();

@@ -148,7 +148,7 @@ fn a_broken_rule_is_found_before_the_device_is_touched() {
 }
 
 #[test]
-fn a_replay_looks_first_as_well() {
+fn a_replay_is_pre_screened_too() {
     let Some(lab) = lab() else { return };
     let doubting = lab.doubting(DOUBT);
     let evaluation = evaluate(&doubting, &request(&adversary("b18-missing-barrier.cu")));
@@ -173,7 +173,7 @@ fn a_replay_looks_first_as_well() {
 }
 
 #[test]
-fn the_honest_pass_and_the_record_says_what_was_looked_at() {
+fn correct_candidates_pass_and_the_record_lists_the_executions() {
     let Some(lab) = lab() else { return };
     let doubting = lab.doubting(DOUBT);
     let mut asked = request(&honest());
@@ -204,7 +204,7 @@ fn the_honest_pass_and_the_record_says_what_was_looked_at() {
 /// Errors of arithmetic, too much work, and instructions that the emulated device lacks are left to
 /// the device that decides.
 #[test]
-fn what_proves_nothing_is_left_to_the_device() {
+fn a_result_that_proves_nothing_is_left_to_the_device() {
     let Some(lab) = lab() else { return };
     let doubting = lab.doubting(DOUBT);
     for (name, source, expected, reason) in [
@@ -258,7 +258,7 @@ fn what_proves_nothing_is_left_to_the_device() {
 }
 
 #[test]
-fn its_time_is_bounded_and_what_it_saw_until_then_counts() {
+fn a_pre_screen_is_bounded_and_its_findings_until_then_count() {
     let Some(lab) = lab() else { return };
     let hurried = behind(
         &lab,
@@ -283,7 +283,7 @@ fn its_time_is_bounded_and_what_it_saw_until_then_counts() {
 }
 
 #[test]
-fn a_machine_that_cannot_look_says_so_and_judges_as_ever() {
+fn a_machine_without_an_emulated_device_has_a_row_and_the_same_verdict() {
     let Some(lab) = lab() else { return };
     let nobody = Prescreener {
         device: Err("find a CUDA driver: it is not installed".to_owned()),
@@ -327,7 +327,7 @@ fn a_machine_that_cannot_look_says_so_and_judges_as_ever() {
 
 /// Used where the drivers are compared with each other.
 #[test]
-fn a_device_can_be_asked_for_its_own_word() {
+fn a_device_can_judge_without_a_pre_screen() {
     let Some(lab) = lab() else { return };
     let host = lab.doubting(DOUBT).host().clone().without_prescreen();
     let evaluator = Evaluator::new(host).unwrap();
@@ -340,7 +340,7 @@ fn a_device_can_be_asked_for_its_own_word() {
 
 /// A card that is newer than every emulated device; code compiled for it is executed all the same.
 #[test]
-fn an_older_device_looks_at_what_was_compiled_for_a_newer_one() {
+fn an_older_device_pre_screens_code_for_a_newer_one() {
     let Some(lab) = lab() else { return };
     let mut settings = Settings::from_environment(lab.evaluator().host().data()).unwrap();
     settings.emulate = true;
@@ -369,7 +369,7 @@ fn an_older_device_looks_at_what_was_compiled_for_a_newer_one() {
 }
 
 #[test]
-fn preflight_names_who_looks_first() {
+fn preflight_names_the_pre_screener() {
     let Some(lab) = lab() else { return };
     let cancellation = Cancellation::new().unwrap();
     let found = |evaluator: &Evaluator| {

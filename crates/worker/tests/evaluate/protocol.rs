@@ -43,7 +43,7 @@ fn task(from: &str, to: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn shapes_that_no_task_lists_are_met() {
+fn shapes_that_no_task_lists_are_examined() {
     let Some(lab) = lab() else { return };
     // Right on every extent that the task lists, wrong on all others.
     let listed = "N == 1 || N == 13 || N == 32 || N == 40";
@@ -78,7 +78,7 @@ fn a_promotion_goes_beyond_what_the_task_lists() {
 }
 
 #[test]
-fn the_edges_of_a_search_are_the_keys_choice() {
+fn the_key_of_a_search_chooses_its_edges() {
     let Some(lab) = lab() else { return };
     let edges = |key: &str| {
         let mut request = request(product()["baseline.cu"].clone());
@@ -96,7 +96,7 @@ fn the_edges_of_a_search_are_the_keys_choice() {
 }
 
 #[test]
-fn what_leaks_from_one_row_into_another_is_seen_below_every_tolerance() {
+fn a_dependence_between_rows_is_detected_below_every_tolerance() {
     let Some(lab) = lab() else { return };
     let source = candidate(
         "float sum = 0.0f;",
@@ -133,7 +133,7 @@ fn nan_and_infinities_go_where_the_reference_sends_them() {
 }
 
 #[test]
-fn a_base_that_is_not_as_aligned_as_usual_changes_nothing_for_the_honest() {
+fn a_weakly_aligned_base_does_not_reject_a_correct_candidate() {
     let Some(lab) = lab() else { return };
     let files = task("align = 4", "align = 16");
     let source = candidate(
@@ -212,7 +212,7 @@ extern "C" __global__ void product(const float* a, const float* b, float* c, int
 }
 
 #[test]
-fn elements_of_a_fragment_have_no_place() {
+fn a_candidate_must_not_rely_on_the_layout_of_fragments() {
     let Some(lab) = lab() else { return };
     let mut files = product();
     let text = files.get_mut("task.toml").unwrap();
@@ -244,7 +244,7 @@ fn elements_of_a_fragment_have_no_place() {
 }
 
 #[test]
-fn a_damaged_copy_costs_an_honest_candidate_nothing() {
+fn a_damaged_copy_does_not_reject_a_correct_candidate() {
     let Some(lab) = lab() else { return };
     let honest = request(product()["baseline.cu"].clone());
     // A copy in the runner's first process, whose many executions have three copies from the device
@@ -279,7 +279,7 @@ fn a_block_per_row_is_no_excess_of_effort_where_the_baseline_has_a_thread_per_ro
 }
 
 #[test]
-fn a_loop_without_an_end_is_called_effort_with_its_case() {
+fn an_endless_loop_is_rejected_for_its_effort_with_its_case() {
     let Some(lab) = lab() else { return };
     let source = read("softmax-f32", "playbook/01-block-per-row.cu");
     let endless = source.replace(

@@ -130,7 +130,7 @@ rival.serve(prepare, lambda job, execute: [1.0] * job.executions)
 
 /// The protocol of alternating processes, on a device whose times have no noise.
 #[test]
-fn processes_in_turn_decide_by_all_turns_together() {
+fn alternating_processes_decide_by_all_turns() {
     let Some(lab) = lab() else { return };
     let candidate = request(&kernel(40));
     let cancellation = Cancellation::new().unwrap();
@@ -269,7 +269,7 @@ fn machine_code_with_a_plan_is_held_against_the_reference_and_timed_like_a_kerne
 }
 
 #[test]
-fn a_plan_that_does_not_read_is_told_by_its_own_line() {
+fn a_plan_that_does_not_parse_is_reported_with_its_line() {
     let Some(lab) = lab() else { return };
     let here = lab.evaluator().host().device().architecture();
     let [code, _, plan] = shipped(&lab, &kernel(10), &here);

@@ -80,7 +80,7 @@ fn rows(evaluation: &Evaluation) -> &[ToolResult] {
 const RACE: &str = "Error: Race reported between Write access";
 
 #[test]
-fn a_promotion_asks_all_four_and_each_has_its_row() {
+fn a_promotion_uses_all_four_sanitizers_and_each_has_a_row() {
     let folder = tempfile::tempdir().unwrap();
     let program = write_fake_sanitizer(folder.path(), Tool::Memcheck, "", &[]);
     let Some(lab) = Lab::with_sanitizer(&program) else {
@@ -113,7 +113,7 @@ fn a_promotion_asks_all_four_and_each_has_its_row() {
 
 /// The second of three calls of a tool runs the task's baseline.
 #[test]
-fn a_finding_that_comes_twice_is_the_verdict_that_it_means() {
+fn a_repeated_finding_is_a_verdict() {
     for (tool, heading, expected) in [
         (
             Tool::Memcheck,
@@ -149,7 +149,7 @@ fn a_finding_that_comes_twice_is_the_verdict_that_it_means() {
 }
 
 #[test]
-fn a_finding_that_does_not_come_again_or_accuses_everybody_is_no_verdict() {
+fn an_unrepeated_finding_or_one_against_the_baseline_is_no_verdict() {
     let folder = tempfile::tempdir().unwrap();
     let program = write_fake_sanitizer(folder.path(), Tool::Racecheck, RACE, &[1]);
     let Some(lab) = Lab::with_sanitizer(&program) else {
@@ -182,7 +182,7 @@ fn a_finding_that_does_not_come_again_or_accuses_everybody_is_no_verdict() {
 }
 
 #[test]
-fn a_tool_that_is_missing_or_refuses_has_not_run_and_never_passed() {
+fn a_missing_or_failing_tool_never_passes() {
     let folder = tempfile::tempdir().unwrap();
     let refusing = folder.path().join("refusing");
     let said = "========= Internal Sanitizer Error: The Sanitizer cannot work here";
@@ -215,7 +215,7 @@ fn a_tool_that_is_missing_or_refuses_has_not_run_and_never_passed() {
 
 /// The findings of earlier stages come first, whatever a tool would report.
 #[test]
-fn nobody_asks_a_tool_about_a_wrong_candidate() {
+fn no_tool_examines_a_rejected_candidate() {
     let folder = tempfile::tempdir().unwrap();
     let program = write_fake_sanitizer(folder.path(), Tool::Memcheck, RACE, &[1, 3]);
     let Some(lab) = Lab::with_sanitizer(&program) else {

@@ -34,7 +34,7 @@ fn intolerant(lab: &Lab, folder: &Path, condition: &str) -> Host {
 }
 
 #[test]
-fn a_program_that_bears_no_walls_works_without_and_says_so() {
+fn a_program_that_fails_inside_walls_works_without_them_and_reports_it() {
     let Some(lab) = lab() else { return };
     if !lab.evaluator().host().confinement().walls.are_there() {
         eprintln!("NOT RUN: this machine grants no walls");
@@ -69,7 +69,7 @@ fn a_program_that_bears_no_walls_works_without_and_says_so() {
 }
 
 #[test]
-fn a_driver_that_needs_its_files_keeps_them_and_its_machine_says_so() {
+fn a_driver_that_needs_open_files_gets_them_and_the_machine_reports_it() {
     let Some(lab) = lab() else { return };
     let folder = tempfile::tempdir().unwrap();
     let host = intolerant(
@@ -106,7 +106,7 @@ fn a_driver_that_needs_its_files_keeps_them_and_its_machine_says_so() {
 }
 
 #[test]
-fn a_probe_that_fails_once_takes_no_barrier_down() {
+fn a_probe_that_fails_once_weakens_no_confinement() {
     let Some(lab) = lab() else { return };
     let folder = tempfile::tempdir().unwrap();
     let failed = folder.path().join("failed");

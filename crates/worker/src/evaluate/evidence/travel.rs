@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_files_lead_nowhere_else() {
+    fn file_names_cannot_leave_the_folder_of_a_bundle() {
         for name in ["source.cu", "image.ptx", "plans.json"] {
             assert!(is_plain(name), "{name}");
         }

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_both_call_faster_is_a_false_promotion() {
+    fn a_false_promotion_needs_screening_and_confirmation() {
         let reason = || "the driver logged a fault".to_owned();
         for (confirmation, result) in [
             (Attempt::Answered(settled(0.02)), ControlResult::Promoted),
