@@ -8,6 +8,7 @@ mod admission;
 mod build;
 mod compared_kernel;
 mod context;
+mod disk_limits;
 mod edges;
 mod error;
 pub mod evidence;
@@ -15,7 +16,6 @@ mod examine;
 mod facts;
 mod history;
 mod instruments;
-mod keep;
 mod modelling;
 mod paired;
 mod partial;
@@ -64,7 +64,7 @@ pub const COMPILE_DEADLINE: Duration = Duration::from_secs(45);
 const KEY_BYTES: u64 = 16 << 20;
 /// The number of evaluations between two checks of the disk space. A confirmation of a large task
 /// leaves 300 MB of reference answers.
-const TIDY_EVERY: u32 = 8;
+const DISK_CHECK_INTERVAL: u32 = 8;
 
 /// The evaluator of one machine.
 #[derive(Debug)]
@@ -111,9 +111,9 @@ impl Evaluator {
         if self
             .begun
             .fetch_add(1, Ordering::Relaxed)
-            .is_multiple_of(TIDY_EVERY)
+            .is_multiple_of(DISK_CHECK_INTERVAL)
         {
-            self.tidy();
+            self.enforce_disk_limits();
         }
         let candidate = health::submission_digest(&request.source, &request.configuration);
         let relied_upon = request.stage.decides_promotion();
@@ -122,7 +122,7 @@ impl Evaluator {
         let mut outcome = self.run_pipeline(request, &progress, cancellation);
         if outcome
             .as_ref()
-            .is_ok_and(|evaluation| self.harms(evaluation))
+            .is_ok_and(|evaluation| self.may_have_damaged_device(evaluation))
         {
             // A card that fails its health check now may have been faulty before; then the verdict
             // cannot be attributed to the candidate.
@@ -150,7 +150,7 @@ impl Evaluator {
 
     /// Returns true if a verdict reports an event that may have damaged a card's state. An emulated
     /// device is private to its process and ends with it.
-    fn harms(&self, evaluation: &Evaluation) -> bool {
+    fn may_have_damaged_device(&self, evaluation: &Evaluation) -> bool {
         // Where inputs are mapped read-only, a changed input is the cause of a launch that stopped.
         use VerdictKind::{
             BarrierError, InputMutated, OutOfBounds, RunnerCrash, RuntimeFault, Timeout,
@@ -254,7 +254,7 @@ impl Evaluator {
         cancellation: &Cancellation,
     ) -> Result<Evaluation, EvaluateError> {
         if request.stage == EvaluationStage::Baseline {
-            admission::require(self, request, progress, cancellation)?;
+            admission::ensure_admitted(self, request, progress, cancellation)?;
         }
         self.evaluate(request, progress, cancellation)
     }
@@ -276,18 +276,18 @@ impl Evaluator {
 
     /// Removes what killed evaluations left behind, and the oldest files beyond the limit on disk
     /// space: reference answers have four sevenths of it, evidence bundles two, builds one.
-    fn tidy(&self) {
+    fn enforce_disk_limits(&self) {
         let seventh = self.host.disk_bytes() / 7;
         let now = SystemTime::now();
         let builds = self.host.data().join("builds");
-        keep::sweep(&self.scratch, "", now);
-        keep::sweep(&builds, build::UNFINISHED, now);
-        keep::trim(&builds, seventh, now);
+        disk_limits::sweep(&self.scratch, "", now);
+        disk_limits::sweep(&builds, build::UNFINISHED, now);
+        disk_limits::trim(&builds, seventh, now);
         let bundles = evidence::bundles_folder(self.host.data());
-        keep::sweep(&bundles, build::UNFINISHED, now);
-        keep::trim(&bundles, 2 * seventh, now);
-        keep::trim(&evidence::keys(self.host.data()), KEY_BYTES, now);
+        disk_limits::sweep(&bundles, build::UNFINISHED, now);
+        disk_limits::trim(&bundles, 2 * seventh, now);
+        disk_limits::trim(&evidence::keys_folder(self.host.data()), KEY_BYTES, now);
         let answers = self.host.data().join("references");
-        keep::trim(&answers, 4 * seventh, now);
+        disk_limits::trim(&answers, 4 * seventh, now);
     }
 }

@@ -28,7 +28,7 @@ use tracing::{Instrument, info, info_span, warn};
 
 use crate::cancel::Cancellation;
 use crate::evaluate::EvaluateError;
-use crate::evaluate::evidence::travel;
+use crate::evaluate::evidence::transfer;
 use crate::health::HealthRecordFile;
 use backoff::Backoff;
 use client::{Client, RequestError};
@@ -141,7 +141,7 @@ struct Fleet {
 }
 
 /// The evaluation's thread, which ends with the outcome to report.
-type Outcome = JoinHandle<ReportOutcome>;
+type EvaluationThread = JoinHandle<ReportOutcome>;
 
 impl Fleet {
     /// Registers, and waits for the service as long as necessary; `None` on shutdown.
@@ -158,7 +158,7 @@ impl Fleet {
                         worker.id = %registered.worker,
                         "joined {} as {}", self.join.server, registered.worker
                     );
-                    self.tell_health(registered.worker).await;
+                    self.send_health(registered.worker).await;
                     return Ok(Some(registered.worker));
                 }
                 Err(RequestError::Status { status, body }) if is_final(status) => {
@@ -168,8 +168,8 @@ impl Fleet {
                         body,
                     });
                 }
-                Err(refusal) => {
-                    if !self.pause(&mut backoff, "register", &refusal).await {
+                Err(error) => {
+                    if !self.pause(&mut backoff, "register", &error).await {
                         return Ok(None);
                     }
                 }
@@ -205,11 +205,13 @@ impl Fleet {
                         candidate.id = %lease.candidate,
                         traceparent = lease.traceparent.as_deref(),
                     );
-                    self.work(worker, lease, evaluate).instrument(span).await?;
+                    self.evaluate_lease(worker, lease, evaluate)
+                        .instrument(span)
+                        .await?;
                 }
                 Err(RequestError::Status { status: 404, .. }) => return Ok(true),
-                Err(refusal) => {
-                    if !self.pause(&mut backoff, "lease", &refusal).await {
+                Err(error) => {
+                    if !self.pause(&mut backoff, "lease", &error).await {
                         return Ok(false);
                     }
                 }
@@ -218,7 +220,7 @@ impl Fleet {
     }
 
     /// Evaluates under one lease and reports the outcome, unless the lease is lost meanwhile.
-    async fn work<F, E>(
+    async fn evaluate_lease<F, E>(
         &self,
         worker: WorkerId,
         lease: Lease,
@@ -260,14 +262,16 @@ impl Fleet {
             attempt,
             stage: stages.borrow().clone(),
         };
-        let (held, outcome) = self.hold(job, renewal, task, &cancellation).await;
-        let outcome = match held {
-            Held::Lost => {
+        let (end, outcome) = self
+            .renew_until_done(job, renewal, task, &cancellation)
+            .await;
+        let outcome = match end {
+            LeaseEnd::Lost => {
                 info!("the lease was lost; its evaluation is dropped");
                 return Ok(());
             }
-            Held::Stopping => ReportOutcome::HandedBack,
-            Held::Done => outcome,
+            LeaseEnd::Stopping => ReportOutcome::HandedBack,
+            LeaseEnd::Finished => outcome,
         };
         match &outcome {
             ReportOutcome::Evaluated { evaluation } => info!("verdict: {}", evaluation.verdict),
@@ -279,7 +283,7 @@ impl Fleet {
         // Sent before the report, because after it the service may lease the same candidate to
         // another worker.
         if self.join.health.report() != health {
-            self.tell_health(worker).await;
+            self.send_health(worker).await;
         }
         let evidence = match &outcome {
             ReportOutcome::Evaluated { evaluation } => evaluation.evidence,
@@ -304,13 +308,13 @@ impl Fleet {
             let data = self.join.data.clone();
             async move {
                 let given = tokio::task::spawn_blocking(move || {
-                    travel::give(&data, digest, name.as_deref())
+                    transfer::read_part(&data, digest, name.as_deref())
                 });
                 let given = given.await.map_err(|error| error.to_string())?;
                 given.map_err(|error| error.to_string())
             }
         };
-        let refused = |refusal: RequestError| refusal.to_string();
+        let refused = |error: RequestError| error.to_string();
         let manifest = read(None).await?;
         let first = self.client.evidence(digest, None, manifest).await;
         for name in first.map_err(refused)?.missing {
@@ -323,51 +327,51 @@ impl Fleet {
 
     /// Sends the device's health to the service, once. If that fails, the service gets it when the
     /// worker registers again.
-    async fn tell_health(&self, worker: WorkerId) {
+    async fn send_health(&self, worker: WorkerId) {
         let health = self.join.health.report();
-        let told = self.client.health(worker, &health);
-        match tokio::time::timeout(LAST_MESSAGE_DEADLINE, told).await {
+        let sent = self.client.health(worker, &health);
+        match tokio::time::timeout(LAST_MESSAGE_DEADLINE, sent).await {
             Ok(Ok(())) => {}
-            Ok(Err(refusal)) => warn!("failed to tell how the device fares: {refusal}"),
+            Ok(Err(error)) => warn!("failed to tell how the device fares: {error}"),
             Err(_) => warn!("failed to tell how the device fares: the service does not answer"),
         }
     }
 
     /// Renews a lease until its evaluation has finished, the lease is lost or the worker stops. The
     /// evaluation has ended in every case.
-    async fn hold(
+    async fn renew_until_done(
         &self,
         job: domain::id::JobId,
         renewal: impl Fn() -> Renewal,
-        mut task: Outcome,
+        mut task: EvaluationThread,
         cancellation: &Cancellation,
-    ) -> (Held, ReportOutcome) {
+    ) -> (LeaseEnd, ReportOutcome) {
         let mut heartbeat = tokio::time::interval(self.join.pace.heartbeat);
         heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let held = loop {
+        let end = loop {
             tokio::select! {
-                outcome = &mut task => return (Held::Done, ended(outcome)),
-                () = self.shutdown.cancelled() => break Held::Stopping,
+                outcome = &mut task => return (LeaseEnd::Finished, outcome_of_thread(outcome)),
+                () = self.shutdown.cancelled() => break LeaseEnd::Stopping,
                 _ = heartbeat.tick() => {}
             }
             // The evaluation may finish while the service answers.
             let renewal = renewal();
             let receipt = tokio::select! {
-                outcome = &mut task => return (Held::Done, ended(outcome)),
-                () = self.shutdown.cancelled() => break Held::Stopping,
+                outcome = &mut task => return (LeaseEnd::Finished, outcome_of_thread(outcome)),
+                () = self.shutdown.cancelled() => break LeaseEnd::Stopping,
                 receipt = self.client.renew(job, &renewal) => receipt,
             };
             match receipt {
                 Ok(Receipt::Accepted) => {}
                 Ok(Receipt::Superseded) | Err(RequestError::Status { status: 404, .. }) => {
-                    break Held::Lost;
+                    break LeaseEnd::Lost;
                 }
                 // The next heartbeat tries again; the service decides when the lease expires.
-                Err(refusal) => warn!("failed to renew the lease: {refusal}"),
+                Err(error) => warn!("failed to renew the lease: {error}"),
             }
         };
         cancellation.cancel();
-        (held, ended(task.await))
+        (end, outcome_of_thread(task.await))
     }
 
     /// Delivers a report. It is repeated until the service accepts or rejects it or the worker
@@ -394,8 +398,8 @@ impl Fleet {
                     warn!("failed to report: the service answered {status}: {body}");
                     return;
                 }
-                Err(refusal) => {
-                    if !self.pause(&mut backoff, "report", &refusal).await {
+                Err(error) => {
+                    if !self.pause(&mut backoff, "report", &error).await {
                         return;
                     }
                 }
@@ -408,11 +412,11 @@ impl Fleet {
     }
 
     /// Waits before a repetition; false on shutdown.
-    async fn pause(&self, backoff: &mut Backoff, what: &str, refusal: &RequestError) -> bool {
+    async fn pause(&self, backoff: &mut Backoff, what: &str, error: &RequestError) -> bool {
         let delay = backoff.next();
         warn!(
             delay_ms = delay.as_millis(),
-            "failed to {what} at {}: {refusal}; trying again", self.join.server
+            "failed to {what} at {}: {error}; trying again", self.join.server
         );
         self.unless_stopping(tokio::time::sleep(delay))
             .await
@@ -425,13 +429,13 @@ impl Fleet {
 }
 
 /// The reason why a lease is no longer renewed.
-enum Held {
-    Done,
+enum LeaseEnd {
+    Finished,
     Lost,
     Stopping,
 }
 
-fn ended(outcome: Result<ReportOutcome, tokio::task::JoinError>) -> ReportOutcome {
+fn outcome_of_thread(outcome: Result<ReportOutcome, tokio::task::JoinError>) -> ReportOutcome {
     outcome.unwrap_or_else(|error| ReportOutcome::Faulted {
         message: format!("evaluate: the evaluator panicked: {error}"),
     })

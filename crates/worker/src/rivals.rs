@@ -105,7 +105,7 @@ pub struct Question<'a> {
 
 /// The options of a script's timing.
 #[derive(Clone, Copy)]
-pub struct Manner<'a> {
+pub struct TimingOptions<'a> {
     /// Timed executions of each case.
     pub executions: u32,
     /// Bytes to write between executions, so that no cache keeps data of the last one.
@@ -123,7 +123,7 @@ pub fn ask(
     python: &Path,
     script: &str,
     questions: &[Question<'_>],
-    manner: Manner<'_>,
+    options: TimingOptions<'_>,
     folder: &Path,
     cancellation: &Cancellation,
 ) -> Result<Answer, supervise::SuperviseError> {
@@ -131,13 +131,13 @@ pub fn ask(
     let cases = questions
         .iter()
         .zip(0..)
-        .map(|(question, number)| case_job(question, number, manner, folder))
+        .map(|(question, number)| case_job(question, number, options, folder))
         .collect::<std::io::Result<_>>()
         .map_err(supervise::SuperviseError::Supervise)?;
     let job = Job {
         cases,
-        executions: manner.executions,
-        flush_bytes: manner.flush_bytes,
+        executions: options.executions,
+        flush_bytes: options.flush_bytes,
     };
     let environment = PASSED_ON
         .iter()
@@ -164,11 +164,11 @@ pub fn ask(
     };
     match answer.reply {
         Ok(Answer::Timed { microseconds, .. })
-            if !are_times(&microseconds, questions.len(), manner.executions) =>
+            if !are_times(&microseconds, questions.len(), options.executions) =>
         {
             not_run(format!(
                 "the script was asked for {} times of each of {} cases and gave {microseconds:?}",
-                manner.executions,
+                options.executions,
                 questions.len()
             ))
         }
@@ -204,7 +204,7 @@ fn lay_out(script: &str, folder: &Path) -> std::io::Result<PathBuf> {
 fn case_job<'a>(
     question: &Question<'a>,
     number: usize,
-    manner: Manner<'_>,
+    options: TimingOptions<'_>,
     folder: &Path,
 ) -> std::io::Result<CaseJob<'a>> {
     let mut inputs = Vec::new();
@@ -213,7 +213,7 @@ fn case_job<'a>(
             continue;
         }
         let file = folder.join(format!("{number}-{}.in", tensor.name));
-        std::fs::write(&file, (manner.content)(tensor))?;
+        std::fs::write(&file, (options.content)(tensor))?;
         inputs.push(Input {
             name: &tensor.name,
             dtype: tensor.dtype,

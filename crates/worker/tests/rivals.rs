@@ -14,7 +14,7 @@ use domain::dtype::Dtype;
 use domain::role::{Distribution, Key, TensorData};
 use domain::task::{Case, Role};
 use worker::cancel::Cancellation;
-use worker::rivals::{Answer, Manner, Question, ask, python};
+use worker::rivals::{Answer, Question, TimingOptions, ask, python};
 
 fn tensor(name: &str, role: Role) -> TensorData {
     TensorData {
@@ -45,7 +45,7 @@ fn answer_of(python: &Path, script: &str, folder: &Path) -> Answer {
         tensors: &tensors,
         outputs: &outputs,
     };
-    let manner = Manner {
+    let options = TimingOptions {
         executions: 3,
         flush_bytes: 1 << 20,
         content: &gpu::inputs::bytes,
@@ -55,7 +55,7 @@ fn answer_of(python: &Path, script: &str, folder: &Path) -> Answer {
         python,
         script,
         &[question, question],
-        manner,
+        options,
         folder,
         &cancellation,
     )

@@ -4,7 +4,7 @@ use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation};
 use domain::verdict::VerdictKind;
 use serde::Serialize;
-use worker::evaluate::evidence::{Evidence, EvidenceError, Manifest, travel};
+use worker::evaluate::evidence::{Evidence, EvidenceError, Manifest, transfer};
 
 use super::eval::Bench;
 use super::follow::{print, print_json};
@@ -74,10 +74,11 @@ async fn fetch(args: &FetchArgs) -> Ending {
         .map_err(|_| refuse("name it by its whole digest, 64 digits".to_owned()))?;
     let client = Client::new(&args.server)?;
     let manifest = client.evidence(digest, None).await?;
-    let taken = travel::take_manifest(data.root(), digest, &manifest);
+    let taken = transfer::receive_manifest(data.root(), digest, &manifest);
     for name in taken.map_err(Failure::infrastructure)? {
         let file = client.evidence(digest, Some(&name)).await?;
-        travel::take_file(data.root(), digest, &name, &file).map_err(Failure::infrastructure)?;
+        transfer::receive_file(data.root(), digest, &name, &file)
+            .map_err(Failure::infrastructure)?;
     }
     let found = Evidence::open(data.root(), digest).map_err(Failure::infrastructure)?;
     print(&format!(
@@ -92,7 +93,7 @@ async fn fetch(args: &FetchArgs) -> Ending {
 async fn replay(args: &EvidenceArgs) -> Ending {
     let data = serve::open_existing(&args.folder.data)?;
     let found = find(&data, &args.digest)?;
-    let key = found.sealed_key(data.root()).ok_or_else(|| {
+    let key = found.read_key(data.root()).ok_or_else(|| {
         Failure::infrastructure(anyhow::anyhow!(
             "replay {}: the key of its inputs is not in this data folder; keys do not travel, so replay it where it was made",
             found.digest.short()

@@ -12,7 +12,7 @@ use axum::http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::IntoResponse;
 use domain::digest::Digest;
 use domain::lease::EvidenceReceipt;
-use worker::evaluate::evidence::travel::{self, TravelError};
+use worker::evaluate::evidence::transfer::{self, TransferError};
 
 use super::App;
 use super::error::{AnyProblem, ApiError};
@@ -32,7 +32,10 @@ pub async fn put_manifest(
     body: Bytes,
 ) -> Result<Json<EvidenceReceipt>, ApiError> {
     let digest = parse(&digest)?;
-    let missing = blocking(app, move |data| travel::take_manifest(&data, digest, &body)).await?;
+    let missing = blocking(app, move |data| {
+        transfer::receive_manifest(&data, digest, &body)
+    })
+    .await?;
     Ok(Json(EvidenceReceipt { missing }))
 }
 
@@ -54,7 +57,7 @@ pub async fn put_file(
     body: Bytes,
 ) -> Result<Json<EvidenceReceipt>, ApiError> {
     let digest = parse(&digest)?;
-    let take = move |data: PathBuf| travel::take_file(&data, digest, &name, &body);
+    let take = move |data: PathBuf| transfer::receive_file(&data, digest, &name, &body);
     let missing = blocking(app, take).await?;
     Ok(Json(EvidenceReceipt { missing }))
 }
@@ -73,7 +76,7 @@ pub async fn get_manifest(
 ) -> Result<impl IntoResponse, ApiError> {
     let digest = parse(&digest)?;
     Ok(plain(
-        blocking(app, move |data| travel::give(&data, digest, None)).await?,
+        blocking(app, move |data| transfer::read_part(&data, digest, None)).await?,
     ))
 }
 
@@ -93,7 +96,7 @@ pub async fn get_file(
     Path((digest, name)): Path<(String, String)>,
 ) -> Result<impl IntoResponse, ApiError> {
     let digest = parse(&digest)?;
-    let give = move |data: PathBuf| travel::give(&data, digest, Some(&name));
+    let give = move |data: PathBuf| transfer::read_part(&data, digest, Some(&name));
     Ok(plain(blocking(app, give).await?))
 }
 
@@ -115,16 +118,16 @@ fn parse(digest: &str) -> Result<Digest, ApiError> {
 /// Works on the data folder where waiting for a disk holds nobody up.
 async fn blocking<T: Send + 'static>(
     app: App,
-    work: impl FnOnce(PathBuf) -> Result<T, TravelError> + Send + 'static,
+    work: impl FnOnce(PathBuf) -> Result<T, TransferError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let done = tokio::task::spawn_blocking(move || work(app.data));
     match done.await.map_err(ApiError::internal)? {
         Ok(done) => Ok(done),
-        Err(TravelError::Missing { digest, what }) => Err(ApiError::Unknown {
+        Err(TransferError::Missing { digest, what }) => Err(ApiError::Unknown {
             subject: "evidence",
             id: format!("{digest}, {what}"),
         }),
-        Err(error @ TravelError::Refused { .. }) => Err(ApiError::Damaged(error.to_string())),
-        Err(error @ TravelError::Storage { .. }) => Err(ApiError::internal(error)),
+        Err(error @ TransferError::Refused { .. }) => Err(ApiError::Damaged(error.to_string())),
+        Err(error @ TransferError::Storage { .. }) => Err(ApiError::internal(error)),
     }
 }

@@ -27,7 +27,7 @@ use super::passes::{Pass, Passes, elements};
 use super::roles::Reference;
 use crate::cancel::Cancellation;
 
-pub use record::require;
+pub use record::ensure_admitted;
 
 /// The number of cases on which outputs are examined.
 const CASES: usize = 3;
@@ -88,7 +88,7 @@ struct Images {
 impl<'a> Examiner<'a> {
     fn decide(&self) -> Result<Admission, EvaluateError> {
         let task = self.task();
-        let cases = self.cases()?;
+        let cases = self.choose_cases()?;
         let mut admission = Admission {
             task: task.name.clone(),
             version: task.version,
@@ -97,7 +97,7 @@ impl<'a> Examiner<'a> {
             floors: Vec::new(),
         };
         (self.context.progress)("compile references and baseline");
-        let images = match self.images(&mut admission.points)? {
+        let images = match self.compile_images(&mut admission.points)? {
             Some(images) => images,
             None => return Ok(admission),
         };
@@ -113,13 +113,17 @@ impl<'a> Examiner<'a> {
         let largest = cases.last().expect("a task has a case");
         admission
             .points
-            .push(self.agreement(&reference, &check, largest)?);
+            .push(self.check_agreement(&reference, &check, largest)?);
         (self.context.progress)("draw inputs ten times");
-        let draws = self.draws(&reference, &cases)?;
-        admission.points.extend(self.spread(&cases, &draws)?);
+        let draws = self.answer_draws(&reference, &cases)?;
+        admission.points.extend(self.check_spread(&cases, &draws)?);
         (self.context.progress)("vary each input by itself");
-        admission.points.extend(self.inputs(&reference, &cases)?);
-        admission.points.extend(self.declared(&reference)?);
+        admission
+            .points
+            .extend(self.check_input_dependence(&reference, &cases)?);
+        admission
+            .points
+            .extend(self.check_declared_dependences(&reference)?);
         if admission.points.iter().any(|point| !point.holds) {
             // The references cannot be relied on, so nothing further is compared with them.
             return Ok(admission);
@@ -127,18 +131,24 @@ impl<'a> Examiner<'a> {
         (self.context.progress)("measure precisions");
         admission
             .points
-            .extend(self.precision(&reference, &images.baseline, &cases)?);
-        for impostor in impostors::all(task, &answers::middles(&draws)) {
+            .extend(self.check_precision(&reference, &images.baseline, &cases)?);
+        for impostor in impostors::make_all(task, &answers::mean_values(&draws)) {
             (self.context.progress)(&impostor.name);
-            let verdict = self.evaluated(&impostor.name, impostor.source)?.verdict;
-            admission.points.push(turned_away(&impostor.name, &verdict));
+            let verdict = self
+                .evaluate_as_baseline(&impostor.name, impostor.source)?
+                .verdict;
+            admission
+                .points
+                .push(impostor_point(&impostor.name, &verdict));
         }
         (self.context.progress)("evaluate the baseline");
         let baseline = task.baseline.text().to_owned();
-        let evaluation = self.evaluated("baseline.cu", baseline)?;
-        admission.points.push(accepted(&evaluation.verdict));
-        admission.floors = self.floors(&evaluation.verdict)?;
-        admission.points.extend(self.noise(&evaluation.verdict)?);
+        let evaluation = self.evaluate_as_baseline("baseline.cu", baseline)?;
+        admission.points.push(baseline_point(&evaluation.verdict));
+        admission.floors = self.compute_floors(&evaluation.verdict)?;
+        admission
+            .points
+            .extend(self.measure_noise(&evaluation.verdict)?);
         Ok(admission)
     }
 
@@ -152,7 +162,7 @@ impl<'a> Examiner<'a> {
 
     /// The small cases to examine: the largest with at most [`MOST_ELEMENTS`] elements, in
     /// ascending size.
-    fn cases(&self) -> Result<Vec<&'a Case>, EvaluateError> {
+    fn choose_cases(&self) -> Result<Vec<&'a Case>, EvaluateError> {
         let small = self.passes().small_cases()?;
         let mut fitting = Vec::new();
         for case in &small {
@@ -167,7 +177,7 @@ impl<'a> Examiner<'a> {
         Ok(fitting.split_off(surplus))
     }
 
-    fn images(&self, points: &mut Vec<Point>) -> Result<Option<Images>, EvaluateError> {
+    fn compile_images(&self, points: &mut Vec<Point>) -> Result<Option<Images>, EvaluateError> {
         let task = self.task();
         let mut built = Vec::new();
         for (file, source) in [
@@ -236,7 +246,11 @@ impl<'a> Examiner<'a> {
     }
 
     /// Evaluates a candidate file as a baseline, which no gate rejects.
-    fn evaluated(&self, file: &str, source: String) -> Result<Evaluation, EvaluateError> {
+    fn evaluate_as_baseline(
+        &self,
+        file: &str,
+        source: String,
+    ) -> Result<Evaluation, EvaluateError> {
         let request = EvaluationRequest {
             file: file.to_owned(),
             source,
@@ -248,7 +262,7 @@ impl<'a> Examiner<'a> {
     }
 
     /// The bytes that each score case must read and write at least, beside the baseline's time.
-    fn floors(&self, verdict: &Verdict) -> Result<Vec<Floor>, EvaluateError> {
+    fn compute_floors(&self, verdict: &Verdict) -> Result<Vec<Floor>, EvaluateError> {
         let task = self.task();
         let timing = verdict.acceptance().map(|acceptance| &acceptance.timing);
         let times = timing.map(|timing| timing.cases()).unwrap_or_default();
@@ -278,7 +292,7 @@ impl<'a> Examiner<'a> {
 
     /// Compares the baseline's times with its own. `None` on a device that models times, because a
     /// model has no noise.
-    fn noise(&self, verdict: &Verdict) -> Result<Option<Point>, EvaluateError> {
+    fn measure_noise(&self, verdict: &Verdict) -> Result<Option<Point>, EvaluateError> {
         let measured = self.evaluator.host.device().kind == DeviceKind::Nvidia;
         if !measured || verdict.acceptance().is_none() {
             return Ok(None);
@@ -318,11 +332,11 @@ impl<'a> Examiner<'a> {
     reason = "tensors have fewer than 2^53 elements"
 )]
 #[expect(clippy::unnecessary_wraps, reason = "what it is put into is optional")]
-fn exactly(count: u64) -> Option<f64> {
+fn as_optional_f64(count: u64) -> Option<f64> {
     Some(count as f64)
 }
 
-fn turned_away(name: &str, verdict: &Verdict) -> Point {
+fn impostor_point(name: &str, verdict: &Verdict) -> Point {
     let holds = admission::is_rejected_for_its_result(verdict.kind());
     let fix = if verdict.acceptance().is_some() {
         ": the task rewards a kernel without merit"
@@ -339,7 +353,7 @@ fn turned_away(name: &str, verdict: &Verdict) -> Point {
     }
 }
 
-fn accepted(verdict: &Verdict) -> Point {
+fn baseline_point(verdict: &Verdict) -> Point {
     Point {
         rule: Rule::BaselineAccepted,
         subject: "baseline.cu".to_owned(),

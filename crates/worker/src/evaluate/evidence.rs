@@ -5,7 +5,7 @@
 //! manifest holds a commitment to the key. The key itself lies beside the bundles, readable only
 //! for the folder's owner.
 
-pub mod travel;
+pub mod transfer;
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -32,7 +32,7 @@ use crate::host::Host;
 /// Name and version of the bundle format.
 pub const FORM: &str = "kernelwright.evidence/1";
 /// The largest bundle, bytes. Files that do not fit are named in the manifest.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BUNDLE_BYTES: u64 = 64 << 20;
 const MANIFEST: &str = "manifest.json";
 const SOURCE: &str = "source.cu";
 const TASK: &str = "task.json";
@@ -137,7 +137,7 @@ pub(super) fn bundles_folder(data: &Path) -> PathBuf {
 }
 
 /// The folder of the keys.
-pub(super) fn keys(data: &Path) -> PathBuf {
+pub(super) fn keys_folder(data: &Path) -> PathBuf {
     data.join("evidence-keys")
 }
 
@@ -145,13 +145,13 @@ pub(super) fn keys(data: &Path) -> PathBuf {
 pub(super) fn write_bundle(host: &Host, parts: &Parts<'_>) -> Result<Digest, EvaluateError> {
     let bundles = bundles_folder(host.data());
     fs::create_dir_all(&bundles).map_err(storage(&bundles))?;
-    let workshop = tempfile::Builder::new()
+    let unfinished = tempfile::Builder::new()
         .prefix(UNFINISHED)
         .tempdir_in(&bundles)
         .map_err(storage(&bundles))?;
     let request = parts.request;
     let mut draft = Draft {
-        folder: workshop.path(),
+        folder: unfinished.path(),
         files: BTreeMap::new(),
         left_out: BTreeMap::new(),
         bytes: 0,
@@ -193,11 +193,11 @@ pub(super) fn write_bundle(host: &Host, parts: &Parts<'_>) -> Result<Digest, Eva
     };
     let text = serde_json::to_vec_pretty(&manifest).expect("a manifest has text keys");
     let digest = Digest::of(&text);
-    let path = workshop.path().join(MANIFEST);
+    let path = unfinished.path().join(MANIFEST);
     fs::write(&path, text).map_err(storage(&path))?;
-    seal(host.data(), request.key)?;
+    write_key(host.data(), request.key)?;
     let place = bundles.join(digest.to_string());
-    match fs::rename(workshop.path(), &place) {
+    match fs::rename(unfinished.path(), &place) {
         Ok(()) => Ok(digest),
         // The same bundle exists already, because names are digests of contents.
         Err(error)
@@ -251,9 +251,9 @@ impl Draft<'_> {
     }
 
     fn fits(&mut self, name: &str, bytes: u64) -> bool {
-        let fits = self.bytes + bytes <= MOST_BYTES;
+        let fits = self.bytes + bytes <= MAX_BUNDLE_BYTES;
         if !fits {
-            let reason = format!("{bytes} bytes; a bundle has at most {MOST_BYTES}");
+            let reason = format!("{bytes} bytes; a bundle has at most {MAX_BUNDLE_BYTES}");
             self.left_out.insert(name.to_owned(), reason);
         }
         fits
@@ -275,8 +275,8 @@ fn commitment(key: Key) -> Digest {
 }
 
 /// Writes a key to a file that only its owner can read.
-fn seal(data: &Path, key: Key) -> Result<(), EvaluateError> {
-    let folder = keys(data).join(commitment(key).to_string());
+fn write_key(data: &Path, key: Key) -> Result<(), EvaluateError> {
+    let folder = keys_folder(data).join(commitment(key).to_string());
     fs::create_dir_all(&folder).map_err(storage(&folder))?;
     let path = folder.join(KEY);
     let file = OpenOptions::new()
@@ -356,8 +356,10 @@ impl Evidence {
     }
 
     /// The key of the inputs, if this data folder has it.
-    pub fn sealed_key(&self, data: &Path) -> Option<Key> {
-        let path = keys(data).join(self.manifest.key.to_string()).join(KEY);
+    pub fn read_key(&self, data: &Path) -> Option<Key> {
+        let path = keys_folder(data)
+            .join(self.manifest.key.to_string())
+            .join(KEY);
         let text = fs::read_to_string(path).ok()?;
         let key = Key(text.trim().parse().ok()?);
         (commitment(key) == self.manifest.key).then_some(key)

@@ -1,16 +1,16 @@
 //! The paired comparison: times a candidate in turn with an incumbent, and with the task's baseline
 //! where that is another kernel, and decides which is faster.
 //!
-//! The times are event times that the process with the images reports. [`believe`] checks them, and
+//! The times are event times that the process with the images reports. [`check_reply`] checks them, and
 //! everything else that the reply claims, against the supervisor's own clock. The decision is
 //! statistics.
 
-mod apart;
-mod believe;
-mod beside;
+mod alternation;
+mod check_reply;
 mod control;
 mod decide;
 mod process;
+mod times;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -28,9 +28,9 @@ use domain::statistics::{
 use domain::timing::{CacheState, Timing};
 use domain::verdict::{Comparison, Outcome};
 
-pub use self::apart::Apart;
-pub(in crate::evaluate) use self::apart::ApartError;
-use self::decide::looks;
+pub use self::alternation::AlternatingComparison;
+pub(in crate::evaluate) use self::alternation::AlternationError;
+use self::decide::count_analyses;
 use self::process::Wanted;
 use super::error::Stop;
 use super::history::HistoryFile;
@@ -132,14 +132,14 @@ impl PairedComparison<'_> {
     /// [`Stop`] with a verdict on the candidate, or with a fault.
     pub(super) fn measure_and_decide(mut self) -> Result<Compared, Stop> {
         let locked = self.roles.host.lock_clocks();
-        self.measure_batches()?;
-        self.choose_batches_beside();
+        self.choose_batches()?;
+        self.choose_unscored_batches();
         let confirming = self.stage.decides_promotion();
         let batches = self.cases.iter().map(|(_, case)| case.batch);
         let batches = batches.collect::<Vec<_>>();
         let now = SystemTime::now();
         let usual = self.history.usual(&batches, now);
-        let further = |rounds: &[Round]| self.further(rounds, &usual);
+        let further = |rounds: &[Round]| self.count_further_rounds(rounds, &usual);
         let (processes, wanted) = if confirming {
             let rounds = CONFIRMATION.pairs / 2;
             (CONFIRMATION.processes, Wanted::exactly(rounds))
@@ -170,7 +170,7 @@ impl PairedComparison<'_> {
                 self.measure(Lineup::Alone, process, &wanted, &mut alone)?;
             }
         }
-        let kept = self.keep(&taken, &usual)?;
+        let kept = self.select_valid_rounds(&taken, &usual)?;
         self.history
             .note(batches, self.baseline_us(&taken, &kept), now);
         let (settled, noise) = if confirming {
@@ -179,7 +179,7 @@ impl PairedComparison<'_> {
             (self.screen(&kept)?, None)
         };
         let split = if confirming {
-            Some(self.split(&control, &alone, settled.evidence.interval)?)
+            Some(self.compare_separate_processes(&control, &alone, settled.evidence.interval)?)
         } else {
             None
         };
@@ -199,7 +199,7 @@ impl PairedComparison<'_> {
             measurement: Measurement {
                 incumbent: self.incumbent,
                 incumbent_timing: self.timing(&taken, |block| block.incumbent_us),
-                looks: looks(&settled, confirming),
+                looks: count_analyses(&settled, confirming),
                 anchor: Anchored {
                     ratio: statistics::effect(&kept.anchored).map_or(f64::NAN, f64::exp),
                     interval: exponential(statistics::interval(&kept.anchored, ALPHA)),
@@ -230,7 +230,7 @@ impl PairedComparison<'_> {
     }
 
     /// Chooses the batch of each case: cases that are too short for the clock are timed in batches.
-    fn measure_batches(&mut self) -> Result<(), Stop> {
+    fn choose_batches(&mut self) -> Result<(), Stop> {
         let mut first = Taken::default();
         self.measure(Lineup::Pair, 0, &Wanted::exactly(1), &mut first)?;
         let most = match self.roles.host.device().kind {
@@ -248,7 +248,7 @@ impl PairedComparison<'_> {
             let draws = u32::try_from(case.draws.len()).unwrap_or(u32::MAX);
             case.batch = statistics::batch_size(shortest, draws)
                 .min(most)
-                .min(longest(case, l2_bytes));
+                .min(max_batch(case, l2_bytes));
         }
         Ok(())
     }
@@ -330,7 +330,7 @@ fn ratios(rounds: &[Round], case: usize) -> Vec<f64> {
 
 /// The longest batch of a case for a cache of `l2_bytes`: with a warm cache all buffers of a batch
 /// must fit.
-fn longest(case: &TimedCase, l2_bytes: u64) -> u32 {
+fn max_batch(case: &TimedCase, l2_bytes: u64) -> u32 {
     match case.cache {
         CacheState::Cold => u32::MAX,
         CacheState::Warm => statistics::max_warm_batch(case.set_bytes(), l2_bytes),

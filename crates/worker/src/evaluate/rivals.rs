@@ -24,14 +24,14 @@ use super::context::Context;
 use super::error::{EvaluateError, storage};
 use super::examine::Executions;
 use super::facts::Report;
-use super::paired::{Apart, ApartError};
+use super::paired::{AlternatingComparison, AlternationError};
 use super::partial::{PartialEvaluation, Timed};
 use super::passes::Pass;
 use super::roles::{Reference, Saved};
 use super::stages::compare::paired;
 use super::stages::{compile, parse};
 use crate::cancel::Cancellation;
-use crate::rivals::{self, Answer, Manner, Question};
+use crate::rivals::{self, Answer, Question, TimingOptions};
 
 /// Executions that a script times of each case, each time it is asked.
 const EXECUTIONS: u32 = 30;
@@ -225,14 +225,14 @@ impl Evaluator {
                 let compiled = facts.merge(compile::compile(context, &candidate))?;
                 let known = Executions::default();
                 let comparison = paired(context, &candidate, &compiled, &known, None)?;
-                facts.merge(Report::of(|_| match comparison.apart(turn) {
+                facts.merge(Report::of(|_| match comparison.alternate_processes(turn) {
                     Ok(apart) => Ok(Ok(apart)),
-                    Err(ApartError::NoTimes(reason)) => Ok(Err(reason)),
-                    Err(ApartError::Stop(stop)) => Err(stop.on(context.family())),
+                    Err(AlternationError::NoTimes(reason)) => Ok(Err(reason)),
+                    Err(AlternationError::Stop(stop)) => Err(stop.on(context.family())),
                 }))
             })?;
         Ok(match apart {
-            Some(Ok(Apart { cases, comparison })) => RivalOutcome::Timed {
+            Some(Ok(AlternatingComparison { cases, comparison })) => RivalOutcome::Timed {
                 cases: cases
                     .into_iter()
                     .map(|(case, us, candidate_us)| RivalCase {
@@ -349,7 +349,7 @@ impl<'a> Library<'a> {
                 outputs,
             })
             .collect::<Vec<_>>();
-        let manner = Manner {
+        let options = TimingOptions {
             executions,
             flush_bytes: self.flush_bytes,
             content: self.content,
@@ -359,7 +359,7 @@ impl<'a> Library<'a> {
             &self.python,
             self.script,
             &questions,
-            manner,
+            options,
             &folder,
             cancellation,
         );

@@ -13,8 +13,8 @@ use worker::cancel::Cancellation;
 use worker::evaluate::{EvaluateError, Evaluator};
 use worker::host::Role;
 
-use crate::duels::{elapsed, identity, noise, patient_kernel as kernel, request};
 use crate::lab::lab;
+use crate::paired::{elapsed, identity, noise, patient_kernel as kernel, request};
 
 /// A key under which a candidate's comparison is followed by a control, or is not.
 fn root(candidate: Digest, due: bool) -> Key {

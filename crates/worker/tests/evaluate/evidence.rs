@@ -6,7 +6,9 @@ use domain::role::Key;
 use domain::seeds::SeedFamily;
 use domain::task::Bundle;
 use domain::verdict::{Verdict, VerdictKind};
-use worker::evaluate::evidence::travel::{TravelError, give, take_file, take_manifest};
+use worker::evaluate::evidence::transfer::{
+    TransferError, read_part, receive_file, receive_manifest,
+};
 use worker::evaluate::evidence::{Evidence, EvidenceError};
 
 use crate::admission::product;
@@ -41,7 +43,7 @@ fn every_verdict_has_a_bundle_that_reproduces_it() {
         let image = found.manifest.files.contains_key("image.cubin");
         assert_eq!(image, expected != VerdictKind::ParseRejected);
 
-        let key = found.sealed_key(&data).unwrap();
+        let key = found.read_key(&data).unwrap();
         assert_eq!(key, request.key);
         let manifest = std::fs::read_to_string(found.folder.join("manifest.json")).unwrap();
         assert!(!manifest.contains(&key.0.to_string()), "the key is sealed");
@@ -78,7 +80,7 @@ fn a_confirmation_that_fails_can_be_replayed_where_its_key_is_and_nowhere_else()
     assert_eq!(found.manifest.stage, EvaluationStage::Confirmation);
     assert_eq!(found.manifest.verdict, VerdictKind::IncorrectOutput);
     assert!(found.differences(lab.evaluator().host()).is_empty());
-    let key = found.sealed_key(&data).expect("it was judged here");
+    let key = found.read_key(&data).expect("it was judged here");
     let again = lab.evaluate(&found.request(key));
     assert_eq!(again.verdict, failed.verdict);
     assert_eq!(again.checks, failed.checks);
@@ -91,14 +93,14 @@ fn a_confirmation_that_fails_can_be_replayed_where_its_key_is_and_nowhere_else()
     assert_ne!(elsewhere, mismatch);
 
     let there = tempfile::tempdir().unwrap();
-    let manifest = give(&data, digest, None).unwrap();
-    for name in take_manifest(there.path(), digest, &manifest).unwrap() {
-        let bytes = give(&data, digest, Some(&name)).unwrap();
-        take_file(there.path(), digest, &name, &bytes).unwrap();
+    let manifest = read_part(&data, digest, None).unwrap();
+    for name in receive_manifest(there.path(), digest, &manifest).unwrap() {
+        let bytes = read_part(&data, digest, Some(&name)).unwrap();
+        receive_file(there.path(), digest, &name, &bytes).unwrap();
     }
     let travelled = Evidence::open(there.path(), digest).unwrap();
     assert_eq!(travelled.evaluation.verdict, failed.verdict);
-    assert_eq!(travelled.sealed_key(there.path()), None);
+    assert_eq!(travelled.read_key(there.path()), None);
 }
 
 #[test]
@@ -148,23 +150,23 @@ fn a_bundle_is_transferred_completely_and_without_its_key() {
     let there = tempfile::tempdir().unwrap();
     let there = there.path();
     let digest = lab.evaluate(&request("baseline.cu")).evidence.unwrap();
-    let manifest = give(&here, digest, None).unwrap();
+    let manifest = read_part(&here, digest, None).unwrap();
 
     // Received bytes must match the digest that names them.
     let other = domain::digest::Digest::of("another");
-    let refused = take_manifest(there, other, &manifest);
-    assert!(matches!(refused, Err(TravelError::Refused { .. })));
-    let early = take_file(there, digest, "source.cu", b"text");
-    assert!(matches!(early, Err(TravelError::Missing { .. })));
+    let refused = receive_manifest(there, other, &manifest);
+    assert!(matches!(refused, Err(TransferError::Refused { .. })));
+    let early = receive_file(there, digest, "source.cu", b"text");
+    assert!(matches!(early, Err(TransferError::Missing { .. })));
 
-    let missing = take_manifest(there, digest, &manifest).unwrap();
+    let missing = receive_manifest(there, digest, &manifest).unwrap();
     assert!(missing.contains(&"image.cubin".to_owned()), "{missing:?}");
-    let forged = take_file(there, digest, "source.cu", b"text");
-    assert!(matches!(forged, Err(TravelError::Refused { .. })));
-    let unknown = take_file(there, digest, "../evidence-keys/key", b"text");
-    assert!(matches!(unknown, Err(TravelError::Missing { .. })));
-    let first = give(&here, digest, Some(&missing[0])).unwrap();
-    let rest = take_file(there, digest, &missing[0], &first).unwrap();
+    let forged = receive_file(there, digest, "source.cu", b"text");
+    assert!(matches!(forged, Err(TransferError::Refused { .. })));
+    let unknown = receive_file(there, digest, "../evidence-keys/key", b"text");
+    assert!(matches!(unknown, Err(TransferError::Missing { .. })));
+    let first = read_part(&here, digest, Some(&missing[0])).unwrap();
+    let rest = receive_file(there, digest, &missing[0], &first).unwrap();
     assert_eq!(rest, missing[1..]);
     assert!(matches!(
         Evidence::open(there, digest),
@@ -172,17 +174,17 @@ fn a_bundle_is_transferred_completely_and_without_its_key() {
     ));
 
     // The transfer was interrupted here and is resumed.
-    assert_eq!(take_manifest(there, digest, &manifest).unwrap(), rest);
+    assert_eq!(receive_manifest(there, digest, &manifest).unwrap(), rest);
     for name in &rest {
-        let bytes = give(&here, digest, Some(name)).unwrap();
-        take_file(there, digest, name, &bytes).unwrap();
+        let bytes = read_part(&here, digest, Some(name)).unwrap();
+        receive_file(there, digest, name, &bytes).unwrap();
     }
     let found = Evidence::open(there, digest).unwrap();
     assert_eq!(
         found.manifest,
         Evidence::open(&here, digest).unwrap().manifest
     );
-    assert!(found.sealed_key(there).is_none(), "keys do not travel");
-    let again = take_manifest(there, digest, &manifest).unwrap();
+    assert!(found.read_key(there).is_none(), "keys do not travel");
+    let again = receive_manifest(there, digest, &manifest).unwrap();
     assert!(again.is_empty(), "it is complete: {again:?}");
 }

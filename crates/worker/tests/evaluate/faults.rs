@@ -16,8 +16,8 @@ use worker::cancel::Cancellation;
 use worker::evaluate::{Compared, EvaluateError, Evaluator, Stop};
 use worker::host::{RepeatPolicy, Role};
 
-use crate::duels;
 use crate::lab::{Lab, lab, read};
+use crate::paired;
 
 const TASK: &str = "softmax-f32";
 
@@ -289,7 +289,7 @@ fn compare(evaluator: &Evaluator) -> Found {
 }
 
 fn timed(evaluator: &Evaluator) -> Result<Compared, Stop> {
-    let request = duels::request(&duels::kernel(40));
+    let request = paired::request(&paired::kernel(40));
     evaluator.bench(&request, |_| {}, &Cancellation::new().unwrap())
 }
 

@@ -8,8 +8,8 @@ use worker::cancel::Cancellation;
 use worker::evaluate::{Compared, Evaluator};
 use worker::host::RepeatPolicy;
 
-use crate::duels::{kernel, request};
 use crate::lab::lab;
+use crate::paired::{kernel, request};
 
 /// A kernel that computes as long as the baseline for new inputs, and keeps the answers to eight
 /// others, outside of the kernel or inside.

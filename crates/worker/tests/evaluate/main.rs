@@ -11,19 +11,19 @@
 mod admission;
 mod caches;
 mod controls;
-mod doubts;
-mod duels;
 mod evidence;
 mod faults;
 mod health;
 mod lab;
 mod leftovers;
-mod looks;
 mod modelling;
+mod paired;
+mod partial;
 mod prescreen;
 mod protocol;
 mod rivals;
 mod sanitizers;
+mod unproved;
 mod walls;
 
 use std::process::ExitCode;

@@ -156,7 +156,7 @@ fn a_replay_is_pre_screened_too() {
     let found = Evidence::open(data, evaluation.evidence.unwrap()).unwrap();
     assert_eq!(found.evaluation.prescreen, evaluation.prescreen);
     assert!(found.differences(doubting.host()).is_empty());
-    let key = found.sealed_key(data).unwrap();
+    let key = found.read_key(data).unwrap();
     let again = evaluate(&doubting, &found.request(key));
     assert_eq!(again.verdict, evaluation.verdict);
     assert_eq!(again.prescreen, evaluation.prescreen);

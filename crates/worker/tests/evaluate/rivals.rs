@@ -6,8 +6,8 @@ use domain::verdict::{Comparison, Outcome};
 use worker::cancel::Cancellation;
 use worker::evaluate::{Recipe, RivalOutcome, Rivalry};
 
-use crate::duels::{kernel, request};
 use crate::lab::{Lab, lab};
+use crate::paired::{kernel, request};
 
 fn rivals(lab: &Lab, candidate: &str, files: &[(&str, &str)]) -> Vec<Rivalry> {
     let request = with(candidate, files);

@@ -13,8 +13,8 @@ use worker::cancel::Cancellation;
 use worker::evaluate::{EvaluateError, Evaluator};
 use worker::host::RepeatPolicy;
 
-use crate::duels::{kernel, request};
 use crate::lab::Lab;
+use crate::paired::{kernel, request};
 
 const DOUBT: RepeatPolicy = RepeatPolicy {
     max_repeats: 1,

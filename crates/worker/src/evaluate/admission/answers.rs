@@ -8,14 +8,14 @@ use domain::judge;
 use domain::role::Distribution;
 use domain::task::{Case, Role};
 
-use super::{Answer, Examiner, exactly};
+use super::{Answer, Examiner, as_optional_f64};
 use crate::evaluate::error::EvaluateError;
 use crate::evaluate::passes::{Extent, Passes};
 use crate::evaluate::roles::Reference;
 
 impl Examiner<'_> {
     /// Compares both references on all inputs that candidates get for a case.
-    pub(super) fn agreement(
+    pub(super) fn check_agreement(
         &self,
         reference: &Reference<'_>,
         check: &Reference<'_>,
@@ -62,7 +62,7 @@ impl Examiner<'_> {
     }
 
     /// Computes the reference's answers on each case for several draws of all inputs.
-    pub(super) fn draws(
+    pub(super) fn answer_draws(
         &self,
         reference: &Reference<'_>,
         cases: &[&Case],
@@ -88,7 +88,7 @@ impl Examiner<'_> {
         Ok(draws)
     }
 
-    pub(super) fn spread(
+    pub(super) fn check_spread(
         &self,
         cases: &[&Case],
         draws: &[Vec<Answer>],
@@ -119,7 +119,7 @@ impl Examiner<'_> {
     }
 
     /// Checks that the answers change when one input alone is drawn anew.
-    pub(super) fn inputs(
+    pub(super) fn check_input_dependence(
         &self,
         reference: &Reference<'_>,
         cases: &[&Case],
@@ -162,7 +162,10 @@ impl Examiner<'_> {
 
     /// Checks that one element of an input changes exactly the output elements that the contract
     /// declares.
-    pub(super) fn declared(&self, reference: &Reference<'_>) -> Result<Vec<Point>, EvaluateError> {
+    pub(super) fn check_declared_dependences(
+        &self,
+        reference: &Reference<'_>,
+    ) -> Result<Vec<Point>, EvaluateError> {
         let task = self.task();
         let mut points = Vec::new();
         for check in self.passes().sensitivity_checks()? {
@@ -202,7 +205,7 @@ impl Examiner<'_> {
                 points.push(Point {
                     rule: Rule::DependsAsDeclared,
                     subject: format!("{input} to {output}"),
-                    found: exactly(outside),
+                    found: as_optional_f64(outside),
                     limit: Some(0.0),
                     holds,
                     says: format!(
@@ -216,7 +219,7 @@ impl Examiner<'_> {
 }
 
 /// The mean of each output's finite values over all draws of the largest case.
-pub(super) fn middles(draws: &[Vec<Answer>]) -> Vec<(String, f64)> {
+pub(super) fn mean_values(draws: &[Vec<Answer>]) -> Vec<(String, f64)> {
     let mut sums: BTreeMap<&String, (f64, f64)> = BTreeMap::new();
     for (output, values) in draws.last().into_iter().flatten().flatten() {
         let (sum, count) = sums.entry(output).or_default();

@@ -17,7 +17,7 @@ pub struct Impostor {
 
 /// All impostors for a task. `middle` is the mean of each output's values, which is the best
 /// constant.
-pub fn all(task: &Task, middle: &[(String, f64)]) -> Vec<Impostor> {
+pub fn make_all(task: &Task, middle: &[(String, f64)]) -> Vec<Impostor> {
     let mut impostors = vec![null(), zeros(task), constant(task, middle)];
     let inputs = task
         .tensors

@@ -6,7 +6,7 @@ use domain::candidate::KernelSource;
 use domain::role::{Alteration, Compiled, OutputComparison};
 use domain::task::Case;
 
-use super::{Examiner, exactly};
+use super::{Examiner, as_optional_f64};
 use crate::evaluate::context::SCREEN;
 use crate::evaluate::error::{EvaluateError, storage};
 use crate::evaluate::passes::Pass;
@@ -18,7 +18,7 @@ const LEAST_ELEMENTS: u64 = 64;
 impl Examiner<'_> {
     /// Measures the errors of the task's own kernels, and of the baseline on operands that are too
     /// coarse.
-    pub(super) fn precision(
+    pub(super) fn check_precision(
         &self,
         reference: &Reference<'_>,
         baseline: &Compiled,
@@ -42,9 +42,9 @@ impl Examiner<'_> {
             tensor.alteration = Some(Alteration::Rounded(bits));
         }
         let imitation = format!("baseline.cu on operands of {bits} bits");
-        let forbidden = self.error(reference, &task.baseline, baseline, &coarse)?;
+        let forbidden = self.measure_error(reference, &task.baseline, baseline, &coarse)?;
         let mut worst = ("baseline.cu".to_owned(), 0.0);
-        let own = self.error(reference, &task.baseline, baseline, &passes)?;
+        let own = self.measure_error(reference, &task.baseline, baseline, &passes)?;
         let mut points = Vec::new();
         match own {
             Some(error) => worst.1 = error,
@@ -55,7 +55,7 @@ impl Examiner<'_> {
                 points.push(unmeasured(file));
                 continue;
             };
-            match self.error(reference, source, &image, &passes)? {
+            match self.measure_error(reference, source, &image, &passes)? {
                 Some(error) if error > worst.1 => worst = (file.clone(), error),
                 Some(_) => {}
                 None => points.push(unmeasured(file)),
@@ -77,7 +77,7 @@ impl Examiner<'_> {
 
     /// The relative L2 error of a kernel over all outputs of some passes together; `None` if an
     /// execution fails.
-    fn error(
+    fn measure_error(
         &self,
         reference: &Reference<'_>,
         source: &KernelSource,
@@ -130,19 +130,21 @@ impl Examiner<'_> {
         if !complete {
             return Ok(None);
         }
-        Ok(pooled(&self.context.roles.verify(reference, &numbered)?))
+        Ok(pool_errors(
+            &self.context.roles.verify(reference, &numbered)?,
+        ))
     }
 }
 
 /// The relative L2 error of several outputs, as if their elements had the same magnitude; `None` if
 /// one of them has NaN or infinities where it should not. Outputs of few elements do not measure
 /// rounding, and are left out if there are larger ones.
-fn pooled(comparisons: &[OutputComparison]) -> Option<f64> {
+fn pool_errors(comparisons: &[OutputComparison]) -> Option<f64> {
     let telling = |one: &&OutputComparison| one.elements >= LEAST_ELEMENTS;
     let any = comparisons.iter().any(|one| telling(&one));
     let (mut squares, mut elements) = (0.0, 0.0);
     for one in comparisons.iter().filter(|one| !any || telling(one)) {
-        let weight = exactly(one.elements)?;
+        let weight = as_optional_f64(one.elements)?;
         squares += weight * one.relative_l2?.powi(2);
         elements += weight;
     }

@@ -17,13 +17,13 @@ use crate::evaluate::error::{EvaluateError, storage};
 ///
 /// # Errors
 /// [`EvaluateError::NotAdmitted`], or another [`EvaluateError`] whose cause is not the task.
-pub fn require(
+pub fn ensure_admitted(
     evaluator: &Evaluator,
     request: &EvaluationRequest,
     progress: &dyn Fn(&str),
     cancellation: &Cancellation,
 ) -> Result<(), EvaluateError> {
-    let place = place(evaluator, &request.task)?;
+    let place = record_path(evaluator, &request.task)?;
     let known = std::fs::read(&place)
         .ok()
         .and_then(|text| serde_json::from_slice::<Admission>(&text).ok());
@@ -51,7 +51,7 @@ pub fn require(
 }
 
 /// The file of a task's admission, named by everything that it depends on, except for the draws.
-fn place(evaluator: &Evaluator, bundle: &Bundle) -> Result<PathBuf, EvaluateError> {
+fn record_path(evaluator: &Evaluator, bundle: &Bundle) -> Result<PathBuf, EvaluateError> {
     let task = Task::load(bundle).map_err(EvaluateError::Task)?;
     let host = evaluator.host();
     let whole = (

@@ -35,7 +35,7 @@ impl PairedComparison<'_> {
     /// The work was cancelled, or the device failed its health check: then the verdict on the
     /// candidate that was timed just before does not count either.
     pub(in crate::evaluate) fn control(self) -> Result<Control, EvaluateError> {
-        let twin = self.of_the_incumbent_with_itself(Instant::now() + PATIENCE);
+        let twin = self.with_incumbent_as_candidate(Instant::now() + PATIENCE);
         let confirmation = PairedComparison {
             stage: EvaluationStage::Confirmation,
             key: twin.key.derive(&["confirmation"]),
@@ -54,7 +54,7 @@ impl PairedComparison<'_> {
 
     /// Puts the incumbent in the candidate's place. The anchor stays, because it is also timed
     /// beside candidates.
-    fn of_the_incumbent_with_itself(mut self, until: Instant) -> Self {
+    fn with_incumbent_as_candidate(mut self, until: Instant) -> Self {
         let side = self.sides[&TimedKernel::Incumbent].clone();
         self.sides.insert(TimedKernel::Candidate, side);
         for (_, case) in &mut self.cases {

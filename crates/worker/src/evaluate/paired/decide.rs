@@ -15,7 +15,7 @@ impl PairedComparison<'_> {
     /// The number of further rounds until the next interim analysis of a screening; 0 once it is
     /// settled, or after the last analysis. A result of "faster" is not settled while the gate
     /// against regressions blocks on a case that further rounds might clear.
-    pub(super) fn further(&self, rounds: &[Round], usual: &BaselineHistory) -> usize {
+    pub(super) fn count_further_rounds(&self, rounds: &[Round], usual: &BaselineHistory) -> usize {
         let kept = statistics::select_valid_rounds(rounds, self.cases.len(), usual);
         let ratios = kept.whole.concat();
         // If too many rounds were disturbed, the next analysis is the one that all rounds together
@@ -27,7 +27,7 @@ impl PairedComparison<'_> {
         let standing = match kept.inconclusive {
             None => Some(statistics::advance_screening(
                 &ratios,
-                &joined(&kept.cycles),
+                &of_single_process(&kept.cycles),
                 self.key,
             )),
             Some(_) => None,
@@ -67,7 +67,11 @@ impl PairedComparison<'_> {
         cases.collect()
     }
 
-    pub(super) fn keep(&self, taken: &Taken, usual: &BaselineHistory) -> Result<ValidRounds, Stop> {
+    pub(super) fn select_valid_rounds(
+        &self,
+        taken: &Taken,
+        usual: &BaselineHistory,
+    ) -> Result<ValidRounds, Stop> {
         let mut kept = statistics::select_valid_rounds(&taken.rounds, self.cases.len(), usual);
         match kept.inconclusive.take() {
             Some(reason) => Err(Verdict::Inconclusive { reason }.into()),
@@ -77,14 +81,15 @@ impl PairedComparison<'_> {
 
     pub(super) fn screen(&self, kept: &ValidRounds) -> Result<DecidedComparison, Stop> {
         let rounds = kept.whole.concat();
-        statistics::decide_screening(&rounds, &joined(&kept.cycles), self.key).ok_or_else(|| {
-            let reason = format!(
-                "{} pairs were timed in {SECONDS} s, {} are needed",
-                2 * rounds.len(),
-                ANALYSIS_PAIRS[0]
-            );
-            Verdict::Inconclusive { reason }.into()
-        })
+        statistics::decide_screening(&rounds, &of_single_process(&kept.cycles), self.key)
+            .ok_or_else(|| {
+                let reason = format!(
+                    "{} pairs were timed in {SECONDS} s, {} are needed",
+                    2 * rounds.len(),
+                    ANALYSIS_PAIRS[0]
+                );
+                Verdict::Inconclusive { reason }.into()
+            })
     }
 
     pub(super) fn confirm(
@@ -93,7 +98,7 @@ impl PairedComparison<'_> {
         control: &Taken,
     ) -> Result<(DecidedComparison, Option<Noise>), Stop> {
         // The baseline's history does not apply, because the control times the incumbent alone.
-        let control = self.keep(control, &BaselineHistory::default())?;
+        let control = self.select_valid_rounds(control, &BaselineHistory::default())?;
         let settled =
             statistics::decide_confirmation(&kept.whole, &kept.cycles, &control.whole, self.key)
                 .map_err(|reason| Verdict::InvalidRun { reason })?;
@@ -106,7 +111,7 @@ impl PairedComparison<'_> {
     }
 
     /// Compares the ratio seen in shared processes with that of processes that run one kernel each.
-    pub(super) fn split(
+    pub(super) fn compare_separate_processes(
         &self,
         control: &Taken,
         alone: &Taken,
@@ -114,8 +119,8 @@ impl PairedComparison<'_> {
     ) -> Result<Split, Stop> {
         let ratios = (0..ALTERNATIONS)
             .filter_map(|process| {
-                let of_both = self.centres(control, process);
-                let of_both = of_both.iter().zip(self.centres(alone, process));
+                let of_both = self.median_times(control, process);
+                let of_both = of_both.iter().zip(self.median_times(alone, process));
                 let logarithms = of_both.map(|(incumbent, own)| (incumbent / own).ln());
                 statistics::mean(&logarithms.collect::<Vec<_>>())
             })
@@ -127,7 +132,7 @@ impl PairedComparison<'_> {
 
     /// The median time of each case in one process that ran a single kernel; NaN for a case without
     /// times.
-    pub(super) fn centres(&self, taken: &Taken, process: usize) -> Vec<f64> {
+    pub(super) fn median_times(&self, taken: &Taken, process: usize) -> Vec<f64> {
         let centre = |case: usize| {
             let own = taken.rounds.iter().filter(|round| round.process == process);
             let blocks = own.flat_map(|round| &round.blocks);
@@ -144,7 +149,7 @@ impl PairedComparison<'_> {
 
 /// The number of analyses that were made: in a screening those up to the deciding one, in a
 /// confirmation one.
-pub(super) fn looks(settled: &DecidedComparison, confirming: bool) -> u32 {
+pub(super) fn count_analyses(settled: &DecidedComparison, confirming: bool) -> u32 {
     if confirming {
         return 1;
     }
@@ -156,6 +161,6 @@ pub(super) fn looks(settled: &DecidedComparison, confirming: bool) -> u32 {
 }
 
 /// The rounds of a screening, which has a single process.
-fn joined(cycles: &Cycles<Vec<Vec<f64>>>) -> Cycles<Vec<f64>> {
+fn of_single_process(cycles: &Cycles<Vec<Vec<f64>>>) -> Cycles<Vec<f64>> {
     cycles.map(|cycles| Some(cycles.concat()))
 }

@@ -106,19 +106,19 @@ impl PairedComparison<'_> {
         let mut session = self.session(lineup, process, wanted, key);
         session.watch = Some(Watch::begin(&self.roles, &name.replace(' ', "-")));
         let timed = session.ask()?;
-        if let Err(stop) = self.believe(&timed.job, &timed.reply, &timed.ticks, lineup) {
+        if let Err(stop) = self.check_reply(&timed.job, &timed.reply, &timed.ticks, lineup) {
             let compared = timed.job.rounds.iter().flatten();
             let compared = compared.filter(|block| block.case < self.cases.len());
             let rounds = compared.count() / self.cases.len();
             return Err(self.confirm_in_second_process(stop, &name, rounds));
         }
         if let Some(watch) = &mut session.watch {
-            watch.look();
+            watch.collect_samples();
         }
         let rounds = session.rounds_of(&timed.job, &timed.reply, &timed.ticks);
         let (beside, rounds) = rounds
             .into_iter()
-            .partition::<Vec<_>, _>(|round| self.is_beside(round));
+            .partition::<Vec<_>, _>(|round| self.is_unscored(round));
         taken.rounds.extend(rounds);
         taken.beside.extend(beside);
         taken.label = timed.reply.model_label;
@@ -140,8 +140,8 @@ impl PairedComparison<'_> {
         let lineup = Lineup::Alone;
         let wanted = Wanted::exactly(rounds.div_ceil(2));
         let again = self.session(lineup, 0, &wanted, key).ask();
-        let again =
-            again.and_then(|timed| self.believe(&timed.job, &timed.reply, &timed.ticks, lineup));
+        let again = again
+            .and_then(|timed| self.check_reply(&timed.job, &timed.reply, &timed.ticks, lineup));
         match again {
             Ok(()) => unconfirmed("while timing", verdict, kind),
             Err(Stop::Verdict(_)) => stop,
@@ -213,7 +213,7 @@ impl Session<'_, '_> {
             ..
         } = self.comparison.roles;
         if let Some(watch) = &mut self.watch {
-            watch.go_on();
+            watch.resume();
         }
         let rounds = self.rounds[..self.wanted.first].to_vec();
         let job = self
@@ -273,7 +273,7 @@ impl Session<'_, '_> {
         if !self.wanted.beside || (warm(&self.comparison.beside) && !reply.warms) {
             return Vec::new();
         }
-        self.comparison.rounds_beside(self.key)
+        self.comparison.plan_unscored_rounds(self.key)
     }
 
     /// The further rounds that are wanted: none where time was up before the last were finished, nor
@@ -286,17 +286,17 @@ impl Session<'_, '_> {
         };
         let believed = self
             .comparison
-            .believe(&conversation.job, reply, ticks, self.lineup);
+            .check_reply(&conversation.job, reply, ticks, self.lineup);
         if reply.rounds.len() < asked || believed.is_err() {
             return Vec::new();
         }
         if let Some(watch) = &mut self.watch {
-            watch.look();
+            watch.collect_samples();
         }
         let rounds = self.rounds_of(&conversation.job, reply, ticks);
         let more = (self.wanted.more)(&rounds).min(room);
         if let Some(watch) = self.watch.as_mut().filter(|_| more > 0) {
-            watch.go_on();
+            watch.resume();
         }
         self.rounds[asked..asked + more].to_vec()
     }

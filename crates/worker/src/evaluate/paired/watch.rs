@@ -29,7 +29,7 @@ pub struct Watch {
     /// The common prefix of the files whose creation makes the watcher reply.
     name: PathBuf,
     /// The number of replies requested so far.
-    looks: u32,
+    replies_requested: u32,
     replies: Receiver<WatchReply>,
     further: Sender<PathBuf>,
     /// True while the watcher takes samples.
@@ -55,7 +55,7 @@ impl Watch {
             uuid: roles.host.device().uuid.clone(),
             every_ms: u32::try_from(EVERY.as_millis()).expect("a few milliseconds"),
             most: MOST,
-            stop: stop(&name, 0),
+            stop: stop_file(&name, 0),
         };
         let (tell, replies) = channel();
         let (further, wanted) = channel();
@@ -77,7 +77,7 @@ impl Watch {
         });
         Self {
             name,
-            looks: 0,
+            replies_requested: 0,
             replies,
             further,
             watching: true,
@@ -90,13 +90,13 @@ impl Watch {
 
     /// Collects the samples since the last call, after which the watcher waits. There are none if
     /// the device cannot be watched or the watcher does not answer.
-    pub fn look(&mut self) {
+    pub fn collect_samples(&mut self) {
         if self.lost || !self.watching {
             return;
         }
         self.watching = false;
-        let told = std::fs::write(stop(&self.name, self.looks), "").is_ok();
-        self.looks += 1;
+        let told = std::fs::write(stop_file(&self.name, self.replies_requested), "").is_ok();
+        self.replies_requested += 1;
         let reply = told
             .then(|| self.replies.recv_timeout(PATIENCE).ok())
             .flatten();
@@ -116,9 +116,12 @@ impl Watch {
     }
 
     /// Resumes a watcher that waits.
-    pub fn go_on(&mut self) {
+    pub fn resume(&mut self) {
         if !self.lost && !self.watching {
-            self.watching = self.further.send(stop(&self.name, self.looks)).is_ok();
+            self.watching = self
+                .further
+                .send(stop_file(&self.name, self.replies_requested))
+                .is_ok();
             self.lost = !self.watching;
         }
     }
@@ -139,13 +142,13 @@ impl Drop for Watch {
     fn drop(&mut self) {
         if self.watching {
             // A watcher that misses the file replies unasked within its lifetime.
-            let _ = std::fs::write(stop(&self.name, self.looks), "");
+            let _ = std::fs::write(stop_file(&self.name, self.replies_requested), "");
         }
     }
 }
 
 /// The file that requests the reply of this number.
-fn stop(name: &std::path::Path, look: u32) -> PathBuf {
+fn stop_file(name: &std::path::Path, look: u32) -> PathBuf {
     name.with_extension(format!("stop-{look}"))
 }
 

@@ -18,10 +18,10 @@ use super::{Lineup, PairedComparison};
 use crate::evaluate::error::Stop;
 
 /// The first outputs of each kernel that ran, by case and draw.
-type Seen = BTreeMap<(TimedKernel, usize, usize), Digest>;
+type FirstOutputs = BTreeMap<(TimedKernel, usize, usize), Digest>;
 
 impl PairedComparison<'_> {
-    pub(super) fn believe(
+    pub(super) fn check_reply(
         &self,
         job: &TimeJob,
         reply: &TimeReply,
@@ -29,11 +29,11 @@ impl PairedComparison<'_> {
         lineup: Lineup,
     ) -> Result<(), Stop> {
         if let Some(failure) = &reply.failure {
-            return Err(self.failed(failure, lineup));
+            return Err(self.judge_failure(failure, lineup));
         }
         let anchored = job.sides.contains_key(&TimedKernel::Anchor);
-        as_planned(job, reply, ticks, anchored)?;
-        let mut seen = Seen::new();
+        check_plan(job, reply, ticks, anchored)?;
+        let mut seen = FirstOutputs::new();
         let mut readings = vec![Vec::new(); job.cases.len()];
         let mut moments = ticks.chunks_exact(2);
         for block in reply.rounds.iter().flatten() {
@@ -42,7 +42,7 @@ impl PairedComparison<'_> {
                 let player = lineup.kernel_in(place);
                 for number in sample.left.keys() {
                     // `check_plan` has checked that the indices are valid.
-                    self.intact(block.case, &reply.left[*number], player, &mut seen)?;
+                    self.check_buffers(block.case, &reply.left[*number], player, &mut seen)?;
                 }
                 let [begin, end] = moments.next().expect("two ticks for each sample") else {
                     unreachable!("chunks of two");
@@ -66,7 +66,7 @@ impl PairedComparison<'_> {
                 EventTimes::Modelled
             };
             if let Some(how) = statistics::find_clock_contradiction(readings, clocks) {
-                let reason = format!("case {}: {how}", self.name(number));
+                let reason = format!("case {}: {how}", self.case_name(number));
                 return Err(Verdict::ClockMismatch { reason }.into());
             }
         }
@@ -74,8 +74,8 @@ impl PairedComparison<'_> {
     }
 
     /// Judges a driver call that failed, by the kernel that was running.
-    fn failed(&self, failure: &Failure, lineup: Lineup) -> Stop {
-        let case = self.name(failure.case);
+    fn judge_failure(&self, failure: &Failure, lineup: Lineup) -> Stop {
+        let case = self.case_name(failure.case);
         let fault = &failure.fault;
         let name = cleaning::clean_name(&fault.name);
         let player = lineup.kernel_in(failure.contender);
@@ -102,14 +102,14 @@ impl PairedComparison<'_> {
     }
 
     /// Checks that an execution left the right outputs and changed nothing else.
-    fn intact(
+    fn check_buffers(
         &self,
         case: usize,
         left: &Left,
         player: TimedKernel,
-        seen: &mut Seen,
+        seen: &mut FirstOutputs,
     ) -> Result<(), Stop> {
-        let name = self.name(case);
+        let name = self.case_name(case);
         let candidate = player == TimedKernel::Candidate;
         let invalid = |what: String| Stop::from(Verdict::InvalidRun { reason: what });
         let who = player.as_str();
@@ -135,7 +135,7 @@ impl PairedComparison<'_> {
                 invalid(reason)
             });
         }
-        let entry = self.entry(case).filter(|_| candidate);
+        let entry = self.case_by_number(case).filter(|_| candidate);
         let verified = entry.and_then(|(name, _)| self.verified.get(&(name.clone(), left.draw)));
         let first = *seen
             .entry((player, case, left.draw))
@@ -158,7 +158,7 @@ impl PairedComparison<'_> {
 }
 
 /// Checks that the reply covers the planned rounds, with nothing missing.
-fn as_planned(
+fn check_plan(
     job: &TimeJob,
     reply: &TimeReply,
     ticks: &[Instant],

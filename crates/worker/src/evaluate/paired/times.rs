@@ -6,7 +6,7 @@ use domain::role::TimedCase;
 use domain::statistics::{self, Block, PlannedBlock, Round};
 use domain::timing::{MeasuredTime, ModelledTime, Timing};
 
-use super::{PairedComparison, Taken, count, longest};
+use super::{PairedComparison, Taken, count, max_batch};
 
 /// The number of rounds in the unscored state of the cache. They follow the last interim analysis,
 /// in the first process of a comparison. Each kernel gets twice as many times as there are rounds.
@@ -15,17 +15,17 @@ const ROUNDS: usize = 4;
 impl PairedComparison<'_> {
     /// Chooses the batches of the unscored state: those of the same case in a scored state, as far
     /// as its buffers fit.
-    pub(super) fn choose_batches_beside(&mut self) {
+    pub(super) fn choose_unscored_batches(&mut self) {
         let l2_bytes = self.roles.host.device().l2_bytes;
         for (name, case) in &mut self.beside {
             let scored = self.cases.iter().find(|(scored, _)| scored == name);
             let batch = scored.map_or(1, |(_, scored)| scored.batch);
-            case.batch = batch.min(longest(case, l2_bytes));
+            case.batch = batch.min(max_batch(case, l2_bytes));
         }
     }
 
     /// Plans the rounds in the unscored state, with the case numbers that jobs use.
-    pub(super) fn rounds_beside(&self, key: domain::role::Key) -> Vec<Vec<PlannedBlock>> {
+    pub(super) fn plan_unscored_rounds(&self, key: domain::role::Key) -> Vec<Vec<PlannedBlock>> {
         if self.beside.is_empty() {
             return Vec::new();
         }
@@ -38,19 +38,19 @@ impl PairedComparison<'_> {
     }
 
     /// Returns true if a round belongs to the unscored state.
-    pub(super) fn is_beside(&self, round: &Round) -> bool {
+    pub(super) fn is_unscored(&self, round: &Round) -> bool {
         let mut blocks = round.blocks.iter();
         blocks.any(|block| block.case >= self.cases.len())
     }
 
     /// A case by its number in jobs.
-    pub(super) fn entry(&self, number: usize) -> Option<&(String, TimedCase)> {
+    pub(super) fn case_by_number(&self, number: usize) -> Option<&(String, TimedCase)> {
         self.cases.iter().chain(&self.beside).nth(number)
     }
 
     /// The name of a case in messages.
-    pub(super) fn name(&self, number: usize) -> String {
-        let entry = self.entry(number);
+    pub(super) fn case_name(&self, number: usize) -> String {
+        let entry = self.case_by_number(number);
         entry.map_or_else(String::new, |(name, case)| case.cache.name_of(name))
     }
 

@@ -11,13 +11,13 @@ use super::{Lineup, PairedComparison, Taken, exponential};
 use crate::evaluate::error::{EvaluateError, Stop};
 
 /// The reasons why alternating processes gave no comparison.
-pub(in crate::evaluate) enum ApartError {
+pub(in crate::evaluate) enum AlternationError {
     /// The other side gave no times, for this reason.
     NoTimes(String),
     Stop(Stop),
 }
 
-impl<E: Into<Stop>> From<E> for ApartError {
+impl<E: Into<Stop>> From<E> for AlternationError {
     fn from(stop: E) -> Self {
         Self::Stop(stop.into())
     }
@@ -26,7 +26,7 @@ impl<E: Into<Stop>> From<E> for ApartError {
 /// The comparison of alternating processes. Both sides are timed with a cold cache, whatever the
 /// task scores, because a process of its own can only flush the cache.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Apart {
+pub struct AlternatingComparison {
     /// Each case with the other's time and the candidate's, microseconds: medians of all turns.
     pub cases: Vec<(String, f64, f64)>,
     /// The other's time over the candidate's.
@@ -36,15 +36,15 @@ pub struct Apart {
 impl PairedComparison<'_> {
     /// Alternates processes that time the candidate with calls of `turn`, which returns the other
     /// side's time of each case. A turn without times ends the comparison with its reason.
-    pub(in crate::evaluate) fn apart(
+    pub(in crate::evaluate) fn alternate_processes(
         mut self,
         turn: &mut dyn FnMut(usize) -> Result<RivalTiming, EvaluateError>,
-    ) -> Result<Apart, ApartError> {
+    ) -> Result<AlternatingComparison, AlternationError> {
         let _locked = self.roles.host.lock_clocks();
         self.cases.append(&mut self.beside);
         self.cases
             .retain(|(_, case)| case.cache == CacheState::Cold);
-        self.measure_batches()?;
+        self.choose_batches()?;
         let wanted = Wanted::exactly(ANALYSIS_PAIRS[0] / 2);
         let mut taken = Taken::default();
         let mut others = Vec::new();
@@ -53,19 +53,19 @@ impl PairedComparison<'_> {
             match turn(process)? {
                 Ok(times) if times.len() == self.cases.len() => others.push(times),
                 Ok(times) => {
-                    return Err(ApartError::NoTimes(format!(
+                    return Err(AlternationError::NoTimes(format!(
                         "it gave {} times for {} cases",
                         times.len(),
                         self.cases.len()
                     )));
                 }
-                Err(reason) => return Err(ApartError::NoTimes(reason)),
+                Err(reason) => return Err(AlternationError::NoTimes(reason)),
             }
         }
         // The usual rules decide if the rounds were disturbed too much.
-        self.keep(&taken, &BaselineHistory::default())?;
+        self.select_valid_rounds(&taken, &BaselineHistory::default())?;
         let own = (0..ALTERNATIONS)
-            .map(|process| self.centres(&taken, process))
+            .map(|process| self.median_times(&taken, process))
             .collect::<Vec<_>>();
         let ratios = own.iter().zip(&others).map(|(own, other)| {
             let logarithms = other.iter().zip(own).map(|(other, own)| (other / own).ln());
@@ -77,7 +77,7 @@ impl PairedComparison<'_> {
             let of_case = times.iter().map(|turn| turn[case]).collect::<Vec<_>>();
             statistics::median(&of_case).unwrap_or(f64::NAN)
         };
-        Ok(Apart {
+        Ok(AlternatingComparison {
             cases: self
                 .cases
                 .iter()

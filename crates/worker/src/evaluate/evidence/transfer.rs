@@ -11,8 +11,8 @@ use std::time::SystemTime;
 use domain::digest::Digest;
 
 use super::super::build::UNFINISHED;
-use super::super::keep;
-use super::{Evidence, FORM, MANIFEST, MOST_BYTES, Manifest, bundles_folder};
+use super::super::disk_limits;
+use super::{Evidence, FORM, MANIFEST, MAX_BUNDLE_BYTES, Manifest, bundles_folder};
 
 /// The limit on bundles that a service keeps of those it received, bytes.
 const STORED_BYTES: u64 = 2 << 30;
@@ -20,13 +20,13 @@ const STORED_BYTES: u64 = 2 << 30;
 /// The largest manifest, bytes. It contains the source of the incumbent.
 pub const MANIFEST_BYTES: u64 = 2 << 20;
 /// The most files of a bundle; a bundle of this program has seven.
-const MOST_FILES: usize = 32;
+const MAX_FILES: usize = 32;
 /// The longest file name, bytes.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// The reasons why a bundle is not accepted or not sent. Messages follow "failed to".
 #[derive(Debug, thiserror::Error)]
-pub enum TravelError {
+pub enum TransferError {
     /// The received bytes do not match the name, or break a limit.
     #[error("take in the evidence {digest}: {what}")]
     Refused {
@@ -58,34 +58,38 @@ pub enum TravelError {
 /// still missing; an empty list means that the bundle is complete.
 ///
 /// # Errors
-/// See [`TravelError`].
-pub fn take_manifest(data: &Path, digest: Digest, text: &[u8]) -> Result<Vec<String>, TravelError> {
+/// See [`TransferError`].
+pub fn receive_manifest(
+    data: &Path,
+    digest: Digest,
+    text: &[u8],
+) -> Result<Vec<String>, TransferError> {
     if place(data, digest).join(MANIFEST).is_file() {
         return Ok(Vec::new());
     }
     let manifest = read(digest, text)?;
-    let folder = workshop(data, digest);
+    let folder = unfinished(data, digest);
     fs::create_dir_all(&folder).map_err(storage(&folder))?;
     write(&folder, MANIFEST, text)?;
     finish(data, digest, &manifest)
 }
 
 /// Receives a file of a bundle whose manifest has been received. Returns the same as
-/// [`take_manifest`].
+/// [`receive_manifest`].
 ///
 /// # Errors
-/// See [`TravelError`].
-pub fn take_file(
+/// See [`TransferError`].
+pub fn receive_file(
     data: &Path,
     digest: Digest,
     name: &str,
     bytes: &[u8],
-) -> Result<Vec<String>, TravelError> {
+) -> Result<Vec<String>, TransferError> {
     if place(data, digest).join(MANIFEST).is_file() {
         return Ok(Vec::new());
     }
-    let folder = workshop(data, digest);
-    let missing = |what: &str| TravelError::Missing {
+    let folder = unfinished(data, digest);
+    let missing = |what: &str| TransferError::Missing {
         digest,
         what: what.to_owned(),
     };
@@ -93,7 +97,7 @@ pub fn take_file(
     let manifest = read(digest, &text)?;
     let part = manifest.files.get(name).ok_or_else(|| missing(name))?;
     if Digest::of(bytes) != part.digest || bytes.len() as u64 != part.bytes {
-        return Err(TravelError::Refused {
+        return Err(TransferError::Refused {
             digest,
             what: format!("{name} is not the file that the manifest names"),
         });
@@ -105,10 +109,14 @@ pub fn take_file(
 /// Reads the manifest of a bundle, or one of its files, for sending.
 ///
 /// # Errors
-/// [`TravelError::Missing`], also if the stored bytes are damaged.
-pub fn give(data: &Path, digest: Digest, name: Option<&str>) -> Result<Vec<u8>, TravelError> {
+/// [`TransferError::Missing`], also if the stored bytes are damaged.
+pub fn read_part(
+    data: &Path,
+    digest: Digest,
+    name: Option<&str>,
+) -> Result<Vec<u8>, TransferError> {
     let folder = place(data, digest);
-    let missing = |what: &str| TravelError::Missing {
+    let missing = |what: &str| TransferError::Missing {
         digest,
         what: what.to_owned(),
     };
@@ -125,8 +133,8 @@ pub fn give(data: &Path, digest: Digest, name: Option<&str>) -> Result<Vec<u8>, 
 }
 
 /// Parses a manifest and checks its digest, its limits and the names of its files.
-fn read(digest: Digest, text: &[u8]) -> Result<Manifest, TravelError> {
-    let refused = |what: String| TravelError::Refused { digest, what };
+fn read(digest: Digest, text: &[u8]) -> Result<Manifest, TransferError> {
+    let refused = |what: String| TransferError::Refused { digest, what };
     if text.len() as u64 > MANIFEST_BYTES {
         return Err(refused(format!(
             "its manifest exceeds {MANIFEST_BYTES} bytes"
@@ -140,14 +148,14 @@ fn read(digest: Digest, text: &[u8]) -> Result<Manifest, TravelError> {
     if manifest.form != FORM {
         return Err(refused(format!("its form is not {FORM}")));
     }
-    if manifest.files.len() > MOST_FILES || !manifest.files.keys().all(|name| is_plain(name)) {
+    if manifest.files.len() > MAX_FILES || !manifest.files.keys().all(|name| is_plain(name)) {
         return Err(refused("it has files that no bundle has".to_owned()));
     }
     let bytes = manifest.files.values().map(|part| part.bytes);
     let bytes = bytes.fold(0, u64::saturating_add);
-    if bytes > MOST_BYTES {
+    if bytes > MAX_BUNDLE_BYTES {
         return Err(refused(format!(
-            "{bytes} bytes; a bundle has at most {MOST_BYTES}"
+            "{bytes} bytes; a bundle has at most {MAX_BUNDLE_BYTES}"
         )));
     }
     Ok(manifest)
@@ -158,15 +166,15 @@ fn is_plain(name: &str) -> bool {
     let mut bytes = name.bytes();
     let letters = bytes.all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
     letters
-        && name.len() <= LONGEST_NAME
+        && name.len() <= MAX_NAME_BYTES
         && !name.starts_with('.')
         && name != MANIFEST
         && !name.is_empty()
 }
 
 /// Moves a bundle to its final folder once all files are there. Returns the names of missing files.
-fn finish(data: &Path, digest: Digest, manifest: &Manifest) -> Result<Vec<String>, TravelError> {
-    let folder = workshop(data, digest);
+fn finish(data: &Path, digest: Digest, manifest: &Manifest) -> Result<Vec<String>, TransferError> {
+    let folder = unfinished(data, digest);
     let is_here = |name: &str| folder.join(name).is_file();
     let missing = manifest.files.keys().filter(|name| !is_here(name));
     let missing = missing.cloned().collect::<Vec<_>>();
@@ -186,11 +194,11 @@ fn finish(data: &Path, digest: Digest, manifest: &Manifest) -> Result<Vec<String
         // The files changed after they had been checked.
         let _ = fs::remove_dir_all(&place);
         let what = error.to_string();
-        return Err(TravelError::Refused { digest, what });
+        return Err(TransferError::Refused { digest, what });
     }
     let now = SystemTime::now();
-    keep::sweep(&bundles_folder(data), UNFINISHED, now);
-    keep::trim(&bundles_folder(data), STORED_BYTES, now);
+    disk_limits::sweep(&bundles_folder(data), UNFINISHED, now);
+    disk_limits::trim(&bundles_folder(data), STORED_BYTES, now);
     Ok(Vec::new())
 }
 
@@ -200,12 +208,12 @@ fn place(data: &Path, digest: Digest) -> PathBuf {
 
 /// The folder of an unfinished transfer. It is named after the bundle alone, so that another sender
 /// can resume it.
-fn workshop(data: &Path, digest: Digest) -> PathBuf {
+fn unfinished(data: &Path, digest: Digest) -> PathBuf {
     bundles_folder(data).join(format!("{UNFINISHED}{digest}"))
 }
 
 /// Writes a file atomically.
-fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), TravelError> {
+fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), TransferError> {
     let path = folder.join(name);
     let written = tempfile::NamedTempFile::new_in(folder).and_then(|mut file| {
         file.write_all(bytes)?;
@@ -219,9 +227,9 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), TravelError> {
     }
 }
 
-fn storage(path: &Path) -> impl FnOnce(io::Error) -> TravelError {
+fn storage(path: &Path) -> impl FnOnce(io::Error) -> TransferError {
     let path = path.display().to_string();
-    move |source| TravelError::Storage { path, source }
+    move |source| TransferError::Storage { path, source }
 }
 
 #[cfg(test)]
