@@ -130,6 +130,11 @@ pub(crate) enum Class {
     Fp16,
     Fp64,
     Integer,
+    /// Division and remainder of integers, which ptxas expands ([`crate::machine::expansion`]).
+    DivisionU32,
+    DivisionS32,
+    DivisionU64,
+    DivisionS64,
     Special,
     Conversion,
     WideConversion,
@@ -293,6 +298,8 @@ pub(crate) enum Op {
     Lane,
     /// x: index into [`Program::lane_fns2`]; results d and q of the flow.
     Lane2,
+    /// Division or remainder of 64-bit integers; x: as for `Lane`.
+    Divide64,
     /// Parameter bytes at offset x.
     Param32,
     Param64,

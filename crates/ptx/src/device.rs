@@ -78,6 +78,8 @@ pub struct MemoryFacts {
     pub l2_bytes_per_clock: f64,
     /// Bytes per core clock that one multiprocessor can draw from it.
     pub l2_bytes_per_clock_per_multiprocessor: f64,
+    /// Atomics on one word that L2 executes per clock.
+    pub atomics_per_clock_on_one_word: f64,
     /// First level cache and shared memory of one multiprocessor together, in bytes.
     pub l1_bytes: u64,
     /// Bytes per core clock that one first level cache delivers.
@@ -150,6 +152,8 @@ pub struct Rates {
     pub tensor_macs: f64,
     /// Passes through the shared memory banks.
     pub shared_wavefronts: f64,
+    /// Different addresses of constants.
+    pub constant_addresses: f64,
 }
 
 /// Fixed costs in microseconds.

@@ -4,11 +4,13 @@ pub(crate) mod access;
 mod arithmetic;
 pub(crate) mod block;
 mod block_work;
+mod contention;
 mod control;
 mod copy;
 mod counters;
 mod counts;
 pub(crate) mod exec;
+pub(crate) mod expansion;
 pub(crate) mod full_warp;
 pub(crate) mod interpret;
 mod launch;
@@ -495,6 +497,8 @@ impl Machine {
             core_mhz: config.core_mhz,
             parallel: launch::in_parallel(program, config, blocks),
             placement: Placement::new(config, blocks),
+            first_wave: u64::from(config.resident_blocks),
+            latencies: config.latencies,
             number: self.launches,
             alternative_fragments: config.fragments == Fragments::Turned,
             workspace,

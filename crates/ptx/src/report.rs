@@ -205,6 +205,9 @@ pub struct Counters {
     /// Distinct instructions that were issued at least once.
     #[serde(default)]
     pub places: u64,
+    /// Executions of the 1, 2, 4, 8... instructions that were issued most often, and of all: the sums.
+    #[serde(default)]
+    pub hottest_places: Vec<u64>,
     /// Distinct global sectors (32 bytes) read: what must come from DRAM at least once.
     pub unique_sectors_read: u64,
     /// Distinct global sectors (32 bytes) written.
@@ -214,6 +217,14 @@ pub struct Counters {
     /// The maximum of any block for each kind of work. The maxima may be of different blocks.
     #[serde(default)]
     pub heaviest_block: BlockWork,
+    /// The maximum of any multiprocessor for each kind of work, counting the blocks that are placed when the launch
+    /// begins: block `i` on multiprocessor `i` modulo their number. That of the heaviest block if only a sample of the
+    /// blocks ran.
+    #[serde(default)]
+    pub heaviest_multiprocessor: BlockWork,
+    /// The most atomics on one word of device memory.
+    #[serde(default)]
+    pub most_atomics_on_one_word: u64,
     /// Longest block: cycles its slowest warp needs when nothing competes with it, from static in-order issue with
     /// the latencies of [`crate::Latencies`]; barriers wait for the slowest warp.
     pub critical_path_max: u64,
@@ -281,7 +292,7 @@ pub struct Classes {
     pub fp16: u64,
     /// Double precision arithmetic.
     pub fp64: u64,
-    /// Integer and logic.
+    /// Integer and logic; divisions count as the instructions of which they consist.
     pub integer: u64,
     /// Approximate reciprocal, root, exponential, logarithm, sine, division's expansion.
     pub special: u64,
@@ -303,6 +314,9 @@ pub struct Classes {
     pub local: u64,
     /// Loads of constants and parameters.
     pub constant: u64,
+    /// Further passes of loads of constants whose lanes have different addresses.
+    #[serde(default)]
+    pub constant_replays: u64,
     /// Atomics and reductions on global memory.
     pub atomic_global: u64,
     /// Atomics and reductions on shared memory.
@@ -374,7 +388,7 @@ sums! {
     BlockWork: sectors, wavefronts, local_bytes, tensor_macs; classes.
     Tally: warp_instructions, thread_instructions, local_bytes, tensor_macs, divergent_branches; classes, global, shared.
     Classes: fp32, fp16, fp64, integer, special, conversion, wide_conversion, moves, load_global, store_global, load_shared, store_shared,
-        local, constant, atomic_global, atomic_shared, async_copy, tensor, warp, branch, barrier, other;.
+        local, constant, constant_replays, atomic_global, atomic_shared, async_copy, tensor, warp, branch, barrier, other;.
     GlobalTraffic: sectors_read, sectors_read_ideal, sectors_written, sectors_written_ideal, bytes_read, bytes_written;.
     SharedTraffic: wavefronts, wavefronts_ideal, bank_conflicts, bytes_read, bytes_written;.
 }

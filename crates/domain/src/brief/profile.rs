@@ -86,6 +86,7 @@ fn bottleneck(name: &str) -> String {
         "shared_wavefronts" => "passes through shared memory's banks, shuffles included",
         "l1_sectors" => "sectors through the first level cache",
         "l2_bytes" => "bytes through the second level cache",
+        "atomic_contention" => "atomics on one word, which follow each other",
         "dram_bytes" => "bytes from and to device memory",
         "critical_path" => "one block's dependent chain, latency that nothing hides",
         "launch" => "the fixed cost of a launch",

@@ -2,7 +2,7 @@
 
 use super::operands::{Modifiers, file_of};
 use super::{Detail, Lowering, UnsupportedForm, VReg};
-use crate::code::{Class, File, LaneFn, LaneFn2, Op};
+use crate::code::{Class, File, LaneFn, LaneFn2, Op, Spread};
 use crate::ir::{Instruction, Operand, Ty};
 use crate::numeric::{Mode, Rounding, approx, directed, float, half, int};
 
@@ -173,7 +173,25 @@ impl Lowering<'_> {
             "sad" => integer!(ty, sad),
             _ => None,
         };
-        self.emit_lane_fn(f.ok_or(UnsupportedForm)?, d, &s, class);
+        let f = f.ok_or(UnsupportedForm)?;
+        // ptxas multiplies instead of dividing by a constant.
+        let by_constant = matches!(i.operands.get(2), Some(Operand::Integer(..)));
+        if !matches!(base, "div" | "rem") || by_constant {
+            self.emit_lane_fn(f, d, &s, class);
+            return Ok(());
+        }
+        let class = match (bits, signed) {
+            (64, false) => Class::DivisionU64,
+            (64, true) => Class::DivisionS64,
+            (_, false) => Class::DivisionU32,
+            (_, true) => Class::DivisionS32,
+        };
+        if bits == 64 {
+            let detail = Detail::Lane(f, Spread::All);
+            self.emit_detail(Op::Divide64, &[d], &s, class, 0, detail);
+        } else {
+            self.emit_lane_fn(f, d, &s, class);
+        }
         Ok(())
     }
 

@@ -75,7 +75,8 @@ impl Lowering<'_> {
             "nanosleep" => {
                 let _ = modifiers.take("u32");
                 modifiers.done()?;
-                self.emit(Op::Sleep, &[], &[], Class::Other);
+                let duration = self.source(Self::operand(&i.operands, 0)?, Ty::U32)?;
+                self.emit(Op::Sleep, &[], &[duration], Class::Other);
                 Ok(())
             }
             // All accesses of the machine use one proxy, so a fence between proxies has nothing to order.

@@ -5,7 +5,7 @@
 //! instruction could start, and not before all of them were issued. Results still in flight delay the next segment.
 //! Loops are looked at twice, so that what one iteration leaves in flight delays the next.
 
-use crate::code::{Class, Op, Program, SlotRef};
+use crate::code::{Class, Leader, Op, Program, SlotRef};
 use crate::config::Latencies;
 
 /// Most segments simulated per segment of the kernel; nested loops cost one more pass each.
@@ -31,6 +31,9 @@ fn latency(class: Class, latencies: &Latencies) -> u32 {
         Class::Fp64 => latencies.fp64,
         Class::Special => latencies.special,
         Class::Conversion | Class::WideConversion => latencies.conversion,
+        Class::DivisionU32 | Class::DivisionS32 | Class::DivisionU64 | Class::DivisionS64 => {
+            crate::machine::expansion::latency(class, latencies).unwrap_or(latencies.alu)
+        }
         Class::LoadGlobal | Class::Local => latencies.global,
         Class::LoadShared => latencies.shared,
         Class::Constant => latencies.constant,
@@ -47,6 +50,65 @@ fn latency(class: Class, latencies: &Latencies) -> u32 {
     }
 }
 
+/// An access to shared memory or to the stack, through which a later instruction may get what an earlier one wrote.
+#[derive(Debug, Clone, Copy)]
+struct StackOrShared {
+    shared: bool,
+    reads: bool,
+    writes: bool,
+    /// The instruction whose value of the address register it uses, the offset from there and the bytes; none if
+    /// unknown.
+    place: Option<(u32, i64, u32)>,
+}
+
+/// A store of the segment, and when it starts.
+#[derive(Debug, Clone, Copy)]
+struct Stored {
+    access: StackOrShared,
+    start: u64,
+}
+
+impl StackOrShared {
+    fn of(program: &Program, at: usize) -> Option<Self> {
+        let inst = program.code[at];
+        let shared = match program.class[at] {
+            Class::LoadShared | Class::StoreShared | Class::AtomicShared => true,
+            Class::Local => false,
+            _ => return None,
+        };
+        let place = match inst.op {
+            Op::Load | Op::Store | Op::Atomic => {
+                let op = &program.memory[inst.x as usize];
+                let first = if op.leader == Leader::NONE {
+                    at as u32
+                } else {
+                    op.leader.pc
+                };
+                Some((first, op.offset, op.bytes()))
+            }
+            _ => None,
+        };
+        Some(Self {
+            shared,
+            reads: inst.op != Op::Store,
+            writes: matches!(inst.op, Op::Store | Op::Atomic),
+            place,
+        })
+    }
+
+    /// Reports whether two accesses may be to the same bytes. Different values of address registers may be equal.
+    fn may_overlap(&self, other: &Self) -> bool {
+        self.shared == other.shared
+            && match (self.place, other.place) {
+                (Some((first, offset, bytes)), Some((second, start, length))) => {
+                    first != second
+                        || (offset < start + i64::from(length) && start < offset + i64::from(bytes))
+                }
+                _ => true,
+            }
+    }
+}
+
 /// Simulates a segment and returns its cycles.
 fn segment(
     board: &mut Scoreboard,
@@ -57,6 +119,7 @@ fn segment(
 ) -> u32 {
     let entry = board.now;
     let mut last_start = entry;
+    let mut stores: Vec<Stored> = Vec::new();
     let mut issued = 0;
     let mut after = 0;
     for at in from..to {
@@ -81,6 +144,17 @@ fn segment(
                 wait(board, &op.c);
             }
             _ => {}
+        }
+        if let Some(access) = StackOrShared::of(program, at) {
+            if access.reads {
+                let before = stores
+                    .iter()
+                    .filter(|store| store.access.may_overlap(&access));
+                start = before.map(|store| store.start).fold(start, u64::max);
+            }
+            if access.writes {
+                stores.push(Stored { access, start });
+            }
         }
         let done = start + u64::from(latency(class, latencies));
         let finish = |board: &mut Scoreboard, slots: &[SlotRef]| {

@@ -4,6 +4,7 @@
 
 use super::control;
 use super::exec::Exec;
+use super::expansion;
 use super::poison;
 use super::vector::{
     compare32, compare64, map1_32, map1_64, map2_32, map2_64, map3_32, map3_64, merge32, merge64,
@@ -391,6 +392,17 @@ pub(crate) fn run<F: VectorOps, const CLEAN: bool>(
                 program.lane_fns[inst.x as usize],
                 mask,
             );
+        }
+        Op::Divide64 => {
+            taint!();
+            let flow = &program.flow[pc];
+            let function = program.lane_fns[inst.x as usize];
+            if control::divide64(warp, flow, function, mask) {
+                let class = program.class[pc];
+                let count = &exec.long_divisions[pc];
+                count.set(count.get() + 1);
+                warp.cycles += expansion::long_division_cycles(class, &exec.launch.latencies);
+            }
         }
         Op::Lane2 => {
             taint!();

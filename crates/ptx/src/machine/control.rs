@@ -46,6 +46,16 @@ pub(crate) fn lane(warp: &mut Warp, flow: &Flow, f: LaneFn, mask: u32) {
     }
 }
 
+/// Divides 64-bit integers. Returns true if the upper half of any operand is not 0.
+#[inline(never)]
+pub(crate) fn divide64(warp: &mut Warp, flow: &Flow, f: LaneFn, mask: u32) -> bool {
+    let upper = lanes(mask).fold(0, |upper, lane| {
+        upper | (warp.lane(flow.s[0], lane) | warp.lane(flow.s[1], lane)) >> 32
+    });
+    lane(warp, flow, f, mask);
+    upper != 0
+}
+
 #[inline(never)]
 pub(crate) fn lane2(warp: &mut Warp, flow: &Flow, f: LaneFn2, mask: u32) {
     for lane in lanes(mask) {

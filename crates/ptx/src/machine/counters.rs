@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use super::contention::Contention;
 use super::counts::Issued;
 use super::exec::{Exec, Launch};
+use super::expansion;
 use crate::code::{Class, Op};
 use crate::report::{BlockWork, Classes, Counters, LineTally, Tally};
 use crate::tensor::TensorKind;
@@ -14,7 +16,11 @@ pub(super) fn slot_of(classes: &mut Classes, class: Class) -> &mut u64 {
         Class::Fp32 => &mut classes.fp32,
         Class::Fp16 => &mut classes.fp16,
         Class::Fp64 => &mut classes.fp64,
-        Class::Integer => &mut classes.integer,
+        Class::Integer
+        | Class::DivisionU32
+        | Class::DivisionS32
+        | Class::DivisionU64
+        | Class::DivisionS64 => &mut classes.integer,
         Class::Special => &mut classes.special,
         Class::Conversion => &mut classes.conversion,
         Class::WideConversion => &mut classes.wide_conversion,
@@ -59,7 +65,8 @@ fn instruction(
         let (issued, moved) = (issued[pc], part.moved[pc]);
         tally.warp_instructions += issued.warps;
         tally.thread_instructions += issued.lanes;
-        *slot_of(&mut tally.classes, class) += issued.warps;
+        expansion::charge(&mut tally.classes, class, issued.warps);
+        expansion::charge_long_division(&mut tally.classes, class, part.long_divisions[pc].get());
         if !writes {
             tally.global.sectors_read += moved.sectors;
             tally.global.sectors_read_ideal += moved.sectors_ideal;
@@ -74,9 +81,13 @@ fn instruction(
         if writes || both || inst.op == Op::AsyncCopy {
             tally.shared.bytes_written += moved.shared_bytes;
         }
-        tally.shared.wavefronts += moved.wavefronts;
-        tally.shared.wavefronts_ideal += moved.wavefronts_ideal;
-        tally.shared.bank_conflicts += moved.wavefronts - moved.wavefronts_ideal;
+        if class == Class::Constant {
+            tally.classes.constant_replays += moved.wavefronts;
+        } else {
+            tally.shared.wavefronts += moved.wavefronts;
+            tally.shared.wavefronts_ideal += moved.wavefronts_ideal;
+            tally.shared.bank_conflicts += moved.wavefronts - moved.wavefronts_ideal;
+        }
         tally.local_bytes += moved.local_bytes;
         tally.divergent_branches += part.divergent[pc];
         if inst.op == Op::Tensor {
@@ -106,6 +117,44 @@ impl Scale {
     }
 }
 
+/// Sums of the 1, 2, 4, 8... largest counts, and of all.
+fn sums_of_most(mut counts: Vec<u64>) -> Vec<u64> {
+    counts.sort_unstable_by(|left, right| right.cmp(left));
+    let mut sums = Vec::new();
+    let mut sum = 0;
+    for (number, count) in (1..=counts.len()).zip(&counts) {
+        sum += count;
+        if number.is_power_of_two() || number == counts.len() {
+            sums.push(sum);
+        }
+    }
+    sums
+}
+
+/// The most work of any block, for each kind of work.
+fn heaviest_block(parts: &[Exec<'_>]) -> BlockWork {
+    let mut heaviest = BlockWork::default();
+    for part in parts {
+        heaviest.combine(&part.heaviest, u64::max);
+    }
+    heaviest
+}
+
+/// The most work of any multiprocessor's blocks, for each kind of work: no less than that of the heaviest block, and no
+/// more if only a sample of the blocks ran.
+fn heaviest_multiprocessor(parts: &[Exec<'_>], whole: bool) -> BlockWork {
+    let mut heaviest = heaviest_block(parts);
+    let multiprocessors = parts.first().map_or(0, |part| part.multiprocessors.len());
+    for number in (0..multiprocessors).take_while(|_| whole) {
+        let mut own = BlockWork::default();
+        for part in parts {
+            own.combine(&part.multiprocessors[number], u64::wrapping_add);
+        }
+        heaviest.combine(&own, u64::max);
+    }
+    heaviest
+}
+
 /// Adds up all counters of a launch, and marks the sectors that it wrote as produced on the device.
 ///
 /// If only `executed` of the `blocks` ran, counts are scaled to the whole grid. Distinct sectors are limited to the
@@ -120,12 +169,12 @@ pub(crate) fn total(
     let mut total = Tally::default();
     let mut lines: BTreeMap<(Option<u32>, u32), Tally> = BTreeMap::new();
     let issued: Vec<Vec<Issued>> = parts.iter().map(|part| part.counts.totals()).collect();
-    let mut places = 0;
+    let mut executed_at = Vec::new();
     for pc in 0..launch.program.code.len() {
         if issued.iter().all(|part| part[pc].warps == 0) {
             continue;
         }
-        places += 1;
+        executed_at.push(scale.up(issued.iter().map(|part| part[pc].warps).sum()));
         let mut tally = instruction(launch, parts, &issued, pc);
         tally.combine(&Tally::default(), |count, _| scale.up(count));
         total.add(&tally);
@@ -161,16 +210,15 @@ pub(crate) fn total(
         warps: blocks * threads.div_ceil(32),
         threads: blocks * threads,
         total,
-        places,
+        places: executed_at.len() as u64,
+        hottest_places: sums_of_most(executed_at),
         unique_sectors_read,
         unique_sectors_written,
         produced_sectors_read,
-        heaviest_block: parts
-            .iter()
-            .fold(BlockWork::default(), |mut heaviest, part| {
-                heaviest.combine(&part.heaviest, u64::max);
-                heaviest
-            }),
+        heaviest_block: heaviest_block(parts),
+        heaviest_multiprocessor: heaviest_multiprocessor(parts, executed == blocks),
+        most_atomics_on_one_word: scale
+            .up(Contention::most(parts.iter().map(|part| &part.contention))),
         critical_path_max: parts.iter().map(|part| part.cycles_max).max().unwrap_or(0),
         critical_path_mean: parts.iter().map(|part| part.cycles_sum).sum::<u64>() as f64
             / executed.max(1) as f64,

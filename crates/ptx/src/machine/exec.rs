@@ -1,11 +1,13 @@
 //! The state that one host thread needs to run blocks of a launch, and the counters and findings that it collects.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use super::access::Want;
 use super::access::load_groups::GroupState;
 use super::block::Shared;
+use super::contention::Contention;
 use super::counts::Counts;
 use super::leftovers::Leftovers;
 use super::pattern::Pattern;
@@ -14,7 +16,7 @@ use super::traffic::{Cost, MemoryPath};
 use super::warp::{FULL, Fragment, Wait, Warp};
 use crate::check::{Findings, Observation, buffer_name, outcome_of, spoken};
 use crate::code::{File, Inst, LaneMask, Program, SlotRef, Special};
-use crate::config::Checks;
+use crate::config::{Checks, Latencies};
 use crate::memory::{Allocation, Memory};
 use crate::report::{Access, BlockWork, FindingKind, Outcome, Party, Space};
 use crate::sync::Messages;
@@ -37,12 +39,13 @@ impl Traffic {
     /// The traffic of one access of `lane_bytes` bytes over all lanes.
     pub(crate) fn of(cost: &Cost, way: MemoryPath, lane_bytes: u32) -> Self {
         let lane_bytes = u64::from(lane_bytes);
-        if way == MemoryPath::Global {
+        if matches!(way, MemoryPath::Global | MemoryPath::Constant) {
             Self {
                 sectors: u64::from(cost.sectors),
                 sectors_ideal: u64::from(cost.sectors_ideal),
                 bytes: u64::from(cost.bytes),
                 lane_bytes,
+                wavefronts: u64::from(cost.wavefronts),
                 ..Self::default()
             }
         } else {
@@ -123,6 +126,9 @@ pub(crate) struct Launch<'a> {
     pub(crate) variables: &'a [u64],
     pub(crate) multiprocessors: u32,
     pub(crate) core_mhz: u32,
+    /// Number of blocks that are placed when the launch begins; others go where one has ended.
+    pub(crate) first_wave: u64,
+    pub(crate) latencies: Latencies,
     pub(crate) placement: Placement,
     /// Number of the launch on this machine, from 1.
     pub(crate) number: u64,
@@ -282,6 +288,9 @@ pub(crate) struct Exec<'a> {
     pub(crate) counts: Counts,
     pub(crate) moved: Vec<Traffic>,
     pub(crate) divergent: Vec<u64>,
+    /// Executions of 64-bit divisions whose operands needed 64 bits.
+    pub(crate) long_divisions: Vec<Cell<u64>>,
+    pub(crate) contention: Contention,
     pub(crate) patterns: Vec<Pattern>,
     /// The checked state of each group of loads, and the number of the current run, from 1.
     pub(crate) load_groups: Vec<GroupState>,
@@ -298,6 +307,8 @@ pub(crate) struct Exec<'a> {
     pub(crate) accounted: BlockWork,
     pub(crate) waiting: Waiting,
     pub(crate) heaviest: BlockWork,
+    /// The work of each multiprocessor's blocks among those that are placed when the launch begins.
+    pub(crate) multiprocessors: Vec<BlockWork>,
     /// Instructions issued so far in the block, for `%clock`.
     pub(crate) clock: u64,
     /// The vector clocks that blocks published through ordered stores.
@@ -312,6 +323,8 @@ impl<'a> Exec<'a> {
             counts: Counts::new(code),
             moved: vec![Traffic::default(); code],
             divergent: vec![0; code],
+            long_divisions: vec![Cell::new(0); code],
+            contention: Contention::default(),
             patterns: vec![
                 Pattern::default();
                 launch.program.memory.len() + launch.program.copies.len() * 2
@@ -328,6 +341,7 @@ impl<'a> Exec<'a> {
             accounted: BlockWork::default(),
             waiting: Waiting::default(),
             heaviest: BlockWork::default(),
+            multiprocessors: vec![BlockWork::default(); launch.multiprocessors.max(1) as usize],
             clock: 0,
             messages: Messages::default(),
         }

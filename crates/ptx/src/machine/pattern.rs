@@ -188,7 +188,7 @@ impl Pattern {
         // Sectors depend on the offset within a sector. Bank conflicts do not change when all addresses move by whole
         // words.
         let phase = match way {
-            MemoryPath::Global => first & 31,
+            MemoryPath::Global | MemoryPath::Constant => first & 31,
             _ => first & 3 | (way as u64) << 32,
         };
         if self.phase != phase {

@@ -2,7 +2,7 @@
 //! warp-wide exchanges, barriers, calls, output. Each ends the interpreter's run.
 
 use super::access::fast_path::{self, AccessSite};
-use super::access::{self, Want};
+use super::access::{self, Want, lanes};
 use super::arithmetic::clear_poison;
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
@@ -14,6 +14,9 @@ use crate::code::{Inst, Op, TensorOp};
 use crate::report::FindingKind;
 use crate::simd::VectorOps;
 use crate::tensor::TensorKind;
+
+/// The longest time for which `nanosleep` suspends a warp, in nanoseconds (PTX ISA: one millisecond).
+const LONGEST_SLEEP: u64 = 1_000_000;
 
 /// An instruction that ends a run, and the lanes that execute it.
 #[derive(Debug, Clone, Copy)]
@@ -119,7 +122,12 @@ pub(super) fn step<F: VectorOps>(
         Op::Sleep => {
             // A sleeping warp yields its slice to the other warps.
             warp.yield_slice(left);
-            warp.cycles += 100;
+            let nanoseconds = lanes(mask)
+                .map(|lane| warp.lane(program.flow[pc as usize].s[0], lane))
+                .max()
+                .unwrap_or(0)
+                .min(LONGEST_SLEEP);
+            warp.cycles += nanoseconds * u64::from(exec.launch.core_mhz) / 1000;
         }
         Op::Clock => {
             let now = exec.clock + (end.slice - *left - warp.unused);

@@ -25,6 +25,8 @@ use super::pattern::Shape;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemoryPath {
     Global,
+    /// Constants: sectors as in device memory, and passes of their cache beyond the first.
+    Constant,
     SharedLoad,
     SharedStore,
     SharedAtomic,
@@ -54,8 +56,24 @@ pub(super) fn cost(
 ) -> Cost {
     match way {
         MemoryPath::Global => sectors(mask, relative, first, bytes, shape),
+        MemoryPath::Constant => Cost {
+            wavefronts: distinct_addresses(mask, relative) - 1,
+            ..sectors(mask, relative, first, bytes, shape)
+        },
         _ => wavefronts(way, mask, relative, first, bytes),
     }
+}
+
+/// The number of different addresses of the active lanes. The constant cache serves one at a time (CUDA C++ Programming
+/// Guide, Device Memory Accesses, Constant Memory).
+fn distinct_addresses(mask: u32, relative: &[u64; 32]) -> u32 {
+    let mut list: Vec<u64> = (0..32)
+        .filter(|lane| mask >> lane & 1 == 1)
+        .map(|lane| relative[lane])
+        .collect();
+    list.sort_unstable();
+    list.dedup();
+    list.len().max(1) as u32
 }
 
 fn sectors(mask: u32, relative: &[u64; 32], first: u64, bytes: u32, shape: Shape) -> Cost {

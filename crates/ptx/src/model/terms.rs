@@ -46,6 +46,8 @@ pub enum Term {
     L1Sectors,
     /// Bytes through the second level cache.
     L2Bytes,
+    /// Atomics on one word, which the second level cache executes one after another.
+    AtomicContention,
     /// Bytes from and to DRAM.
     DramBytes,
     /// The critical path of one block, once per round of resident blocks: latency that nothing hides.
@@ -67,11 +69,22 @@ pub(super) struct Placement {
     pub rounds: f64,
 }
 
-/// Warp accesses to local memory by the compiler's spills. The instructions between which it put them are unknown, so
-/// they count as executed as often as the kernel's average instruction.
+/// Warp accesses to local memory by the compiler's spills. The instructions between which it put them are unknown. Each
+/// counts as executed as often as another one of those that were executed most often, so that code that is seldom
+/// executed makes no spill cheaper.
 pub(super) fn spilled(counters: &Counters, bytes: u32) -> f64 {
-    let rounds = counters.total.warp_instructions as f64 / counters.places.max(1) as f64;
-    f64::from(bytes) / SPILLED_WORD * rounds
+    let spills = f64::from(bytes) / SPILLED_WORD;
+    // The sums of the 1, 2, 4, 8... largest counts, between which the sum grows evenly.
+    let (mut number, mut sum) = (0.0, 0.0);
+    for (power, next_sum) in counters.hottest_places.iter().enumerate() {
+        let next = 2f64.powi(power as i32).min(counters.places as f64);
+        let next_sum = *next_sum as f64;
+        if spills < next {
+            return sum + (next_sum - sum) * (spills - number) / (next - number);
+        }
+        (number, sum) = (next, next_sum);
+    }
+    sum
 }
 
 /// Every resource's bound in core cycles.
@@ -87,8 +100,11 @@ pub(super) fn bounds(
     let rates = &device.rates;
     let memory = &device.memory;
 
-    // Work of the busiest multiprocessor: an even share, and no less than what one block does by itself.
-    let heaviest = &counters.heaviest_block;
+    // Work of the busiest multiprocessor: an even share, and no less than what one block does by itself, nor than what
+    // the blocks do that are placed there when the launch begins.
+    let mut heaviest = counters.heaviest_block.clone();
+    heaviest.combine(&counters.heaviest_multiprocessor, u64::max);
+    let heaviest = &heaviest;
     let busiest = |all: f64, one_block: f64| (all * placement.busiest_share).max(one_block);
     // Warp instructions over a rate in lanes per clock. A warp stays with one scheduler and that scheduler's units, so
     // fewer warps than schedulers leave units idle.
@@ -143,7 +159,12 @@ pub(super) fn bounds(
         ),
         (
             Term::LoadStore,
-            lanes(accesses, rates.load_store) + spilled_on_busiest * LANES / rates.load_store,
+            lanes(accesses, rates.load_store)
+                + spilled_on_busiest * LANES / rates.load_store
+                + busiest(
+                    classes.constant_replays as f64,
+                    heaviest.classes.constant_replays as f64,
+                ) / rates.constant_addresses,
         ),
         (
             Term::Tensor,
@@ -170,6 +191,10 @@ pub(super) fn bounds(
                     .l2_bytes_per_clock
                     .min(placement.active * memory.l2_bytes_per_clock_per_multiprocessor))
             .max(second_level_of_heaviest / memory.l2_bytes_per_clock_per_multiprocessor),
+        ),
+        (
+            Term::AtomicContention,
+            counters.most_atomics_on_one_word as f64 / memory.atomics_per_clock_on_one_word,
         ),
         (
             Term::DramBytes,
@@ -227,6 +252,7 @@ fn issued(classes: &Classes) -> f64 {
         + classes.load_shared
         + classes.store_shared
         + classes.local
+        + classes.constant_replays
         + classes.atomic_global
         + classes.atomic_shared
         + classes.async_copy

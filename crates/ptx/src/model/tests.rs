@@ -240,6 +240,10 @@ fn registers_that_a_bound_takes_away_are_paid_for_in_memory() {
     // A loop of 100 instructions, met 200 times by each of 8 warps.
     let mut counters = arithmetic(58, 160_000, 0);
     counters.places = 100;
+    let executions = 58 * 1600;
+    counters.hottest_places = [1, 2, 4, 8, 16, 32, 64, 100]
+        .map(|places| places * executions)
+        .to_vec();
     let spilling = |bytes: u32| {
         let shape = Shape {
             spilled_bytes: bytes,

@@ -8,6 +8,7 @@ use super::super::exec::{Exec, Track};
 use super::super::pattern::{Chunk, Pattern, Shape};
 use super::super::traffic::MemoryPath;
 use super::super::warp::{FULL, Warp};
+use super::global::global_path;
 use super::{Want, Words, collect, deliver, load_groups, read_element, write_element};
 use crate::code::{File, MemSpace, MemoryOp};
 use crate::simd::VectorOps;
@@ -130,8 +131,9 @@ fn load_global<F: VectorOps>(exec: &mut Exec<'_>, warp: &mut Warp, at: AccessSit
     if compares && noticed {
         return false;
     }
-    pattern.update_cost(first, op.bytes(), MemoryPath::Global);
+    pattern.update_cost(first, op.bytes(), global_path(op.space));
     exec.moved[at.pc as usize].add(&pattern.moved);
+    warp.cycles += pattern.moved.wavefronts;
     pattern.mark_sectors(&track.read, from, op.bytes());
     load::<F, _>(warp, track.allocation.words(), op, from, pattern);
     true

@@ -11,8 +11,18 @@ use super::{
     Offsets, Request, Want, Words, atomic, atomic_poison, between, collect, fault, lanes,
     load_part, offsets_at, poison_loaded, write_element,
 };
-use crate::code::{MemoryOp, Reach};
+use crate::code::{MemSpace, MemoryOp, Reach};
 use crate::report::{Access, FindingKind, Space};
+
+/// The path by which an access passes the caches.
+#[inline(always)]
+pub(super) fn global_path(space: MemSpace) -> MemoryPath {
+    if space == MemSpace::Const {
+        MemoryPath::Constant
+    } else {
+        MemoryPath::Global
+    }
+}
 
 #[inline(always)]
 pub(super) fn access(
@@ -43,8 +53,9 @@ pub(super) fn access(
     if !pattern.aligned(first, bytes) {
         return fault::misaligned(exec, block, warp, request, Space::Global);
     }
-    pattern.update_cost(first, bytes, MemoryPath::Global);
+    pattern.update_cost(first, bytes, global_path(op.space));
     exec.moved[pc as usize].add(&pattern.moved);
+    warp.cycles += pattern.moved.wavefronts;
     let shape = pattern.shape;
     let track = &launch.tracks[index];
     let allocation = &*track.allocation;
@@ -113,7 +124,12 @@ pub(super) fn access(
     let bad = lanes(mask)
         .filter(|lane| !allocation.is_valid(offsets[*lane], op.element))
         .fold(0, |bad, lane| bad | 1 << lane);
-    exec.waiting.changed |= atomic(warp, op, allocation.words(), &offsets, mask);
+    let changed = atomic(warp, op, allocation.words(), &offsets, mask);
+    exec.waiting.changed |= changed;
+    // Polling changes nothing, and how often a warp polls here says nothing of a GPU.
+    if changed {
+        exec.contention.record(request.list, mask);
+    }
     atomic_poison(exec, block, warp, request, bad);
     Ok(())
 }
