@@ -77,7 +77,7 @@ pub(crate) fn location(program: &Program, pc: u32) -> Location {
 }
 
 /// The source position as text for messages.
-pub(crate) fn spoken(program: &Program, pc: u32) -> String {
+pub(crate) fn position_text(program: &Program, pc: u32) -> String {
     let at = location(program, pc);
     match at.line {
         Some(line) => format!("line {line}"),
@@ -168,7 +168,7 @@ impl Findings {
                 dropped += 1;
             }
         }
-        (causes::only(joined), dropped)
+        (causes::merge_symptoms(joined), dropped)
     }
 }
 

@@ -90,7 +90,7 @@ pub(crate) struct Flow {
     pub(crate) spread: Spread,
 }
 
-/// How poisoned bits pass from the operands of an instruction, `s`, to its results.
+/// The rule by which poisoned bits pass from the operands of an instruction, `s`, to its results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spread {
     /// One poisoned bit poisons all bits of all results.
@@ -490,7 +490,7 @@ pub(crate) struct WarpOp {
     /// The second result: the shuffle's or match's predicate.
     pub(crate) p: SlotRef,
     pub(crate) a: SlotRef,
-    /// Whether a predicate operand is negated.
+    /// True if a predicate operand is negated.
     pub(crate) negated: bool,
     pub(crate) b: SlotRef,
     pub(crate) c: SlotRef,
@@ -530,7 +530,7 @@ pub(crate) struct BarrierOp {
     pub(crate) count: SlotRef,
     /// True for `barrier.arrive`: the thread counts as arrived and continues.
     pub(crate) arrive: bool,
-    /// Whether every thread has to execute the same instruction: `bar` and `barrier.aligned`, but not `barrier.sync`,
+    /// True if every thread has to execute the same instruction: `bar` and `barrier.aligned`, but not `barrier.sync`,
     /// which warps may meet from different places.
     pub(crate) aligned: bool,
     /// A reduction over the predicates of all threads.
@@ -579,9 +579,9 @@ pub(crate) enum MBarrierKind {
     Arrive {
         drop: bool,
     },
-    /// Whether the phase of a token is complete.
+    /// Tests whether the phase of a token is complete.
     Test,
-    /// Whether the phase of a parity is complete.
+    /// Tests whether the phase of a parity is complete.
     TestParity,
     /// Arrives when the lane's copies so far have landed; `counted`: the arrival is one of those expected.
     Copies {

@@ -120,7 +120,7 @@ pub struct LaunchConfig<'a> {
     pub dynamic_shared: u32,
     /// The parameter block, laid out as [`crate::KernelInfo::params`] says.
     pub params: &'a [u8],
-    /// Whether the grid may synchronise (all its blocks must be resident at once).
+    /// True if the grid may synchronise (all its blocks must be resident at once).
     pub cooperative: bool,
     /// The order of execution.
     pub schedule: Schedule,
@@ -191,7 +191,7 @@ pub enum LaunchError {
     Invalid {
         /// The kernel.
         kernel: String,
-        /// What does not fit.
+        /// The mismatch.
         reason: String,
     },
     /// A cooperative grid has more blocks than are resident at once.

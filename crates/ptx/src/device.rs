@@ -38,7 +38,7 @@ pub struct Device {
     pub clocks: Clocks,
     /// Memory and caches.
     pub memory: MemoryFacts,
-    /// What a launch may ask for and what a multiprocessor can hold.
+    /// The limits of a launch and the capacities of a multiprocessor.
     pub limits: DeviceLimits,
     /// Throughput per multiprocessor.
     pub rates: Rates,
@@ -90,7 +90,7 @@ pub struct MemoryFacts {
     pub host_gigabytes_per_second: f64,
 }
 
-/// What a launch may ask for and what a multiprocessor can hold. Shared memory in bytes, registers of 32 bits.
+/// The limits of a launch and the capacities of a multiprocessor. Shared memory in bytes, registers of 32 bits.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceLimits {

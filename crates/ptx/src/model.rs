@@ -32,7 +32,7 @@ pub enum Cache {
     /// The data that were read just before: so many bytes, all that the launch uses among them. As much as fits is
     /// cached, the same share of every part.
     Warm {
-        /// How many bytes.
+        /// Bytes.
         read_before: u64,
     },
 }
@@ -42,7 +42,7 @@ pub enum Cache {
 pub struct Shape {
     /// Blocks per axis.
     pub grid: [u32; 3],
-    /// What one block takes from its multiprocessor.
+    /// The resources that one block takes from its multiprocessor.
     pub footprint: Footprint,
     /// Bytes that the compiler's spills store and load, each instruction counted once: PTX does not hold them.
     pub spilled_bytes: u32,
@@ -82,9 +82,9 @@ pub struct Modelled {
     /// Resident warps with work, as a share of a multiprocessor's capacity and averaged over all rounds: below
     /// `occupancy.share` where the grid is too small or its last round not full.
     pub achieved_occupancy: f64,
-    /// How often the device must be filled to run all blocks; below one, multiprocessors are idle.
+    /// Times that the device must be filled to run all blocks; below one, multiprocessors are idle.
     pub waves: f64,
-    /// Blocks of the busiest multiprocessor over the mean of all: what the last, partial round costs.
+    /// Blocks of the busiest multiprocessor over the mean of all: the cost of the last, partial round.
     pub tail_imbalance: f64,
 }
 

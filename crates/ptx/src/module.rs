@@ -40,7 +40,7 @@ pub enum LoadError {
         line: u32,
         /// Column, from 1.
         column: u32,
-        /// What was expected and found.
+        /// The expected and the found token.
         message: String,
     },
     /// The text is for 32-bit addresses, or needs a feature without which no kernel of it can run.
@@ -53,7 +53,7 @@ pub enum LoadError {
     },
 }
 
-/// What a kernel needs and takes.
+/// The resources and parameters of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelInfo {
     /// Its name as written in the module (mangled for C++ names).
@@ -94,7 +94,7 @@ pub struct VariableInfo {
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Whether kernels may only read it.
+    /// True if kernels may only read it.
     pub constant: bool,
 }
 
@@ -102,7 +102,7 @@ pub struct VariableInfo {
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
     pub(crate) info: VariableInfo,
-    /// Whether it lives in device memory (shared variables do not).
+    /// True if it lives in device memory (shared variables do not).
     pub(crate) in_memory: bool,
     /// The first bytes; zeros follow.
     pub(crate) image: Vec<u8>,
@@ -201,7 +201,7 @@ impl Module {
             .map(KernelId)
     }
 
-    /// What the kernel needs and takes.
+    /// The resources and parameters of a kernel.
     #[must_use]
     pub fn info(&self, kernel: KernelId) -> Option<&KernelInfo> {
         self.inner.kernels.get(kernel.0)

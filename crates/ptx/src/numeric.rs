@@ -22,7 +22,7 @@ pub(crate) enum Rounding {
     Away,
 }
 
-/// How a floating-point operation rounds, flushes and saturates, packed into the fourth operand of a lane function.
+/// Rounding, flushing and saturation of a floating-point operation, packed into the fourth operand of a lane function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mode {
     pub(crate) rounding: Rounding,

@@ -16,7 +16,7 @@ pub struct LaunchReport {
     pub block: [u32; 3],
     /// Static plus dynamic shared memory per block, in bytes.
     pub shared_bytes: u32,
-    /// How the launch ended.
+    /// The end of the launch.
     pub outcome: Outcome,
     /// Errors of the kernel, deduplicated by kind and line, first occurrence first.
     pub findings: Vec<Finding>,
@@ -28,7 +28,7 @@ pub struct LaunchReport {
     pub counters: Counters,
 }
 
-/// How a launch ended. Everything but `Completed` stopped it, and the finding of the same kind says where.
+/// The end of a launch. All but `Completed` stopped it, and the finding of the same kind has the position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Outcome {
@@ -53,7 +53,7 @@ pub enum Outcome {
 pub struct Finding {
     /// The kind of error.
     pub kind: FindingKind,
-    /// Whether it stopped the launch.
+    /// True if it stopped the launch.
     pub fatal: bool,
     /// The kernel it happened in.
     pub kernel: String,
@@ -189,7 +189,8 @@ pub struct Wait {
     pub awaits: String,
 }
 
-/// What a launch executed, in total and per source line. The same for every thread count and instruction set.
+/// Counters of a launch, in total and per source line. They are the same for every number of host threads and every
+/// instruction set.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
     /// Blocks that ran, if not all did: the counts are scaled up from them.

@@ -1,13 +1,14 @@
-//! Who touched which shared byte since when: the shadow that turns a missing barrier into a finding.
+//! Race detection in shared memory: shadow cells with the last accesses to each byte, and vector clocks of the warps.
 //!
-//! A block has a clock that ticks at each synchronisation. A cell remembers its last write, its last reads and its
-//! last atomics as (time, thread). Every warp knows up to which time it has been ordered behind every other one (and
-//! its own lanes behind each other): a block barrier orders all, a warp synchronisation the lanes of a warp, and a
-//! named barrier, an mbarrier or a fence with an atomic those who take part. An access conflicts with a remembered one
-//! of another thread that lies past that time.
+//! A block has a clock that advances at each synchronisation. A cell holds its last write, its last reads and its last
+//! atomics as (time, thread). Every warp has a vector clock: for each warp the time before which all accesses of that
+//! warp are ordered before its own (its own entry orders its lanes). A block barrier orders all warps, a warp
+//! synchronisation the lanes of a warp, and a named barrier, an mbarrier or a fence with an atomic the participants. An
+//! access conflicts with the recorded access of another thread if that one's time is not before the clock's entry.
 //!
-//! Most stretches between two barriers only read what an earlier one wrote. So reads are first kept as records, one
-//! per warp instruction, and reach the cells only if a write to the same lines follows before the next barrier.
+//! Most intervals between two barriers only read bytes that an earlier interval wrote. So reads are first kept as
+//! records, one per warp instruction, and reach the cells only if a write to the same lines follows before the next
+//! barrier.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,7 @@ mod lines;
 mod order;
 mod several;
 
-pub(crate) use grid::{Mark, Messages, Standing};
+pub(crate) use grid::{BlockOrder, Mark, Signals};
 use lines::Lines;
 pub(crate) use order::Clock;
 use order::Order;
@@ -37,11 +38,11 @@ const WARP: u32 = 1;
 const MANY: u32 = 2;
 /// An asynchronous copy on behalf of a thread, which is not ordered with its own thread either.
 const COPY: u32 = 3;
-/// In the place of a write: an asynchronous copy whose bytes are there.
+/// Flag in the instruction of a write: an asynchronous copy that has landed.
 const LANDED: u32 = 1 << 31;
-/// The clock's last value; past it everything is forgotten and it starts again.
+/// The clock's last value; after it all cells are cleared and the clock starts again.
 const LAST_TIME: u32 = (1 << (32 - TIME_SHIFT)) - 1;
-/// Records an instruction keeps before they go to the cells.
+/// Read records kept for one instruction before they are transferred to the cells.
 const MAX_RECORDS: usize = 1 << 13;
 
 fn stamp(time: u32, kind: u32, thread: u32) -> Stamp {
@@ -60,7 +61,7 @@ fn thread_of(stamp: Stamp) -> u32 {
     stamp & THREAD_MASK
 }
 
-/// Two accesses with nothing between them.
+/// Two accesses of different threads without an order between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conflict {
     pub(crate) lane: usize,
@@ -69,23 +70,23 @@ pub(crate) struct Conflict {
     pub(crate) other: Option<u32>,
     pub(crate) other_pc: u32,
     pub(crate) other_wrote: bool,
-    /// Whether the other access is an asynchronous copy that nobody waited for.
+    /// True if the other access is an asynchronous copy that was not waited for.
     pub(crate) in_flight: bool,
 }
 
-/// Who accesses: the warp's number and the instruction.
+/// The origin of an access: the warp's number and the instruction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Accessor {
     pub(crate) warp: u32,
     pub(crate) pc: u32,
 }
 
-/// Where a warp instruction reads.
+/// The addresses that a warp instruction reads, as offsets in shared memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading<'a> {
     /// The instruction's number among the memory instructions.
     pub(crate) op: usize,
-    /// Changes whenever `relative` does.
+    /// A number that changes whenever `relative` does.
     pub(crate) version: u64,
     /// Lane offsets relative to `first`.
     pub(crate) relative: &'a [u64; 32],
@@ -97,7 +98,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) mask: u32,
 }
 
-/// A read that has not reached the cells.
+/// A read that has not been transferred to the cells.
 #[derive(Debug, Clone, Copy)]
 struct Record {
     by: Accessor,
@@ -123,7 +124,7 @@ pub(crate) struct Shadow {
     grain_log2: u32,
     writes: Vec<Stamp>,
     reads: Vec<Stamp>,
-    /// Made at the first atomic.
+    /// Allocated at the first atomic.
     atomics: Vec<Stamp>,
     write_pc: Vec<u32>,
     read_pc: Vec<u32>,
@@ -135,7 +136,7 @@ pub(crate) struct Shadow {
     /// Reads and atomics of several warps to one cell.
     several: Several,
     time: u32,
-    /// When the whole block last met.
+    /// The time of the last block barrier.
     barrier: u32,
     order: Order,
     /// Lines written, and lines read, since the last barrier.
@@ -218,35 +219,35 @@ impl Shadow {
         self.forget_interval();
     }
 
-    /// The lanes of a warp synchronised.
+    /// Orders the accesses of a warp's lanes so far before their later ones.
     pub(crate) fn warp_sync(&mut self, warp: u32) {
         self.tick();
         self.order.own(warp, self.time);
     }
 
-    /// What a warp did so far, to be handed to whoever waits for it.
+    /// Returns the clock of a warp's accesses so far, for the warps that wait for it.
     pub(crate) fn release(&mut self, warp: u32) -> Clock {
         self.tick();
         self.order.clock(warp, self.time)
     }
 
-    /// A warp waited for what a clock stands for.
+    /// Orders the accesses of a clock before the later ones of a warp that waited for it.
     pub(crate) fn acquire(&mut self, warp: u32, clock: &Clock) {
         self.order.learn(warp, clock);
     }
 
-    /// A warp's writes so far become visible with its next atomic or volatile store.
+    /// Makes a warp's writes so far visible with its next atomic or volatile store.
     pub(crate) fn fence(&mut self, warp: u32) {
         let clock = self.release(warp);
         self.order.fence(warp, clock);
     }
 
-    /// A warp tells, through the word at an offset, what it did before its last fence.
+    /// Publishes a warp's accesses before its last fence through the word at an offset.
     pub(crate) fn signal(&mut self, warp: u32, offset: u32) {
         self.order.signal(warp, offset);
     }
 
-    /// A warp arrives at the mbarrier at an offset: a release of what it did so far.
+    /// A warp arrives at the mbarrier at an offset: a release of its accesses so far.
     pub(crate) fn arrive(&mut self, warp: u32, offset: u32) {
         let clock = self.release(warp);
         self.order.arrive(offset, &clock);
@@ -263,7 +264,7 @@ impl Shadow {
         self.order.pass_mbarrier(warp, offset);
     }
 
-    /// A warp learns what was told through the word at an offset.
+    /// Orders the accesses published through the word at an offset before a warp's later ones.
     pub(crate) fn observe(&mut self, warp: u32, offset: u32) {
         self.order.observe(warp, offset);
     }
@@ -275,7 +276,7 @@ impl Shadow {
         (self.writes[cell] != 0 && pc & LANDED == 0).then_some(pc)
     }
 
-    /// The copy that wrote these bytes has landed.
+    /// Marks the copy that wrote these bytes as landed.
     pub(crate) fn landed(&mut self, offset: u32, bytes: u32) {
         for cell in self.cells(offset, bytes) {
             self.write_pc[cell] |= LANDED;
@@ -289,7 +290,7 @@ impl Shadow {
         first..last + 1
     }
 
-    /// Whether nothing orders a remembered access of one warp before one by `thread`.
+    /// Reports whether nothing orders a recorded access of one warp before one by `thread`.
     #[inline(always)]
     fn unordered(&self, then: Stamp, thread: u32, by: Accessor) -> bool {
         if time_of(then) < self.barrier || (kind_of(then) == ONE && thread_of(then) == thread) {
@@ -298,7 +299,7 @@ impl Shadow {
         time_of(then) >= self.order.known(by.warp, thread_of(then) / 32)
     }
 
-    /// The remembered access, with its instruction, that nothing orders before one by `thread`; of several warps' the
+    /// The recorded access, with its instruction, that nothing orders before one by `thread`; among several warps' the
     /// first warp's.
     #[inline(always)]
     fn find_unordered(
@@ -316,8 +317,9 @@ impl Shadow {
             .find(|(then, _)| self.unordered(*then, thread, by))
     }
 
-    /// Whether a remembered access is plainly ordered before one of a warp that last synchronised its lanes at `own`:
-    /// it came before the block's barrier, or the warp itself made it before then. False asks for a closer look.
+    /// Fast test whether a recorded access is ordered before one of a warp that last synchronised its lanes at `own`:
+    /// it came before the block's barrier, or the warp itself made it before then. False means that
+    /// [`Shadow::find_unordered`] decides.
     #[inline(always)]
     fn passed(&self, then: Stamp, warp: u32, own: u32) -> bool {
         time_of(then) < self.barrier
@@ -335,7 +337,7 @@ impl Shadow {
         }
     }
 
-    /// A warp instruction reads.
+    /// Records the reads of a warp instruction. Returns a conflict with a write, if there is one.
     #[inline(always)]
     pub(crate) fn read(&mut self, reading: &Reading<'_>, by: Accessor) -> Option<Conflict> {
         let found = if self.written.touches(reading.begin, reading.end) {
@@ -367,7 +369,8 @@ impl Shadow {
         found
     }
 
-    /// Whether every write that a read meets is plainly ordered before it. Inactive lanes repeat the first active one.
+    /// Reports whether [`Shadow::passed`] holds for all writes to the bytes of a read. Inactive lanes repeat the first
+    /// active one.
     #[inline(always)]
     fn all_passed(&self, reading: &Reading<'_>, warp: u32, own: u32) -> bool {
         let mut doubtful = false;
@@ -413,7 +416,7 @@ impl Shadow {
         None
     }
 
-    /// Brings the records of one instruction into the cells.
+    /// Transfers the read records of one instruction to the cells.
     #[inline(never)]
     fn settle(&mut self, op: usize) {
         let log = &mut self.logs[op];
@@ -435,7 +438,7 @@ impl Shadow {
                 }
             }
         }
-        // The memory is worth keeping.
+        // Keep the allocations for the next records.
         let log = &mut self.logs[op];
         log.records = records;
         log.shapes = shapes;
@@ -487,8 +490,8 @@ impl Shadow {
         (stamp(time, MANY, 0), entry)
     }
 
-    /// Before a warp instruction writes somewhere in begin..end: settles the reads that it may conflict with.
-    /// Whether the lines were touched since the last barrier at all.
+    /// Prepares a write of a warp instruction somewhere in begin..end: transfers the read records that it may conflict
+    /// with. Returns true if the lines were accessed since the last barrier.
     #[inline(always)]
     pub(crate) fn before_write(&mut self, begin: u32, end: u32) -> bool {
         let read = self.read.touches(begin, end);
@@ -513,7 +516,8 @@ impl Shadow {
         }
     }
 
-    /// Lanes write consecutive elements of at least a cell, to lines nobody touched since the last barrier.
+    /// Records that lanes write consecutive elements of at least a cell, to lines without an access since the last
+    /// barrier.
     #[inline(always)]
     pub(crate) fn write_run(&mut self, mask: u32, offset: u32, bytes: u32, by: Accessor) {
         let range = self.cells(offset, bytes * mask.count_ones());
@@ -530,9 +534,9 @@ impl Shadow {
         self.write_pc[range].fill(by.pc);
     }
 
-    /// All lanes write elements of at least a cell, none where another one does. The lines were looked at by
-    /// [`Shadow::before_write`], which said whether they were `touched`. False, with nothing done, if something is
-    /// remembered there that takes a closer look.
+    /// Records that all lanes write disjoint elements of at least a cell, after [`Shadow::before_write`] returned
+    /// `touched` for the lines. Returns false and records nothing if a cell holds an access that [`Shadow::passed`] does
+    /// not decide.
     #[inline(always)]
     pub(crate) fn write_apart(
         &mut self,
@@ -577,7 +581,7 @@ impl Shadow {
         1 << self.grain_log2
     }
 
-    /// An asynchronous copy lands that its thread has not waited for: an mbarrier will tell.
+    /// Records the write of an asynchronous copy whose completion an mbarrier will signal.
     pub(crate) fn land(&mut self, lane: usize, offset: u32, bytes: u32, by: Accessor) {
         let thread = by.warp * 32 + lane as u32;
         for cell in self.cells(offset, bytes) {
@@ -606,8 +610,8 @@ impl Shadow {
         found
     }
 
-    /// A lane changes bytes atomically, which only plain accesses conflict with. The lines were looked at by
-    /// [`Shadow::before_write`].
+    /// Records that a lane changes bytes atomically, which conflicts only with plain accesses, after
+    /// [`Shadow::before_write`] for the same lines.
     pub(crate) fn atomic(
         &mut self,
         lane: usize,
@@ -632,7 +636,7 @@ impl Shadow {
         found
     }
 
-    /// A lane writes by a volatile store, which only volatile loads of data are compared with.
+    /// Records a volatile store of a lane, which is compared only with volatile loads of data.
     pub(crate) fn volatile_write(&mut self, lane: usize, offset: u32, bytes: u32, by: Accessor) {
         if self.volatile_writes.is_empty() {
             self.volatile_writes = vec![(0, 0); self.writes.len()];
@@ -643,9 +647,9 @@ impl Shadow {
         }
     }
 
-    /// A lane reads by a volatile, relaxed or acquiring load. It races with a plain write that nothing orders before it,
-    /// and a volatile one with a volatile store, if it reads data. A load that decides something may be a flag that is
-    /// polled, and what it has seen once is ordered before later loads of the warp.
+    /// Checks a volatile, relaxed or acquiring load of a lane. A load of data races with a plain write that nothing orders
+    /// before it, and a volatile one also with a volatile store. A load whose value decides a branch or an address may
+    /// poll a flag; a write that it has seen is ordered before later loads of the warp.
     pub(crate) fn ordered_read(
         &mut self,
         lane: usize,
@@ -675,7 +679,7 @@ impl Shadow {
         None
     }
 
-    /// A lane writes. `same_value`: the bytes already hold what is written, which no order can change.
+    /// Records a plain write of a lane. `same_value`: the bytes already hold this value, so that the order has no effect.
     #[inline(always)]
     pub(crate) fn write(
         &mut self,

@@ -31,7 +31,7 @@ fn mine(body: &str) -> String {
     format!(".shared .align 16 .b8 s[1024];\n{MINE}{body}")
 }
 
-/// What is wrong, the body, blocks, threads, and the findings and outcome it must get.
+/// The mistake in words, the body, blocks, threads, and the expected findings and outcome.
 type Mistake<'a> = (&'a str, &'a str, u32, u32, &'a [FindingKind], Outcome);
 
 /// A thread's own word in shared and in local memory, raised by one each time, from what is there.

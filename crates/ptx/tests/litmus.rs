@@ -74,8 +74,8 @@ fn run(place: Place, first: &str, second: &str, schedule: Schedule) -> Vec<Findi
     kinds(&report)
 }
 
-/// How a word is written or read, and whether that takes part in a release or an acquire pattern of the whole device:
-/// never, with a fence beside it, or by itself.
+/// An instruction that writes or reads a word, and its part in a release or an acquire pattern of the whole device:
+/// none, with a fence beside it, or by itself.
 struct Access {
     text: &'static str,
     with_fence: bool,

@@ -76,7 +76,7 @@ fn read_too_early(race: &Finding, other: &Noted) -> bool {
 }
 
 /// Drops symptoms, and moves races between warps before races within a warp over the same buffer.
-pub(super) fn only(noted: Vec<Noted>) -> Vec<Finding> {
+pub(super) fn merge_symptoms(noted: Vec<Noted>) -> Vec<Finding> {
     let mut kept: Vec<Noted> = Vec::new();
     let (races, rest): (Vec<Noted>, Vec<Noted>) = noted
         .into_iter()

@@ -431,7 +431,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Whether a variable is a constant of the module.
+    /// Reports whether a variable is a constant of the module.
     pub(super) fn is_module_constant(&self, symbol: Symbol) -> bool {
         matches!(symbol, Symbol::Module(index) if self.tree.variables[index].space == StateSpace::Const)
     }

@@ -1,9 +1,9 @@
-//! How poison passes through each instruction.
+//! Propagation of poison through each instruction.
 
 use super::Detail;
 use crate::code::{Op, Spread};
 
-/// How poison passes from the operands of an instruction to its results.
+/// The rule by which poison passes from the operands of an instruction to its results.
 pub(super) fn spread(op: Op, detail: &Detail) -> Spread {
     if let Detail::Lane(_, spread) = detail {
         return *spread;

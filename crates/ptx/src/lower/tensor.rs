@@ -25,7 +25,7 @@ fn element_named(word: &str) -> Option<Element> {
     })
 }
 
-/// Whether so many registers are a fragment: some 16-bit operands of `wmma` hold everything two or four times.
+/// Reports whether `count` registers are a fragment: some 16-bit operands of `wmma` hold everything two or four times.
 fn holds(count: usize, needed: usize, matrix: Matrix) -> bool {
     count == needed
         || (matrix != Matrix::Accumulator && (count == 2 * needed || count == 4 * needed))
@@ -36,7 +36,7 @@ fn registers(size: Size, matrix: Matrix, element: Element) -> usize {
     size.per_lane(matrix) / element.per_register()
 }
 
-/// What `mma` may multiply: inputs, accumulator and sizes.
+/// Reports whether `mma` has this combination of inputs, accumulator and sizes.
 fn known(size: Size, a: Element, b: Element, c: Element, d: Element) -> bool {
     let sizes: &[(usize, usize, usize)] = match (a, b) {
         (Element::F16, Element::F16) => &[(16, 8, 8), (16, 8, 16)],

@@ -2,7 +2,7 @@
 
 use super::pattern::Shape;
 use crate::report::BlockWork;
-use crate::sync::{Clock, Shadow, Standing};
+use crate::sync::{BlockOrder, Clock, Shadow};
 
 /// Largest number of cells of valid bits that are checked as a range; longer ranges are checked per lane.
 const LOOKED_THROUGH: usize = 64;
@@ -60,7 +60,7 @@ pub(crate) struct Shared {
     /// The work that it has executed so far.
     pub(crate) work: BlockWork,
     /// Its vector clock among the blocks of the launch.
-    pub(crate) standing: Standing,
+    pub(crate) order: BlockOrder,
 }
 
 impl Shared {

@@ -4,7 +4,7 @@ use super::access::lanes;
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
 use super::warp::{FULL, Fragment, Wait, Warp};
-use crate::check::spoken;
+use crate::check::position_text;
 use crate::code::{
     CALL_STACK, Flow, GUARD_NOT, Inst, LaneFn, LaneFn2, NONE, Op, Reach, ReduceKind,
 };
@@ -131,7 +131,7 @@ pub(crate) fn table(
         let Some(&target) = targets.get(index) else {
             let message = format!(
                 "the jump table at {} has {} entries, and thread {:?} asks for entry {index}",
-                spoken(exec.launch.program, pc),
+                position_text(exec.launch.program, pc),
                 targets.len(),
                 exec.thread_of(warp, lane)
             );
@@ -204,7 +204,7 @@ pub(crate) fn call(
             let message = format!(
                 "thread {:?} calls address {address:#x} at {}, which is {problem}",
                 exec.thread_of(warp, lane),
-                spoken(program, pc),
+                position_text(program, pc),
             );
             let seen = exec.plain(FindingKind::IllegalAddress, pc, block, warp, lane, message);
             return exec.find(block, seen);
@@ -220,7 +220,7 @@ pub(crate) fn call(
                 "thread {:?} is {} calls deep at {} and its stack is full: the recursion does not end, or goes deeper than {} KiB allow",
                 exec.thread_of(warp, lane),
                 warp.callers[lane].len(),
-                spoken(program, pc),
+                position_text(program, pc),
                 CALL_STACK >> 10,
             );
             let seen = exec.plain(
@@ -283,7 +283,7 @@ pub(crate) fn exit(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, mas
 #[inline(never)]
 pub(crate) fn fence(block: &mut Shared, warp: &Warp, reach: u32) {
     if reach == Reach::Device as u32 {
-        block.standing.fence();
+        block.order.fence();
     }
     if let Some(shadow) = &mut block.shadow {
         shadow.fence(warp.index);
@@ -321,7 +321,7 @@ pub(crate) fn arrive(
     if wrong {
         let message = format!(
             "{} names barrier {id} with {expected:?} threads; a block has barriers 0 to 15, and counts are multiples of 32",
-            spoken(exec.launch.program, pc)
+            position_text(exec.launch.program, pc)
         );
         let seen = exec.plain(FindingKind::Trap, pc, block, warp, lane, message);
         return exec.find(block, seen);

@@ -73,7 +73,7 @@ pub(crate) fn issue(
             let message = format!(
                 "thread {:?} copies {bytes} bytes asynchronously at {}, and the {space} address is not a multiple of {bytes}",
                 exec.thread_of(warp, lane),
-                crate::check::spoken(launch.program, pc)
+                crate::check::position_text(launch.program, pc)
             );
             let mut seen = exec.plain(FindingKind::Misaligned, pc, block, warp, lane, message);
             seen.access = Some(exec.shared_access(target as u32, op.bytes));

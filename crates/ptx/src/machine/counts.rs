@@ -1,6 +1,6 @@
-//! How often each instruction was issued, counted once per run of instructions rather than once per instruction.
+//! Issue counts of instructions, incremented once per run of instructions rather than once per instruction.
 
-/// How often an instruction was issued, and for how many lanes in total.
+/// The number of times that an instruction was issued, and of lanes that it was issued for in total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Issued {
     pub(crate) warps: u64,
@@ -50,7 +50,7 @@ impl Counts {
         step.lanes = step.lanes.wrapping_add(lanes);
     }
 
-    /// How often warps were issued each instruction, in order.
+    /// The number of warps that issued each instruction, in program order.
     pub(crate) fn warps(&self) -> impl Iterator<Item = u64> {
         let mut total = 0u64;
         let steps = &self.steps[..self.steps.len() - 1];

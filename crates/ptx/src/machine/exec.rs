@@ -14,12 +14,12 @@ use super::pattern::Pattern;
 use super::placement::Placement;
 use super::traffic::{Cost, MemoryPath};
 use super::warp::{FULL, Fragment, Wait, Warp};
-use crate::check::{Findings, Observation, buffer_name, outcome_of, spoken};
+use crate::check::{Findings, Observation, buffer_name, outcome_of, position_text};
 use crate::code::{File, Inst, LaneMask, Program, SlotRef, Special};
 use crate::config::{Checks, Latencies};
 use crate::memory::{Allocation, Memory};
 use crate::report::{Access, BlockWork, FindingKind, Outcome, Party, Space};
-use crate::sync::Messages;
+use crate::sync::Signals;
 
 /// Memory traffic of one instruction.
 #[derive(Debug, Clone, Copy, Default)]
@@ -96,7 +96,7 @@ impl Traffic {
 pub(crate) struct Waiting {
     /// Thread instructions.
     pub(crate) charge: u64,
-    /// Whether memory was written, a barrier opened, or a warp ran that did not wait.
+    /// True if memory was written, a barrier opened, or a warp ran that did not wait.
     pub(crate) changed: bool,
 }
 
@@ -132,9 +132,9 @@ pub(crate) struct Launch<'a> {
     pub(crate) placement: Placement,
     /// Number of the launch on this machine, from 1.
     pub(crate) number: u64,
-    /// Whether `wmma` fragments use the alternative layout.
+    /// True if `wmma` fragments use the alternative layout.
     pub(crate) alternative_fragments: bool,
-    /// Whether blocks run on several host threads.
+    /// True if blocks run on several host threads.
     pub(crate) parallel: bool,
     /// Address of the counter in which a cooperative grid's barrier counts blocks; 0 for other grids.
     pub(crate) workspace: u64,
@@ -159,7 +159,7 @@ pub(crate) struct Track {
     pub(crate) readers: OnceLock<Box<[AtomicU64]>>,
     /// A bit per word that the launch changed by atomic or ordered stores; allocated when a later read has to know it.
     pub(crate) changed: OnceLock<Box<[AtomicU32]>>,
-    /// Whether the launch may write to the allocation, so that its readers have to be recorded.
+    /// True if the launch may write to the allocation, so that its readers have to be recorded.
     pub(crate) reads_matter: bool,
 }
 
@@ -312,7 +312,7 @@ pub(crate) struct Exec<'a> {
     /// Instructions issued so far in the block, for `%clock`.
     pub(crate) clock: u64,
     /// The vector clocks that blocks published through ordered stores.
-    pub(crate) messages: Messages,
+    pub(crate) signals: Signals,
 }
 
 impl<'a> Exec<'a> {
@@ -343,7 +343,7 @@ impl<'a> Exec<'a> {
             heaviest: BlockWork::default(),
             multiprocessors: vec![BlockWork::default(); launch.multiprocessors.max(1) as usize],
             clock: 0,
-            messages: Messages::default(),
+            signals: Signals::default(),
         }
     }
 
@@ -425,7 +425,7 @@ impl<'a> Exec<'a> {
         }
         let program = self.launch.program;
         let lane = poisoned.trailing_zeros() as usize & 31;
-        let cause = spoken(program, origin);
+        let cause = position_text(program, origin);
         let message = match kind {
             FindingKind::UninitialisedStore => format!(
                 "the value read at {cause} was never initialised, and what is computed from it is stored to {} at {}; \
@@ -433,15 +433,15 @@ impl<'a> Exec<'a> {
                 access
                     .as_ref()
                     .map_or_else(|| "global memory".into(), buffer_name),
-                spoken(program, pc)
+                position_text(program, pc)
             ),
             FindingKind::UninitialisedAddress => format!(
                 "the value read at {cause} was never initialised, and it decides an address at {}",
-                spoken(program, pc)
+                position_text(program, pc)
             ),
             _ => format!(
                 "the value read at {cause} was never initialised, and it decides a branch at {}",
-                spoken(program, pc)
+                position_text(program, pc)
             ),
         };
         let mut seen = self.plain(kind, origin, block, warp, lane, message);
@@ -654,8 +654,8 @@ impl<'a> Exec<'a> {
             self.thread_of(warp, conflict.lane),
             access.offset,
             buffer_name(&access),
-            spoken(program, pc),
-            spoken(program, conflict.other_pc),
+            position_text(program, pc),
+            position_text(program, conflict.other_pc),
         );
         let mut seen = self.plain(kind, pc, block, warp, conflict.lane, message);
         seen.access = Some(access);
@@ -691,8 +691,8 @@ impl<'a> Exec<'a> {
             self.thread_of(warp, lane),
             access.offset,
             buffer_name(&access),
-            spoken(program, pc),
-            spoken(program, copy),
+            position_text(program, pc),
+            position_text(program, copy),
         );
         let mut seen = self.plain(kind, pc, block, warp, lane, message);
         seen.access = Some(access);

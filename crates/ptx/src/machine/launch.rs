@@ -11,12 +11,12 @@ use super::counters;
 use super::exec::{Exec, Launch};
 use super::interpret::Stop;
 use super::warp::{Wait, Warp};
-use crate::check::{Findings, Observation, spoken};
+use crate::check::{Findings, Observation, position_text};
 use crate::code::Program;
 use crate::config::{Checks, LaunchConfig, Schedule};
 use crate::report::{BlockWork, FindingKind, LaunchReport, Outcome};
 use crate::simd::{self, Isa};
-use crate::sync::{Shadow, Standing};
+use crate::sync::{BlockOrder, Shadow};
 
 /// Instructions that a warp may execute before the next warp of its block runs.
 const SLICE: u64 = 1 << 15;
@@ -77,7 +77,7 @@ fn new_block(exec: &Exec<'_>) -> Block {
         exited_after: Vec::new(),
         printed: String::new(),
         work: BlockWork::default(),
-        standing: Standing::default(),
+        order: BlockOrder::default(),
     };
     let warps = launch.block.iter().product::<u32>().div_ceil(32);
     Block {
@@ -107,7 +107,7 @@ fn start(exec: &Exec<'_>, block: &mut Block, index: u64) {
     shared.live_threads = exec.launch.block.iter().product();
     shared.exited_after.clear();
     shared.printed.clear();
-    shared.standing.clear();
+    shared.order.clear();
     shared.progress = 0;
     for warp in &mut block.warps {
         exec.start_warp(warp, shared);
@@ -338,9 +338,9 @@ fn check_barrier(exec: &mut Exec<'_>, block: &Block, id: usize, barrier: &Barrie
                 "thread {:?} waits at the barrier of {} while thread {:?} waits at the one of {}: every thread of a \
                  block must reach the same __syncthreads() the same number of times",
                 exec.thread_at(barrier.first_thread),
-                spoken(program, pc),
+                position_text(program, pc),
                 exec.thread_at(thread),
-                spoken(program, other_pc),
+                position_text(program, other_pc),
             ),
         ),
         (None, Some((_, thread))) => (
@@ -349,7 +349,7 @@ fn check_barrier(exec: &mut Exec<'_>, block: &Block, id: usize, barrier: &Barrie
                 "thread {:?} waits again at the barrier of {}, which thread {:?} has left for good: every thread of a \
                  block must reach the same __syncthreads() the same number of times",
                 exec.thread_at(barrier.first_thread),
-                spoken(program, pc),
+                position_text(program, pc),
                 exec.thread_at(*thread),
             ),
         ),
@@ -459,7 +459,7 @@ fn record_exhausted_budget(exec: &mut Exec<'_>, block: &Block, warp: usize) {
         "the launch used up its budget of {} thread instructions; thread {:?} is at {}, which it may never leave",
         exec.launch.budget,
         exec.thread_of(state, lane),
-        spoken(exec.launch.program, pc),
+        position_text(exec.launch.program, pc),
     );
     let seen = exec.plain(
         FindingKind::BudgetExhausted,

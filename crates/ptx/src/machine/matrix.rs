@@ -543,7 +543,7 @@ fn count_fragment(
     }
 }
 
-/// Whether a lane's next `together` elements and as many behind them are one aligned piece of at most 16 bytes.
+/// Reports whether a lane's next `together` elements and as many behind them are one aligned piece of at most 16 bytes.
 fn joins(lists: &[[u64; 32]], together: usize, bytes: u32) -> bool {
     let whole = u64::from(bytes) * 2 * together as u64;
     lists.len() >= 2 * together

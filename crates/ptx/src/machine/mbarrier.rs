@@ -5,7 +5,7 @@ use super::block::Shared;
 use super::copy;
 use super::exec::{Exec, Fatal};
 use super::warp::Warp;
-use crate::check::spoken;
+use crate::check::position_text;
 use crate::code::{MBarrierKind, SlotRef};
 use crate::memory::window;
 use crate::numeric::mbarrier;
@@ -129,7 +129,7 @@ fn placed(
         let message = format!(
             "thread {:?} uses an mbarrier at byte {address} of shared memory at {}: it must be aligned to {BYTES}",
             exec.thread_of(warp, lane),
-            spoken(exec.launch.program, pc)
+            position_text(exec.launch.program, pc)
         );
         let seen = exec.plain(FindingKind::Misaligned, pc, block, warp, lane, message);
         exec.find(block, seen)?;
@@ -150,7 +150,7 @@ fn init(
         let message = format!(
             "thread {:?} initialises an mbarrier at {} for {count} arrivals; 1 to {} are possible",
             exec.thread_of(warp, lane),
-            spoken(exec.launch.program, pc),
+            position_text(exec.launch.program, pc),
             mbarrier::MAX_COUNT
         );
         let seen = exec.plain(FindingKind::Trap, pc, block, warp, lane, message);
@@ -222,7 +222,7 @@ fn complain(exec: &mut Exec<'_>, block: &Shared, warp: &Warp, lane: usize, what:
     let message = format!(
         "thread {:?} {what}, at {}",
         exec.thread_of(warp, lane),
-        spoken(exec.launch.program, pc)
+        position_text(exec.launch.program, pc)
     );
     let seen = exec.plain(FindingKind::InvalidOperands, pc, block, warp, lane, message);
     // Findings of this kind never end a launch.

@@ -55,7 +55,7 @@ pub(crate) struct Pattern {
     /// first and last, relative to the first active lane's sector.
     sectors_phase: u64,
     sectors: Vec<(i64, i64)>,
-    /// Whether the lanes' bytes are disjoint; none if not yet computed.
+    /// True if the lanes' bytes are disjoint; none if not yet computed.
     disjoint: Option<bool>,
     /// Per warp: the version of shared memory and the first address for which all bytes were initialised.
     found_valid: [(u64, u64); REMEMBERED],

@@ -112,7 +112,7 @@ pub(super) fn step<F: VectorOps>(
         Op::Trap => {
             let message = format!(
                 "the kernel executed trap at {}",
-                crate::check::spoken(program, pc)
+                crate::check::position_text(program, pc)
             );
             let lane = mask.trailing_zeros() as usize & 31;
             let seen = exec.plain(FindingKind::Trap, pc, block, warp, lane, message);

@@ -16,7 +16,7 @@ pub(crate) struct Lanes32(pub(crate) [u32; 32]);
 #[repr(align(64))]
 pub(crate) struct Lanes64(pub(crate) [u64; 32]);
 
-/// What a fragment waits for.
+/// The event that a fragment waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     Ready,
@@ -76,7 +76,7 @@ pub(crate) struct Warp {
     pub(crate) unused: u64,
     /// The ordered or atomic accesses that last gave a value: instruction, address and value of the first lane.
     pub(crate) last_polls: [(u32, u64, u64); 4],
-    /// Whether one of them gave the same value again in this slice.
+    /// True if one of them gave the same value again in this slice.
     pub(crate) repeats_read: bool,
     /// The program counter of the last mbarrier test whose phase was not complete.
     pub(crate) waits_at: Option<u32>,

@@ -4,7 +4,7 @@ use super::access::lanes;
 use super::block::Shared;
 use super::exec::Exec;
 use super::warp::{FULL, Fragment, Wait, Warp};
-use crate::check::spoken;
+use crate::check::position_text;
 use crate::code::{Inst, Op, Program, SlotRef, WarpKind, WarpOp};
 use crate::report::FindingKind;
 use crate::simd::VectorOps;
@@ -168,7 +168,7 @@ pub(crate) fn outside(exec: &mut Exec<'_>, block: &Shared, warp: &Warp, stranger
     let message = format!(
         "thread {:?} executes a warp-wide instruction at {} whose member mask leaves lane {lane} out",
         exec.thread_of(warp, lane),
-        spoken(exec.launch.program, pc)
+        position_text(exec.launch.program, pc)
     );
     let seen = exec.plain(FindingKind::InvalidOperands, pc, block, warp, lane, message);
     let _ = exec.find(block, seen);

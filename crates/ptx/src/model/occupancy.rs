@@ -1,4 +1,4 @@
-//! How many blocks of a kernel one multiprocessor holds at once, and what stops it from holding more.
+//! Occupancy: the number of blocks of a kernel that one multiprocessor holds at once, and the resource that limits it.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::device::DeviceLimits;
 /// capability 5.0 and up).
 const PARTS: u32 = 4;
 
-/// What one block of a kernel takes from its multiprocessor.
+/// The resources that one block of a kernel takes from its multiprocessor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footprint {
     /// Threads per block.
@@ -19,7 +19,7 @@ pub struct Footprint {
     pub shared_bytes: u32,
 }
 
-/// What stops a multiprocessor from holding one block more.
+/// The resource that keeps a multiprocessor from holding one block more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limiter {

@@ -180,7 +180,7 @@ fn a_warm_cache_holds_what_fits_and_the_rest_streams() {
     // A launch that uses more than was said to have been read finds no more than fits.
     let huge = 4 * l2 / 32;
     assert_eq!(time(huge, 0).traffic.dram_bytes, 3.0 * l2 as f64);
-    // What does not go through memory's bandwidth stays as it is.
+    // Terms other than memory bandwidth do not change.
     let cold = modelled(&streaming(half), shape(5800, 256), &l4(), Cache::Cold);
     assert_eq!(
         time(half, l2).terms[&Term::L2Bytes],

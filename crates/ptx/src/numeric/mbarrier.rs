@@ -65,7 +65,7 @@ mod tests {
         let two = arrive(one, 1, false).unwrap();
         assert_eq!((pending(two), is_past(two, start)), (2, true));
         assert!(is_past_parity(two, 0) && !is_past_parity(two, 1));
-        // Who drops out is not expected in the next phase.
+        // A thread that drops out is not expected in the next phase.
         let less = arrive(two, 1, true).unwrap();
         let next = arrive(less, 1, false).unwrap();
         assert_eq!(pending(next), 1);

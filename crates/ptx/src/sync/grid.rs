@@ -1,23 +1,28 @@
-//! Which block touched which word of device memory, and which block has been ordered behind which.
+//! Race detection between blocks in device memory: marks of the last accesses to each word, and a vector clock for each
+//! block.
 //!
-//! Blocks of a launch are ordered only where one tells another: a fence, then an atomic or volatile store, which the
-//! other one sees. For its plain reads that one has to fence in its turn, or to have asked with acquire (release and
-//! acquire patterns, PTX ISA, Memory Consistency Model): its multiprocessor's cache may hold what was there before.
-//! What it writes, or reads past that cache, is taken to be ordered by what it saw alone. Every block counts its fences; a word remembers who wrote it, and the last two who read it, with
-//! that count. A whole block is taken for one party, so that what is found is certain.
+//! Two blocks of a launch are ordered only by a release and an acquire pattern (PTX ISA, Memory Consistency Model). The
+//! first block fences and then stores by an atomic or volatile instruction; the second one reads that value. The second
+//! block's plain reads are ordered only after a fence of its own or an acquiring load, because the cache of its
+//! multiprocessor may hold older values. Its writes, and its reads that bypass that cache, are taken to be ordered by the
+//! value alone.
+//!
+//! Every block counts its fences (its epoch). A word has marks of its last writer and its last two readers, with their
+//! epochs. All threads of a block count as one party, so that each race found is certain.
 
 use std::collections::HashMap;
 
-/// Who touched a word: block, count of its fences, instruction, and which of the four bytes.
+/// An access to a word: block, its epoch, instruction, and a mask of the four bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark(u64);
 
 const BYTES: u32 = 4;
 const PC: u32 = 20;
 const EPOCH: u32 = 16;
-/// Blocks past this share marks, and a block never races with itself.
+/// Block indices are taken modulo this number. Blocks that share a remainder are treated as one, and no race is reported
+/// between them.
 const BLOCKS: u64 = (1 << 24) - 1;
-/// A block that fences more often than this is not followed any further.
+/// The last epoch: accesses of a block with this many fences count as ordered before everything.
 const LAST_EPOCH: u16 = u16::MAX;
 
 impl Mark {
@@ -57,7 +62,7 @@ impl Mark {
         self.0 as u32 & 0xf
     }
 
-    /// The same with more bytes.
+    /// The same mark with more bytes.
     pub(crate) fn and_bytes(self, bytes: u32) -> Self {
         Self(self.0 | u64::from(bytes & 0xf))
     }
@@ -67,52 +72,52 @@ impl Mark {
     }
 }
 
-/// What a block has done and knows.
+/// The epoch of a block, and its vector clock: for each other block the epoch before which its accesses are ordered.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
-    /// Fences after which it touched memory again.
+pub(crate) struct BlockOrder {
+    /// The number of fences that were followed by an access to memory.
     epoch: u16,
-    /// Whether it touched memory since its last fence.
+    /// True if the block accessed memory since its last fence.
     dirty: bool,
-    /// Everything it did before this epoch can be told, once it has fenced.
+    /// The epoch before which all accesses are published by the next signal; none before the first fence.
     fenced: Option<u16>,
-    /// For other blocks: everything they did before an epoch comes before what this one does now.
+    /// For other blocks the epoch before which all their accesses are ordered before this block's next one.
     known: HashMap<u64, u16>,
-    /// The same as far as a fence or an acquire followed.
+    /// The same for plain reads: `known` at the last fence or acquire.
     acquired: HashMap<u64, u16>,
-    /// Whether neither has followed what was heard last.
-    news: bool,
-    /// What it has heard already, by address.
-    heard: HashMap<u64, u64>,
+    /// True if `known` has changed since the last fence or acquire.
+    acquire_pending: bool,
+    /// The version of the signal observed last, by address.
+    observed: HashMap<u64, u64>,
     /// Unordered writes that its ordered loads have seen, by address.
     polled: HashMap<u64, Mark>,
 }
 
-impl Standing {
+impl BlockOrder {
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// The epoch for a mark.
+    /// Notes an access to memory and returns the epoch for its mark.
     pub(crate) fn touch(&mut self) -> u16 {
         self.dirty = true;
         self.epoch
     }
 
-    /// A fence orders both ways.
+    /// A fence: an acquire and a release.
     pub(crate) fn fence(&mut self) {
         self.acquire();
         self.release();
     }
 
-    /// What this block has heard so far comes before its plain reads.
+    /// Orders the accesses published by the signals observed so far before this block's plain reads.
     pub(crate) fn acquire(&mut self) {
-        if std::mem::take(&mut self.news) {
+        if std::mem::take(&mut self.acquire_pending) {
             self.acquired.clone_from(&self.known);
         }
     }
 
-    /// What this block did so far becomes visible with its next signal.
+    /// Publishes this block's accesses so far with its next signal.
     pub(crate) fn release(&mut self) {
         if self.dirty && self.epoch < LAST_EPOCH {
             self.epoch += 1;
@@ -121,8 +126,8 @@ impl Standing {
         self.fenced = Some(self.epoch);
     }
 
-    /// Notes that an ordered load that decides something has seen an unordered write: later loads of the block see it
-    /// too.
+    /// Notes that an ordered load whose value decides a branch or an address has seen an unordered write: later loads of
+    /// the block see it too.
     pub(crate) fn poll(&mut self, address: u64, mark: Mark) {
         self.polled.insert(address, mark);
     }
@@ -132,12 +137,12 @@ impl Standing {
         self.polled.get(&address) == Some(&mark)
     }
 
-    /// Whether what a mark stands for comes before what this block does now.
+    /// Reports whether a mark's access is ordered before this block's next one.
     pub(crate) fn is_behind(&self, mark: Mark) -> bool {
         Self::covers(&self.known, mark)
     }
 
-    /// Whether what a mark stands for comes before what this block reads now, though a cache may answer.
+    /// Reports whether a mark's access is ordered before this block's next plain read, which a cache may answer.
     pub(crate) fn has_acquired(&self, mark: Mark) -> bool {
         Self::covers(&self.acquired, mark)
     }
@@ -151,46 +156,47 @@ impl Standing {
     }
 }
 
-/// What was told through words of device memory.
+/// The vector clocks published through words of device memory, by address.
 #[derive(Debug, Default)]
-pub(crate) struct Messages {
-    told: HashMap<u64, Message>,
+pub(crate) struct Signals {
+    published: HashMap<u64, Signal>,
 }
 
+/// The clock published through one word.
 #[derive(Debug, Default)]
-struct Message {
+struct Signal {
     version: u64,
     known: HashMap<u64, u16>,
 }
 
-impl Messages {
-    /// A block writes a word atomically, or volatile.
-    pub(crate) fn signal(&mut self, block: u64, standing: &Standing, address: u64) {
-        let Some(fenced) = standing.fenced else {
+impl Signals {
+    /// Publishes a block's clock at its last fence through the word that it writes by an atomic or volatile instruction.
+    pub(crate) fn signal(&mut self, block: u64, order: &BlockOrder, address: u64) {
+        let Some(fenced) = order.fenced else {
             return;
         };
-        let message = self.told.entry(address).or_default();
-        message.version += 1;
+        let signal = self.published.entry(address).or_default();
+        signal.version += 1;
         let own = (block % BLOCKS, fenced);
-        for (block, epoch) in standing.known.iter().map(|(b, e)| (*b, *e)).chain([own]) {
-            let known = message.known.entry(block).or_default();
+        for (block, epoch) in order.known.iter().map(|(b, e)| (*b, *e)).chain([own]) {
+            let known = signal.known.entry(block).or_default();
             *known = (*known).max(epoch);
         }
     }
 
-    /// A block reads such a word.
-    pub(crate) fn hear(&self, standing: &mut Standing, address: u64) {
-        let Some(message) = self.told.get(&address) else {
+    /// Joins the clock published through a word to that of a block that reads it by an atomic or volatile instruction.
+    pub(crate) fn observe(&self, order: &mut BlockOrder, address: u64) {
+        let Some(signal) = self.published.get(&address) else {
             return;
         };
-        if standing.heard.insert(address, message.version) == Some(message.version) {
+        if order.observed.insert(address, signal.version) == Some(signal.version) {
             return;
         }
-        for (block, epoch) in &message.known {
-            let known = standing.known.entry(*block).or_default();
+        for (block, epoch) in &signal.known {
+            let known = order.known.entry(*block).or_default();
             *known = (*known).max(*epoch);
         }
-        standing.news = true;
+        order.acquire_pending = true;
     }
 }
 
@@ -212,31 +218,31 @@ mod tests {
     #[test]
     fn a_fence_and_a_signal_order_blocks() {
         let (mut one, mut two, mut three) = (
-            Standing::default(),
-            Standing::default(),
-            Standing::default(),
+            BlockOrder::default(),
+            BlockOrder::default(),
+            BlockOrder::default(),
         );
-        let mut messages = Messages::default();
+        let mut signals = Signals::default();
         let before = Mark::new(1, one.touch(), 0, 15);
         // Without a fence nothing is told.
-        messages.signal(1, &one, 0x100);
-        messages.hear(&mut two, 0x100);
+        signals.signal(1, &one, 0x100);
+        signals.observe(&mut two, 0x100);
         assert!(!two.is_behind(before));
         one.fence();
         let after = Mark::new(1, one.touch(), 0, 15);
-        messages.signal(1, &one, 0x100);
-        messages.hear(&mut two, 0x100);
+        signals.signal(1, &one, 0x100);
+        signals.observe(&mut two, 0x100);
         assert!(two.is_behind(before) && !two.is_behind(after));
         assert!(!two.has_acquired(before), "it has not fenced since");
         two.release();
         assert!(!two.has_acquired(before), "that orders the other way");
         two.acquire();
         assert!(two.has_acquired(before) && !two.has_acquired(after));
-        // Who heard it passes it on.
+        // A block that observed a signal passes the clock on.
         two.touch();
         two.fence();
-        messages.signal(2, &two, 0x200);
-        messages.hear(&mut three, 0x200);
+        signals.signal(2, &two, 0x200);
+        signals.observe(&mut three, 0x200);
         assert!(three.is_behind(before) && !three.is_behind(after));
         assert!(!three.has_acquired(before));
         three.fence();

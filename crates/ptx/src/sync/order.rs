@@ -16,7 +16,7 @@ pub(super) struct Order {
     /// A warp's clock at its last fence.
     fenced: HashMap<u32, Clock>,
     /// The clocks published through words of shared memory, by offset.
-    told: HashMap<u32, Clock>,
+    published: HashMap<u32, Clock>,
     /// Arrivals at the mbarrier objects, by their offsets.
     mbarriers: HashMap<u32, Arrivals>,
 }
@@ -42,7 +42,7 @@ impl Order {
         Self {
             known: [[1; WARPS]; WARPS],
             fenced: HashMap::new(),
-            told: HashMap::new(),
+            published: HashMap::new(),
             mbarriers: HashMap::new(),
         }
     }
@@ -50,7 +50,7 @@ impl Order {
     pub(super) fn clear(&mut self) {
         self.known = [[1; WARPS]; WARPS];
         self.fenced.clear();
-        self.told.clear();
+        self.published.clear();
         self.mbarriers.clear();
     }
 
@@ -111,12 +111,12 @@ impl Order {
 
     pub(super) fn signal(&mut self, warp: u32, offset: u32) {
         if let Some(clock) = self.fenced.get(&warp).copied() {
-            join(self.told.entry(offset).or_insert([0; WARPS]), &clock);
+            join(self.published.entry(offset).or_insert([0; WARPS]), &clock);
         }
     }
 
     pub(super) fn observe(&mut self, warp: u32, offset: u32) {
-        if let Some(clock) = self.told.get(&offset).copied() {
+        if let Some(clock) = self.published.get(&offset).copied() {
             self.learn(warp, &clock);
         }
     }

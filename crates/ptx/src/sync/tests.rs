@@ -1,4 +1,4 @@
-//! Who conflicts with whom, and what orders them.
+//! Conflicts of accesses in shared memory, and the synchronisation that orders them.
 
 use super::*;
 
@@ -72,7 +72,7 @@ fn a_hand_over_orders_those_who_take_part() {
     shadow.complete_phase(100);
     shadow.pass_mbarrier(1, 100);
     assert_eq!(shadow.read(&reading(&zero, 1, 8), by(1)), None);
-    // What came after the arrival is not ordered, and a third warp did not wait.
+    // Accesses after the arrival are not ordered, and a third warp did not wait.
     assert!(shadow.read(&reading(&zero, 1, 12), by(1)).is_some());
     assert!(shadow.read(&reading(&zero, 1, 8), by(2)).is_some());
     // A signal without a fence orders nothing; what the fence covered is handed on by who saw it.

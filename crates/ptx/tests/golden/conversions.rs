@@ -61,7 +61,7 @@ fn whole(value: f64, round: Round) -> f64 {
     }
 }
 
-/// What a floating-point number becomes in an integer type: the nearest that there is; NaN by the ISA's table.
+/// Converts a floating-point number to an integer type: the nearest value of the type; NaN by the ISA's table.
 fn to_int(value: f64, to: Int, wide_source: bool) -> u64 {
     if value.is_nan() {
         let zero = !wide_source && to.bits < 64;

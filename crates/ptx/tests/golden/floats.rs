@@ -337,7 +337,7 @@ fn halves(forms: &mut Vec<Form>) {
 /// Approximations of singles within the errors that the ISA gives.
 fn approximations(forms: &mut Vec<Form>) {
     type Near = fn([f64; 3]) -> Expect;
-    // What lies below the normal numbers is right to a few units of the least.
+    // Subnormal results are right to a few units of the least subnormal number.
     const LEAST: f64 = 1e-44;
     let list: [(&str, usize, Near); 10] = [
         ("div.approx", 2, |[a, b, _]| {
@@ -439,7 +439,7 @@ fn doubles(forms: &mut Vec<Form>) {
         }),
         ("mul", 2, |[a, b, _]| (a * b, a.mul_add(b, -(a * b)))),
         ("fma", 3, |[a, b, c]| {
-            // What the fused sum leaves, by Boldo and Muller: exact for numbers of moderate size.
+            // The rounding error of the fused sum, by Boldo and Muller: exact for numbers of moderate size.
             let r = a.mul_add(b, c);
             let two_sum = |x: f64, y: f64| {
                 let s = x + y;

@@ -18,7 +18,7 @@ use ptx::report::Outcome;
 use ptx::{Isa, LaunchError, Module};
 use support::{Arg, Device, kernel};
 
-/// What the ISA says about one result.
+/// The ISA's statement about one result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Expect {
     /// Exactly these bits.

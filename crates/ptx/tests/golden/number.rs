@@ -74,7 +74,7 @@ impl Int {
     }
 }
 
-/// How a result is rounded.
+/// The rounding of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Round {
     Nearest,

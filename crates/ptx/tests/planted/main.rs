@@ -58,7 +58,7 @@ struct Case {
 /// The cases a source describes in its comments.
 fn cases(source: &str) -> Vec<Case> {
     let mut list: Vec<Case> = Vec::new();
-    // What stands before a kernel, possibly in a function it calls.
+    // The annotations before a kernel, possibly in a function that it calls.
     let mut next = Case::default();
     let mut bug = None;
     for (index, line) in source.lines().enumerate() {
@@ -107,7 +107,7 @@ fn cases(source: &str) -> Vec<Case> {
     list
 }
 
-/// What a launch left behind.
+/// The findings and the memory after a launch.
 struct Left {
     findings: Vec<Finding>,
     bytes: Vec<u32>,
@@ -166,7 +166,7 @@ fn kind_of(finding: &Finding) -> String {
     value.as_str().expect("kinds are names").to_owned()
 }
 
-/// What differs between what must be found and what was.
+/// The difference between the expected findings and those of a launch, as text; none if they agree.
 fn mismatch(text: &str, case: &Case) -> Option<String> {
     let left = launch(text, case, Schedule::Serial, Fragments::Usual);
     let shown: Vec<String> = left

@@ -11,7 +11,7 @@ use super::super::exec::{Exec, Track};
 use super::super::warp::Warp;
 use super::global::place;
 use super::{Offsets, Request, Want, lanes, read_element};
-use crate::check::{buffer_name, spoken};
+use crate::check::{buffer_name, position_text};
 use crate::code::Op;
 use crate::report::{FindingKind, Party};
 use crate::sync::Mark;
@@ -29,29 +29,29 @@ fn words(offset: u64, bytes: u32) -> impl Iterator<Item = (usize, u32)> {
         .map(move |word| (word as usize, byte_mask(offset, bytes, word)))
 }
 
-/// Whether a mark is of another block and about the same bytes.
+/// Reports whether a mark is of another block and about the same bytes.
 #[inline(always)]
 fn meets(mark: Mark, block: &Shared, bytes: u32) -> bool {
     mark != Mark::NONE && mark.bytes() & bytes != 0 && !mark.is_of(block.index)
 }
 
-/// Whether a mark is of another block, about the same bytes, and not ordered before what this block does.
+/// Reports whether a mark is of another block, about the same bytes, and not ordered before this block's accesses.
 #[inline(always)]
 fn conflicts(mark: Mark, block: &Shared, bytes: u32) -> bool {
-    meets(mark, block, bytes) && !block.standing.is_behind(mark)
+    meets(mark, block, bytes) && !block.order.is_behind(mark)
 }
 
-/// The same for what this block reads: a read that a cache may answer must see past the cache first.
+/// The same for this block's reads: a read that a cache may answer also needs an acquire before it.
 #[inline(always)]
 fn conflicts_with_read(mark: Mark, block: &Shared, bytes: u32, cached: bool) -> bool {
     if cached {
-        meets(mark, block, bytes) && !block.standing.has_acquired(mark)
+        meets(mark, block, bytes) && !block.order.has_acquired(mark)
     } else {
         conflicts(mark, block, bytes)
     }
 }
 
-/// Leaves a mark and tells what stood there. Where blocks run in parallel, none may slip in between.
+/// Stores a mark and returns the one before it, atomically where blocks run in parallel.
 #[inline(always)]
 fn exchange(cell: &AtomicU64, mark: Mark, parallel: bool) -> Mark {
     if parallel {
@@ -62,7 +62,7 @@ fn exchange(cell: &AtomicU64, mark: Mark, parallel: bool) -> Mark {
     Mark::from_bits(before)
 }
 
-/// What lanes read, each so many bytes at an offset of its own.
+/// The reads of a warp's lanes: `bytes` at an offset of each lane's own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reads {
     pub(crate) pc: u32,
@@ -70,7 +70,7 @@ pub(crate) struct Reads {
     pub(crate) bytes: u32,
     /// A read, or the half of an atomic.
     pub(crate) want: Want,
-    /// Whether a cache of the multiprocessor's may answer.
+    /// True if a cache of the multiprocessor may answer.
     pub(crate) cached: bool,
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn reads(
     let parallel = exec.launch.parallel;
     if track.reads_matter {
         let readers = track.readers();
-        let mine = Mark::new(block.index, block.standing.touch(), pc, 0);
+        let mine = Mark::new(block.index, block.order.touch(), pc, 0);
         for lane in lanes(mask) {
             for (word, here) in words(offsets[lane], bytes) {
                 note_reader(
@@ -179,7 +179,7 @@ pub(super) fn writes(
     let writers = track.writers();
     let op = &exec.launch.program.memory[request.x];
     let bytes = op.element * op.count;
-    let mine = Mark::new(block.index, block.standing.touch(), request.pc, 0);
+    let mine = Mark::new(block.index, block.order.touch(), request.pc, 0);
     let parallel = exec.launch.parallel;
     let mut found = None;
     for lane in lanes(request.mask) {
@@ -253,7 +253,7 @@ pub(super) fn note_volatile_writes(
 ) {
     let writers = track.writers();
     let bytes = exec.launch.program.memory[request.x].bytes();
-    let mine = Mark::new(block.index, block.standing.touch(), request.pc, 0);
+    let mine = Mark::new(block.index, block.order.touch(), request.pc, 0);
     for lane in lanes(request.mask) {
         for (word, here) in words(offsets[lane], bytes) {
             writers[word].store(mine.and_bytes(here).bits(), Relaxed);
@@ -286,8 +286,8 @@ pub(super) fn ordered_reads(
             }
             let address = track.allocation.base() + 4 * word as u64;
             if !op.reads_data {
-                block.standing.poll(address, mark);
-            } else if !block.standing.has_polled(address, mark) {
+                block.order.poll(address, mark);
+            } else if !block.order.has_polled(address, mark) {
                 found.get_or_insert((lane, mark));
             }
         }
@@ -305,7 +305,8 @@ pub(super) fn ordered_reads(
     }
 }
 
-/// Whether a lane's store changes what is there: writing the same again is no race that anyone could notice.
+/// Reports whether a lane's store changes the bytes in memory, because storing the same value again is a race without an
+/// effect.
 #[cold]
 #[inline(never)]
 fn changes(
@@ -400,10 +401,10 @@ pub(super) fn reads_apart(
         block.coordinates,
         access.offset,
         buffer_name(&access),
-        spoken(program, request.pc),
+        position_text(program, request.pc),
         mark.map_or_else(String::new, |mark| format!(
             " at {}",
-            spoken(program, mark.pc())
+            position_text(program, mark.pc())
         )),
     );
     let mut seen = exec.plain(
@@ -452,7 +453,7 @@ fn race(
     }
     let access = place(track, offset, bytes);
     let other = coordinates(exec, mark.block().unwrap_or(0));
-    let advice = if wrote && want == Want::Load && block.standing.is_behind(mark) {
+    let advice = if wrote && want == Want::Load && block.order.is_behind(mark) {
         "it was told so, and has not fenced since, so that a cache may answer with what was there before: put \
          __threadfence() behind the atomic or volatile read that told it, or read with __ldcg() or volatile"
     } else if wrote && reads_data(exec, pc) {
@@ -471,9 +472,9 @@ fn race(
         },
         access.offset,
         buffer_name(&access),
-        spoken(program, pc),
+        position_text(program, pc),
         if wrote { "writes" } else { "reads" },
-        spoken(program, mark.pc()),
+        position_text(program, mark.pc()),
     );
     let mut seen = exec.plain(FindingKind::GlobalRace, pc, block, warp, lane, message);
     seen.access = Some(access);

@@ -5,7 +5,7 @@ use super::super::exec::{Exec, Fatal};
 use super::super::warp::Warp;
 use super::global::place;
 use super::{Request, Want, lanes};
-use crate::check::{buffer_name, spoken};
+use crate::check::{buffer_name, position_text};
 use crate::report::{Access, FindingKind, Space};
 
 /// Addresses below this are reported as null pointers or integers used as pointers.
@@ -30,7 +30,7 @@ pub(crate) fn outside_global(
     let message = format!(
         "thread {:?} uses address {address:#x} at {}: a null pointer, or an integer that is none",
         exec.thread_of(warp, lane),
-        spoken(exec.launch.program, request.pc)
+        position_text(exec.launch.program, request.pc)
     );
     let mut seen = exec.plain(
         FindingKind::IllegalAddress,
@@ -103,7 +103,7 @@ pub(crate) fn out_of_bounds(
         access.bytes,
         access.offset,
         buffer_name(&access),
-        spoken(exec.launch.program, pc),
+        position_text(exec.launch.program, pc),
     );
     let mut seen = exec.plain(kind, pc, block, warp, lane, message);
     seen.access = Some(access);
@@ -142,7 +142,7 @@ pub(super) fn misaligned(
         exec.thread_of(warp, lane),
         access.offset,
         buffer_name(&access),
-        spoken(exec.launch.program, request.pc),
+        position_text(exec.launch.program, request.pc),
         list[lane],
     );
     let mut seen = exec.plain(
@@ -175,7 +175,7 @@ pub(super) fn read_only(
     };
     let message = format!(
         "{} writes to {}, {what}",
-        spoken(exec.launch.program, request.pc),
+        position_text(exec.launch.program, request.pc),
         buffer_name(&access)
     );
     let mut seen = exec.plain(

@@ -139,10 +139,10 @@ pub(super) fn access(
 fn hear(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
     if exec.launch.program.blocks_synchronise && exec.compares_blocks() {
         for lane in lanes(request.mask) {
-            exec.messages.hear(&mut block.standing, request.list[lane]);
+            exec.signals.observe(&mut block.order, request.list[lane]);
         }
         if exec.launch.program.memory[request.x].acquire {
-            block.standing.acquire();
+            block.order.acquire();
         }
     }
 }
@@ -152,11 +152,11 @@ fn hear(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
 fn signal(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
     if exec.launch.program.blocks_synchronise && exec.compares_blocks() {
         if exec.launch.program.memory[request.x].release {
-            block.standing.release();
+            block.order.release();
         }
         for lane in lanes(request.mask) {
-            exec.messages
-                .signal(block.index, &block.standing, request.list[lane]);
+            exec.signals
+                .signal(block.index, &block.order, request.list[lane]);
         }
     }
 }
@@ -241,7 +241,7 @@ fn store_poison(
             (0, 0)
         };
         let bytes = |lane: usize| poisoned_bytes(warp.poison.bits(register, lane), op.element);
-        // What lies above the stored bytes is not stored.
+        // Bits above the stored bytes are not stored.
         let poisoned = lanes(poisoned & mask)
             .filter(|lane| bytes(*lane) != 0)
             .fold(0u32, |stored, lane| stored | 1 << lane);

@@ -9,7 +9,7 @@ use super::super::warp::Warp;
 use super::{
     Request, Want, Words, deliver, fault, lanes, poison_loaded, read_element, write_element,
 };
-use crate::check::spoken;
+use crate::check::position_text;
 use crate::report::{Access, FindingKind, Space};
 use crate::simd::VectorOps;
 
@@ -202,7 +202,7 @@ pub(super) fn parameter(
         let lane = mask.trailing_zeros() as usize & 31;
         let message = format!(
             "the kernel's parameters are read-only, and {} writes to them",
-            spoken(exec.launch.program, pc)
+            position_text(exec.launch.program, pc)
         );
         let seen = exec.plain(FindingKind::IllegalAddress, pc, block, warp, lane, message);
         return exec.find(block, seen);
