@@ -1,156 +1,26 @@
 //! Reading of a task folder's files into a checked task, with every defect located.
 
 mod contract;
+mod raw;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Deserialize;
 use toml::Spanned;
 
+use self::raw::{Raw, RawContract, RawGate};
 use super::{
-    Bundle, Case, Enforce, Essential, Gate, GateSubject, MAX_BUNDLE_BYTES, Objective, Phase, Range,
-    Role, Scalar, ScoredCache, Task, Tensor, ToleranceClass, Use, Values,
+    Bundle, Case, Essential, Gate, GateSubject, MAX_BUNDLE_BYTES, Objective, Phase, Range, Role,
+    Scalar, ScoredCache, Task, Tensor, Use,
 };
 use crate::candidate::{KernelSource, is_identifier};
 use crate::digest::Digest;
 use crate::dtype::Dtype;
 use crate::expr::{Expr, ExprError};
-use crate::policy::{Feature, Policy, Rule};
+use crate::policy::Policy;
 use crate::problem::{Problem, Problems};
-use crate::statistics::Arithmetic;
 
 const FILE: &str = "task.toml";
 const SEE: &str = "see docs/reference/task-format.md for the keys of a task file";
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Raw {
-    name: Spanned<String>,
-    #[serde(default)]
-    title: String,
-    #[serde(default)]
-    dims: BTreeMap<Spanned<String>, RawDim>,
-    #[serde(default)]
-    tensor: Vec<Spanned<RawTensor>>,
-    #[serde(default)]
-    scalar: Vec<RawScalar>,
-    #[serde(default)]
-    case: Vec<RawCase>,
-    tolerance: RawTolerance,
-    #[serde(default)]
-    contract: RawContract,
-    #[serde(default)]
-    policy: BTreeMap<Feature, Rule>,
-    #[serde(default)]
-    gates: BTreeMap<GateSubject, Spanned<RawGate>>,
-    #[serde(default)]
-    phase: Vec<RawPhase>,
-    #[serde(default)]
-    objective: RawObjective,
-    work: Option<RawWork>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawWork {
-    operations: Spanned<String>,
-    arithmetic: Arithmetic,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawDim {
-    fixed: Option<Spanned<i64>>,
-    min: Option<Spanned<i64>>,
-    max: Option<Spanned<i64>>,
-    multiple: Option<Spanned<i64>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawTensor {
-    name: Spanned<String>,
-    dtype: Dtype,
-    shape: Vec<Spanned<String>>,
-    role: Role,
-    #[serde(default = "default_align")]
-    align: Spanned<u64>,
-    #[serde(default = "default_values")]
-    values: Values,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawScalar {
-    name: Spanned<String>,
-    dtype: Spanned<Dtype>,
-    value: Spanned<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawCase {
-    name: Spanned<String>,
-    dims: Spanned<BTreeMap<String, i64>>,
-    r#use: Spanned<Vec<Use>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawTolerance {
-    class: ToleranceClass,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
-struct RawContract {
-    #[serde(default)]
-    linear_in: Vec<Spanned<String>>,
-    #[serde(default)]
-    specials_in: Vec<Spanned<String>>,
-    #[serde(default)]
-    depends: BTreeMap<Spanned<String>, Vec<Spanned<String>>>,
-    #[serde(default)]
-    error_scale: BTreeMap<Spanned<String>, Spanned<String>>,
-    #[serde(default)]
-    error_terms: BTreeMap<Spanned<String>, Spanned<String>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawGate {
-    min: Option<f64>,
-    max: Option<f64>,
-    enforce: Enforce,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawPhase {
-    name: Spanned<String>,
-    #[serde(default)]
-    gates: BTreeMap<GateSubject, Spanned<RawGate>>,
-    #[serde(default)]
-    targets: BTreeMap<String, f64>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
-struct RawObjective {
-    minimise: Option<Spanned<String>>,
-    cache: Option<Spanned<String>>,
-    target_speedup: Option<f64>,
-    #[serde(default)]
-    stop_at_target: bool,
-}
-
-fn default_align() -> Spanned<u64> {
-    Spanned::new(0..0, 16)
-}
-
-fn default_values() -> Values {
-    Values::Normal
-}
 
 pub(super) fn task(bundle: &Bundle) -> Result<Task, Problems> {
     let bytes: usize = bundle.files.values().map(String::len).sum();

@@ -1,0 +1,135 @@
+//! The limits of a run, the resources that it has used, and the reasons why it stops.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::model::{Ceiling, Dollars, Usage};
+
+/// The limits that stop a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Budget {
+    /// Candidates, the baseline and duplicates of a sweep not counted.
+    pub trials: u32,
+    /// Wall time of the run in seconds, pauses not counted; none is unlimited.
+    pub wall_seconds: Option<u64>,
+    /// Tokens read and written by models; none is unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// The cost of models; none is unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dollars: Option<Dollars>,
+    /// Seconds that devices spend on the run's candidates; none is unlimited. Those on their way
+    /// count as much as the others took on average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_seconds: Option<u64>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            trials: 45,
+            wall_seconds: None,
+            tokens: None,
+            dollars: None,
+            device_seconds: None,
+        }
+    }
+}
+
+/// The resources that a run has used, besides trials and wall time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct Spend {
+    /// Replies that models gave.
+    pub calls: u64,
+    /// Their tokens.
+    pub usage: Usage,
+    /// Their cost, as far as the models' prices are known.
+    pub dollars: Dollars,
+    /// Replies of models without a known price: they are in `usage` and not in `dollars`.
+    pub unpriced_calls: u64,
+    /// Tokens that the replies still waited for may use at most.
+    pub committed_tokens: u64,
+    /// The most that these replies may cost.
+    pub committed_dollars: Dollars,
+    /// Requests to models whose outcome is unknown, because the service stopped or the run ended
+    /// before the answer came.
+    #[serde(default)]
+    pub interrupted_calls: u64,
+    /// Tokens that they may have used at most; they count against the budget.
+    #[serde(default)]
+    pub interrupted_tokens: u64,
+    /// Highest possible cost of these requests, dollars; it counts against the budget.
+    #[serde(default)]
+    pub interrupted_dollars: Dollars,
+    /// Milliseconds that devices spent on candidates, compilation not counted.
+    pub device_ms: u64,
+}
+
+impl Budget {
+    /// Returns the limit that a further call could exceed, or none if the call may be made. Counts
+    /// what answers used, and the most that open and interrupted calls may use.
+    pub fn forbids(&self, spend: &Spend, call: &Ceiling) -> Option<StopReason> {
+        let all_tokens = spend.usage.total()
+            + spend.committed_tokens
+            + spend.interrupted_tokens
+            + call.usage.total();
+        let all_dollars =
+            spend.dollars + spend.committed_dollars + spend.interrupted_dollars + call.dollars;
+        if self.tokens.is_some_and(|limit| all_tokens > limit) {
+            Some(StopReason::Tokens)
+        } else if self.dollars.is_some_and(|limit| all_dollars > limit) {
+            Some(StopReason::Dollars)
+        } else {
+            None
+        }
+    }
+}
+
+/// The reasons why a run ended as planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The method has nothing left to try.
+    Exhausted,
+    /// The trials are used up.
+    Trials,
+    /// The wall time is used up.
+    WallTime,
+    /// Another call might use more tokens than are left.
+    Tokens,
+    /// Another call might cost more than is left.
+    Dollars,
+    /// The devices' time is used up.
+    DeviceTime,
+    /// Every generation was bred.
+    Generations,
+    /// A whole batch of first replies held no kernel.
+    NothingUsable,
+    /// The target was reached and the task says to stop there.
+    Target,
+    /// No candidate meets the gates that open the playbook's next phase.
+    PhaseClosed,
+    /// Someone asked for it.
+    Requested,
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exhausted => "nothing left to try",
+            Self::Trials => "trial budget used up",
+            Self::WallTime => "wall time used up",
+            Self::Tokens => "the tokens left do not cover another call",
+            Self::Dollars => "the dollars left do not cover another call",
+            Self::DeviceTime => "device time used up",
+            Self::Generations => "every generation bred",
+            Self::NothingUsable => "none of the first replies held a kernel",
+            Self::Target => "target reached",
+            Self::PhaseClosed => "no candidate opens the playbook's next phase",
+            Self::Requested => "finished on request",
+        })
+    }
+}
