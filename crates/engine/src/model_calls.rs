@@ -14,7 +14,7 @@ use domain::model::{Message, Prompt, ReplyEnd, Speaker};
 use domain::problem::{Problem, Problems};
 use domain::reply::{self, Kernel, ReplyBases, Unusable};
 use domain::task::Task;
-use store::{Answer, DueCall, Meaning, NewCall, StoreError, WrittenText};
+use store::{Answer, AnswerEffect, DueCall, NewCall, StoreError, WrittenText};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use tracing::{Instrument, error, info, info_span, warn};
@@ -214,7 +214,7 @@ impl Engine {
     }
 
     /// Reads a reply and decides its consequence for the candidate.
-    async fn interpret(&self, call: &DueCall, reply: &Reply) -> Result<Meaning, EngineError> {
+    async fn interpret(&self, call: &DueCall, reply: &Reply) -> Result<AnswerEffect, EngineError> {
         let content = self.store.content_of(call.run).await?;
         let task = self.task(content).await?;
         let primary = self.primary(call, &task).await?;
@@ -234,11 +234,11 @@ impl Engine {
             None
         };
         Ok(match next {
-            Some(next) => Meaning::AskAgain {
+            Some(next) => AnswerEffect::AskAgain {
                 unusable: unusable.to_string(),
                 call: Box::new(next),
             },
-            None => Meaning::Unusable {
+            None => AnswerEffect::Unusable {
                 unusable: unusable.to_string(),
                 verdict: Box::new(parse_rejected(&task, problems(&unusable))),
             },
@@ -309,7 +309,7 @@ impl Engine {
 /// The name of files that models write.
 pub(crate) const FILE: &str = "candidate.cu";
 
-fn written(primary: &KernelSource, kernel: Kernel) -> Meaning {
+fn written(primary: &KernelSource, kernel: Kernel) -> AnswerEffect {
     let source = KernelSource::parse(FILE, kernel.source).expect("reading a reply parsed it");
     let own = source.idea().filter(|idea| primary.idea() != Some(*idea));
     let idea = (kernel.title.is_some() || kernel.thought.is_some()).then(|| Idea {
@@ -323,7 +323,7 @@ fn written(primary: &KernelSource, kernel: Kernel) -> Meaning {
         .map(one_line)
         .find(|title| !title.is_empty());
     let configuration = source.plan().default_configuration();
-    Meaning::Written {
+    AnswerEffect::Written {
         text: Box::new(WrittenText {
             title: title.unwrap_or_else(|| "untitled".to_owned()),
             digest: Some(source.candidate_digest(&configuration)),

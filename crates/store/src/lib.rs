@@ -38,7 +38,7 @@ use sqlx::sqlite::{
 use sqlx::{Connection as _, Sqlite, SqliteConnection, Transaction, query};
 use tokio::sync::watch;
 
-pub use calls::{Answer, DueCall, MAX_UNANSWERED, Meaning, NewCall, NewDraft, WrittenText};
+pub use calls::{Answer, AnswerEffect, DueCall, MAX_UNANSWERED, NewCall, NewDraft, WrittenText};
 pub use candidates::{NewCandidate, Proposed};
 pub use error::StoreError;
 pub use faults::{MAX_FAULTS, MAX_LOSSES};

@@ -1,0 +1,260 @@
+//! Answers of models: their record, their charge, and their consequence for the candidate.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use domain::api::{EventKind, RunState};
+use domain::id::{CallId, CandidateId, RunId};
+use sqlx::{query, query_as, query_scalar};
+
+use super::rows::AskedRow;
+use super::{Answer, AnswerEffect, MAX_UNANSWERED, insert_call};
+use crate::candidates::{self, Ids};
+use crate::error::Doing;
+use crate::rows::{RowRef, json, micros};
+use crate::{Connection, Store, StoreError, events, runs};
+
+impl Store {
+    /// Records an answer with what it means. Only the first answer to a call counts; one for a
+    /// candidate that is waited for no longer is accounted for and changes nothing else. Returns
+    /// whether it counted.
+    ///
+    /// # Errors
+    /// The call is unknown or the database fails.
+    pub async fn answer(
+        &self,
+        call: CallId,
+        answer: &Answer,
+        effect: &AnswerEffect,
+        now: DateTime<Utc>,
+    ) -> Result<bool, StoreError> {
+        let (ids, next) = self.draw(|rng| (Ids::generate(now, rng), CallId::generate(now, rng)));
+        let mut tx = self.begin().await?;
+        let asked = asked(&mut tx, call).await?;
+        if asked.answered {
+            return Ok(false);
+        }
+        write_answer(&mut tx, call, answer, effect, now).await?;
+        query("UPDATE runs SET unanswered = 0 WHERE id = $1")
+            .bind(asked.run.uuid())
+            .execute(&mut *tx)
+            .await
+            .doing("count an answer")?;
+        let replied = EventKind::Replied {
+            candidate: asked.candidate,
+            ordinal: asked.ordinal,
+            model: asked.model.clone(),
+            tokens: answer.usage.total(),
+            cost: answer.cost,
+            unusable: effect.unusable().map(str::to_owned),
+        };
+        events::record(&mut tx, asked.run, &replied, now).await?;
+        let counted = asked.pending;
+        if counted {
+            let ids = Ids {
+                candidate: asked.candidate,
+                ..ids
+            };
+            apply_answer(&mut tx, &asked, ids, next, effect, now).await?;
+        }
+        self.commit(tx).await?;
+        Ok(counted)
+    }
+
+    /// Records that a call was not answered: it is tried again at `again`, unless so many calls
+    /// of the run have failed in a row, or this one for a reason that waiting does not mend, that
+    /// the run is paused. No trial is charged.
+    ///
+    /// # Errors
+    /// The call is unknown or the database fails.
+    pub async fn unanswered(
+        &self,
+        call: CallId,
+        reason: &str,
+        permanent: bool,
+        again: DateTime<Utc>,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let asked = asked(&mut tx, call).await?;
+        if asked.answered || !asked.pending {
+            return Ok(());
+        }
+        query(
+            "UPDATE calls SET failures = failures + 1, last_error = $2, not_before = $3 \
+             WHERE id = $1",
+        )
+        .bind(call.uuid())
+        .bind(reason)
+        .bind(micros(again))
+        .execute(&mut *tx)
+        .await
+        .doing("record a failed call")?;
+        let in_a_row: i64 = query_scalar(
+            "UPDATE runs SET unanswered = unanswered + 1 WHERE id = $1 RETURNING unanswered",
+        )
+        .bind(asked.run.uuid())
+        .fetch_one(&mut *tx)
+        .await
+        .doing("count a failed call")?;
+        let unanswered = EventKind::Unanswered {
+            candidate: asked.candidate,
+            model: asked.model.clone(),
+            reason: reason.to_owned(),
+        };
+        events::record(&mut tx, asked.run, &unanswered, now).await?;
+        let state = runs::state_of(&mut tx, asked.run).await?;
+        if state == RunState::Running && (permanent || in_a_row >= i64::from(MAX_UNANSWERED)) {
+            let times = if permanent {
+                String::new()
+            } else {
+                format!(" ({in_a_row} times in a row)")
+            };
+            let paused = RunState::Paused {
+                reason: format!("model {} does not answer{times}: {reason}", asked.model),
+            };
+            runs::set_state(&mut tx, asked.run, &paused, now).await?;
+        }
+        self.commit(tx).await
+    }
+}
+
+impl AnswerEffect {
+    fn unusable(&self) -> Option<&str> {
+        match self {
+            Self::Written { .. } => None,
+            Self::AskAgain { unusable, .. } | Self::Unusable { unusable, .. } => Some(unusable),
+        }
+    }
+}
+
+/// A call with its candidate's state.
+struct Asked {
+    run: RunId,
+    candidate: CandidateId,
+    ordinal: u32,
+    turn: u32,
+    model: String,
+    answered: bool,
+    /// True if the candidate still waits for its text.
+    pending: bool,
+}
+
+async fn asked(tx: &mut Connection, call: CallId) -> Result<Asked, StoreError> {
+    let row: Option<AskedRow> = query_as(
+        "SELECT k.run, k.candidate, c.ordinal, k.turn, k.model, k.answered_at, c.state \
+         FROM calls k JOIN candidates c ON c.id = k.candidate WHERE k.id = $1",
+    )
+    .bind(call.uuid())
+    .fetch_optional(tx)
+    .await
+    .doing("read a call")?;
+    let row = row.ok_or_else(|| StoreError::Unknown {
+        subject: "call",
+        id: call.to_string(),
+    })?;
+    let row_ref = RowRef::new("calls", call);
+    Ok(Asked {
+        run: RunId::from(row.run),
+        candidate: CandidateId::from(row.candidate),
+        ordinal: row_ref.number("ordinal", row.ordinal)?,
+        turn: row_ref.number("turn", row.turn)?,
+        model: row.model,
+        answered: row.answered_at.is_some(),
+        pending: row.state == "pending",
+    })
+}
+
+async fn write_answer(
+    tx: &mut Connection,
+    call: CallId,
+    answer: &Answer,
+    effect: &AnswerEffect,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let us = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+    let notes = match effect {
+        AnswerEffect::Written { notes, .. } => notes.as_slice(),
+        AnswerEffect::AskAgain { .. } | AnswerEffect::Unusable { .. } => &[],
+    };
+    query(
+        "UPDATE calls SET answered_at = $2, reply = $3, complete = $4, unusable = $5, notes = $6, \
+         input_tokens = $7, cached_tokens = $8, cache_written_tokens = $9, output_tokens = $10, \
+         usage_estimated = $11, cost = $12, answered_by = $13, request_id = $14, \
+         first_token_us = $15, total_us = $16, attempts = $17 WHERE id = $1",
+    )
+    .bind(call.uuid())
+    .bind(micros(now))
+    .bind(&answer.text)
+    .bind(i64::from(answer.complete))
+    .bind(effect.unusable())
+    .bind(json(&notes))
+    .bind(whole(answer.usage.input))
+    .bind(whole(answer.usage.cached))
+    .bind(whole(answer.usage.cache_written))
+    .bind(whole(answer.usage.output))
+    .bind(i64::from(answer.usage_estimated))
+    .bind(answer.cost.map(|cost| whole(cost.nanos())))
+    .bind(&answer.answered_by)
+    .bind(&answer.request_id)
+    .bind(answer.first_token.map(us))
+    .bind(us(answer.total))
+    .bind(i64::from(answer.attempts))
+    .execute(tx)
+    .await
+    .doing("record an answer")?;
+    Ok(())
+}
+
+/// Applies an answer to the candidate that waits for it.
+async fn apply_answer(
+    tx: &mut Connection,
+    asked: &Asked,
+    ids: Ids,
+    next: CallId,
+    effect: &AnswerEffect,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    match effect {
+        AnswerEffect::Written { text, .. } => {
+            let original = candidates::original(tx, asked.run, text.digest).await?;
+            query(
+                "UPDATE candidates SET title = $2, source = $3, digest = $4, configuration = $5, \
+                 idea = $6, state = $7, duplicate_of = $8 WHERE id = $1",
+            )
+            .bind(asked.candidate.uuid())
+            .bind(&text.title)
+            .bind(&text.source)
+            .bind(text.digest.map(|digest| digest.to_string()))
+            .bind(json(&text.configuration))
+            .bind(text.idea.as_ref().map(json))
+            .bind(if original.is_some() {
+                "duplicate"
+            } else {
+                "pending"
+            })
+            .bind(original)
+            .execute(&mut *tx)
+            .await
+            .doing("record what a model wrote")?;
+            let verdict = text.verdict.as_deref();
+            candidates::judge_or_enqueue(tx, asked.run, &ids, original, verdict, now).await
+        }
+        AnswerEffect::AskAgain { call, .. } => {
+            insert_call(
+                tx,
+                next,
+                asked.run,
+                asked.candidate,
+                asked.turn + 1,
+                call,
+                now,
+            )
+            .await
+        }
+        AnswerEffect::Unusable { verdict, .. } => {
+            candidates::judge_or_enqueue(tx, asked.run, &ids, None, Some(verdict), now).await
+        }
+    }
+}
