@@ -8,7 +8,9 @@ use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
 use domain::model::{Ceiling, Dollars, Message, Prompt, Speaker, Usage};
 use domain::search::{Draft, EntryState, Operator};
-use store::{Answer, DueCall, MAX_UNANSWERED, Meaning, NewCall, NewDraft, StoreError, WrittenText};
+use store::{
+    Answer, AnswerEffect, DueCall, MAX_UNANSWERED, NewCall, NewDraft, StoreError, WrittenText,
+};
 
 use crate::fixture::{Lab, accepted, at, candidate, unread};
 
@@ -82,9 +84,9 @@ fn answer() -> Answer {
     }
 }
 
-fn written(body: &str) -> Meaning {
+fn written(body: &str) -> AnswerEffect {
     let like = candidate(Operator::Init, None, body);
-    Meaning::Written {
+    AnswerEffect::Written {
         text: Box::new(WrittenText {
             title: body.to_owned(),
             source: like.source,
@@ -104,7 +106,7 @@ async fn drafted(lab: &Lab, run: RunId, first: u32, drafts: &[NewDraft]) -> Vec<
 }
 
 /// Records an answer. Returns true if it counted.
-async fn reply(lab: &Lab, call: &DueCall, meaning: &Meaning, now: i64) -> bool {
+async fn reply(lab: &Lab, call: &DueCall, meaning: &AnswerEffect, now: i64) -> bool {
     let counted = lab.store.answer(call.id, &answer(), meaning, at(now)).await;
     counted.expect("rows")
 }
@@ -181,7 +183,7 @@ async fn an_unreadable_reply_is_asked_once_more_and_then_a_verdict() {
     let (run, _, baseline) = lab.running(5).await;
     let due = drafted(&lab, run, 1, &[draft(Operator::Init, &[baseline])]).await;
     let candidate = due[0].candidate;
-    let again = Meaning::AskAgain {
+    let again = AnswerEffect::AskAgain {
         unusable: "no kernel".to_owned(),
         call: Box::new(call("Your reply has no kernel.")),
     };
@@ -191,7 +193,7 @@ async fn an_unreadable_reply_is_asked_once_more_and_then_a_verdict() {
     let view = lab.store.run(run).await.expect("rows").expect("known");
     assert_eq!(view.trials, 1, "the first reply was paid for");
 
-    let meaning = Meaning::Unusable {
+    let meaning = AnswerEffect::Unusable {
         unusable: "still no kernel".to_owned(),
         verdict: Box::new(unread()),
     };

@@ -156,6 +156,16 @@ pub fn accepted(us: f64) -> Verdict {
     })
 }
 
+/// The report of a worker whose disk is missing.
+pub fn faulted(leased: &LeasedJob) -> Report {
+    Report {
+        attempt: leased.attempt,
+        outcome: ReportOutcome::Faulted {
+            message: "no disk".to_owned(),
+        },
+    }
+}
+
 /// The evaluation a healthy worker makes of a leased job.
 pub fn evaluation(leased: &LeasedJob, verdict: Verdict) -> Evaluation {
     let source = KernelSource::parse(&leased.file, leased.source.clone()).unwrap();
@@ -313,6 +323,18 @@ impl Lab {
             Proposed::New(id) => id,
             other => panic!("proposed anew, but got {other:?}"),
         }
+    }
+
+    /// Submits a candidate made from `parent`, with `body` as title and code.
+    pub async fn submit(&self, run: RunId, parent: CandidateId, body: &str) -> CandidateId {
+        self.propose(run, &candidate(Operator::Submit, Some(parent), body))
+            .await
+    }
+
+    /// Reports a fault of the worker that holds a lease.
+    pub async fn fault(&self, leased: &LeasedJob, now: DateTime<Utc>) -> Receipt {
+        let report = faulted(leased);
+        self.store.report(leased.job, &report, now).await.unwrap()
     }
 
     /// A run whose baseline was accepted with 100 us; the worker that did it, and the baseline.

@@ -8,7 +8,9 @@ use domain::task::{Enforce, GateSubject};
 use domain::verdict::{Verdict, VerdictKind};
 use store::{LeasedJob, MAX_FAULTS, MAX_LOSSES, MAX_WORKER_FAULTS, StoreError};
 
-use crate::fixture::{DEVICE, Lab, accepted, at, candidate, device, evaluation, report, timing};
+use crate::fixture::{
+    DEVICE, Lab, accepted, at, candidate, device, evaluation, faulted, report, timing,
+};
 
 fn renewal(leased: &LeasedJob, stage: &str) -> Renewal {
     Renewal {
@@ -17,23 +19,12 @@ fn renewal(leased: &LeasedJob, stage: &str) -> Renewal {
     }
 }
 
-fn faulted(leased: &LeasedJob) -> Report {
-    Report {
-        attempt: leased.attempt,
-        outcome: ReportOutcome::Faulted {
-            message: "no disk".to_owned(),
-        },
-    }
-}
-
 #[tokio::test]
 async fn a_job_is_lent_to_one_worker_with_all_it_needs() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
     let other = lab.worker("other", DEVICE).await;
-    let id = lab
-        .propose(run, &candidate(Operator::Submit, Some(baseline), "fast"))
-        .await;
+    let id = lab.submit(run, baseline, "fast").await;
     let leased = lab.lease(worker, at(5)).await.unwrap();
     assert_eq!((leased.candidate, leased.attempt, leased.round), (id, 1, 0));
     assert!(leased.source.ends_with("fast\n"));
@@ -48,9 +39,7 @@ async fn a_job_is_lent_to_one_worker_with_all_it_needs() {
 async fn a_late_report_changes_no_row() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
-    let id = lab
-        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    let id = lab.submit(run, baseline, "a").await;
     let first = lab.lease(worker, at(5)).await.unwrap();
     assert_eq!(lab.store.expire_leases(at(20)).await.unwrap(), 0);
     assert_eq!(lab.store.expire_leases(at(21)).await.unwrap(), 1);
@@ -86,9 +75,7 @@ async fn a_late_report_changes_no_row() {
 async fn a_renewed_lease_lives_on_and_tells_its_stage() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
-    let id = lab
-        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    let id = lab.submit(run, baseline, "a").await;
     let leased = lab.lease(worker, at(5)).await.unwrap();
     for (now, stage) in [(15, "compile"), (25, "screen"), (35, "screen")] {
         let receipt = lab
@@ -122,9 +109,7 @@ async fn a_renewed_lease_lives_on_and_tells_its_stage() {
 async fn faults_park_a_job_and_say_why() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
-    let id = lab
-        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    let id = lab.submit(run, baseline, "a").await;
     let mut now = 5;
     for attempt in 1..=MAX_FAULTS {
         let leased = lab.lease(worker, at(now)).await.unwrap();
@@ -152,9 +137,7 @@ async fn faults_park_a_job_and_say_why() {
 async fn a_refusal_parks_a_job_at_once() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
-    let id = lab
-        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    let id = lab.submit(run, baseline, "a").await;
     let leased = lab.lease(worker, at(5)).await.unwrap();
     let refused = Report {
         attempt: leased.attempt,
@@ -176,9 +159,7 @@ async fn a_refusal_parks_a_job_at_once() {
 async fn losses_are_forgiven_longer_than_faults_and_hand_backs_for_ever() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
-    let id = lab
-        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    let id = lab.submit(run, baseline, "a").await;
     let mut now = 5;
     for _ in 0..2 * MAX_LOSSES {
         let leased = lab.lease(worker, at(now)).await.unwrap();
@@ -203,8 +184,7 @@ async fn losses_are_forgiven_longer_than_faults_and_hand_backs_for_ever() {
 async fn a_worker_started_anew_frees_what_it_held() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
-    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    lab.submit(run, baseline, "a").await;
     let first = lab.lease(worker, at(5)).await.unwrap();
     let stranger = lab.worker("stranger", DEVICE).await;
     assert!(lab.lease(stranger, at(9)).await.is_none());
@@ -217,8 +197,7 @@ async fn a_worker_started_anew_frees_what_it_held() {
 async fn a_worker_that_outlived_the_service_may_renew_after_its_restart() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
-    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    lab.submit(run, baseline, "a").await;
     let leased = lab.lease(worker, at(5)).await.unwrap();
     lab.store.after_restart(at(500)).await.unwrap();
     assert_eq!(lab.store.expire_leases(at(514)).await.unwrap(), 0);
@@ -233,8 +212,7 @@ async fn a_worker_that_outlived_the_service_may_renew_after_its_restart() {
 async fn only_the_device_of_the_baseline_takes_the_runs_jobs() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
-    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    lab.submit(run, baseline, "a").await;
     let silicon = lab.worker("s", "NVIDIA L4").await;
     assert!(lab.lease(silicon, at(5)).await.is_none());
     assert!(lab.lease(worker, at(5)).await.is_some());
@@ -248,8 +226,7 @@ async fn nothing_is_evaluated_before_the_baseline_is_accepted() {
     let baseline = lab
         .propose(run, &candidate(Operator::Baseline, None, "baseline"))
         .await;
-    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    lab.submit(run, baseline, "a").await;
     lab.store
         .advance(run, &RunState::CheckingBaseline, at(2))
         .await
@@ -294,9 +271,7 @@ async fn a_report_about_something_else_is_a_fault_of_the_worker() {
     for (spoil, wanted) in spoilt {
         let lab = Lab::new().await;
         let (run, worker, baseline) = lab.running(5).await;
-        let id = lab
-            .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-            .await;
+        let id = lab.submit(run, baseline, "a").await;
         let leased = lab.lease(worker, at(5)).await.unwrap();
         let mut spoilt = evaluation(&leased, accepted(50.0));
         spoil(&mut spoilt);
@@ -324,8 +299,7 @@ async fn a_report_about_something_else_is_a_fault_of_the_worker() {
 async fn times_of_another_model_are_not_compared() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
-    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    lab.submit(run, baseline, "a").await;
     let leased = lab.lease(worker, at(5)).await.unwrap();
     let mut verdict = accepted(50.0);
     if let Verdict::Accepted(acceptance) = &mut verdict
@@ -348,9 +322,7 @@ async fn times_of_another_model_are_not_compared() {
 async fn bad_news_is_recorded_without_a_time() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
-    let id = lab
-        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    let id = lab.submit(run, baseline, "a").await;
     let leased = lab.lease(worker, at(5)).await.unwrap();
     lab.judge(
         &leased,
@@ -414,9 +386,7 @@ async fn a_silent_worker_is_listed_as_dead_and_then_not_at_all() {
 async fn an_advisory_gate_is_shown_and_holds_nothing_back() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
-    let id = lab
-        .propose(run, &candidate(Operator::Submit, Some(baseline), "fast"))
-        .await;
+    let id = lab.submit(run, baseline, "fast").await;
     let leased = lab.lease(worker, at(5)).await.unwrap();
     let unmet = |subject, phase: &str, enforce| GateOutcome {
         subject,
@@ -456,13 +426,9 @@ async fn a_job_does_not_return_to_the_worker_that_reported_its_fault() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
     let other = lab.worker("other", DEVICE).await;
-    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    lab.submit(run, baseline, "a").await;
     let first = lab.lease(worker, at(5)).await.unwrap();
-    lab.store
-        .report(first.job, &faulted(&first), at(6))
-        .await
-        .unwrap();
+    lab.fault(&first, at(6)).await;
     assert!(lab.lease(worker, at(10)).await.is_none());
     let second = lab.lease(other, at(10)).await.unwrap();
     assert_eq!((second.job, second.attempt), (first.job, 2));
@@ -473,13 +439,9 @@ async fn a_job_returns_to_its_worker_when_no_other_one_attends() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
     lab.worker("other", DEVICE).await;
-    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    lab.submit(run, baseline, "a").await;
     let first = lab.lease(worker, at(5)).await.unwrap();
-    lab.store
-        .report(first.job, &faulted(&first), at(6))
-        .await
-        .unwrap();
+    lab.fault(&first, at(6)).await;
     assert!(lab.lease(worker, at(10)).await.is_none());
     assert!(lab.lease(worker, at(60)).await.is_some());
 }
@@ -492,16 +454,12 @@ async fn a_worker_that_always_faults_abandons_no_candidate_of_the_others() {
     let broken = lab.worker("broken", DEVICE).await;
     for number in 0..CANDIDATES {
         let body = format!("version {number}");
-        lab.propose(run, &candidate(Operator::Submit, Some(baseline), &body))
-            .await;
+        lab.submit(run, baseline, &body).await;
     }
     let mut faults = 0;
     for now in 5..200 {
         if let Some(leased) = lab.lease(broken, at(now)).await {
-            lab.store
-                .report(leased.job, &faulted(&leased), at(now))
-                .await
-                .unwrap();
+            lab.fault(&leased, at(now)).await;
             faults += 1;
         }
         // The honest worker is slower, because it does the work.
@@ -522,8 +480,7 @@ async fn a_suspended_worker_says_so_and_a_verdict_ends_its_row_of_faults() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(9).await;
     let fault = async |body: &str, now| {
-        lab.propose(run, &candidate(Operator::Submit, Some(baseline), body))
-            .await;
+        lab.submit(run, baseline, body).await;
         let leased = lab.lease(worker, at(now)).await.unwrap();
         let report = faulted(&leased);
         lab.store
@@ -552,8 +509,7 @@ async fn a_suspended_worker_says_so_and_a_verdict_ends_its_row_of_faults() {
 async fn a_second_worker_of_one_host_leaves_the_first_ones_leases_alone() {
     let lab = Lab::new().await;
     let (run, _, baseline) = lab.running(5).await;
-    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    lab.submit(run, baseline, "a").await;
     let register = async |instance: &str| {
         let registration = Registration {
             name: "host".to_owned(),

@@ -70,12 +70,8 @@ async fn a_run_asked_to_finish_takes_no_more() {
 async fn the_same_code_is_linked_and_gets_no_job() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(9).await;
-    let first = lab
-        .propose(run, &candidate(Operator::Submit, Some(baseline), "same"))
-        .await;
-    let pending = lab
-        .propose(run, &candidate(Operator::Submit, Some(baseline), "same"))
-        .await;
+    let first = lab.submit(run, baseline, "same").await;
+    let pending = lab.submit(run, baseline, "same").await;
     let leased = lab.lease(worker, at(5)).await.unwrap();
     assert_eq!(leased.candidate, first);
     lab.judge(&leased, accepted(25.0)).await;
@@ -110,8 +106,7 @@ async fn the_same_code_in_another_run_is_evaluated_there() {
     let (first, _, first_baseline) = lab.running(9).await;
     let (second, worker, second_baseline) = lab.running(9).await;
     for (run, baseline) in [(first, first_baseline), (second, second_baseline)] {
-        lab.propose(run, &candidate(Operator::Submit, Some(baseline), "same"))
-            .await;
+        lab.submit(run, baseline, "same").await;
     }
     let one = lab.lease(worker, at(5)).await.unwrap();
     let other = lab.lease(worker, at(5)).await.unwrap();
@@ -125,8 +120,7 @@ async fn the_same_code_in_another_run_is_evaluated_there() {
 async fn a_verdict_without_a_worker_is_recorded_at_once() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(9).await;
-    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "model"))
-        .await;
+    lab.submit(run, baseline, "model").await;
     let leased = lab.lease(worker, at(5)).await.unwrap();
     let mut verdict = crate::fixture::evaluation(
         &leased,

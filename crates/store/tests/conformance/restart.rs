@@ -8,9 +8,7 @@ use crate::fixture::{Lab, accepted, at, candidate};
 async fn what_was_committed_survives_and_nothing_is_half_done() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(9).await;
-    let id = lab
-        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    let id = lab.submit(run, baseline, "a").await;
     let leased = lab.lease(worker, at(5)).await.unwrap();
     let before = lab.store.run(run).await.unwrap().unwrap();
     // The first process never closes its connections: its end is not an orderly one.

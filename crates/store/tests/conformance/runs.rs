@@ -76,8 +76,7 @@ async fn only_running_time_counts() {
 async fn a_paused_run_lends_nothing_and_resumes_where_it_was() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
-    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    lab.submit(run, baseline, "a").await;
     let paused = lab.store.pause(run, "lunch", at(5)).await.unwrap();
     assert_eq!(paused.state.to_string(), "paused: lunch");
     assert!(lab.lease(worker, at(6)).await.is_none());
@@ -115,9 +114,7 @@ async fn a_run_that_is_over_cannot_be_moved() {
 async fn cancelling_takes_back_what_workers_hold() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
-    let held = lab
-        .propose(run, &candidate(Operator::Submit, Some(baseline), "a"))
-        .await;
+    let held = lab.submit(run, baseline, "a").await;
     let leased = lab.lease(worker, at(5)).await.unwrap();
     let cancelled = lab.store.cancel(run, at(6)).await.unwrap();
     assert_eq!(cancelled.state, RunState::Cancelled);

@@ -1,7 +1,6 @@
 //! Views for clients, page by page.
 
 use domain::api::EventKind;
-use domain::search::Operator;
 use domain::task::Task;
 use domain::verdict::{Verdict, VerdictKind};
 
@@ -38,8 +37,7 @@ async fn candidates_are_filtered_and_paged_by_ordinal() {
         ("c", Some(20.0)),
         ("d", None),
     ] {
-        lab.propose(run, &candidate(Operator::Submit, Some(baseline), body))
-            .await;
+        lab.submit(run, baseline, body).await;
         let leased = lab.lease(worker, at(5)).await.unwrap();
         let verdict = us.map_or(
             Verdict::LaunchRejected {
@@ -77,9 +75,7 @@ async fn candidates_are_filtered_and_paged_by_ordinal() {
 async fn a_candidates_record_holds_its_parents_text_and_its_children() {
     let lab = Lab::new().await;
     let (run, _, baseline) = lab.running(9).await;
-    let child = lab
-        .propose(run, &candidate(Operator::Submit, Some(baseline), "child"))
-        .await;
+    let child = lab.submit(run, baseline, "child").await;
     let record = lab.store.candidate(child).await.unwrap().unwrap();
     assert_eq!(record.parent_source, Some(kernel("baseline")));
     assert_eq!(record.source, kernel("child"));
