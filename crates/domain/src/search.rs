@@ -11,6 +11,7 @@ mod playbook;
 pub mod selection;
 mod sweep;
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -471,6 +472,12 @@ impl Entry {
             _ => None,
         }
     }
+
+    /// A total order by speedup. A candidate that was not accepted is slower than all others.
+    fn compare_speedups(&self, other: &Self) -> Ordering {
+        let key = |entry: &Self| entry.speedup().unwrap_or(f64::NEG_INFINITY);
+        key(self).total_cmp(&key(other))
+    }
 }
 
 /// The fastest of the accepted; the earliest of equals.
@@ -478,7 +485,7 @@ fn fastest<'a>(entries: impl Iterator<Item = &'a Entry>) -> Option<&'a Entry> {
     entries
         .filter(|entry| entry.speedup().is_some())
         .reduce(|best, entry| {
-            if entry.speedup() > best.speedup() {
+            if entry.compare_speedups(best).is_gt() {
                 entry
             } else {
                 best

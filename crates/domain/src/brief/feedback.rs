@@ -320,11 +320,15 @@ impl FeedbackWriter<'_> {
 
     fn finding(&self, finding: &Finding) -> Vec<String> {
         let kernel = cleaning::clean_line(&finding.kernel, 64);
+        let occurrences = match finding.occurrences {
+            1 => "once".to_owned(),
+            number => format!("{number} times"),
+        };
         let mut lines = vec![
             cleaning::clean_sentence(&finding.message, MAX_SENTENCE),
             format!(
-                "in {kernel}, block {:?}, thread {:?}, {} times",
-                finding.block, finding.thread, finding.occurrences
+                "in {kernel}, block {:?}, thread {:?}, {occurrences}",
+                finding.block, finding.thread
             ),
         ];
         lines.extend(finding.line.map(|line| self.quoted(line)));

@@ -322,14 +322,10 @@ impl<'a> Population<'a> {
         fastest(self.valid()).unwrap_or(&self.entries[0])
     }
 
-    /// The fastest members, best first.
+    /// The fastest members, best first; equals in the order of their places.
     fn elite(&self) -> Vec<&'a Entry> {
         let mut valid = self.valid().collect::<Vec<_>>();
-        valid.sort_by(|a, b| {
-            b.speedup()
-                .partial_cmp(&a.speedup())
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
+        valid.sort_by(|a, b| b.compare_speedups(a));
         valid.truncate(ELITE);
         valid
     }

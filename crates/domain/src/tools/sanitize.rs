@@ -214,7 +214,10 @@ pub fn read(tool: Tool, log: &str) -> Status {
         Some(errors) => {
             if findings.is_empty() {
                 findings.push(SanitizerFinding {
-                    message: format!("{errors} errors without a description"),
+                    message: match errors {
+                        1 => "an error without a description".to_owned(),
+                        _ => format!("{errors} errors without a description"),
+                    },
                     ..SanitizerFinding::default()
                 });
             }

@@ -28,6 +28,19 @@ fn a_finding_names_both_lines_with_their_text() {
 }
 
 #[test]
+fn a_single_occurrence_is_counted_in_the_singular() {
+    let once = Finding {
+        occurrences: 1,
+        ..finding(FindingKind::Trap)
+    };
+    let feedback = told(Verdict::BarrierError { finding: once });
+    assert_eq!(
+        feedback.details[1],
+        "in scale, block [1, 0, 0], thread [31, 0, 0], once"
+    );
+}
+
+#[test]
 fn a_wrong_element_is_named_and_the_slack_is_not() {
     for verdict in [
         Verdict::IncorrectOutput(mismatch()),
