@@ -220,7 +220,7 @@ fn knobs(text: &mut String, variants: &Variants) {
     text.push('\n');
     for knob in &variants.dead_knobs {
         text.push_str(&format!(
-            "dead knob  {}: no choice changes image or launches\n",
+            "tunable    {}: no choice changes image or launches\n",
             plain(knob)
         ));
     }
