@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use self::front_matter::{RawFront, Reader};
+use crate::decode_message::{self, Syntax};
 use crate::digest::Digest;
 use crate::plan::{Configuration, LaunchPlan};
 use crate::problem::{Problem, Problems};
@@ -97,7 +98,7 @@ impl KernelSource {
                 file,
                 &text,
                 offset,
-                error.message(),
+                decode_message::describe(error.message(), Syntax::Toml),
                 "see docs/reference/candidate-format.md for the front matter's keys",
             )
         })?;

@@ -10,6 +10,7 @@ pub mod candidate;
 pub mod causes;
 pub mod cleaning;
 pub mod control;
+pub mod decode_message;
 pub mod device;
 pub mod digest;
 pub mod dtype;

@@ -284,12 +284,12 @@ fn every_defect_is_reported_with_its_place() {
         (
             "dtype = \"f32\"",
             "dtype = \"f31\"",
-            "kernel.cu:23:9: unknown variant `f31`",
+            "kernel.cu:23:9: \"f31\" is none of ",
         ),
         (
             "byte = 255",
             "bytes = 255",
-            "kernel.cu:20:1: unknown field `bytes`",
+            "kernel.cu:20:1: no key is called \"bytes\"; the keys are kernel, grid, ",
         ),
         ("extern", "\0extern", "kernel.cu:34:1: a NUL byte"),
     ];

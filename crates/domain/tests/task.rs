@@ -117,6 +117,26 @@ fn problems(task: &str, kernel: &str) -> Vec<String> {
     error.0.iter().map(ToString::to_string).collect()
 }
 
+#[test]
+fn a_playbook_file_needs_a_step_whose_phase_the_task_names() {
+    let stepless = KERNEL.replace("[step]\nphase = \"parallelism\"\nsweep = [\"ROWS\"]\n", "");
+    assert_eq!(
+        problems(TASK, &stepless),
+        [
+            "playbook/01-rows.cu: a playbook file without a table [step] (add [step] with phase = \
+          \"NAME\", the name of a [[phase]] of task.toml)"
+        ]
+    );
+    let unnamed = KERNEL.replace("phase = \"parallelism\"", "phase = \"memory\"");
+    assert_eq!(
+        problems(TASK, &unnamed),
+        [
+            "playbook/01-rows.cu: unknown phase \"memory\" (name a [[phase]] of task.toml: \
+          parallelism)"
+        ]
+    );
+}
+
 fn resolve(kernel: &str, configuration: &[(&str, i64)]) -> Result<ResolvedPlan, String> {
     let task = Task::load(&bundle(TASK, kernel)).expect("the folder is whole");
     let mut values = task.baseline.plan().default_configuration();
@@ -288,7 +308,7 @@ fn every_defect_of_a_task_file_is_reported_with_its_place() {
         (
             "N = {}",
             "N = { fix = 3 }",
-            "task.toml:5:7: unknown field `fix`",
+            "task.toml:5:7: no key is called \"fix\"; the keys are ",
         ),
         (
             "shape = [\"N\", \"W\"]\nrole = \"in\"",
@@ -313,7 +333,7 @@ fn every_defect_of_a_task_file_is_reported_with_its_place() {
         (
             "class = \"f32\"",
             "class = \"f31\"",
-            "task.toml:27:9: unknown variant `f31`",
+            "task.toml:27:9: \"f31\" is none of ",
         ),
         (
             "linear_in = [\"x\"]",

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use domain::candidate::KernelSource;
+use domain::decode_message::{self, Syntax};
 use domain::plan::Configuration;
 use domain::problem::{Problem, Problems};
 use serde::Deserialize;
@@ -32,8 +33,10 @@ pub fn with_values(
     let mut text = source.text().to_owned();
     let start = text.find('\n').map_or(text.len(), |at| at + 1);
     let end = front_end(&text, start);
-    let front: Front = toml::from_str(&text[start..end])
-        .map_err(|error| Problem::whole(file, error.message(), "write valid TOML"))?;
+    let front: Front = toml::from_str(&text[start..end]).map_err(|error| {
+        let message = decode_message::describe(error.message(), Syntax::Toml);
+        Problem::whole(file, message, "write valid TOML")
+    })?;
     let mut spans = front
         .tunables
         .iter()

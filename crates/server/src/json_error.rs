@@ -1,5 +1,6 @@
-//! Messages of JSON parsers in plain words: where the value is, what is wrong, what is accepted.
-//! serde's own messages name Rust types and put the place last.
+//! Messages of JSON parsers in plain words: the position of the value, the problem, and the accepted values.
+
+use domain::decode_message::{self, Syntax};
 
 /// Prefixes that axum writes before the parser's own message.
 const PREFIXES: [&str; 4] = [
@@ -25,7 +26,7 @@ pub fn describe(message: &str) -> String {
     if let Some(field) = field {
         text.push_str(&format!("{field}: "));
     }
-    text.push_str(&in_words(problem));
+    text.push_str(&decode_message::describe(problem, Syntax::Json));
     text
 }
 
@@ -50,87 +51,6 @@ fn is_path(text: &str) -> bool {
     let part_of_a_path =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']' | '?');
     !text.is_empty() && text.chars().all(part_of_a_path)
-}
-
-fn in_words(problem: &str) -> String {
-    if let Some(rest) = problem.strip_prefix("unknown field ") {
-        return match rest.split_once(", ") {
-            Some((name, expected)) => format!(
-                "no field is called {}; the fields are {}",
-                quoted(name),
-                choices(expected)
-            ),
-            None => format!("no field is called {}", quoted(rest)),
-        };
-    }
-    if let Some(rest) = problem.strip_prefix("unknown variant ") {
-        let (value, expected) = rest.split_once(", ").unwrap_or((rest, ""));
-        return format!("{} is none of {}", quoted(value), choices(expected));
-    }
-    if let Some(name) = problem.strip_prefix("missing field ") {
-        return format!("the field {} is missing", quoted(name));
-    }
-    if let Some(name) = problem.strip_prefix("duplicate field ") {
-        return format!("the field {} is given twice", quoted(name));
-    }
-    for prefix in ["invalid type: ", "invalid value: "] {
-        if let Some((found, expected)) = problem
-            .strip_prefix(prefix)
-            .and_then(|rest| rest.rsplit_once(", expected "))
-        {
-            return format!("{} is needed, not {}", kind(expected), plain_value(found));
-        }
-    }
-    if problem.starts_with("EOF while parsing") {
-        return "the JSON ends too early".to_owned();
-    }
-    match problem {
-        "invalid digit found in string" | "cannot parse integer from empty string" => {
-            "a whole number from 0 is needed".to_owned()
-        }
-        "expected value" => "this is not JSON: a value is expected here".to_owned(),
-        "trailing characters" => "there is more text after the JSON value".to_owned(),
-        "key must be a string" => "the name of a field must be in quotation marks".to_owned(),
-        other => other.to_owned(),
-    }
-}
-
-/// A value that serde describes, such as ``string "many"`` or ``integer `-1` ``.
-fn plain_value(found: &str) -> String {
-    let value = found.replace('`', "");
-    match value.as_str() {
-        "map" => "an object".to_owned(),
-        "sequence" => "a list".to_owned(),
-        "unit value" => "null".to_owned(),
-        _ => value.replace("integer ", "").replace("floating point ", ""),
-    }
-}
-
-/// The name that a person uses for a Rust type.
-fn kind(expected: &str) -> String {
-    match expected {
-        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0",
-        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
-        "f32" | "f64" => "a number",
-        "a boolean" => "true or false",
-        "a sequence" => "a list",
-        "a map" => "an object",
-        other if other.starts_with("struct ") => "an object",
-        other => other,
-    }
-    .to_owned()
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.trim_matches('`'))
-}
-
-/// The names of ``expected one of `a`, `b` ``.
-fn choices(expected: &str) -> String {
-    let names = expected
-        .trim_start_matches("expected ")
-        .trim_start_matches("one of ");
-    names.replace('`', "").replace(" or ", ", ")
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::{
     Scalar, ScoredCache, Task, Tensor, Use,
 };
 use crate::candidate::{KernelSource, is_identifier};
+use crate::decode_message::{self, Syntax};
 use crate::digest::Digest;
 use crate::dtype::Dtype;
 use crate::expr::{Expr, ExprError};
@@ -45,7 +46,7 @@ pub(super) fn task(bundle: &Bundle) -> Result<Task, Problems> {
             FILE,
             text,
             error.span().map_or(0, |span| span.start),
-            error.message(),
+            decode_message::describe(error.message(), Syntax::Toml),
             SEE,
         )
     })?;
@@ -469,9 +470,9 @@ impl Reader<'_> {
 
     fn playbook_step(&mut self, path: &str, source: &KernelSource, phases: &[Phase]) {
         let Some(step) = source.step() else {
-            let fix = "add [step] with phase and sweep";
-            self.problems
-                .push(Problem::whole(path, "a playbook file that is no step", fix));
+            let message = "a playbook file without a table [step]";
+            let fix = "add [step] with phase = \"NAME\", the name of a [[phase]] of task.toml";
+            self.problems.push(Problem::whole(path, message, fix));
             return;
         };
         if !phases.iter().any(|phase| phase.name == step.phase) {
@@ -484,7 +485,11 @@ impl Reader<'_> {
             self.problems.push(Problem::whole(
                 path,
                 message,
-                format!("task.toml declares: {known}"),
+                if known.is_empty() {
+                    "task.toml declares no [[phase]]; add one with this name".to_owned()
+                } else {
+                    format!("name a [[phase]] of task.toml: {known}")
+                },
             ));
         }
         for name in &step.sweep {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::api::RunRequest;
+use domain::decode_message::{self, Syntax};
 use domain::digest::Digest;
 use domain::model::{ModelView, Price, Prompt, Usage};
 use domain::problem::{Problem, Problems};
@@ -227,7 +228,12 @@ impl Recording {
 }
 
 fn parsed<T: DeserializeOwned>(line: &str) -> Result<T, String> {
-    serde_json::from_str(line).map_err(|error| error.to_string())
+    serde_json::from_str(line).map_err(|error| {
+        let message = error.to_string();
+        // The recording's own line number stands before the message.
+        let problem = message.split(" at line ").next().unwrap_or(&message);
+        decode_message::describe(problem, Syntax::Json)
+    })
 }
 
 /// A model that answers from a recording.

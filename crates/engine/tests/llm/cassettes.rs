@@ -134,7 +134,7 @@ fn what_is_no_recording_is_refused_with_its_lines() {
     let newer = first.replace("\"cassette\":1", "\"cassette\":2");
     let cases = [
         (String::new(), "r.jsonl: an empty recording"),
-        (good.replace(first, "{}"), "r.jsonl:1: missing field"),
+        (good.replace(first, "{}"), "r.jsonl:1: the field \""),
         (
             good.replace(first, &newer),
             "r.jsonl:1: a recording of version 2",
@@ -143,10 +143,10 @@ fn what_is_no_recording_is_refused_with_its_lines() {
             format!("{good}{second}\n"),
             "r.jsonl:4: a second reply for candidate 1, turn 0",
         ),
-        (format!("{good}not JSON\n"), "r.jsonl:4: expected"),
+        (format!("{good}not JSON\n"), "r.jsonl:4: this is not JSON"),
         (
             good.replace("\"ordinal\":2", "\"ordinal\":-2"),
-            "r.jsonl:3: invalid value",
+            "r.jsonl:3: a whole number from 0 is needed, not -2",
         ),
     ];
     for (text, expected) in cases {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use domain::decode_message::{self, Syntax};
 use domain::model::Price;
 use domain::problem::{Problem, Problems};
 use reqwest::Url;
@@ -148,11 +149,12 @@ impl Reader<'_> {
         self.report_at(at.span().start, message, fix);
     }
 
-    /// Only the error's own words: its full text would repeat the line, and with it whatever
-    /// secret somebody wrote there.
+    /// Reports a syntax error by its message alone, because the error's full text would repeat the
+    /// line and any secret in it.
     fn report_syntax(&mut self, error: &toml::de::Error, start: usize) {
         let offset = error.span().map_or(start, |span| span.start);
-        self.report_at(offset, error.message(), SEE);
+        let message = decode_message::describe(error.message(), Syntax::Toml);
+        self.report_at(offset, message, SEE);
     }
 
     fn file(&mut self) -> Vec<ModelConfig> {
