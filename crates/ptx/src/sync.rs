@@ -16,50 +16,19 @@ mod grid;
 mod lines;
 mod order;
 mod several;
+mod stamp;
 
 pub(crate) use grid::{BlockOrder, Mark, Signals};
 use lines::Lines;
 pub(crate) use order::Clock;
 use order::Order;
 use several::Several;
+use stamp::{
+    COPY, LANDED, LAST_TIME, MANY, ONE, Stamp, TIME_SHIFT, WARP, kind_of, stamp, thread_of, time_of,
+};
 
-/// A stamp: time in the upper bits, then the kind of party, then the thread.
-type Stamp = u32;
-
-const THREAD_BITS: u32 = 10;
-const KIND_BITS: u32 = 2;
-const TIME_SHIFT: u32 = THREAD_BITS + KIND_BITS;
-const THREAD_MASK: u32 = (1 << THREAD_BITS) - 1;
-const ONE: u32 = 0;
-/// Several threads of one warp.
-const WARP: u32 = 1;
-/// Several warps: the cell's instruction is the number of its entry in [`Several`] instead, which holds the last
-/// access of each warp.
-const MANY: u32 = 2;
-/// An asynchronous copy on behalf of a thread, which is not ordered with its own thread either.
-const COPY: u32 = 3;
-/// Flag in the instruction of a write: an asynchronous copy that has landed.
-const LANDED: u32 = 1 << 31;
-/// The clock's last value; after it all cells are cleared and the clock starts again.
-const LAST_TIME: u32 = (1 << (32 - TIME_SHIFT)) - 1;
 /// Read records kept for one instruction before they are transferred to the cells.
 const MAX_RECORDS: usize = 1 << 13;
-
-fn stamp(time: u32, kind: u32, thread: u32) -> Stamp {
-    time << TIME_SHIFT | kind << THREAD_BITS | thread
-}
-
-fn time_of(stamp: Stamp) -> u32 {
-    stamp >> TIME_SHIFT
-}
-
-fn kind_of(stamp: Stamp) -> u32 {
-    stamp >> THREAD_BITS & ((1 << KIND_BITS) - 1)
-}
-
-fn thread_of(stamp: Stamp) -> u32 {
-    stamp & THREAD_MASK
-}
 
 /// Two accesses of different threads without an order between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
