@@ -1,10 +1,9 @@
 //! Admission of tasks: the rules that a task must meet before it may be searched, because a task
 //! that rewards the wrong kernel is worse than none.
 //!
-//! Pure numbers and rules. Whoever measures brings the reference's answers and the errors of
-//! kernels; nothing here knows how they were made. The thresholds of the outputs are those with
-//! which METR sifted KernelBench, the separation is what lets one limit stand between two
-//! precisions with room on both sides.
+//! These functions are pure: the worker measures the reference's outputs and the errors of kernels and
+//! passes them in. The thresholds of outputs are those with which METR filtered KernelBench. The
+//! separation leaves room for one limit between the errors of two precisions.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,11 +14,12 @@ use crate::verdict::VerdictKind;
 
 /// Draws of all inputs over which outputs must vary.
 pub const SEEDS: usize = 10;
-/// An output that is smaller than this everywhere, or varies by less, says too little.
+/// The least magnitude of an output, and its least variation. An output below either one cannot tell
+/// a right kernel from a wrong one.
 pub const LEAST: f64 = 0.01;
 /// The least ratio of the best forbidden precision's error to the worst honest kernel's.
 pub const SEPARATION: f64 = 4.0;
-/// Two references may differ by this share of what a candidate may be off.
+/// The share of a candidate's tolerance by which two references may differ.
 pub const AGREEMENT: f64 = 1e-3;
 
 /// The result of a task's admission: every rule with the number that decides it.
@@ -29,7 +29,7 @@ pub struct Admission {
     pub task: String,
     /// Its version.
     pub version: Digest,
-    /// The cases on which outputs were looked at.
+    /// The cases whose outputs were examined.
     pub cases: Vec<String>,
     /// Every rule with its number.
     pub points: Vec<Point>,
@@ -44,7 +44,7 @@ impl Admission {
     }
 }
 
-/// One rule, what it was applied to and what came out.
+/// The result of one rule on one subject.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// The rule.
@@ -53,7 +53,7 @@ pub struct Point {
     pub subject: String,
     /// The number that was found, where the rule is about one.
     pub found: Option<f64>,
-    /// The number that it was held against.
+    /// The limit that it is compared with.
     pub limit: Option<f64>,
     /// True if the rule holds.
     pub holds: bool,
@@ -93,7 +93,7 @@ pub enum Rule {
     BaselineNoise,
 }
 
-/// The least that a score case takes, whatever computes it.
+/// The least work of a score case, which every correct kernel has to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
     /// The case.
@@ -378,8 +378,8 @@ impl Calibration {
     }
 }
 
-/// Returns true if a verdict rejects a kernel because of what it computes. A gate, or an error that
-/// the kernel makes on the way, says nothing about how well the task tells right from wrong.
+/// Returns true if a verdict rejects a kernel because of its outputs. A gate, or a runtime error, does
+/// not show that the task distinguishes right outputs from wrong ones.
 pub fn is_rejected_for_its_result(kind: VerdictKind) -> bool {
     matches!(
         kind,

@@ -138,9 +138,9 @@ pub struct WorkerView {
 /// The health of the fleet's devices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FleetHealth {
-    /// Every device that a worker has told of.
+    /// Every device that a worker has registered.
     pub devices: Vec<DeviceView>,
-    /// Candidates that are lent to nobody any more.
+    /// Quarantined candidates, which are not evaluated again.
     pub poison: Vec<PoisonView>,
 }
 
@@ -181,7 +181,7 @@ pub struct PoisonView {
 pub struct Health {
     /// The program's version.
     pub version: String,
-    /// Workers heard of within a lease's time.
+    /// Workers with a request within a lease's time.
     pub workers: u32,
     /// Jobs waiting for one.
     pub queued: u32,

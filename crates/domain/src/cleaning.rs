@@ -1,8 +1,8 @@
-//! Text of somebody else's choosing, made fit to be shown to a person or a model: compiler
-//! messages, names of variables, what a hostile process replies.
+//! Cleaning of untrusted text before it is shown to a person or a model: compiler messages, names of
+//! variables, replies of processes that ran candidate code.
 //!
-//! Cleaning keeps a reader from being deceived by what it cannot see; it does not make the words
-//! true. Whoever shows them still says whose words they are.
+//! Cleaning removes characters that a reader cannot see, and limits lengths. It does not make a
+//! statement true, so the caller also shows where the text came from.
 
 use crate::finding::Finding;
 use crate::verdict::{Diagnostic, Severity};

@@ -1,6 +1,6 @@
-//! Controls: the incumbent compared with itself as if it were a candidate. Whatever such a
-//! comparison calls faster is a mistake, so that a device tells by itself how often its comparisons
-//! are wrong, whatever a model of its noise promises.
+//! Controls: comparisons of the incumbent with itself as if it were a candidate. A control that finds
+//! a gain is a false positive, so that controls measure a device's rate of false positives without a
+//! model of its noise.
 //!
 //! A control decides nothing about any candidate.
 

@@ -112,14 +112,14 @@ pub struct Evaluation {
     pub toolchain: Option<String>,
     /// Each kernel's resources.
     pub kernels: Vec<KernelResources>,
-    /// Every soft gate with what was found.
+    /// Every soft gate with its measured value.
     pub gates: Vec<GateOutcome>,
     /// Every output compared.
     pub checks: Vec<CheckOutcome>,
     /// The launches of each score case as they ran.
     pub launches: Vec<CaseLaunches>,
-    /// The times of the score cases beside the least that the device can do them in; empty where
-    /// nobody measured what it can.
+    /// The times of the score cases beside their floors; empty where the device's rates were not
+    /// measured.
     #[serde(default)]
     pub floors: Vec<Floor>,
     /// The comparison with the incumbent; none where nothing was timed.
@@ -232,7 +232,7 @@ impl ProtocolPart {
     }
 }
 
-/// A soft gate with what was found.
+/// A soft gate with its measured value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GateOutcome {
     /// The quantity that the gate limits.

@@ -64,7 +64,7 @@ pub enum ExprError {
         /// The defect.
         message: String,
     },
-    /// A name nobody defined.
+    /// An undefined name.
     #[error("unknown name {name:?} in \"{text}\"; known here: {known}")]
     UnknownName {
         /// The name.

@@ -16,7 +16,7 @@ pub enum FindingKind {
     OutOfBoundsWrite,
     /// An address that is not a multiple of the access width.
     Misaligned,
-    /// A value that nobody wrote decides an address, a branch or an output.
+    /// A value that was never written decides an address, a branch or an output.
     Uninitialised,
     /// Two threads of a block conflict in shared memory.
     SharedRace,

@@ -1,8 +1,9 @@
 //! The health of a device: the class of errors and kernel messages, the thresholds of the health
 //! check, and the rules by which a device or a candidate is quarantined.
 //!
-//! Pure: whoever probes, reads the kernel's messages and keeps the record does that elsewhere. A verdict is never made
-//! here; this module only says whose fault something is and whether the device may go on.
+//! These functions are pure. The probe, the reader of the kernel's log and the keeper of the record are in the worker. No
+//! verdict is made here: this module only attributes an error to candidate or device, and decides whether the device may
+//! continue.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +17,11 @@ use crate::statistics::Rates;
 /// The class of an error or a kernel message for the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The program that ran is to blame; the device goes on once a probe says so.
+    /// The program that ran caused it; the device continues once a probe succeeds.
     Candidate,
-    /// The device is to blame, whatever ran: no verdict, and no further work until somebody has looked at it.
+    /// The device caused it: no verdict, and no further work until a person has cleared its record.
     Drain,
-    /// It says nothing by itself: the health check decides.
+    /// The cause is unknown: the health check decides.
     Suspicious,
 }
 
@@ -97,7 +98,7 @@ pub fn classify_xid(number: u32, names_the_runner: bool) -> ErrorClass {
 pub fn classify_driver_error(code: u32) -> ErrorClass {
     match code {
         // Invalid value, out of memory, too many resources, cooperative launch too large: the call was refused and
-        // nothing happened. Then what a kernel leaves behind: illegal address, timeout, assertion, stack, illegal
+        // nothing happened. The second arm holds errors that a kernel causes: illegal address, timeout, assertion, stack, illegal
         // instruction, misaligned address, address space, program counter, launch failure.
         1 | 2 | 701 | 720 => ErrorClass::Candidate,
         700 | 702 | 710 | 714..=719 => ErrorClass::Candidate,
@@ -153,7 +154,7 @@ pub enum Condition {
 pub struct HealthReport {
     /// The device's condition.
     pub condition: Condition,
-    /// The devices that each candidate broke, by [`submission_digest`].
+    /// The devices that each candidate broke, by the digest of its text and configuration.
     pub breaks: BTreeMap<Digest, BTreeSet<String>>,
 }
 
@@ -178,7 +179,7 @@ pub struct Record {
     pub copies: Vec<f64>,
     /// Evaluations since the last probe.
     pub jobs: u32,
-    /// The devices that each candidate broke, by [`submission_digest`].
+    /// The devices that each candidate broke, by the digest of its text and configuration.
     pub breaks: BTreeMap<Digest, BTreeSet<String>>,
     /// The number of times that this device was cleared and broke again, so that its breaks count
     /// as those of two devices.
@@ -254,8 +255,7 @@ impl Record {
         }
     }
 
-    /// Takes the device back into work, on the word of somebody who has looked at it. What it measured before counts
-    /// no more.
+    /// Ends the quarantine after a person has checked the device. Its earlier measurements are discarded.
     pub fn clear(&mut self) {
         self.condition = Condition::Well;
         self.clean_bytes = 0;

@@ -42,7 +42,7 @@ impl fmt::Display for Decision {
     }
 }
 
-/// A decision with what it rests on.
+/// A decision with its reason and its numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepDecision {
     /// The decision.
@@ -55,7 +55,7 @@ pub struct StepDecision {
 }
 
 impl StepDecision {
-    /// The decision about a kernel that something besides its verdict speaks against.
+    /// Turns the decision into a revert, for a reason that the verdict does not know.
     #[must_use]
     pub fn into_revert(self, reason: String) -> Self {
         Self {
@@ -66,10 +66,10 @@ impl StepDecision {
     }
 }
 
-/// Decides about a kernel with this verdict and this speedup over the baseline. It is held against
-/// the best that was ever kept, not against the last, so that small losses cannot add up; and
-/// every speedup is relative to a baseline timed beside it, so that days and machines' moods
-/// cancel.
+/// Decides about a kernel with this verdict and this speedup over the baseline. The speedup is
+/// compared with the best one ever kept, not with the last one, so that small losses cannot add up.
+/// Every speedup is relative to a baseline timed beside it, so that differences between days and
+/// machine states cancel.
 pub fn decide_step(
     verdict: &Verdict,
     speedup: Option<f64>,

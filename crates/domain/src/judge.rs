@@ -153,8 +153,8 @@ fn out_of_wall_time(stage: &str) -> InfrastructureFault {
     ))
 }
 
-/// The verdict on a candidate that nothing speaks against: accepted, with its times compared to
-/// the incumbent's where they can be.
+/// The verdict on a candidate that passed every check: accepted, with its times compared to the
+/// incumbent's where they are comparable.
 ///
 /// A modelled time has no noise, so that its ratio decides at once. Measured times of different
 /// processes are never compared: until both are measured side by side the outcome is
@@ -194,8 +194,8 @@ pub fn judge_times(timing: Timing, incumbent: Option<&Timing>, launch_bound: boo
     })
 }
 
-/// Returns true if soft gates may reject at this stage. They never reject a baseline, because it is
-/// what the others are compared with.
+/// Returns true if soft gates may reject at this stage. They never reject a baseline, because all
+/// candidates are compared with it.
 fn may_reject(stage: EvaluationStage) -> bool {
     stage != EvaluationStage::Baseline
 }

@@ -18,7 +18,7 @@ pub const FASTER_MARGIN_LOG: f64 = 0.004_987_541_511_039;
 pub const REGRESSION_RATIO: f64 = 1.02;
 
 /// [`REGRESSION_RATIO`] as a log-ratio: ln 1.02. One case of a comparison that may be slower than this
-/// blocks the candidate, whatever the mean over the cases.
+/// blocks the candidate, at any mean over the cases.
 pub const REGRESSION_LOG: f64 = 0.019_802_627_296_179_7;
 
 /// The speedup over the baseline that a candidate must exceed to be promoted. A re-check tolerates a

@@ -14,16 +14,15 @@ use crate::timing::{CacheState, Timing};
 /// A comparison beside the incumbent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Measurement {
-    /// Identity of what the candidate was compared with.
+    /// Identity of the incumbent.
     pub incumbent: Digest,
     /// The incumbent's times, taken beside the candidate's.
     pub incumbent_timing: Timing,
-    /// The decision and what it rests on.
+    /// The decision and its evidence.
     pub settled: DecidedComparison,
     /// The number of interim analyses until the decision.
     pub looks: u32,
-    /// The mean over the cases of each round's log-ratio, by process: what the decision was made
-    /// from.
+    /// The mean over the cases of each round's log-ratio, by process. The decision uses these values.
     pub rounds: Vec<Vec<f64>>,
     /// Rounds that were timed, those that do not count among them.
     pub timed: u32,

@@ -1,5 +1,5 @@
-//! Language models as the rest of the program sees them: what is said to one, what it used and
-//! what that cost. Endpoints, keys and protocols are not known here.
+//! Language models: prompts, the usage and the cost of a call. Endpoints, keys and protocols are not
+//! known here.
 
 use std::fmt;
 use std::iter::Sum;
@@ -132,7 +132,7 @@ pub struct Message {
     pub text: String,
 }
 
-/// Everything that is said to a model before it answers.
+/// The input of one call of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 pub struct Prompt {
     /// The system message, which holds for the whole conversation and is the same for many: the

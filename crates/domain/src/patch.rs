@@ -1,9 +1,9 @@
 //! Edits of a text: SEARCH/REPLACE blocks and unified diffs, both reduced to hunks that replace
 //! lines found in the text by other lines.
 //!
-//! Language models write these by heart, so line numbers are hints at most and white space may
-//! differ. What is never guessed is *where*: lines that stand nowhere, or in several places, are
-//! an error that says so. [`outside_regions`] holds edits to the regions that a task leaves open.
+//! Language models write these from memory, so line numbers are only hints and white space may
+//! differ. The position is never guessed: lines that occur nowhere, or several times, are an error.
+//! [`outside_regions`] restricts edits to the regions that a task leaves open.
 
 mod regions;
 mod search_replace;
@@ -112,7 +112,7 @@ impl fmt::Display for HunkError {
     }
 }
 
-/// A patched text, with what had to be overlooked to get there.
+/// A patched text, with the differences that were ignored to apply the patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patched {
     /// The new text.
@@ -121,7 +121,7 @@ pub struct Patched {
     pub notes: Vec<String>,
 }
 
-/// Replaces lines by others.
+/// A replacement of consecutive lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Hunk {
     /// Lines to find; all of them together.

@@ -1,9 +1,9 @@
 //! The policy of a task: the features that a candidate may use besides computing, and the review of
 //! texts and images for them.
 //!
-//! A look at the text answers before anything is compiled and is only a courtesy; the look at the
-//! image is the one that counts, since nothing can be hidden from it. Neither is what keeps the
-//! machine safe: that is the confinement of the roles.
+//! The check of the text gives a quick answer before anything is compiled. The check of the image
+//! decides, because macros and included code cannot hide anything from it. Neither protects the
+//! machine: the confinement of the roles does.
 
 mod image;
 mod text;
@@ -18,8 +18,8 @@ use crate::task::ToleranceClass;
 pub use image::{Review, review_image};
 pub use text::find_violations;
 
-/// Tables of at most this many bytes are no news: a lookup table of an honest kernel is small, one
-/// of right answers is not.
+/// Constant tables of at most this many bytes are allowed: a lookup table of a normal kernel is small,
+/// a table of precomputed answers is not.
 pub const TABLE_BYTES: u64 = 4096;
 
 /// The features of an image besides computing, by the names that task files use.

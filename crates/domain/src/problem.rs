@@ -54,7 +54,7 @@ impl Problem {
     }
 }
 
-/// A message may quote what it is about, which its author chose.
+/// Cleans a message, because it may quote text that an untrusted author wrote.
 fn clean_message(message: impl Into<String>) -> String {
     cleaning::clean_line(&message.into(), cleaning::SENTENCE_CHARACTERS)
 }

@@ -1,9 +1,9 @@
 //! Reading of a language model's reply: the kernel in it, or the reason why there is none.
 //!
-//! A reply is one whole file, SEARCH/REPLACE edits or a unified diff. Reading is tolerant where
-//! only one meaning is possible, and every liberty taken is noted; it never guesses between two
-//! meanings. What cannot be used is a typed [`Unusable`] whose sentence tells the model what to
-//! send instead. Nothing here knows models, prompts or runs, and no text makes it panic.
+//! A reply is one whole file, SEARCH/REPLACE edits or a unified diff. The parser accepts a defective
+//! form where only one meaning is possible, and notes each such assumption. It never chooses between
+//! two meanings. A reply without a kernel is a typed [`Unusable`], whose sentence tells the model what
+//! to send instead. Nothing here knows models, prompts or runs, and no text makes it panic.
 
 mod adopt;
 mod blocks;
@@ -208,13 +208,13 @@ pub fn read(text: &str, bases: &ReplyBases<'_>) -> Result<Kernel, Unusable> {
     })
 }
 
-/// A text that should be a candidate's.
+/// The text of a kernel in a reply, with the form in which it was written.
 struct Found {
     text: String,
     form: Form,
 }
 
-/// Models that think aloud put their reasoning first, between tags of their own.
+/// Removes the reasoning that some models write first, between tags.
 fn without_reasoning<'a>(text: &'a str, notes: &mut Vec<String>) -> Result<&'a str, Unusable> {
     for (opens, closes) in [("<think>", "</think>"), ("<thinking>", "</thinking>")] {
         let opened = text.trim_start().starts_with(opens);
@@ -231,7 +231,7 @@ fn without_reasoning<'a>(text: &'a str, notes: &mut Vec<String>) -> Result<&'a s
     Ok(text)
 }
 
-/// A file that begins without a fence may still end with one, and with prose after it.
+/// Cuts a closing fence, and the prose after it, from a file that begins without a fence.
 fn without_closing_fence<'a>(text: &'a str, notes: &mut Vec<String>) -> &'a str {
     if !text.trim_start().starts_with(OPENING) {
         return text;
@@ -296,8 +296,8 @@ fn find(
     planless(&document.blocks, bases, notes)
 }
 
-/// The same with whatever stands before the front matter moved behind it: some models put a
-/// comment or an include there.
+/// Moves the text before the front matter behind it, because some models put a comment or an include
+/// there.
 fn front_matter_first(text: &str) -> String {
     const CLOSING: &str = "\n---*/\n";
     let behind = || {
@@ -335,7 +335,7 @@ fn one_of(blocks: &[&Block<'_>], bases: &ReplyBases<'_>) -> Result<String, Unusa
         .collect();
     match (meant.as_slice(), parsed.as_slice(), texts.last()) {
         ([text], _, _) | ([], [text], _) => Ok((*text).clone()),
-        // None parses: the defects of the last are what its author should hear of.
+        // None parses: report the defects of the last one.
         ([], [], Some(last)) => Ok(last.clone()),
         (meant, ..) => Err(Unusable::SeveralBlocks {
             found: u32::try_from(meant.len()).unwrap_or(u32::MAX),

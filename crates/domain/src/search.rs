@@ -1,8 +1,8 @@
-//! The search: given everything a run knows, what happens next.
+//! The search: the next actions of a run, from its recorded state.
 //!
-//! [`next_actions`] is a pure function of [`RunSnapshot`]: the same state gives the same actions, so a run
-//! replays in a test without network or GPU, and a service that was killed anywhere goes on
-//! where the rows say it stands. A method only decides which candidates to ask for.
+//! [`next_actions`] is a pure function of [`RunSnapshot`]: the same state gives the same actions, so a
+//! run replays in a test without network or GPU, and a service that was killed continues from the
+//! recorded rows. A method only decides which candidates to ask for.
 
 mod budget;
 mod evolve;
@@ -86,7 +86,7 @@ pub enum Operator {
     Crossover,
     /// Written by a model that was shown one parent to change.
     Mutation,
-    /// Written by a model that was shown what is wrong with its parent.
+    /// Written by a model that was shown its parent's failure.
     Repair,
 }
 
@@ -114,7 +114,7 @@ impl Operator {
     }
 }
 
-/// Everything the search knows of a run.
+/// The state of a run, as the search uses it.
 #[derive(Debug, Clone)]
 pub struct RunSnapshot<'a> {
     /// The task.
@@ -171,7 +171,7 @@ pub struct Entry {
     pub thought: Option<String>,
 }
 
-/// The state of a candidate: what the search knows of its worth.
+/// The state of a candidate in the search.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EntryState {
     /// No verdict yet, perhaps not even a text.
@@ -223,7 +223,7 @@ pub enum Action {
     Fail(String),
 }
 
-/// A candidate to be.
+/// A candidate to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proposal {
     /// The primary parent; none for the baseline.
@@ -242,7 +242,7 @@ pub struct Proposal {
     pub trial: bool,
 }
 
-/// A method's next wish when nothing stops the run.
+/// A method's next step where no limit stops the run.
 enum Plan {
     Propose(Vec<Proposal>),
     Draft(Vec<Draft>),
@@ -250,8 +250,8 @@ enum Plan {
     Exhausted(StopReason),
 }
 
-/// Decides what happens next. Performs nothing: the same snapshot gives the same actions.
-/// An empty answer means to wait for verdicts, submissions or requests.
+/// Decides the next actions of a run, and performs none. An empty list means to wait for verdicts,
+/// submissions or requests.
 pub fn next_actions(run: &RunSnapshot<'_>) -> Vec<Action> {
     let Some(baseline) = run.candidates.first() else {
         return vec![Action::Propose(baseline_proposal(run.task))];

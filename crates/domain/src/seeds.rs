@@ -1,9 +1,9 @@
-//! The families of inputs, so that what a search learns of its inputs is worth nothing where it
-//! counts.
+//! Seed families: separate sets of inputs, so that a candidate that is fitted to the inputs of the
+//! feedback gains nothing in the gate pass or in a confirmation.
 //!
 //! A family's key is derived from a root under the family's own name. Roots are secrets of the
-//! supervisor; a process that runs candidate code is told keys of single tensors only, from which
-//! neither a root nor another family can be had.
+//! supervisor. A process that runs candidate code gets keys of single tensors only, from which
+//! neither a root nor another family can be derived.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -17,7 +17,7 @@ use crate::role::Key;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum SeedFamily {
-    /// Inputs of a search whose failures are explained to whoever writes the next candidate: shape,
+    /// Inputs of a search whose failures are explained to the author of the next candidate: shape,
     /// distribution, element, values.
     Feedback,
     /// Inputs that a search must pass before a score counts. Of a failure only its class is told.

@@ -4,11 +4,11 @@
 //! A comparison is made of rounds. In each round every score case is timed in a block of four
 //! samples, incumbent, candidate, candidate, incumbent or the reverse, so that a drift that is
 //! linear over the block cancels; where scores are relative to something else than the incumbent,
-//! that anchor stands at both ends. This module plans rounds, says which of them count, and
-//! decides. It refuses to know how a sample is timed, and what a verdict is.
+//! that anchor is at both ends of the block. This module plans rounds, checks which of them count,
+//! and decides. It does not know how a sample is timed, or what a verdict is.
 //!
-//! Beside that it says how far two orders of the same things agree, for whoever holds a model
-//! against a clock.
+//! It also measures the agreement of two orders of the same items, for the comparison of a time
+//! model with measured times.
 //!
 //! Effects are logarithms of time ratios, incumbent over candidate: positive is faster, and 0.005
 //! is half a percent.

@@ -103,7 +103,7 @@ pub enum Verdict {
         /// The observation that shows it.
         reason: String,
     },
-    /// The result depends on memory that nobody wrote.
+    /// The result depends on memory that was never written.
     UninitDependent {
         /// The position, if known.
         finding: Option<Finding>,

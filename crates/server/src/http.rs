@@ -56,7 +56,7 @@ const EVIDENCE_LIMIT: usize = 64 << 20;
 /// State that the handlers share.
 #[derive(Clone)]
 pub struct App {
-    /// Performs what is asked.
+    /// Runs, tasks and the store.
     pub engine: Engine,
     /// The data folder, where bundles of evidence lie.
     pub data: PathBuf,

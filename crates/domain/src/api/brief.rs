@@ -33,7 +33,7 @@ pub struct Brief {
     pub insights: String,
     /// Trials left.
     pub trials_left: u32,
-    /// The same as a model is told it, the answer's format included.
+    /// The prompt that a model would get, the answer's format included.
     pub prompt: Prompt,
 }
 

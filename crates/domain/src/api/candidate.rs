@@ -1,4 +1,4 @@
-//! Candidates: how far each has come, what it is, and how it came about.
+//! Views of candidates: progress, content, parents and model calls.
 
 use std::collections::BTreeMap;
 
@@ -160,7 +160,7 @@ pub struct CallView {
     pub turn: u32,
     /// The configured model.
     pub model: String,
-    /// The template of what was said.
+    /// The template of the prompt.
     pub template: String,
     /// Version of the template with everything it includes.
     pub template_digest: Digest,
@@ -168,7 +168,7 @@ pub struct CallView {
     pub prompt: Prompt,
     /// The parts of the prompt that were left out for lack of room.
     pub dropped: Vec<String>,
-    /// The facts that the prompt showed.
+    /// The candidates that the prompt showed.
     pub seen: ShownCandidates,
     /// The number of attempts that failed without an answer.
     pub failures: u32,
@@ -184,7 +184,7 @@ pub struct CallView {
     pub created_at: DateTime<Utc>,
 }
 
-/// The facts that a prompt showed, besides the task.
+/// The candidates that a prompt showed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Seen)]
 pub struct ShownCandidates {

@@ -1,4 +1,4 @@
-//! Runs: what asks for one, and what it shows.
+//! Requests for runs, and the views of runs.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -118,8 +118,8 @@ const CAPABILITIES: &[Capability] = &[
         what: "cp.async.bulk (TMA without a tensor map): bulk copies between global and shared memory",
         offered: |of| of >= (9, 0),
     },
-    // Code for plain sm_90 cannot use these, but whoever knows them from other kernels should be
-    // told so.
+    // Code for plain sm_90 cannot use these. They are listed, because authors know them from other
+    // kernels.
     Capability {
         what: "WGMMA, tcgen05 and copies through tensor maps: they need architecture-specific code or a host that makes the map, and neither exists here",
         offered: |_| false,

@@ -1,8 +1,8 @@
-//! The diagnosis of one evaluation in a few exact lines, for whoever writes the next candidate.
+//! The diagnosis of one evaluation in a few exact lines, for the author of the next candidate.
 //!
-//! Only fields that the evaluator produced are told, cleaned and cut. What would help to fool it
-//! is not: seeds, canaries, cases that only a confirmation uses, how far inside or outside a
-//! tolerance an output lies, paths of the machine.
+//! It holds only fields that the evaluator produced, cleaned and cut. It never holds data that would
+//! help to deceive the evaluator: seeds, canaries, cases that only a confirmation uses, the distance
+//! of an output from its tolerance, and paths of the machine.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use crate::verdict::{
     Acceptance, Access, Diagnostic, Mismatch, Outcome, Severity, Verdict, VerdictKind,
 };
 
-/// Messages of the compiler that are told.
+/// The most messages of the compiler in a prompt.
 const MAX_DIAGNOSTICS: usize = 20;
 /// The longest message, characters.
 const MAX_MESSAGE: usize = 200;
@@ -49,7 +49,7 @@ pub struct Feedback {
 /// Lines that a candidate's text has a hand in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Untrusted {
-    /// A word that stands before and after the lines and in none of them: it is derived from
+    /// A word before and after the lines that occurs in none of them, because it is derived from
     /// them.
     pub fence: String,
     /// The lines.
@@ -144,7 +144,7 @@ pub fn describe_verdict(kind: VerdictKind) -> &'static str {
     }
 }
 
-/// The words for a verdict, with what it says of its candidate.
+/// One sentence on a verdict, with its numbers.
 fn summary(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Accepted(acceptance) => accepted(acceptance),
@@ -214,7 +214,7 @@ fn unmet(gate: &GateOutcome) -> String {
     words
 }
 
-/// A number as short as it can be told.
+/// A number with at most three decimals, without trailing zeros.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         format!("{value:.0}")
@@ -224,7 +224,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Tells details with the lines of the source they speak of.
+/// Writes the details of a verdict, with the source lines that they refer to.
 struct FeedbackWriter<'a> {
     source: &'a str,
 }
@@ -378,7 +378,8 @@ impl FeedbackWriter<'_> {
     }
 }
 
-/// The element furthest off. How far is not told: that would say how much wrong is still right.
+/// The element with the largest error. The error itself stays secret, because it would show how much
+/// of the tolerance is left.
 fn wrong(mismatch: &Mismatch) -> Vec<String> {
     let (case, tensor) = (
         cleaning::clean_line(&mismatch.case, 60),

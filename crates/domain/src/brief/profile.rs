@@ -10,10 +10,10 @@ use crate::occupancy::{Limiter, occupancy};
 use crate::role::{KernelResources, LaunchFacts};
 use crate::timing::Timing;
 
-/// Launches that are told for one case.
+/// The most launches shown for one case.
 const MAX_LAUNCHES: usize = 8;
 
-/// A line per score case, with its launches where the model tells them apart.
+/// A line per score case, with its launches where the time model has them apart.
 pub(super) fn times(timing: &Timing, launches: &[CaseLaunches]) -> Vec<String> {
     match timing {
         Timing::Measured { cases, .. } => cases
@@ -71,7 +71,7 @@ fn shape(launch: &LaunchFacts) -> String {
     )
 }
 
-/// The name of a term of the time model with what it stands for.
+/// The name of a term of the time model with its meaning.
 fn bottleneck(name: &str) -> String {
     let meaning = match name {
         "issue" => "the schedulers' issue slots",

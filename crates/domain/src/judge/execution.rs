@@ -24,12 +24,11 @@ pub struct ExecutionContext<'a> {
     pub tolerance: &'a Tolerance,
 }
 
-/// The verdict on one execution, before its outputs are compared with anything; none if nothing
-/// speaks against the candidate.
+/// The verdict on one execution, before its outputs are compared; none if the execution has no defect.
 ///
-/// Where several things went wrong the cause is preferred to what follows from it: an access out
-/// of bounds before the race it provokes, a race before the undefined value it lets through, and
-/// all of them before the driver's error code.
+/// Where several defects occurred, a cause is preferred to its consequences: an access out of bounds
+/// before the race that it leads to, a race before the undefined value that it leads to, and all of
+/// them before the driver's error code.
 ///
 /// # Errors
 /// [`InfrastructureFault`] for a driver error that no kernel can cause, and for facts that contradict the plan.
@@ -188,8 +187,8 @@ pub fn judge_repeat(
     })
 }
 
-/// A dependence on what nobody promised, as a finding of its own. Which launch brought it in is
-/// known where there is one only.
+/// A finding for a dependence on an order or a layout that CUDA does not guarantee. The kernel is known
+/// only where the plan has one launch.
 fn depends(
     kind: FindingKind,
     reason: String,
@@ -345,7 +344,7 @@ fn refused(fault: &DeviceFault, subject: &ExecutionContext<'_>) -> Verdict {
     }
 }
 
-/// A complete execution launches what the plan says, in that order, and leaves every output.
+/// Checks that a complete execution made the plan's launches in order and left every output.
 fn follows_plan(
     facts: &ExecutionFacts,
     subject: &ExecutionContext<'_>,

@@ -1,4 +1,4 @@
-//! Soft gates: what was found beside what the task asks for.
+//! Soft gates: measured values compared with the task's limits.
 
 use super::may_reject;
 use crate::device::Limits;

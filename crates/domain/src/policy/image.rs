@@ -1,4 +1,4 @@
-//! The policy on an image: what was found in it, beside what the task allows.
+//! The check of a compiled image against the task's policy.
 
 use std::collections::BTreeSet;
 
@@ -181,7 +181,7 @@ fn remedy(feature: Feature) -> &'static str {
     }
 }
 
-/// The name in the source of what the compiler calls `_ZZ7productE4kept` or `_ZN4deep5innerE`: the
+/// Returns the source name of a mangled symbol such as `_ZZ7productE4kept` or `_ZN4deep5innerE`: the
 /// last part that its length precedes (Itanium C++ ABI, 5.1).
 fn own_name(name: &str) -> &str {
     let Some(mangled) = name.strip_prefix("_Z") else {

@@ -9,7 +9,7 @@ use crate::patch::outside_regions;
 use crate::problem::Problem;
 use crate::splice::logical_lines;
 
-/// The policy violations of a source, in line order; empty for an honest one.
+/// Finds the policy violations of a source, in line order.
 pub fn find_violations(file: &str, source: &KernelSource, baseline: &KernelSource) -> Vec<Problem> {
     let text = source.text();
     let mut problems = Vec::new();

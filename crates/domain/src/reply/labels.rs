@@ -15,7 +15,7 @@ const THOUGHTS: &[&str] = &[
     "rationale",
     "idea",
 ];
-/// Labels that only end what stands before them.
+/// Labels that end the text of the label before them and have no text of their own.
 const OTHERS: &[&str] = &["code", "kernel", "gain", "expected gain"];
 
 /// A title and a thought, as far as the prose states them.

@@ -3,7 +3,7 @@
 //!
 //! Verdicts are absorbed in the order of the slots, never in the order of their arrival, and every
 //! slot draws from a generator of its own, seeded by the run and the slot's place: the same seed
-//! and the same replies give the same run, whoever was faster.
+//! and the same replies give the same run, in whatever order they arrive.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -51,7 +51,7 @@ pub struct Evolution {
     pub repairs: u32,
     /// The wording of prompts.
     pub style: PromptStyle,
-    /// The longest prompt in tokens; what the model's context leaves room for when absent.
+    /// The longest prompt in tokens; when absent, the room in the model's context.
     pub prompt_tokens: Option<u32>,
 }
 
@@ -122,8 +122,8 @@ fn one() -> f64 {
     1.0
 }
 
-/// A candidate that a model is to write, with everything its prompt shows. Frozen when it is
-/// planned: what happens later does not change what the slot sees.
+/// A candidate that a model is to write, with the candidates that its prompt shows. It does not change
+/// after it was planned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Draft {
     /// The operator.
@@ -132,7 +132,7 @@ pub struct Draft {
     pub generation: u32,
     /// The parents; edits apply to the first.
     pub parents: Vec<CandidateId>,
-    /// The best of what the slot sees.
+    /// The best candidate when the slot was planned.
     pub best: CandidateId,
     /// Candidates whose thoughts are shown.
     pub insights: Vec<CandidateId>,
@@ -188,8 +188,8 @@ fn generational(run: &RunSnapshot<'_>) -> Plan {
     Plan::Draft(drafts.collect())
 }
 
-/// Slot `s` is planned once all but the `in_flight - 1` slots before it are absorbed, and sees
-/// exactly those, whatever else has arrived.
+/// Plans slots of a steady state. Slot `s` is planned once all but the `in_flight - 1` slots before it
+/// have verdicts, and uses exactly those verdicts, even if others have arrived.
 fn steady(run: &RunSnapshot<'_>, in_flight: usize) -> Plan {
     let mut entries = run.candidates.to_vec();
     let known = entries.len();
@@ -298,7 +298,7 @@ impl Entry {
     }
 }
 
-/// The part of the run that a slot sees: the candidates up to some position, all of them judged.
+/// The candidates that a slot is planned from: those up to some position of the run, all with verdicts.
 struct Population<'a> {
     run: &'a RunSnapshot<'a>,
     entries: &'a [Entry],
@@ -330,13 +330,14 @@ impl<'a> Population<'a> {
         valid
     }
 
+    /// Returns true if there are enough valid members for crossover.
     fn ready(&self) -> bool {
         self.run.method != Method::Full
             || self.valid().take(VALID_REQUIRED).count() == VALID_REQUIRED
     }
 
-    /// Returns true if a whole batch of first replies held no kernel: asking again would buy the
-    /// same.
+    /// Returns true if a whole batch of first replies held no kernel. More calls would cost as much
+    /// with the same result.
     fn hopeless(&self) -> bool {
         let init = self.entries.iter().rev();
         let last = init
@@ -363,8 +364,8 @@ impl<'a> Population<'a> {
         u32::try_from(generations.len()).unwrap_or(u32::MAX)
     }
 
-    /// Failed candidates that no entry of `all` repairs yet. Each has one chance, and a repair
-    /// that failed has none.
+    /// Failed candidates that no entry of `all` repairs yet. Each is repaired once, and a failed
+    /// repair is not repaired again.
     fn repairable(&self, all: &[Entry]) -> impl Iterator<Item = &'a Entry> {
         let repaired = all
             .iter()
@@ -391,7 +392,7 @@ impl<'a> Population<'a> {
         }
     }
 
-    /// A slot at a place of the run, which decides its generator.
+    /// Plans the slot at a place of the run. The place selects the stream of random numbers.
     fn draft(&self, operator: &Operator, generation: u32, place: usize) -> Draft {
         let mut rng = ChaCha8Rng::seed_from_u64(self.run.seed);
         rng.set_stream(place as u64);

@@ -1,5 +1,5 @@
-//! The playbook: hand-written steps in order, each kept or passed over by what it brought, its
-//! tunables swept once it is kept.
+//! The playbook: hand-written steps in order. A step is kept if its result is good enough, and its
+//! tunables are swept once it is kept.
 
 use super::sweep;
 use super::{Entry, EntryState, Operator, Plan, Proposal, RunSnapshot, StopReason, fastest};

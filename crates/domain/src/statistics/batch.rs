@@ -8,12 +8,14 @@ const BATCH_US: f64 = 200.0;
 /// The longest batch. Of a launch that does nothing, two microseconds, so many take long enough for a
 /// clock of half a microsecond to be off by less than 1%.
 const MOST: u32 = 32;
-/// Fewer different inputs would show too little of what a time depends on.
+/// The least number of different inputs of a case. A time that depends on its inputs would show too
+/// little of that with fewer.
 const FEWEST_DRAWS: u64 = 4;
 /// The memory of all the different inputs of a case, where they are more than the fewest, bytes:
 /// every process that times makes all of them.
 const DRAWS_BYTES: u64 = 64 << 20;
-/// Fewer sets of buffers would let a kernel meet its own traces.
+/// The least number of sets of buffers. With fewer, a kernel could find data that its last execution
+/// left in the cache.
 const FEWEST_SETS: u64 = 4;
 /// More sets than this are not made to fill a cache; it is flushed instead.
 const MOST_SETS: u64 = 256;

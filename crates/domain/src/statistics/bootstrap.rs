@@ -1,5 +1,5 @@
-//! The hierarchical bootstrap: what the effect would have been, had other processes and other
-//! rounds of the same kind been drawn.
+//! The hierarchical bootstrap: the distribution of the effect under resampling of processes, and of
+//! rounds within each process.
 
 use rand::Rng as _;
 use rand_chacha::ChaCha8Rng;

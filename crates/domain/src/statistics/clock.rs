@@ -10,8 +10,8 @@ const RESOLUTION_US: f64 = 2.0;
 /// A gain by events that the supervisor does not see is a contradiction beyond this share of the
 /// incumbent's time.
 const UNSEEN_SHARE: f64 = 0.05;
-/// A gain that the supervisor does not see must also exceed this many standard errors of what it
-/// sees.
+/// A gain that the supervisor does not see must also exceed this many standard errors of the
+/// supervisor's own times.
 const ERRORS: f64 = 4.0;
 
 /// One sample by both clocks.
@@ -36,9 +36,9 @@ pub enum EventTimes {
 
 /// The contradiction between the clocks on executions of one case; none if there is none.
 ///
-/// No execution may take less than no time, or longer by events than by the wall, whatever the noise. Between
-/// incumbent and candidate, what events say was gained must be visible to the supervisor as
-/// well, within the noise of its view; what waking up costs it is the same for both.
+/// No execution may take a negative time, or longer by events than by the supervisor's clock, at any
+/// noise. A gain of the candidate by events must also be visible to the supervisor, within the noise
+/// of its clock, because its wake-up time is the same for incumbent and candidate.
 pub fn find_clock_contradiction(readings: &[ClockReading], clocks: EventTimes) -> Option<String> {
     for reading in readings {
         if !reading.event_us.is_finite() || reading.event_us < 0.0 {

@@ -1,8 +1,7 @@
 //! The decision of a comparison.
 //!
-//! A screening is made in one process and looks at its rounds four times at most; each look may
-//! be wrong with a quarter of the probability. A confirmation spreads its rounds over fresh
-//! processes and is looked at once.
+//! A screening runs in one process and has at most four interim analyses, each with a quarter of the
+//! error probability. A confirmation spreads its rounds over fresh processes and has one analysis.
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
@@ -18,7 +17,7 @@ use crate::verdict::Outcome;
 
 /// The probability of a wrong decision in either direction.
 pub const ALPHA: f64 = 0.01;
-/// After how many pairs a screening is looked at. Two pairs make a round.
+/// Numbers of pairs after which a screening has an interim analysis. Two pairs make a round.
 pub const ANALYSIS_PAIRS: [usize; 4] = [30, 60, 120, 240];
 /// The size of a confirmation; its control is as large. With half the pairs a gain of 2% under
 /// noise of 3% would be confirmed in eight of ten cases only.
@@ -41,7 +40,7 @@ pub struct ComparisonSize {
 pub struct Evidence {
     /// The effect.
     pub effect: f64,
-    /// Bounds on it, each at the look's share of [`ALPHA`].
+    /// Bounds on it, each at the interim analysis' share of [`ALPHA`].
     pub interval: Interval,
     /// The same by the hierarchical bootstrap; only where it could overturn the decision.
     pub bootstrap: Option<Interval>,
@@ -57,7 +56,7 @@ pub struct Evidence {
     pub pairs: usize,
 }
 
-/// A decision with what it rests on.
+/// A decision with its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Settled)]
 pub struct DecidedComparison {
@@ -103,8 +102,8 @@ pub enum ScreeningProgress {
     Decided(DecidedComparison),
 }
 
-/// Looks at a screening's rounds, all of one process, as often as they suffice for. `cycles` are
-/// the same rounds' log-ratios in clock cycles.
+/// Makes all interim analyses that a screening's rounds, all of one process, suffice for. `cycles`
+/// are the same rounds' log-ratios in clock cycles.
 pub fn advance_screening(rounds: &[f64], cycles: &Cycles<Vec<f64>>, key: Key) -> ScreeningProgress {
     let next = next_analysis(2 * rounds.len());
     match decide_screening(rounds, cycles, key) {
@@ -117,14 +116,14 @@ pub fn advance_screening(rounds: &[f64], cycles: &Cycles<Vec<f64>>, key: Key) ->
     }
 }
 
-/// After how many pairs a screening that has so many is looked at again; none if that was the last
-/// look.
+/// Returns the number of pairs at which a screening with `pairs` has its next interim analysis; none
+/// after the last one.
 pub fn next_analysis(pairs: usize) -> Option<usize> {
     ANALYSIS_PAIRS.into_iter().find(|look| *look > pairs)
 }
 
-/// The decision of a screening whose rounds are all there: that of the first look that settles
-/// it, or of the last that they suffice for. None if they are too few for any.
+/// Decides a screening whose rounds are complete: by the first interim analysis that resolves it, or
+/// by the last one that the rounds suffice for. None if they are too few for any.
 pub fn decide_screening(
     rounds: &[f64],
     cycles: &Cycles<Vec<f64>>,
@@ -137,18 +136,18 @@ pub fn decide_screening(
         };
         let cycles = cycles.map(|cycles| Some(vec![cycles.get(..pairs / 2)?.to_vec()]));
         let settled = analyse_rounds(seen, cycles, key);
-        let over = settled.outcome != Outcome::Unresolved;
+        let resolved = settled.outcome != Outcome::Unresolved;
         last = Some(settled);
-        if over {
+        if resolved {
             break;
         }
     }
     last
 }
 
-/// One look of a screening, with its share of the probability to be wrong.
+/// Makes one interim analysis of a screening, with its share of the error probability.
 fn analyse_rounds(rounds: &[f64], cycles: Cycles<Vec<Vec<f64>>>, key: Key) -> DecidedComparison {
-    #[expect(clippy::cast_precision_loss, reason = "there are four looks")]
+    #[expect(clippy::cast_precision_loss, reason = "there are four analyses")]
     let alpha = ALPHA / ANALYSIS_PAIRS.len() as f64;
     let data = Data {
         rounds: &[rounds.to_vec()],
@@ -164,7 +163,8 @@ fn analyse_rounds(rounds: &[f64], cycles: Cycles<Vec<Vec<f64>>>, key: Key) -> De
 /// A gain must also exceed the variation of the control, because that variation is noise.
 ///
 /// # Errors
-/// Says how the control shows a difference where none can be; nothing measured beside it counts.
+/// The control shows a difference where there is none; then no measurement beside it counts. The text
+/// names the interval.
 pub fn decide_confirmation(
     rounds: &[Vec<f64>],
     cycles: &Cycles<Vec<Vec<f64>>>,

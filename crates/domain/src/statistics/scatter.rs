@@ -1,5 +1,5 @@
-//! The shape of a comparison's distribution beside its median, for people. No value is left out for
-//! it and nothing is decided by it, because medians hold whatever the tails are.
+//! The shape of a comparison's distribution around its median, for people. It excludes no value and
+//! decides nothing, because medians are robust against the tails.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,6 +1,6 @@
-//! Comparisons on simulated noise: what the rules of this module promise and how often they find
-//! what is there. The noise is a model, written down here; a device's own noise is measured by
-//! comparing a kernel with itself.
+//! Comparisons on simulated noise: the error rates of this module's rules and their power to find a
+//! real effect. The noise is a model that is defined here; a device's own noise is measured by
+//! controls.
 
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;

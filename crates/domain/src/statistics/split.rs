@@ -1,6 +1,6 @@
 //! The check that a ratio seen in shared processes is also seen where incumbent and candidate share
-//! none. A candidate that slows the incumbent beside it, or profits from what the incumbent leaves
-//! behind, looks faster only in shared processes.
+//! none. A candidate that slows the incumbent beside it, or uses data that the incumbent left in a
+//! cache, is faster only in shared processes.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

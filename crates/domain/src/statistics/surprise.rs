@@ -4,7 +4,7 @@ use super::floor::Floor;
 use crate::margins::FASTER_MARGIN_LOG;
 use crate::verdict::{Comparison, Outcome};
 
-/// A candidate that is this many times as fast as what it has to beat is measured again.
+/// A candidate that is this many times as fast as the incumbent is measured again.
 const LEAP: f64 = 3.0;
 
 /// The reason why a comparison has to be repeated before its candidate may be a parent; none if it

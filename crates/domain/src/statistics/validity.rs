@@ -11,8 +11,8 @@ use crate::timing::is_valid_time;
 
 /// A clock this far below the run's median is not the clock the run was measured at.
 const LOWEST_CLOCK: f64 = 0.90;
-/// The baseline may differ by this share from its own history: a candidate that heats the device,
-/// or fills its cache, slows whoever is beside it.
+/// The share by which the baseline may differ from its own history. A candidate that heats the device,
+/// or fills its cache, slows the kernels that are timed beside it.
 const HISTORY_DIFFERENCE: f64 = 0.03;
 /// Reasons for a lower clock that NVML calls hardware slowdown, software and hardware thermal
 /// slowdown, and power brake (`nvmlClocksEventReason*`). A power cap (0x4) is not among them.
@@ -322,8 +322,8 @@ impl Block {
         Some(ratio).filter(|ratio| ratio.is_finite())
     }
 
-    /// The incumbent's clock and the candidate's: as the management library told it, or as it was
-    /// counted.
+    /// The incumbent's clock and the candidate's: counted by a kernel, or reported by the management
+    /// library.
     pub fn clocks(&self) -> Option<[f64; 2]> {
         let counted = || {
             self.counted_mhz

@@ -1,4 +1,5 @@
-//! Nsight Compute's texts: which metrics a device has, what they were, and why there are none.
+//! Parsers of Nsight Compute's output: a device's metrics, their values, and the reason why there are
+//! none.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
-//! The numbers of a profile, what they are called by whom, and what they suggest.
+//! The metrics of a profile, their names in each tool, and the rules that give advice from them.
 //!
-//! Metrics and rules are data. A number that nobody gave is unknown, and a rule that would need
-//! it says so instead of deciding.
+//! Metrics and rules are data. A metric without a value is unknown, and a rule that needs it returns
+//! [`RuleOutcome::Unknown`].
 
 use std::collections::BTreeMap;
 
@@ -264,7 +264,7 @@ pub enum RuleOutcome {
     },
 }
 
-/// Every rule held against a launch's values.
+/// Applies every rule to a launch's values.
 pub fn triage(values: &Values, sm_count: u32) -> Vec<Suggestion> {
     let value = |metric: &str| match metric {
         "blocks_per_sm" => values

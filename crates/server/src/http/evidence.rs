@@ -115,7 +115,7 @@ fn parse(digest: &str) -> Result<Digest, ApiError> {
         .map_err(|error| ApiError::Malformed(format!("failed to {error}")))
 }
 
-/// Works on the data folder where waiting for a disk holds nobody up.
+/// Works on the data folder in a thread that may block on the disk.
 async fn blocking<T: Send + 'static>(
     app: App,
     work: impl FnOnce(PathBuf) -> Result<T, TransferError> + Send + 'static,

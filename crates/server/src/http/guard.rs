@@ -51,7 +51,7 @@ fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
     if !is_loopback(&host) {
         return Err(ApiError::ForeignHost(host));
     }
-    // A tunnel may give the service another port, so ours is whatever the client calls us.
+    // A tunnel may map the service to another port, so the client's Host header defines our origin.
     match header(ORIGIN) {
         Some(origin) if origin != format!("http://{host}") => Err(ApiError::ForeignOrigin(origin)),
         _ => Ok(()),

@@ -1,4 +1,4 @@
-//! Models: which there are, what a run would ask them, and what a run has asked them.
+//! Routes of models: the list, the preview of a run's prompts, and a run's calls.
 
 use axum::Json;
 use axum::extract::State;

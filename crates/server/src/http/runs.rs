@@ -1,4 +1,4 @@
-//! Runs: create, look at, steer.
+//! Routes of runs: create, read, control.
 
 use axum::Json;
 use axum::extract::State;
@@ -37,7 +37,7 @@ pub struct RunFilter {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub struct Extent {
+pub struct LineageQuery {
     /// At most this many candidates, the earliest first, 1 to 2000; 2000 when absent.
     limit: Option<u32>,
 }
@@ -174,13 +174,13 @@ pub async fn brief(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<Br
 }
 
 /// The lineage graph.
-#[utoipa::path(get, path = "/runs/{id}/lineage", tag = "runs", params(("id" = RunId, Path, description = "The run"), Extent), responses((status = 200, body = Lineage), AnyProblem))]
+#[utoipa::path(get, path = "/runs/{id}/lineage", tag = "runs", params(("id" = RunId, Path, description = "The run"), LineageQuery), responses((status = 200, body = Lineage), AnyProblem))]
 pub async fn lineage(
     State(app): State<App>,
     Id(run): Id<RunId>,
-    Parameters(extent): Parameters<Extent>,
+    Parameters(query): Parameters<LineageQuery>,
 ) -> Result<Json<Lineage>, ApiError> {
-    let limit = extent.limit.unwrap_or(MAX_NODES).clamp(1, MAX_NODES);
+    let limit = query.limit.unwrap_or(MAX_NODES).clamp(1, MAX_NODES);
     Ok(Json(app.engine.store().lineage(run, limit).await?))
 }
 

@@ -22,13 +22,13 @@ use super::extract::{Body, Id, Parameters};
 const MAX_WAIT: u32 = 30;
 /// Interval at which a waiting poll reads the queue again. Some jobs become available by time
 /// alone, without a notification.
-const RELOOK: Duration = Duration::from_secs(1);
+const REPOLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Query parameters of a poll for a job.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub struct Patience {
+pub struct PollQuery {
     /// Seconds to wait for a job, at most 30; 0 answers at once.
     #[serde(default)]
     wait: u32,
@@ -51,13 +51,13 @@ pub async fn register(
     Ok((StatusCode::CREATED, Json(registered)))
 }
 
-/// The workers heard of lately.
+/// Lists the workers with a request in the last hour.
 #[utoipa::path(get, path = "/workers", tag = "fleet", responses((status = 200, body = [WorkerView]), AnyProblem))]
 pub async fn list(State(app): State<App>) -> Result<Json<Vec<WorkerView>>, ApiError> {
     Ok(Json(app.engine.store().workers(app.engine.now()).await?))
 }
 
-/// A worker says how its device fares. One that is set aside is lent nothing.
+/// Records a worker's report on its device. A quarantined device gets no lease.
 #[utoipa::path(post, path = "/workers/{id}/health", tag = "fleet", params(("id" = WorkerId, Path, description = "The worker")), request_body = HealthReport, responses((status = 204, description = "Noted"), AnyProblem))]
 pub async fn tell_health(
     State(app): State<App>,
@@ -84,7 +84,7 @@ pub async fn devices(State(app): State<App>) -> Result<Json<FleetHealth>, ApiErr
     post,
     path = "/workers/{id}/lease",
     tag = "fleet",
-    params(("id" = WorkerId, Path, description = "The worker"), Patience),
+    params(("id" = WorkerId, Path, description = "The worker"), PollQuery),
     responses(
         (status = 200, body = Lease, description = "A job"),
         (status = 204, description = "No job in that time: ask again"),
@@ -94,9 +94,9 @@ pub async fn devices(State(app): State<App>) -> Result<Json<FleetHealth>, ApiErr
 pub async fn lease(
     State(app): State<App>,
     Id(worker): Id<WorkerId>,
-    Parameters(patience): Parameters<Patience>,
+    Parameters(query): Parameters<PollQuery>,
 ) -> Result<Response, ApiError> {
-    let wait = Duration::from_secs(u64::from(patience.wait.min(MAX_WAIT)));
+    let wait = Duration::from_secs(u64::from(query.wait.min(MAX_WAIT)));
     let until = Instant::now() + wait;
     let mut hint = app.engine.store().changed();
     loop {
@@ -116,12 +116,12 @@ pub async fn lease(
         tokio::select! {
             () = app.closing.cancelled() => return Ok(StatusCode::NO_CONTENT.into_response()),
             _ = hint.changed() => {}
-            () = tokio::time::sleep(left.min(RELOOK)) => {}
+            () = tokio::time::sleep(left.min(REPOLL_INTERVAL)) => {}
         }
     }
 }
 
-/// Extends a lease, and says what the worker is doing.
+/// Extends a lease, and records the worker's stage.
 #[utoipa::path(post, path = "/leases/{job}/renew", tag = "fleet", params(("job" = JobId, Path, description = "The job")), request_body = Renewal, responses((status = 200, body = Receipt), AnyProblem))]
 pub async fn renew(
     State(app): State<App>,
