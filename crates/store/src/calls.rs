@@ -21,7 +21,7 @@ use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::candidates::{self, Charge, NewCandidate};
-use crate::error::Doing;
+use crate::error::ErrorContext;
 use crate::rows::{json, micros};
 use crate::{Connection, Store, StoreError, events, runs};
 pub(crate) use past::spend;
@@ -232,7 +232,7 @@ impl Store {
         .bind(MOST_DUE)
         .fetch_all(&self.read)
         .await
-        .doing("look for calls to make")?;
+        .context("look for calls to make")?;
         rows.into_iter().map(DueRow::read).collect()
     }
 
@@ -256,7 +256,7 @@ impl Store {
         .bind(micros(now))
         .execute(&self.write)
         .await
-        .doing("count a request to a model")?;
+        .context("count a request to a model")?;
         Ok(begun.rows_affected() == 1)
     }
 
@@ -271,7 +271,7 @@ impl Store {
         )
         .fetch_all(&self.read)
         .await
-        .doing("look for open calls")?;
+        .context("look for open calls")?;
         Ok(ids.into_iter().map(CallId::from).collect())
     }
 
@@ -295,7 +295,7 @@ impl Store {
         .bind(run.uuid())
         .fetch_all(&mut *tx)
         .await
-        .doing("look for open drafts")?;
+        .context("look for open drafts")?;
         if open.is_empty() {
             return Ok(0);
         }
@@ -310,7 +310,7 @@ impl Store {
             .bind(turn)
             .execute(&mut *tx)
             .await
-            .doing("abandon a draft")?;
+            .context("abandon a draft")?;
             let abandoned = EventKind::Abandoned {
                 candidate: CandidateId::from(*candidate),
                 reason: why.to_owned(),
@@ -333,12 +333,12 @@ pub(crate) async fn retry(
         .bind(micros(now))
         .execute(&mut *tx)
         .await
-        .doing("ask the run's models again")?;
+        .context("ask the run's models again")?;
     query("UPDATE runs SET unanswered = 0 WHERE id = $1")
         .bind(run.uuid())
         .execute(tx)
         .await
-        .doing("ask the run's models again")?;
+        .context("ask the run's models again")?;
     Ok(())
 }
 
@@ -375,6 +375,6 @@ async fn insert_call(
     .bind(micros(now))
     .execute(tx)
     .await
-    .doing("record a call")?;
+    .context("record a call")?;
     Ok(())
 }

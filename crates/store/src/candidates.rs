@@ -12,7 +12,7 @@ use rand::Rng;
 use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
-use crate::error::Doing;
+use crate::error::ErrorContext;
 use crate::judgements::{self, Judgement};
 use crate::rows::{RowRef, json, micros};
 use crate::{Connection, Store, StoreError, events, jobs, runs};
@@ -77,8 +77,7 @@ impl Store {
         Ok(proposed[0])
     }
 
-    /// Records several candidates in order, all or none of them: what was decided together is
-    /// never half done.
+    /// Records several candidates in order, all or none of them, because one decision made them.
     ///
     /// # Errors
     /// See [`Store::propose`].
@@ -111,11 +110,11 @@ impl Store {
             .bind(candidate.uuid())
             .fetch_optional(&self.read)
             .await
-            .doing("read a candidate's source")
+            .context("read a candidate's source")
     }
 }
 
-/// Identities for what a proposal may bring about.
+/// Identities for the rows that a proposal may need.
 pub(crate) struct Ids {
     pub(crate) candidate: CandidateId,
     pub(crate) job: JobId,
@@ -147,7 +146,7 @@ async fn propose(
             .bind(&proposal)
             .fetch_optional(&mut *tx)
             .await
-            .doing("look for the proposal")?;
+            .context("look for the proposal")?;
     if let Some(known) = known {
         return Ok(Proposed::Known(CandidateId::from(known)));
     }
@@ -247,7 +246,7 @@ pub(crate) async fn insert(
     .bind(json(&new.further_parents))
     .execute(&mut *tx)
     .await
-    .doing("record a candidate")?;
+    .context("record a candidate")?;
     let proposed = EventKind::Proposed {
         candidate: id,
         ordinal: RowRef::new("candidates", id).number("ordinal", ordinal)?,
@@ -262,7 +261,7 @@ pub(crate) async fn next_ordinal(tx: &mut Connection, run: RunId) -> Result<i64,
         .bind(run.uuid())
         .fetch_one(tx)
         .await
-        .doing("number a candidate")
+        .context("number a candidate")
 }
 
 /// The key that is equal for equal proposals of a run. Submissions and replies have none, because
@@ -292,7 +291,7 @@ async fn may_charge(tx: &mut Connection, run: RunId) -> Result<bool, StoreError>
     .bind(run.uuid())
     .fetch_one(tx)
     .await
-    .doing("count the trials")?;
+    .context("count the trials")?;
     let request: RunRequest = RowRef::new("runs", run).json("request", &request)?;
     Ok(finish_requested == 0 && charged < i64::from(request.budget.trials))
 }
@@ -308,7 +307,7 @@ async fn require_in_run(
         .bind(run.uuid())
         .fetch_optional(tx)
         .await
-        .doing("look for the parent")?;
+        .context("look for the parent")?;
     known.map(drop).ok_or_else(|| StoreError::Unknown {
         subject: "candidate",
         id: candidate.to_string(),
@@ -333,5 +332,5 @@ pub(crate) async fn original(
     .bind(digest.to_string())
     .fetch_optional(tx)
     .await
-    .doing("look for the same code")
+    .context("look for the same code")
 }

@@ -118,14 +118,14 @@ const SQLITE_FULL: u32 = 13;
 /// Postgres: `disk_full`.
 const POSTGRES_FULL: &str = "53100";
 
-/// Names what was tried when a statement fails.
-pub(crate) trait Doing<T> {
+/// Attaches the operation to an error of a statement.
+pub(crate) trait ErrorContext<T> {
     /// Attaches "failed to `doing`".
-    fn doing(self, doing: &'static str) -> Result<T, StoreError>;
+    fn context(self, doing: &'static str) -> Result<T, StoreError>;
 }
 
-impl<T> Doing<T> for Result<T, sqlx::Error> {
-    fn doing(self, doing: &'static str) -> Result<T, StoreError> {
+impl<T> ErrorContext<T> for Result<T, sqlx::Error> {
+    fn context(self, doing: &'static str) -> Result<T, StoreError> {
         self.map_err(|source| {
             let code = source
                 .as_database_error()
@@ -160,7 +160,7 @@ mod tests {
         let refused = sqlx::query("CREATE TABLE big AS SELECT randomblob(100000) AS content")
             .execute(&mut connection)
             .await
-            .doing("write much")
+            .context("write much")
             .unwrap_err();
         assert!(
             matches!(refused, StoreError::DiskFull { .. }),
@@ -183,7 +183,7 @@ mod tests {
             .begin_with("BEGIN IMMEDIATE")
             .await
             .map(drop)
-            .doing("begin")
+            .context("begin")
             .unwrap_err();
         assert!(matches!(refused, StoreError::Busy { .. }), "{refused:?}");
     }

@@ -5,7 +5,7 @@ use domain::api::{Event, EventKind};
 use domain::id::RunId;
 use sqlx::{query, query_as};
 
-use crate::error::Doing;
+use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros};
 use crate::{Connection, Store, StoreError};
 
@@ -37,7 +37,7 @@ impl Store {
         .bind(i64::from(limit))
         .fetch_all(&mut *view)
         .await
-        .doing("read events")?;
+        .context("read events")?;
         rows.into_iter()
             .map(|row| {
                 let row_ref = RowRef::new("events", row.id);
@@ -65,12 +65,12 @@ pub(crate) async fn record(
         .bind(json(what))
         .execute(&mut *tx)
         .await
-        .doing("record an event")?;
+        .context("record an event")?;
     query("UPDATE runs SET updated_at = $2 WHERE id = $1")
         .bind(run.uuid())
         .bind(micros(now))
         .execute(tx)
         .await
-        .doing("record an event")?;
+        .context("record an event")?;
     Ok(())
 }

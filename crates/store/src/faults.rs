@@ -8,7 +8,7 @@ use domain::id::{CandidateId, JobId, RunId, WorkerId};
 use sqlx::{query, query_as};
 use uuid::Uuid;
 
-use crate::error::Doing;
+use crate::error::ErrorContext;
 use crate::rows::{RowRef, micros};
 use crate::{Connection, Store, StoreError, events, workers};
 
@@ -22,7 +22,7 @@ const MAX_BACK_OFF: TimeDelta = TimeDelta::seconds(60);
 
 /// The way in which a lease ended without a verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum LeaseEnd {
     /// The worker reported a fault, or a report that cannot be accepted.
     Fault {
         worker: Option<WorkerId>,
@@ -36,7 +36,7 @@ pub(crate) enum Trouble {
 
 /// A leased job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct HeldLease {
     pub(crate) job: JobId,
     pub(crate) run: RunId,
     pub(crate) candidate: CandidateId,
@@ -56,7 +56,7 @@ impl Store {
             .bind(micros(now))
             .fetch_all(&self.read)
             .await
-            .doing("look for late leases")?;
+            .context("look for late leases")?;
         if any.is_empty() {
             return Ok(0);
         }
@@ -65,10 +65,10 @@ impl Store {
             .bind(micros(now))
             .fetch_all(&mut *tx)
             .await
-            .doing("look for late leases")?;
+            .context("look for late leases")?;
         for row in &rows {
             let held = held(row)?;
-            let loss = Trouble::Loss("its worker did not renew the lease in time".to_owned());
+            let loss = LeaseEnd::Loss("its worker did not renew the lease in time".to_owned());
             give_back(&mut tx, &held, loss, now).await?;
         }
         self.commit(tx).await?;
@@ -76,9 +76,9 @@ impl Store {
     }
 }
 
-pub(crate) fn held(row: &(Uuid, Uuid, Uuid, String)) -> Result<Held, StoreError> {
+pub(crate) fn held(row: &(Uuid, Uuid, Uuid, String)) -> Result<HeldLease, StoreError> {
     let job = JobId::from(row.0);
-    Ok(Held {
+    Ok(HeldLease {
         job,
         run: RunId::from(row.1),
         candidate: CandidateId::from(row.2),
@@ -89,19 +89,19 @@ pub(crate) fn held(row: &(Uuid, Uuid, Uuid, String)) -> Result<Held, StoreError>
 /// Ends a lease without a verdict: back to the queue, or parked for good.
 pub(crate) async fn give_back(
     tx: &mut Connection,
-    held: &Held,
-    trouble: Trouble,
+    held: &HeldLease,
+    end: LeaseEnd,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let (faults, losses, reason) = match trouble {
-        Trouble::Fault { worker, reason } => {
+    let (faults, losses, reason) = match end {
+        LeaseEnd::Fault { worker, reason } => {
             if let Some(worker) = worker {
                 record_fault(tx, held.job, worker, now).await?;
             }
             (1, 0, reason)
         }
-        Trouble::Loss(reason) => (0, 1, reason),
-        Trouble::HandBack => (0, 0, "its worker was stopped".to_owned()),
+        LeaseEnd::Loss(reason) => (0, 1, reason),
+        LeaseEnd::HandBack => (0, 0, "its worker was stopped".to_owned()),
     };
     let (faults, losses): (i64, i64) = query_as(
         "UPDATE jobs SET state = 'queued', worker = NULL, deadline = NULL, progress = '', \
@@ -115,7 +115,7 @@ pub(crate) async fn give_back(
     .bind(&reason)
     .fetch_one(&mut *tx)
     .await
-    .doing("return a job to the queue")?;
+    .context("return a job to the queue")?;
     let given_up = faults >= i64::from(MAX_FAULTS) || losses >= i64::from(MAX_LOSSES);
     if given_up {
         park(tx, held, &reason).await?;
@@ -125,7 +125,7 @@ pub(crate) async fn give_back(
             .bind(micros(now + back_off(faults, losses)))
             .execute(&mut *tx)
             .await
-            .doing("delay a job")?;
+            .context("delay a job")?;
     }
     let reason = if given_up {
         format!("given up: {reason}")
@@ -151,14 +151,14 @@ async fn record_fault(
         .bind(worker.uuid())
         .execute(&mut *tx)
         .await
-        .doing("record which worker reported a fault")?;
+        .context("record which worker reported a fault")?;
     workers::count_fault(tx, worker, now).await
 }
 
 /// Takes a job back for good before anybody has worked on it.
 pub(crate) async fn refuse(
     tx: &mut Connection,
-    held: &Held,
+    held: &HeldLease,
     reason: &str,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
@@ -170,7 +170,7 @@ pub(crate) async fn refuse(
     .bind(reason)
     .execute(&mut *tx)
     .await
-    .doing("take back a job")?;
+    .context("take back a job")?;
     park(tx, held, reason).await?;
     let given_up = EventKind::Requeued {
         candidate: held.candidate,
@@ -179,19 +179,19 @@ pub(crate) async fn refuse(
     events::record(tx, held.run, &given_up, now).await
 }
 
-async fn park(tx: &mut Connection, held: &Held, reason: &str) -> Result<(), StoreError> {
+async fn park(tx: &mut Connection, held: &HeldLease, reason: &str) -> Result<(), StoreError> {
     query("UPDATE jobs SET state = 'parked' WHERE id = $1")
         .bind(held.job.uuid())
         .execute(&mut *tx)
         .await
-        .doing("park a job")?;
+        .context("park a job")?;
     if !held.stage.decides_promotion() {
         query("UPDATE candidates SET state = 'abandoned', state_detail = $2 WHERE id = $1")
             .bind(held.candidate.uuid())
             .bind(reason)
             .execute(tx)
             .await
-            .doing("abandon a candidate")?;
+            .context("abandon a candidate")?;
     }
     Ok(())
 }

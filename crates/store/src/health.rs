@@ -13,7 +13,7 @@ use domain::health::{Condition, HealthReport, QUARANTINE_BREAKS};
 use domain::id::WorkerId;
 use sqlx::{query, query_as, query_scalar};
 
-use crate::error::Doing;
+use crate::error::ErrorContext;
 use crate::rows::{RowRef, micros};
 use crate::{Connection, Store, StoreError};
 
@@ -58,7 +58,7 @@ impl Store {
                 .bind(worker.uuid())
                 .fetch_optional(&mut *tx)
                 .await
-                .doing("find a worker")?;
+                .context("find a worker")?;
         let (name, uuid, device) = known.ok_or_else(|| StoreError::Unknown {
             subject: "worker",
             id: worker.to_string(),
@@ -82,7 +82,7 @@ impl Store {
         .bind(micros(now))
         .execute(&mut *tx)
         .await
-        .doing("record how a device fares")?;
+        .context("record how a device fares")?;
         let breaks = report
             .breaks
             .iter()
@@ -99,7 +99,7 @@ impl Store {
             .bind(micros(now))
             .execute(&mut *tx)
             .await
-            .doing("record what broke a device")?;
+            .context("record what broke a device")?;
         }
         self.commit(tx).await
     }
@@ -119,7 +119,7 @@ impl Store {
         )
         .fetch_all(&mut *view)
         .await
-        .doing("list the devices")?;
+        .context("list the devices")?;
         let mut controls = controls(&mut view).await?;
         let devices = rows
             .into_iter()
@@ -149,7 +149,7 @@ impl Store {
         .bind(breaks_of_poison())
         .fetch_all(&mut *view)
         .await
-        .doing("list the poisonous candidates")?;
+        .context("list the poisonous candidates")?;
         let poison = rows
             .into_iter()
             .map(|(candidate, broke)| {
@@ -183,7 +183,7 @@ async fn controls(
     .bind(i64::from(EVALUATOR_VERSION))
     .fetch_all(view)
     .await
-    .doing("count the controls")?;
+    .context("count the controls")?;
     let mut controls = BTreeMap::<Identity, Vec<_>>::new();
     for row in rows {
         let row_ref = RowRef::new("evaluations", &row.uuid);
@@ -207,7 +207,7 @@ pub(crate) async fn is_quarantined(
     .bind(worker.uuid())
     .fetch_optional(tx)
     .await
-    .doing("ask how a device fares")?;
+    .context("ask how a device fares")?;
     Ok(state.is_some_and(|state| state == "quarantined"))
 }
 
@@ -220,7 +220,7 @@ pub(crate) async fn is_candidate_quarantined(
         .bind(content.to_string())
         .fetch_one(tx)
         .await
-        .doing("ask what a candidate broke")?;
+        .context("ask what a candidate broke")?;
     Ok(broke >= breaks_of_poison())
 }
 

@@ -1,4 +1,4 @@
-//! The record of the verb `evaluate`: every step on a file, what came of it, and what git was told.
+//! The record of the command `evaluate`: every step on a file, its decision, and its commits.
 
 use chrono::{DateTime, Utc};
 use domain::digest::Digest;
@@ -6,7 +6,7 @@ use domain::evaluation::Evaluation;
 use domain::iteration::Decision;
 use sqlx::{query, query_as, query_scalar};
 
-use crate::error::Doing;
+use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros};
 use crate::{Store, StoreError};
 
@@ -30,7 +30,7 @@ pub struct Line {
     pub modelled: bool,
 }
 
-/// A step that has been decided and is about to be told to git.
+/// A step that has been decided and not yet committed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewIteration {
     /// The line that it belongs to.
@@ -183,7 +183,7 @@ impl TryFrom<Row> for Iteration {
 }
 
 impl Store {
-    /// Records a step before git is told of it. Its number follows the last of its file.
+    /// Records a step before it is committed. Its number follows the last of its file.
     ///
     /// # Errors
     /// The database fails.
@@ -200,7 +200,7 @@ impl Store {
         .bind(&new.line.path)
         .fetch_one(&mut *tx)
         .await
-        .doing("count the steps of a file")?;
+        .context("count the steps of a file")?;
         let id: i64 = query_scalar(
             "INSERT INTO iterations (checkout, path, branch, base, number, task, task_version, \
              evaluator, device, modelled, hypothesis, expected, speedup, gain, decision, reason, \
@@ -227,7 +227,7 @@ impl Store {
         .bind(micros(now))
         .fetch_one(&mut *tx)
         .await
-        .doing("record a step")?;
+        .context("record a step")?;
         self.commit(tx).await?;
         let number = RowRef::new("iterations", id).number("number", number)?;
         Ok((id, number))
@@ -262,7 +262,7 @@ impl Store {
         .bind(revert)
         .execute(&mut *tx)
         .await
-        .doing("settle a step")?;
+        .context("settle a step")?;
         self.commit(tx).await
     }
 
@@ -285,7 +285,7 @@ impl Store {
         .bind(line.modelled)
         .fetch_optional(&self.read)
         .await
-        .doing("find the best step")?;
+        .context("find the best step")?;
         Ok(best.map(|(speedup, commit)| BestKept { speedup, commit }))
     }
 
@@ -307,7 +307,7 @@ impl Store {
         .bind(path)
         .fetch_optional(&self.read)
         .await
-        .doing("find the last step that was kept")
+        .context("find the last step that was kept")
     }
 
     /// Every step of a file, oldest first, the last thousand at most.
@@ -330,7 +330,7 @@ impl Store {
         .bind(LISTED)
         .fetch_all(&self.read)
         .await
-        .doing("list the steps of a file")?;
+        .context("list the steps of a file")?;
         rows.into_iter().map(Iteration::try_from).collect()
     }
 }

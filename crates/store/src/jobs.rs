@@ -15,8 +15,8 @@ use domain::timing::{Timing, is_valid_time};
 use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
-use crate::error::Doing;
-use crate::faults::{self, Held, Trouble};
+use crate::error::ErrorContext;
+use crate::faults::{self, HeldLease, LeaseEnd};
 use crate::judgements::{self, Judgement};
 use crate::rows::{RowRef, micros, stage_word};
 use crate::workers::{self, ALIVE};
@@ -129,7 +129,7 @@ impl Store {
         .bind(micros(now))
         .fetch_optional(&mut *tx)
         .await
-        .doing("record that a worker was seen")?;
+        .context("record that a worker was seen")?;
         let device = device.ok_or_else(|| StoreError::Unknown {
             subject: "worker",
             id: worker.to_string(),
@@ -151,7 +151,7 @@ impl Store {
             if !health::is_candidate_quarantined(&mut tx, content).await? {
                 break Some(leased);
             }
-            let held = Held {
+            let held = HeldLease {
                 job,
                 run: leased.run,
                 candidate: leased.candidate,
@@ -187,7 +187,7 @@ impl Store {
         .bind(renewal.attempt)
         .fetch_optional(&mut *tx)
         .await
-        .doing("find a lease")?;
+        .context("find a lease")?;
         let Some((run, candidate, Some(worker), progress)) = row else {
             return Ok(Receipt::Superseded);
         };
@@ -197,13 +197,13 @@ impl Store {
             .bind(&renewal.stage)
             .execute(&mut *tx)
             .await
-            .doing("renew a lease")?;
+            .context("renew a lease")?;
         query("UPDATE workers SET seen_at = $2 WHERE id = $1")
             .bind(worker)
             .bind(micros(now))
             .execute(&mut *tx)
             .await
-            .doing("record that a worker was seen")?;
+            .context("record that a worker was seen")?;
         let news = progress != renewal.stage;
         if news {
             let stage = EventKind::Stage {
@@ -220,7 +220,7 @@ impl Store {
     /// Ends a lease with the worker's report. A report of an earlier attempt changes no row.
     ///
     /// # Errors
-    /// The report is not about what was leased, which counts as a fault of the worker; or the
+    /// The report is not about the leased candidate, which counts as a fault of the worker; or the
     /// database fails.
     pub async fn report(
         &self,
@@ -240,11 +240,11 @@ impl Store {
         .bind(report.attempt)
         .fetch_optional(&mut *tx)
         .await
-        .doing("find a lease")?;
+        .context("find a lease")?;
         let Some(row) = row else {
             return Ok(Receipt::Superseded);
         };
-        let held = Held {
+        let held = HeldLease {
             job,
             run: RunId::from(row.run),
             candidate: CandidateId::from(row.candidate),
@@ -254,7 +254,7 @@ impl Store {
         let evaluation = match &report.outcome {
             ReportOutcome::Evaluated { evaluation } => evaluation,
             ReportOutcome::Faulted { message } => {
-                let fault = Trouble::Fault {
+                let fault = LeaseEnd::Fault {
                     worker,
                     reason: message.clone(),
                 };
@@ -268,7 +268,7 @@ impl Store {
                 return Ok(Receipt::Accepted);
             }
             ReportOutcome::HandedBack => {
-                faults::give_back(&mut tx, &held, Trouble::HandBack, now).await?;
+                faults::give_back(&mut tx, &held, LeaseEnd::HandBack, now).await?;
                 self.commit(tx).await?;
                 return Ok(Receipt::Accepted);
             }
@@ -276,7 +276,7 @@ impl Store {
         let speedup = match examine(&mut tx, &held, &row, evaluation).await? {
             Ok(speedup) => speedup,
             Err(what) => {
-                let fault = Trouble::Fault {
+                let fault = LeaseEnd::Fault {
                     worker,
                     reason: what.clone(),
                 };
@@ -289,7 +289,7 @@ impl Store {
             .bind(job.uuid())
             .execute(&mut *tx)
             .await
-            .doing("finish a job")?;
+            .context("finish a job")?;
         if let Some(worker) = worker {
             workers::clear_faults(&mut tx, worker).await?;
         }
@@ -318,7 +318,7 @@ impl Store {
         if news {
             self.commit(tx).await
         } else {
-            tx.commit().await.doing("commit a transaction")
+            tx.commit().await.context("commit a transaction")
         }
     }
 }
@@ -345,7 +345,7 @@ pub(crate) async fn enqueue(
     .bind(stage == EvaluationStage::Champion)
     .execute(tx)
     .await
-    .doing("queue a job")?;
+    .context("queue a job")?;
     Ok(())
 }
 
@@ -390,7 +390,7 @@ async fn claim(
     .bind(micros(now - ALIVE))
     .fetch_optional(tx)
     .await
-    .doing("lend a job")?;
+    .context("lend a job")?;
     Ok(claimed.map(JobId::from))
 }
 
@@ -409,7 +409,7 @@ async fn leased(tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError
     .bind(job.uuid())
     .fetch_one(&mut *tx)
     .await
-    .doing("read a job")?;
+    .context("read a job")?;
     let run = RunId::from(row.run);
     let candidate = CandidateId::from(row.candidate);
     let row_ref = RowRef::new("jobs", job);
@@ -455,7 +455,7 @@ async fn read_incumbent(
             .bind(id.uuid())
             .fetch_one(tx)
             .await
-            .doing("read the incumbent")?;
+            .context("read the incumbent")?;
     Ok(Some(Incumbent {
         file,
         source,
@@ -468,7 +468,7 @@ async fn read_incumbent(
 /// if it was accepted, or the reason why the report is unusable.
 async fn examine(
     tx: &mut Connection,
-    held: &Held,
+    held: &HeldLease,
     row: &ReportedRow,
     evaluation: &Evaluation,
 ) -> Result<Result<Option<f64>, String>, StoreError> {
@@ -548,6 +548,6 @@ async fn pin_device(
         .bind(name)
         .execute(tx)
         .await
-        .doing("record the run's device")?;
+        .context("record the run's device")?;
     Ok(())
 }

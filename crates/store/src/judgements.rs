@@ -1,5 +1,5 @@
-//! Recording what was learned of a candidate: the evaluation with its evidence, what lists repeat
-//! of it, and who is told.
+//! The record of an evaluation: the verdict with its evidence, the columns that lists show, and the
+//! events.
 
 use chrono::{DateTime, Utc};
 use domain::api::EventKind;
@@ -14,11 +14,11 @@ use domain::verdict::VerdictKind;
 use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
-use crate::error::Doing;
+use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros, stage_word, word};
 use crate::{Connection, Store, StoreError, events};
 
-/// An evaluation on its way into the records.
+/// An evaluation to record.
 pub(crate) struct Judgement<'a> {
     pub(crate) id: EvaluationId,
     pub(crate) run: RunId,
@@ -85,7 +85,7 @@ pub(crate) async fn record(
     .bind(control(evaluation))
     .execute(&mut *tx)
     .await
-    .doing("record an evaluation")?;
+    .context("record an evaluation")?;
     if evaluation.stage.decides_promotion() {
         return Ok(());
     }
@@ -93,7 +93,7 @@ pub(crate) async fn record(
         .bind(judgement.candidate.uuid())
         .execute(&mut *tx)
         .await
-        .doing("mark a candidate evaluated")?;
+        .context("mark a candidate evaluated")?;
     announce(tx, judgement.run, judgement.candidate, now).await
 }
 
@@ -126,7 +126,7 @@ async fn announce(
             .bind(candidate.uuid())
             .fetch_all(&mut *tx)
             .await
-            .doing("find the duplicates")?;
+            .context("find the duplicates")?;
     let best = best(tx, run).await?;
     tell(tx, run, candidate, candidate, best == Some(candidate), now).await?;
     for duplicate in duplicates {
@@ -148,7 +148,7 @@ pub(crate) async fn announce_duplicate(
             .bind(original.uuid())
             .fetch_optional(&mut *tx)
             .await
-            .doing("read the original's state")?;
+            .context("read the original's state")?;
     match judged {
         Some(_) => tell(tx, run, duplicate, original, false, now).await,
         None => Ok(()),
@@ -168,7 +168,7 @@ async fn tell(
             .bind(candidate.uuid())
             .fetch_one(&mut *tx)
             .await
-            .doing("read a candidate")?;
+            .context("read a candidate")?;
     let (verdict, summary, speedup): (String, String, Option<f64>) = query_as(
         "SELECT verdict, summary, speedup FROM evaluations \
          WHERE candidate = $1 AND stage <> 'confirmation'",
@@ -176,7 +176,7 @@ async fn tell(
     .bind(original.uuid())
     .fetch_one(&mut *tx)
     .await
-    .doing("read an evaluation")?;
+    .context("read an evaluation")?;
     let row_ref = RowRef::new("candidates", candidate);
     let verdict: VerdictKind = row_ref.word("verdict", &verdict)?;
     let judged = EventKind::Judged {
@@ -195,7 +195,7 @@ async fn tell(
     let idea: Idea = row_ref.json("idea", &idea)?;
     let outcome = match speedup {
         Some(speedup) => format!("{summary}, {speedup:.2} times the baseline's speed"),
-        // Insights are told to proposers, and the sentence says how much wrong is still right.
+        // Insights are shown to proposers, and the full sentence would reveal the tolerance.
         None => describe_verdict(verdict).to_owned(),
     };
     // The id only has to be unique: the candidate's own is.
@@ -212,7 +212,7 @@ async fn tell(
     .bind(micros(now))
     .execute(tx)
     .await
-    .doing("record an insight")?;
+    .context("record an insight")?;
     Ok(())
 }
 
@@ -232,7 +232,7 @@ pub(crate) async fn best(
     .bind(run.uuid())
     .fetch_optional(connection)
     .await
-    .doing("find the best candidate")?;
+    .context("find the best candidate")?;
     Ok(id.map(CandidateId::from))
 }
 
@@ -248,7 +248,7 @@ pub(crate) async fn timing(
     .bind(candidate.uuid())
     .fetch_optional(connection)
     .await
-    .doing("read an evaluation")?;
+    .context("read an evaluation")?;
     let Some(evidence) = evidence else {
         return Ok(None);
     };
@@ -269,7 +269,7 @@ pub(crate) async fn baseline(
         .bind(run.uuid())
         .fetch_optional(connection)
         .await
-        .doing("find the baseline")?;
+        .context("find the baseline")?;
     Ok(id.map(CandidateId::from))
 }
 
@@ -288,7 +288,7 @@ impl Store {
         .bind(version.to_string())
         .fetch_optional(&self.read)
         .await
-        .doing("read the newest baseline")?;
+        .context("read the newest baseline")?;
         evidence
             .map(|evidence| RowRef::new("evaluations", version).json("evidence", &evidence))
             .transpose()
@@ -312,7 +312,7 @@ impl Store {
         .bind(i64::from(limit))
         .fetch_all(&self.read)
         .await
-        .doing("read the insights")?;
+        .context("read the insights")?;
         newest.reverse();
         Ok(newest)
     }

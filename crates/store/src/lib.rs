@@ -49,9 +49,9 @@ pub use runs::{CreatedRun, NewRun};
 pub use snapshot::Snapshot;
 pub use tasks::StoredTask;
 pub use views::CandidateRecord;
-pub use workers::{Load, MAX_WORKER_FAULTS};
+pub use workers::{FleetLoad, MAX_WORKER_FAULTS};
 
-use error::Doing;
+use error::ErrorContext;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
 
@@ -144,11 +144,11 @@ impl Store {
         query("UPDATE write_checks SET checks = checks + 1")
             .execute(&mut *tx)
             .await
-            .doing("check that the database can be written to")?;
+            .context("check that the database can be written to")?;
         // Nothing that readers wait for has changed.
         tx.commit()
             .await
-            .doing("check that the database can be written to")
+            .context("check that the database can be written to")
     }
 
     /// Draws a random value, such as an id or a secret.
@@ -157,17 +157,17 @@ impl Store {
         make(&mut rng)
     }
 
-    /// A transaction that holds the write lock from its start, so that what it reads stays true
-    /// until it commits.
+    /// Begins a transaction that holds the write lock from its start, so that the rows that it reads
+    /// do not change before it commits.
     async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
         self.write
             .begin_with("BEGIN IMMEDIATE")
             .await
-            .doing("begin a transaction")
+            .context("begin a transaction")
     }
 
     async fn commit(&self, tx: Transaction<'static, Sqlite>) -> Result<(), StoreError> {
-        tx.commit().await.doing("commit a transaction")?;
+        tx.commit().await.context("commit a transaction")?;
         self.changed
             .send_modify(|version| *version = version.wrapping_add(1));
         Ok(())
@@ -175,7 +175,7 @@ impl Store {
 
     /// One consistent state of all tables for the statements of one read.
     async fn view(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        self.read.begin().await.doing("begin reading")
+        self.read.begin().await.context("begin reading")
     }
 }
 

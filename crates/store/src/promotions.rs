@@ -12,7 +12,7 @@ use domain::id::{CandidateId, JobId, PromotionId, RunId};
 use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
-use crate::error::Doing;
+use crate::error::ErrorContext;
 use crate::rows::{RowRef, micros};
 use crate::{Connection, Store, StoreError, events, jobs, runs};
 
@@ -105,7 +105,7 @@ impl PromotionRow {
         .bind(self.candidate)
         .fetch_all(connection)
         .await
-        .doing("read what devices said of a champion")?;
+        .context("read what devices said of a champion")?;
         let mut checks: Vec<ChampionCheck> = Vec::new();
         for row in rows {
             let told = |check: &ChampionCheck| check.device_uuid == row.device_uuid;
@@ -164,7 +164,7 @@ impl Store {
         .bind(candidate.uuid())
         .fetch_optional(&mut *tx)
         .await
-        .doing("look for the promotion")?;
+        .context("look for the promotion")?;
         if let Some(known) = known {
             return view(&mut tx, PromotionId::from(known)).await;
         }
@@ -191,7 +191,7 @@ impl Store {
         .bind(micros(now))
         .execute(&mut *tx)
         .await
-        .doing("record a promotion")?;
+        .context("record a promotion")?;
         let view = tell(&mut tx, run, id, now).await?;
         self.commit(tx).await?;
         Ok(view)
@@ -217,7 +217,7 @@ impl Store {
         .bind(run.uuid())
         .fetch_optional(&mut *tx)
         .await
-        .doing("find the committed champion")?;
+        .context("find the committed champion")?;
         let may = matches!(state, RunState::Running | RunState::Completed { .. });
         let Some((promotion, candidate, underway)) = committed.filter(|_| may) else {
             return Err(StoreError::WrongState {
@@ -236,7 +236,7 @@ impl Store {
                 .bind(micros(now))
                 .execute(&mut *tx)
                 .await
-                .doing("record a re-check")?;
+                .context("record a re-check")?;
         }
         let view = view(&mut tx, PromotionId::from(promotion)).await?;
         self.commit(tx).await?;
@@ -261,7 +261,7 @@ impl Store {
         .bind(micros(before))
         .fetch_all(&self.read)
         .await
-        .doing("find champions to look at again")?;
+        .context("find champions to look at again")?;
         Ok(due.into_iter().map(RunId::from).collect())
     }
 
@@ -279,7 +279,7 @@ impl Store {
         )
         .fetch_all(&mut *view)
         .await
-        .doing("list the open promotions")?;
+        .context("list the open promotions")?;
         let mut outstanding = Vec::with_capacity(rows.len());
         for row in rows {
             let run = RunId::from(row.run);
@@ -327,7 +327,7 @@ impl Store {
             .bind(&committed.device_uuid)
             .execute(&mut *tx)
             .await
-            .doing("record a commit")?;
+            .context("record a commit")?;
         let view = tell(&mut tx, run, promotion, now).await?;
         self.commit(tx).await?;
         Ok(view)
@@ -352,7 +352,7 @@ impl Store {
                 .bind(promotion.uuid())
                 .execute(&mut *tx)
                 .await
-                .doing("settle a promotion")?;
+                .context("settle a promotion")?;
         }
         let view = tell(&mut tx, run, promotion, now).await?;
         if let PromotionState::Blocked { reason } = state
@@ -383,7 +383,7 @@ pub(crate) async fn unblock(
     .bind(run.uuid())
     .fetch_optional(&mut *tx)
     .await
-    .doing("find the blocked promotion")?;
+    .context("find the blocked promotion")?;
     let Some((promotion, candidate, confirmation)) = blocked else {
         return Ok(());
     };
@@ -396,7 +396,7 @@ pub(crate) async fn unblock(
             .bind(job.uuid())
             .execute(&mut *tx)
             .await
-            .doing("confirm a champion again")?;
+            .context("confirm a champion again")?;
     }
     let promotion = PromotionId::from(promotion);
     set_state(tx, promotion, &PromotionState::Confirming, now).await?;
@@ -416,7 +416,7 @@ pub(crate) async fn refuse_open(
     .bind(run.uuid())
     .fetch_all(&mut *tx)
     .await
-    .doing("find the open promotions")?;
+    .context("find the open promotions")?;
     for promotion in open {
         let promotion = PromotionId::from(promotion);
         let refused = PromotionState::Refused {
@@ -450,7 +450,7 @@ pub(crate) async fn states(
     .bind(run.uuid())
     .fetch_all(connection)
     .await
-    .doing("read the states of the promotions")?;
+    .context("read the states of the promotions")?;
     rows.into_iter()
         .map(|row| {
             let row_ref = RowRef::new("promotions", PromotionId::from(row.id));
@@ -474,7 +474,7 @@ pub(crate) async fn newest(
     .bind(run.uuid())
     .fetch_optional(&mut *connection)
     .await
-    .doing("read a promotion")?;
+    .context("read a promotion")?;
     match row {
         Some(row) => row.view(connection).await.map(Some),
         None => Ok(None),
@@ -492,7 +492,7 @@ async fn view(
     .bind(promotion.uuid())
     .fetch_one(&mut *connection)
     .await
-    .doing("read a promotion")?;
+    .context("read a promotion")?;
     row.view(connection).await
 }
 
@@ -538,7 +538,7 @@ async fn set_state(
     .bind(micros(now))
     .execute(tx)
     .await
-    .doing("change a promotion's state")?;
+    .context("change a promotion's state")?;
     Ok(())
 }
 
@@ -551,7 +551,7 @@ pub(crate) async fn target(
         .bind(run.uuid())
         .fetch_one(connection)
         .await
-        .doing("read the promotion target")?;
+        .context("read the promotion target")?;
     RowRef::new("runs", run).json("promotion_target", &target)
 }
 
@@ -567,7 +567,7 @@ async fn expected_tip(
     .bind(run.uuid())
     .fetch_optional(connection)
     .await
-    .doing("find the branch's last commit")?;
+    .context("find the branch's last commit")?;
     Ok(tip)
 }
 
@@ -582,7 +582,7 @@ async fn outcome(
     .bind(promotion.uuid())
     .fetch_one(connection)
     .await
-    .doing("read a confirmation")?;
+    .context("read a confirmation")?;
     let row_ref = RowRef::new("evaluations", format!("of promotion {promotion}"));
     Ok(match evidence {
         Some(evidence) => ConfirmationOutcome::Evaluated {

@@ -130,7 +130,7 @@ impl RowRef {
         })
     }
 
-    /// A candidate's state, apart from what a worker is doing with it.
+    /// A candidate's state, without the stage of its evaluation.
     pub(crate) fn candidate_state(
         &self,
         state: &str,

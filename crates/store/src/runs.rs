@@ -10,7 +10,7 @@ use rand::Rng;
 use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
-use crate::error::Doing;
+use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros, run_state_columns};
 use crate::{Connection, Store, StoreError, calls, events, jobs, promotions, views};
 
@@ -57,7 +57,7 @@ impl Store {
                     .bind(key)
                     .fetch_optional(&mut *tx)
                     .await
-                    .doing("look for the idempotency key")?;
+                    .context("look for the idempotency key")?;
             if let Some((known, earlier)) = known {
                 if earlier != request {
                     return Err(StoreError::KeyReused {
@@ -74,7 +74,7 @@ impl Store {
         .bind(&new.request.task)
         .fetch_optional(&mut *tx)
         .await
-        .doing("look for the task")?;
+        .context("look for the task")?;
         let content = content.ok_or_else(|| StoreError::Unknown {
             subject: "task",
             id: new.request.task.clone(),
@@ -100,7 +100,7 @@ impl Store {
         .bind(micros(now))
         .execute(&mut *tx)
         .await
-        .doing("record a run")?;
+        .context("record a run")?;
         let created = EventKind::RunChanged {
             state: RunState::Created,
         };
@@ -119,7 +119,7 @@ impl Store {
             .bind(run.uuid())
             .fetch_optional(&self.read)
             .await
-            .doing("read a run's request")?;
+            .context("read a run's request")?;
         let request = request.ok_or_else(|| StoreError::Unknown {
             subject: "run",
             id: run.to_string(),
@@ -136,7 +136,7 @@ impl Store {
             .bind(run.uuid())
             .fetch_optional(&self.read)
             .await
-            .doing("read a run's task")?;
+            .context("read a run's task")?;
         let content = content.ok_or_else(|| StoreError::Unknown {
             subject: "run",
             id: run.to_string(),
@@ -159,7 +159,7 @@ impl Store {
         )
         .fetch_all(&self.read)
         .await
-        .doing("list the active runs")?;
+        .context("list the active runs")?;
         Ok(ids.into_iter().map(RunId::from).collect())
     }
 
@@ -203,7 +203,7 @@ impl Store {
             .bind(unpromoted)
             .execute(&mut *tx)
             .await
-            .doing("record why nothing was promoted")?;
+            .context("record why nothing was promoted")?;
         set_state(&mut tx, run, &RunState::Completed { reason }, now).await?;
         self.commit(tx).await
     }
@@ -263,7 +263,7 @@ impl Store {
                     .bind(run.uuid())
                     .fetch_optional(&mut *tx)
                     .await
-                    .doing("read the baseline")?;
+                    .context("read the baseline")?;
             let state = match baseline.as_deref() {
                 None => RunState::Created,
                 Some("evaluated") => RunState::Running,
@@ -308,7 +308,7 @@ impl Store {
             .bind(micros(now))
             .execute(&mut *tx)
             .await
-            .doing("ask the run to finish")?;
+            .context("ask the run to finish")?;
         self.done(tx, run).await
     }
 
@@ -325,7 +325,7 @@ impl Store {
         .bind(micros(now))
         .execute(&self.write)
         .await
-        .doing("keep the runs' time")?;
+        .context("keep the runs' time")?;
         Ok(())
     }
 
@@ -340,12 +340,12 @@ impl Store {
             .bind(micros(now))
             .execute(&mut *tx)
             .await
-            .doing("restart the runs' clocks")?;
+            .context("restart the runs' clocks")?;
         query("UPDATE jobs SET deadline = $1 WHERE state = 'leased' AND deadline < $1")
             .bind(micros(jobs::deadline(now)))
             .execute(&mut *tx)
             .await
-            .doing("extend the leases")?;
+            .context("extend the leases")?;
         self.commit(tx).await
     }
 
@@ -378,7 +378,7 @@ async fn take_back(tx: &mut Connection, run: RunId, why: &str) -> Result<(), Sto
     .bind(why)
     .execute(&mut *tx)
     .await
-    .doing("take the run's jobs back")?;
+    .context("take the run's jobs back")?;
     query(
         "UPDATE candidates SET state = 'abandoned', state_detail = $2 \
          WHERE run = $1 AND state = 'pending'",
@@ -387,7 +387,7 @@ async fn take_back(tx: &mut Connection, run: RunId, why: &str) -> Result<(), Sto
     .bind(why)
     .execute(tx)
     .await
-    .doing("abandon the run's candidates")?;
+    .context("abandon the run's candidates")?;
     Ok(())
 }
 
@@ -413,7 +413,7 @@ pub(crate) async fn state_of(
             .bind(run.uuid())
             .fetch_optional(connection)
             .await
-            .doing("read a run's state")?;
+            .context("read a run's state")?;
     let (state, detail) = row.ok_or_else(|| StoreError::Unknown {
         subject: "run",
         id: run.to_string(),
@@ -458,7 +458,7 @@ pub(crate) async fn set_state(
     .bind(running.then(|| micros(now)))
     .execute(&mut *tx)
     .await
-    .doing("change a run's state")?;
+    .context("change a run's state")?;
     let changed = EventKind::RunChanged {
         state: state.clone(),
     };

@@ -10,7 +10,7 @@ use domain::search::{Entry, EntryState, PromotionProgress, Spend};
 use sqlx::{query_as, query_scalar};
 use uuid::Uuid;
 
-use crate::error::Doing;
+use crate::error::ErrorContext;
 use crate::rows::RowRef;
 use crate::{Connection, Store, StoreError, calls};
 
@@ -131,7 +131,7 @@ impl Store {
         .bind(run.uuid())
         .fetch_optional(&mut *view)
         .await
-        .doing("read a run")?;
+        .context("read a run")?;
         let row = row.ok_or_else(|| StoreError::Unknown {
             subject: "run",
             id: run.to_string(),
@@ -147,7 +147,7 @@ impl Store {
         .bind(run.uuid())
         .fetch_all(&mut *view)
         .await
-        .doing("read the run's candidates")?;
+        .context("read the run's candidates")?;
         let spend = calls::spend(&mut view, run).await?;
         let (promotion, refused) = promotion(&mut view, run).await?;
         let row_ref = RowRef::new("runs", run);
@@ -182,7 +182,7 @@ async fn promotion(
         .bind(run.uuid())
         .fetch_all(&mut *connection)
         .await
-        .doing("read the promotions")?;
+        .context("read the promotions")?;
     let any = |wanted: &[&str]| states.iter().any(|state| wanted.contains(&state.as_str()));
     let progress = if any(&["confirming", "blocked"]) {
         PromotionProgress::Underway
@@ -200,7 +200,7 @@ async fn promotion(
     .bind(run.uuid())
     .fetch_all(connection)
     .await
-    .doing("read the refused promotions")?;
+    .context("read the refused promotions")?;
     Ok((
         progress,
         refused.into_iter().map(CandidateId::from).collect(),

@@ -1,4 +1,4 @@
-//! Tasks by content. A run keeps the content it started with, whatever is uploaded later.
+//! Tasks by content. A run keeps the content it started with, even if the task is uploaded again.
 
 use chrono::{DateTime, Utc};
 use domain::api::TaskView;
@@ -6,7 +6,7 @@ use domain::digest::Digest;
 use domain::task::{Bundle, Task};
 use sqlx::{query, query_as};
 
-use crate::error::Doing;
+use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros};
 use crate::{Store, StoreError};
 
@@ -72,7 +72,7 @@ impl Store {
         .bind(micros(now))
         .execute(&mut *tx)
         .await
-        .doing("store a task")?;
+        .context("store a task")?;
         self.commit(tx).await?;
         Ok(view)
     }
@@ -89,7 +89,7 @@ impl Store {
         .bind(name)
         .fetch_optional(&self.read)
         .await
-        .doing("read a task")?;
+        .context("read a task")?;
         row.map(StoredTask::try_from).transpose()
     }
 
@@ -106,7 +106,7 @@ impl Store {
         )
         .fetch_all(&self.read)
         .await
-        .doing("list the tasks")?;
+        .context("list the tasks")?;
         rows.iter()
             .map(|(content, view)| RowRef::new("tasks", content).json("view", view))
             .collect()
@@ -122,7 +122,7 @@ impl Store {
                 .bind(content.to_string())
                 .fetch_optional(&self.read)
                 .await
-                .doing("read a task's files")?;
+                .context("read a task's files")?;
         let bundle = bundle.ok_or_else(|| StoreError::Unknown {
             subject: "task content",
             id: content.to_string(),

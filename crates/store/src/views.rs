@@ -14,7 +14,7 @@ use domain::verdict::VerdictKind;
 use sqlx::{query_as, query_scalar};
 use uuid::Uuid;
 
-use crate::error::Doing;
+use crate::error::ErrorContext;
 use crate::rows::{RowRef, json};
 use crate::{Connection, Store, StoreError, calls, judgements, promotions, runs};
 
@@ -188,7 +188,7 @@ impl Store {
         .bind(i64::from(limit) + 1)
         .fetch_all(&mut *view)
         .await
-        .doing("list the runs")?;
+        .context("list the runs")?;
         let more = ids.len() > limit as usize;
         let mut runs = Vec::with_capacity(ids.len());
         for id in ids.into_iter().take(limit as usize) {
@@ -221,7 +221,7 @@ impl Store {
         .bind(i64::from(limit) + 1)
         .fetch_all(&mut *view)
         .await
-        .doing("list the candidates")?;
+        .context("list the candidates")?;
         let more = rows.len() > limit as usize;
         let best = judgements::best(&mut view, run).await?;
         let promotions = promotions::states(&mut view, run).await?;
@@ -286,7 +286,7 @@ impl Store {
         .bind(candidate.uuid())
         .fetch_one(&mut *view)
         .await
-        .doing("read a candidate")?;
+        .context("read a candidate")?;
         let children: Vec<Uuid> = query_scalar(
             "SELECT id FROM candidates WHERE parent = $1 \
              OR (run = $2 AND further_parents LIKE $3) ORDER BY ordinal LIMIT 10000",
@@ -297,7 +297,7 @@ impl Store {
         .bind(format!("%{}%", json(&candidate).trim_matches('"')))
         .fetch_all(&mut *view)
         .await
-        .doing("read a candidate's children")?;
+        .context("read a candidate's children")?;
         let row_ref = RowRef::new("candidates", candidate);
         let evidence = |column, text: Option<String>| {
             text.map(|text| RowRef::new("evaluations", candidate).json(column, &text))
@@ -347,7 +347,7 @@ async fn summary(
         .bind(candidate.uuid())
         .fetch_optional(&mut *connection)
         .await
-        .doing("find a candidate")?;
+        .context("find a candidate")?;
     let Some(run) = run else {
         return Ok(None);
     };
@@ -355,7 +355,7 @@ async fn summary(
         .bind(candidate.uuid())
         .fetch_one(&mut *connection)
         .await
-        .doing("read a candidate")?;
+        .context("read a candidate")?;
     let run = RunId::from(run);
     let best = judgements::best(connection, run).await?;
     let promotions = promotions::states(connection, run).await?;
@@ -389,7 +389,7 @@ pub(crate) async fn run_view(
     .bind(run.uuid())
     .fetch_optional(&mut *connection)
     .await
-    .doing("read a run")?;
+    .context("read a run")?;
     let row = row.ok_or_else(|| StoreError::Unknown {
         subject: "run",
         id: run.to_string(),
@@ -405,7 +405,7 @@ pub(crate) async fn run_view(
     .bind(run.uuid())
     .fetch_all(&mut *connection)
     .await
-    .doing("count the verdicts")?;
+    .context("count the verdicts")?;
     let mut verdicts = BTreeMap::new();
     let mut pending = 0;
     for (verdict, count, waiting) in tally {
@@ -458,7 +458,7 @@ async fn best(
     .bind(candidate.uuid())
     .fetch_one(connection)
     .await
-    .doing("read the best candidate")?;
+    .context("read the best candidate")?;
     Ok(Some(BestCandidate {
         candidate,
         title,

@@ -8,8 +8,8 @@ use domain::lease::{LEASE_SECONDS, Registered, Registration};
 use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
-use crate::error::Doing;
-use crate::faults::{self, Trouble};
+use crate::error::ErrorContext;
+use crate::faults::{self, LeaseEnd};
 use crate::rows::{RowRef, json, micros};
 use crate::{Connection, Store, StoreError};
 
@@ -27,7 +27,7 @@ pub(crate) const ALIVE: TimeDelta = TimeDelta::seconds(2 * LEASE_SECONDS as i64)
 
 /// The numbers of workers and waiting jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Load {
+pub struct FleetLoad {
     /// Workers that are alive.
     pub workers: u32,
     /// Jobs that wait for a worker.
@@ -75,9 +75,9 @@ impl Store {
         .bind(&registration.instance)
         .fetch_all(&mut *tx)
         .await
-        .doing("find an earlier worker's leases")?;
+        .context("find an earlier worker's leases")?;
         for row in &held {
-            let loss = Trouble::Loss("its worker was restarted".to_owned());
+            let loss = LeaseEnd::Loss("its worker was restarted".to_owned());
             faults::give_back(&mut tx, &faults::held(row)?, loss, now).await?;
         }
         query(
@@ -96,7 +96,7 @@ impl Store {
         .bind(&registration.instance)
         .execute(&mut *tx)
         .await
-        .doing("register a worker")?;
+        .context("register a worker")?;
         self.commit(tx).await?;
         Ok(Registered { worker: id })
     }
@@ -114,7 +114,7 @@ impl Store {
         .bind(micros(now - LISTED))
         .fetch_all(&self.read)
         .await
-        .doing("list the workers")?;
+        .context("list the workers")?;
         rows.into_iter()
             .map(|row| {
                 let id = WorkerId::from(row.id);
@@ -142,18 +142,18 @@ impl Store {
     ///
     /// # Errors
     /// The database fails.
-    pub async fn load(&self, now: DateTime<Utc>) -> Result<Load, StoreError> {
+    pub async fn load(&self, now: DateTime<Utc>) -> Result<FleetLoad, StoreError> {
         let workers: i64 = query_scalar("SELECT COUNT(*) FROM workers WHERE seen_at >= $1")
             .bind(micros(now - ALIVE))
             .fetch_one(&self.read)
             .await
-            .doing("count the workers")?;
+            .context("count the workers")?;
         let queued: i64 = query_scalar("SELECT COUNT(*) FROM jobs WHERE state = 'queued'")
             .fetch_one(&self.read)
             .await
-            .doing("count the queued jobs")?;
+            .context("count the queued jobs")?;
         let row_ref = RowRef::new("workers", "in all");
-        Ok(Load {
+        Ok(FleetLoad {
             workers: row_ref.number("count", workers)?,
             queued: row_ref.number("count", queued)?,
         })
@@ -174,7 +174,7 @@ pub(crate) async fn count_fault(
     .bind(worker.uuid())
     .fetch_one(&mut *tx)
     .await
-    .doing("count a worker's fault")?;
+    .context("count a worker's fault")?;
     // Negative below the limit.
     let Ok(further) = u32::try_from(faults - i64::from(MAX_WORKER_FAULTS)) else {
         return Ok(());
@@ -185,7 +185,7 @@ pub(crate) async fn count_fault(
         .bind(micros(now + pause))
         .execute(tx)
         .await
-        .doing("suspend a worker")?;
+        .context("suspend a worker")?;
     Ok(())
 }
 
@@ -195,6 +195,6 @@ pub(crate) async fn clear_faults(tx: &mut Connection, worker: WorkerId) -> Resul
         .bind(worker.uuid())
         .execute(tx)
         .await
-        .doing("clear a worker's faults")?;
+        .context("clear a worker's faults")?;
     Ok(())
 }

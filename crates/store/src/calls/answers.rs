@@ -10,14 +10,14 @@ use sqlx::{query, query_as, query_scalar};
 use super::rows::AskedRow;
 use super::{Answer, AnswerEffect, MAX_UNANSWERED, insert_call};
 use crate::candidates::{self, Ids};
-use crate::error::Doing;
+use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros};
 use crate::{Connection, Store, StoreError, events, runs};
 
 impl Store {
-    /// Records an answer with what it means. Only the first answer to a call counts; one for a
-    /// candidate that is waited for no longer is accounted for and changes nothing else. Returns
-    /// whether it counted.
+    /// Records an answer and applies its effect. Only the first answer to a call counts. An answer for
+    /// a candidate that no longer waits is charged and changes nothing else. Returns true if it
+    /// counted.
     ///
     /// # Errors
     /// The call is unknown or the database fails.
@@ -39,7 +39,7 @@ impl Store {
             .bind(asked.run.uuid())
             .execute(&mut *tx)
             .await
-            .doing("count an answer")?;
+            .context("count an answer")?;
         let replied = EventKind::Replied {
             candidate: asked.candidate,
             ordinal: asked.ordinal,
@@ -61,9 +61,8 @@ impl Store {
         Ok(counted)
     }
 
-    /// Records that a call was not answered: it is tried again at `again`, unless so many calls
-    /// of the run have failed in a row, or this one for a reason that waiting does not mend, that
-    /// the run is paused. No trial is charged.
+    /// Records that a call was not answered. The call is due again at `again`. The run is paused if
+    /// [`MAX_UNANSWERED`] calls failed in a row, or if the reason is permanent. No trial is charged.
     ///
     /// # Errors
     /// The call is unknown or the database fails.
@@ -89,14 +88,14 @@ impl Store {
         .bind(micros(again))
         .execute(&mut *tx)
         .await
-        .doing("record a failed call")?;
+        .context("record a failed call")?;
         let in_a_row: i64 = query_scalar(
             "UPDATE runs SET unanswered = unanswered + 1 WHERE id = $1 RETURNING unanswered",
         )
         .bind(asked.run.uuid())
         .fetch_one(&mut *tx)
         .await
-        .doing("count a failed call")?;
+        .context("count a failed call")?;
         let unanswered = EventKind::Unanswered {
             candidate: asked.candidate,
             model: asked.model.clone(),
@@ -148,7 +147,7 @@ async fn asked(tx: &mut Connection, call: CallId) -> Result<Asked, StoreError> {
     .bind(call.uuid())
     .fetch_optional(tx)
     .await
-    .doing("read a call")?;
+    .context("read a call")?;
     let row = row.ok_or_else(|| StoreError::Unknown {
         subject: "call",
         id: call.to_string(),
@@ -203,7 +202,7 @@ async fn write_answer(
     .bind(i64::from(answer.attempts))
     .execute(tx)
     .await
-    .doing("record an answer")?;
+    .context("record an answer")?;
     Ok(())
 }
 
@@ -237,7 +236,7 @@ async fn apply_answer(
             .bind(original)
             .execute(&mut *tx)
             .await
-            .doing("record what a model wrote")?;
+            .context("record what a model wrote")?;
             let verdict = text.verdict.as_deref();
             candidates::judge_or_enqueue(tx, asked.run, &ids, original, verdict, now).await
         }

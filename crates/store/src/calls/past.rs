@@ -9,7 +9,7 @@ use sqlx::query_as;
 use uuid::Uuid;
 
 use super::rows::{CallRow, SpendRow};
-use crate::error::Doing;
+use crate::error::ErrorContext;
 use crate::rows::RowRef;
 use crate::{Connection, Store, StoreError, runs};
 
@@ -30,7 +30,7 @@ impl Store {
         .bind(candidate.uuid())
         .fetch_all(&self.read)
         .await
-        .doing("read a candidate's calls")?;
+        .context("read a candidate's calls")?;
         rows.into_iter().map(CallRow::read).collect()
     }
 
@@ -47,7 +47,7 @@ impl Store {
                 .bind(run.uuid())
                 .fetch_all(&self.read)
                 .await
-                .doing("read what prompts showed")?;
+                .context("read what prompts showed")?;
         rows.into_iter()
             .map(|(id, seen)| {
                 let id = CandidateId::from(id);
@@ -70,7 +70,7 @@ impl Store {
         .bind(run.uuid())
         .fetch_all(&mut *view)
         .await
-        .doing("list the candidates that models wrote")?;
+        .context("list the candidates that models wrote")?;
         rows.into_iter()
             .map(|(id, ordinal)| {
                 let id = CandidateId::from(id);
@@ -108,6 +108,6 @@ pub(crate) async fn spend(connection: &mut Connection, run: RunId) -> Result<Spe
     .bind(run.uuid())
     .fetch_one(connection)
     .await
-    .doing("add up what the run has used")?;
+    .context("add up what the run has used")?;
     row.read(run)
 }

@@ -237,10 +237,10 @@ async fn nothing_is_evaluated_before_the_baseline_is_accepted() {
 
 #[tokio::test]
 async fn a_report_about_something_else_is_a_fault_of_the_worker() {
-    type Spoil = fn(&mut domain::evaluation::Evaluation);
+    type Change = fn(&mut domain::evaluation::Evaluation);
     let other_version = format!("version {}", EVALUATOR_VERSION + 1);
     let spoilt = [
-        ((|e| e.evaluator += 1) as Spoil, other_version.as_str()),
+        ((|e| e.evaluator += 1) as Change, other_version.as_str()),
         (
             |e| e.stage = domain::evaluation::EvaluationStage::Confirmation,
             "another stage",

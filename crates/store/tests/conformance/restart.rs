@@ -22,9 +22,10 @@ async fn what_was_committed_survives_and_nothing_is_half_done() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_midway_leaves_no_trace() {
+    const PROPOSALS: usize = 200;
     let lab = Lab::new().await;
     let (run, _, baseline) = lab.running(9).await;
-    let all = (0..200)
+    let all = (0..PROPOSALS)
         .map(|i| candidate(Operator::Submit, Some(baseline), &format!("c{i}")))
         .map(|mut new| {
             new.trial = false;
@@ -38,7 +39,10 @@ async fn a_call_that_is_dropped_midway_leaves_no_trace() {
                 std::task::Poll::Ready(call.as_mut().poll(cx).is_pending())
             })
             .await;
-            assert!(pending, "200 proposals take more than {polls} polls");
+            assert!(
+                pending,
+                "{PROPOSALS} proposals take more than {polls} polls"
+            );
             tokio::task::yield_now().await;
         }
         drop(call);
@@ -46,9 +50,9 @@ async fn a_call_that_is_dropped_midway_leaves_no_trace() {
         assert_eq!(page.candidates.len(), 1);
     }
     let made = lab.store.propose_all(run, &all, at(6)).await.unwrap();
-    assert_eq!(made.len(), 200);
+    assert_eq!(made.len(), PROPOSALS);
     let page = lab.store.candidates(run, None, None, 500).await.unwrap();
-    assert_eq!(page.candidates.len(), 201);
+    assert_eq!(page.candidates.len(), 1 + PROPOSALS);
 }
 
 #[tokio::test]
