@@ -1,4 +1,4 @@
-//! Writing a configuration into a source, so that the file alone says what was evaluated.
+//! Writing a configuration into a source, so that the file alone defines the evaluated kernel.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ struct Declared {
 /// The source with the `value` of each tunable as in `configuration`; nothing else is touched.
 ///
 /// # Errors
-/// The configuration is not one of the source's, or the result does not say what it should.
+/// The configuration is not one of the source's, or the result has another configuration.
 pub fn with_values(
     file: &str,
     source: &KernelSource,

@@ -20,9 +20,9 @@ use context::RecordCache;
 pub(crate) enum Planned {
     /// They are recorded, or the run has moved on.
     Done,
-    /// Not even the first is covered by what is left.
+    /// The remaining budget does not cover the first of them.
     Short(StopReason),
-    /// They cannot be asked for before someone changes something.
+    /// They cannot be asked for before the configuration is changed.
     Stuck(String),
 }
 
@@ -102,8 +102,7 @@ impl Engine {
     }
 }
 
-/// Tokens that a prompt may have: what the model's context leaves beside its longest reply, or
-/// less if the run says so.
+/// The most tokens of a prompt: the model's context less its longest reply, or the run's lower limit.
 fn room(view: &ModelView, evolution: &Evolution) -> u64 {
     let left = view.context_tokens.saturating_sub(view.max_output_tokens);
     evolution

@@ -69,8 +69,8 @@ impl Engine {
         })
     }
 
-    /// Records a kernel from outside as a candidate of a run, one trial whatever its verdict. One
-    /// that does not parse has its verdict at once.
+    /// Records a kernel from outside as a candidate of a run, and charges one trial for any verdict. A
+    /// kernel that does not parse has its verdict at once.
     ///
     /// # Errors
     /// The text cannot be kept, the run or the parent is unknown, the run takes no more, or the

@@ -37,7 +37,7 @@ use domain::task::Task;
 use store::Store;
 
 use llm::Models;
-use model_calls::Underway;
+use model_calls::CallsInProgress;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use error::EngineError;
@@ -65,7 +65,7 @@ pub struct Engine {
     clock: Arc<dyn Clock>,
     settings: Arc<Settings>,
     models: Models,
-    underway: Underway,
+    calls_in_progress: CallsInProgress,
     tasks: Arc<Mutex<HashMap<Digest, Arc<Task>>>>,
     /// Reverts that git refused, with when to try again.
     postponed: Arc<Mutex<HashMap<PromotionId, DateTime<Utc>>>>,
@@ -79,7 +79,7 @@ impl Engine {
             clock,
             settings: Arc::new(settings),
             models,
-            underway: Underway::default(),
+            calls_in_progress: CallsInProgress::default(),
             tasks: Arc::default(),
             postponed: Arc::default(),
         }

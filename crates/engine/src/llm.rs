@@ -23,7 +23,7 @@ use domain::model::{Prompt, Usage};
 use futures::future::BoxFuture;
 
 pub use domain::model::ReplyEnd;
-pub use error::{LlmError, Phase, Whom};
+pub use error::{LlmError, ModelServer, Phase};
 pub use models::Models;
 
 /// A request to a model.
@@ -37,8 +37,8 @@ pub struct CallRequest {
     /// Tokens the reply may have; never more than the model's configured limit, which also
     /// holds when absent.
     pub max_output_tokens: Option<u64>,
-    /// Makes the answer repeatable where the server can do that, and tells calls with equal
-    /// prompts apart.
+    /// Makes the answer repeatable where the server supports it, and distinguishes calls with equal
+    /// prompts.
     pub seed: Option<u64>,
     /// The position of the call in its run. A recording finds its reply by it; a server is not sent it.
     pub position: Position,

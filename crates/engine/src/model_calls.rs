@@ -33,36 +33,36 @@ const QUOTED: usize = 48 << 10;
 
 /// The calls that are under way in this process.
 #[derive(Clone, Default)]
-pub(crate) struct Underway(Arc<Mutex<HashMap<CallId, Option<AbortHandle>>>>);
+pub(crate) struct CallsInProgress(Arc<Mutex<HashMap<CallId, Option<AbortHandle>>>>);
 
-impl Underway {
+impl CallsInProgress {
     fn calls(&self) -> MutexGuard<'_, HashMap<CallId, Option<AbortHandle>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Marks a call as under way; none if it is already.
-    fn begin(&self, call: CallId) -> Option<Mark> {
+    fn begin(&self, call: CallId) -> Option<CallInProgress> {
         let mut calls = self.calls();
         if calls.contains_key(&call) {
             return None;
         }
         calls.insert(call, None);
-        Some(Mark {
-            underway: self.clone(),
+        Some(CallInProgress {
+            calls_in_progress: self.clone(),
             call,
         })
     }
 }
 
 /// A call under way, until it is dropped.
-struct Mark {
-    underway: Underway,
+struct CallInProgress {
+    calls_in_progress: CallsInProgress,
     call: CallId,
 }
 
-impl Drop for Mark {
+impl Drop for CallInProgress {
     fn drop(&mut self) {
-        self.underway.calls().remove(&self.call);
+        self.calls_in_progress.calls().remove(&self.call);
     }
 }
 
@@ -70,16 +70,16 @@ impl Engine {
     /// Starts every call that is due, and aborts those whose candidate no longer waits for them. Does
     /// not wait for answers.
     pub(crate) async fn ask_models(&self) -> Result<(), EngineError> {
-        if !self.underway.calls().is_empty() {
+        if !self.calls_in_progress.calls().is_empty() {
             let waited_for = self.store.open_calls().await?;
-            for (call, task) in self.underway.calls().iter() {
+            for (call, task) in self.calls_in_progress.calls().iter() {
                 if let Some(task) = task.as_ref().filter(|_| !waited_for.contains(call)) {
                     task.abort();
                 }
             }
         }
         for call in self.store.due_calls(self.now()).await? {
-            let Some(mark) = self.underway.begin(call.id) else {
+            let Some(call_in_progress) = self.calls_in_progress.begin(call.id) else {
                 continue;
             };
             let id = call.id;
@@ -88,7 +88,7 @@ impl Engine {
             let task = tokio::spawn(
                 async move {
                     // Dropped last, also when the task is given up or panics.
-                    let _mark = mark;
+                    let _call_in_progress = call_in_progress;
                     if let Err(error) = engine.ask(&call).await {
                         error!(
                             error = &error as &dyn std::error::Error,
@@ -98,7 +98,7 @@ impl Engine {
                 }
                 .instrument(span),
             );
-            if let Some(handle) = self.underway.calls().get_mut(&id) {
+            if let Some(handle) = self.calls_in_progress.calls().get_mut(&id) {
                 *handle = Some(task.abort_handle());
             }
         }

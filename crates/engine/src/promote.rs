@@ -254,7 +254,7 @@ impl Engine {
         }
         let verdict = serde_json::to_vec(&confirmation.verdict)
             .expect("a verdict has text keys and is JSON already in the records");
-        // A configuration is named by its values alone; what it configures is its source's idea.
+        // A configuration's title has only its values, so the idea of its source is used.
         let idea = KernelSource::parse(&record.file, record.source.as_str())
             .ok()
             .and_then(|source| source.idea().cloned());

@@ -96,7 +96,7 @@ pub struct FollowUp {
 /// The reason why a prompt cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
-    /// The context lacks what the kind shows.
+    /// The context lacks a value that the kind shows.
     #[error("write a prompt of kind {kind}: its context lacks {what}")]
     Incomplete {
         /// The kind.

@@ -5,7 +5,7 @@ use domain::id::RunId;
 use domain::model::ReplyEnd;
 use store::StoreError;
 
-use crate::llm::cassette::{self, Call, Header, Origin, Spoken};
+use crate::llm::cassette::{self, Call, Header, Origin, RecordedReply};
 use crate::{Engine, EngineError};
 
 impl Engine {
@@ -41,7 +41,7 @@ impl Engine {
                     turn: call.turn,
                     prompt_digest: cassette::prompt_digest(&call.prompt),
                     model: reply.answered_by,
-                    reply: Spoken {
+                    reply: RecordedReply {
                         text: reply.text,
                         end: if reply.complete {
                             ReplyEnd::Complete

@@ -70,7 +70,7 @@ pub struct Call {
     /// The model as its server names it.
     pub model: String,
     /// The reply.
-    pub reply: Spoken,
+    pub reply: RecordedReply,
     /// The model's price in dollars per million tokens, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
@@ -79,7 +79,7 @@ pub struct Call {
 /// A recorded answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spoken {
+pub struct RecordedReply {
     /// The text.
     pub text: String,
     /// The reason of its end.
@@ -238,13 +238,13 @@ fn parsed<T: DeserializeOwned>(line: &str) -> Result<T, String> {
 
 /// A model that answers from a recording.
 #[derive(Debug, Clone)]
-pub struct Player {
+pub struct RecordedModel {
     name: String,
     recording: Recording,
     prompts: Prompts,
 }
 
-impl Player {
+impl RecordedModel {
     /// Answers as the model `name` from a recording.
     pub fn new(name: impl Into<String>, recording: Recording, prompts: Prompts) -> Self {
         Self {
@@ -282,7 +282,7 @@ impl Player {
     }
 }
 
-impl Llm for Player {
+impl Llm for RecordedModel {
     fn complete<'a>(&'a self, request: &'a CallRequest) -> BoxFuture<'a, Result<Reply, LlmError>> {
         std::future::ready(self.reply(request)).boxed()
     }

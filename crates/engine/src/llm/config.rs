@@ -25,7 +25,7 @@ pub(super) enum ModelConfig {
 
 /// The settings that every model has.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Basics {
+pub(super) struct CommonSettings {
     pub(super) name: String,
     pub(super) price: Option<Price>,
     /// Tokens of prompt and reply together.
@@ -38,7 +38,7 @@ pub(super) struct Basics {
 /// A model behind HTTP.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HttpConfig {
-    pub(super) basics: Basics,
+    pub(super) common: CommonSettings,
     pub(super) dialect: &'static dyn Dialect,
     /// The address of requests, with path.
     pub(super) url: Url,
@@ -62,7 +62,7 @@ pub(super) struct HttpConfig {
 /// A recording.
 #[derive(Debug, Clone)]
 pub(super) struct CassetteConfig {
-    pub(super) basics: Basics,
+    pub(super) common: CommonSettings,
     pub(super) file: PathBuf,
     pub(super) prompts: Prompts,
 }
@@ -138,12 +138,12 @@ impl HttpConfig {
 
     pub(super) fn view(&self) -> ModelView {
         let host = Some(self.host());
-        self.basics
+        self.common
             .view(self.dialect.name(), self.model.clone(), host)
     }
 }
 
-impl Basics {
+impl CommonSettings {
     pub(super) fn view(&self, api: &str, model: String, host: Option<String>) -> ModelView {
         ModelView {
             name: self.name.clone(),

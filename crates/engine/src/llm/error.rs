@@ -7,14 +7,14 @@ use super::Position;
 
 /// The model that was asked, and its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whom {
+pub struct ModelServer {
     /// The model's name in the configuration.
     pub model: String,
     /// The host it is asked at.
     pub host: String,
 }
 
-impl fmt::Display for Whom {
+impl fmt::Display for ModelServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the model {:?} at {}", self.model, self.host)
     }
@@ -47,68 +47,68 @@ impl Phase {
 #[derive(Debug, thiserror::Error)]
 pub enum LlmError {
     /// There is no key to send.
-    #[error("ask {whom}: {problem}")]
+    #[error("ask {server}: {problem}")]
     Key {
         /// The model.
-        whom: Whom,
+        server: ModelServer,
         /// The defect of the key's source, with how to fix it.
         problem: String,
     },
     /// This machine cannot make HTTPS requests.
     #[error(
-        "prepare requests to {whom}; where CA certificates are missing, install them, such as: apt install ca-certificates"
+        "prepare requests to {server}; where CA certificates are missing, install them, such as: apt install ca-certificates"
     )]
     Setup {
         /// The model.
-        whom: Whom,
+        server: ModelServer,
         /// The cause.
         source: reqwest::Error,
     },
     /// The key is not accepted.
     #[error(
-        "ask {whom}: it does not accept the key ({status}): {message}; check the key's value and its rights"
+        "ask {server}: it does not accept the key ({status}): {message}; check the key's value and its rights"
     )]
     Auth {
         /// The model.
-        whom: Whom,
+        server: ModelServer,
         /// The HTTP status.
         status: u16,
         /// The server's message.
         message: String,
     },
     /// The account has nothing left to pay with.
-    #[error("ask {whom}: the account has no credit left: {message}; add credit, then resume")]
+    #[error("ask {server}: the account has no credit left: {message}; add credit, then resume")]
     OutOfCredit {
         /// The model.
-        whom: Whom,
+        server: ModelServer,
         /// The server's message.
         message: String,
     },
     /// Too many requests, or tokens, in a short time.
-    #[error("ask {whom}: it limits the rate: {message}{}; lower requests_per_minute, tokens_per_minute or concurrency", again(*.retry_after))]
+    #[error("ask {server}: it limits the rate: {message}{}; lower requests_per_minute, tokens_per_minute or concurrency", again(*.retry_after))]
     RateLimited {
         /// The model.
-        whom: Whom,
+        server: ModelServer,
         /// The pause that the server asks for.
         retry_after: Option<Duration>,
         /// The server's message.
         message: String,
     },
     /// The server has too much to do.
-    #[error("ask {whom}: it is overloaded: {message}{}; try later", again(*.retry_after))]
+    #[error("ask {server}: it is overloaded: {message}{}; try later", again(*.retry_after))]
     Overloaded {
         /// The model.
-        whom: Whom,
+        server: ModelServer,
         /// The pause that the server asks for.
         retry_after: Option<Duration>,
         /// The server's message.
         message: String,
     },
     /// The server is in trouble of its own.
-    #[error("ask {whom}: its server is in trouble ({status}): {message}; try later")]
+    #[error("ask {server}: its server is in trouble ({status}): {message}; try later")]
     Failing {
         /// The model.
-        whom: Whom,
+        server: ModelServer,
         /// The HTTP status; that of the error's kind where it came in the middle of a reply.
         status: u16,
         /// The pause that the server asks for.
@@ -118,65 +118,65 @@ pub enum LlmError {
     },
     /// Prompt and reply do not fit.
     #[error(
-        "ask {whom}: the prompt is too long for it: {message}; lower context_tokens or max_output_tokens in its configuration to what it really has"
+        "ask {server}: the prompt is too long for it: {message}; lower context_tokens or max_output_tokens in its configuration to what it really has"
     )]
     ContextTooLong {
         /// The model.
-        whom: Whom,
+        server: ModelServer,
         /// The server's message.
         message: String,
     },
     /// The model, or a filter before it, will not answer this prompt.
-    #[error("get an answer from {whom}: it refuses this prompt: {message}")]
+    #[error("get an answer from {server}: it refuses this prompt: {message}")]
     Refused {
         /// The model.
-        whom: Whom,
+        server: ModelServer,
         /// The model's text.
         message: String,
     },
     /// The answer is not what the protocol says.
     #[error(
-        "understand {whom}: {message}; check that api and endpoint in its configuration belong together"
+        "understand {server}: {message}; check that api and endpoint in its configuration belong together"
     )]
     Malformed {
         /// The model.
-        whom: Whom,
+        server: ModelServer,
         /// The defect.
         message: String,
     },
     /// The reply stopped before its end, or could no longer be understood.
-    #[error("hear {whom} to the end: the reply broke off, or was garbled, after {received} bytes")]
+    #[error("read the reply of {server}: it broke off, or was garbled, after {received} bytes")]
     Cut {
         /// The model.
-        whom: Whom,
+        server: ModelServer,
         /// Bytes of the reply that had come, framing included.
         received: u64,
     },
     /// It took too long.
-    #[error("wait for {whom}: more than {} s passed; raise timeouts.{} in its configuration if that is usual", .limit.as_secs_f64(), .phase.setting())]
+    #[error("wait for {server}: more than {} s passed; raise timeouts.{} in its configuration if that is usual", .limit.as_secs_f64(), .phase.setting())]
     Timeout {
         /// The model.
-        whom: Whom,
+        server: ModelServer,
         /// The part that took too long.
         phase: Phase,
         /// For how long.
         limit: Duration,
     },
     /// Nothing answers there.
-    #[error("reach {whom}; check the endpoint, the network, and that the server runs")]
+    #[error("reach {server}; check the endpoint, the network, and that the server runs")]
     Unreachable {
         /// The model.
-        whom: Whom,
+        server: ModelServer,
         /// The cause.
         source: reqwest::Error,
     },
     /// The server does not take the request.
     #[error(
-        "ask {whom}: it rejects the request ({status}): {message}; check endpoint, model and extra in its configuration"
+        "ask {server}: it rejects the request ({status}): {message}; check endpoint, model and extra in its configuration"
     )]
     Rejected {
         /// The model.
-        whom: Whom,
+        server: ModelServer,
         /// The HTTP status.
         status: u16,
         /// The server's message.

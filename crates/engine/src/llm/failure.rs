@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::error::{LlmError, Whom};
+use super::error::{LlmError, ModelServer};
 use super::key::Key;
 
 /// Characters of a server's message that are kept.
@@ -145,48 +145,48 @@ impl Report {
         ])
     }
 
-    /// The error of a call to `whom`. `key` is removed from the message.
+    /// The error of a call to `server`. `key` is removed from the message.
     pub(super) fn into_error(
         self,
-        whom: Whom,
+        server: ModelServer,
         key: Option<&Key>,
         retry_after: Option<Duration>,
     ) -> LlmError {
         let message = printable(&self.message, key);
         let status = self.status;
         if self.is_about_credit() {
-            return LlmError::OutOfCredit { whom, message };
+            return LlmError::OutOfCredit { server, message };
         }
         if self.is_about_length() {
-            return LlmError::ContextTooLong { whom, message };
+            return LlmError::ContextTooLong { server, message };
         }
         if status < 500 && self.is_about_content() {
-            return LlmError::Refused { whom, message };
+            return LlmError::Refused { server, message };
         }
         match status {
             401 | 403 => LlmError::Auth {
-                whom,
+                server,
                 status,
                 message,
             },
             429 => LlmError::RateLimited {
-                whom,
+                server,
                 retry_after,
                 message,
             },
             503 | 529 => LlmError::Overloaded {
-                whom,
+                server,
                 retry_after,
                 message,
             },
             408 | 409 | 500 | 502 | 504..=599 => LlmError::Failing {
-                whom,
+                server,
                 status,
                 retry_after,
                 message,
             },
             _ => LlmError::Rejected {
-                whom,
+                server,
                 status,
                 message,
             },
@@ -226,12 +226,12 @@ mod tests {
     use super::*;
 
     fn kind(status: u16, body: &str) -> &'static str {
-        let whom = Whom {
+        let server = ModelServer {
             model: "m".to_owned(),
             host: "h".to_owned(),
         };
         Report::of_response(status, body.as_bytes())
-            .into_error(whom, None, None)
+            .into_error(server, None, None)
             .kind()
     }
 

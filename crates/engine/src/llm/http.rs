@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::config::{HttpConfig, Temperature, TokenLimitField, is_loopback};
 use super::dialect::{self, Answer, Ask, EventKind, NoAnswer};
-use super::error::{LlmError, Phase, Whom};
+use super::error::{LlmError, ModelServer, Phase};
 use super::failure::{Report, printable};
 use super::key::Key;
 use super::lessons::{Lessons, Sent};
@@ -22,7 +22,7 @@ use super::retry::{Pauses, retry_after};
 use super::sse::Decoder;
 use super::{CallRequest, Llm, Reply};
 
-/// Bytes of a reply that are taken, framing included: many times what a model may write.
+/// The most bytes of a reply, framing included: many times the longest text of a model.
 const MAX_REPLY: u64 = 32 * 1024 * 1024;
 /// Bytes of an error's body that are read.
 const MAX_REPORT: u64 = 64 * 1024;
@@ -32,7 +32,7 @@ const MAX_NAME: usize = 120;
 /// A model behind HTTP.
 pub(super) struct HttpModel {
     config: HttpConfig,
-    whom: Whom,
+    server: ModelServer,
     client: OnceCell<Client>,
     pace: Pace,
     pauses: Pauses,
@@ -40,13 +40,13 @@ pub(super) struct HttpModel {
 }
 
 /// The reason why one attempt gave no reply.
-enum Missed {
-    /// The server refused a field and the next attempt leaves it out.
-    Learned,
+enum AttemptError {
+    /// The server refused a field; the next attempt omits it.
+    FieldRefused,
     Failed(LlmError),
 }
 
-impl From<LlmError> for Missed {
+impl From<LlmError> for AttemptError {
     fn from(error: LlmError) -> Self {
         Self::Failed(error)
     }
@@ -56,13 +56,13 @@ impl HttpModel {
     /// The randomness of its pauses comes from `seed`.
     pub(super) fn new(config: HttpConfig, seed: u64) -> Self {
         Self {
-            whom: Whom {
-                model: config.basics.name.clone(),
+            server: ModelServer {
+                model: config.common.name.clone(),
                 host: config.host(),
             },
             client: OnceCell::new(),
             pace: Pace::new(
-                config.basics.concurrency,
+                config.common.concurrency,
                 config.requests_per_minute,
                 config.tokens_per_minute,
             ),
@@ -99,8 +99,8 @@ impl HttpModel {
             attempts += 1;
             let error = match self.attempt(request).await {
                 Ok(reply) => return Ok(Reply { attempts, ..reply }),
-                Err(Missed::Learned) => continue,
-                Err(Missed::Failed(error)) => error,
+                Err(AttemptError::FieldRefused) => continue,
+                Err(AttemptError::Failed(error)) => error,
             };
             failures += 1;
             if !error.may_pass() || failures >= self.config.attempts {
@@ -110,7 +110,7 @@ impl HttpModel {
                 return Err(error);
             };
             tracing::warn!(
-                model = self.whom.model,
+                model = self.server.model,
                 failures,
                 pause_ms = pause.as_millis() as u64,
                 "failed to {error}; asking again"
@@ -119,13 +119,13 @@ impl HttpModel {
         }
     }
 
-    async fn attempt(&self, request: &CallRequest) -> Result<Reply, Missed> {
+    async fn attempt(&self, request: &CallRequest) -> Result<Reply, AttemptError> {
         let client = self
             .client
             .get_or_try_init(|| async { self.build_client() })
             .await?;
         let key = self.config.key.read().map_err(|error| LlmError::Key {
-            whom: self.whom.clone(),
+            server: self.server.clone(),
             problem: error.to_string(),
         })?;
         let (body, sent) = self.body(request);
@@ -144,7 +144,7 @@ impl HttpModel {
             .within(sending)
             .await?
             .map_err(|source| LlmError::Unreachable {
-                whom: self.whom.clone(),
+                server: self.server.clone(),
                 source: source.without_url(),
             })?;
         let request_id = request_id(response.headers());
@@ -182,11 +182,11 @@ impl HttpModel {
             builder = builder.no_proxy();
         }
         if self.config.url.scheme() == "http" {
-            // No certificate is looked at, so a machine without any can do without.
+            // HTTP needs no certificates, so that a machine without CA certificates works.
             builder = builder.tls_certs_only([]);
         }
         builder.build().map_err(|source| LlmError::Setup {
-            whom: self.whom.clone(),
+            server: self.server.clone(),
             source,
         })
     }
@@ -202,7 +202,7 @@ impl HttpModel {
     }
 
     fn most_output(&self, request: &CallRequest) -> u64 {
-        let most = self.config.basics.max_output_tokens;
+        let most = self.config.common.max_output_tokens;
         request
             .max_output_tokens
             .map_or(most, |wanted| wanted.min(most))
@@ -250,7 +250,7 @@ impl HttpModel {
         response: Response,
         sent: Sent,
         key: Option<&Key>,
-    ) -> Missed {
+    ) -> AttemptError {
         let status = response.status();
         let wait = retry_after(response.headers());
         let elsewhere = response
@@ -259,7 +259,7 @@ impl HttpModel {
             .filter(|_| status.is_redirection())
             .and_then(|to| to.to_str().ok())
             .map(|to| format!("it sends us on to {to}; name that address as the endpoint"));
-        // The status tells the most; whatever could be read of the body is as good as all of it.
+        // The status has most of the information, so a partly read body is enough.
         let mut body = Vec::new();
         let _incomplete = exchange.read(response, &mut body, MAX_REPORT).await;
         let mut report = Report::of_response(status.as_u16(), &body);
@@ -268,14 +268,14 @@ impl HttpModel {
         }
         if self.lessons().learn(sent, &report) {
             tracing::info!(
-                model = self.whom.model,
+                model = self.server.model,
                 "{} refuses a field: {}; it is left out from now on",
-                self.whom,
+                self.server,
                 printable(&report.message, key)
             );
-            return Missed::Learned;
+            return AttemptError::FieldRefused;
         }
-        Missed::Failed(report.into_error(self.whom.clone(), key, wait))
+        AttemptError::Failed(report.into_error(self.server.clone(), key, wait))
     }
 }
 
@@ -287,7 +287,7 @@ impl Llm for HttpModel {
 
 impl fmt::Debug for HttpModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HttpModel({})", self.whom)
+        write!(f, "HttpModel({})", self.server)
     }
 }
 
@@ -338,7 +338,7 @@ impl<'a> Exchange<'a> {
         timeout_at(deadline, waiting)
             .await
             .map_err(|_| LlmError::Timeout {
-                whom: self.model.whom.clone(),
+                server: self.model.server.clone(),
                 phase,
                 limit,
             })
@@ -439,28 +439,28 @@ impl<'a> Exchange<'a> {
     }
 
     fn no_answer(&self, none: NoAnswer, key: Option<&Key>) -> LlmError {
-        let whom = self.model.whom.clone();
+        let server = self.model.server.clone();
         match none {
             NoAnswer::Refused(text) => LlmError::Refused {
-                whom,
+                server,
                 message: printable(&text, key),
             },
             NoAnswer::Malformed(text) => self.malformed(&text, key),
-            NoAnswer::Reported(body) => Report::of_reply(&body).into_error(whom, key, None),
+            NoAnswer::Reported(body) => Report::of_reply(&body).into_error(server, key, None),
             NoAnswer::Cut => self.cut(),
         }
     }
 
     fn malformed(&self, text: &str, key: Option<&Key>) -> LlmError {
         LlmError::Malformed {
-            whom: self.model.whom.clone(),
+            server: self.model.server.clone(),
             message: printable(text, key),
         }
     }
 
     fn cut(&self) -> LlmError {
         LlmError::Cut {
-            whom: self.model.whom.clone(),
+            server: self.model.server.clone(),
             received: self.received,
         }
     }

@@ -184,7 +184,7 @@ mod tests {
                 r#"{"error":{"message":"the seeded temperatures exceed"}}"#,
                 &[],
             ),
-            // About something else, whatever the message mentions.
+            // The parameter is another one, although the message mentions this one.
             (
                 400,
                 r#"{"error":{"message":"messages before temperature","param":"messages"}}"#,

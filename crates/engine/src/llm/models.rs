@@ -10,7 +10,7 @@ use domain::problem::{Problem, Problems};
 use tracing::{info, warn};
 
 use super::Llm;
-use super::cassette::{Player, Recording};
+use super::cassette::{RecordedModel, Recording};
 use super::config::{self, CassetteConfig, HttpConfig, ModelConfig};
 use super::http::HttpModel;
 
@@ -281,9 +281,9 @@ fn play(config: &CassetteConfig) -> Result<Entry, Problems> {
     let recording = Recording::parse(&name, &text(&name, &config.file)?)?;
     let first = recording.calls().next();
     let model = first.map_or_else(|| "recording".to_owned(), |call| call.model.clone());
-    let mut view = config.basics.view("cassette", model, None);
+    let mut view = config.common.view("cassette", model, None);
     view.price = view.price.or(first.and_then(|call| call.price));
-    let player = Player::new(view.name.clone(), recording, config.prompts);
+    let player = RecordedModel::new(view.name.clone(), recording, config.prompts);
     Ok(Entry {
         view,
         llm: Arc::new(player),

@@ -58,7 +58,7 @@ impl Pace {
 #[derive(Debug)]
 struct Bucket {
     level: Mutex<Level>,
-    /// Held by whoever waits for the bucket to fill; the others queue for it.
+    /// Held by the request that waits for the bucket to fill; the others queue for it.
     turn: tokio::sync::Mutex<()>,
 }
 

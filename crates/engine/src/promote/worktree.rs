@@ -79,12 +79,12 @@ pub enum WorktreeError {
     },
 }
 
-trait Doing<T> {
-    fn doing(self, doing: &'static str) -> Result<T, WorktreeError>;
+trait ErrorContext<T> {
+    fn context(self, doing: &'static str) -> Result<T, WorktreeError>;
 }
 
-impl<T> Doing<T> for Result<T, git2::Error> {
-    fn doing(self, doing: &'static str) -> Result<T, WorktreeError> {
+impl<T> ErrorContext<T> for Result<T, git2::Error> {
+    fn context(self, doing: &'static str) -> Result<T, WorktreeError> {
         self.map_err(|source| WorktreeError::Git { doing, source })
     }
 }
@@ -105,7 +105,7 @@ pub struct Worktree {
 
 /// The commits that a call made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moved {
+pub struct StepCommits {
     /// The commit with the file as it was evaluated.
     pub commit: String,
     /// The commit that takes it back, if it was.
@@ -138,10 +138,10 @@ impl Worktree {
         let content = fs::read(&file).map_err(io("read", &file))?;
         let head = repository
             .find_reference("HEAD")
-            .doing("read what is checked out")?;
+            .context("read what is checked out")?;
         let reference = head
             .symbolic_target()
-            .doing("read what is checked out")?
+            .context("read what is checked out")?
             .ok_or(WorktreeError::Detached)?
             .to_owned();
         let branch = reference
@@ -149,11 +149,11 @@ impl Worktree {
             .ok_or(WorktreeError::Detached)?
             .to_owned();
         let tip = match repository.find_reference(&reference) {
-            Ok(found) => found.peel_to_commit().doing("read the branch")?.id(),
+            Ok(found) => found.peel_to_commit().context("read the branch")?.id(),
             Err(error) if error.code() == ErrorCode::NotFound => {
                 return Err(WorktreeError::Unborn(branch));
             }
-            Err(source) => return Err(source).doing("read the branch"),
+            Err(source) => return Err(source).context("read the branch"),
         };
         drop(head);
         let mut opened = Self {
@@ -206,13 +206,13 @@ impl Worktree {
     ///
     /// # Errors
     /// See [`WorktreeError`]; then the branch has not moved.
-    pub fn keep(&self, message: &str) -> Result<Moved, WorktreeError> {
+    pub fn keep(&self, message: &str) -> Result<StepCommits, WorktreeError> {
         self.is_unchanged()?;
         let blob = self.blob(&self.content)?;
         let made = self.commit(self.tip, blob, message)?;
         self.advance(made)?;
         self.settle_index(blob)?;
-        Ok(Moved {
+        Ok(StepCommits {
             commit: made.to_string(),
             revert: None,
         })
@@ -229,7 +229,7 @@ impl Worktree {
         kept: Option<&str>,
         message: &str,
         revert_message: impl FnOnce(&str) -> String,
-    ) -> Result<Moved, WorktreeError> {
+    ) -> Result<StepCommits, WorktreeError> {
         self.is_unchanged()?;
         let nothing = || WorktreeError::NothingBefore(self.path.clone());
         let own = self.blob(&self.content)?;
@@ -250,10 +250,10 @@ impl Worktree {
         let text = self
             .repository
             .find_blob(before)
-            .doing("read the version before")?;
+            .context("read the version before")?;
         self.write(text.content())?;
         self.settle_index(before)?;
-        Ok(Moved {
+        Ok(StepCommits {
             commit: given_up.to_string(),
             revert: Some(back.to_string()),
         })
@@ -263,13 +263,13 @@ impl Worktree {
     ///
     /// # Errors
     /// Git cannot be read.
-    pub fn find(&self, trailer: (&str, &str)) -> Result<Option<Moved>, WorktreeError> {
-        let mut walk = self.repository.revwalk().doing("walk the branch")?;
-        walk.push(self.tip).doing("walk the branch")?;
+    pub fn find(&self, trailer: (&str, &str)) -> Result<Option<StepCommits>, WorktreeError> {
+        let mut walk = self.repository.revwalk().context("walk the branch")?;
+        walk.push(self.tip).context("walk the branch")?;
         let mut revert = None;
         for id in walk.take(SEARCHED) {
-            let id = id.doing("walk the branch")?;
-            let commit = self.repository.find_commit(id).doing("read a commit")?;
+            let id = id.context("walk the branch")?;
+            let commit = self.repository.find_commit(id).context("read a commit")?;
             if !bears(&commit, trailer) {
                 continue;
             }
@@ -277,7 +277,7 @@ impl Worktree {
                 revert = Some(id.to_string());
             } else {
                 let commit = id.to_string();
-                return Ok(Some(Moved { commit, revert }));
+                return Ok(Some(StepCommits { commit, revert }));
             }
         }
         Ok(None)
@@ -288,13 +288,13 @@ impl Worktree {
         let commit = match self.repository.find_commit(commit) {
             Ok(commit) => commit,
             Err(error) if error.code() == ErrorCode::NotFound => return Ok(None),
-            Err(source) => return Err(source).doing("read a commit"),
+            Err(source) => return Err(source).context("read a commit"),
         };
-        let tree = commit.tree().doing("read a tree")?;
+        let tree = commit.tree().context("read a tree")?;
         match tree.get_path(Path::new(&self.path)) {
             Ok(entry) => Ok(Some(entry.id())),
             Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
-            Err(source) => Err(source).doing("read a tree"),
+            Err(source) => Err(source).context("read a tree"),
         }
     }
 
@@ -311,13 +311,14 @@ impl Worktree {
         let ignored = self
             .repository
             .is_path_ignored(path)
-            .doing("read what is ignored")?;
+            .context("read what is ignored")?;
         if ignored && self.committed.is_none() {
             return Err(WorktreeError::Ignored(self.path.clone()));
         }
-        let index = self.repository.index().doing("read the index")?;
+        let index = self.repository.index().context("read the index")?;
         let staged = index.get_path(path, 0).map(|entry| entry.id);
-        let own = Oid::hash_object(git2::ObjectType::Blob, &self.content).doing("hash the file")?;
+        let own =
+            Oid::hash_object(git2::ObjectType::Blob, &self.content).context("hash the file")?;
         let conflict = (1..=3).any(|stage| index.get_path(path, stage).is_some());
         if conflict || staged.is_some_and(|staged| staged != own && Some(staged) != self.committed)
         {
@@ -341,25 +342,31 @@ impl Worktree {
     fn blob(&self, content: &[u8]) -> Result<Oid, WorktreeError> {
         self.repository
             .blob(content)
-            .doing("write the file's content")
+            .context("write the file's content")
     }
 
     /// A commit of the parent's tree with only this file changed. No reference moves.
     fn commit(&self, parent: Oid, blob: Oid, message: &str) -> Result<Oid, WorktreeError> {
-        let parent = self.repository.find_commit(parent).doing("read a commit")?;
-        let tree = parent.tree().doing("read a tree")?;
+        let parent = self
+            .repository
+            .find_commit(parent)
+            .context("read a commit")?;
+        let tree = parent.tree().context("read a tree")?;
         let tree = TreeUpdateBuilder::new()
             .upsert(self.path.as_str(), blob, FileMode::Blob)
             .create_updated(&self.repository, &tree)
-            .doing("put the file into the tree")?;
-        let tree = self.repository.find_tree(tree).doing("read the new tree")?;
+            .context("put the file into the tree")?;
+        let tree = self
+            .repository
+            .find_tree(tree)
+            .context("read the new tree")?;
         let author = match self.repository.signature() {
             Ok(own) => own,
-            Err(_) => Signature::now(AUTHOR.0, AUTHOR.1).doing("sign a commit")?,
+            Err(_) => Signature::now(AUTHOR.0, AUTHOR.1).context("sign a commit")?,
         };
         self.repository
             .commit(None, &author, &author, message, &tree, &[&parent])
-            .doing("write a commit")
+            .context("write a commit")
     }
 
     /// Moves the branch from the tip that was seen.
@@ -373,25 +380,25 @@ impl Worktree {
             Err(error) if matches!(error.code(), ErrorCode::Modified | ErrorCode::Exists) => {
                 Err(WorktreeError::Moved(self.branch.clone()))
             }
-            Err(source) => Err(source).doing("move the branch"),
+            Err(source) => Err(source).context("move the branch"),
         }
     }
 
     /// Updates this file in the index. Other staged changes stay.
     fn settle_index(&self, blob: Oid) -> Result<(), WorktreeError> {
-        let mut index = self.repository.index().doing("read the index")?;
-        index.read(true).doing("read the index")?;
+        let mut index = self.repository.index().context("read the index")?;
+        index.read(true).context("read the index")?;
         index
             .add_path(Path::new(&self.path))
-            .doing("note the file in the index")?;
+            .context("note the file in the index")?;
         // Filters of the repository may have made another blob of the same file.
         if let Some(mut entry) = index.get_path(Path::new(&self.path), 0)
             && entry.id != blob
         {
             entry.id = blob;
-            index.add(&entry).doing("note the file in the index")?;
+            index.add(&entry).context("note the file in the index")?;
         }
-        index.write().doing("write the index")
+        index.write().context("write the index")
     }
 
     /// Replaces the file whole.
@@ -405,7 +412,7 @@ impl Worktree {
     }
 }
 
-/// The checkout around a file and the file's path in it, whatever state the two are in.
+/// The checkout around a file and the file's path in it, without a check of their state.
 ///
 /// # Errors
 /// [`WorktreeError::NoCheckout`] where there is none.

@@ -1,47 +1,48 @@
-//! Replies: their text, end, counts and times, in every way of asking.
+//! Replies: their text, end, counts and times, over every transport.
 
 use domain::model::Usage;
 use engine::llm::ReplyEnd;
 use lab::model::Answer;
 
-use crate::desk::{Desk, WAYS, request};
+use crate::fixture::{ModelFixture, TRANSPORTS, request};
 
 /// Longer than a piece of a stream, with characters of more than one byte.
 const TEXT: &str = "Für dieses Netz lohnt sich ein größerer Block:\n```cuda\n__global__ void k() {}\n```\n… fertig.";
 
 #[tokio::test]
 async fn a_reply_comes_whole_and_without_its_reasoning() {
-    for way in WAYS {
-        let desk = Desk::new(way, "", |_| {
+    for transport in TRANSPORTS {
+        let fixture = ModelFixture::new(transport, "", |_| {
             Answer::text(TEXT).thinking("What would be faster?")
         })
         .await;
-        let reply = desk.ask().await.unwrap();
-        assert_eq!(reply.text, TEXT, "{way:?}");
+        let reply = fixture.ask().await.unwrap();
+        assert_eq!(reply.text, TEXT, "{transport:?}");
         assert_eq!(reply.end, ReplyEnd::Complete);
         assert_eq!(reply.model, "scripted-2026-11");
         assert_eq!(reply.request_id.as_deref(), Some("req_scripted"));
         assert_eq!(reply.attempts, 1);
-        assert_eq!(reply.first_token.is_some(), way.1, "{way:?}");
+        assert_eq!(reply.first_token.is_some(), transport.1, "{transport:?}");
         assert!(reply.first_token.unwrap_or_default() <= reply.total);
     }
 }
 
 #[tokio::test]
 async fn a_reply_that_ran_into_its_limit_says_so() {
-    for way in WAYS {
-        let desk = Desk::new(way, "", |_| Answer::truncated("__global__ vo")).await;
-        let reply = desk.ask().await.unwrap();
-        assert_eq!(reply.end, ReplyEnd::Length, "{way:?}");
+    for transport in TRANSPORTS {
+        let fixture =
+            ModelFixture::new(transport, "", |_| Answer::truncated("__global__ vo")).await;
+        let reply = fixture.ask().await.unwrap();
+        assert_eq!(reply.end, ReplyEnd::Length, "{transport:?}");
         assert_eq!(reply.text, "__global__ vo");
     }
 }
 
 #[tokio::test]
 async fn a_model_that_says_nothing_has_answered() {
-    for way in WAYS {
-        let desk = Desk::new(way, "", |_| Answer::text("")).await;
-        let reply = desk.ask().await.unwrap();
+    for transport in TRANSPORTS {
+        let fixture = ModelFixture::new(transport, "", |_| Answer::text("")).await;
+        let reply = fixture.ask().await.unwrap();
         assert_eq!((reply.text.as_str(), reply.end), ("", ReplyEnd::Complete));
     }
 }
@@ -54,23 +55,24 @@ async fn what_the_server_counts_is_what_the_call_used() {
         cache_written: 30,
         output: 40,
     };
-    for way in WAYS {
-        let desk = Desk::new(way, "", move |_| Answer::text(TEXT).using(usage)).await;
-        let reply = desk.ask().await.unwrap();
-        assert_eq!(reply.usage, usage, "{way:?}");
+    for transport in TRANSPORTS {
+        let fixture =
+            ModelFixture::new(transport, "", move |_| Answer::text(TEXT).using(usage)).await;
+        let reply = fixture.ask().await.unwrap();
+        assert_eq!(reply.usage, usage, "{transport:?}");
         assert!(!reply.usage_estimated);
     }
 }
 
 #[tokio::test]
 async fn what_nobody_counted_is_estimated_and_says_so() {
-    for way in WAYS {
-        let desk = Desk::new(way, "", |_| {
+    for transport in TRANSPORTS {
+        let fixture = ModelFixture::new(transport, "", |_| {
             Answer::text(TEXT).thinking(&"hm ".repeat(100)).uncounted()
         })
         .await;
-        let reply = desk.ask().await.unwrap();
-        assert!(reply.usage_estimated, "{way:?}");
+        let reply = fixture.ask().await.unwrap();
+        assert!(reply.usage_estimated, "{transport:?}");
         assert_eq!(reply.usage.input, request().prompt.estimated_tokens());
         // Reasoning is paid for as well.
         assert!(reply.usage.output > 100, "{:?}", reply.usage);
@@ -92,7 +94,7 @@ async fn a_server_that_does_not_stream_is_understood_when_asked_to() {
     let entry = format!(
         "[models.m]\napi = \"openai\"\nendpoint = \"http://{address}/v1\"\nmodel = \"old\"\nstream = true"
     );
-    let (models, _folder) = crate::desk::read(&entry);
+    let (models, _folder) = crate::fixture::read(&entry);
     let reply = models.llm("m").unwrap().complete(&request()).await.unwrap();
     assert_eq!(reply.text, "whole");
     assert!(reply.first_token.is_none() && reply.usage_estimated);

@@ -6,20 +6,21 @@ use domain::model::{Message, Speaker};
 use lab::model::{Answer, Dialect, Request};
 use serde_json::json;
 
-use crate::desk::{Desk, WAYS, Way, request};
+use crate::fixture::{ModelFixture, TRANSPORTS, Transport, request};
 
-fn only(desk: &Desk) -> Request {
-    let mut asked = desk.server.asked();
+fn only(fixture: &ModelFixture) -> Request {
+    let mut asked = fixture.server.asked();
     assert_eq!(asked.len(), 1);
     asked.remove(0)
 }
 
 #[tokio::test]
 async fn chat_completions_are_asked_as_documented() {
-    let desk = Desk::new(Way(Dialect::OpenAi, true), "", |_| Answer::text("ok")).await;
-    desk.ask().await.unwrap();
+    let fixture =
+        ModelFixture::new(Transport(Dialect::OpenAi, true), "", |_| Answer::text("ok")).await;
+    fixture.ask().await.unwrap();
     assert_eq!(
-        only(&desk).body,
+        only(&fixture).body,
         json!({
             "model": "scripted",
             "messages": [
@@ -37,10 +38,13 @@ async fn chat_completions_are_asked_as_documented() {
 
 #[tokio::test]
 async fn messages_are_asked_as_documented_with_the_system_text_marked_for_the_cache() {
-    let desk = Desk::new(Way(Dialect::Anthropic, false), "", |_| Answer::text("ok")).await;
-    desk.ask().await.unwrap();
+    let fixture = ModelFixture::new(Transport(Dialect::Anthropic, false), "", |_| {
+        Answer::text("ok")
+    })
+    .await;
+    fixture.ask().await.unwrap();
     assert_eq!(
-        only(&desk).body,
+        only(&fixture).body,
         json!({
             "model": "scripted",
             "system": [{
@@ -58,15 +62,15 @@ async fn messages_are_asked_as_documented_with_the_system_text_marked_for_the_ca
 
 #[tokio::test]
 async fn a_conversation_keeps_its_order() {
-    for way in WAYS {
-        let desk = Desk::new(way, "", |_| Answer::text("ok")).await;
+    for transport in TRANSPORTS {
+        let fixture = ModelFixture::new(transport, "", |_| Answer::text("ok")).await;
         let mut request = request();
         for (speaker, text) in [(Speaker::Assistant, "Here."), (Speaker::User, "Mend it.")] {
             let text = text.to_owned();
             request.prompt.messages.push(Message { speaker, text });
         }
-        desk.llm().complete(&request).await.unwrap();
-        let asked = only(&desk);
+        fixture.llm().complete(&request).await.unwrap();
+        let asked = only(&fixture);
         let roles: Vec<_> = asked.body["messages"].as_array().unwrap().iter().collect();
         let tail = &roles[roles.len() - 3..];
         assert_eq!(
@@ -107,9 +111,12 @@ async fn the_configuration_has_the_last_word_on_limits_temperature_and_further_f
         ),
     ];
     for (more, field, expected) in cases {
-        let desk = Desk::new(Way(Dialect::OpenAi, true), more, |_| Answer::text("ok")).await;
-        desk.ask().await.unwrap();
-        assert_eq!(only(&desk).body[field], expected, "{more}: {field}");
+        let fixture = ModelFixture::new(Transport(Dialect::OpenAi, true), more, |_| {
+            Answer::text("ok")
+        })
+        .await;
+        fixture.ask().await.unwrap();
+        assert_eq!(only(&fixture).body[field], expected, "{more}: {field}");
     }
 }
 
@@ -120,13 +127,13 @@ async fn a_key_travels_in_the_header_of_its_protocol_and_nowhere_else() {
     std::fs::write(&path, "sk-secret\n").unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     let more = format!("key_file = {path:?}");
-    for way in WAYS {
-        let desk = Desk::new(way, &more, |_| Answer::text("ok")).await;
-        desk.ask().await.unwrap();
-        let asked = only(&desk);
-        assert_eq!(asked.key.as_deref(), Some("sk-secret"), "{way:?}");
+    for transport in TRANSPORTS {
+        let fixture = ModelFixture::new(transport, &more, |_| Answer::text("ok")).await;
+        fixture.ask().await.unwrap();
+        let asked = only(&fixture);
+        assert_eq!(asked.key.as_deref(), Some("sk-secret"), "{transport:?}");
         assert!(!asked.body.to_string().contains("sk-secret"));
-        assert!(!format!("{:?} {:?}", desk.models, desk.models.views()).contains("secret"));
+        assert!(!format!("{:?} {:?}", fixture.models, fixture.models.views()).contains("secret"));
     }
 }
 
@@ -137,15 +144,15 @@ async fn a_server_that_repeats_the_key_does_not_get_it_into_a_message() {
     std::fs::write(&path, "sk-secret").unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     let more = format!("key_file = {path:?}");
-    for way in WAYS {
-        let desk = Desk::new(way, &more, |asked| {
+    for transport in TRANSPORTS {
+        let fixture = ModelFixture::new(transport, &more, |asked| {
             Answer::bad_request(
                 &format!("no rights for {}", asked.key.as_deref().unwrap()),
                 None,
             )
         })
         .await;
-        let error = format!("{:?}", desk.ask().await.unwrap_err());
+        let error = format!("{:?}", fixture.ask().await.unwrap_err());
         assert!(error.contains("no rights for [key]"), "{error}");
         assert!(!error.contains("sk-secret"), "{error}");
     }
@@ -166,33 +173,36 @@ async fn a_missing_or_exposed_key_is_found_out_before_anything_is_sent() {
         ),
     ];
     for (more, expected) in cases {
-        let desk = Desk::new(Way(Dialect::OpenAi, true), &more, |_| Answer::text("ok")).await;
-        let error = desk.ask().await.unwrap_err();
+        let fixture = ModelFixture::new(Transport(Dialect::OpenAi, true), &more, |_| {
+            Answer::text("ok")
+        })
+        .await;
+        let error = fixture.ask().await.unwrap_err();
         assert_eq!((error.kind(), error.is_permanent()), ("key", true));
         assert!(error.to_string().contains(expected), "{error}");
-        let known = desk.models.key_problem("m").unwrap();
+        let known = fixture.models.key_problem("m").unwrap();
         assert!(known.contains(expected), "{known}");
-        assert_eq!(desk.server.count(), 0);
+        assert_eq!(fixture.server.count(), 0);
     }
 }
 
 #[tokio::test]
 async fn refused_fields_are_left_out_or_renamed_and_that_is_remembered() {
-    let desk = Desk::new(Way(Dialect::OpenAi, true), "", |asked| {
+    let fixture = ModelFixture::new(Transport(Dialect::OpenAi, true), "", |asked| {
         let refused = ["max_tokens", "temperature", "seed", "stream_options"]
             .into_iter()
             .find(|field| !asked.body[field].is_null());
         refused.map_or_else(|| Answer::text("ok"), Answer::refuses)
     })
     .await;
-    let first = desk.ask().await.unwrap();
+    let first = fixture.ask().await.unwrap();
     assert_eq!((first.text.as_str(), first.attempts), ("ok", 5));
     assert!(first.usage_estimated, "the stream was not asked to count");
-    let second = desk.ask().await.unwrap();
+    let second = fixture.ask().await.unwrap();
     assert_eq!(second.attempts, 1);
-    let body = &desk.server.asked()[5].body;
+    let body = &fixture.server.asked()[5].body;
     assert_eq!(body["max_completion_tokens"], 1000);
-    let learned = desk.models.learned("m");
+    let learned = fixture.models.learned("m");
     assert_eq!(
         learned,
         [
@@ -206,7 +216,7 @@ async fn refused_fields_are_left_out_or_renamed_and_that_is_remembered() {
 
 #[tokio::test]
 async fn messages_without_a_temperature_are_tried_where_one_is_refused() {
-    let desk = Desk::new(Way(Dialect::Anthropic, true), "", |asked| {
+    let fixture = ModelFixture::new(Transport(Dialect::Anthropic, true), "", |asked| {
         if asked.body["temperature"].is_null() {
             Answer::text("ok")
         } else {
@@ -214,18 +224,18 @@ async fn messages_without_a_temperature_are_tried_where_one_is_refused() {
         }
     })
     .await;
-    assert_eq!(desk.ask().await.unwrap().attempts, 2);
-    assert_eq!(desk.models.learned("m"), ["takes no temperature"]);
+    assert_eq!(fixture.ask().await.unwrap().attempts, 2);
+    assert_eq!(fixture.models.learned("m"), ["takes no temperature"]);
 }
 
 #[tokio::test]
 async fn a_field_that_the_configuration_insists_on_is_not_given_up() {
-    let desk = Desk::new(
-        Way(Dialect::OpenAi, true),
+    let fixture = ModelFixture::new(
+        Transport(Dialect::OpenAi, true),
         "token_limit_field = \"max_tokens\"",
         |_| Answer::refuses("max_tokens"),
     )
     .await;
-    assert_eq!(desk.ask().await.unwrap_err().kind(), "rejected");
-    assert_eq!(desk.server.count(), 1);
+    assert_eq!(fixture.ask().await.unwrap_err().kind(), "rejected");
+    assert_eq!(fixture.server.count(), 1);
 }

@@ -4,12 +4,12 @@ use domain::api::RunRequest;
 use domain::digest::Digest;
 use domain::model::{Dollars, Message, Price, Prompt, ReplyEnd, Speaker, Usage};
 use engine::llm::cassette::{
-    Call, Header, Origin, Player, Prompts, Recording, Spoken, lines, prompt_digest,
+    Call, Header, Origin, Prompts, RecordedModel, RecordedReply, Recording, lines, prompt_digest,
 };
 use engine::llm::{Llm as _, Position};
 use proptest::prelude::*;
 
-use crate::desk::{read, request};
+use crate::fixture::{read, request};
 
 fn header(origin: Origin) -> Header {
     let run = r#"{"task": "softmax-f32", "method": "playbook", "seed": 7}"#;
@@ -29,7 +29,7 @@ fn call(ordinal: u32, turn: u32, text: &str) -> Call {
         turn,
         prompt_digest: prompt_digest(&request().prompt),
         model: "recorded-1".to_owned(),
-        reply: Spoken {
+        reply: RecordedReply {
             text: text.to_owned(),
             end: ReplyEnd::Complete,
             usage: Usage {
@@ -59,7 +59,7 @@ async fn a_reply_is_found_by_its_place_in_the_run() {
         call(4, 0, "second"),
     ]);
     let recording = Recording::parse("r.jsonl", &text).unwrap();
-    let player = Player::new("r", recording, Prompts::Recorded);
+    let player = RecordedModel::new("r", recording, Prompts::Recorded);
     for (ordinal, turn, expected) in [(3, 0, "first"), (4, 0, "second"), (4, 1, "mended")] {
         let mut request = request();
         request.position = Position { ordinal, turn };
@@ -77,7 +77,7 @@ async fn another_prompt_than_recorded_is_noticed_unless_it_is_allowed() {
     let recording = Recording::parse("r.jsonl", &written(vec![call(3, 0, "first")])).unwrap();
     let mut request = request();
     request.prompt.messages[0].text.push('!');
-    let strict = Player::new("r", recording.clone(), Prompts::Recorded);
+    let strict = RecordedModel::new("r", recording.clone(), Prompts::Recorded);
     let error = strict.complete(&request).await.unwrap_err();
     assert_eq!((error.kind(), error.is_permanent()), ("departed", true));
     let message = error.to_string();
@@ -85,7 +85,7 @@ async fn another_prompt_than_recorded_is_noticed_unless_it_is_allowed() {
         message.contains("candidate 3") && message.contains("departed"),
         "{message}"
     );
-    let lax = Player::new("r", recording, Prompts::Any);
+    let lax = RecordedModel::new("r", recording, Prompts::Any);
     assert_eq!(lax.complete(&request).await.unwrap().text, "first");
     request.position.ordinal = 9;
     let error = lax.complete(&request).await.unwrap_err();
@@ -173,7 +173,7 @@ prop_compose! {
             turn,
             prompt_digest: Digest::of(asked),
             model,
-            reply: Spoken {
+            reply: RecordedReply {
                 text,
                 end: if is_complete { ReplyEnd::Complete } else { ReplyEnd::Length },
                 usage: Usage { input, cached, cache_written, output },

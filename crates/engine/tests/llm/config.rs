@@ -5,7 +5,7 @@ use std::path::Path;
 use domain::model::Dollars;
 use engine::llm::Models;
 
-use crate::desk::read;
+use crate::fixture::read;
 
 fn problems(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();

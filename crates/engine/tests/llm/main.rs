@@ -8,6 +8,6 @@ mod answers;
 mod asking;
 mod cassettes;
 mod config;
-mod desk;
+mod fixture;
 mod limits;
 mod trouble;

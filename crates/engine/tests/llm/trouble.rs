@@ -1,9 +1,9 @@
-//! Trouble: every kind in every way of asking, and what is tried again.
+//! Trouble: every kind over every transport, and what is tried again.
 
 use engine::llm::LlmError;
 use lab::model::{Answer, Dialect};
 
-use crate::desk::{DIALECTS, Desk, WAYS, Way, request};
+use crate::fixture::{DIALECTS, ModelFixture, TRANSPORTS, Transport, request};
 
 const TEXT: &str =
     "A text of more than one piece, so that something can happen between two of them.";
@@ -99,24 +99,24 @@ const STREAMED: &[Case] = &[
     ),
 ];
 
-async fn check(way: Way, case: &Case) {
+async fn check(transport: Transport, case: &Case) {
     let answer = case.answer;
-    let desk = Desk::new(way, "attempts = 3", move |_| answer()).await;
-    let error = desk.ask().await.unwrap_err();
-    let label = format!("{} over {way:?}: {error}", case.name);
+    let fixture = ModelFixture::new(transport, "attempts = 3", move |_| answer()).await;
+    let error = fixture.ask().await.unwrap_err();
+    let label = format!("{} over {transport:?}: {error}", case.name);
     assert_eq!(error.kind(), case.kind, "{label}");
     assert_eq!(error.is_permanent(), case.is_permanent, "{label}");
     assert_eq!(error.may_pass(), case.is_tried_again, "{label}");
     let expected = if case.is_tried_again { 3 } else { 1 };
-    assert_eq!(desk.server.count(), expected, "{label}");
+    assert_eq!(fixture.server.count(), expected, "{label}");
     assert!(error.to_string().contains("\"m\" at 127.0.0.1:"), "{label}");
 }
 
 #[tokio::test]
 async fn every_kind_of_trouble_has_its_error_and_only_what_may_pass_is_tried_again() {
-    for way in WAYS {
+    for transport in TRANSPORTS {
         for case in CASES {
-            check(way, case).await;
+            check(transport, case).await;
         }
     }
 }
@@ -125,7 +125,7 @@ async fn every_kind_of_trouble_has_its_error_and_only_what_may_pass_is_tried_aga
 async fn a_stream_has_trouble_of_its_own_and_is_never_taken_for_a_shorter_reply() {
     for dialect in DIALECTS {
         for case in STREAMED {
-            check(Way(dialect, true), case).await;
+            check(Transport(dialect, true), case).await;
         }
     }
 }
@@ -140,37 +140,43 @@ async fn passing_trouble_passes() {
         || Answer::text(TEXT).broken_after(1),
         || Answer::text(TEXT).broken_after(0),
     ];
-    for way in WAYS {
+    for transport in TRANSPORTS {
         for trouble in troubles {
-            let desk = Desk::new(way, "", move |asked| match asked.repeat {
+            let fixture = ModelFixture::new(transport, "", move |asked| match asked.repeat {
                 0 | 1 => trouble(),
                 _ => Answer::text(TEXT),
             })
             .await;
-            let reply = desk.ask().await.unwrap();
-            assert_eq!((reply.text.as_str(), reply.attempts), (TEXT, 3), "{way:?}");
+            let reply = fixture.ask().await.unwrap();
+            assert_eq!(
+                (reply.text.as_str(), reply.attempts),
+                (TEXT, 3),
+                "{transport:?}"
+            );
         }
     }
 }
 
 #[tokio::test]
 async fn a_server_that_wants_more_patience_than_configured_is_not_asked_again() {
-    for way in WAYS {
-        let desk = Desk::new(way, "", |_| Answer::rate_limited(Some("3600"))).await;
-        let error = desk.ask().await.unwrap_err();
+    for transport in TRANSPORTS {
+        let fixture =
+            ModelFixture::new(transport, "", |_| Answer::rate_limited(Some("3600"))).await;
+        let error = fixture.ask().await.unwrap_err();
         assert_eq!(error.retry_after().unwrap().as_secs(), 3600);
         assert!(error.to_string().contains("in 3600 s"), "{error}");
-        assert_eq!(desk.server.count(), 1);
+        assert_eq!(fixture.server.count(), 1);
     }
 }
 
 #[tokio::test]
 async fn what_a_server_says_reaches_a_message_as_one_harmless_line() {
     let message = "first\n\u{1b}[31msecond\u{202e}\u{0} third ".repeat(100);
-    for way in WAYS {
+    for transport in TRANSPORTS {
         let message = message.clone();
-        let desk = Desk::new(way, "", move |_| Answer::bad_request(&message, None)).await;
-        let error = desk.ask().await.unwrap_err().to_string();
+        let fixture =
+            ModelFixture::new(transport, "", move |_| Answer::bad_request(&message, None)).await;
+        let error = fixture.ask().await.unwrap_err().to_string();
         assert!(error.contains("first [31msecond third"), "{error}");
         assert!(!error.chars().any(char::is_control), "{error:?}");
         assert!(error.len() < 600, "{error}");
@@ -179,11 +185,11 @@ async fn what_a_server_says_reaches_a_message_as_one_harmless_line() {
 
 #[tokio::test]
 async fn silence_runs_into_the_limit_of_its_phase() {
-    let streamed = Way(Dialect::OpenAi, true);
-    let whole = Way(Dialect::Anthropic, false);
+    let streamed = Transport(Dialect::OpenAi, true);
+    let whole = Transport(Dialect::Anthropic, false);
     type Silence = fn() -> Answer;
     let stalled: Silence = || Answer::text(TEXT).stalled_after(1);
-    let cases: [(Way, &str, Silence, &str, usize); 5] = [
+    let cases: [(Transport, &str, Silence, &str, usize); 5] = [
         (
             streamed,
             "first_token = 0.05",
@@ -202,31 +208,31 @@ async fn silence_runs_into_the_limit_of_its_phase() {
             1,
         ),
         (
-            Way(Dialect::Anthropic, true),
+            Transport(Dialect::Anthropic, true),
             "idle = 0.05",
             stalled,
             "idle",
             2,
         ),
     ];
-    for (way, timeouts, answer, setting, attempts) in cases {
+    for (transport, timeouts, answer, setting, attempts) in cases {
         let more = format!("attempts = 2\ntimeouts = {{ {timeouts} }}");
-        let desk = Desk::new(way, &more, move |_| answer()).await;
-        let error = desk.ask().await.unwrap_err();
+        let fixture = ModelFixture::new(transport, &more, move |_| answer()).await;
+        let error = fixture.ask().await.unwrap_err();
         assert!(matches!(error, LlmError::Timeout { .. }), "{error}");
         let expected = format!("timeouts.{setting} ");
         assert!(error.to_string().contains(&expected), "{timeouts}: {error}");
-        assert_eq!(desk.server.count(), attempts, "{timeouts}");
+        assert_eq!(fixture.server.count(), attempts, "{timeouts}");
     }
 }
 
 #[tokio::test]
 async fn where_nobody_listens_is_tried_again_and_then_told() {
-    let desk = Desk::new(Way(Dialect::OpenAi, true), "attempts = 2", |_| {
+    let fixture = ModelFixture::new(Transport(Dialect::OpenAi, true), "attempts = 2", |_| {
         Answer::text("ok")
     })
     .await;
-    let Desk { server, models, .. } = desk;
+    let ModelFixture { server, models, .. } = fixture;
     let url = server.url();
     drop(server);
     // The port is free once the server's task has gone.
@@ -260,7 +266,7 @@ async fn a_server_that_sends_us_elsewhere_is_not_followed_with_the_key() {
     let serving = tokio::spawn(async move { axum::serve(listener, router).await });
     let entry =
         format!("[models.m]\napi = \"openai\"\nendpoint = \"http://{address}/v1\"\nmodel = \"m\"");
-    let (models, _folder) = crate::desk::read(&entry);
+    let (models, _folder) = crate::fixture::read(&entry);
     let error = models
         .llm("m")
         .unwrap()
@@ -286,7 +292,7 @@ async fn a_stream_that_never_made_sense_is_not_asked_for_again() {
         let entry = format!(
             "[models.m]\napi = \"anthropic\"\nendpoint = \"http://{address}\"\nmodel = \"m\"\n"
         );
-        let (models, _folder) = crate::desk::read(&entry);
+        let (models, _folder) = crate::fixture::read(&entry);
         let error = models.llm("m").unwrap().complete(&request()).await;
         let error = error.unwrap_err();
         assert_eq!(

@@ -12,15 +12,15 @@ use domain::search::Method;
 use crate::lab::{Lab, honest, on_branch, request};
 
 /// No round takes more, as the longest proposes, finishes or commits once.
-const MOST_POLLS: usize = 40;
+const MAX_POLLS: usize = 40;
 
 /// A future that is given up after so many polls.
-struct Patience<F> {
+struct PollLimit<F> {
     inner: Pin<Box<F>>,
     polls: usize,
 }
 
-impl<F: Future> Future for Patience<F> {
+impl<F: Future> Future for PollLimit<F> {
     type Output = Option<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -80,9 +80,9 @@ async fn killed_often(first: usize) -> String {
     let run = lab.launch(request(Method::Playbook, 45)).await;
     let mut given_up = 0;
     for round in 0..2000 {
-        let patience = Patience {
+        let patience = PollLimit {
             inner: Box::pin(lab.engine.tick()),
-            polls: 1 + (first + 3 * round) % MOST_POLLS,
+            polls: 1 + (first + 3 * round) % MAX_POLLS,
         };
         match patience.await {
             Some(worked) => worked.unwrap(),

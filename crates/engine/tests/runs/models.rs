@@ -12,7 +12,7 @@ use domain::id::RunId;
 use domain::model::{Dollars, ModelView, Price, Prompt, ReplyEnd, Usage};
 use domain::search::{Budget, Method, ModelChoice, Operator, StopReason};
 use domain::verdict::{Verdict, VerdictKind};
-use engine::llm::{CallRequest, Llm, LlmError, Models, Position, Reply, Whom};
+use engine::llm::{CallRequest, Llm, LlmError, ModelServer, Models, Position, Reply};
 use engine::{Clock, EngineError};
 use futures::future::BoxFuture;
 use rand::{RngExt, SeedableRng};
@@ -140,10 +140,11 @@ async fn story(lab: &Lab, run: RunId) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn full_writes_forty_five_candidates_and_promotes_the_fastest() {
+async fn full_writes_a_candidate_per_trial_and_promotes_the_fastest() {
     let (model, models) = model(diligent);
     let lab = Lab::with_models(models).await;
-    let run = lab.launch(asking(Method::Full, 45)).await;
+    let trials = Budget::default().trials;
+    let run = lab.launch(asking(Method::Full, trials)).await;
     let view = lab.drive(run, later_is_faster).await;
     assert_eq!(
         view.state,
@@ -151,13 +152,14 @@ async fn full_writes_forty_five_candidates_and_promotes_the_fastest() {
             reason: StopReason::Trials
         }
     );
-    assert_eq!(view.trials, 45);
-    assert_eq!(model.asked.load(Ordering::SeqCst), 45);
-    assert_eq!(view.spend.calls, 45);
-    assert_eq!(view.spend.usage.input, 4_500);
+    assert_eq!(view.trials, trials);
+    assert_eq!(model.asked.load(Ordering::SeqCst), trials as usize);
+    assert_eq!(view.spend.calls, u64::from(trials));
+    assert_eq!(view.spend.usage.input, 100 * u64::from(trials));
     let cost = view.spend.usage.total() as f64 * 10.0 / 1e6;
     assert_eq!(Some(view.spend.dollars), Dollars::new(cost));
-    assert_eq!(view.best.expect("accepted").title, "version 45");
+    let best = view.best.expect("accepted");
+    assert_eq!(best.title, format!("version {trials}"));
     assert!(view.promotion.is_some());
     let all = candidates(&lab, run).await;
     let crossed = all.iter().filter(|one| one.operator == Operator::Crossover);
@@ -212,7 +214,7 @@ async fn an_engine_that_dies_anywhere_leaves_the_same_run_behind() {
 
 fn overloaded(_: Position) -> Result<String, LlmError> {
     Err(LlmError::Overloaded {
-        whom: Whom {
+        server: ModelServer {
             model: "m".to_owned(),
             host: "example.com".to_owned(),
         },
@@ -223,7 +225,7 @@ fn overloaded(_: Position) -> Result<String, LlmError> {
 
 fn locked(_: Position) -> Result<String, LlmError> {
     Err(LlmError::Auth {
-        whom: Whom {
+        server: ModelServer {
             model: "m".to_owned(),
             host: "example.com".to_owned(),
         },
@@ -234,7 +236,7 @@ fn locked(_: Position) -> Result<String, LlmError> {
 
 fn refusing(_: Position) -> Result<String, LlmError> {
     Err(LlmError::Refused {
-        whom: Whom {
+        server: ModelServer {
             model: "m".to_owned(),
             host: "example.com".to_owned(),
         },
@@ -365,7 +367,11 @@ async fn money_and_tokens_are_never_overspent() {
         let run = lab.launch(asked).await;
         let view = lab.drive(run, later_is_faster).await;
         assert_eq!(view.state, RunState::Completed { reason });
-        assert!(view.trials > 0 && view.trials < 45, "{}", view.trials);
+        assert!(
+            view.trials > 0 && view.trials < Budget::default().trials,
+            "{}",
+            view.trials
+        );
         assert!(dollars.is_none_or(|limit| view.spend.dollars <= limit));
         assert!(tokens.is_none_or(|limit| view.spend.usage.total() <= limit));
         assert!(view.promotion.is_some(), "what was found is promoted");

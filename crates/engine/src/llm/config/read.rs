@@ -16,8 +16,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::{
-    Backoff, Basics, CassetteConfig, HttpConfig, ModelConfig, Prompts, Temperature, Timeouts,
-    TokenLimitField,
+    Backoff, CassetteConfig, CommonSettings, HttpConfig, ModelConfig, Prompts, Temperature,
+    Timeouts, TokenLimitField,
 };
 use crate::llm::dialect::{self, Dialect, Features};
 use crate::llm::key::KeySource;
@@ -31,7 +31,7 @@ const OUTPUT_TOKENS: u64 = 16_384;
 const CONCURRENCY: u32 = 4;
 const ATTEMPTS: u32 = 5;
 const CONNECT: Duration = Duration::from_secs(10);
-// Models that think before they speak may be silent for minutes.
+// Models that reason before they answer may send nothing for minutes.
 const FIRST_TOKEN: Duration = Duration::from_secs(300);
 const IDLE: Duration = Duration::from_secs(120);
 const TOTAL: Duration = Duration::from_secs(900);
@@ -206,13 +206,13 @@ impl Reader<'_> {
             let fix = "name the variable or the file that holds it with key_env or key_file, and take this key out of use: it has been written to a file";
             self.report(key, "a key is never written here", fix);
         }
-        let basics = self.basics(label, &raw);
+        let common = self.common(label, &raw);
         let api = raw.api.get_ref().as_str();
         if api == CASSETTE {
-            return self.cassette(name, &raw, basics);
+            return self.cassette(name, &raw, common);
         }
         if let Some(dialect) = dialect::find(api) {
-            return self.http(name, raw, basics, dialect);
+            return self.http(name, raw, common, dialect);
         }
         let known = dialect::DIALECTS.map(|dialect| format!("{:?}", dialect.name()));
         let message = format!("unknown api {api:?}");
@@ -225,7 +225,7 @@ impl Reader<'_> {
         None
     }
 
-    fn basics(&mut self, name: &str, raw: &Raw) -> Basics {
+    fn common(&mut self, name: &str, raw: &Raw) -> CommonSettings {
         let context_tokens = self.positive(&raw.context_tokens).unwrap_or(CONTEXT_TOKENS);
         let max_output_tokens = self
             .positive(&raw.max_output_tokens)
@@ -245,7 +245,7 @@ impl Reader<'_> {
                 "lower max_output_tokens, or raise context_tokens",
             );
         }
-        Basics {
+        CommonSettings {
             name: name.to_owned(),
             price: raw.price,
             context_tokens,
@@ -258,7 +258,7 @@ impl Reader<'_> {
         &mut self,
         name: &Spanned<impl AsRef<str>>,
         raw: Raw,
-        basics: Basics,
+        common: CommonSettings,
         dialect: &'static dyn Dialect,
     ) -> Option<ModelConfig> {
         self.belongs(&raw.file, "file", "cassette");
@@ -323,7 +323,7 @@ impl Reader<'_> {
                 base: self.seconds(&backoff.base, FIRST_PAUSE),
                 longest: self.seconds(&backoff.longest, LONGEST_PAUSE),
             },
-            basics,
+            common,
             dialect,
             url: url?,
             model: model?,
@@ -339,7 +339,7 @@ impl Reader<'_> {
         &mut self,
         name: &Spanned<impl AsRef<str>>,
         raw: &Raw,
-        basics: Basics,
+        common: CommonSettings,
     ) -> Option<ModelConfig> {
         let http = names_of(|_| true);
         let http = http.as_str();
@@ -370,7 +370,7 @@ impl Reader<'_> {
         };
         let strict = raw.strict.as_ref().is_none_or(|strict| *strict.get_ref());
         Some(ModelConfig::Cassette(CassetteConfig {
-            basics,
+            common,
             file: self.path(file),
             prompts: if strict {
                 Prompts::Recorded

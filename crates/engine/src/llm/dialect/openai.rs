@@ -1,6 +1,6 @@
-//! Chat completions as OpenAI defines them and many servers speak them, with the liberties that
-//! those take: other words for the end of a reply, content in parts, reasoning beside the text
-//! or in a `<think>` block before it, prompt cache counts in three places.
+//! Chat completions as OpenAI defines them, with the variants of other servers: other words for the
+//! end of a reply, content in parts, reasoning beside the text or in a `<think>` block before it, and
+//! prompt cache counts in three places.
 
 use domain::model::{Speaker, Usage};
 use reqwest::header::{AUTHORIZATION, HeaderMap};
@@ -13,7 +13,7 @@ use crate::llm::ReplyEnd;
 use crate::llm::key::Key;
 use crate::llm::sse::Event;
 
-/// The chat completions of OpenAI, which most servers speak.
+/// The chat completions of OpenAI, which most servers implement.
 #[derive(Debug)]
 pub(super) struct OpenAi;
 

@@ -9,33 +9,33 @@ use tempfile::TempDir;
 
 pub const DIALECTS: [Dialect; 2] = [Dialect::OpenAi, Dialect::Anthropic];
 
-/// Every way to ask: both protocols, streamed and in one piece.
-pub const WAYS: [Way; 4] = [
-    Way(Dialect::OpenAi, true),
-    Way(Dialect::OpenAi, false),
-    Way(Dialect::Anthropic, true),
-    Way(Dialect::Anthropic, false),
+/// Every transport: both protocols, streamed and in one piece.
+pub const TRANSPORTS: [Transport; 4] = [
+    Transport(Dialect::OpenAi, true),
+    Transport(Dialect::OpenAi, false),
+    Transport(Dialect::Anthropic, true),
+    Transport(Dialect::Anthropic, false),
 ];
 
 #[derive(Debug, Clone, Copy)]
-pub struct Way(pub Dialect, pub bool);
+pub struct Transport(pub Dialect, pub bool);
 
 /// A server and a model that asks it.
-pub struct Desk {
+pub struct ModelFixture {
     pub server: ScriptedModel,
     pub models: Models,
     _folder: TempDir,
 }
 
-impl Desk {
+impl ModelFixture {
     /// `more` are further lines of the model's entry.
     pub async fn new(
-        way: Way,
+        transport: Transport,
         more: &str,
         script: impl Fn(&Request) -> Answer + Send + Sync + 'static,
     ) -> Self {
         let server = ScriptedModel::start(script).await.unwrap();
-        let Way(dialect, stream) = way;
+        let Transport(dialect, stream) = transport;
         let entry = server.entry("m", dialect, &format!("stream = {stream}\n{more}"));
         let (models, folder) = read(&entry);
         Self {
