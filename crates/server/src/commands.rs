@@ -25,7 +25,7 @@ use crate::cli::{Cli, Command, ModelCommand, TaskCommand, WorkerCommand};
 use crate::logging::{self, Format};
 use crate::outcome::{Ending, Failure, exit_code};
 
-/// Does what the command line says and answers with the documented exit code.
+/// Runs the command and returns the documented exit code.
 pub fn dispatch(cli: Cli) -> ExitCode {
     if let Command::Role(role) = &cli.command {
         // A role confines itself and must start no thread before that: no runtime, no log.

@@ -171,13 +171,13 @@ fn times(text: &mut String, timing: &Timing) {
     match timing {
         Timing::Measured { cases, unscored } => {
             let unscored = unscored.iter().map(|time| (time, ", not scored"));
-            for (case, said) in cases.iter().map(|time| (time, "")).chain(unscored) {
+            for (case, suffix) in cases.iter().map(|time| (time, "")).chain(unscored) {
                 let [low, high] = case.quartiles_us.map(time);
                 rows.push(vec![
                     plain(&case.cache.name_of(&case.case)),
                     labelled_time(case.median_us, false),
                     format!(
-                        "quartiles {low} to {high}, {} executions{said}",
+                        "quartiles {low} to {high}, {} executions{suffix}",
                         case.samples
                     ),
                 ]);
@@ -189,10 +189,14 @@ fn times(text: &mut String, timing: &Timing) {
             unscored,
             ..
         } => {
-            let named = |case: &ModelledTime, said: &str| {
+            let named = |case: &ModelledTime, suffix: &str| {
                 vec![
                     plain(&case.cache.name_of(&case.case)),
-                    format!("{} ({}){said}", labelled_time(case.us, true), plain(label)),
+                    format!(
+                        "{} ({}){suffix}",
+                        labelled_time(case.us, true),
+                        plain(label)
+                    ),
                 ]
             };
             for case in cases {
@@ -387,9 +391,9 @@ pub(crate) fn resources(text: &mut String, kernels: &[KernelResources]) {
 }
 
 /// Renders the result of each sanitizer.
-fn sanitizers(text: &mut String, said: Option<&Sanitizers>) {
-    let Some(said) = said else { return };
-    for row in &said.tools {
+fn sanitizers(text: &mut String, sanitizers: Option<&Sanitizers>) {
+    let Some(sanitizers) = sanitizers else { return };
+    for row in &sanitizers.tools {
         let what = match &row.status {
             Status::Clean => "clean".to_owned(),
             Status::Found { findings } => {
@@ -399,7 +403,7 @@ fn sanitizers(text: &mut String, said: Option<&Sanitizers>) {
             Status::NotRun { reason } => format!("NOT RUN: {}", line(reason, 240)),
         };
         let tool = row.tool.as_str();
-        let _infallible = writeln!(text, "{tool:10} {what} (by {})", plain(&said.by));
+        let _infallible = writeln!(text, "{tool:10} {what} (by {})", plain(&sanitizers.by));
     }
 }
 

@@ -1,7 +1,7 @@
-//! `gpu-check`: what a machine with a GPU has to say about this project's claims.
+//! `gpu-check`: checks of this project's claims on a machine with a GPU.
 //!
-//! The corpus and the tasks run on NVIDIA's driver and on the emulated one, and wherever the two
-//! disagree the report says so; then the questions that only silicon can answer are asked. Every
+//! The corpus and the tasks run on NVIDIA's driver and on the emulated one, and the report lists each
+//! disagreement. Then the questions that only a GPU can answer are measured. Every
 //! kernel runs in a process of its own, so that one that hangs or kills its device ends nothing
 //! but itself. Without a GPU the same code compares the emulated driver with itself.
 
@@ -99,7 +99,7 @@ impl Side {
     }
 }
 
-/// Runs everything that is wanted. `progress` is told what comes next.
+/// Runs the selected parts. `progress` gets the name of each step before it begins.
 ///
 /// # Errors
 /// A [`CheckError`] if the machine cannot do it at all; what a kernel does is in the report.

@@ -1,6 +1,6 @@
 //! The service and its command line: HTTP API, event stream, dashboard and every verb.
 //!
-//! This crate wires the others together and speaks to people. It decides nothing about a search
+//! This crate connects the others and holds the user interfaces. It decides nothing about a search
 //! (`domain`), writes no SQL (`store`) and starts no role process itself (`worker`).
 
 #![forbid(unsafe_code)]

@@ -31,7 +31,7 @@ fn places(data: &Path) -> [PathBuf; 2] {
 /// changes.
 ///
 /// # Errors
-/// The file has defects, which are the caller's to mend.
+/// The file has defects; a failure of the input.
 pub fn open(file: &ModelsFile) -> Result<Models, Failure> {
     let seed = SysRng
         .try_next_u64()

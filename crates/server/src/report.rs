@@ -1,7 +1,7 @@
 //! Reports of the commands for one kernel: versioned JSON for programs, text for people.
 //!
-//! The JSON is described in docs/reference/local-commands.md, and a test holds the two together. Nothing is decided
-//! here, and nothing is said that the evaluator did not find.
+//! The JSON is described in docs/reference/local-commands.md, and a test compares the two. Nothing is decided here, and a
+//! report holds only facts of the evaluator.
 
 pub mod bench;
 pub mod build;
@@ -87,7 +87,7 @@ fn against(text: &mut String, against: Option<&Verdict>, nothing: &str) {
     }
 }
 
-/// The line that says on what, and how its times come about.
+/// The line with the device, and the kind of its times.
 fn device(text: &mut String, device: &Device) {
     let kind = match device.kind {
         DeviceKind::Nvidia => "",

@@ -1,4 +1,4 @@
-//! Holds the emulated device's time model against measurements that others have recorded.
+//! Comparison of the emulated device's time model with recorded measurements of auto-tuners.
 //!
 //! The model is there to rank the variants of one kernel. So it is judged by the order in which it
 //! puts configurations that somebody has timed on a real device, and by how much is lost when its
@@ -24,14 +24,14 @@ pub struct Scored {
     /// Its recorded time, milliseconds.
     pub measured_ms: f64,
     /// The modelled time; none where the configuration cannot run here.
-    pub modelled: Option<Opinion>,
+    pub modelled: Option<ModelledResult>,
     /// The reason why it cannot run here.
     pub refused: Option<String>,
 }
 
 /// The modelled time of a configuration and what bounds it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Opinion {
+pub struct ModelledResult {
     /// The modelled time, microseconds.
     pub us: f64,
     /// The term that dominates.
@@ -77,7 +77,7 @@ pub struct Agreement {
 const CHOICES: [usize; 3] = [1, 3, 10];
 
 impl Score {
-    /// Compares what was modelled with what was measured.
+    /// Compares modelled with measured times.
     pub fn compare(&mut self) {
         let (measured, modelled): (Vec<f64>, Vec<f64>) = self.both().unzip();
         if measured.len() < 2 {
@@ -195,7 +195,7 @@ mod tests {
             key: key.to_owned(),
             measured_ms,
             refused: modelled.err().map(str::to_owned),
-            modelled: modelled.ok().map(|us| Opinion {
+            modelled: modelled.ok().map(|us| ModelledResult {
                 us,
                 bottleneck: if us < 1500.0 { "issue" } else { "fp64" }.to_owned(),
                 share: 0.9,

@@ -1,5 +1,5 @@
-//! A run's events over one connection after the other: whatever breaks a connection, the next
-//! one starts after the last event seen, so nothing is missed and nothing comes twice.
+//! A run's events over one connection after the other. After a broken connection the next one starts
+//! behind the last event received, so that no event is missed or repeated.
 
 use std::collections::VecDeque;
 use std::time::Duration;

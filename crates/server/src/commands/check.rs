@@ -10,7 +10,7 @@ use domain::task::{Bundle, ScoredCache, Task};
 use domain::verdict::{Verdict, VerdictKind};
 use serde::Serialize;
 
-use super::eval::Bench;
+use super::eval::LocalEvaluator;
 use super::follow::{print, print_json};
 use crate::bundle;
 use crate::cli::CheckArgs;
@@ -54,10 +54,10 @@ pub(super) async fn check(args: CheckArgs) -> Ending {
     })?;
     let (mut admission, mut kernels) = (None, Vec::new());
     if !args.read_only {
-        let bench = Bench::open(&args.folder.data, args.seed).await?;
-        admission = Some(bench.admit(&bundle).await?);
+        let evaluator = LocalEvaluator::open(&args.folder.data, args.seed).await?;
+        admission = Some(evaluator.admit(&bundle).await?);
         if args.evaluate {
-            kernels = evaluate(&bench, &task, &bundle).await?;
+            kernels = evaluate(&evaluator, &task, &bundle).await?;
         }
     }
     let all_hold = kernels.iter().all(|kernel| kernel.holds)
@@ -88,20 +88,24 @@ pub(super) async fn check(args: CheckArgs) -> Ending {
     })
 }
 
-async fn evaluate(bench: &Bench, task: &Task, bundle: &Bundle) -> Result<Vec<Kernel>, Failure> {
+async fn evaluate(
+    evaluator: &LocalEvaluator,
+    task: &Task,
+    bundle: &Bundle,
+) -> Result<Vec<Kernel>, Failure> {
     let mut kernels = Vec::new();
     for (file, source) in task.playbook.iter().chain(&task.broken) {
         eprintln!("evaluating {file}");
         let text = source.text().to_owned();
         let stage = EvaluationStage::Search;
-        let request = bench.request(bundle, file, text, BTreeMap::new(), stage)?;
-        let verdict = bench.evaluate(request).await?.verdict;
+        let request = evaluator.request(bundle, file, text, BTreeMap::new(), stage)?;
+        let verdict = evaluator.evaluate(request).await?.verdict;
         kernels.push(held(file, source, &verdict));
     }
     Ok(kernels)
 }
 
-/// A verdict against what the file says of itself.
+/// Compares a verdict with the one that the file expects.
 fn held(file: &str, source: &KernelSource, verdict: &Verdict) -> Kernel {
     let expectation = source.expectation();
     let expected = expectation.map_or(VerdictKind::Accepted, |expected| expected.verdict);

@@ -1,4 +1,4 @@
-//! `devices`: how a service's devices fare, and how often their comparisons are wrong.
+//! `devices`: the health of a service's devices, and their rates of false positives.
 
 use std::fmt::Write as _;
 

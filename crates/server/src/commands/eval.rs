@@ -39,15 +39,15 @@ pub(super) async fn eval(args: EvalArgs) -> Ending {
     } else {
         EvaluationStage::Search
     };
-    let bench = Bench::open(&kernel.folder.data, kernel.seed).await?;
-    let request = bench.request(
+    let evaluator = LocalEvaluator::open(&kernel.folder.data, kernel.seed).await?;
+    let request = evaluator.request(
         &bundle,
         &kernel.file.to_string_lossy(),
         source,
         kernel.settings.into_iter().collect(),
         stage,
     )?;
-    let mut evaluation = bench.evaluate(request.clone()).await?;
+    let mut evaluation = evaluator.evaluate(request.clone()).await?;
     for round in 2..=args.rounds {
         if evaluation.verdict.acceptance().is_none() {
             break;
@@ -57,7 +57,7 @@ pub(super) async fn eval(args: EvalArgs) -> Ending {
             key: request.key.derive(&["round", &round.to_string()]),
             ..request.clone()
         };
-        evaluation = bench.evaluate(again).await?;
+        evaluation = evaluator.evaluate(again).await?;
     }
     if kernel.json {
         print_json(&evaluation)?;
@@ -73,7 +73,7 @@ pub(super) async fn eval(args: EvalArgs) -> Ending {
 /// Finds the toolchain and the device of this machine.
 ///
 /// # Errors
-/// [`Failure::Infrastructure`] with what is missing and the command that installs it.
+/// [`Failure::Infrastructure`] with the missing part and the command that installs it.
 pub(super) async fn host(data: &Data, cancellation: &Cancellation) -> Result<Host, Failure> {
     let (root, cancellation) = (data.root().to_owned(), cancellation.clone());
     blocking(move || Host::discover(Settings::from_environment(&root)?, &cancellation))
@@ -81,7 +81,7 @@ pub(super) async fn host(data: &Data, cancellation: &Cancellation) -> Result<Hos
         .map_err(Failure::infrastructure)
 }
 
-/// A switch that calls off whatever watches it.
+/// A new cancellation signal.
 pub(super) fn cancellation() -> Result<Cancellation, Failure> {
     Cancellation::new()
         .context("prepare to be interrupted")
@@ -99,13 +99,13 @@ pub(super) async fn blocking<T: Send + 'static>(
 }
 
 /// The evaluator of the local verbs, which Ctrl-C interrupts.
-pub(super) struct Bench {
+pub(super) struct LocalEvaluator {
     evaluator: Arc<Evaluator>,
     cancellation: Cancellation,
     seed: Option<u64>,
 }
 
-impl Bench {
+impl LocalEvaluator {
     /// With builds and reference answers in a data folder. Inputs are fresh for every evaluation
     /// unless a seed repeats them.
     pub async fn open(data: &Path, seed: Option<u64>) -> Result<Self, Failure> {
@@ -154,7 +154,7 @@ impl Bench {
             .await
     }
 
-    /// Does something with the evaluator that holds its thread for long, and that Ctrl-C calls off.
+    /// Runs blocking work with the evaluator, which Ctrl-C cancels.
     pub async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Cancellation) -> Result<T, EvaluateError> + Send + 'static,
@@ -196,7 +196,7 @@ impl Bench {
     }
 }
 
-/// A task that does not read is the caller's to mend; any other fault is not.
+/// A defective task is a failure of the input; any other fault is one of the infrastructure.
 fn failure(fault: EvaluateError) -> Failure {
     match fault {
         EvaluateError::Task(_) | EvaluateError::Reference(_) => Failure::input(fault),

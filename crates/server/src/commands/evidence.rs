@@ -6,7 +6,7 @@ use domain::verdict::VerdictKind;
 use serde::Serialize;
 use worker::evaluate::evidence::{Evidence, EvidenceError, Manifest, transfer};
 
-use super::eval::Bench;
+use super::eval::LocalEvaluator;
 use super::follow::{print, print_json};
 use super::serve;
 use crate::cli::{EvidenceArgs, EvidenceCommand, FetchArgs};
@@ -89,7 +89,7 @@ async fn fetch(args: &FetchArgs) -> Ending {
     Ok(Outcome::Accepted)
 }
 
-/// Evaluates again what the bundle holds, on the inputs that it commits to.
+/// Evaluates a bundle's candidate again, on the inputs that the bundle commits to.
 async fn replay(args: &EvidenceArgs) -> Ending {
     let data = serve::open_existing(&args.folder.data)?;
     let found = find(&data, &args.digest)?;
@@ -99,8 +99,8 @@ async fn replay(args: &EvidenceArgs) -> Ending {
             found.digest.short()
         ))
     })?;
-    let bench = Bench::open(&args.folder.data, None).await?;
-    let differences = found.differences(bench.evaluator().host());
+    let evaluator = LocalEvaluator::open(&args.folder.data, None).await?;
+    let differences = found.differences(evaluator.evaluator().host());
     if !differences.is_empty() {
         return Err(Failure::infrastructure(anyhow::anyhow!(
             "replay {}: this is not what judged it: {}; a verdict from here would prove nothing",
@@ -108,7 +108,7 @@ async fn replay(args: &EvidenceArgs) -> Ending {
             differences.join("; ")
         )));
     }
-    let evaluation = bench.evaluate(found.request(key)).await?;
+    let evaluation = evaluator.evaluate(found.request(key)).await?;
     let replayed = Replayed {
         digest: found.digest,
         then: found.manifest.verdict,

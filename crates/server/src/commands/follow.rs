@@ -33,7 +33,7 @@ pub(super) enum Style {
 pub(super) enum Until {
     /// When the run has ended.
     Over,
-    /// Also when it pauses: nobody is there to resume it.
+    /// Also when it pauses, because the caller does not resume it.
     OverOrPaused,
 }
 
@@ -73,7 +73,8 @@ pub(super) async fn follow(
     Ok(run)
 }
 
-/// Stages and proposals come often and change nothing that only the run itself tells.
+/// Returns true if the run has to be read again after an event. Stages and proposals are frequent, and
+/// the event itself has everything that they change.
 fn changes_the_run(event: &Event) -> bool {
     !matches!(
         event.what,
@@ -165,7 +166,7 @@ impl Screen {
     }
 }
 
-/// Says so where nobody is there to evaluate anything: waiting would look like working.
+/// Prints a hint if no worker is attached, because a waiting run looks like a working one.
 pub(super) async fn hint_without_workers(client: &Client) -> Result<(), Failure> {
     if client.health().await?.workers == 0 {
         let url = client.address();

@@ -99,7 +99,7 @@ fn keep(report: &Report, out: &std::path::Path) -> Result<PathBuf, Failure> {
     Ok(record)
 }
 
-/// A pack that does not fit is the caller's to mend; nothing else is.
+/// A pack of another version is a failure of the input; any other error is one of the infrastructure.
 fn failure(error: CheckError) -> Failure {
     match error {
         CheckError::Pack(error) => Failure::input(error),

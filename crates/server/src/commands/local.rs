@@ -21,7 +21,7 @@ use serde::Serialize;
 use worker::cancel::Cancellation;
 use worker::evaluate::{EvaluateError, Evaluator};
 
-use super::eval::Bench;
+use super::eval::LocalEvaluator;
 use super::follow::{print, print_json};
 use super::propose;
 use crate::bundle;
@@ -40,7 +40,7 @@ pub(super) use test::test;
 
 /// A kernel of a task on this machine.
 pub(super) struct Subject {
-    pub bench: Bench,
+    pub evaluator: LocalEvaluator,
     pub bundle: Bundle,
     pub task: Task,
     pub identity: TaskIdentity,
@@ -58,13 +58,13 @@ impl Subject {
             Failure::input(anyhow::anyhow!("read the task {folder}:\n{problems}"))
         })?;
         let source = propose::source(&args.file)?;
-        let bench = Bench::open(&args.folder.data, args.seed).await?;
+        let evaluator = LocalEvaluator::open(&args.folder.data, args.seed).await?;
         let identity = TaskIdentity {
             name: task.name.clone(),
             version: task.version,
         };
         Ok(Self {
-            bench,
+            evaluator,
             bundle,
             task,
             identity,
@@ -81,7 +81,7 @@ impl Subject {
 
     /// Makes the evaluation request for the kernel with these values of its tunables.
     pub fn request(&self, configuration: &Configuration) -> Result<EvaluationRequest, Failure> {
-        self.bench.request(
+        self.evaluator.request(
             &self.bundle,
             &self.file,
             self.source.clone(),
@@ -92,10 +92,10 @@ impl Subject {
 
     /// The device.
     pub fn device(&self) -> Device {
-        self.bench.evaluator().host().device().clone()
+        self.evaluator.evaluator().host().device().clone()
     }
 
-    /// Asks the evaluator something about the kernel as the arguments set it.
+    /// Runs a question to the evaluator for the kernel and configuration of the arguments.
     pub async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(
@@ -111,7 +111,7 @@ impl Subject {
         self.ask_about(request, question).await
     }
 
-    /// Asks the evaluator something about another request.
+    /// Runs a question to the evaluator for another request.
     pub async fn ask_about<T: Send + 'static>(
         &self,
         request: EvaluationRequest,
@@ -124,8 +124,8 @@ impl Subject {
         + Send
         + 'static,
     ) -> Result<T, Failure> {
-        let evaluator: Arc<Evaluator> = self.bench.evaluator().clone();
-        self.bench
+        let evaluator: Arc<Evaluator> = self.evaluator.evaluator().clone();
+        self.evaluator
             .blocking(move |cancellation| {
                 let progress = |stage: &str| tracing::info!("{stage}");
                 question(&evaluator, &request, &progress, cancellation)
@@ -134,7 +134,7 @@ impl Subject {
     }
 
     /// Prints a result as text or as JSON.
-    pub fn say<T: Serialize>(
+    pub fn print_result<T: Serialize>(
         &self,
         json: bool,
         verb: &'static str,

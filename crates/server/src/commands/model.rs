@@ -171,7 +171,8 @@ fn unknown(name: &str, models: &Models) -> anyhow::Error {
     }
 }
 
-/// With everything that a run sends, so that what the server refuses is learned here.
+/// A request with every field that a run sends, so that the check finds the fields that the server
+/// refuses.
 fn question() -> CallRequest {
     CallRequest {
         prompt: Prompt {

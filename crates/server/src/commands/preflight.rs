@@ -1,4 +1,4 @@
-//! `preflight`: what this machine can do, found by doing it, and the fix for what it lacks.
+//! `preflight`: tests of this machine's capabilities, each with the remedy where it fails.
 
 use domain::device::{Device, DeviceKind};
 use domain::evaluation::EVALUATOR_VERSION;
@@ -73,7 +73,7 @@ pub(super) async fn preflight(args: PreflightArgs) -> Ending {
     )))
 }
 
-/// Fails where a worker could not evaluate, so that nobody waits for one.
+/// Fails if a worker could not evaluate on this machine, so that no run waits for one.
 pub(super) async fn require(data: &Data) -> Result<(), Failure> {
     eval::host(data, &eval::cancellation()?).await.map(drop)
 }

@@ -26,7 +26,7 @@ use crate::terminal::line;
 const MOST_READ: u64 = 4 * MAX_SOURCE_BYTES as u64;
 
 /// Time without an event after which the candidate is read again.
-const RELOOK: Duration = Duration::from_secs(10);
+const REPOLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Prints a run's brief.
 pub(super) async fn context(args: ContextArgs) -> Ending {
@@ -128,7 +128,7 @@ async fn judged(
                 }
             }
         };
-        match tokio::time::timeout(RELOOK, news).await {
+        match tokio::time::timeout(REPOLL_INTERVAL, news).await {
             Ok(news) => news.map_err(|error: crate::client::ClientError| Failure::from(error))?,
             Err(_elapsed) => {}
         }
@@ -168,8 +168,8 @@ fn verdict_text(detail: &CandidateDetail) -> String {
 /// The brief as one text that a person reads and a model can be given. It goes to files and
 /// prompts, so it is the service's own text, not cleaned for a terminal.
 fn brief_text(brief: &Brief) -> String {
-    let said = brief.prompt.messages.iter();
-    let said = said.map(|message| message.text.as_str());
-    let parts = std::iter::once(brief.prompt.system.as_str()).chain(said);
+    let messages = brief.prompt.messages.iter();
+    let messages = messages.map(|message| message.text.as_str());
+    let parts = std::iter::once(brief.prompt.system.as_str()).chain(messages);
     parts.collect::<Vec<_>>().join("\n")
 }

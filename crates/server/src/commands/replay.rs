@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use domain::model::ModelView;
-use engine::llm::cassette::{Origin, Player, Prompts, Recording};
+use engine::llm::cassette::{Origin, Prompts, RecordedModel, Recording};
 use engine::llm::{Llm, Models};
 use uuid::Uuid;
 
@@ -123,7 +123,7 @@ fn models(recording: &Recording, prompts: Prompts) -> Models {
             host: None,
             ..view
         };
-        let player = Player::new(choice.name.clone(), recording.clone(), prompts);
+        let player = RecordedModel::new(choice.name.clone(), recording.clone(), prompts);
         let llm: Arc<dyn Llm> = Arc::new(player);
         (view, llm)
     });

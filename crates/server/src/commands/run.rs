@@ -68,7 +68,7 @@ pub(super) async fn run(args: RunArgs) -> Ending {
     Ok(outcome(&run))
 }
 
-/// Shows what a run would say first and cost, and starts none.
+/// Shows the first prompt of a run and its estimated cost, without starting it.
 async fn preview(client: &Client, request: &RunRequest, json: bool) -> Ending {
     let preview = client.preview(request).await?;
     if json {

@@ -17,7 +17,7 @@ use crate::cli::ScoreModelArgs;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::score::cache::{Cache, Recorded};
 use crate::score::kernel::{self, Geometry};
-use crate::score::{Opinion, Score, Scored};
+use crate::score::{ModelledResult, Score, Scored};
 
 /// Parts of the names that drivers give devices, and the device files that model them. The first
 /// that fits counts.
@@ -172,7 +172,7 @@ impl ModelledSession<'_> {
     }
 
     /// One configuration; the inner error is why it cannot run here.
-    fn one(&self, recorded: &Recorded) -> Result<Result<Opinion, String>, Failure> {
+    fn one(&self, recorded: &Recorded) -> Result<Result<ModelledResult, String>, Failure> {
         let (block, grid) = match self.geometry.resolve(&recorded.values) {
             Ok(shape) => shape,
             Err(why) => return Ok(Err(why)),
@@ -212,7 +212,7 @@ impl ModelledSession<'_> {
         let Some(time) = launch.modelled else {
             return Ok(Err("the device gave no modelled time".to_owned()));
         };
-        Ok(Ok(Opinion {
+        Ok(Ok(ModelledResult {
             us: time.us,
             bottleneck: time.bottleneck,
             share: time.share,

@@ -50,7 +50,7 @@ pub(super) struct Service {
     lock: Lock,
 }
 
-/// Serves until told to stop.
+/// Serves until the process gets a signal to stop.
 pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
     let data = open(&args.models.folder.data)?;
     let models = models::open(&args.models)?;

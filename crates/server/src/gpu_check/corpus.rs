@@ -38,7 +38,7 @@ pub struct CaseRow {
     pub right: bool,
     /// Ranges that came back, and those equal to the bit.
     pub reads: Bits,
-    /// The largest difference between numbers that were held against the reference.
+    /// The largest difference from the reference.
     pub difference: Option<Difference>,
     /// True if a second execution on the driver under test gave other bytes.
     pub varies: bool,

@@ -29,7 +29,7 @@ pub enum Origin {
 }
 
 impl Images {
-    /// For one architecture, with a folder for what the program carries.
+    /// Images of one architecture, with a folder for the files that the program embeds.
     pub(crate) fn new(data: &Path, architecture: &str) -> Result<Self, CheckError> {
         let folder = data.join("carried");
         std::fs::create_dir_all(&folder).map_err(storage(&folder))?;

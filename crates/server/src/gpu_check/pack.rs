@@ -33,7 +33,7 @@ const BUILDS: &str = "builds";
 const TASKS: &str = "tasks";
 /// Folders that the evaluator makes and that a pack does not need.
 const LEFTOVERS: [&str; 5] = ["driver", "headers", "scratch", "references", "carried"];
-/// The most that a pack should take, bytes: what is handed to such a machine is limited.
+/// The most bytes of a pack, because uploads to a machine without network are limited.
 pub const PACK_BYTES: u64 = 64 << 20;
 /// The devices that get machine code: Ampere of servers and of desks, Ada, Hopper.
 pub const ARCHITECTURES: [&str; 4] = ["sm_80", "sm_86", "sm_89", "sm_90"];
@@ -223,7 +223,7 @@ pub fn prepare(
     for source in sources.filter(|source| is_wanted(&wanted.only, source.name)) {
         progress(&format!("compiling {}.cu", source.name));
         let none = BTreeMap::new();
-        let work = Work {
+        let work = CompileJob {
             name: source.name,
             text: source.cuda,
             configuration: &none,
@@ -238,7 +238,7 @@ pub fn prepare(
         work.compile(&evaluator, &architectures, cancellation, &mut made)?;
     }
     progress("compiling disturb.cu");
-    let disturb = Work {
+    let disturb = CompileJob {
         name: "disturb.cu",
         text: gpu::disturb::SOURCE,
         configuration: &BTreeMap::new(),
@@ -262,7 +262,7 @@ pub fn prepare(
             progress(&format!("compiling {name}"));
             let configuration = source.plan().default_configuration();
             let text = source.compiler_input();
-            let work = Work {
+            let work = CompileJob {
                 name: &name,
                 text: &text,
                 configuration: &configuration,
@@ -293,14 +293,14 @@ pub fn prepare(
 }
 
 /// A text to compile for every architecture.
-struct Work<'a> {
+struct CompileJob<'a> {
     name: &'a str,
     text: &'a str,
     configuration: &'a Configuration,
     headers: &'a BTreeMap<String, String>,
 }
 
-impl Work<'_> {
+impl CompileJob<'_> {
     fn compile(
         &self,
         evaluator: &Evaluator,

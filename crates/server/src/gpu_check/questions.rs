@@ -44,85 +44,89 @@ struct Found {
 }
 
 /// The reason why a question has no answer.
-enum Unanswered {
+enum QuestionError {
     NotRun(String),
-    Trouble(CheckError),
+    Check(CheckError),
 }
 
-impl From<CheckError> for Unanswered {
+impl From<CheckError> for QuestionError {
     fn from(error: CheckError) -> Self {
-        Self::Trouble(error)
+        Self::Check(error)
     }
 }
 
-impl From<worker::supervise::SuperviseError> for Unanswered {
+impl From<worker::supervise::SuperviseError> for QuestionError {
     fn from(fault: worker::supervise::SuperviseError) -> Self {
-        Self::Trouble(fault.into())
+        Self::Check(fault.into())
     }
 }
 
-type Asked = Result<Found, Unanswered>;
-type Question = (&'static str, &'static str, fn(&Asker<'_>) -> Asked);
+type QuestionResult = Result<Found, QuestionError>;
+type Question = (
+    &'static str,
+    &'static str,
+    fn(&QuestionRunner<'_>) -> QuestionResult,
+);
 
 const QUESTIONS: [Question; 11] = [
     (
         "guard_pages",
         "Does an access one element behind a buffer that ends at an unmapped page stop the kernel, and a write to memory mapped for reading?",
-        |asker| asker.guard_pages(),
+        |runner| runner.guard_pages(),
     ),
     (
         "host_reach",
         "Can a kernel write to memory of the host process: pageable, page-locked, managed?",
-        |asker| asker.host_reach(),
+        |runner| runner.host_reach(),
     ),
     (
         "kill_to_usable",
         "How long after a process with a running kernel was killed does a new process get a right answer?",
-        |asker| asker.kill_to_usable(),
+        |runner| runner.kill_to_usable(),
     ),
     (
         "cache_survival",
         "How much must be written to push a buffer out of the second level cache, also one that asked to be kept?",
-        |asker| asker.cache_survival(),
+        |runner| runner.cache_survival(),
     ),
     (
         "noise",
         "How far apart do two identical kernels seem to be?",
-        |asker| asker.noise(),
+        |runner| runner.noise(),
     ),
     (
         "spin_up",
         "How long does an idle device take until a kernel's time no longer changes?",
-        |asker| asker.spin_up(),
+        |runner| runner.spin_up(),
     ),
     (
         "clocks",
         "Do events, the host's clock and the device's own timer agree?",
-        |asker| asker.clocks(),
+        |runner| runner.clocks(),
     ),
     (
         "tools",
         "Which of NVIDIA's tools are here, and may counters be read?",
-        |asker| asker.tools(),
+        |runner| runner.tools(),
     ),
     (
         "precision",
         "Do the limits of the relative error separate honest single precision from TF32, f16 and bf16 inputs?",
-        |asker| asker.precision(),
+        |runner| runner.precision(),
     ),
     (
         "isolation",
         "How far can processes be kept from the machine without its driver failing?",
-        |asker| asker.isolation(),
+        |runner| runner.isolation(),
     ),
     (
         "rates",
         "What does the device do at best, which no candidate can beat?",
-        |asker| asker.rates(),
+        |runner| runner.rates(),
     ),
 ];
 
-/// Asks what is wanted.
+/// Answers the selected questions.
 pub(crate) fn ask(
     side: &Side,
     options: &Options,
@@ -140,7 +144,7 @@ pub(crate) fn ask(
     let (image, _) = side
         .images
         .image(&side.evaluator, &corpus::QUESTIONS, cancellation)?;
-    let asker = Asker {
+    let runner = QuestionRunner {
         side,
         image,
         cancellation,
@@ -155,37 +159,37 @@ pub(crate) fn ask(
             conclusion: None,
             not_run: None,
         };
-        match ask(&asker) {
+        match ask(&runner) {
             Ok(found) => {
                 answer.measured = found.measured;
                 answer.n = found.n;
                 answer.conclusion = Some(found.conclusion);
             }
-            Err(Unanswered::NotRun(why)) => answer.not_run = Some(why),
-            Err(Unanswered::Trouble(error)) => return Err(error),
+            Err(QuestionError::NotRun(why)) => answer.not_run = Some(why),
+            Err(QuestionError::Check(error)) => return Err(error),
         }
         answers.push(answer);
     }
     Ok(())
 }
 
-struct Asker<'a> {
+struct QuestionRunner<'a> {
     side: &'a Side,
     image: PathBuf,
     cancellation: &'a Cancellation,
 }
 
-impl Asker<'_> {
+impl QuestionRunner<'_> {
     fn is_emulated(&self) -> bool {
         self.side.host().device().kind == DeviceKind::Emulated
     }
 
-    /// One measurement, however it ended.
-    fn seen(
+    /// Makes one measurement, which may fail.
+    fn measure(
         &self,
         what: Measure,
         patience: Option<Duration>,
-    ) -> Result<Seen<ExperimentReply>, Unanswered> {
+    ) -> Result<Seen<ExperimentReply>, QuestionError> {
         let host = self.side.host();
         let image = self.image.clone();
         Ok(experiment::measure(
@@ -197,19 +201,19 @@ impl Asker<'_> {
         )?)
     }
 
-    /// One measurement that must go through.
-    fn reply(&self, what: Measure) -> Result<ExperimentReply, Unanswered> {
-        match self.seen(what, None)? {
-            Seen::Nothing(how) => Err(Unanswered::NotRun(how)),
+    /// Makes one measurement that must succeed.
+    fn reply(&self, what: Measure) -> Result<ExperimentReply, QuestionError> {
+        match self.measure(what, None)? {
+            Seen::Nothing(how) => Err(QuestionError::NotRun(how)),
             Seen::Answer(reply) if reply.end == End::Completed => Ok(reply),
-            Seen::Answer(reply) => Err(Unanswered::NotRun(
+            Seen::Answer(reply) => Err(QuestionError::NotRun(
                 reply.message.unwrap_or_else(|| reply.end.to_string()),
             )),
         }
     }
 
-    fn tools(&self) -> Asked {
-        let tools = tools::look();
+    fn tools(&self) -> QuestionResult {
+        let tools = tools::find_tools();
         Ok(Found {
             n: tools.len(),
             conclusion: tools::conclusion(&tools),
@@ -217,7 +221,7 @@ impl Asker<'_> {
         })
     }
 
-    fn isolation(&self) -> Asked {
+    fn isolation(&self) -> QuestionResult {
         let host = self.side.host();
         let measured = isolation::measured(host.confinement_report(), host.confinement());
         Ok(Found {
@@ -244,10 +248,10 @@ fn first(reply: &ExperimentReply, name: &str) -> Option<f64> {
     reply.series.get(name)?.first().copied()
 }
 
-fn series<'a>(reply: &'a ExperimentReply, name: &str) -> Result<&'a [f64], Unanswered> {
+fn series<'a>(reply: &'a ExperimentReply, name: &str) -> Result<&'a [f64], QuestionError> {
     match reply.series.get(name) {
         Some(values) if !values.is_empty() => Ok(values),
-        _ => Err(Unanswered::NotRun(format!("the device gave no {name}"))),
+        _ => Err(QuestionError::NotRun(format!("the device gave no {name}"))),
     }
 }
 

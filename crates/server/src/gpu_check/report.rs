@@ -9,7 +9,7 @@ use worker::host::Host;
 
 use super::corpus::{CaseRow, Ended};
 use super::questions::Answer;
-use super::suite::{KernelRow, Standing};
+use super::suite::{KernelRow, VerdictAgreement};
 use super::{Options, images::Origin};
 use crate::terminal::{columns, line};
 
@@ -80,13 +80,13 @@ impl Report {
     /// Counts, once everything is there.
     pub(super) fn conclude(&mut self) {
         let apart = self.corpus.iter().filter(|row| !row.agree).count();
-        let suite = |standing: Standing| {
+        let suite = |standing: VerdictAgreement| {
             self.suite
                 .iter()
                 .filter(|row| row.standing == standing)
                 .count()
         };
-        self.disagreements = apart + suite(Standing::Disagree);
+        self.disagreements = apart + suite(VerdictAgreement::Disagree);
         let unlike = self.corpus.iter().filter(|row| row.agree && !row.right);
         self.failures = unlike.count();
         let launches: Vec<(f64, f64)> = self
@@ -237,11 +237,11 @@ impl Report {
             .map(|row| {
                 vec![
                     match row.standing {
-                        Standing::Same => "ok",
-                        Standing::OtherReason => "ok, other reason",
-                        Standing::LessStrict => "less strict",
-                        Standing::Disagree => "DISAGREE",
-                        Standing::NotRun => "not run",
+                        VerdictAgreement::Same => "ok",
+                        VerdictAgreement::OtherReason => "ok, other reason",
+                        VerdictAgreement::LessStrict => "less strict",
+                        VerdictAgreement::Disagree => "DISAGREE",
+                        VerdictAgreement::NotRun => "not run",
                     }
                     .to_owned(),
                     format!("{}/{}", row.task, row.file),

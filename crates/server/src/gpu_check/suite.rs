@@ -47,7 +47,7 @@ pub struct KernelRow {
     /// The verdict in a sentence, or why there is none.
     pub summary: String,
     /// The relation of the two verdicts.
-    pub standing: Standing,
+    pub standing: VerdictAgreement,
     /// Times by score case, where silicon measured them and it was accepted on both drivers.
     pub times: Vec<CaseTimes>,
 }
@@ -55,7 +55,7 @@ pub struct KernelRow {
 /// The relation of a verdict to the one that the file states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum VerdictAgreement {
     /// Both are of one kind.
     Same,
     /// Both reject, for different reasons.
@@ -79,7 +79,7 @@ pub struct CaseTimes {
     pub modelled_us: f64,
 }
 
-/// Evaluates what is wanted.
+/// Evaluates the selected kernels.
 pub(crate) fn compare(
     checked: &Side,
     emulated: &Side,
@@ -170,7 +170,7 @@ impl Suite<'_> {
             stated: stated.to_string(),
             found: None,
             summary: String::new(),
-            standing: Standing::NotRun,
+            standing: VerdictAgreement::NotRun,
             times: Vec::new(),
         };
         if !checked.host().has_compiler() && MADE_BY_THE_COMPILER.contains(&stated) {
@@ -187,7 +187,7 @@ impl Suite<'_> {
         };
         row.found = Some(verdict.kind().to_string());
         row.summary = verdict.to_string();
-        row.standing = standing(stated, verdict.kind());
+        row.standing = compare_verdicts(stated, verdict.kind());
         // Modelled times have nothing to be ranked against but measured ones.
         if let Some(acceptance) = verdict.acceptance()
             && !acceptance.timing.is_modelled()
@@ -249,16 +249,16 @@ fn times_of(verdict: &Verdict) -> Option<BTreeMap<String, f64>> {
     )
 }
 
-fn standing(stated: VerdictKind, found: VerdictKind) -> Standing {
+fn compare_verdicts(stated: VerdictKind, found: VerdictKind) -> VerdictAgreement {
     let accepted = |kind| kind == VerdictKind::Accepted;
     if stated == found {
-        Standing::Same
+        VerdictAgreement::Same
     } else if !accepted(stated) && !accepted(found) {
-        Standing::OtherReason
+        VerdictAgreement::OtherReason
     } else if accepted(found) && PROVED_ONLY_BY_EMULATION.contains(&stated) {
-        Standing::LessStrict
+        VerdictAgreement::LessStrict
     } else {
-        Standing::Disagree
+        VerdictAgreement::Disagree
     }
 }
 
@@ -270,14 +270,22 @@ mod tests {
     fn only_proofs_of_the_emulator_excuse_an_accepted_kernel() {
         use VerdictKind as V;
         for (stated, found, standing_) in [
-            (V::Accepted, V::Accepted, Standing::Same),
-            (V::DataRace, V::DataRace, Standing::Same),
-            (V::DataRace, V::IncorrectOutput, Standing::OtherReason),
-            (V::DataRace, V::Accepted, Standing::LessStrict),
-            (V::IncorrectOutput, V::Accepted, Standing::Disagree),
-            (V::Accepted, V::IncorrectOutput, Standing::Disagree),
+            (V::Accepted, V::Accepted, VerdictAgreement::Same),
+            (V::DataRace, V::DataRace, VerdictAgreement::Same),
+            (
+                V::DataRace,
+                V::IncorrectOutput,
+                VerdictAgreement::OtherReason,
+            ),
+            (V::DataRace, V::Accepted, VerdictAgreement::LessStrict),
+            (V::IncorrectOutput, V::Accepted, VerdictAgreement::Disagree),
+            (V::Accepted, V::IncorrectOutput, VerdictAgreement::Disagree),
         ] {
-            assert_eq!(standing(stated, found), standing_, "{stated}, {found}");
+            assert_eq!(
+                compare_verdicts(stated, found),
+                standing_,
+                "{stated}, {found}"
+            );
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct Benched {
     pub launch_bound: bool,
     /// Each launched kernel's resources.
     pub kernels: Vec<KernelResources>,
-    /// Gates, with what was found at the launches.
+    /// Gates, with the values measured at the launches.
     pub gates: Vec<GateOutcome>,
     /// Duration of each stage.
     pub stages: Vec<StageTime>,
@@ -155,7 +155,7 @@ fn seen(ran: &CaseLaunches, kernels: &[KernelResources], device: &Device) -> Vec
     launches.collect()
 }
 
-fn said(speedup: &Comparison, whom: &str) -> String {
+fn comparison_text(speedup: &Comparison, whom: &str) -> String {
     let outcome = match speedup.outcome {
         Outcome::Faster => format!("faster than {whom}"),
         Outcome::NotFaster => format!("not faster than {whom}"),
@@ -204,9 +204,9 @@ fn rivals(text: &mut String, benched: &Benched) {
                     ]
                 });
                 text.push_str(&columns(&rows.collect::<Vec<_>>(), 11));
-                let said = said(speedup, "this rival");
+                let suffix = comparison_text(speedup, "this rival");
                 let by = if *claimed { ", by its own clock" } else { "" };
-                text.push_str(&format!("           {said}{by}\n"));
+                text.push_str(&format!("           {suffix}{by}\n"));
             }
         }
     }
@@ -221,7 +221,7 @@ pub fn text(benched: &Benched, device: &Device) -> String {
         "nothing on the score cases",
     );
     let mut rows = Vec::new();
-    let row = |case: &Case, said: &str| {
+    let row = |case: &Case, suffix: &str| {
         vec![
             plain(&case.cache.name_of(&case.case)),
             labelled_time(case.us, benched.modelled),
@@ -229,7 +229,7 @@ pub fn text(benched: &Benched, device: &Device) -> String {
                 "baseline {}",
                 labelled_time(case.baseline_us, benched.modelled)
             ),
-            format!("{:.3}x{said}", case.speedup),
+            format!("{:.3}x{suffix}", case.speedup),
         ]
     };
     for case in &benched.cases {
@@ -264,8 +264,8 @@ pub fn text(benched: &Benched, device: &Device) -> String {
         text.push_str(&columns(&rows, 11));
     }
     if let Some(speedup) = &benched.speedup {
-        let said = said(speedup, "the baseline");
-        text.push_str(&format!("speedup    {said}\n"));
+        let suffix = comparison_text(speedup, "the baseline");
+        text.push_str(&format!("speedup    {suffix}\n"));
     }
     rivals(&mut text, benched);
     if let Some(label) = &benched.label {

@@ -37,7 +37,7 @@ pub struct Built {
     pub toolchain: Option<String>,
     /// Each launched kernel's resources.
     pub kernels: Vec<KernelResources>,
-    /// Gates that a build can be held against.
+    /// Gates that can be checked after a build.
     pub gates: Vec<GateOutcome>,
     /// Warnings of the compiler.
     pub diagnostics: Vec<Diagnostic>,

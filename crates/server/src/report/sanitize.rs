@@ -68,12 +68,12 @@ pub fn text(checked: &Checked, device: &Device) -> String {
             }
             Status::Found { findings } => {
                 text.push_str(&format!("{tool:10} {} found\n", findings.len()));
-                for said in findings {
-                    let place = said.line.map(|line| format!("line {line}: "));
+                for finding in findings {
+                    let place = finding.line.map(|line| format!("line {line}: "));
                     text.push_str(&format!(
                         "           {}{}\n",
                         place.unwrap_or_default(),
-                        line(&said.message, 300)
+                        line(&finding.message, 300)
                     ));
                 }
             }

@@ -27,7 +27,7 @@ pub struct Tested {
 }
 
 impl Tested {
-    /// From what a look found.
+    /// The report of a partial evaluation.
     pub fn new(looked: PartialEvaluation) -> Self {
         Self {
             against: looked.against,

@@ -23,5 +23,5 @@ pub(crate) async fn bench(args: BenchArgs) -> Ending {
     } else {
         Rivals::NotAsked(subject.task.rivals.len())
     };
-    subject.say(args.kernel.json, "bench", ok, &benched, text)
+    subject.print_result(args.kernel.json, "bench", ok, &benched, text)
 }

@@ -26,7 +26,7 @@ pub(crate) async fn build(args: BuildArgs) -> Ending {
     };
     let built = Built::new(looked, variants);
     let ok = built.against.is_none();
-    subject.say(args.kernel.json, "build", ok, &built, text)
+    subject.print_result(args.kernel.json, "build", ok, &built, text)
 }
 
 /// Every choice of every tunable, one at a time, the others as they are.

@@ -1,13 +1,13 @@
 //! `evaluate`: the verdict, the decision, and both in git and in the record.
 //!
-//! The record is written before git and settled after it. Git's commits bear the step's identity,
-//! so that the next call finds out what a killed one had done.
+//! The record is written before the commits and completed after them. The commits bear the step's
+//! identity, so that the next call recognises the commits of a killed one.
 
 use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation};
 use domain::iteration::{Decision, StepDecision, decide_step};
 use domain::timing::Timing;
-use engine::promote::worktree::{Moved, Worktree, WorktreeError};
+use engine::promote::worktree::{StepCommits, Worktree, WorktreeError};
 use engine::{Clock as _, SystemClock};
 use store::{Iteration, IterationState, Line, NewIteration, Store};
 
@@ -29,11 +29,11 @@ pub(crate) async fn evaluate(args: EvaluateArgs) -> Ending {
     let ok = step.decision.keeps_change() && step.refused.is_none();
     let outcome = work
         .subject
-        .say(args.kernel.json, "evaluate", ok, &step, text)?;
+        .print_result(args.kernel.json, "evaluate", ok, &step, text)?;
     refusal(&step).map_or(Ok(outcome), Err)
 }
 
-/// A decision that git did not follow is the caller's to mend.
+/// The failure of a decision that could not be committed; none if it was.
 pub(super) fn refusal(step: &Step) -> Option<Failure> {
     let reason = step.refused.as_ref()?;
     // A rejected file that cannot be reverted stays as it is; the decision's reason says so already.
@@ -79,7 +79,7 @@ impl Work {
         Ok(work)
     }
 
-    /// Evaluates, decides, records and tells git.
+    /// Evaluates, decides, records and commits.
     async fn step(&mut self, args: &EvaluateArgs) -> Result<Step, Failure> {
         let found = self.find_out().await?;
         self.conclude(args, found, None).await
@@ -88,7 +88,7 @@ impl Work {
     /// The verdict, and the times where it is a good one.
     pub async fn find_out(&self) -> Result<Found, Failure> {
         let request = self.subject.request(&self.subject.configuration)?;
-        let evaluation = self.subject.bench.evaluate(request).await?;
+        let evaluation = self.subject.evaluator.evaluate(request).await?;
         if evaluation.verdict.acceptance().is_none() {
             return Ok(Found {
                 evaluation,
@@ -114,8 +114,7 @@ impl Work {
         })
     }
 
-    /// Decides, records and tells git. `against` is what something besides the verdict has against
-    /// the kernel.
+    /// Decides, records and commits. `against` is a reason to revert that the verdict does not know.
     pub async fn conclude(
         &mut self,
         args: &EvaluateArgs,
@@ -239,7 +238,7 @@ impl Work {
                 self.worktree.keep(&message)
             }
             // The branch has it already.
-            Decision::Keep | Decision::Target => Ok(Moved {
+            Decision::Keep | Decision::Target => Ok(StepCommits {
                 commit: new.base.clone(),
                 revert: None,
             }),
@@ -283,7 +282,7 @@ impl Work {
                 .find((TRAILER, &identity))
                 .map_err(Failure::infrastructure)?;
             let state = match found {
-                Some(Moved { commit, revert }) => IterationState::Done {
+                Some(StepCommits { commit, revert }) => IterationState::Done {
                     commit: Some(commit),
                     revert,
                 },

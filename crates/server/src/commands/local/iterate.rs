@@ -70,7 +70,9 @@ pub(crate) async fn iterate(args: IterateArgs) -> Ending {
     };
     let ok = iterated.step.decision.keeps_change() && iterated.step.refused.is_none();
     let json = args.evaluate.kernel.json;
-    let outcome = work.subject.say(json, "iterate", ok, &iterated, report)?;
+    let outcome = work
+        .subject
+        .print_result(json, "iterate", ok, &iterated, report)?;
     if let Some(failure) = refusal(&iterated.step) {
         return Err(failure);
     }

@@ -14,7 +14,7 @@ pub(crate) async fn profile(args: KernelArgs) -> Ending {
     let profile = look(&subject).await?;
     let ok = profile.against.is_none() && profile.not_profiled().is_none();
     let source = subject.source.clone();
-    let outcome = subject.say(args.json, "profile", ok, &profile, |profile, device| {
+    let outcome = subject.print_result(args.json, "profile", ok, &profile, |profile, device| {
         text(profile, &source, device)
     })?;
     match profile.not_profiled() {

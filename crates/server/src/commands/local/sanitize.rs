@@ -14,7 +14,7 @@ pub(crate) async fn sanitize(args: KernelArgs) -> Ending {
     let subject = Subject::open(&args).await?;
     let checked = look(&subject).await?;
     let ok = checked.clean();
-    let outcome = subject.say(args.json, "sanitize", ok, &checked, text)?;
+    let outcome = subject.print_result(args.json, "sanitize", ok, &checked, text)?;
     if !ok && !checked.found() && subject.device().kind == DeviceKind::Nvidia {
         return Err(Failure::infrastructure(anyhow::anyhow!(
             "sanitize: {}",

@@ -16,5 +16,5 @@ pub(crate) async fn test(args: KernelArgs) -> Ending {
         .await?;
     let tested = Tested::new(looked);
     let ok = tested.against.is_none();
-    subject.say(args.json, "test", ok, &tested, text)
+    subject.print_result(args.json, "test", ok, &tested, text)
 }

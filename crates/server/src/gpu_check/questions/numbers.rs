@@ -3,7 +3,7 @@
 use domain::role::experiment::{ExperimentReply, Measure};
 use domain::statistics::Arithmetic;
 
-use super::{Asked, Asker, Found, Unanswered};
+use super::{Found, QuestionError, QuestionResult, QuestionRunner};
 
 /// The limits of the relative L2 error that the evaluator takes for `f32` tasks, strict and with
 /// TF32 allowed.
@@ -12,8 +12,8 @@ const TF32_LIMIT: f64 = 8e-4;
 /// The least distance between a permitted result and the nearest forbidden one.
 const SEPARATION: f64 = 4.0;
 
-impl Asker<'_> {
-    pub(super) fn precision(&self) -> Asked {
+impl QuestionRunner<'_> {
+    pub(super) fn precision(&self) -> QuestionResult {
         let reply = self.reply(Measure::Precision)?;
         let worst = |kernel: &str| extreme(&reply, kernel, f64::max);
         let best = |kernel: &str| extreme(&reply, kernel, f64::min);
@@ -39,9 +39,9 @@ impl Asker<'_> {
         })
     }
 
-    pub(super) fn rates(&self) -> Asked {
+    pub(super) fn rates(&self) -> QuestionResult {
         let rates = self.side.host().rates().ok_or_else(|| {
-            Unanswered::NotRun("its driver could not compile the kernels".to_owned())
+            QuestionError::NotRun("its driver could not compile the kernels".to_owned())
         })?;
         let mut measured = vec![
             format!("memory {:.0} GB/s", rates.bytes_per_us / 1e3),

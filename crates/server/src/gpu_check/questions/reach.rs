@@ -6,7 +6,7 @@ use domain::role::experiment::{End, Measure};
 use domain::statistics::quantile;
 use worker::experiment::Seen;
 
-use super::{Asked, Asker, Found, Unanswered, first, middle};
+use super::{Found, QuestionError, QuestionResult, QuestionRunner, first, middle};
 use crate::gpu_check::corpus::is_stopped;
 
 /// Lifetime of a process with an endless kernel, long enough that the kernel runs.
@@ -14,8 +14,8 @@ const ENDLESS: Duration = Duration::from_secs(3);
 /// Number of processes that are killed, and of processes that start undisturbed.
 const KILLS: usize = 5;
 
-impl Asker<'_> {
-    pub(super) fn guard_pages(&self) -> Asked {
+impl QuestionRunner<'_> {
+    pub(super) fn guard_pages(&self) -> QuestionResult {
         let inside = self.reply(Measure::GuardInside)?;
         let granule = first(&inside, "granule_bytes").unwrap_or(0.0);
         let mut measured = vec![
@@ -28,15 +28,15 @@ impl Asker<'_> {
             (Measure::GuardWrite, "write one element behind"),
             (Measure::GuardReadOnly, "write to memory mapped for reading"),
         ] {
-            let fate = self.fate(what)?;
-            let said = if fate.is_refused {
+            let kernel_end = self.kernel_end(what)?;
+            let said = if kernel_end.is_refused {
                 "the driver does not grant reading alone"
             } else {
-                &fate.words
+                &kernel_end.words
             };
             measured.push(format!("{words}: {said}"));
-            stopped.push(fate.is_stopped());
-            refused = fate.is_refused;
+            stopped.push(kernel_end.is_stopped());
+            refused = kernel_end.is_refused;
         }
         let conclusion = match stopped.as_slice() {
             [true, true, true] => {
@@ -59,7 +59,7 @@ impl Asker<'_> {
         })
     }
 
-    pub(super) fn host_reach(&self) -> Asked {
+    pub(super) fn host_reach(&self) -> QuestionResult {
         let mut measured = Vec::new();
         let mut reached = Vec::new();
         for (what, words) in [
@@ -67,17 +67,17 @@ impl Asker<'_> {
             (Measure::ReachPinned, "page-locked"),
             (Measure::ReachManaged, "managed"),
         ] {
-            let fate = self.fate(what)?;
+            let kernel_end = self.kernel_end(what)?;
             measured.push(format!(
                 "{words}: {}{}",
-                fate.words,
-                if fate.arrived {
+                kernel_end.words,
+                if kernel_end.arrived {
                     ", the value arrived"
                 } else {
                     ""
                 }
             ));
-            if fate.arrived {
+            if kernel_end.arrived {
                 reached.push(words);
             }
         }
@@ -98,17 +98,17 @@ impl Asker<'_> {
         })
     }
 
-    pub(super) fn kill_to_usable(&self) -> Asked {
+    pub(super) fn kill_to_usable(&self) -> QuestionResult {
         let (mut quiet, mut after) = (Vec::new(), Vec::new());
         for _ in 0..KILLS {
             quiet.push(self.usable()?);
         }
         for _ in 0..KILLS {
-            match self.seen(Measure::Endless, Some(ENDLESS))? {
+            match self.measure(Measure::Endless, Some(ENDLESS))? {
                 Seen::Nothing(_) => {}
                 Seen::Answer(reply) => {
                     let how = reply.message.unwrap_or_else(|| reply.end.to_string());
-                    return Err(Unanswered::NotRun(format!(
+                    return Err(QuestionError::NotRun(format!(
                         "the endless kernel ended: {how}"
                     )));
                 }
@@ -138,21 +138,21 @@ impl Asker<'_> {
     }
 
     /// Seconds from the start of a process to its right answer.
-    fn usable(&self) -> Result<f64, Unanswered> {
+    fn usable(&self) -> Result<f64, QuestionError> {
         let begin = Instant::now();
         let reply = self.reply(Measure::Usable)?;
         if first(&reply, "right") == Some(1.0) {
             Ok(begin.elapsed().as_secs_f64())
         } else {
-            Err(Unanswered::NotRun(
+            Err(QuestionError::NotRun(
                 "the device gave a wrong answer after a kill: reset it".to_owned(),
             ))
         }
     }
 
     /// The end of a measurement that may be stopped, in words.
-    fn fate(&self, what: Measure) -> Result<KernelEnd, Unanswered> {
-        Ok(match self.seen(what, None)? {
+    fn kernel_end(&self, what: Measure) -> Result<KernelEnd, QuestionError> {
+        Ok(match self.measure(what, None)? {
             Seen::Nothing(how) => KernelEnd {
                 words: how,
                 end: None,

@@ -4,17 +4,17 @@
 use domain::role::experiment::Measure;
 use domain::statistics::{deviation, interval, median};
 
-use super::{Asked, Asker, Found, Unanswered, first, middle, series};
+use super::{Found, QuestionError, QuestionResult, QuestionRunner, first, middle, series};
 
 /// The share of its final time within which a kernel counts as warm.
 const WARM: f64 = 0.01;
 /// Times over which the warm-up is smoothed.
 const SMOOTHED: usize = 9;
 
-impl Asker<'_> {
-    pub(super) fn cache_survival(&self) -> Asked {
+impl QuestionRunner<'_> {
+    pub(super) fn cache_survival(&self) -> QuestionResult {
         if self.is_emulated() {
-            return Err(Unanswered::NotRun(
+            return Err(QuestionError::NotRun(
                 "the emulated device keeps nothing in its caches from launch to launch".to_owned(),
             ));
         }
@@ -65,7 +65,7 @@ impl Asker<'_> {
         })
     }
 
-    pub(super) fn noise(&self) -> Asked {
+    pub(super) fn noise(&self) -> QuestionResult {
         let reply = self.reply(Measure::Noise)?;
         let times = series(&reply, "event_us")?;
         // Blocks of A B B A, so that a drift that is linear over a block cancels.
@@ -101,7 +101,7 @@ impl Asker<'_> {
         })
     }
 
-    pub(super) fn spin_up(&self) -> Asked {
+    pub(super) fn spin_up(&self) -> QuestionResult {
         let reply = self.reply(Measure::SpinUp)?;
         let (times, since) = (series(&reply, "event_us")?, series(&reply, "since_ms")?);
         let warm = warm_from(times);
@@ -127,9 +127,9 @@ impl Asker<'_> {
         })
     }
 
-    pub(super) fn clocks(&self) -> Asked {
+    pub(super) fn clocks(&self) -> QuestionResult {
         if self.is_emulated() {
-            return Err(Unanswered::NotRun(
+            return Err(QuestionError::NotRun(
                 "the emulated device has no time of its own".to_owned(),
             ));
         }

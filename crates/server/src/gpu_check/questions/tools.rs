@@ -36,7 +36,7 @@ impl fmt::Display for Tool {
 }
 
 /// Looks for all of them.
-pub(super) fn look() -> Vec<Tool> {
+pub(super) fn find_tools() -> Vec<Tool> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path)
         .chain(FOLDERS.map(PathBuf::from))
