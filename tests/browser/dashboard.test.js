@@ -60,7 +60,7 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
         const measured = await page.locator("tbody tr", { hasText: "on the card" }).innerText();
         assert.ok(measured.includes("1.31×") && !measured.includes("modelled"), measured);
         const devices = await panel("Devices").innerText();
-        assert.match(devices, /of ada\s+well\s+controls: 300, 3 screened as faster \(at most 2\.57 %\), 0 promoted \(at most 1\.00 %\), 1 unfinished/);
+        assert.match(devices, /of ada\s+well\s+gets no job until [\d:]+: its last jobs all ended in faults\s+controls: 300, 3 screened as faster \(at most 2\.57 %\), 0 promoted \(at most 1\.00 %\), 1 unfinished/);
         assert.match(devices, /of bob\s+set aside: it does not keep what was written\s+controls: none yet/);
         assert.match(devices, /of cleo\s+well\s+controls: none: modelled times have no noise/);
       },
@@ -427,6 +427,88 @@ describe("a launch", () => {
     }
     assert.equal(keys[0], keys[1], "the same request");
     assert.notEqual(keys[0], keys[2], "another request");
+  });
+});
+
+describe("a launch that the service refuses", () => {
+  const refusal = (status, title, problems, detail = "") => ({ type: "/problems/refused", title, status, detail, problems });
+  const problem = (file, message) => ({ file, line: 0, column: 0, message, fix: "" });
+  const field = (name) => page.locator(`[data-field="${name}"]`);
+
+  it("has each problem at its field and only the rest above the form", async () => {
+    await open("/runs/new");
+    service.refusal = refusal(422, "Invalid request", [
+      problem("budget.trials", "a whole number from 1 is needed"),
+      problem("promotion.repository", "there is no such repository"),
+      problem("promotion.base", "there is no such branch"),
+    ]);
+    await page.getByRole("button", { name: "Launch", exact: true }).click();
+    const alert = page.getByRole("alert");
+    await alert.waitFor();
+    assert.match(await field("budget.trials").innerText(), /a whole number from 1 is needed/);
+    assert.match(await field("promotion.repository").innerText(), /there is no such repository/);
+    // The form has no field for the base while no repository is named.
+    const above = await alert.innerText();
+    assert.match(above, /there is no such branch/);
+    assert.doesNotMatch(above, /whole number|no such repository/);
+    assert.equal(await page.evaluate(() => document.activeElement?.id), "field-budget-trials");
+    await page.screenshot({ path: "screenshots/refused.png", fullPage: true });
+    assert.deepEqual(complaints.filter((text) => !text.includes("422")), []);
+  });
+
+  it("marks the field of a value that the service cannot read, and of a task that is gone", async () => {
+    await open("/runs/new");
+    const launch = page.getByRole("button", { name: "Launch", exact: true });
+    service.refusal = refusal(400, "Malformed request", [problem("budget.trials", "a whole number from 0 to 4294967295 is needed")]);
+    await launch.click();
+    await field("budget.trials").getByText("a whole number from 0 to 4294967295").waitFor();
+    assert.match(await page.getByRole("alert").innerText(), /See the marked fields/);
+    service.refusal = refusal(404, "Unknown task", [], 'no task "row-softmax" is stored here');
+    await launch.click();
+    await field("task").getByText("no task").waitFor();
+    assert.match(await page.getByRole("alert").innerText(), /See the marked fields/);
+  });
+});
+
+describe("what went wrong beside the candidates", () => {
+  it("shows requests whose answer was lost, and what they are counted with", async () => {
+    const live = service.world.runs.find(({ id }) => id === service.world.live);
+    live.models = [{ name: "fast", weight: 1 }];
+    Object.assign(live.spend, { calls: 7, dollars: 0.5, interrupted_calls: 2, interrupted_tokens: 3000, interrupted_dollars: 0.25 });
+    await open(run());
+    const spend = await panel("Spend").innerText();
+    assert.match(spend, /Interrupted\s+2\s+requests without an answer[\s\S]*3,000 tokens and \$0\.25/);
+    assert.match(spend, /Dollars\s+\$0\.75/);
+    await page.screenshot({ path: "screenshots/interrupted.png", fullPage: true });
+    assert.deepEqual(complaints, []);
+  });
+
+  it("says why a run promoted nothing, and names no branch that does not exist", async () => {
+    await open(`/runs/${runId(1)}`);
+    await page.getByRole("status").getByText("Nothing was promoted: the run was cancelled").waitFor();
+    const live = service.world.runs.find(({ id }) => id === service.world.live);
+    promote(service.world);
+    live.promotion = { ...live.promotion, checks: [], state: { state: "refused", reason: "incorrect output on fresh inputs" } };
+    await page.goto(service.origin + run());
+    const promotion = page.locator(".promotion");
+    await promotion.waitFor();
+    const text = await promotion.innerText();
+    assert.match(text, /Promotion refused[\s\S]*incorrect output on fresh inputs/);
+    assert.doesNotMatch(text, /kernelwright\/row-softmax/);
+    await page.screenshot({ path: "screenshots/unpromoted.png", fullPage: true });
+  });
+
+  it("says which worker gets no job, and until when", async () => {
+    await open("/");
+    const devices = panel("Devices");
+    await devices.waitFor();
+    assert.match(await devices.innerText(), /of ada\s+well\s+gets no job until [\d:]+: its last jobs all ended in faults/);
+    assert.equal(await devices.getByText("gets no job").count(), 1);
+    await page.screenshot({ path: "screenshots/suspended.png", fullPage: true });
+
+    for (const worker of service.world.workers) worker.suspended_until = "2026-11-21T14:20:00Z";
+    await page.goto(service.origin + run());
+    await page.getByRole("status").getByText(/No worker gets jobs before [\d:]+/).waitFor();
   });
 });
 

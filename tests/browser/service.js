@@ -19,6 +19,8 @@ export class Service {
     this.requests = [];
     /** Answers every request of the API with a problem while set. */
     this.problem = null;
+    /** Answers requests for new runs with a problem while set. */
+    this.refusal = null;
     this.readers = new Set();
     /** Workers that the service's health counts. */
     this.workers = 1;
@@ -79,6 +81,7 @@ export class Service {
     const { world } = this;
     const [, , , collection, id, part] = url.pathname.split("/");
     if (collection === "health") return send(response, 200, { version: "0.1.0", workers: this.workers, queued: 1 });
+    if (request.method === "POST" && id === undefined && collection === "runs" && this.refusal) return send(response, this.refusal.status, this.refusal);
     if (["tasks", "models", "workers"].includes(collection)) return send(response, 200, world[collection]);
     if (collection === "devices") return send(response, 200, world.devices);
     if (collection === "runs" && id === undefined) return send(response, 200, { runs: world.runs, next: null });
@@ -100,6 +103,8 @@ export class Service {
         const rest = nodes.filter((node) => node.ordinal > after);
         return send(response, 200, { candidates: rest.slice(0, limit), next: rest.length > limit ? String(rest[limit - 1].ordinal) : null });
       }
+      case "insights":
+        return send(response, 200, []);
       case "events":
         return this.#events(request, response, url, run);
       default:

@@ -349,9 +349,10 @@ function view(number, over) {
     pending: 0,
     best: null,
     promotion: null,
+    unpromoted: null,
     models: [],
     evolution: { schedule: { mode: "generational" }, generations: 10, faithful: false, temperature: 1, repairs: 0, style: "standard", prompt_tokens: null },
-    spend: { calls: 0, usage: { input: 0, cached: 0, cache_written: 0, output: 0 }, dollars: 0, unpriced_calls: 0, committed_tokens: 0, committed_dollars: 0, device_ms: 41_700 },
+    spend: { calls: 0, usage: { input: 0, cached: 0, cache_written: 0, output: 0 }, dollars: 0, unpriced_calls: 0, committed_tokens: 0, committed_dollars: 0, interrupted_calls: 0, interrupted_tokens: 0, interrupted_dollars: 0, device_ms: 41_700 },
     running_ms: 702_000,
     seed: 0,
     created_at: at(0),
@@ -366,6 +367,21 @@ function fleet() {
   const controls = { ...none, made: 300, screened: 3, unfinished: 1, screened_at_most: 0.02561, promoted_at_most: 0.00994 };
   const device = (worker, over) => ({ worker, uuid: `GPU-${worker}`, name: "NVIDIA L4", kind: "nvidia", condition: { state: "well" }, since: at(0), told_at: at(600), controls: none, ...over });
   return { devices: [device("ada", { controls }), device("bob", { condition: { state: "quarantined", reason: "it does not keep what was written" } }), device("cleo", { name: "Kernelwright emulated L4", kind: "emulated" })], poison: [] };
+}
+
+/** The workers of the fleet's devices: the first gets no job for a while. */
+function crew({ devices }) {
+  const worker = ({ worker: name, uuid, name: device }, number) => ({
+    id: id("0004", number),
+    name,
+    device: { ...DEVICE, name: device, uuid },
+    toolchain: "NVRTC 13.5",
+    alive: true,
+    seen_at: at(779),
+    evaluating: null,
+    suspended_until: number === 0 ? "2026-11-21T14:20:00Z" : null,
+  });
+  return devices.map(worker);
 }
 
 /** The world as a fresh copy that a test may change. */
@@ -398,7 +414,7 @@ export function world() {
     view(4, { name: "attention-f16 playbook", task: "attention-f16", verdicts: { accepted: 31, incorrect_output: 6, data_race: 2, compile_rejected: 4, timeout: 2 }, best: { ...best, title: "split the keys", speedup: 11.83, time_us: 38.2 }, promotion, updated_at: at(420) }),
     view(3, { name: "row-softmax on the card", method: "sweep", state: { state: "paused", reason: "paused by request" }, trials: 12, verdicts: { accepted: 9, runtime_fault: 2, inconclusive: 1 }, best: { ...best, speedup: 1.31, time_us: 8.214, modelled: false }, updated_at: at(-4000) }),
     view(2, { name: "layernorm by hand", task: "layernorm-bf16", method: "external", state: { state: "failed", reason: "the baseline was not accepted: fix the task, nothing can be compared with it" }, trials: 0, verdicts: { incorrect_output: 1 }, updated_at: at(-9000) }),
-    view(1, { name: "first try", state: { state: "cancelled" }, trials: 3, verdicts: {}, updated_at: at(-200_000) }),
+    view(1, { name: "first try", unpromoted: "the run was cancelled", state: { state: "cancelled" }, trials: 3, verdicts: {}, updated_at: at(-200_000) }),
   ];
   const events = [];
   const log = (seconds, what) => events.push({ id: events.length + 1, run: live.id, at: at(seconds), what });
@@ -413,7 +429,8 @@ export function world() {
     if (node.ordinal === 0) log(31, { kind: "run_changed", state: { state: "running" } });
   }
   const tasks = [{ name: "row-softmax", title: "Softmax over rows", version: TASK_VERSION, cases: ["narrow", "wide"], playbook: [KEPT], created_at: at(-9000) }];
-  return { live: live.id, runs, nodes, events, tasks, models: [], workers: [], devices: fleet() };
+  const devices = fleet();
+  return { live: live.id, runs, nodes, events, tasks, models: [], workers: crew(devices), devices };
 }
 
 /** What becomes of a candidate that is being evaluated, applied to the world; the event that tells it. */

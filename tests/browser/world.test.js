@@ -40,6 +40,7 @@ it("the world's values are the API's", () => {
   assertSpeaks("Event", made.events);
   assertSpeaks("TaskView", made.tasks);
   assertSpeaks("FleetHealth", [made.devices]);
+  assertSpeaks("WorkerView", made.workers);
   assertSpeaks("DeviceView", made.devices.devices);
   assertSpeaks("ControlTally", made.devices.devices.map((device) => device.controls));
   assertSpeaks("CandidateDetail", made.nodes.map((node) => detail(made.nodes, node, made.live)));

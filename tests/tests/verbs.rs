@@ -131,18 +131,54 @@ fn a_rejected_kernel_gives_exit_code_1() -> Result<()> {
 }
 
 #[test]
+fn a_finding_is_shown_once_and_names_its_line_once() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let data = folder.path().to_str().context("UTF-8")?;
+    let overrunning = "kernels/softmax-f32/broken/missing-row-check.cu";
+    for verb in ["test", "eval"] {
+        let words = [verb, overrunning, "--task", TASK, "--data", data];
+        let shown = lab::kernelwright(&words)?;
+        assert_eq!(shown.status.code(), Some(1), "{}", shown.stderr);
+        assert_eq!(
+            shown.stdout.matches("line 17").count(),
+            1,
+            "{}",
+            shown.stdout
+        );
+    }
+    Ok(())
+}
+
+#[test]
 fn bad_input_gives_exit_code_2_and_names_the_fix() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let data = folder.path().to_str().context("UTF-8")?;
     let missing = ["bench", "no-such.cu", "--task", TASK, "--data", data];
     let elsewhere = ["build", BASELINE, "--task", "kernels/none", "--data", data];
     let endless = ["build", "/dev/zero", "--task", TASK, "--data", data];
+    // Nothing listens there: the file is refused before the service is asked.
+    let sweep = [
+        "run",
+        TASK,
+        "--method",
+        "sweep",
+        "--server",
+        "http://127.0.0.1:1",
+    ];
+    let outside = [&sweep[..], &["--start", "kernels/gemm-f32/baseline.cu"]].concat();
+    let unknown = [&sweep[..], &["--start", "playbook/none.cu"]].concat();
     for (words, expected) in [
-        (missing, "no-such.cu"),
-        (elsewhere, "task.toml"),
-        (endless, "at most 262144 bytes"),
+        (&missing[..], "no-such.cu"),
+        (&elsewhere, "task.toml"),
+        (&endless, "at most 262144 bytes"),
+        (
+            &outside,
+            "kernels/gemm-f32/baseline.cu is not in the task folder kernels/softmax-f32",
+        ),
+        (&outside, "playbook/01-block-per-row.cu"),
+        (&unknown, "baseline.cu, playbook/01-block-per-row.cu"),
     ] {
-        let finished = lab::kernelwright(&words)?;
+        let finished = lab::kernelwright(words)?;
         assert_eq!(finished.status.code(), Some(2), "{words:?}");
         assert!(finished.stderr.contains(expected), "{}", finished.stderr);
     }

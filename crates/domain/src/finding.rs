@@ -76,9 +76,20 @@ pub struct OtherParty {
     pub line: Option<u32>,
 }
 
+/// Returns true if a message names this source line, as most messages of the emulated device do.
+fn names_line(message: &str, line: u32) -> bool {
+    let name = format!("line {line}");
+    message.match_indices(&name).any(|(start, _)| {
+        let (before, after) = (&message[..start], &message[start + name.len()..]);
+        !before.ends_with("PTX ") && !after.starts_with(|next: char| next.is_ascii_digit())
+    })
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(line) = self.line {
+        if let Some(line) = self.line
+            && !names_line(&self.message, line)
+        {
             write!(f, "line {line}: ")?;
         }
         f.write_str(&self.message)

@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 
 use domain::api::{CandidateDetail, PromotionState, RunView};
-use domain::evaluation::{CheckOutcome, Evaluation, GateOutcome, MachineCode};
+use domain::evaluation::{CheckOutcome, Evaluation, GateOutcome, MachineCode, NotRun, Prescreen};
+use domain::finding::Finding;
 use domain::measurement::{DiscardedRound, Measurement};
 use domain::role::KernelResources;
+use domain::search::Operator;
 use domain::task::Enforce;
 use domain::timing::{ModelledTime, Timing};
 use domain::tools::sanitize::{Sanitizers, Status};
@@ -24,9 +26,7 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
         line(&evaluation.verdict.to_string(), 400)
     );
     problems(&mut text, &evaluation.verdict);
-    for finding in evaluation.findings.iter().take(MAX_SHOWN) {
-        let _infallible = writeln!(text, "finding    {}", line(&finding.to_string(), 400));
-    }
+    findings(&mut text, &evaluation.findings, Some(&evaluation.verdict));
     for diagnostic in evaluation.diagnostics.iter().take(MAX_SHOWN) {
         let severity = match diagnostic.severity {
             Severity::Error => "error",
@@ -60,18 +60,8 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     resources(&mut text, &evaluation.kernels);
     machine_code(&mut text, evaluation.machine_code.as_ref());
     sanitizers(&mut text, evaluation.sanitizers.as_ref());
-    if let Some(looked) = &evaluation.prescreen {
-        let (made, planned) = (looked.executions.len(), looked.planned);
-        let device = plain(&looked.device.to_string());
-        let _infallible = writeln!(
-            text,
-            "pre-screen {made} of {planned} executions on {device}"
-        );
-    }
-    for row in &evaluation.not_run {
-        let (part, reason) = (row.part.in_words(), line(&row.reason, 240));
-        let _infallible = writeln!(text, "not run    {part}: {reason}");
-    }
+    prescreen(&mut text, evaluation.prescreen.as_ref());
+    not_run(&mut text, &evaluation.not_run);
     if let Some(device) = &evaluation.device {
         let _infallible = writeln!(text, "device     {}", plain(&device.to_string()));
     }
@@ -94,15 +84,53 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     text
 }
 
+/// Renders findings, without the one that the verdict's own line shows.
+pub(crate) fn findings(text: &mut String, findings: &[Finding], verdict: Option<&Verdict>) {
+    let shown = verdict.and_then(Verdict::finding);
+    let others = findings.iter().filter(|finding| Some(*finding) != shown);
+    for finding in others.take(MAX_SHOWN) {
+        let _infallible = writeln!(text, "finding    {}", line(&finding.to_string(), 400));
+    }
+}
+
+/// Renders the executions of the pre-screen.
+pub(crate) fn prescreen(text: &mut String, made: Option<&Prescreen>) {
+    let Some(Prescreen {
+        device,
+        executions,
+        planned,
+        ..
+    }) = made
+    else {
+        return;
+    };
+    let (made, device) = (executions.len(), plain(&device.to_string()));
+    let _infallible = writeln!(
+        text,
+        "pre-screen {made} of {planned} executions on {device}"
+    );
+}
+
+/// Renders the parts of the protocol that were left out or cut short, with the reason.
+pub(crate) fn not_run(text: &mut String, rows: &[NotRun]) {
+    for row in rows {
+        let (part, reason) = (row.part.in_words(), line(&row.reason, 240));
+        let _infallible = writeln!(text, "not run    {part}: {reason}");
+    }
+}
+
 /// Renders the winner of a run with its evidence, or the reason why there is none.
 pub fn winner(run: &RunView, winner: Option<&CandidateDetail>) -> String {
+    // The baseline is the run's best while nothing that is faster was confirmed.
+    let winner = winner.filter(|detail| detail.summary.operator != Operator::Baseline);
     let Some(detail) = winner else {
         return match &run.promotion {
             Some(_) => format!(
                 "winner     none: no accepted candidate was confirmed\n{}",
                 promotion(run)
             ),
-            None => "winner     none: no candidate was accepted\n".to_owned(),
+            None => "winner     none: no candidate is accepted and faster than the baseline\n"
+                .to_owned(),
         };
     };
     let summary = &detail.summary;
@@ -139,20 +167,22 @@ fn promotion(run: &RunView) -> String {
         let why = run.unpromoted.as_deref().unwrap_or("nothing was promoted");
         return format!("branch     none: {}\n", line(why, 400));
     };
-    let branch = plain(&promotion.branch);
-    let state = match &promotion.state {
-        PromotionState::Confirming => "being confirmed".to_owned(),
+    // A branch exists only once a winner was committed to it.
+    let commit = match &promotion.state {
+        PromotionState::Confirming => return "branch     none yet: being confirmed\n".to_owned(),
+        PromotionState::Refused { reason } => {
+            return format!("branch     none: not confirmed: {}\n", line(reason, 200));
+        }
+        PromotionState::Blocked { reason } => {
+            return format!("branch     none yet: blocked: {}\n", line(reason, 400));
+        }
         PromotionState::Committed { commit } => format!("commit {}", plain(commit)),
         PromotionState::Reverted { commit, reason } => {
             format!("taken back by {}: {}", plain(commit), line(reason, 200))
         }
-        PromotionState::Refused { reason } => format!("not confirmed: {}", line(reason, 200)),
-        PromotionState::Blocked { reason } => format!("blocked: {}", line(reason, 400)),
     };
-    format!(
-        "branch     {branch} ({state})\nin         {}\n",
-        plain(&promotion.repository)
-    )
+    let (branch, repository) = (plain(&promotion.branch), plain(&promotion.repository));
+    format!("branch     {branch} ({commit})\nin         {repository}\n")
 }
 
 pub(crate) fn problems(text: &mut String, verdict: &Verdict) {

@@ -2,6 +2,8 @@
 
 use domain::decode_message::{self, Syntax};
 
+use domain::problem::Problem;
+
 /// Prefixes that axum writes before the parser's own message.
 const PREFIXES: [&str; 4] = [
     "Failed to deserialize the JSON body into the target type: ",
@@ -28,6 +30,32 @@ pub fn describe(message: &str) -> String {
     }
     text.push_str(&decode_message::describe(problem, Syntax::Json));
     text
+}
+
+/// The problem with one field of a body, if the parser's message names the field: its path, such as
+/// `budget.trials`, and what is wrong with it.
+pub fn problem(message: &str) -> Option<Problem> {
+    let bare = PREFIXES
+        .iter()
+        .find_map(|prefix| message.strip_prefix(prefix))
+        .unwrap_or(message);
+    let (path, problem) = split_field(split_position(bare).0);
+    let missing = problem.strip_prefix("missing field ").map(quoted_name);
+    let unknown = problem
+        .strip_prefix("unknown field ")
+        .map(|rest| quoted_name(rest.split(',').next().unwrap_or(rest)));
+    let path = match (path, missing) {
+        (Some(path), Some(name)) => format!("{path}.{name}"),
+        (None, Some(name)) => name.to_owned(),
+        (Some(path), None) => path.to_owned(),
+        (None, None) => unknown?.to_owned(),
+    };
+    Some(Problem::whole(&path, in_words(problem), ""))
+}
+
+/// A name of the parser's message without its quotes.
+fn quoted_name(text: &str) -> &str {
+    text.trim().trim_matches('`')
 }
 
 /// Splits `... at line 1 column 44` into the message and its position.

@@ -126,7 +126,8 @@ fn outcome(
         let gates: Vec<_> = node.unmet_gates.iter().map(|gate| gate.as_str()).collect();
         let _infallible = write!(text, "  (gate not met: {})", gates.join(", "));
     }
-    if node.best {
+    // The baseline is the run's best while nothing that is faster was confirmed.
+    if node.best && node.operator != Operator::Baseline {
         text.push_str("  * best");
     }
     text

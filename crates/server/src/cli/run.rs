@@ -67,7 +67,8 @@ pub struct RunArgs {
     /// Seed of the random decisions of the search.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub seed: u64,
-    /// File of the task that a sweep starts from. By default the baseline.
+    /// File that a sweep starts from: the baseline, or one of the task's playbook. By default the
+    /// baseline.
     #[arg(long, value_name = "FILE")]
     pub start: Option<String>,
     /// Name of the device that must evaluate the run. By default any device.

@@ -16,6 +16,7 @@ use crate::outcome::{Ending, Failure, Outcome};
 use crate::terminal::plain;
 
 pub(super) async fn run(args: RunArgs) -> Ending {
+    let start = start(&args)?;
     let client = address::client(&args.service)?;
     let request = RunRequest {
         task: task_name(&client, &args.task).await?,
@@ -29,7 +30,7 @@ pub(super) async fn run(args: RunArgs) -> Ending {
             device_seconds: args.budget_device_seconds,
         },
         seed: args.seed,
-        start: args.start.clone(),
+        start,
         device: args.device.clone(),
         promotion: promotion(&args)?,
         models: args.asking.models.clone(),
@@ -133,6 +134,45 @@ pub(super) fn outcome(run: &RunView) -> Outcome {
     } else {
         Outcome::NotAccepted
     }
+}
+
+/// The start file of a sweep by its name in the task. A file of the task's folder may also be given
+/// by its path from the current folder.
+fn start(args: &RunArgs) -> Result<Option<String>, Failure> {
+    let (Some(start), folder) = (&args.start, Path::new(&args.task)) else {
+        return Ok(None);
+    };
+    if !folder.is_dir() {
+        // The service knows the files of a task that is given by its name.
+        return Ok(Some(start.clone()));
+    }
+    let bundle = bundle::read(folder).map_err(Failure::input)?;
+    let names = bundle.files.keys().map(String::as_str);
+    let names = names.filter(|name| {
+        *name == "baseline.cu" || (name.starts_with("playbook/") && name.ends_with(".cu"))
+    });
+    let names = names.collect::<Vec<_>>();
+    let inside = || {
+        let (path, folder) = (Path::new(start).canonicalize(), folder.canonicalize());
+        let path = path.ok()?.strip_prefix(folder.ok()?).ok()?.to_owned();
+        path.into_os_string().into_string().ok()
+    };
+    let name = match names.contains(&start.as_str()) {
+        true => Some(start.clone()),
+        false => inside().filter(|name| names.contains(&name.as_str())),
+    };
+    let Some(name) = name else {
+        let why = match Path::new(start).is_file() && inside().is_none() {
+            true => format!("{start} is not in the task folder {}", folder.display()),
+            false => format!("the task has no such start file: {start}"),
+        };
+        return Err(Failure::input(anyhow::anyhow!(
+            "choose the start of the sweep: {why}; a sweep starts from the baseline or from a file of \
+             the playbook, so copy it into playbook/ or name one of: {}",
+            names.join(", ")
+        )));
+    };
+    Ok(Some(name))
 }
 
 fn promotion(args: &RunArgs) -> Result<Option<PromotionTarget>, Failure> {

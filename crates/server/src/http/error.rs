@@ -10,7 +10,7 @@ use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::api::ProblemDocument;
-use domain::problem::Problems;
+use domain::problem::{Problem, Problems};
 use engine::EngineError;
 use store::StoreError;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
@@ -34,6 +34,13 @@ pub enum ApiError {
     MethodNotAllowed,
     /// The request could not be read at all.
     Malformed(String),
+    /// A field of the body could not be read.
+    MalformedField {
+        /// Where the body is wrong, and how.
+        detail: String,
+        /// The same about the field alone.
+        problem: Problem,
+    },
     /// The body is not announced as JSON.
     NotJson,
     /// The body exceeds what the route takes.
@@ -74,7 +81,7 @@ impl ApiError {
         match self {
             Self::Unknown { .. } | Self::NoRoute(_) => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::Malformed(_) | Self::MalformedField { .. } => StatusCode::BAD_REQUEST,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Invalid(_) | Self::Mismatch(_) | Self::Damaged(_) | Self::KeyReused(_) => {
@@ -96,7 +103,9 @@ impl ApiError {
             }
             Self::NoRoute(_) => ("no-such-route", "No such route"),
             Self::MethodNotAllowed => ("method-not-allowed", "Method not allowed"),
-            Self::Malformed(_) => ("malformed-request", "Malformed request"),
+            Self::Malformed(_) | Self::MalformedField { .. } => {
+                ("malformed-request", "Malformed request")
+            }
             Self::NotJson => ("not-json", "Not JSON"),
             Self::TooLarge => ("body-too-large", "Body too large"),
             Self::Invalid(_) => ("invalid-request", "Invalid request"),
@@ -142,6 +151,7 @@ impl ApiError {
             ),
             Self::TimedOut => "the request took too long; try again".to_owned(),
             Self::Malformed(detail)
+            | Self::MalformedField { detail, .. }
             | Self::Mismatch(detail)
             | Self::Damaged(detail)
             | Self::Conflict(detail)
@@ -170,6 +180,7 @@ impl IntoResponse for ApiError {
         };
         let problems = match self {
             Self::Invalid(Problems(problems)) => problems,
+            Self::MalformedField { problem, .. } => vec![problem],
             _ => Vec::new(),
         };
         let document = ProblemDocument {
@@ -225,10 +236,14 @@ impl From<JsonRejection> for ApiError {
         }
         match rejection {
             JsonRejection::MissingJsonContentType(_) => Self::NotJson,
-            other => Self::Malformed(format!(
-                "failed to read the body: {}",
-                json_error::describe(&other.body_text())
-            )),
+            other => {
+                let message = other.body_text();
+                let detail = format!("failed to read the body: {}", json_error::describe(&message));
+                match json_error::problem(&message) {
+                    Some(problem) => Self::MalformedField { detail, problem },
+                    None => Self::Malformed(detail),
+                }
+            }
         }
     }
 }

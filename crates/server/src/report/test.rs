@@ -1,7 +1,7 @@
 //! The result of testing a kernel's correctness without timing it.
 
 use domain::device::Device;
-use domain::evaluation::{CheckOutcome, StageTime};
+use domain::evaluation::{CheckOutcome, NotRun, Prescreen, StageTime};
 use domain::finding::Finding;
 use domain::verdict::Verdict;
 use serde::Serialize;
@@ -9,7 +9,6 @@ use worker::evaluate::PartialEvaluation;
 
 use super::{against, took};
 use crate::evaluation_text;
-use crate::terminal::line;
 
 /// The outputs compared.
 #[derive(Debug, Serialize)]
@@ -22,6 +21,10 @@ pub struct Tested {
     pub checks: Vec<CheckOutcome>,
     /// Errors that the emulated device proved.
     pub findings: Vec<Finding>,
+    /// The executions of the pre-screen; null where there were none.
+    pub prescreen: Option<Prescreen>,
+    /// Parts that were left out or cut short, with the reason.
+    pub not_run: Vec<NotRun>,
     /// Duration of each stage.
     pub stages: Vec<StageTime>,
 }
@@ -34,6 +37,8 @@ impl Tested {
             passed: looked.checks.iter().filter(|check| check.passed).count(),
             checks: looked.checks,
             findings: looked.findings,
+            prescreen: looked.prescreen,
+            not_run: looked.not_run,
             stages: looked.stages,
         }
     }
@@ -47,10 +52,10 @@ pub fn text(tested: &Tested, device: &Device) -> String {
         tested.against.as_ref(),
         "nothing: every output is right",
     );
-    for finding in tested.findings.iter().take(5) {
-        text.push_str(&format!("finding    {}\n", line(&finding.to_string(), 400)));
-    }
+    evaluation_text::findings(&mut text, &tested.findings, tested.against.as_ref());
     evaluation_text::checks(&mut text, &tested.checks);
+    evaluation_text::prescreen(&mut text, tested.prescreen.as_ref());
+    evaluation_text::not_run(&mut text, &tested.not_run);
     super::device(&mut text, device);
     took(&mut text, &tested.stages);
     text

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use domain::api::{CandidateState, CandidateSummary};
-use domain::id::CandidateId;
-use domain::search::Operator;
+use domain::api::{BestCandidate, CandidateState, CandidateSummary, RunState, RunView};
+use domain::digest::Digest;
+use domain::id::{CandidateId, RunId};
+use domain::search::{Budget, Evolution, Method, Operator, Spend};
 use domain::task::Bundle;
 use domain::verdict::VerdictKind;
 
@@ -19,6 +20,43 @@ pub fn candidate_id(n: u128) -> CandidateId {
 /// The time all fixtures were made.
 pub fn then() -> DateTime<Utc> {
     DateTime::from_timestamp(1_790_000_000, 0).expect("in range")
+}
+
+/// A running run with three judged candidates.
+pub fn run() -> RunView {
+    RunView {
+        id: run_id(),
+        name: "demo".to_owned(),
+        task: "attention-f16".to_owned(),
+        task_version: Digest::of("task"),
+        method: Method::Playbook,
+        state: RunState::Running,
+        budget: Budget::default(),
+        trials: 3,
+        models: Vec::new(),
+        evolution: Evolution::default(),
+        spend: Spend::default(),
+        running_ms: 0,
+        verdicts: [(VerdictKind::Accepted, 2), (VerdictKind::DataRace, 1)].into(),
+        pending: 1,
+        best: Some(BestCandidate {
+            candidate: candidate_id(2),
+            title: "KV split".to_owned(),
+            speedup: 6.5,
+            time_us: 12.25,
+            modelled: true,
+        }),
+        promotion: None,
+        unpromoted: None,
+        seed: 0,
+        created_at: then(),
+        updated_at: then(),
+    }
+}
+
+/// The id of [`run`].
+pub fn run_id() -> RunId {
+    "01938e5a-0000-7000-8000-00000000000a".parse().unwrap()
 }
 
 /// An accepted candidate, `speedup` times as fast as a baseline of 100 us.

@@ -12,3 +12,4 @@ mod fixtures;
 mod progress;
 mod stream;
 mod tree;
+mod winner;

@@ -1,49 +1,11 @@
-use domain::api::{
-    BestCandidate, Event, EventKind, PromotionState, PromotionView, RunState, RunView,
-};
-use domain::digest::Digest;
-use domain::id::{PromotionId, RunId, WorkerId};
-use domain::search::{Budget, Evolution, Method, Spend, StopReason};
+use domain::api::{Event, EventKind, PromotionState, PromotionView, RunState};
+use domain::id::{PromotionId, WorkerId};
+use domain::search::StopReason;
 use domain::verdict::VerdictKind;
 use insta::assert_snapshot;
 use server::progress::Progress;
 
-use crate::fixtures::{candidate_id, then};
-
-fn run() -> RunView {
-    RunView {
-        id: run_id(),
-        name: "demo".to_owned(),
-        task: "attention-f16".to_owned(),
-        task_version: Digest::of("task"),
-        method: Method::Playbook,
-        state: RunState::Running,
-        budget: Budget::default(),
-        trials: 3,
-        models: Vec::new(),
-        evolution: Evolution::default(),
-        spend: Spend::default(),
-        running_ms: 0,
-        verdicts: [(VerdictKind::Accepted, 2), (VerdictKind::DataRace, 1)].into(),
-        pending: 1,
-        best: Some(BestCandidate {
-            candidate: candidate_id(2),
-            title: "KV split".to_owned(),
-            speedup: 6.5,
-            time_us: 12.25,
-            modelled: true,
-        }),
-        promotion: None,
-        unpromoted: None,
-        seed: 0,
-        created_at: then(),
-        updated_at: then(),
-    }
-}
-
-fn run_id() -> RunId {
-    "01938e5a-0000-7000-8000-00000000000a".parse().unwrap()
-}
+use crate::fixtures::{candidate_id, run, run_id, then};
 
 fn event(what: EventKind) -> Event {
     Event {

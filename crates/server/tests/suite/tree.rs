@@ -112,6 +112,19 @@ fn a_candidate_that_was_not_confirmed_says_so() {
 }
 
 #[test]
+fn a_baseline_is_not_marked_as_the_best() {
+    let mut baseline = accepted(0, None, "baseline", 1.0);
+    baseline.operator = Operator::Baseline;
+    baseline.best = true;
+    let lineage = Lineage {
+        nodes: vec![baseline],
+        truncated: false,
+    };
+    let text = render(&lineage, &RunState::Running, 80);
+    assert!(!text.contains("best"), "{text}");
+}
+
+#[test]
 fn nothing_waits_for_a_worker_once_the_run_is_over() {
     let mut waiting = rejected(0, 0, "baseline", VerdictKind::Accepted, "");
     waiting.parents = Vec::new();

@@ -199,8 +199,10 @@ fn check_emulated(
         let ran = context
             .roles
             .run::<Ended>(compiled, &numbered, SCREEN, |made, reply| {
-                executions += take_findings(made.len(), reply, &mut findings, &mut unfinished)?;
-                Ok(())
+                let (done, ended) =
+                    take_findings(made.len(), reply, &mut findings, &mut unfinished);
+                executions += done;
+                ended
             });
         Ok(ended(ran)?)
     }))?;
@@ -234,7 +236,7 @@ fn count_lines(
             let (mut findings, mut unfinished) = (Vec::new(), None);
             let reported = reply.as_ref().ok().cloned();
             let taken = take_findings(made.len(), reply, &mut findings, &mut unfinished);
-            if let Err(Ended::Fault(error)) = taken {
+            if let (_, Err(Ended::Fault(error))) = taken {
                 return Err(Ended::Fault(error));
             }
             if let Some(reason) = unfinished {
@@ -416,18 +418,19 @@ fn ended(ran: Result<(), Ended>) -> Result<(), EvaluateError> {
     }
 }
 
-/// Adds the findings of a reply. `unfinished` receives the reason if an execution did not finish.
+/// Adds the findings of a reply. Returns the number of its executions, with one that ended with an
+/// error. `unfinished` receives the reason if an execution did not finish.
 fn take_findings(
     asked: usize,
     reply: Result<RunReply, domain::verdict::Verdict>,
     findings: &mut Vec<Finding>,
     unfinished: &mut Option<String>,
-) -> Result<usize, Ended> {
+) -> (usize, Result<(), Ended>) {
     let reply = match reply {
         Ok(reply) => reply,
         Err(verdict) => {
             *unfinished = Some(format!("the executions did not finish: {verdict}"));
-            return Err(Ended::Candidate);
+            return (0, Err(Ended::Candidate));
         }
     };
     let mut executed = 0;
@@ -445,14 +448,14 @@ fn take_findings(
             ));
         }
         if unfinished.is_some() {
-            return Err(Ended::Candidate);
+            return (executed, Err(Ended::Candidate));
         }
     }
     if executed < asked {
         *unfinished = Some(format!("{executed} of {asked} executions finished"));
-        return Err(Ended::Candidate);
+        return (executed, Err(Ended::Candidate));
     }
-    Ok(executed)
+    (executed, Ok(()))
 }
 
 fn launch(

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use domain::digest::Digest;
-use domain::evaluation::{CaseLaunches, CheckOutcome, EvaluationRequest, GateOutcome, StageTime};
+use domain::evaluation::{
+    CaseLaunches, CheckOutcome, EvaluationRequest, GateOutcome, NotRun, Prescreen, StageTime,
+};
 use domain::finding::Finding;
 use domain::plan::ResolvedPlan;
 use domain::problem::Problem;
@@ -63,6 +65,10 @@ pub struct PartialEvaluation {
     pub flags: Vec<Problem>,
     /// The findings that the emulated device proved.
     pub findings: Vec<Finding>,
+    /// The executions of the pre-screen; none where there were none.
+    pub prescreen: Option<Prescreen>,
+    /// Every part of these stages that was left out or cut short, with its reason.
+    pub not_run: Vec<NotRun>,
     /// Wall time of each stage.
     pub stages: Vec<StageTime>,
 }
@@ -333,6 +339,8 @@ fn partial(task: &Task, facts: Facts, against: Option<Verdict>) -> PartialEvalua
             .unwrap_or_default(),
         flags: facts.flags,
         findings: facts.findings,
+        prescreen: facts.prescreen,
+        not_run: facts.not_run,
         stages: facts.stages,
     }
 }

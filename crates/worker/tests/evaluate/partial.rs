@@ -15,6 +15,8 @@ use crate::lab::{Lab, lab, read};
 const TASK: &str = "softmax-f32";
 /// Threads add to a shared sum without synchronisation.
 const RACING: &str = "shared-sum-unguarded.cu";
+/// Its first execution reads behind a buffer.
+const OVERRUNNING: &str = "missing-row-check.cu";
 
 fn baseline() -> EvaluationRequest {
     Lab::request(TASK, "baseline.cu", read(TASK, "baseline.cu"))
@@ -113,6 +115,10 @@ fn each_emulated_check_answers_for_its_tool() {
         .map(|result| result.tool)
         .collect::<Vec<_>>();
     assert_eq!(found, [Tool::Racecheck], "{:?}", racing.results);
+
+    // The execution that ends with an error is one of those that were checked.
+    let overrun = sanitize(&broken(OVERRUNNING));
+    assert_eq!(overrun.executions, 1, "{:?}", overrun.results);
 }
 
 #[test]

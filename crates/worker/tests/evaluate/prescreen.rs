@@ -12,8 +12,8 @@ use domain::seeds::SeedFamily;
 use domain::task::Bundle;
 use domain::verdict::VerdictKind;
 use worker::cancel::Cancellation;
-use worker::evaluate::Evaluator;
 use worker::evaluate::evidence::Evidence;
+use worker::evaluate::{Depth, Evaluator};
 use worker::host::{Host, Prescreener, RepeatPolicy, Role, Settings};
 use worker::preflight::{self, Status};
 
@@ -170,6 +170,31 @@ fn a_replay_is_pre_screened_too() {
         panic!("a verdict from there would prove nothing");
     };
     assert!(difference.starts_with("pre-screen: "), "{difference}");
+}
+
+#[test]
+fn a_partial_evaluation_has_the_pre_screen_and_why_it_was_cut_short() {
+    let Some(lab) = lab() else { return };
+    let look = |evaluator: &Evaluator| {
+        let cancellation = Cancellation::new().unwrap();
+        let request = request(&honest());
+        evaluator
+            .evaluate_partially(&request, Depth::Test, |_| {}, &cancellation)
+            .unwrap()
+    };
+    let whole = look(&lab.doubting(DOUBT));
+    let made = whole.prescreen.expect("a pre-screen was made");
+    assert_eq!(made.executions.len(), made.planned as usize);
+    assert_eq!(whole.not_run, []);
+
+    let nobody = Prescreener {
+        device: Err("there is none".to_owned()),
+        ..lab.prescreener()
+    };
+    let without = look(&behind(&lab, nobody));
+    assert_eq!(without.prescreen, None);
+    let parts = without.not_run.iter().map(|row| row.part);
+    assert_eq!(parts.collect::<Vec<_>>(), [ProtocolPart::Prescreen]);
 }
 
 #[test]

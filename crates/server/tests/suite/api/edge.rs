@@ -99,6 +99,28 @@ async fn what_is_not_there_is_named() {
 }
 
 #[tokio::test]
+async fn a_field_that_cannot_be_read_is_named_as_a_problem() {
+    let service = Service::with_task().await;
+    for (body, field) in [
+        (
+            serde_json::json!({"task": "scale", "budget": {"trials": -1}}),
+            "budget.trials",
+        ),
+        (serde_json::json!({"task": "scale", "method": "guess"}), "method"),
+        (serde_json::json!({"method": "full"}), "task"),
+        (serde_json::json!({"task": "scale", "trials": 3}), "trials"),
+    ] {
+        let answer = service.post("/api/v1/runs", &body).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{body}");
+        let document: Value = serde_json::from_str(&answer.body).unwrap();
+        let problems = document["problems"].as_array().unwrap();
+        assert_eq!(problems.len(), 1, "{body}");
+        assert_eq!(problems[0]["file"], field, "{body}");
+        assert!(!problems[0]["message"].as_str().unwrap().is_empty(), "{body}");
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_read_is_refused_with_the_place() {
     let service = Service::with_task().await;
     assert_snapshot!(service.get("/api/v1/runs/seven").await.show(), @r#"

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Problem } from "../api/types";
-import { byField, emptyForm, requestOf, RequestKey, type Form } from "./request";
+import { byField, emptyForm, requestOf, RequestKey, type Form, problemsOf } from "./request";
 import { settings } from "./settings";
 
 function form(over: Partial<Form>): Form {
@@ -52,6 +52,24 @@ it("puts each problem to its field, and keeps what names none", () => {
     ["budget.trials", 1],
     ["", 1],
   ]);
+});
+
+it("puts a problem with a part of a field to that field", () => {
+  const problem = (file: string): Problem => ({ file, line: 0, column: 0, message: file, fix: "" });
+  const paths = ["models[1].weight", "evolution.schedule.mode", "evolution", "budget.trials.many"];
+  const sorted = byField(paths.map(problem), ["models", "evolution.schedule", "budget.trials"]);
+  expect([...sorted].map(([field, found]) => [field, found.map(({ file }) => file)])).toEqual([
+    ["models", ["models[1].weight"]],
+    ["evolution.schedule", ["evolution.schedule.mode"]],
+    ["", ["evolution"]],
+    ["budget.trials", ["budget.trials.many"]],
+  ]);
+});
+
+it("makes an unknown task a problem of its field", () => {
+  const unknown = { status: 404, title: "Unknown task", detail: "no task is called so", problems: [] };
+  expect(problemsOf(unknown).map(({ file, message }) => [file, message])).toEqual([["task", "no task is called so"]]);
+  expect(problemsOf({ ...unknown, title: "Unknown run" })).toEqual([]);
 });
 
 it("has one key for one request", () => {

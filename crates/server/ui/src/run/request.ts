@@ -1,6 +1,7 @@
 // From what a person filled in to a request for a run, and from the service's problems back to
 // the fields they name.
 
+import type { ApiError } from "../api/client";
 import type { Evolution, Method, Problem, RunRequest } from "../api/types";
 import { methodAsksModels } from "./settings";
 
@@ -102,14 +103,29 @@ export function complaint({ validity, valueAsNumber }: Pick<HTMLInputElement, "v
   return null;
 }
 
-/** Problems by the field they name; those that name no field of the form stand under the empty name. */
+/**
+ * Problems by the field that they name, or by the nearest field around it: a problem with
+ * `models[1].weight` stands at `models`. Those that name no field of the form stand under the empty name.
+ */
 export function byField(problems: readonly Problem[], fields: readonly string[]): Map<string, Problem[]> {
   const sorted = new Map<string, Problem[]>();
   for (const problem of problems) {
-    const field = fields.includes(problem.file) ? problem.file : "";
+    const field = fieldOf(problem.file, fields);
     sorted.set(field, [...(sorted.get(field) ?? []), problem]);
   }
   return sorted;
+}
+
+/** The field of the form with this path, or the nearest one around it; empty if there is none. */
+function fieldOf(path: string, fields: readonly string[]): string {
+  if (path === "" || fields.includes(path)) return path;
+  return fieldOf(path.replace(/(^|\.|\[)[^.[]*$/, ""), fields);
+}
+
+/** The problems that an error names. A task or a repository that is not there is a problem of its field. */
+export function problemsOf({ status, title, detail, problems }: Pick<ApiError, "status" | "title" | "detail" | "problems">): Problem[] {
+  if (status !== 404 || title !== "Unknown task") return problems;
+  return [...problems, { file: "task", line: 0, column: 0, message: detail, fix: "" }];
 }
 
 /**

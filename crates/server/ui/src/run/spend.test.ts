@@ -29,6 +29,14 @@ it("counts what was read and written, cached or not, and what is promised", () =
   expect(shares(line(run, "Dollars"))).toEqual({ used: 0.5, committed: 0.25 });
 });
 
+it("counts requests whose answer was lost with the most that they may have used", () => {
+  const usage = { input: 100, cached: 0, cache_written: 0, output: 20 };
+  const spend = { ...runView().spend, usage, dollars: 0.5, interrupted_calls: 2, interrupted_tokens: 3000, interrupted_dollars: 0.25 };
+  const run = runView({ spend });
+  expect(line(run, "Tokens").used).toBe(3120);
+  expect(line(run, "Dollars").used).toBe(0.75);
+});
+
 it("never draws more than the whole budget", () => {
   const spend = { ...runView().spend, dollars: 0.9, committed_dollars: 0.4 };
   const parts = shares(line(runView({ spend, budget: { ...runView().budget, dollars: 1 } }), "Dollars"));

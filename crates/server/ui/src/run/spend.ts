@@ -17,12 +17,14 @@ export interface BudgetLine {
 /** Every budget that means something for the run: set, or drawn on. */
 export function budgetLines(run: RunView): BudgetLine[] {
   const { budget, spend } = run;
-  const tokens = read(spend.usage) + spend.usage.output;
+  // Requests whose answer was lost count with the most that they may have used.
+  const tokens = read(spend.usage) + spend.usage.output + spend.interrupted_tokens;
+  const spent = spend.dollars + spend.interrupted_dollars;
   // The service leaves out limits that are not set.
   const lines: BudgetLine[] = [
     { name: "Trials", used: run.trials, committed: 0, limit: budget.trials, quantity: count },
     { name: "Tokens", used: tokens, committed: spend.committed_tokens, limit: budget.tokens ?? null, quantity: count },
-    { name: "Dollars", used: spend.dollars, committed: spend.committed_dollars, limit: budget.dollars ?? null, quantity: dollars },
+    { name: "Dollars", used: spent, committed: spend.committed_dollars, limit: budget.dollars ?? null, quantity: dollars },
     { name: "Running time", used: Math.floor(run.running_ms / 1000), committed: 0, limit: budget.wall_seconds ?? null, quantity: span },
     { name: "Device time", used: Math.round(spend.device_ms / 100) / 10, committed: 0, limit: budget.device_seconds ?? null, quantity: seconds },
   ];
