@@ -1,7 +1,6 @@
 //! Messages of JSON parsers in plain words: the position of the value, the problem, and the accepted values.
 
 use domain::decode_message::{self, Syntax};
-
 use domain::problem::Problem;
 
 /// Prefixes that axum writes before the parser's own message.
@@ -50,7 +49,8 @@ pub fn problem(message: &str) -> Option<Problem> {
         (Some(path), None) => path.to_owned(),
         (None, None) => unknown?.to_owned(),
     };
-    Some(Problem::whole(&path, in_words(problem), ""))
+    let message = decode_message::describe(problem, Syntax::Json);
+    Some(Problem::whole(&path, message, ""))
 }
 
 /// A name of the parser's message without its quotes.

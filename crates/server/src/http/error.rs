@@ -238,7 +238,10 @@ impl From<JsonRejection> for ApiError {
             JsonRejection::MissingJsonContentType(_) => Self::NotJson,
             other => {
                 let message = other.body_text();
-                let detail = format!("failed to read the body: {}", json_error::describe(&message));
+                let detail = format!(
+                    "failed to read the body: {}",
+                    json_error::describe(&message)
+                );
                 match json_error::problem(&message) {
                     Some(problem) => Self::MalformedField { detail, problem },
                     None => Self::Malformed(detail),

@@ -106,7 +106,10 @@ async fn a_field_that_cannot_be_read_is_named_as_a_problem() {
             serde_json::json!({"task": "scale", "budget": {"trials": -1}}),
             "budget.trials",
         ),
-        (serde_json::json!({"task": "scale", "method": "guess"}), "method"),
+        (
+            serde_json::json!({"task": "scale", "method": "guess"}),
+            "method",
+        ),
         (serde_json::json!({"method": "full"}), "task"),
         (serde_json::json!({"task": "scale", "trials": 3}), "trials"),
     ] {
@@ -116,7 +119,10 @@ async fn a_field_that_cannot_be_read_is_named_as_a_problem() {
         let problems = document["problems"].as_array().unwrap();
         assert_eq!(problems.len(), 1, "{body}");
         assert_eq!(problems[0]["file"], field, "{body}");
-        assert!(!problems[0]["message"].as_str().unwrap().is_empty(), "{body}");
+        assert!(
+            !problems[0]["message"].as_str().unwrap().is_empty(),
+            "{body}"
+        );
     }
 }
 
@@ -155,6 +161,15 @@ async fn what_cannot_be_read_is_refused_with_the_place() {
     400 Bad Request
     {
       "detail": "failed to read the body: line 1, column 44: trials: no field is called \"trials\"; the fields are task, method, name, budget, seed, start, device, promotion, models, evolution",
+      "problems": [
+        {
+          "column": 0,
+          "file": "trials",
+          "fix": "",
+          "line": 0,
+          "message": "no field is called \"trials\"; the fields are task, method, name, budget, seed, start, device, promotion, models, evolution"
+        }
+      ],
       "status": 400,
       "title": "Malformed request",
       "type": "/problems/malformed-request"
