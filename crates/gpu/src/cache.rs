@@ -1,8 +1,7 @@
 //! Preparation of the second level cache before a timed batch: flushed by overwriting other memory,
 //! or warmed by reading the batch's buffers.
 //!
-//! No code of a contender takes part, so that the state is the same for all contenders. Reading
-//! changes no buffer.
+//! No code of a contender takes part, so that the state is the same for all contenders. Reading changes no buffer.
 
 use crate::driver::{Allocation, DriverError, Gpu, Module, Shape};
 use crate::execute::ExecuteError;
@@ -10,26 +9,26 @@ use crate::role_error::RoleError;
 
 /// Size of the memory that is overwritten, in multiples of the cache.
 const FLUSHES: u64 = 2;
-/// Threads of a block that reads.
+/// Threads per block of the reading kernel.
 const THREADS: u32 = 256;
-/// Blocks that read, at most: enough to keep any device busy.
+/// Most blocks of the reading kernel: enough to keep any device busy.
 const BLOCKS: u64 = 4096;
-/// Bytes of a sector, the least that a cache holds.
+/// Size of a sector in bytes, the smallest unit that the cache holds.
 const SECTOR: u64 = 32;
-/// Time for which the device is kept busy per launch that is queued behind, nanoseconds. An
-/// estimate: a launch is queued in two to five microseconds.
+/// Time for which the device is kept busy per queued launch, nanoseconds. An estimate: queueing a launch takes two to
+/// five microseconds.
 const QUEUEING_NS: u64 = 5_000;
 /// Shortest time for which the device is kept busy, nanoseconds.
 const LEAST_NS: u64 = 50_000;
 /// The same on the emulated device, where nothing is queued.
 const EMULATED_NS: u64 = 1_000;
-/// Turns after which it gives up waiting for a clock that stands still.
+/// Most iterations of the wait, so that it ends even if the device's clock does not advance.
 const TURNS: u32 = 1 << 22;
 /// Error codes of a driver that cannot compile PTX.
 const CANNOT_COMPILE: [u32; 5] = [209, 218, 221, 222, 223];
 
-/// `read_all` reads one byte of every sector, and the last byte: the first may lie in the middle of
-/// its sector. `hold` lasts.
+/// `read_all` reads one byte of every sector and the last byte, because the first byte may lie in the middle of its
+/// sector. `hold` keeps the device busy for a given time.
 const KERNELS: &str = "
 .version 7.0
 .target sm_70
@@ -66,7 +65,7 @@ ret;
 }
 ";
 
-/// Memory that is overwritten to push everything else out of the cache.
+/// Memory that is overwritten to evict everything else from the cache.
 #[derive(Debug)]
 pub struct Flush {
     memory: Allocation,
@@ -74,10 +73,10 @@ pub struct Flush {
 }
 
 impl Flush {
-    /// Allocates the memory for a cache of so many bytes.
+    /// Allocates the memory for a cache of this many bytes.
     ///
     /// # Errors
-    /// A [`RoleError`] where there is no room.
+    /// A [`RoleError`] where the device has not enough memory.
     pub fn new(l2_bytes: u64) -> Result<Self, RoleError> {
         let bytes = usize::try_from(FLUSHES * l2_bytes)
             .map_err(|_| RoleError::Job("the cache is larger than memory".to_owned()))?;
@@ -86,7 +85,7 @@ impl Flush {
         Ok(Self { memory, bytes })
     }
 
-    /// Starts to overwrite the memory and does not wait for the end.
+    /// Starts to overwrite the memory without waiting for the end.
     ///
     /// # Errors
     /// The driver's error.
@@ -113,11 +112,11 @@ impl Reader {
         }
     }
 
-    /// Reads ranges, each an address with its bytes, in this order, and waits for it.
+    /// Reads ranges in this order, each an address with its size in bytes, and waits for the end.
     ///
     /// # Errors
-    /// The driver's error, which may be the error of what was launched before; a [`RoleError`] where
-    /// the emulated device does not forget the launches, which are nobody's but ours.
+    /// The driver's error, which may be the error of an earlier launch; a [`RoleError`] where the emulated device
+    /// does not remove these launches from its report.
     pub fn read(&self, gpu: &Gpu, ranges: &[(u64, u64)]) -> Result<(), ExecuteError> {
         let launched = ranges
             .iter()
@@ -128,7 +127,7 @@ impl Reader {
         Ok(launched?)
     }
 
-    /// Keeps the device busy while so many launches are queued behind this one.
+    /// Keeps the device busy while this many launches are queued after this one.
     ///
     /// # Errors
     /// As of [`Self::read`].
@@ -166,7 +165,8 @@ fn shape(blocks: u32, threads: u32) -> Shape {
     }
 }
 
-/// Takes our launches out of the emulated device's account, which is to be the candidate's alone.
+/// Removes this module's launches from the emulated device's report, which must contain the candidate's launches
+/// only.
 fn forget_launches(gpu: &Gpu) -> Result<(), RoleError> {
     match gpu.emulator() {
         Some(emulator) => emulator.take().map(drop),

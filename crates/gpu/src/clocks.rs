@@ -1,11 +1,11 @@
-//! The role that locks a device's clocks, or gives them free. It makes no context, and what it sets
-//! stays when it ends.
+//! The role `clocks`: locks or unlocks a device's clocks. It makes no context, and the setting remains when the
+//! process ends.
 
 use domain::role::{Clocks, ClocksJob, ClocksReply};
 
 use crate::nvml::{Card, Unset};
 
-/// Sets the clocks.
+/// Locks or unlocks the clocks.
 pub fn set(job: &ClocksJob) -> ClocksReply {
     let card = match Card::open(&job.uuid) {
         Ok(card) => card,

@@ -1,4 +1,4 @@
-//! Whether one output tensor is close enough to the reference: a pure function of numbers.
+//! Comparison of one output tensor with the reference, a pure function of numbers.
 //!
 //! Every predicate is written so that a NaN fails it. The module knows neither where the
 //! numbers come from nor which verdict follows.
@@ -8,7 +8,7 @@ use domain::role::OutputComparison;
 use domain::task::Tolerance;
 use domain::verdict::WorstElement;
 
-/// One output tensor and what it should be.
+/// One output tensor and its reference.
 #[derive(Debug, Clone, Copy)]
 pub struct Output<'a> {
     /// The number of the execution that wrote it.
@@ -26,10 +26,10 @@ pub struct Output<'a> {
     /// The forward-error scale of each element: the operation on absolute values. Without it
     /// an element's scale is the larger of its own magnitude and the tensor's root mean square.
     pub scale: Option<&'a [f64]>,
-    /// How many terms are summed for one element.
+    /// Number of terms that are summed for one element.
     pub terms: f64,
-    /// Whether the inputs are integers that are only summed and multiplied: an element whose scale
-    /// the type can count to must then be exact, whatever the order of summation.
+    /// True if the inputs are integers that are only summed and multiplied. An element must then be exact, in any
+    /// order of summation, if the type represents all integers up to the element's scale.
     pub exact: bool,
 }
 
@@ -37,15 +37,15 @@ pub struct Output<'a> {
 ///
 /// 1. NaN and infinities stand exactly where the reference has them; an infinity also where
 ///    the reference, moved by the element's bound, overflows the type.
-/// 2. Over the finite elements, the L2 norm of the errors is reported relative to the larger of two
-///    norms: of the reference, and of `scale / sqrt(terms)`. The second is the expected size of a sum
-///    of `terms` terms of random sign, so that rounding errors of an honest sum are not compared with
-///    a result from which the terms have cancelled. For terms of one sign the first is the larger.
-/// 3. Each element's error is at most [`Tolerance::element_bound`], and zero for integers;
-///    there is no share of elements that may be off. Where `exact` asks for it, it is zero.
+/// 2. Over the finite elements, the L2 norm of the errors is reported relative to the larger of two norms: that of
+/// the reference, and that of `scale / sqrt(terms)`. The second is the expected size of a sum of `terms` terms of
+/// random sign, so that the rounding errors of a correct sum are not compared with a result from which the terms have
+/// cancelled. For terms of one sign the first is the larger.
+/// 3. Each element's error is at most [`Tolerance::element_bound`], and zero where `exact` demands it. No share of
+/// the elements may exceed the bound.
 ///
-/// Half the spacing of the type's numbers at zero is not counted as error: even the correctly
-/// rounded answer is that far off where results are denormal.
+/// Half the spacing of the type's numbers at zero is not counted as error, because even the correctly rounded answer
+/// has that error where results are denormal.
 ///
 /// # Panics
 /// If `found`, `reference` and `scale` do not have the same length.
@@ -70,7 +70,7 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
             |scales| scales[index],
         );
         let bound = match output.dtype.unit_roundoff() {
-            // No partial sum is larger than the scale, so that none of them is rounded.
+            // No partial sum exceeds the scale, so none of them is rounded.
             Some(roundoff)
                 if output.exact && scale <= 1.0 / roundoff && expected.fract() == 0.0 =>
             {
@@ -111,7 +111,7 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
         tensor: output.tensor.to_owned(),
         relative_l2: (special_mismatches == 0).then(|| {
             let relative = norms.relative();
-            // The smaller ratio is the one to the larger norm.
+            // The smaller ratio is the one with the larger norm.
             uncancelled.map_or(relative, |norms| relative.min(norms.relative()))
         }),
         worst_ratio: match worst {
@@ -129,11 +129,11 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
     }
 }
 
-/// What one element turned out to be.
+/// The comparison of one element.
 enum Element {
-    /// NaN or an infinity, and rightly so.
+    /// NaN or an infinity, as the reference has it.
     SpecialAsExpected,
-    /// NaN or an infinity on one side only, or of the other sign.
+    /// NaN or an infinity on one side only, or an infinity of the other sign.
     SpecialMismatch,
     /// Two finite numbers.
     Finite { error: f64 },
@@ -170,7 +170,7 @@ fn judge(found: f64, expected: f64, bound: f64, format: Format) -> Element {
     }
 }
 
-/// How bad an element is. Any mismatch of NaN or infinity is worse than any finite error.
+/// The size of an element's error. Any mismatch of NaN or infinity is larger than any finite error.
 enum Offence {
     Ratio(f64),
     Special,
@@ -188,10 +188,10 @@ impl Offence {
     }
 }
 
-/// The ends of a type's range.
+/// The limits of a type's range.
 #[derive(Clone, Copy)]
 struct Format {
-    /// The distance of the smallest positive number from zero; 0 for integers.
+    /// The smallest positive number; 0 for integers.
     spacing_at_zero: f64,
     /// The smallest magnitude that rounds to infinity; infinite for integers.
     overflow: f64,
@@ -199,7 +199,7 @@ struct Format {
 
 impl Format {
     fn of(dtype: Dtype) -> Self {
-        // (significand bits with the hidden one, exponent of the largest numbers).
+        // Significand bits including the hidden one, and the exponent of the largest numbers.
         let (precision, exponent) = match dtype {
             Dtype::F16 => (11, 15),
             Dtype::Bf16 => (8, 127),
@@ -224,8 +224,8 @@ impl Format {
     }
 }
 
-/// Sums of squares of errors and of expected values, kept relative to the largest of them so
-/// that squares neither overflow nor vanish.
+/// Sums of squares of errors and of expected values, scaled by the largest of them so that squares neither overflow
+/// nor underflow.
 #[derive(Default)]
 struct Norms {
     scale: f64,
@@ -248,7 +248,7 @@ impl Norms {
         }
     }
 
-    /// The ratio of the norms; the largest finite number where only the reference vanishes.
+    /// The ratio of the norms; the largest finite number if only the reference is zero.
     fn relative(&self) -> f64 {
         if self.errors == 0.0 {
             return 0.0;
@@ -271,7 +271,7 @@ fn root_mean_square(values: &[f64]) -> f64 {
     }
 }
 
-/// The index along each axis of the element at a flat index.
+/// The index along each axis of the element with a flat index.
 fn coordinates(mut flat: u64, extents: &[u64]) -> Vec<u64> {
     let mut index: Vec<u64> = extents
         .iter()
@@ -287,7 +287,7 @@ fn coordinates(mut flat: u64, extents: &[u64]) -> Vec<u64> {
     index
 }
 
-/// A value as a person reads it: seven significant digits tell neighbours of binary32 apart.
+/// A value with seven significant digits, enough to tell neighbouring binary32 numbers apart.
 fn text(value: f64) -> String {
     let magnitude = value.abs();
     if value == 0.0 || !value.is_finite() || (1e-3..1e6).contains(&magnitude) {

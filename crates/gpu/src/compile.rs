@@ -1,8 +1,7 @@
-//! The role that turns a source into machine code and PTX, and the compiler's words into data.
+//! The role `compile`: compiles a source to machine code and PTX, and reads the compiler's log into data.
 //!
-//! All options are fixed here; a candidate chooses none. Nothing is executed, and no GPU or
-//! driver is needed. Who calls this confines the process first: the compiler opens any file
-//! that a source names.
+//! All options are fixed here; a candidate chooses none. Nothing is executed, and no GPU or driver is needed. The
+//! caller must confine the process first, because the compiler opens any file that a source names.
 
 mod log;
 mod resources;
@@ -22,18 +21,18 @@ use crate::role_error::RoleError;
 use log::Files;
 use scan::ScanError;
 
-/// The most bytes of machine code.
+/// Largest machine code in bytes.
 const MAX_CUBIN_BYTES: usize = 16 << 20;
-/// The most bytes of PTX.
+/// Largest PTX in bytes.
 const MAX_PTX_BYTES: usize = 8 << 20;
 /// A file that exists only in an unpacked header folder.
 const HEADER_MARK: &str = "cuda_fp16.h";
 /// The name under which the compiler finds [`PRELUDE`].
 const PRELUDE_NAME: &CStr = c"kernelwright/prelude.h";
-/// Included before every source.
+/// Text that is included before every source.
 const PRELUDE: &str = include_str!("compile/prelude.h");
-/// Host headers that kernels include by habit. What device code needs of them is built into
-/// the compiler or stands in the prelude, so they are empty.
+/// Host headers that kernels often include. The parts that device code needs are built into the compiler or are in
+/// the prelude, so these headers are empty.
 const EMPTY_HEADERS: [&CStr; 13] = [
     c"assert.h",
     c"cassert",
@@ -50,11 +49,11 @@ const EMPTY_HEADERS: [&CStr; 13] = [
     c"stdint.h",
 ];
 
-/// Unpacks the toolchain's headers to the folder the job names, unless they are there. Opens
-/// no file of the job, so it may run before the process is confined.
+/// Unpacks the toolchain's headers to the folder that the job names, unless they are there. Opens no file of the job,
+/// so it may run before the process is confined.
 ///
 /// # Errors
-/// A [`RoleError`] that says what is missing and how to install it.
+/// A [`RoleError`] that names what is missing and how to install it.
 pub fn prepare(job: &CompileJob) -> Result<(), RoleError> {
     let folder = &job.toolchain_headers;
     if folder.join(HEADER_MARK).is_file() {
@@ -67,7 +66,7 @@ pub fn prepare(job: &CompileJob) -> Result<(), RoleError> {
 /// Compiles one source for one architecture.
 ///
 /// # Errors
-/// A [`RoleError`] where the toolchain or a file fails; what is wrong with the source is in the reply.
+/// A [`RoleError`] where the toolchain or a file fails; errors in the source are part of the reply.
 pub fn compile(job: &CompileJob) -> Result<CompileReply, RoleError> {
     let toolchain = Toolchain::load()?;
     prepare(job)?;
@@ -133,7 +132,7 @@ fn options(job: &CompileJob) -> Vec<String> {
     options
 }
 
-/// Turns the compiler's answer into the reply.
+/// Converts the compiler's outcome to the reply.
 fn interpret(
     job: &CompileJob,
     source: scan::SourceFile<'_>,

@@ -1,9 +1,9 @@
 //! Machine code for one architecture, described by its own tables: the kernels that it holds, the
 //! sizes of their parameters, and the registers, stack and shared memory that they need.
 //!
-//! The assembler writes these tables and the driver obeys them. A source cannot reach them through
-//! comments or messages, as it can reach the text of the PTX and the compiler's log. The numbers of
-//! attributes and their forms are those that `cuobjdump -elf` prints by name.
+//! The assembler writes these tables and the driver uses them. A source cannot change them through comments or
+//! messages, as it can change the text of the PTX and the compiler's log. The numbers of attributes and their forms
+//! are those that `cuobjdump -elf` prints by name.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ const LARGE_PARAMETER: u8 = 0x45;
 const REGISTERS: u8 = 0x2f;
 /// Banks of constant memory that a kernel can have a section for.
 const CONSTANT_BANKS: u32 = 18;
-/// The stack of a kernel with recursive calls, which the assembler cannot tell.
+/// The value for a kernel with recursive calls, whose stack the assembler cannot determine.
 const UNKNOWN_STACK: u32 = u32::MAX;
 /// Bits of the last word of [`PARAMETER`] below the size.
 const SIZE_SHIFT: u32 = 18;
@@ -102,7 +102,7 @@ pub fn read(cubin: &[u8]) -> Option<Cubin> {
         let kernel = KernelResources {
             kernel: name.to_owned(),
             registers: functions.registers.get(&index).copied().unwrap_or_else(|| {
-                // Images before `EIATTR_REGCOUNT` have the number in the section's header.
+                // In images without `EIATTR_REGCOUNT` the number is in the section's header.
                 code.elf_section_header().sh_info(LittleEndian) >> 24
             }),
             spill_bytes: 0,
@@ -146,7 +146,7 @@ impl FunctionTable {
         Some(table)
     }
 
-    /// Bytes of a kernel's stack; those of its own frame where it calls itself.
+    /// Bytes of a kernel's stack; those of its own frame if it calls itself.
     fn stack_bytes(&self, symbol: u32) -> u32 {
         let frame = self.frames.get(&symbol).copied().unwrap_or_default();
         match self.stacks.get(&symbol) {
@@ -178,7 +178,7 @@ fn attributes(mut info: &[u8]) -> Option<Vec<Attribute<'_>>> {
     Some(found)
 }
 
-/// The sizes of a kernel's parameters in their order; `None` if one is missing or told twice.
+/// The sizes of a kernel's parameters in order; `None` if one is missing or occurs twice.
 fn parameters(info: &[u8]) -> Option<Vec<u32>> {
     let mut sizes = BTreeMap::new();
     for attribute in attributes(info)? {

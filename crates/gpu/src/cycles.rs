@@ -1,24 +1,24 @@
-//! How fast the multiprocessors' clock runs at a moment. A kernel of ours counts cycles while the
-//! device's own nanoseconds pass; times become cycles by that, also where nobody else tells a clock.
+//! Measurement of the multiprocessors' clock frequency. A kernel counts cycles while the device's nanosecond timer
+//! advances. Times can be converted to cycles with the result, even where the management library reports no clock.
 //!
-//! The module does not know what is timed. Its numbers come from a process that ran a candidate, so
-//! that they are a claim like its times.
+//! The module does not know what is timed. Its numbers come from a process that ran a candidate, so they are as
+//! untrusted as its times.
 
 use crate::driver::{Allocation, DriverError, Gpu, Module, Shape};
 use crate::execute::ExecuteError;
 
-/// How long cycles are counted, nanoseconds. The device's nanoseconds may come in steps of a
-/// microsecond; counting begins with such a step and ends with one.
+/// Duration of a measurement, nanoseconds. The device's timer may advance in steps of a microsecond; counting begins
+/// and ends with such a step.
 const SPAN_NS: u64 = 50_000;
-/// On the emulated device each is exact.
+/// The same on the emulated device, where the timer is exact.
 const EMULATED_SPAN_NS: u64 = 1_000;
-/// Turns after which it gives up waiting for a clock that stands still.
+/// Most iterations of the wait, so that it ends even if the device's timer does not advance.
 const TURNS: u32 = 1 << 22;
-/// Bytes of a reading: nanoseconds, then cycles.
+/// Size of a reading in bytes: nanoseconds, then cycles.
 const BYTES: usize = 16;
-/// Readings that are kept until they are asked for.
+/// Most readings that are kept until they are read.
 const ROOM: usize = 1 << 14;
-/// Answers of a driver that cannot take this PTX at all. They say nothing of the device.
+/// Error codes of a driver that cannot compile this PTX. They say nothing about the device.
 const CANNOT_COMPILE: [u32; 5] = [209, 218, 221, 222, 223];
 
 const KERNEL: &str = "
@@ -46,18 +46,18 @@ ret;
 }
 ";
 
-/// Counts cycles on one device.
+/// Measures the clock frequency of one device.
 #[derive(Debug)]
 pub struct Tachometer {
     module: Module,
     readings: Allocation,
-    /// Readings since they were last asked for.
+    /// Number of readings since they were last read.
     taken: usize,
     span_ns: u64,
 }
 
 impl Tachometer {
-    /// None where the driver cannot compile the kernel.
+    /// Loads the kernel. None if the driver cannot compile it.
     ///
     /// # Errors
     /// The driver's error.
@@ -78,12 +78,12 @@ impl Tachometer {
         }))
     }
 
-    /// Starts a reading behind everything launched so far. One for which there is no room is
+    /// Starts a reading after everything launched so far. If there is no room for another reading, its result is
     /// unknown.
     ///
     /// # Errors
-    /// The driver's error, which may be the error of what was launched before; a role error where
-    /// the emulated device does not forget the launch, which is nobody's but ours.
+    /// The driver's error, which may be the error of an earlier launch; a role error where the emulated device does
+    /// not remove this launch from its report.
     pub fn start(&mut self, gpu: &Gpu) -> Result<(), ExecuteError> {
         let place = self.taken;
         self.taken += 1;
@@ -115,7 +115,7 @@ impl Tachometer {
         kernel.launch(shape, &arguments)
     }
 
-    /// The clock of every reading since this was last asked, megahertz; none of one that failed.
+    /// The frequency of each reading since the last call, megahertz; none for a reading that failed.
     ///
     /// # Errors
     /// The driver's error.
@@ -126,7 +126,7 @@ impl Tachometer {
         let (readings, _) = bytes.as_chunks::<8>();
         let clocks = readings.chunks_exact(2).map(|reading| {
             let [nanoseconds, cycles] = [reading[0], reading[1]].map(u64::from_le_bytes);
-            // A count that was given up is none.
+            // A measurement that was given up has no result.
             (nanoseconds >= self.span_ns).then(|| cycles as f64 * 1e3 / nanoseconds as f64)
         });
         let mut clocks = clocks.collect::<Vec<_>>();

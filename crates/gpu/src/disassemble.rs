@@ -1,8 +1,7 @@
-//! The role that reads machine code back into instructions, through NVIDIA's disassembler.
+//! The role `disassemble`: reads machine code back into instructions with NVIDIA's disassembler.
 //!
-//! PTX says what was asked of the assembler; this says what it made of it. The disassembler is a
-//! program of its own, so that the role may start one, and nothing else: it runs under the role's
-//! own confinement.
+//! PTX is the assembler's input; this is its output. The disassembler is a separate program, so the role may start
+//! programs. They run under the role's own confinement.
 
 mod listing;
 
@@ -13,14 +12,14 @@ use domain::role::{DisassembleJob, Disassembly};
 
 use crate::role_error::RoleError;
 
-/// The most that is read of a listing, bytes; an image of the largest size makes more, and is
-/// then judged by what was read of it and by its PTX.
+/// Most bytes of a listing that are read. A listing of the largest image is longer; such an image is judged by the
+/// part that was read and by its PTX.
 const MAX_LISTING_BYTES: usize = 64 << 20;
 
 /// Disassembles one image.
 ///
 /// # Errors
-/// A [`RoleError`] if the program does not run, or does not understand what the compiler made.
+/// A [`RoleError`] if the program does not run, or cannot read the compiler's output.
 pub fn disassemble(job: &DisassembleJob) -> Result<Disassembly, RoleError> {
     let listing = run(&job.program, &[&"-c", &"-gi", &job.cubin])?;
     let tool = run(&job.program, &[&"--version"])?;

@@ -1,9 +1,9 @@
-//! What is done to a device around an execution, to show what the execution depends on and must
-//! not: garbage in shared memory, registers and stacks before it, and blocks of our own beside it
-//! that occupy half of the multiprocessors and rewrite memory between its buffers.
+//! Disturbances of a device around an execution, which show dependencies that an execution must not have: garbage in
+//! shared memory, registers and stacks before it, and other blocks beside it that occupy half of the multiprocessors
+//! and rewrite memory between its buffers.
 //!
-//! On a device that proves initialisation and bounds this adds nothing and must change nothing. The
-//! module knows no plan and no tensor.
+//! On a device that detects uninitialised reads and out-of-bounds accesses this adds no finding, and it must never
+//! change a correct result. The module knows no plan and no tensor.
 
 use domain::role::MOST_STACK_BYTES;
 
@@ -13,26 +13,26 @@ use crate::role_error::RoleError;
 /// The kernels, to be compiled for the device's architecture.
 pub const SOURCE: &str = include_str!("disturb/disturb.cu");
 
-/// Threads of a block that leaves garbage: as many as can hold all of a multiprocessor's registers.
+/// Threads per block of the kernel that leaves garbage: enough to occupy all of a multiprocessor's registers.
 const THREADS: u32 = 1024;
-/// Words that each of them holds, as the source has it.
+/// Words that each of these threads holds in registers, as in `disturb.cu`.
 const HELD: u32 = 40;
-/// Blocks for each multiprocessor: the second ones find those that the first ones missed.
+/// Blocks per multiprocessor, so that second blocks run on multiprocessors that the first ones missed.
 const PER_MULTIPROCESSOR: u32 = 2;
-/// On the emulated device a few blocks show that the kernels run; nothing of theirs is left there.
+/// Blocks on the emulated device, where no garbage is left: a few show that the kernels run.
 const EMULATED_BLOCKS: u32 = 2;
-/// Threads of a block that fills stacks: few enough for any multiprocessor to be filled with them.
+/// Threads per block of the kernel that fills stacks: few enough to fill any multiprocessor with such blocks.
 const STACK_THREADS: u32 = 512;
-/// Bytes of the stacks that there are kernels to fill.
+/// Stack sizes in bytes for which there is a kernel.
 const STACKS: [u32; 5] = [256, 1024, 4096, 16384, MOST_STACK_BYTES];
-/// Threads of a block that keeps company.
+/// Threads per block of the concurrent kernel.
 const COMPANY_THREADS: u32 = 256;
-/// Words that are rewritten.
+/// Number of words that the concurrent kernel rewrites.
 const COMPANY_WORDS: u32 = 1 << 16;
-/// Turns after which company leaves by itself: some seconds of a device, so that nothing hangs where
-/// work does not run side by side.
+/// Iterations after which the concurrent kernel ends by itself: some seconds on a device, so that nothing hangs on
+/// devices that do not execute two streams concurrently.
 const TURNS: u64 = 1 << 20;
-/// The emulated device finishes each launch before the next.
+/// The same on the emulated device, which finishes each launch before the next.
 const EMULATED_TURNS: u64 = 2;
 
 /// Disturbs one device.
@@ -43,29 +43,29 @@ pub struct Disturber<'g> {
     /// One word for each block that leaves garbage.
     marks: Allocation,
     multiprocessors: u32,
-    /// Threads that are resident at once.
+    /// Number of threads that are resident at once.
     threads: u32,
-    /// Dynamic shared memory of a block at most, bytes.
+    /// Most dynamic shared memory of a block, bytes.
     shared_bytes: u32,
-    /// Whether work on a second stream has been found not to run beside the first.
+    /// True once the device has been found not to execute a second stream concurrently with the first.
     alone: bool,
 }
 
-/// Blocks that run beside whatever is launched meanwhile.
+/// Blocks that run concurrently with the launches that follow.
 #[derive(Debug)]
 pub struct Company {
     stream: Stream,
     leave: Shared,
     gone: Shared,
-    /// What is rewritten; as long as they run it must stay.
+    /// The memory that they rewrite; it must exist as long as they run.
     _memory: Allocation,
 }
 
 impl<'g> Disturber<'g> {
-    /// Loads our kernels' image.
+    /// Loads the image of the disturbing kernels.
     ///
     /// # Errors
-    /// A [`RoleError`]: nothing here is a candidate's.
+    /// A [`RoleError`], because no candidate is involved.
     pub fn new(gpu: &'g Gpu, image: &[u8]) -> Result<Self, RoleError> {
         let limits = gpu.describe()?.limits;
         let fault = |refusal: DriverError| refusal.into_role_error("prepare to disturb the device");
@@ -81,11 +81,11 @@ impl<'g> Disturber<'g> {
         })
     }
 
-    /// Fills shared memory and registers of every multiprocessor with words that depend on the
-    /// seed, and so many bytes of the stack of each of its threads, and waits for it.
+    /// Fills shared memory and registers of every multiprocessor, and `stack_bytes` bytes of each thread's stack,
+    /// with words that depend on the seed, and waits for the end.
     ///
     /// # Errors
-    /// A [`RoleError`] where the driver refuses, or where the words are not those of the seed.
+    /// A [`RoleError`] where the driver refuses, or where the words that were read back do not match the seed.
     pub fn leave_garbage(&mut self, seed: u64, stack_bytes: u32) -> Result<(), RoleError> {
         let fault = |refusal: DriverError| refusal.into_role_error("leave garbage in the device");
         self.fill_stacks(seed, stack_bytes)
@@ -105,8 +105,8 @@ impl<'g> Disturber<'g> {
         }
     }
 
-    /// Starts blocks beside whatever follows. None where work on two streams does not run side by
-    /// side, which is tried first.
+    /// Starts blocks that run concurrently with the launches that follow. None if the device does not execute two
+    /// streams concurrently, which is tested first.
     ///
     /// # Errors
     /// A [`RoleError`] where the driver refuses.
@@ -118,7 +118,7 @@ impl<'g> Disturber<'g> {
             return Ok(None);
         }
         let company = self.start(seed, grid).map_err(fault)?;
-        // Something of ours, on the candidate's stream: it must end while the company is there.
+        // A launch of this module on the candidate's stream must end while the concurrent blocks are still running.
         self.scatter(seed, 1)
             .and_then(|()| driver::settle())
             .map_err(fault)?;
@@ -140,9 +140,9 @@ impl<'g> Disturber<'g> {
         }
     }
 
-    /// A stack lies in memory that the driver sets aside for the threads that can be resident, once as
-    /// much as the most that was asked for (CUDA Driver API, `CU_CTX_LMEM_RESIZE_TO_MAX`), and
-    /// begins at its end: whoever has a longer one covers that of a shorter.
+    /// Fills the stacks of all threads that can be resident. The driver allocates local memory once for all such
+    /// threads, as much as the largest request so far (CUDA Driver API, `CU_CTX_LMEM_RESIZE_TO_MAX`). A stack begins
+    /// at the end of its part, so a longer stack covers that of a shorter one.
     fn fill_stacks(&self, seed: u64, bytes: u32) -> Result<(), DriverError> {
         let enough = |stack: &u32| bytes > 0 && *stack >= bytes;
         let Some(bytes) = STACKS.into_iter().find(enough) else {
@@ -200,7 +200,7 @@ impl<'g> Disturber<'g> {
         Ok(company)
     }
 
-    /// An entry that may have all the shared memory that a block can.
+    /// A kernel that may use the largest dynamic shared memory of a block.
     fn entry(&self, name: &str) -> Result<Kernel<'_>, DriverError> {
         let kernel = self.module.kernel(name)?;
         kernel.allow_shared(self.shared_bytes)?;
@@ -216,8 +216,8 @@ impl<'g> Disturber<'g> {
         }
     }
 
-    /// Takes our launches out of the emulated device's account, which is to be the candidate's
-    /// alone.
+    /// Removes this module's launches from the emulated device's report, which must contain the candidate's launches
+    /// only.
     fn forget_launches(&self) -> Result<(), RoleError> {
         let Some(emulator) = self.gpu.emulator() else {
             return Ok(());
@@ -235,15 +235,15 @@ impl<'g> Disturber<'g> {
 }
 
 impl Company {
-    /// Whether it has ended, by being told or by itself.
+    /// Returns true if the blocks have ended, on request or by themselves.
     pub fn is_gone(&self) -> bool {
         self.gone.value() != 0
     }
 
-    /// Tells it to leave and waits for that.
+    /// Makes the blocks end and waits for it.
     ///
     /// # Errors
-    /// The driver's error, which may be the error of something else on the device.
+    /// The driver's error, which may be the error of another launch on the device.
     pub fn leave(mut self) -> Result<(), DriverError> {
         self.leave.set(1);
         self.stream.synchronize()
@@ -253,12 +253,12 @@ impl Company {
 impl Drop for Company {
     fn drop(&mut self) {
         self.leave.set(1);
-        // Its memory must not go before it. An error is that of whatever was beside it.
+        // The blocks must end before their memory is freed. An error belongs to the launches beside them.
         let _ = self.stream.synchronize();
     }
 }
 
-/// What the first block must have answered, worked out here.
+/// The value that the first block must have written, computed on the host.
 fn mark_of_the_first_block(seed: u64, words: u32) -> u32 {
     let next = |state: u32| state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
     #[expect(

@@ -1,9 +1,9 @@
-//! The content of tensors: input values and poison, both functions of a key and an element index.
+//! Contents of tensors: input values and poison, both functions of a key and an element index.
 //!
-//! The runner and the verifier each make the bytes themselves, so nothing has to be carried
-//! between them, and a candidate cannot foresee them without the key. Every draw uses only
-//! operations that IEEE 754 defines exactly, so the bytes are the same on every machine.
-//! The module knows no tensor but the one it is asked for, and no device.
+//! The run role and the verify role each generate the bytes themselves, so nothing has to be carried between them,
+//! and a candidate cannot predict them without the key. Every draw uses only operations that IEEE 754 defines
+//! exactly, so the bytes are the same on every machine. The module knows only the tensor that it is asked for, and no
+//! device.
 
 mod normal;
 
@@ -15,17 +15,16 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
 pub use normal::quantile;
 
-/// Elements made at a time: the working set stays inside the first-level cache.
+/// Number of elements generated at a time: the working set fits the first-level cache.
 const CHUNK: u64 = 2048;
-/// Rows that are equal to each other in [`Distribution::Ties`].
+/// Number of rows that are equal to each other in [`Distribution::Ties`].
 const EQUAL_ROWS: u64 = 4;
-/// Elements of one ascending run in [`Distribution::Ties`].
+/// Length of one ascending run in [`Distribution::Ties`], in elements.
 const RUN: u64 = 8;
 
-/// What an element becomes that is struck: far out among ordinary values, and exact in every type.
+/// Magnitude of an element changed by [`Alteration::Struck`]: large among ordinary values, and exact in every type.
 const STROKE: f64 = 8.0;
-/// Of so many elements one is NaN or infinite in [`Distribution::Specials`], besides three that
-/// always are.
+/// One in this many elements is NaN or infinite in [`Distribution::Specials`], besides three that always are.
 const SPECIAL_IN: f64 = 1e4;
 
 /// The bytes of a whole input tensor, little-endian, in index order.
@@ -33,8 +32,7 @@ pub fn bytes(tensor: &TensorData) -> Vec<u8> {
     slice(tensor, 0, tensor.elements())
 }
 
-/// The bytes of `count` elements from the flat index `first` on: the same bytes as that part of
-/// [`bytes`].
+/// The bytes of `count` elements from the flat index `first` on; equal to that part of [`bytes`].
 pub fn slice(tensor: &TensorData, first: u64, count: u64) -> Vec<u8> {
     let width = tensor.dtype.bytes();
     let capacity = usize::try_from(count * width).expect("a tensor fits the address space");
@@ -56,7 +54,7 @@ pub fn slice(tensor: &TensorData, first: u64, count: u64) -> Vec<u8> {
     out
 }
 
-/// Changes the values of the elements from the flat index `first` on.
+/// Applies an alteration to the elements from the flat index `first` on.
 fn alter(alteration: Alteration, first: u64, values: &mut [f64]) {
     match alteration {
         Alteration::Struck(at) => {
@@ -75,7 +73,7 @@ fn alter(alteration: Alteration, first: u64, values: &mut [f64]) {
     }
 }
 
-/// A number rounded to so many significant bits, to nearest even, its exponent left as it is.
+/// A number rounded to this many significant bits, to nearest even, with an unchanged exponent range.
 fn rounded(value: f64, bits: u32) -> f64 {
     let dropped = 53_u32.saturating_sub(bits.max(1));
     if dropped == 0 || !value.is_finite() {
@@ -84,12 +82,12 @@ fn rounded(value: f64, bits: u32) -> f64 {
     let pattern = value.to_bits();
     let tie = 1_u64 << (dropped - 1);
     let odd = pattern >> dropped & 1;
-    // A carry out of the significand is a step to the next exponent.
+    // A carry out of the significand increments the exponent.
     f64::from_bits((pattern + (tie - 1) + odd) & !((1 << dropped) - 1))
 }
 
-/// Pseudorandom bytes that no honest kernel writes by chance: what outputs and workspaces hold
-/// before an execution, and what surrounds a buffer. `purpose` keeps the uses of one seed apart.
+/// Pseudorandom bytes that a correct kernel does not write by chance: the content of outputs and workspaces before an
+/// execution, and the pattern around buffers. `purpose` separates the uses of one seed.
 pub fn poison(seed: u64, purpose: &str, buffer: &str, bytes: usize) -> Vec<u8> {
     let key = Key(domain::digest::Digest::of(seed.to_le_bytes())).derive(&[purpose, buffer]);
     let mut out = vec![0; bytes];
@@ -97,7 +95,7 @@ pub fn poison(seed: u64, purpose: &str, buffer: &str, bytes: usize) -> Vec<u8> {
     out
 }
 
-/// The draws of one tensor.
+/// The random draws of one tensor.
 struct Stream<'a> {
     tensor: &'a TensorData,
     generator: ChaCha8Rng,
@@ -169,7 +167,7 @@ impl<'a> Stream<'a> {
         values.extend(self.words.iter().map(|&word| value(word)));
     }
 
-    /// Four equal rows at a time; along a row, runs of eight that ascend by eighths.
+    /// Groups of four equal rows; along a row, runs of eight elements that ascend by eighths.
     fn ties(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
         let columns = self.tensor.extents.last().copied().unwrap_or(1).max(1);
         let runs = columns.div_ceil(RUN);
@@ -191,7 +189,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// A large number, whose sign alternates along every axis, plus a normal one.
+    /// A large number, whose sign alternates along every axis, plus a normal draw.
     fn cancellation(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
         let large = cancelling(self.tensor.dtype);
         self.read(first, end - first);
@@ -207,11 +205,11 @@ impl<'a> Stream<'a> {
         }));
     }
 
-    /// Normal, but for NaN and both infinities: each at one place that the key decides, and others
-    /// rarely.
+    /// Normal draws, except NaN and both infinities: each at one position that the key decides, and more rarely at
+    /// others.
     fn specials(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
         const KINDS: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
-        // The words of the elements lie behind those of the three places.
+        // The words of the elements follow those of the three positions.
         self.read(0, 3);
         let elements = self.tensor.elements();
         let places = [0, 1, 2].map(|at| u64::from(self.words[at]) % elements);
@@ -229,8 +227,8 @@ impl<'a> Stream<'a> {
         }));
     }
 
-    /// One element between 1 and 2 among zeros: the last, the first, or any, as the key has it. Tails are
-    /// where elements are forgotten.
+    /// One element between 1 and 2 among zeros: the last, the first, or any, as the key decides. The ends are chosen
+    /// often because kernels with wrong bounds forget elements there.
     fn impulse(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
         self.read(0, 3);
         let elements = self.tensor.elements();
@@ -243,11 +241,11 @@ impl<'a> Stream<'a> {
         values.extend((first..end).map(|index| if index == at { height } else { 0.0 }));
     }
 
-    /// The flat index, rotated by the key, modulo the largest prime whose multiples of the
-    /// step the type holds exactly: neighbours differ, and so do elements a power of two apart.
-    /// Where all elements fit below that prime they do not wrap around: behind such a jump a long
-    /// run of a row is all but equal, and the rounding errors of an honest sum over it add up
-    /// instead of cancelling, which no bound that grows with a root of the length allows for.
+    /// The flat index, rotated by the key, modulo the largest prime whose multiples of the step the type holds
+    /// exactly: neighbours differ, and so do elements a power of two apart. Where all elements fit below that prime
+    /// they do not wrap around. After a wrap-around a long run of a row would be almost constant, and the rounding
+    /// errors of a correct sum over it would add up instead of cancelling, which no bound that grows with a root of
+    /// the length allows for.
     fn index_coded(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
         let (modulus, step) = match self.tensor.dtype {
             Dtype::I8 | Dtype::U8 => (127, 1.0),
@@ -281,7 +279,7 @@ fn symmetric(word: u32) -> f64 {
     2.0 * unit(word) - 1.0
 }
 
-/// Normal, mean 0, deviation 1.
+/// Normal with mean 0 and standard deviation 1.
 fn standard(word: u32) -> f64 {
     quantile(unit(word))
 }
@@ -304,7 +302,7 @@ fn smallest_normal(dtype: Dtype) -> f64 {
     }
 }
 
-/// The large part of [`Distribution::Cancellation`]: a few bits of the type are left for the small.
+/// The large part of [`Distribution::Cancellation`]; a few bits of the type are left for the small part.
 fn cancelling(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::Bf16 => 8.0,
@@ -313,8 +311,8 @@ fn cancelling(dtype: Dtype) -> f64 {
     }
 }
 
-/// The largest magnitude in [`Distribution::Huge`]. A quarter of the largest number, except that
-/// an f32 sum of some thousand products with ordinary numbers must stay finite.
+/// The largest magnitude in [`Distribution::Huge`]: a quarter of the largest number, except that an f32 sum of some
+/// thousand products with ordinary numbers must stay finite.
 fn huge_scale(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F16 => f64::from(f16::MAX.to_f32()) / 4.0,
@@ -325,8 +323,8 @@ fn huge_scale(dtype: Dtype) -> f64 {
     }
 }
 
-/// What scales normal values down in [`Distribution::Small`]: sums and products of two still are
-/// normal numbers of the type. Integers have nothing smaller.
+/// The factor of normal draws in [`Distribution::Small`]: sums and products of two values are still normal numbers of
+/// the type. Integers have no smaller values.
 fn small_scale(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F16 => 2_f64.powi(-6),
@@ -335,7 +333,7 @@ fn small_scale(dtype: Dtype) -> f64 {
     }
 }
 
-/// A value as binary32, at most as large as `most`; an infinity stays one.
+/// A value rounded to binary32, with a magnitude of at most `most`; an infinity stays infinite.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "what is too large for binary32 is capped, as the distributions promise"
@@ -348,10 +346,9 @@ fn capped(value: f64, most: f32) -> f32 {
     }
 }
 
-/// Appends the values in the type's encoding. A value for a type of 32 bits or fewer is first
-/// rounded to binary32 (that is part of how the distributions are defined) and then, with one
-/// rounding to nearest even, to the type; what is too large becomes the largest finite value, and only NaN and infinities
-/// stay what they are.
+/// Appends the values in the type's encoding. A value for a type of 32 bits or fewer is first rounded to binary32
+/// (that is part of the definition of the distributions) and then, with one rounding to nearest even, to the type. A
+/// value that is too large becomes the largest finite value; NaN and infinities are kept.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

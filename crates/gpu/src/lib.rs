@@ -1,10 +1,10 @@
-//! Turns source into an image, and an image into facts, on whatever CUDA driver is loaded: the
-//! bodies of the role processes compile, disassemble, run, trace, verify, time and probe.
+//! The bodies of the role processes: compile, disassemble, run, trace, verify, time, watch, clocks, experiment and
+//! probe. They turn a source into an image, and an image into facts, on the CUDA driver that is loaded.
 //!
-//! The crate decides to start no process but NVIDIA's disassembler, and knows no run, lease or HTTP. Everything that can
-//! abort or hang (the compiler, the driver) is called here and nowhere else, inside a child process
-//! whose death is a supported outcome. How such a process is kept apart is here as well: what it gives up itself
-//! ([`confine`]), and what its supervisor has put around it ([`walls`]).
+//! The crate starts no process except NVIDIA's disassembler, and knows no run, lease or HTTP. All code that can abort
+//! or hang (the compiler, the driver) is called here and nowhere else, inside a child process whose death is a
+//! supported outcome. The isolation of such a process is here as well: the rights that it gives up itself
+//! ([`confine`]), and the namespaces and the control group that its supervisor creates around it ([`walls`]).
 
 #![deny(unsafe_code)]
 

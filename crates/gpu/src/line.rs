@@ -1,8 +1,8 @@
-//! The one connection of a role process: an inherited socket to its supervisor.
+//! The connection of a role process: an inherited socket to its supervisor.
 //!
-//! Job and reply pass it each as a length and JSON, bound to each other by a nonce. A frame of no
-//! bytes is a moment that the supervisor notes by its own clock. The module does not know what is
-//! said.
+//! Job and reply are each sent as a length and JSON, with a nonce that binds them to each other. An empty frame marks
+//! a point in time that the supervisor records with its own clock. The module does not know the content of the
+//! messages.
 
 use std::env;
 use std::fs::File;
@@ -15,42 +15,40 @@ use serde::de::DeserializeOwned;
 
 use crate::role_error::RoleError;
 
-/// The longest job, bytes. Jobs come from the supervisor; the bound only stops a length that
-/// is no length.
+/// Largest job in bytes. Jobs come from the supervisor; the limit only detects a length that is invalid.
 const MAX_JOB_BYTES: usize = 64 << 20;
-/// A frame of no bytes. The first says that the process is ready for its job; any other is a
-/// moment that the supervisor notes by its own clock. The first of each pair of these is answered
-/// with one byte.
+/// An empty frame. The first one says that the process is ready for its job; each later one is a point in time that
+/// the supervisor records with its own clock. The first of each pair of these is answered with one byte.
 const TICK: [u8; 4] = [0; 4];
 
 /// One end of the timed part of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// Nothing is timed before the supervisor has noted it.
+    /// The begin: nothing is timed before the supervisor has recorded it.
     Begin,
-    /// Everything timed is over.
+    /// The end: everything timed has ended.
     End,
 }
 
-/// A socket on which nothing was said yet.
+/// A socket before its first message.
 #[derive(Debug)]
 pub struct Silent {
     socket: File,
 }
 
-/// A socket on which a job has come.
+/// A socket on which a job was received.
 #[derive(Debug)]
 pub struct Line {
     socket: File,
-    /// That of what was asked last.
+    /// The nonce of the last request.
     nonce: String,
 }
 
 impl Line {
-    /// The socket that the supervisor left open for this process.
+    /// The socket that the supervisor passed to this process.
     ///
     /// # Errors
-    /// [`RoleError::Socket`] if it left none.
+    /// [`RoleError::Socket`] if it passed none.
     #[expect(unsafe_code, reason = "an inherited descriptor has no owner yet")]
     pub fn inherited() -> Result<Silent, RoleError> {
         let fault = |reason: String| RoleError::Socket {
@@ -67,15 +65,15 @@ impl Line {
             .ok()
             .filter(|&number| number == 0 || number > 2)
             .ok_or_else(|| fault(format!("{SOCKET_VARIABLE} is {number:?}, no descriptor")))?;
-        // SAFETY: the supervisor gives this descriptor to this process for this purpose alone, and
-        // it is taken once. One that is not open makes the first read fail.
+        // SAFETY: the supervisor passes this descriptor to this process for this purpose only, and it is taken once.
+        // If it is not open, the first read fails.
         let socket = unsafe { OwnedFd::from_raw_fd(number) };
         Ok(Silent {
             socket: File::from(socket),
         })
     }
 
-    /// Tells of a moment. A supervisor that does not hear it does not believe the reply.
+    /// Reports a point in time. A supervisor that does not receive it rejects the reply.
     pub fn tick(&mut self, moment: Moment) {
         let told = self.socket.write_all(&TICK);
         if moment == Moment::Begin && told.is_ok() {
@@ -83,7 +81,7 @@ impl Line {
         }
     }
 
-    /// Replies to what was asked last.
+    /// Sends the reply to the last request.
     ///
     /// # Errors
     /// [`RoleError::Socket`].
@@ -95,7 +93,7 @@ impl Line {
         send(&mut self.socket, &reply)
     }
 
-    /// Replies, and hears what is asked next.
+    /// Sends a reply and receives the next request.
     ///
     /// # Errors
     /// [`RoleError::Socket`].
@@ -108,7 +106,7 @@ impl Line {
 }
 
 impl Silent {
-    /// Says that the process is ready, and hears its job.
+    /// Reports that the process is ready, and receives its job.
     ///
     /// # Errors
     /// [`RoleError::Socket`].

@@ -1,6 +1,6 @@
-//! The emulated device's account of its launches, in the words that verdicts are made of.
+//! Translation of the emulated device's launch reports into the types that verdicts use.
 //!
-//! It translates and drops what proves nothing against a candidate; it judges nothing itself.
+//! The module drops findings that prove nothing against a candidate; it judges nothing itself.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,26 +13,25 @@ use serde_json::Value;
 
 use crate::driver::emulator::{self, LaunchReport, Location, Modelled};
 
-/// The most findings kept of one execution; a reply has a limit, and the first few decide.
+/// Most findings kept per execution, because the reply has a size limit and the first few decide.
 const MAX_FINDINGS: usize = 32;
-/// The most source lines reported of one launch; a reply has a limit.
+/// Most source lines reported per launch, because the reply has a size limit.
 const MAX_LINES: usize = 256;
 
-/// What buffers of an execution are, as far as findings depend on it.
+/// The properties of an execution's buffers on which findings depend.
 #[derive(Debug, Default)]
 pub struct Buffers<'a> {
-    /// Outputs with bytes that were never written, or written with a value nobody initialised.
+    /// Outputs with bytes that were never written, or written with an uninitialised value.
     pub incomplete: BTreeSet<&'a str>,
-    /// How far into its allocation each buffer starts, bytes.
+    /// Offset of each buffer in its allocation, bytes.
     pub starts: BTreeMap<&'a str, i64>,
 }
 
 /// The findings of all launches in order.
 ///
-/// A store of an uninitialised value counts only if it is still there in an output at the end:
-/// tiles that load garbage at their tail and mask it later, or overwrite it, are honest. Where
-/// the device had more to say than it could keep, all it kept counts: a flood of harmless
-/// findings must not wash a race away.
+/// A store of an uninitialised value counts only if the value is still in an output at the end, because it is correct
+/// for a tile to load garbage at its tail and to mask or overwrite it later. If the device dropped findings, all that
+/// it kept count, so that many harmless findings cannot hide a race.
 pub fn findings(reports: &[LaunchReport], buffers: &Buffers<'_>) -> Vec<Finding> {
     reports
         .iter()
@@ -85,9 +84,8 @@ fn translate(finding: &emulator::Finding, buffers: &Buffers<'_>) -> Finding {
     }
 }
 
-/// The name in the source of a variable that the compiler named `_ZZ7softmaxE7of_warp`: the
-/// last part, after its length, of a local static of a function (Itanium C++ ABI, 5.1.6).
-/// Other names are left as they are.
+/// The name in the source of a variable that the compiler named `_ZZ7softmaxE7of_warp`: the last part, after its
+/// length, of a local static of a function (Itanium C++ ABI, 5.1.6). Other names are returned unchanged.
 fn source_name(name: &str) -> &str {
     let Some(local) = name.strip_prefix("_ZZ") else {
         return name;
@@ -102,8 +100,8 @@ fn source_name(name: &str) -> &str {
     local.match_indices('E').find_map(entity).unwrap_or(name)
 }
 
-/// The kind by the emulated device's name of it. A name that this program does not know is one
-/// that a newer device proves, and is taken for what it did: stop the launch or not.
+/// The kind for the emulated device's name of it. An unknown name belongs to a newer device and is classified by its
+/// effect: whether it stopped the launch.
 fn kind(name: &str, fatal: bool) -> FindingKind {
     match name {
         "out_of_bounds_read" => FindingKind::OutOfBoundsRead,
@@ -113,7 +111,7 @@ fn kind(name: &str, fatal: bool) -> FindingKind {
         "uninitialised_address" | "uninitialised_branch" | "uninitialised_store" => {
             FindingKind::Uninitialised
         }
-        // A copy in flight is one more writer that nothing orders before the reader.
+        // An asynchronous copy in flight is one more writer that is not ordered before the reader.
         "shared_race" | "warp_race" | "unawaited_copy" => FindingKind::SharedRace,
         "global_race" => FindingKind::GlobalRace,
         "divergent_barrier" => FindingKind::DivergentBarrier,
@@ -122,12 +120,12 @@ fn kind(name: &str, fatal: bool) -> FindingKind {
         "assertion" => FindingKind::Assert,
         "schedule_dependent" => FindingKind::ScheduleDependent,
         _ if fatal => FindingKind::Trap,
-        // A value that the ISA leaves undefined, such as a shuffle from an absent lane.
+        // A value that the ISA leaves undefined, such as that of a shuffle from an absent lane.
         _ => FindingKind::Uninitialised,
     }
 }
 
-/// The line, if it is one of the candidate's own file and not of a header.
+/// The line, if it is in the candidate's own file and not in a header.
 fn line(location: &Location) -> Option<u32> {
     let own = location
         .file
@@ -136,8 +134,8 @@ fn line(location: &Location) -> Option<u32> {
     location.line.filter(|&line| own && line > 0)
 }
 
-/// The launches that ran. The device's own account has the last word on what was launched;
-/// the plan adds only what a driver is not told apart, static from dynamic shared memory.
+/// The launches that ran, according to the device's report. The plan adds only what a driver does not distinguish:
+/// dynamic from static shared memory.
 pub fn launches(reports: &[LaunchReport], planned: &[ResolvedLaunch]) -> Vec<LaunchFacts> {
     reports
         .iter()
@@ -161,7 +159,7 @@ pub fn launches(reports: &[LaunchReport], planned: &[ResolvedLaunch]) -> Vec<Lau
         .collect()
 }
 
-/// The launches of a device that gives no account: what it accepted.
+/// The launches of a device without reports: those that it accepted.
 pub fn accepted(launched: &[ResolvedLaunch]) -> Vec<LaunchFacts> {
     launched
         .iter()
@@ -177,7 +175,7 @@ pub fn accepted(launched: &[ResolvedLaunch]) -> Vec<LaunchFacts> {
         .collect()
 }
 
-/// The first instruction that the device lacks.
+/// The first instruction that the device does not implement.
 pub fn unsupported(reports: &[LaunchReport]) -> Option<UnsupportedInstruction> {
     let outcome = &reports
         .iter()
@@ -203,8 +201,8 @@ fn modelled(kernel: &str, time: &Modelled) -> ModelledLaunch {
     }
 }
 
-/// What the source lines of each launch that ran took: those with the most instructions, without
-/// zeros, since a reply has a limit.
+/// Counters per source line of each launch that ran: the lines with the most instructions, without zeros, because the
+/// reply has a size limit.
 pub fn lines(execution: u32, reports: &[LaunchReport]) -> Vec<LaunchLines> {
     let ran = reports.iter().filter(|report| report.outcome.has_run());
     ran.map(|report| {
@@ -226,7 +224,7 @@ pub fn lines(execution: u32, reports: &[LaunchReport]) -> Vec<LaunchLines> {
     .collect()
 }
 
-/// The tally of one line of the candidate's own file.
+/// The counters of one line of the candidate's own file.
 fn line_counters(tally: &Value) -> Option<LineCounters> {
     let number = tally.get("line")?.as_u64()?;
     let file = tally.get("file").and_then(Value::as_str);
@@ -242,8 +240,8 @@ fn line_counters(tally: &Value) -> Option<LineCounters> {
     })
 }
 
-/// The whole numbers of a launch's counters, with nested names joined by dots. What is counted
-/// per source line stays out: a reply has a limit.
+/// The integers of a launch's counters, with nested names joined by dots. Counters per source line are omitted,
+/// because the reply has a size limit.
 fn counters(counters: &Value) -> BTreeMap<String, u64> {
     fn collect(prefix: &str, value: &Value, into: &mut BTreeMap<String, u64>) {
         match value {

@@ -1,27 +1,27 @@
-//! Diagnostics from the compiler's log, fit to be shown to a person or a model.
+//! Diagnostics from the compiler's log, in a form that may be shown to people and models.
 //!
-//! A source chooses part of that text: the words of `#pragma message` and `static_assert` may hold
-//! line breaks and lines that look like messages. The log also echoes lines of any file that the
-//! source made the compiler open. So only the lines of messages are kept, without the words that a
-//! source can put into them; lines behind such words are skipped up to the echo that follows them;
-//! and messages of the assembler are read from the part of the log that the assembler wrote.
+//! A source controls part of that text: the messages of `#pragma message` and `static_assert` may hold line breaks
+//! and lines that look like messages. The log also echoes lines of any file that the source made the compiler open.
+//! Therefore only the lines of messages are kept, without the text that a source can put into them. Lines after such
+//! text are skipped up to the echo that follows them. Messages of the assembler are read only from the part of the
+//! log that the assembler wrote.
 
 use domain::cleaning;
 use domain::verdict::{Diagnostic, Severity};
 
 use super::scan::{self, SourceFile};
 
-/// The most bytes of either part of a log that are read.
+/// Most bytes of either part of a log that are read.
 const MAX_PART_BYTES: usize = 64 << 10;
 
-/// The files that a log may speak of.
+/// The files that a log may mention.
 #[derive(Debug, Clone, Copy)]
 pub struct Files<'a> {
     /// The candidate.
     pub source: SourceFile<'a>,
     /// Folders whose files may be named: the toolchain's headers and the task's.
     pub headers: &'a [&'a str],
-    /// The PTX that the assembler refused, where the compiler got as far.
+    /// The PTX that the assembler refused, if the compiler produced PTX.
     pub refused_ptx: Option<&'a str>,
 }
 
@@ -40,8 +40,8 @@ pub fn diagnostics(log: &str, files: &Files<'_>, assembled: bool) -> Vec<Diagnos
     cleaning::clean_diagnostics(found)
 }
 
-/// The end of a log that the assembler wrote: its lines all begin with the assembler's name, also
-/// those in the middle of a message. An empty line parts them from what the compiler wrote.
+/// The end of a log, which the assembler wrote. All its lines begin with the assembler's name, including those in the
+/// middle of a message. An empty line separates them from the compiler's part.
 pub fn assembler_part(log: &str) -> &str {
     let log = log.trim_end();
     let mut bytes = 0;
@@ -54,7 +54,7 @@ pub fn assembler_part(log: &str) -> &str {
                 ""
             };
         }
-        // With the line break before it.
+        // Includes the line break before the line.
         bytes += line.len() + 1;
     }
     log
@@ -72,9 +72,8 @@ fn compiler_messages(part: &str, files: &Files<'_>) -> Vec<Diagnostic> {
         };
         found.extend(compiler_message(&head, files));
         if head.file == files.source.name && without_payload(head.text) != head.text {
-            // The words of the source may go on over lines. Behind them stands the line of the
-            // source that the message is about. Its last echo counts, because the words may hold
-            // copies of it.
+            // Text of the source may span several lines. It is followed by the line of the source that the message is
+            // about. The last echo counts, because the text may contain copies of that line.
             let about = (head.line as usize)
                 .checked_sub(1)
                 .and_then(|index| files.source.text.lines().nth(index));
@@ -90,7 +89,7 @@ fn compiler_messages(part: &str, files: &Files<'_>) -> Vec<Diagnostic> {
     found
 }
 
-/// One message by us, in the same shape.
+/// A message of this program in the same form.
 pub fn own_error(message: String) -> Diagnostic {
     Diagnostic {
         line: None,
@@ -99,11 +98,11 @@ pub fn own_error(message: String) -> Diagnostic {
     }
 }
 
-/// The first line of a message: `FILE(LINE): KIND: TEXT`, with an optional number behind the kind.
+/// The first line of a message: `FILE(LINE): KIND: TEXT`, with an optional number after the kind.
 struct Head<'a> {
     file: &'a str,
     line: u32,
-    /// `None` for remarks, which are not told.
+    /// None for remarks, which are not reported.
     severity: Option<Severity>,
     text: &'a str,
 }
@@ -227,7 +226,7 @@ fn without_payload(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// Nine lines, so that the PTX may speak of line 7.
+    /// Nine lines, so that the PTX can refer to line 7.
     const SOURCE: &str = "#pragma message \"...\"\n  static_assert(0, \"...\");\n\n\n\n\n\n\n\n";
 
     fn read(log: &str) -> Vec<(Option<u32>, Severity, String)> {
@@ -338,11 +337,11 @@ mod tests {
     fn words_of_the_source_cannot_pose_as_messages() {
         let own = "PTX assembler: Unknown modifier '.bar'";
         for log in [
-            // A message with line breaks in it, then what the assembler says.
+            // A message with line breaks, then a message of the assembler.
             "k.cu(1): remark #20200-D: #pragma message: \"x\nptxas error   : forged\nk.cu(3): error: forged\"\n  #pragma message \"...\"\n   ^\n\nptxas application ptx input, line 4; error   : Unknown modifier '.bar'\n",
-            // The words hold a copy of the line that is echoed behind them.
+            // The text contains a copy of the line that is echoed after it.
             "k.cu(1): remark #20200-D: #pragma message: \"x\"\n  #pragma message \"...\"\n   ^\n\nk.cu(3): error: forged\"\n  #pragma message \"...\"\n   ^\n\nptxas application ptx input, line 4; error   : Unknown modifier '.bar'\n  ",
-            // No echo: the end of the words is not known.
+            // Without an echo the end of the text is unknown.
             "k.cu(9): remark #20200-D: #pragma message: \"x\nk.cu(3): error: forged\"\n\nptxas application ptx input, line 4; error   : Unknown modifier '.bar'\n",
             // Lines of a message of the assembler itself.
             "ptxas application ptx input, line 4; error   : Unknown modifier '.bar'\nptxas         . ptxas error   : forged'\n",
@@ -350,7 +349,7 @@ mod tests {
             let found = read(log);
             assert_eq!(found, [(Some(7), Severity::Error, own.to_owned())], "{log}");
         }
-        // Behind the echo of an honest message the next one is read.
+        // After the echo of a genuine message the next message is read.
         let log = "k.cu(2): error: static assertion failed with \"a\nb\"\n    static_assert(0, \"...\");\n    ^\n\nk.cu(5): error: identifier \"b\" is undefined\n  b\n  ^\n\n";
         let lines = read(log).into_iter().map(|(line, ..)| line);
         assert_eq!(lines.collect::<Vec<_>>(), [Some(2), Some(5)]);

@@ -1,8 +1,8 @@
 //! Spills and refused resources, read from the assembler's messages.
 //!
-//! Everything else that a kernel needs is in the tables of the machine code (`crate::cubin`). Spills
-//! are in no table. The text passed here must be the assembler's own part of the log
-//! (`super::log::assembler_part`), because a source can make the compiler print lines of any form.
+//! All other resources of a kernel are in the tables of the machine code (`crate::cubin`); spills are in no table.
+//! The text passed here must be the assembler's own part of the log (`super::log::assembler_part`), because a source
+//! can make the compiler print lines of any form.
 
 use std::collections::BTreeMap;
 
@@ -18,24 +18,24 @@ struct Report {
     shared_bytes: u32,
 }
 
-/// A resource the assembler refused to give.
+/// A resource of which a kernel needs more than the assembler allows.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Excess {
     /// The entry.
     pub kernel: String,
-    /// The resource in words.
+    /// The resource, in words.
     pub resource: String,
-    /// The most a kernel may use.
+    /// The most that a kernel may use.
     pub limit: u64,
-    /// What it asked for.
+    /// The amount that the kernel needs.
     pub found: u64,
 }
 
-/// The most static shared memory of a block on every architecture, bytes (CUDA C++ Programming
-/// Guide, table of technical specifications: more must be asked for dynamically).
+/// Most static shared memory of a block on every architecture, bytes (CUDA C++ Programming Guide, table of technical
+/// specifications: more must be requested as dynamic shared memory).
 const STATIC_SHARED_LIMIT: u64 = 48 << 10;
 
-/// Adds the spills that the assembler reported to what the tables of the machine code say.
+/// Adds the spills that the assembler reported to the resources from the tables of the machine code.
 pub fn with_spills(kernels: Vec<KernelResources>, messages: &str) -> Vec<KernelResources> {
     let reports = reports(messages);
     let with_spills = |kernel: KernelResources| KernelResources {
@@ -47,8 +47,8 @@ pub fn with_spills(kernels: Vec<KernelResources>, messages: &str) -> Vec<KernelR
     kernels.into_iter().map(with_spills).collect()
 }
 
-/// The first resource beyond its limit. The assembler says it in words (`uses too much shared
-/// data (0x12 bytes, 0xc000 max)`), or says nothing and only its figures show it.
+/// The first resource beyond its limit. The assembler reports it in words (`uses too much shared data (0x12 bytes,
+/// 0xc000 max)`), or only its figures show it.
 pub fn excess(messages: &str) -> Option<Excess> {
     messages
         .lines()
@@ -94,8 +94,8 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Reads the lines that `--ptxas-options=-v` adds. Properties of device functions follow the
-/// entry that calls them and are already part of its totals.
+/// Reads the lines that `--ptxas-options=-v` adds. Properties of device functions follow the entry that calls them
+/// and are included in its totals.
 fn reports(messages: &str) -> BTreeMap<&str, Report> {
     let mut reports: BTreeMap<&str, Report> = BTreeMap::new();
     let mut entry = None;
@@ -120,7 +120,7 @@ fn reports(messages: &str) -> BTreeMap<&str, Report> {
     reports
 }
 
-/// The number that stands right before `unit`; 0 where the unit does not occur.
+/// The number directly before `unit`; 0 if the unit does not occur.
 fn before(line: &str, unit: &str) -> u32 {
     line.split_once(unit)
         .and_then(|(head, _)| {

@@ -1,23 +1,22 @@
-//! The text that NVIDIA's disassembler prints, as counts and as uses that a policy has an opinion
-//! on.
+//! Parser of the listing of NVIDIA's disassembler: counts of instructions, and uses of features that a policy covers.
 //!
-//! The text has a section for each function, `.text.NAME`, in it one instruction a line after its
-//! address as a comment, and before those that stem from another line a comment that names it; of
-//! several such comments the last is the outermost of inlined calls. What the instructions are
-//! called is in the manual of the CUDA binary utilities, "Instruction Set Reference".
+//! The text has a section `.text.NAME` for each function, with one instruction per line after its address as a
+//! comment. Before instructions of another source line there is a comment with that line; of several such comments
+//! the last is the outermost of inlined calls. The names of instructions are in the manual of the CUDA binary
+//! utilities, "Instruction Set Reference".
 
 use std::collections::BTreeMap;
 
 use domain::policy::Feature;
 use domain::role::{KernelCode, Use};
 
-/// Uses kept of each feature: one is enough to refuse, a few help to find them.
+/// Most uses kept of each feature: one is enough to refuse, a few help to find them.
 const MAX_USES: usize = 8;
-/// Names of instructions counted; there are fewer.
+/// Most names of instructions that are counted; the listing has fewer.
 const MAX_NAMES: usize = 256;
 
-/// The kernels of a listing, and what they do besides arithmetic. Lines are counted in the file
-/// whose name is `source`.
+/// The kernels of a listing, and their uses of features besides arithmetic. Lines are counted in the file whose name
+/// is `source`.
 pub(super) fn read(listing: &str, source: &str) -> (Vec<KernelCode>, Vec<Use>) {
     let mut kernels: Vec<KernelCode> = Vec::new();
     let mut uses: Vec<Use> = Vec::new();
@@ -54,7 +53,7 @@ pub(super) fn read(listing: &str, source: &str) -> (Vec<KernelCode>, Vec<Use>) {
     (kernels, uses)
 }
 
-/// What the tool says of its release, such as "V13.5.37".
+/// The release of the tool, such as "V13.5.37".
 pub(super) fn release(version: &str) -> String {
     let number = version.split([' ', ',', '\n']).find(|word| {
         let digits = word.strip_prefix('V').unwrap_or_default();
@@ -63,12 +62,12 @@ pub(super) fn release(version: &str) -> String {
     format!("nvdisasm {}", number.unwrap_or("of an unknown release"))
 }
 
-/// The function whose code follows.
+/// The name of the function whose section begins here.
 fn section(text: &str) -> Option<&str> {
     text.strip_prefix(".text.")?.strip_suffix(':')
 }
 
-/// The line that a place names: `"FILE", line N`, perhaps followed by where it was inlined.
+/// The line of the source in a location: `"FILE", line N`, perhaps followed by the location it was inlined at.
 fn own_line(place: &str, source: &str) -> Option<u32> {
     let outermost = place.rsplit(" inlined at ").next()?;
     let (file, rest) = outermost.strip_prefix('"')?.split_once('"')?;
@@ -77,7 +76,7 @@ fn own_line(place: &str, source: &str) -> Option<u32> {
     number.parse().ok().filter(|_| own)
 }
 
-/// Name and operands of an instruction, its predicate left out.
+/// Name and operands of an instruction, without its predicate.
 fn instruction(text: &str) -> Option<(&str, &str)> {
     let (_, rest) = text.strip_prefix("/*")?.split_once("*/")?;
     let mut rest = rest.trim().trim_end_matches(';').trim_end();
@@ -91,7 +90,7 @@ fn instruction(text: &str) -> Option<(&str, &str)> {
 
 fn count(kernel: &mut KernelCode, opcode: &str) {
     let base = base(opcode);
-    // Fills the last line of the code cache.
+    // Padding of the last line of the instruction cache.
     if base == "NOP" {
         return;
     }
@@ -106,13 +105,13 @@ fn base(opcode: &str) -> &str {
     opcode.split('.').next().unwrap_or(opcode)
 }
 
-/// HMMA, IMMA, DMMA, BMMA, QMMA, and their warp-group forms HGMMA, IGMMA, QGMMA, BGMMA. HFMA2.MMA is
+/// True for HMMA, IMMA, DMMA, BMMA and QMMA, and their warp-group forms HGMMA, IGMMA, QGMMA and BGMMA. HFMA2.MMA is
 /// an ordinary instruction.
 fn multiplies_matrices(base: &str) -> bool {
     base.ends_with("MMA") && base != "MMA"
 }
 
-/// What the policy may want to know of an instruction, and the part that shows it.
+/// The feature that an instruction uses, and the part of the instruction that shows it.
 fn feature<'a>(opcode: &'a str, operands: &'a str) -> Option<(Feature, &'a str)> {
     let base = base(opcode);
     let has = |modifier: &str| opcode.split('.').any(|part| part == modifier);

@@ -1,13 +1,13 @@
 //! The quantile function of the normal distribution, without the host's mathematical library.
 //!
-//! Wichura's algorithm AS 241 (Applied Statistics 37, 1988), whose relative error is about
-//! 1e-16, over a logarithm of our own: libraries round the last bit of `ln` differently, and
-//! the inputs of a task must be the same bytes everywhere.
+//! Wichura's algorithm AS 241 (Applied Statistics 37, 1988), whose relative error is about 1e-16, with an own
+//! implementation of the logarithm: libraries round the last bit of `ln` differently, and the inputs of a task must
+//! be the same bytes on every machine.
 
 use std::f64::consts::{LN_2, SQRT_2};
 
-/// The value below which a normal draw falls with `probability`. Meant for probabilities
-/// between 1.4e-11 and its complement, which uniform draws of 32 bits never leave.
+/// The value below which a normal draw falls with `probability`. Intended for probabilities between 1.4e-11 and its
+/// complement; uniform draws of 32 bits stay inside this range.
 pub fn quantile(probability: f64) -> f64 {
     let centred = probability - 0.5;
     if centred.abs() <= 0.425 {
