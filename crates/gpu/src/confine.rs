@@ -1,10 +1,9 @@
-//! What a role process may still do once it has its job: read what the job names, write where
-//! the job says, and compute.
+//! Confinement of a role process by itself: it may read what its job names, write where the job says, and compute.
 //!
-//! A process applies this to itself, before it touches anything that a candidate wrote. Files
-//! are held by Landlock, system calls by seccomp, amounts by resource limits. A kernel
-//! without Landlock is accepted and reported; a restriction that was granted and does not
-//! hold is a fault. The module knows no role: callers say what theirs needs.
+//! A process applies this before it touches anything that a candidate wrote. Landlock restricts files, seccomp
+//! restricts system calls, and resource limits restrict amounts. A kernel without Landlock is accepted and reported.
+//! A restriction that was granted and does not hold is a fault. The module knows no role: callers state the needs of
+//! theirs.
 
 pub mod card;
 mod filter;
@@ -26,15 +25,15 @@ use crate::role_error::RoleError;
 
 pub use filter::SystemCalls;
 
-/// Address space of a compiling process, bytes.
+/// Limit of a compiling process's address space, bytes.
 pub const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
-/// Processor time of a compiling process, seconds.
+/// Limit of a compiling process's processor time, seconds.
 pub const COMPILE_CPU_SECONDS: u64 = 30;
 /// The largest file a role may write.
 const FILE_BYTES: u64 = 8 << 30;
-/// The newest Landlock interface whose file rights we ask for; an older kernel grants fewer.
+/// The newest Landlock interface whose file rights are requested; an older kernel grants fewer.
 const LANDLOCK: ABI = ABI::V5;
-/// System folders and files that loading and running a library needs. None holds a secret.
+/// System folders and files that are needed to load and run a library. None holds a secret.
 const SYSTEM: [&str; 9] = [
     "/lib",
     "/lib64",
@@ -46,21 +45,22 @@ const SYSTEM: [&str; 9] = [
     "/proc/meminfo",
     "/sys/devices/system/cpu",
 ];
-/// Files that no role has any business with. A minimal system may lack one of them.
+/// Files that no role needs, which must be inaccessible afterwards. A minimal system may lack one of them.
 const WITNESSES: [&str; 2] = ["/proc/self/environ", "/etc/passwd"];
 
-/// What a role needs; everything else is refused.
+/// The needs of a role; everything else is refused.
 #[derive(Debug, Clone)]
 pub struct Needs {
-    /// Files and folders to read, beside the loader's and the system's libraries.
+    /// Files and folders to read, besides those of the loader and the system's libraries.
     pub read: Vec<PathBuf>,
     /// Existing folders in which files may be created, changed and removed.
     pub write: Vec<PathBuf>,
-    /// Existing files and folders whose files may be read, written and controlled, and none made.
+    /// Existing files and folders whose files may be read, written and controlled with `ioctl`; no file may be
+    /// created there.
     pub operate: Vec<PathBuf>,
-    /// Which system calls.
+    /// The set of system calls.
     pub calls: SystemCalls,
-    /// Whether to restrict files.
+    /// True if file access is to be restricted.
     pub restrict_files: bool,
     /// Address space in bytes.
     pub memory_bytes: Option<u64>,
@@ -68,25 +68,25 @@ pub struct Needs {
     pub cpu_seconds: Option<u64>,
 }
 
-/// How much of the confinement this kernel granted.
+/// The part of the confinement that this kernel granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level {
-    /// Whether files outside the job are out of reach.
+    /// The restriction of files.
     pub files: Files,
-    /// Which system calls are left.
+    /// The system calls that are left.
     pub calls: SystemCalls,
 }
 
-/// How far file access is restricted.
+/// The extent to which file access is restricted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Files {
-    /// All that was asked.
+    /// As requested.
     Full,
-    /// All that this kernel's older Landlock knows.
+    /// As far as this kernel's older Landlock supports.
     Partial,
-    /// Not at all: this kernel has no Landlock.
+    /// Not at all, because this kernel has no Landlock.
     Unavailable,
-    /// Not asked for.
+    /// Not requested.
     Unrestricted,
 }
 
@@ -107,11 +107,11 @@ impl fmt::Display for Level {
     }
 }
 
-/// Restricts this process for the rest of its life, then checks that it is. Call it while the
-/// process has one thread.
+/// Restricts this process for the rest of its life, then checks that the restrictions hold. The process must have
+/// only one thread.
 ///
 /// # Errors
-/// A [`RoleError`] where the kernel refuses what every supported one grants, or where a granted
+/// A [`RoleError`] where the kernel refuses a restriction that every supported kernel grants, or where a granted
 /// restriction does not hold.
 pub fn apply(needs: &Needs) -> Result<Level, RoleError> {
     limit(needs)?;
@@ -138,10 +138,10 @@ fn limit(needs: &Needs) -> Result<(), RoleError> {
     ];
     for (resource, value) in limits {
         let Some(value) = value else { continue };
-        // A supervisor may have set less already; a limit is never raised.
+        // The supervisor may have set a lower limit already; a limit is never raised.
         let hard = rustix::process::getrlimit(resource).maximum;
         let within = |value: u64| hard.map_or(value, |hard| hard.min(value));
-        // Processor time ends with a signal that says so, before the kill that says nothing.
+        // Exceeding the processor time first raises a signal that names the cause, then kills the process.
         let grace = if resource == Resource::Cpu { 5 } else { 0 };
         let limit = Rlimit {
             current: Some(within(value)),
@@ -184,8 +184,8 @@ fn restrict_files(needs: &Needs) -> Result<Files, RoleError> {
     })
 }
 
-/// What may be done in a folder to write to: whoever reads there later finds files and folders, and
-/// never a link to somewhere else, a device or a pipe.
+/// Rights in a folder to write to. A later reader of the folder finds files and folders only, and never a link to
+/// another place, a device or a pipe.
 fn writing() -> BitFlags<AccessFs> {
     AccessFs::ReadFile
         | AccessFs::ReadDir
@@ -198,7 +198,7 @@ fn writing() -> BitFlags<AccessFs> {
         | AccessFs::Refer
 }
 
-/// What may be done with a device file: what a driver is told to do, it is told by `ioctl`.
+/// Rights for a device file. A driver is controlled with `ioctl`.
 fn operating() -> BitFlags<AccessFs> {
     AccessFs::ReadFile
         | AccessFs::ReadDir
@@ -207,7 +207,7 @@ fn operating() -> BitFlags<AccessFs> {
         | AccessFs::IoctlDev
 }
 
-/// Where the loader looks for libraries of ours: NVRTC, the emulated driver.
+/// Folders in which the loader looks for NVRTC and the emulated driver.
 fn library_folders() -> Vec<PathBuf> {
     std::env::var_os("LD_LIBRARY_PATH")
         .map(|paths| {
@@ -218,7 +218,7 @@ fn library_folders() -> Vec<PathBuf> {
         .unwrap_or_default()
 }
 
-/// Tries what must fail now.
+/// Tries accesses that must fail now.
 fn verify(level: &Level) -> Result<(), RoleError> {
     if matches!(level.files, Files::Full | Files::Partial) {
         let attempts = WITNESSES.iter().flat_map(|path| {

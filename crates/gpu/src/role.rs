@@ -1,12 +1,12 @@
-//! The life of a role process: prove the walls around it, open the device, give up every right it does not need, say that it
-//! is ready, read the job, do it, reply, end.
+//! The life of a role process: prove the walls around it, open the device, give up every right it does not need,
+//! report that it is ready, read the job, do it, reply, end.
 //!
-//! What runs candidates confines itself before it is told anything, to the folder it was started
-//! in: it may have been started long before its candidate was known. The other roles confine
-//! themselves to what their job names, before they touch any of it.
+//! The role `run` confines itself to the folder it was started in before it receives a job, because it may have been
+//! started long before its candidate was known. The other roles confine themselves to the paths that their job names,
+//! before they touch any of them.
 //!
-//! Trouble of the surroundings sends no reply: the process says what is wrong on its last line of
-//! standard error and ends with [`FAULT_STATUS`].
+//! On a failure of the environment no reply is sent: the process writes the error to its last line of standard error
+//! and exits with [`FAULT_STATUS`].
 
 use std::env;
 use std::fs;
@@ -28,14 +28,13 @@ use crate::nvrtc::Toolchain;
 use crate::role_error::RoleError;
 use crate::{clocks, compile, disassemble, experiment, probe, run, time, verify, walls, watch};
 
-/// A file that the emulated driver reads while it is loaded.
+/// Variable with the path of a file that the emulated driver reads while it is loaded.
 const FAULT_PLAN_VARIABLE: &str = "KERNELWRIGHT_FAULT_PLAN";
 
-/// Runs the body of one role, `compile`, `disassemble`, `run`, `trace`, `verify`, `time`, `experiment`
-/// or `probe`, as this process's only task. Call it while the process has one thread.
+/// Runs the body of one role as this process's only task. The process must have only one thread.
 pub fn main(role: &str) -> ExitCode {
-    // A worker that is killed cannot kill its roles any more. Failing is no reason to stop: the
-    // limit on processor time ends an orphan, too.
+    // If the worker is killed, it can no longer kill its roles, so the kernel does. A failure of this call is
+    // ignored, because the limit on processor time ends an orphan, too.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     if std::process::id() == 1 {
         walls::heed_signals();
@@ -49,7 +48,7 @@ pub fn main(role: &str) -> ExitCode {
     }
 }
 
-/// Gets ready, reads the job, does it, and replies.
+/// Prepares the role, reads the job, does it, and replies.
 ///
 /// # Errors
 /// A [`RoleError`], in which case no reply was sent.
@@ -71,8 +70,8 @@ pub fn serve(role: &str) -> Result<(), RoleError> {
         "run" => converse(confined_to_its_folder, |gpu, job: &RunJob, line| {
             run::run_on_line(gpu, job, line)
         }),
-        // For a tool that looks into the process: it could not look into a confined one. Only the
-        // author of a kernel asks for this, and only the tool's own words are believed.
+        // The role for a tool that attaches to the process, which is not possible if the process is confined. Only
+        // the author of a kernel requests this, and only the tool's own output is believed.
         "trace" => exchange(unprepared, |(), job: &RunJob| {
             run::run_on(&Gpu::open()?, job)
         }),
@@ -109,7 +108,7 @@ pub fn serve(role: &str) -> Result<(), RoleError> {
             confine(&for_management())?;
             Ok(clocks::set(job))
         }),
-        // A device that cannot be opened is what a probe is to find out.
+        // A device that cannot be opened is a result of the probe, not an error.
         "probe" => exchange(unprepared, |(), job: &ProbeJob| match Gpu::open() {
             Ok(gpu) => {
                 confine(&for_device(&gpu, Vec::new(), Vec::new()))?;
@@ -123,12 +122,12 @@ pub fn serve(role: &str) -> Result<(), RoleError> {
     }
 }
 
-/// For roles that are ready as they are.
+/// The preparation of roles that need none.
 fn unprepared() -> Result<(), RoleError> {
     Ok(())
 }
 
-/// A device in a process that reaches nothing but the folder it was started in.
+/// Opens the device, then confines the process to the folder it was started in.
 fn confined_to_its_folder() -> Result<Gpu, RoleError> {
     let gpu = Gpu::open()?;
     let folder = env::current_dir().map_err(RoleError::file("find", Path::new(".")))?;
@@ -136,7 +135,7 @@ fn confined_to_its_folder() -> Result<Gpu, RoleError> {
     Ok(gpu)
 }
 
-/// What a compilation needs: the compiler opens any file that the source names.
+/// The needs of a compilation. The compiler opens any file that the source names.
 fn for_compile(job: &CompileJob) -> Needs {
     let mut read = vec![job.source.clone(), job.toolchain_headers.clone()];
     read.extend(job.headers.clone());
@@ -151,8 +150,8 @@ fn for_compile(job: &CompileJob) -> Needs {
     }
 }
 
-/// What the management library needs: it opens device files at its own discretion. Nothing of a
-/// candidate is where it is used.
+/// The needs of the management library, which opens device files at its own discretion. No data of a candidate is in
+/// such a process.
 fn for_management() -> Needs {
     Needs {
         read: Vec::new(),
@@ -165,7 +164,7 @@ fn for_management() -> Needs {
     }
 }
 
-/// What reading an image back needs.
+/// The needs of the disassembler.
 fn for_disassembly(job: &DisassembleJob) -> Needs {
     Needs {
         read: vec![job.program.clone(), job.cubin.clone()],
@@ -178,8 +177,8 @@ fn for_disassembly(job: &DisassembleJob) -> Needs {
     }
 }
 
-/// What launching needs. Memory and time are the supervisor's to limit, who knows which driver it is;
-/// so is whether files are, who has found out whether the driver works without them.
+/// The needs of launching. The supervisor limits memory and time, because it knows which driver is loaded. It also
+/// decides whether files are restricted, because it has tested whether the driver works with the restriction.
 fn for_device(gpu: &Gpu, mut read: Vec<PathBuf>, write: Vec<PathBuf>) -> Needs {
     read.extend(env::var_os(FAULT_PLAN_VARIABLE).map(PathBuf::from));
     let (calls, operate) = if gpu.emulator().is_some() {
@@ -199,7 +198,7 @@ fn for_device(gpu: &Gpu, mut read: Vec<PathBuf>, write: Vec<PathBuf>) -> Needs {
     }
 }
 
-/// Confines the process and says on standard error how far.
+/// Confines the process and writes the level of confinement to standard error.
 fn confine(needs: &Needs) -> Result<(), RoleError> {
     let level = confine::apply(needs)?;
     eprintln!("confined ({level})");
@@ -216,7 +215,7 @@ fn create(folder: &Path) -> Result<(), RoleError> {
     fs::create_dir_all(folder).map_err(RoleError::file("create", folder))
 }
 
-/// Passes one job to `body`, with what was prepared for any, and its reply back.
+/// Receives one job, passes it to `body` with the result of `prepare`, and sends the reply.
 fn exchange<P, J: DeserializeOwned, R: Serialize>(
     prepare: impl FnOnce() -> Result<P, RoleError>,
     body: impl FnOnce(&P, &J) -> Result<R, RoleError>,
@@ -224,7 +223,7 @@ fn exchange<P, J: DeserializeOwned, R: Serialize>(
     converse(prepare, |prepared: &P, job: &J, _| body(prepared, job))
 }
 
-/// The same for a body that has something to say before its reply.
+/// As [`exchange`], for a body that sends messages before its reply.
 fn converse<P, J: DeserializeOwned, R: Serialize>(
     prepare: impl FnOnce() -> Result<P, RoleError>,
     body: impl FnOnce(&P, &J, &mut Line) -> Result<R, RoleError>,

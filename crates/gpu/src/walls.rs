@@ -1,10 +1,8 @@
-//! Walls around a role process: namespaces and a control group of its own, as far as this machine
-//! grants them.
+//! Walls around a role process: namespaces and a control group, as far as this machine grants them.
 //!
-//! What a process gives up itself is in [`crate::confine`]. Walls are put around it by whoever
-//! starts it, before it runs one instruction of its program, and it [proves](prove) them before it
-//! does anything else. Nothing that this machine does not grant keeps the rest from being used. The
-//! module knows no role.
+//! The process that starts a role creates the walls before the role executes its first instruction; the role
+//! [proves](prove) them before it does anything else. The rights that a role gives up itself are in
+//! [`crate::confine`]. If this machine does not grant one part, the others are still used. The module knows no role.
 
 mod group;
 mod proof;
@@ -32,22 +30,22 @@ pub use group::{Group, PREFIX};
 pub use proof::prove;
 pub use start::{by_signal, heed_signals};
 
-/// Processes and threads of one role, beside as many of each kind as the machine has processors:
-/// the emulated device, a compiler and a driver start threads by their number.
+/// Most processes and threads of one role, besides as many of each kind as the machine has processors, because the
+/// emulated device, a compiler and a driver start threads by that number.
 const TASKS: u64 = 64;
 
-/// What this machine does not grant.
+/// A part of the walls that this machine does not grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// Which part.
+    /// Name of the part.
     pub part: &'static str,
-    /// Why not.
+    /// The reason.
     pub reason: String,
-    /// What to do about it.
+    /// An action of the operator that would help.
     pub fix: String,
 }
 
-/// What is put around a process.
+/// The walls that this machine grants.
 #[derive(Debug, Clone)]
 pub struct Walls {
     outside: BTreeMap<Namespace, String>,
@@ -58,7 +56,7 @@ pub struct Walls {
 /// A program to start inside walls.
 #[derive(Debug, Clone, Copy)]
 pub struct Inside<'a> {
-    /// The executable, by its whole path.
+    /// The executable, with its absolute path.
     pub executable: &'a Path,
     /// Its arguments.
     pub arguments: &'a [OsString],
@@ -66,23 +64,23 @@ pub struct Inside<'a> {
     pub environment: &'a [(OsString, OsString)],
     /// Its working directory.
     pub directory: &'a Path,
-    /// Memory of all its processes together, bytes.
+    /// Limit of the memory of all its processes together, bytes.
     pub memory_bytes: Option<u64>,
 }
 
-/// A process inside walls. Whoever has it kills and collects it.
+/// A process inside walls. The owner of this value must kill the process and collect its exit status.
 #[derive(Debug)]
 pub struct Started {
-    /// Its number outside.
+    /// Its process number outside.
     pub pid: Pid,
-    /// Readable once it has ended.
+    /// A descriptor that becomes readable when it has ended.
     pub ended: OwnedFd,
     /// Its control group.
     pub group: Option<Group>,
 }
 
 impl Walls {
-    /// No walls, for a reason that an operator can do something about.
+    /// No walls, with a reason and an action of the operator that would help.
     pub fn none(reason: &str, fix: &str) -> Self {
         Self {
             outside: BTreeMap::new(),
@@ -95,12 +93,12 @@ impl Walls {
         }
     }
 
-    /// Tries what this machine grants, part by part where not all of it is.
+    /// Tests which walls this machine grants, part by part if it does not grant all of them.
     pub fn find() -> Self {
         let (granted, mut gaps) = namespaces(try_namespaces);
         let mut outside = BTreeMap::new();
         for kind in granted {
-            // A system without these links cannot be checked: nothing is claimed of it.
+            // On a system without these links a namespace cannot be checked, so it is not claimed.
             if let Ok(own) = fs::read_link(kind.link()) {
                 outside.insert(kind, own.to_string_lossy().into_owned());
             }
@@ -122,23 +120,23 @@ impl Walls {
         }
     }
 
-    /// Whether there is any.
+    /// Returns true if there is any.
     pub fn are_there(&self) -> bool {
         !self.outside.is_empty() || self.base.is_some()
     }
 
-    /// Whether a process inside can see no process outside, and is the first of its own.
+    /// Returns true if a process inside cannot see processes outside, and is process 1 of its own namespace.
     pub fn hide_processes(&self) -> bool {
         self.outside.contains_key(&Namespace::Pid)
     }
 
-    /// Whether all of it is granted.
+    /// Returns true if all parts are granted.
     pub fn are_complete(&self) -> bool {
         let group = self.base.as_ref().is_some_and(Base::is_complete);
         self.outside.len() == Namespace::ALL.len() && group
     }
 
-    /// What is not granted.
+    /// The parts that are not granted.
     pub fn gaps(&self) -> &[Gap] {
         &self.gaps
     }
@@ -146,7 +144,7 @@ impl Walls {
     /// Starts a program inside.
     ///
     /// # Errors
-    /// The system's reason, with the step it refused.
+    /// The system's error, with the step that it refused.
     pub fn start(&self, inside: Inside<'_>, streams: [OwnedFd; 3]) -> io::Result<Started> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let tasks = TASKS + 4 * processors as u64;
@@ -173,7 +171,7 @@ impl Walls {
             &environment,
             inside.directory,
         )?;
-        // Moved away from the numbers that they are copied to.
+        // Duplicated to numbers above the standard streams, to which they are copied later.
         let mut high = Vec::new();
         for stream in streams {
             high.push(rustix::io::fcntl_dupfd_cloexec(&stream, 3)?);
@@ -191,7 +189,7 @@ impl Walls {
     }
 }
 
-/// Which kinds are granted together, by `attempt`, and why the others are not.
+/// The kinds that `attempt` grants together, and the reasons for the others.
 fn namespaces(
     attempt: impl Fn(&[Namespace]) -> Result<(), StartError>,
 ) -> (Vec<Namespace>, Vec<Gap>) {
@@ -200,11 +198,11 @@ fn namespaces(
     };
     let mut granted = Vec::new();
     let mut refused: Vec<(Namespace, StartError)> = Vec::new();
-    // The first gives the right to have the others.
+    // The first kind, the user namespace, gives the right to create the others.
     for kind in Namespace::ALL {
         let pid = refused.iter().find(|(kind, _)| *kind == Namespace::Pid);
         if let (Namespace::Mount, Some((_, refusal))) = (kind, pid) {
-            // Its own list of processes would be of the same processes.
+            // Its own /proc would list the same processes.
             refused.push((kind, *refusal));
             continue;
         }
@@ -215,7 +213,7 @@ fn namespaces(
         }
     }
     if refused.is_empty() {
-        // Each works, and they did not together a moment ago: the machine is short of something.
+        // Each kind works, although they did not work together a moment ago: the machine lacks some resource.
         let gap = Gap {
             part: "namespaces",
             reason: format!("they were refused at first: {all}"),
@@ -240,12 +238,12 @@ fn try_namespaces(kinds: &[Namespace]) -> Result<(), StartError> {
         image: None,
     };
     let (pid, _) = start::start(&order)?;
-    // It has done all it was to do, or would have said so.
+    // The process has done all of its work, or would have reported an error.
     let _ = waitpid(Some(pid), WaitOptions::empty());
     Ok(())
 }
 
-/// What an operator can do about a refusal. `setting` reads the kernel's settings.
+/// An action of the operator against a refusal. `setting` reads the kernel's settings.
 fn fix(refusal: StartError, setting: impl Fn(&str) -> Option<String>) -> String {
     let is = |path: &str, value: &str| setting(path).is_some_and(|text| text.trim() == value);
     if is("/proc/sys/kernel/unprivileged_userns_clone", "0") {

@@ -1,14 +1,13 @@
-//! What NVIDIA's driver opens in the life of a process that has a context already.
+//! Files that NVIDIA's driver opens in a process that has a context already.
 //!
-//! Nobody outside NVIDIA can list it. These are the files that its modules document and those that
-//! others saw it open behind Landlock: a thread that the driver starts names itself in
-//! `/proc/self/task`, and a tool's device file is opened late from version 570 on. Whether it is
-//! enough is tried by a probe.
+//! NVIDIA does not document a complete list. These are the files that its modules document and those that others saw
+//! it open behind Landlock: a thread that the driver starts names itself in `/proc/self/task`, and from version 570
+//! on a device file of a tool is opened late. A probe tests whether the list is sufficient.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// Where the driver reads: about cards, about this process, and the libraries that it loads late.
+/// Files and folders that the driver reads: about cards, about this process, and the libraries that it loads late.
 const READ: [&str; 12] = [
     "/proc/self/maps",
     "/proc/self/status",
@@ -23,18 +22,17 @@ const READ: [&str; 12] = [
     "/usr/lib/wsl",
     "/run/opengl-driver",
 ];
-/// Names of the driver's device files in `/dev` begin so; the second is that of a virtual card under
-/// Windows.
+/// Prefixes of the driver's device files in `/dev`; the second is that of a virtual card under Windows.
 const DEVICES: [&str; 2] = ["nvidia", "dxg"];
-/// Where the driver's threads write their names.
+/// The folder in which the driver's threads write their names.
 const OWN_THREADS: &str = "/proc/self/task";
 
-/// What to read.
+/// Paths to read.
 pub fn read() -> impl Iterator<Item = PathBuf> {
     READ.into_iter().map(PathBuf::from)
 }
 
-/// What to read, write and control.
+/// Paths to read, write and control.
 pub fn operate() -> Vec<PathBuf> {
     let entries = fs::read_dir("/dev").into_iter().flatten().flatten();
     let devices = entries.filter(|entry| {

@@ -1,4 +1,4 @@
-//! Which system calls are left.
+//! System call filters.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use seccompiler::{
 
 use crate::role_error::RoleError;
 
-/// Sets of system calls by what a role does.
+/// Sets of system calls by the work of a role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemCalls {
-    /// Only files, memory, threads and clocks: no sockets, no new processes, no signals to
-    /// others. For everything but a real driver.
+    /// Only files, memory, threads and clocks: no sockets, no new processes, no signals to other processes. For all
+    /// roles except those that use a real driver.
     Computing,
-    /// The same, and starting programs, which inherit it all. For a tool that is a program.
+    /// As `Computing`, and starting programs, which inherit the filter. For a tool that is a program.
     Tool,
-    /// All but those that reach other processes, the network or the kernel's configuration. A
-    /// driver of real hardware uses calls that nobody outside NVIDIA can list.
+    /// All except those that reach other processes, the network or the kernel's configuration, because NVIDIA does
+    /// not document the calls that its driver uses.
     Driver,
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Installs the filter on this thread and all that it starts. A refused call fails with
-/// `EPERM`, so that library code which merely probes goes on.
+/// Installs the filter on this thread and all threads and processes that it starts. A refused call fails with
+/// `EPERM`, so that library code that only tests for a feature continues.
 pub(super) fn install(calls: SystemCalls) -> Result<(), RoleError> {
     let (allow, refuse) = (
         SeccompAction::Allow,
@@ -40,8 +40,8 @@ pub(super) fn install(calls: SystemCalls) -> Result<(), RoleError> {
         }
         SystemCalls::Driver => apply(beyond_a_driver()?, allow, refuse)?,
     }
-    // The arguments of clone3 lie in memory, where a filter cannot see them. Without it the C library
-    // starts threads through clone, whose arguments are checked.
+    // The arguments of clone3 are in memory, where a filter cannot see them. Without clone3 the C library starts
+    // threads through clone, whose arguments are checked.
     let clone3 = Rules::from([(libc::SYS_clone3, vec![])]);
     apply(
         clone3,
@@ -67,7 +67,7 @@ fn errno(code: i32) -> u32 {
     code.unsigned_abs()
 }
 
-/// What computing needs, with conditions where a call can do more.
+/// The system calls for computing, with conditions where a call can do more.
 fn computing() -> Result<Rules, RoleError> {
     let always = [
         // Files.
@@ -141,12 +141,12 @@ fn computing() -> Result<Rules, RoleError> {
         libc::SYS_exit,
         libc::SYS_exit_group,
         libc::SYS_restart_syscall,
-        // Signals to itself.
+        // Signals to this process.
         libc::SYS_rt_sigaction,
         libc::SYS_rt_sigprocmask,
         libc::SYS_rt_sigreturn,
         libc::SYS_sigaltstack,
-        // Time and chance.
+        // Time and random numbers.
         libc::SYS_clock_gettime,
         libc::SYS_clock_getres,
         libc::SYS_clock_nanosleep,
@@ -182,17 +182,17 @@ fn computing() -> Result<Rules, RoleError> {
     let own_process = u64::from(std::process::id());
     let threads = unsigned(libc::CLONE_THREAD);
     rules.extend([
-        // A new thread, never a new process.
+        // A new thread, but never a new process.
         (
             libc::SYS_clone,
             vec![rule(0, SeccompCmpOp::MaskedEq(threads), threads)?],
         ),
-        // `abort` of this process.
+        // `abort` in this process.
         (
             libc::SYS_tgkill,
             vec![rule(0, SeccompCmpOp::Eq, own_process)?],
         ),
-        // Reading a limit, never setting one.
+        // Reading a limit, but never setting one.
         (libc::SYS_prlimit64, vec![rule(2, SeccompCmpOp::Eq, 0)?]),
         // Names of threads and of memory ranges.
         (
@@ -201,7 +201,7 @@ fn computing() -> Result<Rules, RoleError> {
                 rule(0, SeccompCmpOp::Eq, unsigned(libc::PR_SET_NAME))?,
                 rule(0, SeccompCmpOp::Eq, unsigned(libc::PR_GET_NAME))?,
                 rule(0, SeccompCmpOp::Eq, unsigned(libc::PR_SET_VMA))?,
-                // The second filter and Landlock need it; it only ever takes rights away.
+                // The second filter and Landlock need these; they can only remove rights.
                 rule(0, SeccompCmpOp::Eq, unsigned(libc::PR_SET_NO_NEW_PRIVS))?,
                 rule(0, SeccompCmpOp::Eq, unsigned(libc::PR_SET_SECCOMP))?,
             ],
@@ -211,7 +211,7 @@ fn computing() -> Result<Rules, RoleError> {
     Ok(rules)
 }
 
-/// What it takes beside that to start a program, read what it prints, and wait for its end.
+/// The further system calls to start a program, read its output, and wait for its end.
 fn starting_programs() -> Result<Rules, RoleError> {
     let always = [
         libc::SYS_clone,
@@ -221,13 +221,13 @@ fn starting_programs() -> Result<Rules, RoleError> {
         libc::SYS_waitid,
     ];
     let mut rules: Rules = always.into_iter().map(|call| (call, vec![])).collect();
-    // Two pipes are read in turn, as far as each has something.
+    // Two pipes are read alternately without blocking.
     let without_waiting = rule(1, SeccompCmpOp::Eq, libc::FIONBIO)?;
     rules.insert(libc::SYS_ioctl, vec![without_waiting]);
     Ok(rules)
 }
 
-/// What no driver needs once its context exists.
+/// System calls that no driver needs once its context exists.
 fn beyond_a_driver() -> Result<Rules, RoleError> {
     let never = [
         libc::SYS_execve,
@@ -258,14 +258,14 @@ fn beyond_a_driver() -> Result<Rules, RoleError> {
         libc::SYS_kexec_load,
         libc::SYS_reboot,
         libc::SYS_swapon,
-        // An older Landlock does not hold this back.
+        // An older Landlock does not restrict this call.
         libc::SYS_truncate,
     ];
     let mut rules: Rules = never.into_iter().map(|call| (call, vec![])).collect();
-    // The driver speaks to its daemons over local sockets, and to nothing else.
+    // The driver uses local sockets to communicate with its daemons, and no others.
     let local = unsigned(libc::AF_UNIX);
     rules.insert(libc::SYS_socket, vec![rule(0, SeccompCmpOp::Ne, local)?]);
-    // It starts threads, and no processes.
+    // The driver starts threads, but no processes.
     let threads = unsigned(libc::CLONE_THREAD);
     rules.insert(
         libc::SYS_clone,
@@ -276,10 +276,10 @@ fn beyond_a_driver() -> Result<Rules, RoleError> {
     Ok(rules)
 }
 
-/// A condition on the lower half of one argument.
+/// A condition on one argument, as a 32-bit comparison.
 fn rule(argument: u8, comparison: SeccompCmpOp, value: u64) -> Result<SeccompRule, RoleError> {
     let length = if value == 0 {
-        // Zero is compared as a whole: it stands for a null pointer.
+        // Zero is compared with 64 bits, because it stands for a null pointer.
         SeccompCmpArgLen::Qword
     } else {
         SeccompCmpArgLen::Dword

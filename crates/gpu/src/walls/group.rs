@@ -1,5 +1,5 @@
-//! A control group (cgroup v2) for each process: what all that it starts may use together, and how
-//! all of it is killed at once.
+//! A control group (cgroup v2) for each role process: it limits the resources of the process and its descendants
+//! together, and kills all of them at once.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,17 +12,17 @@ use domain::role::walls::GroupClaim;
 
 use super::Gap;
 
-/// What the names of our groups begin with.
+/// Prefix of the names of all groups that workers create.
 pub const PREFIX: &str = "kernelwright-";
-/// Where a worker goes that is alone in a group: one with processes cannot have limited groups
-/// below it.
+/// Suffix of the group into which a worker moves that is alone in its group, because a group with processes cannot
+/// have child groups with limits.
 const OWN: &str = "worker";
 const DELEGATE: &str = "run the worker in a control group of its own: `systemd-run --user --scope -p Delegate=yes kernelwright worker join ...`, or Delegate=yes in its unit";
-/// How often the removal of a group is tried while what was in it is on its way out.
+/// Number of attempts to remove a group whose processes are still ending.
 const REMOVALS: u32 = 100;
 const BETWEEN_REMOVALS: Duration = Duration::from_millis(2);
 
-/// A folder in which groups can be made, and what they can do.
+/// A folder in which groups can be created, and the features of such groups.
 #[derive(Debug, Clone)]
 pub(super) struct Base {
     folder: PathBuf,
@@ -32,7 +32,7 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// The group that this process is in, if groups can be made in it; and what those lack.
+    /// The group of this process, if child groups can be created in it, and the features that those lack.
     pub(super) fn find() -> Result<(Self, Vec<Gap>), Gap> {
         let folder = own_folder().map_err(|reason| gap(reason, "mount cgroup v2 at /sys/fs/cgroup (`systemd.unified_cgroup_hierarchy=1` among the kernel's parameters)"))?;
         remove_stale(&folder);
@@ -70,12 +70,12 @@ impl Base {
         Ok((base, gaps))
     }
 
-    /// Whether groups here do all that is asked of them.
+    /// Returns true if groups here have all required features.
     pub(super) fn is_complete(&self) -> bool {
         self.memory && self.tasks && self.kill
     }
 
-    /// A group for one process.
+    /// Creates a group for one process.
     pub(super) fn make(&self, memory_bytes: Option<u64>, tasks: u64) -> io::Result<Group> {
         let mut group = Group::make(&self.folder)?;
         group.limits_memory = self.memory;
@@ -87,13 +87,13 @@ impl Base {
             group.limit_memory(bytes)?;
         }
         if self.memory {
-            // One of them alone would leave a role that waits for it for ever.
+            // If the kernel killed only one process of the group, a role that waits for it would never end.
             group.write("memory.oom.group", "1")?;
         }
         Ok(group)
     }
 
-    /// What a process in a group of these limits is told of it.
+    /// The limits of a group, as they are reported to the process inside it.
     pub(super) fn claim(&self, group: &Group, memory: Option<u64>, tasks: u64) -> GroupClaim {
         GroupClaim {
             folder: group.folder.clone(),
@@ -104,7 +104,8 @@ impl Base {
     }
 }
 
-/// One process's group. It goes with this value, which is to outlive the process.
+/// The control group of one process. It is removed when this value is dropped, which must be after the end of the
+/// process.
 #[derive(Debug)]
 pub struct Group {
     folder: PathBuf,
@@ -130,40 +131,40 @@ impl Group {
     }
 
     fn write(&self, file: &str, text: &str) -> io::Result<()> {
-        // The file is there already or the kernel has no such limit.
+        // Without `create`: either the file exists or the kernel has no such limit.
         let mut file = OpenOptions::new()
             .write(true)
             .open(self.folder.join(file))?;
         file.write_all(text.as_bytes())
     }
 
-    /// Limits the memory of all that is in it, as far as this group can.
+    /// Limits the memory of all processes in the group, if the group supports it.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn limit_memory(&self, bytes: u64) -> io::Result<()> {
         if !self.limits_memory {
             return Ok(());
         }
-        // What is swapped out is used, too. A kernel without swap has no such file.
+        // Swapped-out memory counts as used, too. A kernel without swap has no such file.
         drop(self.write("memory.swap.max", "0"));
         self.write("memory.max", &bytes.to_string())
     }
 
-    /// Whether it holds its processes to an amount of memory.
+    /// Returns true if the group limits the memory of its processes.
     pub fn limits_memory(&self) -> bool {
         self.limits_memory
     }
 
-    /// Kills all that is in it at once, as far as this kernel can.
+    /// Kills all processes in the group at once, if the kernel supports it.
     pub fn kill(&self) {
         if self.kills {
-            // Nobody is left to be killed where it fails, or the process group's signal is.
+            // If this fails, no process is left, or the signal to the process group kills them.
             drop(self.write("cgroup.kill", "1"));
         }
     }
 
-    /// Whether something in it was killed because all of it used too much memory.
+    /// Returns true if a process in the group was killed because the group exceeded its memory limit.
     pub fn ran_out_of_memory(&self) -> bool {
         let events = fs::read_to_string(self.folder.join("memory.events")).unwrap_or_default();
         let mut lines = events.lines();
@@ -187,7 +188,7 @@ impl Drop for Group {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
                     std::thread::sleep(BETWEEN_REMOVALS);
                 }
-                // The next worker removes what stays.
+                // The next worker removes a group that remains.
                 _ => return,
             }
         }
@@ -202,7 +203,7 @@ fn gap(reason: String, fix: &str) -> Gap {
     }
 }
 
-/// The folder of this process's own group, or that above it where the worker has gone below.
+/// The folder of this process's own group, or its parent if the worker has moved into a child group.
 fn own_folder() -> Result<PathBuf, String> {
     let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|error| error.to_string())?;
@@ -217,7 +218,7 @@ fn own_folder() -> Result<PathBuf, String> {
     })
 }
 
-/// Where the group of a line of `/proc/self/cgroup` is mounted.
+/// The folder in which the group of a line of `/proc/self/cgroup` is mounted.
 fn located(own: &str, mounts: &str) -> Result<PathBuf, String> {
     let own = own
         .lines()
@@ -237,7 +238,7 @@ fn located(own: &str, mounts: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("cgroup v2 is not mounted where {own} can be seen"))
 }
 
-/// Has the groups below `base` limit something.
+/// Enables a controller for the groups below `base`.
 fn enable(base: &Path, controller: &str) -> Result<(), (String, &'static str)> {
     let has = |file: &str| {
         let words = fs::read_to_string(base.join(file)).unwrap_or_default();
@@ -263,7 +264,7 @@ fn enable(base: &Path, controller: &str) -> Result<(), (String, &'static str)> {
     }
 }
 
-/// Moves this process out of the way of limits, if it is alone in its group.
+/// Moves this process into a child group, if it is the only process in its group.
 fn step_down(base: &Path) -> Result<(), String> {
     let inside = fs::read_to_string(base.join("cgroup.procs")).map_err(|e| e.to_string())?;
     let me = std::process::id().to_string();
@@ -277,7 +278,7 @@ fn step_down(base: &Path) -> Result<(), String> {
     }
 }
 
-/// Removes groups of workers that are gone. One that is in use cannot be removed.
+/// Removes groups of workers that have ended. A group that is in use cannot be removed.
 fn remove_stale(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name();

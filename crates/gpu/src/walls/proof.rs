@@ -1,5 +1,5 @@
-//! A process finds out for itself whether it is inside the walls that it was told of, by trying
-//! what they keep out.
+//! Proof of a process that it is inside the walls that its supervisor claims, by trying the accesses that the walls
+//! prevent.
 
 use std::env;
 use std::fs;
@@ -10,11 +10,11 @@ use domain::role::walls::{Claims, GroupClaim, Namespace, WALLS_VARIABLE};
 
 use crate::role_error::RoleError;
 
-/// Proves what this process was told. What holds, in words; none where nothing was claimed. Call it
-/// before the process is confined further: afterwards it cannot look any more.
+/// Proves the claims of this process's supervisor. Returns the parts that hold, in words; none if nothing was
+/// claimed. It must be called before the process is confined further, because the checks are not possible afterwards.
 ///
 /// # Errors
-/// A [`RoleError`] if a part that was claimed does not hold.
+/// A [`RoleError`] if a claimed part does not hold.
 pub fn prove() -> Result<Option<String>, RoleError> {
     let Ok(text) = env::var(WALLS_VARIABLE) else {
         return Ok(None);
@@ -29,7 +29,7 @@ pub fn prove() -> Result<Option<String>, RoleError> {
             Namespace::Pid => has_no_parent()?,
             Namespace::Mount => sees_no_other_process()?,
             Namespace::Net => reaches_no_network()?,
-            // Nobody can list what is in another one: the identity is what there is to see.
+            // The objects of another IPC namespace cannot be listed; comparing the identities is the only check.
             Namespace::Ipc => {}
         }
     }
@@ -107,9 +107,9 @@ fn sees_no_other_process() -> Result<(), RoleError> {
     }
 }
 
-/// Not even itself: a new namespace has a loopback interface that is down.
+/// Checks that no network is reachable, not even this host: a new namespace has a loopback interface that is down.
 fn reaches_no_network() -> Result<(), RoleError> {
-    // No byte is sent: the kernel looks for a way there and finds none.
+    // No byte is sent: the kernel looks for a route and finds none.
     let outcome = UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.connect("127.0.0.1:9"));
     match outcome {
         Err(error) if error.kind() == io::ErrorKind::NetworkUnreachable => Ok(()),
@@ -139,7 +139,7 @@ fn is_alone_in(group: &GroupClaim) -> Result<(), RoleError> {
     for (name, limit) in limits {
         let Some(limit) = limit else { continue };
         let found = file(name)?;
-        // The kernel counts memory by the page.
+        // The kernel rounds memory limits to pages.
         let holds = found.parse::<u64>().is_ok_and(|found| found <= limit);
         if !holds {
             return Err(broken(&format!("{name} is {found} and not {limit}")));

@@ -1,5 +1,5 @@
-//! Starting a process inside namespaces and a control group of its own, in one step, so that it is
-//! never outside of them. The standard library can start a process and cannot do this.
+//! Starting a process directly inside namespaces and a control group, so that it never runs outside of them. The
+//! standard library cannot do this.
 
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::io;
@@ -13,28 +13,28 @@ use domain::role::walls::Namespace;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-/// `CLONE_INTO_CGROUP` of the kernel's `sched.h`, for which the C library's type is too narrow.
+/// `CLONE_INTO_CGROUP` of the kernel's `sched.h`; the C library's type is too narrow for it.
 const INTO_GROUP: u64 = 0x2_0000_0000;
 
-/// What a process must have done before it is another program, in this order.
+/// The steps of a new process before it executes its program, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Step {
-    /// To be made.
+    /// The process is created.
     Clone,
-    /// To lead a group of its own.
+    /// The process becomes the leader of its own process group.
     Group,
-    /// To have its streams where programs look for them.
+    /// Its streams get the numbers 0 to 2.
     Streams,
-    /// To be somebody in its user namespace.
+    /// Its user is mapped in its user namespace.
     Identity,
-    /// To see nothing but its own processes.
+    /// Its own /proc is mounted, so that it sees only its own processes.
     Mounts,
-    /// To have no privilege inside either.
+    /// It gives up its privileges inside the user namespace.
     Privileges,
-    /// To be in its folder.
+    /// It enters its working directory.
     Directory,
-    /// To become the program.
+    /// It executes the program.
     Program,
 }
 
@@ -49,7 +49,7 @@ const STEPS: [Step; 8] = [
     Step::Program,
 ];
 
-/// Why there is no process.
+/// The reason why no process was started.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StartError {
     pub(super) step: Step,
@@ -81,8 +81,8 @@ impl std::fmt::Display for StartError {
     }
 }
 
-/// A program as the system wants it: nothing is allocated between the new process's first breath
-/// and its program's.
+/// A program in the form that the system calls need, because nothing may be allocated between the creation of the
+/// process and the start of its program.
 pub(super) struct Image {
     path: CString,
     directory: CString,
@@ -114,19 +114,19 @@ impl Image {
     }
 }
 
-/// What the new process is to be.
+/// The parameters of a new process.
 pub(super) struct Order<'a> {
-    /// The namespaces it gets for itself.
+    /// Its new namespaces.
     pub(super) namespaces: &'a [Namespace],
-    /// The control group it begins in.
+    /// The control group that it starts in.
     pub(super) group: Option<BorrowedFd<'a>>,
-    /// Its standard streams, each with a number above 2.
+    /// Its standard streams, each with a descriptor number above 2.
     pub(super) streams: Option<[BorrowedFd<'a>; 3]>,
-    /// What it becomes. None for a process that only tries whether all the rest works.
+    /// The program to execute; none for a process that only tests whether everything else works.
     pub(super) image: Option<&'a Image>,
 }
 
-/// Makes a process: its number, and a descriptor that is readable once it has ended.
+/// Creates a process. Returns its number, and a descriptor that becomes readable when it has ended.
 pub(super) fn start(order: &Order<'_>) -> Result<(Pid, OwnedFd), StartError> {
     let prepared = Prepared::new(order);
     let (report, theirs) =
@@ -140,15 +140,15 @@ pub(super) fn start(order: &Order<'_>) -> Result<(Pid, OwnedFd), StartError> {
         flags |= INTO_GROUP;
     }
     let mut ended: c_int = -1;
-    // SAFETY: all fields are integers, for which zero stands for "not asked for".
+    // SAFETY: all fields are integers, for which zero means "not requested".
     let mut arguments: libc::clone_args = unsafe { mem::zeroed() };
     arguments.flags = flags;
     arguments.pidfd = &raw mut ended as u64;
     arguments.exit_signal = libc::SIGCHLD as u64;
     arguments.cgroup = order.group.map_or(0, |group| group.as_raw_fd() as u64);
     let signals = Signals::blocked();
-    // SAFETY: the arguments have the size that is named and outlive the call. The new process has
-    // a copy of this one's memory with one thread in it, and keeps to what is allowed there (below).
+    // SAFETY: the arguments have the size that is given and outlive the call. The new process has a copy of this
+    // one's memory with one thread in it, and does only what is allowed there (see `run_child`).
     let pid = unsafe {
         libc::syscall(
             libc::SYS_clone3,
@@ -167,19 +167,19 @@ pub(super) fn start(order: &Order<'_>) -> Result<(Pid, OwnedFd), StartError> {
     let Some(pid) = pid.filter(|_| ended >= 0) else {
         return Err(StartError::of(Step::Clone, &error));
     };
-    // SAFETY: the kernel has just made this descriptor for us.
+    // SAFETY: the kernel has just created this descriptor for this call.
     let ended = unsafe { OwnedFd::from_raw_fd(ended) };
     match reported(&report) {
         None => Ok((pid, ended)),
         Some(refusal) => {
-            // It is gone or going; what it reported says why.
+            // The process has ended or is ending; its report gives the reason.
             let _ = waitpid(Some(pid), WaitOptions::empty());
             Err(refusal)
         }
     }
 }
 
-/// What the process says before it is the program: nothing if all went well.
+/// The error that the process reported before it executed the program; none if there was none.
 fn reported(report: &OwnedFd) -> Option<StartError> {
     let mut bytes = [0; 5];
     let mut read = 0;
@@ -214,7 +214,7 @@ fn flag(kind: Namespace) -> u64 {
     u64::from(flag.unsigned_abs())
 }
 
-/// All that the new process needs, in memory already.
+/// All data that the new process needs, allocated in advance.
 struct Prepared<'a> {
     identity: Option<[(&'static CStr, CString); 3]>,
     mounts: bool,
@@ -228,8 +228,8 @@ impl<'a> Prepared<'a> {
     fn new(order: &Order<'a>) -> Self {
         let has = |kind| order.namespaces.contains(&kind);
         let identity = has(Namespace::User).then(|| {
-            // Inside it has the number that it has outside, so that files keep their owner, and
-            // nobody else has any.
+            // Inside, the user has the same number as outside, so that files keep their owner, and no other user has
+            // a number.
             let user = rustix::process::geteuid().as_raw();
             let group = rustix::process::getegid().as_raw();
             let line = |text: String| CString::new(text).expect("digits and blanks");
@@ -260,16 +260,16 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Every signal is held back while this lives: a handler of ours must not run in the new process,
-/// which shares our descriptors.
+/// All signals are blocked while this value exists, because a signal handler must not run in the new process, which
+/// shares the descriptors.
 struct Signals {
     before: libc::sigset_t,
 }
 
 impl Signals {
     fn blocked() -> Self {
-        // SAFETY: both sets are written by the calls before they are read; blocking all signals
-        // of the calling thread has no further condition.
+        // SAFETY: both sets are written by the calls before they are read; blocking all signals of the calling thread
+        // has no further condition.
         unsafe {
             let mut all: libc::sigset_t = mem::zeroed();
             let mut before: libc::sigset_t = mem::zeroed();
@@ -282,31 +282,31 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // SAFETY: the set was filled in by the call that blocked them.
+        // SAFETY: the set was filled in by the call that blocked the signals.
         unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, ptr::null_mut());
         }
     }
 }
 
-/// The new process until it is another program.
+/// Runs the new process until it executes its program.
 ///
 /// # Safety
-/// Only in a new process with one thread, whose memory is a copy of one that had several: nothing
-/// here allocates, takes a lock or returns. `report` must be open.
+/// This function may only be called in a new process with one thread, whose memory is a copy of a process that had
+/// several: nothing here allocates, takes a lock or returns. `report` must be open.
 unsafe fn become_it(prepared: &Prepared<'_>, report: RawFd) -> ! {
     let fail = |step: Step| -> ! {
         let errno = Errno::from_io_error(&io::Error::last_os_error());
         let errno = errno.map_or(0, Errno::raw_os_error).to_le_bytes();
         let bytes = [step as u8, errno[0], errno[1], errno[2], errno[3]];
-        // SAFETY: the bytes outlive the write; the process ends here.
+        // SAFETY: the bytes outlive the write, and the process ends here.
         unsafe {
             libc::write(report, bytes.as_ptr().cast::<c_void>(), bytes.len());
             libc::_exit(127)
         }
     };
-    // SAFETY: every pointer is to a C string or an array that ends in null and outlives the calls;
-    // the calls are those of the system alone.
+    // SAFETY: every pointer refers to a C string or to an array that ends with null, and outlives the calls; only
+    // system calls are made.
     unsafe {
         if libc::setpgid(0, 0) != 0 {
             fail(Step::Group);
@@ -341,13 +341,13 @@ unsafe fn become_it(prepared: &Prepared<'_>, report: RawFd) -> ! {
             }
         }
         if prepared.identity.is_some() {
-            // Who is root inside is so in name only: its program gets no privilege for it.
+            // Root inside the namespace gets no privilege when it executes the program.
             let bits = (libc::SECBIT_NOROOT | libc::SECBIT_NOROOT_LOCKED) as libc::c_ulong;
             if libc::prctl(libc::PR_SET_SECUREBITS, bits, 0, 0, 0) != 0 {
                 fail(Step::Privileges);
             }
         }
-        // The role asks for this as well; until it has, nobody else would.
+        // The role requests this as well; until then no other mechanism would end it with its parent.
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
         let Some(image) = prepared.image else {
             libc::_exit(0);
@@ -368,26 +368,26 @@ unsafe fn become_it(prepared: &Prepared<'_>, report: RawFd) -> ! {
     }
 }
 
-/// Has the first process of a namespace end by the signals that end any other: the kernel keeps
-/// from it what it has no handler for. It ends with the status of [`by_signal`].
+/// Handles the signals that end a process from inside. The kernel does not deliver a signal without a handler to the
+/// first process of a PID namespace. The handler exits with a status that [`signal_from_status`] reads.
 pub fn heed_signals() {
     extern "C" fn end(signal: c_int) {
-        // SAFETY: one call of the system, which does not return.
+        // SAFETY: one system call, which does not return.
         unsafe { libc::_exit(128 + signal) }
     }
     let handler = end as extern "C" fn(c_int);
     for signal in HEEDED {
-        // SAFETY: the handler makes one call, which is allowed in one.
+        // SAFETY: the handler makes one call, which signal handlers may make.
         unsafe {
             libc::signal(signal, handler as libc::sighandler_t);
         }
     }
 }
 
-/// What ends a process by itself: `abort`, and its limit on processor time.
+/// Signals by which a process ends itself: `abort`, and its limit of processor time.
 const HEEDED: [c_int; 2] = [libc::SIGABRT, libc::SIGXCPU];
 
-/// The signal that a first process of a namespace means by its exit status, if it means one.
+/// The signal that caused the exit status of the first process of a namespace; none for other statuses.
 pub fn by_signal(status: i32) -> Option<i32> {
     HEEDED.into_iter().find(|signal| status == 128 + signal)
 }
