@@ -1,9 +1,8 @@
 //! A CUDA driver as safe types: one device, one context, one stream.
 //!
-//! Which driver it is, NVIDIA's or the emulated one, is decided by the loader; the only trace
-//! of it here is [`emulator::Emulator`], present where the library exports one more symbol.
-//! cudarc panics where the library or a symbol is missing, so both are looked for first. The
-//! module knows no plan and no tensor.
+//! The loader decides whether it is NVIDIA's driver or the emulated one. The only trace of it here is
+//! [`emulator::Emulator`], which exists if the library exports one more symbol. cudarc panics if the library or a
+//! symbol is missing, so both are looked up first. The module knows no plan and no tensor.
 
 pub mod emulator;
 mod event;
@@ -26,8 +25,8 @@ pub use module::{Kernel, Module, Shape, Variable};
 pub use stream::{Stream, settle};
 pub use unusual::{Mapped, Shared};
 
-/// The entry points without which no role can work. Event times and the device's identity have
-/// two generations each and are looked up where they are used.
+/// The entry points that every role needs. Event times and the device's identity have two versions each, which are
+/// looked up at their use.
 const NEEDED: [&str; 37] = [
     "cuInit",
     "cuDriverGetVersion",
@@ -68,19 +67,19 @@ const NEEDED: [&str; 37] = [
     "cuEventDestroy_v2",
 ];
 
-/// A call that the driver refused.
+/// An error of a driver call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverError {
-    /// The call.
+    /// Name of the function.
     pub call: &'static str,
-    /// The driver's code.
+    /// The driver's error code.
     pub code: u32,
-    /// Its name.
+    /// Name of the error code.
     pub name: String,
 }
 
 impl DriverError {
-    /// As a fault of the surroundings, for calls that no kernel can have spoiled.
+    /// Converts to a fault, for calls that no kernel can have affected.
     pub fn into_role_error(self, action: &str) -> RoleError {
         RoleError::Driver {
             action: action.to_owned(),
@@ -91,7 +90,7 @@ impl DriverError {
     }
 }
 
-/// The first device with a context that is current on this thread.
+/// The first device, with a context that is current on this thread.
 #[derive(Debug)]
 pub struct Gpu {
     ordinal: sys::CUdevice,
@@ -128,12 +127,12 @@ impl Gpu {
         })
     }
 
-    /// The emulated device's own interface, where it is the emulated device.
+    /// The interface of the emulated device; none on a GPU.
     pub fn emulator(&self) -> Option<&Emulator> {
         self.emulator.as_ref()
     }
 
-    /// A range of memory that ends, or begins, where nothing can be reached.
+    /// Allocates a range of memory with inaccessible addresses before or after it.
     ///
     /// # Errors
     /// The driver's error.
@@ -141,7 +140,7 @@ impl Gpu {
         Allocation::guarded(bytes, guard, self.ordinal)
     }
 
-    /// Waits until everything launched has ended; the first error of any of it surfaces here.
+    /// Waits until everything launched has ended. The first error of these launches is returned here.
     ///
     /// # Errors
     /// The driver's error.
@@ -149,7 +148,7 @@ impl Gpu {
         checked("cuCtxSynchronize", result::ctx::synchronize())
     }
 
-    /// Device memory that nobody uses, bytes.
+    /// Free device memory, bytes.
     ///
     /// # Errors
     /// The driver's error.
@@ -158,7 +157,7 @@ impl Gpu {
         Ok(free as u64)
     }
 
-    /// What the driver says of the device.
+    /// The device's description, as the driver reports it.
     ///
     /// # Errors
     /// A [`RoleError`] with the call that the driver refused.
@@ -220,7 +219,7 @@ impl Gpu {
         })
     }
 
-    /// Whether kernels may use any memory of the process by its address.
+    /// Returns true if kernels can access all memory of the process by its address.
     ///
     /// # Errors
     /// The driver's error.
@@ -235,11 +234,10 @@ impl Gpu {
         checked("cuDeviceGetAttribute", value).map(i32::unsigned_abs)
     }
 
-    /// The card's identity as the driver's tools print it.
+    /// The card's identity in the form of the driver's tools.
     fn uuid(&self) -> Result<String, DriverError> {
         type Ask = unsafe extern "C" fn(*mut sys::CUuuid, sys::CUdevice) -> u32;
-        // The second generation differs only for partitions of a card, and drivers under 570
-        // lack it.
+        // The second version differs only for partitions of a card, and drivers before 570 lack it.
         let (call, ask) = symbol::<Ask>("cuDeviceGetUuid_v2")
             .or_else(|| symbol::<Ask>("cuDeviceGetUuid"))
             .ok_or_else(|| missing("cuDeviceGetUuid"))?;
@@ -265,19 +263,19 @@ impl Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        // SAFETY: retained in `open`. A refusal means that the context is broken already, and
-        // the process is about to end.
+        // SAFETY: the context was retained in `open`. A refusal means that the context is broken already, and the
+        // process is about to end.
         let _ = unsafe { result::primary_ctx::release(self.ordinal) };
     }
 }
 
 thread_local! {
-    /// The first refusal to give something back that nobody has asked about.
+    /// The first error of a destructor that has not been reported yet.
     static RELEASE: std::cell::Cell<Option<DriverError>> = const { std::cell::Cell::new(None) };
 }
 
-/// Keeps a refusal that a destructor met until somebody asks: it must neither be lost nor turn up
-/// as the error of the next call that has nothing to do with it.
+/// Keeps an error of a destructor until [`releases`] reports it. It must neither be lost nor be reported by the next
+/// unrelated call.
 fn note_release(released: Result<(), DriverError>) {
     if let Err(refusal) = released {
         let first = RELEASE.take().unwrap_or(refusal);
@@ -285,15 +283,15 @@ fn note_release(released: Result<(), DriverError>) {
     }
 }
 
-/// Whether the driver took back everything since the last call of this function.
+/// Reports whether all resources were released since the last call of this function.
 ///
 /// # Errors
-/// Its first refusal.
+/// The first error of a destructor.
 pub fn releases() -> Result<(), DriverError> {
     RELEASE.take().map_or(Ok(()), Err)
 }
 
-/// Names the call in cudarc's answer.
+/// Adds the function's name to cudarc's error.
 fn checked<T>(
     call: &'static str,
     answer: Result<T, cudarc::driver::DriverError>,
@@ -305,7 +303,7 @@ fn checked<T>(
     })
 }
 
-/// The same for a call of our own, whose code may be younger than the bindings.
+/// The same for a function called without cudarc, whose error code may be newer than the bindings.
 fn accepted(call: &'static str, code: u32) -> Result<(), DriverError> {
     if code == 0 {
         return Ok(());
@@ -317,13 +315,13 @@ fn accepted(call: &'static str, code: u32) -> Result<(), DriverError> {
     })
 }
 
-/// A refusal in the driver's stead, where it lacks a function that is old enough to be expected.
+/// The error for a function that the driver lacks although it is old enough to be expected.
 fn missing(call: &'static str) -> DriverError {
     accepted(call, sys::CUresult::CUDA_ERROR_NOT_SUPPORTED as u32)
         .expect_err("the code is not zero")
 }
 
-/// The name of an error code, as the driver spells it.
+/// The name of an error code, in the driver's spelling.
 fn name_of(code: u32) -> String {
     type Ask = unsafe extern "C" fn(u32, *mut *const std::ffi::c_char) -> u32;
     let unknown = || format!("error {code}");
@@ -331,8 +329,8 @@ fn name_of(code: u32) -> String {
         return unknown();
     };
     let mut name = std::ptr::null();
-    // SAFETY: `Ask` is the function's type with its enumeration as the integer it is, so that
-    // a code unknown to the bindings is no undefined behaviour; the pointer is valid for a write.
+    // SAFETY: `Ask` is the function's type with its enumeration as the integer it is, so that a code unknown to the
+    // bindings is no undefined behaviour; the pointer is valid for a write.
     let code = unsafe { ask(code, &raw mut name) };
     if code != 0 || name.is_null() {
         return unknown();
@@ -343,16 +341,16 @@ fn name_of(code: u32) -> String {
         .into_owned()
 }
 
-/// A function of the driver by name, with the name. The caller answers for its type when it
-/// calls it.
+/// A function of the driver with its name. Its type is the responsibility of the caller, who calls it in an unsafe
+/// block.
 fn symbol<T: Copy>(name: &'static str) -> Option<(&'static str, T)> {
-    // SAFETY: the library is present wherever this module's types exist. Reading the symbol
-    // as a pointer-sized `T` is harmless; calling it is the caller's unsafe block.
+    // SAFETY: the library is loaded wherever this module's types exist. Reading the symbol as a pointer-sized `T` is
+    // harmless; calling it needs the caller's own unsafe block.
     let found = unsafe { sys::culib().get::<T>(name.as_bytes()) };
     found.ok().map(|function| (name, *function))
 }
 
 fn is_exported(name: &str) -> bool {
-    // SAFETY: the library is present; the symbol is only looked up, never called, as this type.
+    // SAFETY: the library is loaded; the symbol is only looked up and never called with this type.
     unsafe { sys::culib().get::<unsafe extern "C" fn()>(name.as_bytes()) }.is_ok()
 }

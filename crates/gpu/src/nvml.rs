@@ -1,24 +1,24 @@
-//! NVIDIA's management library, as far as timing needs it, loaded if it is there. All it changes is
-//! the lock on a card's clocks.
+//! NVIDIA's management library, to the extent that timing needs it, if it can be loaded. The only thing it changes is
+//! the lock of a card's clocks.
 //!
-//! It can hang, and its answers are the driver's view of the whole card. It is therefore used in a
-//! process of its own and nowhere else. A question that a card does not answer is `None`.
+//! The library can hang, and its answers describe the whole card. It is therefore used only in a separate process. A
+//! query that a card does not answer is `None`.
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use libloading::Library;
 
-/// Its name on every Linux system.
+/// Name of the library on every Linux system.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 /// `NVML_SUCCESS`.
 const SUCCESS: c_int = 0;
 /// `NVML_ERROR_NO_PERMISSION`.
 const NO_PERMISSION: c_int = 4;
-/// `NVML_CLOCK_LIMIT_ID_TDP`: the clock that a card holds within its power limit, whatever runs.
+/// `NVML_CLOCK_LIMIT_ID_TDP`: the clock that a card sustains within its power limit under any load.
 const SUSTAINED: c_uint = 0xffff_ff01;
-/// `NVML_ERROR_INSUFFICIENT_SIZE`: more processes than there was room for.
+/// `NVML_ERROR_INSUFFICIENT_SIZE`: there are more processes than the array has room for.
 const TOO_SMALL: c_int = 7;
-/// `NVML_ERROR_TIMEOUT`: no event came.
+/// `NVML_ERROR_TIMEOUT`: no event occurred.
 const NOTHING_CAME: c_int = 10;
 /// `NVML_CLOCK_SM`.
 const SM_CLOCK: c_uint = 1;
@@ -30,9 +30,9 @@ const UNCORRECTED: c_uint = 1;
 const SINCE_LOADED: c_uint = 0;
 /// `nvmlEventTypeXidCriticalError`.
 const XID_EVENT: c_ulonglong = 8;
-/// Faults that are counted at one look; a card in such trouble has more to come.
+/// Most faults that one query counts.
 const MOST_EVENTS: u32 = 1000;
-/// Processes there is room for at first.
+/// First capacity of the array of processes.
 const ROOM: usize = 64;
 
 type Device = *mut c_void;
@@ -62,24 +62,24 @@ struct Event {
 pub struct Card {
     library: Library,
     device: Device,
-    /// Where faults are reported, on cards that report them.
+    /// Event set for faults, on cards that report them.
     events: Option<Events>,
 }
 
-/// Why clocks are as they were.
+/// The reason why clocks were not changed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unset {
-    /// The process lacks the right.
+    /// The process lacks the permission.
     Forbidden,
-    /// The card or its library does not do it.
+    /// The card or its library does not support it.
     Impossible(String),
 }
 
 impl Card {
-    /// Opens the library and finds the card of this identity.
+    /// Opens the library and finds the card with this UUID.
     ///
     /// # Errors
-    /// Why that is impossible here, as a fragment.
+    /// The reason why that is impossible, as a sentence fragment.
     pub fn open(uuid: &str) -> Result<Self, String> {
         // SAFETY: loading NVIDIA's library runs its initialisers, which have no preconditions.
         let library = unsafe { Library::new(LIBRARY) }
@@ -115,7 +115,7 @@ impl Card {
         }
     }
 
-    /// Asks to be told of faults; none on a card that does not tell.
+    /// Subscribes to faults; none on a card that does not report them.
     fn listen(&self) -> Option<Events> {
         type Create = unsafe extern "C" fn(*mut Events) -> c_int;
         type Register = unsafe extern "C" fn(Device, c_ulonglong, Events) -> c_int;
@@ -127,7 +127,7 @@ impl Card {
         if created != SUCCESS {
             return None;
         }
-        // SAFETY: the card and the set are the library's own.
+        // SAFETY: the card and the set were created by the library.
         let registered = unsafe { register(self.device, XID_EVENT, events) };
         (registered == SUCCESS).then_some(events)
     }
@@ -137,8 +137,8 @@ impl Card {
         self.ask_two("nvmlDeviceGetClockInfo", SM_CLOCK)
     }
 
-    /// Keeps the multiprocessors at the clock that the card holds under any load, until somebody gives
-    /// them free, the driver is unloaded or the system restarts.
+    /// Locks the multiprocessors to the clock that the card sustains under any load, until the clocks are unlocked,
+    /// the driver is unloaded or the system restarts.
     ///
     /// # Errors
     /// [`Unset`].
@@ -146,11 +146,11 @@ impl Card {
         type Lock = unsafe extern "C" fn(Device, c_uint, c_uint) -> c_int;
         let name = "nvmlDeviceSetGpuLockedClocks";
         let lock = self.function::<Lock>(name).map_err(Unset::Impossible)?;
-        // SAFETY: `Lock` is the function's type in nvml.h, and the card is the library's own.
+        // SAFETY: `Lock` is the function's type in nvml.h, and the card was created by the library.
         unset(name, unsafe { lock(self.device, SUSTAINED, SUSTAINED) })
     }
 
-    /// Lets the driver choose the clocks.
+    /// Unlocks the clocks.
     ///
     /// # Errors
     /// [`Unset`].
@@ -158,16 +158,16 @@ impl Card {
         type Free = unsafe extern "C" fn(Device) -> c_int;
         let name = "nvmlDeviceResetGpuLockedClocks";
         let free = self.function::<Free>(name).map_err(Unset::Impossible)?;
-        // SAFETY: `Free` is the function's type in nvml.h, and the card is the library's own.
+        // SAFETY: `Free` is the function's type in nvml.h, and the card was created by the library.
         unset(name, unsafe { free(self.device) })
     }
 
-    /// Degrees Celsius.
+    /// Temperature in degrees Celsius.
     pub fn celsius(&self) -> Option<u32> {
         self.ask_two("nvmlDeviceGetTemperature", CORE_TEMPERATURE)
     }
 
-    /// Mask of reasons for a lower clock. Drivers under 530 know it by an older name.
+    /// Bit mask of reasons for a reduced clock. Drivers before 530 have the function under an older name.
     pub fn clock_events(&self) -> Option<u64> {
         type Ask = unsafe extern "C" fn(Device, *mut c_ulonglong) -> c_int;
         let ask = self
@@ -180,7 +180,7 @@ impl Card {
         (code == SUCCESS).then_some(mask)
     }
 
-    /// Memory errors that could not be corrected.
+    /// Number of uncorrectable memory errors since the driver was loaded.
     pub fn ecc_errors(&self) -> Option<u64> {
         type Ask = unsafe extern "C" fn(Device, c_uint, c_uint, *mut c_ulonglong) -> c_int;
         let ask = self.function::<Ask>("nvmlDeviceGetTotalEccErrors").ok()?;
@@ -190,7 +190,7 @@ impl Card {
         (code == SUCCESS).then_some(count)
     }
 
-    /// Process numbers of everybody who computes on the card.
+    /// Process numbers of all processes that compute on the card.
     pub fn processes(&self) -> Option<Vec<u32>> {
         type Ask = unsafe extern "C" fn(Device, *mut c_uint, *mut Process) -> c_int;
         let ask = self
@@ -199,7 +199,7 @@ impl Card {
         let mut found = vec![Process::default(); ROOM];
         loop {
             let mut count = c_uint::try_from(found.len()).ok()?;
-            // SAFETY: `Ask` is the function's type in nvml.h; `count` says how many it may write.
+            // SAFETY: `Ask` is the function's type in nvml.h; `count` says how many elements it may write.
             let code = unsafe { ask(self.device, &raw mut count, found.as_mut_ptr()) };
             let count = count as usize;
             match code {
@@ -213,7 +213,7 @@ impl Card {
         }
     }
 
-    /// Faults that were logged and not yet asked for; none where the card does not tell.
+    /// Number of faults that were logged and not reported yet; none if the card does not report them.
     pub fn xids(&self) -> Option<u32> {
         type Wait = unsafe extern "C" fn(Events, *mut Event, c_uint) -> c_int;
         let events = self.events?;
@@ -227,8 +227,8 @@ impl Card {
                 gpu_instance: 0,
                 compute_instance: 0,
             };
-            // SAFETY: `Wait` is the function's type in nvml.h, the set is the library's own, and
-            // the pointer is valid for a write.
+            // SAFETY: `Wait` is the function's type in nvml.h, the set was created by the library, and the pointer is
+            // valid for a write.
             match unsafe { wait(events, &raw mut event, 0) } {
                 SUCCESS if count < MOST_EVENTS => {
                     count += u32::from(event.kind & XID_EVENT != 0);
@@ -239,20 +239,20 @@ impl Card {
         }
     }
 
-    /// A number that takes one further argument to ask for.
+    /// A numeric query with one further argument.
     fn ask_two(&self, name: &str, which: c_uint) -> Option<u32> {
         type Ask = unsafe extern "C" fn(Device, c_uint, *mut c_uint) -> c_int;
         let ask = self.function::<Ask>(name).ok()?;
         let mut value = 0;
-        // SAFETY: `Ask` is the type in nvml.h of both functions that are asked for in this way,
-        // and the pointer is valid for a write.
+        // SAFETY: `Ask` is the type in nvml.h of both functions that are called in this way, and the pointer is valid
+        // for a write.
         let code = unsafe { ask(self.device, which, &raw mut value) };
         (code == SUCCESS).then_some(value)
     }
 
-    /// A function by name. Whoever calls it answers for its type.
+    /// A function by name. Its type is the responsibility of the caller.
     fn function<T: Copy>(&self, name: &str) -> Result<T, String> {
-        // SAFETY: the symbol is only read as a pointer here; calling it is the caller's business.
+        // SAFETY: the symbol is only read as a pointer here; calling it needs the caller's own unsafe block.
         let symbol = unsafe { self.library.get::<T>(name.as_bytes()) };
         symbol
             .map(|symbol| *symbol)
@@ -260,7 +260,7 @@ impl Card {
     }
 }
 
-/// What an answer to a change of clocks means.
+/// Converts the return code of a change of clocks.
 fn unset(name: &str, code: c_int) -> Result<(), Unset> {
     match code {
         SUCCESS => Ok(()),

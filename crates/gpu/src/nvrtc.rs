@@ -1,8 +1,8 @@
-//! NVRTC as a safe type: source and options in, machine code, PTX and log out.
+//! A safe wrapper of NVRTC: source and options in; machine code, PTX and log out.
 //!
-//! cudarc's own wrapper drops the log of a success, returns no machine code and panics where
-//! the library is missing; this module uses the layer below it. It knows no candidate and
-//! judges nothing: what the log means is `compile`'s business.
+//! cudarc's own wrapper drops the log of a successful compilation, returns no machine code, and panics if the library
+//! is missing; this module uses the layer below it. It knows no candidate and judges nothing: `compile` interprets
+//! the log.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 use std::fmt;
@@ -14,7 +14,7 @@ use cudarc::nvrtc::sys;
 
 use crate::role_error::RoleError;
 
-/// The entry points that every call below relies on.
+/// The entry points that the calls below need.
 const NEEDED: [&str; 9] = [
     "nvrtcVersion",
     "nvrtcCreateProgram",
@@ -27,40 +27,40 @@ const NEEDED: [&str; 9] = [
     "nvrtcGetPTX",
 ];
 
-/// Proof that the library is loaded and has all we call.
+/// Proof that the library is loaded and has all these entry points.
 #[derive(Debug, Clone, Copy)]
 pub struct Toolchain {
     version: (c_int, c_int),
 }
 
-/// A source with the headers it may name although they are no files.
+/// A source with the headers that it may include although they are not files.
 #[derive(Debug)]
 pub struct Source<'a> {
     /// The text.
     pub text: &'a CStr,
-    /// The name that diagnostics and line information carry.
+    /// The file name in diagnostics and line information.
     pub name: &'a CStr,
     /// Names and texts of headers.
     pub headers: &'a [(&'a CStr, &'a CStr)],
 }
 
-/// What a compilation left behind.
+/// The result of a compilation.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The images, or the library's code of the refusal.
+    /// The images, or the library's error code.
     pub result: Result<Images, sys::nvrtcResult>,
     /// The compiler's and the assembler's messages.
     pub log: String,
-    /// The PTX, where the compiler got as far; the assembler's messages count its lines.
+    /// The PTX, if the compiler produced it; the assembler's messages refer to its lines.
     pub refused_ptx: Option<String>,
 }
 
-/// Both products of one compilation.
+/// Both outputs of one compilation.
 #[derive(Debug)]
 pub struct Images {
     /// Machine code.
     pub cubin: Vec<u8>,
-    /// The PTX it was assembled from.
+    /// The PTX that it was assembled from.
     pub ptx: String,
 }
 
@@ -87,11 +87,11 @@ impl Toolchain {
         Ok(Self { version })
     }
 
-    /// Writes the CUDA headers that the library carries into a folder, once; the library
-    /// itself locks the folder against a second process and knows what it has written.
+    /// Writes the CUDA headers that the library contains into a folder, once. The library itself locks the folder
+    /// against a second process and knows what it has written.
     ///
     /// # Errors
-    /// A [`RoleError`] where the library carries no headers or cannot write them.
+    /// A [`RoleError`] if the library contains no headers or cannot write them.
     pub fn install_headers(self, folder: &Path) -> Result<(), RoleError> {
         type Install = unsafe extern "C" fn(*const c_char, c_uint, *mut *const c_char) -> c_uint;
         const SYMBOL: &str = "nvrtcInstallBundledHeaders";
@@ -99,8 +99,8 @@ impl Toolchain {
             folder.as_os_str().as_encoded_bytes(),
             "the header folder's name",
         )?;
-        // SAFETY: the library is present, so `culib` cannot fail. The function is younger
-        // than the bindings in use; its type is the one of NVIDIA's header since 13.3.
+        // SAFETY: the library is loaded, so `culib` cannot fail. The function is newer than the bindings in use; its
+        // type is that of NVIDIA's header since 13.3.
         let install = unsafe { sys::culib().get::<Install>(SYMBOL.as_bytes()) }
             .map_err(|_| RoleError::OldToolchain { symbol: SYMBOL })?;
         let mut message = ptr::null();
@@ -126,7 +126,7 @@ impl Toolchain {
     /// Compiles a source.
     ///
     /// # Errors
-    /// A [`RoleError`] only where no source can be to blame.
+    /// A [`RoleError`] only for failures that no source can cause.
     pub fn compile(self, source: &Source<'_>, options: &[String]) -> Result<Outcome, RoleError> {
         let options = options
             .iter()
@@ -135,7 +135,7 @@ impl Toolchain {
         let program = Program::create(source)?;
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let count = c_int::try_from(pointers.len()).expect("a handful of options");
-        // SAFETY: the program is alive, and `pointers` holds `count` C strings that outlive the call.
+        // SAFETY: the program exists, and `pointers` holds `count` C strings that outlive the call.
         let compiled =
             unsafe { sys::nvrtcCompileProgram(program.handle, count, pointers.as_ptr()) }.result();
         let log = program.log()?;
@@ -157,14 +157,14 @@ impl Toolchain {
     }
 }
 
-/// As people write it: "NVRTC 13.5".
+/// Formats name and version: "NVRTC 13.5".
 impl fmt::Display for Toolchain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NVRTC {}.{}", self.version.0, self.version.1)
     }
 }
 
-/// A program of the library, destroyed when it goes.
+/// A program of the library, destroyed when this value is dropped.
 struct Program {
     handle: sys::nvrtcProgram,
 }
@@ -182,8 +182,8 @@ impl Program {
             .map(|(_, text)| text.as_ptr())
             .collect();
         let mut handle = ptr::null_mut();
-        // SAFETY: all strings are C strings, both arrays hold as many as the count says, and
-        // the library copies them before it returns.
+        // SAFETY: all strings are C strings, both arrays hold as many as the count says, and the library copies them
+        // before it returns.
         unsafe {
             sys::nvrtcCreateProgram(
                 &raw mut handle,
@@ -200,14 +200,14 @@ impl Program {
     }
 
     fn log(&self) -> Result<String, RoleError> {
-        // SAFETY: the handle is alive until `self` goes.
+        // SAFETY: the handle exists until `self` is dropped.
         let bytes = unsafe { nvrtc::get_program_log(self.handle) }
             .map_err(|error| refused("read the log", error))?;
         Ok(text(&bytes))
     }
 
     fn ptx(&self) -> Result<String, RoleError> {
-        // SAFETY: the handle is alive until `self` goes.
+        // SAFETY: the handle exists until `self` is dropped.
         let bytes = unsafe { nvrtc::get_ptx(self.handle) }
             .map_err(|error| refused("read the PTX", error))?;
         Ok(text(&bytes))
@@ -215,12 +215,12 @@ impl Program {
 
     fn cubin(&self) -> Result<Vec<u8>, RoleError> {
         let mut size = 0;
-        // SAFETY: the handle is alive, and `size` is valid for a write.
+        // SAFETY: the handle exists, and `size` is valid for a write.
         unsafe { sys::nvrtcGetCUBINSize(self.handle, &raw mut size) }
             .result()
             .map_err(|error| refused("read the size of the machine code", error))?;
         let mut bytes = vec![0_u8; size];
-        // SAFETY: the handle is alive, and the buffer has the size the library asked for.
+        // SAFETY: the handle exists, and the buffer has the size that the library reported.
         unsafe { sys::nvrtcGetCUBIN(self.handle, bytes.as_mut_ptr().cast()) }
             .result()
             .map_err(|error| refused("read the machine code", error))?;
@@ -230,14 +230,14 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: the handle came from `create` and is used by nobody afterwards. A refusal
-        // leaks the program, which the process survives by milliseconds.
+        // SAFETY: the handle came from `create` and is not used afterwards. A refusal leaks the program until the
+        // process ends shortly afterwards.
         let _ = unsafe { nvrtc::destroy_program(self.handle) };
     }
 }
 
 fn is_exported(symbol: &str) -> bool {
-    // SAFETY: the library is present; the symbol is only looked up, never called, as this type.
+    // SAFETY: the library is loaded; the symbol is only looked up and never called with this type.
     unsafe { sys::culib().get::<unsafe extern "C" fn()>(symbol.as_bytes()) }.is_ok()
 }
 

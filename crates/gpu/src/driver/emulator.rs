@@ -1,8 +1,7 @@
-//! The emulated device's own interface: one exported function that takes and gives JSON.
+//! The emulated device's own interface: one exported function that takes and returns JSON.
 //!
-//! Its presence is what tells the emulated driver from NVIDIA's. The types here mirror what
-//! the function sends and nothing more; what a finding means for a candidate is decided by
-//! who reads it.
+//! Its presence distinguishes the emulated driver from NVIDIA's. The types here mirror the function's messages and
+//! nothing more; `observe` and `domain::judge` decide what a finding means for a candidate.
 
 use std::ffi::{c_char, c_int};
 
@@ -18,11 +17,11 @@ use crate::role_error::RoleError;
 /// The exported function: request, its length, reply buffer, its capacity, length of the reply.
 type Entry = unsafe extern "C" fn(*const c_char, usize, *mut c_char, usize, *mut usize) -> c_int;
 
-/// Its name.
+/// Name of the symbol.
 const SYMBOL: &str = "kernelwrightEmulator";
-/// The version of the interface that this module speaks.
+/// The version of the interface that this module supports.
 const VERSION: u32 = 1;
-/// Room for a reply at first; a longer one is asked for again with room enough.
+/// First capacity of the reply buffer in bytes; a longer reply is requested again with a larger buffer.
 const FIRST_CAPACITY: usize = 64 << 10;
 
 /// The interface of the loaded driver.
@@ -31,7 +30,7 @@ pub struct Emulator {
     entry: Entry,
 }
 
-/// What it is asked.
+/// A request to the emulated device.
 #[derive(Debug, Serialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
 enum Request<'a> {
@@ -44,31 +43,31 @@ enum Request<'a> {
     Take,
 }
 
-/// How launches are carried out from now on.
+/// Settings of the launches that follow.
 #[derive(Debug, Clone, Serialize)]
 pub struct Configuration {
-    /// Seed of the schedule; none is the serial one.
+    /// Seed of the schedule of warps; none for the serial schedule.
     pub schedule: Option<u64>,
-    /// Which lane holds which element of a `wmma` fragment.
+    /// The assignment of `wmma` fragment elements to lanes.
     pub fragments: Fragments,
-    /// What is proved of each launch.
+    /// The checks of each launch.
     pub checks: Checks,
-    /// Thread instructions that one launch may execute.
+    /// Most thread instructions of one launch.
     pub budget: Option<u64>,
-    /// Host threads.
+    /// Number of host threads.
     pub threads: Option<u32>,
-    /// Whether work is counted and modelled.
+    /// True if work is counted and modelled.
     pub counters: bool,
-    /// Blocks of a launch that run at most, for its counters only; none runs them all.
+    /// Most blocks of a launch that are executed, for counters only; none executes all.
     pub sample: Option<u64>,
-    /// Bytes that are taken to have been read just before each launch; with them launches are
-    /// modelled with a warm cache, too.
+    /// Bytes that are assumed to have been read just before each launch. With it, launches are also modelled with a
+    /// warm cache.
     pub read_before: Option<u64>,
-    /// The state of the cache whose modelled time launches take.
+    /// The cache state whose modelled time launches take.
     pub clock: CacheState,
-    /// Registers of a thread by kernel, for the time model.
+    /// Registers per thread by kernel, for the time model.
     pub registers: std::collections::BTreeMap<String, u32>,
-    /// Bytes that a thread's spills store and load, by kernel, for the same.
+    /// Bytes that a thread's spills store and load, by kernel, for the time model.
     pub spills: std::collections::BTreeMap<String, u32>,
 }
 
@@ -76,43 +75,43 @@ pub struct Configuration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fragments {
-    /// That of the devices of today.
+    /// The layout of current devices.
     Usual,
-    /// Another, which no code can know.
+    /// Another layout, on which no correct code can depend.
     Turned,
 }
 
-/// How much is proved of each launch.
+/// The checks of each launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Checks {
-    /// Everything: bounds, initialisation, races, barriers.
+    /// All: bounds, initialisation, races, barriers.
     Full,
     /// Bounds, alignment and initialisation.
     Bounds,
 }
 
-/// What the device says of itself.
+/// The device's description of itself.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Description {
     version: u32,
-    /// How far its times can be trusted.
+    /// The reliability of its modelled times, as a label.
     pub label: String,
-    /// What its time model does at best; none of a driver that does not say.
+    /// The peak rates of its time model; none if the driver does not report them.
     #[serde(default)]
     pub rates: Option<Rates>,
 }
 
-/// How much of a range nobody wrote.
+/// The unwritten bytes of a range.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Written {
-    /// Bytes that nobody wrote.
+    /// Number of bytes that were not written.
     pub unwritten: u64,
-    /// The first of them, counted from the start of the range.
+    /// Offset of the first of them from the start of the range.
     pub first: Option<u64>,
 }
 
-/// One launch.
+/// Report on one launch.
 #[derive(Debug, Clone, Deserialize)]
 pub struct LaunchReport {
     /// The kernel.
@@ -121,25 +120,25 @@ pub struct LaunchReport {
     pub grid: [u32; 3],
     /// Threads of a block in x, y, z.
     pub block: [u32; 3],
-    /// How it ended.
+    /// The outcome.
     pub outcome: LaunchOutcome,
-    /// What was proved.
+    /// The proved violations.
     #[serde(default)]
     pub findings: Vec<Finding>,
-    /// How many more findings there were.
+    /// Number of further findings that were dropped.
     #[serde(default)]
     pub findings_dropped: u64,
-    /// What was counted.
+    /// The counters.
     #[serde(default)]
     pub counters: Value,
-    /// What the time model says.
+    /// Modelled time with a cold cache.
     pub modelled: Option<Modelled>,
-    /// What it says of a warm cache, where it was told what was read before.
+    /// Modelled time with a warm cache, if the bytes read before are configured.
     #[serde(default)]
     pub modelled_warm: Option<Modelled>,
 }
 
-/// How a launch ended.
+/// The outcome of a launch.
 #[derive(Debug, Clone, Deserialize)]
 pub struct LaunchOutcome {
     /// The kind, such as `completed`.
@@ -153,55 +152,55 @@ pub struct LaunchOutcome {
 }
 
 impl LaunchOutcome {
-    /// Whether the device lacks an instruction of the kernel.
+    /// Returns true if the device does not implement an instruction of the kernel.
     pub fn is_unsupported(&self) -> bool {
         self.kind == "unsupported"
     }
 
-    /// Whether at least one instruction was executed.
+    /// Returns true if at least one instruction was executed.
     pub fn has_run(&self) -> bool {
         !self.is_unsupported() && self.kind != "refused"
     }
 }
 
-/// One thing that was proved.
+/// One proved violation.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Finding {
     /// The kind, such as `out_of_bounds_read`.
     pub kind: String,
-    /// Whether it stopped the launch.
+    /// True if it stopped the launch.
     pub fatal: bool,
     /// The kernel.
     pub kernel: String,
-    /// Where in the source.
+    /// Location in the source.
     pub location: Location,
     /// The block.
     pub block: [u32; 3],
     /// The thread.
     pub thread: [u32; 3],
-    /// The memory concerned.
+    /// The memory access, if there is one.
     pub access: Option<Access>,
     /// The other side of a race.
     pub other: Option<Party>,
-    /// How often.
+    /// Number of occurrences.
     pub occurrences: u64,
-    /// One sentence.
+    /// A description in one sentence.
     pub message: String,
 }
 
-/// A place in the source.
+/// A location in the source.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Location {
-    /// The file as the compiler was told its name.
+    /// The file name, as passed to the compiler.
     pub file: Option<String>,
     /// The line.
     pub line: Option<u32>,
 }
 
-/// The memory of an access.
+/// A memory access.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Access {
-    /// The label of the buffer or the name of the variable.
+    /// Label of the buffer or name of the variable.
     pub buffer: Option<String>,
     /// Byte offset from the start of the allocation.
     pub offset: i64,
@@ -214,33 +213,33 @@ pub struct Party {
     pub block: [u32; 3],
     /// Its thread, where one thread is known.
     pub thread: Option<[u32; 3]>,
-    /// Its place, where known.
+    /// Its location, if known.
     pub location: Option<Location>,
 }
 
-/// What the time model says of a launch.
+/// Modelled time of a launch.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Modelled {
-    /// The time.
+    /// The time in microseconds.
     pub microseconds: f64,
-    /// What launching an empty kernel takes of it.
+    /// The part of it that an empty launch takes, in microseconds.
     pub launch_microseconds: f64,
-    /// The term that dominates.
+    /// The dominant term of the model.
     pub bottleneck: String,
-    /// Its share of the whole, 0 to 1.
+    /// Share of the dominant term in the whole, 0 to 1.
     pub share: f64,
 }
 
 impl Emulator {
-    /// The interface, if the loaded driver is the emulated one.
+    /// The interface, if the emulated driver is loaded.
     pub(super) fn find() -> Option<Self> {
         symbol::<Entry>(SYMBOL).map(|(_, entry)| Self { entry })
     }
 
-    /// What the device says of itself.
+    /// The device's description of itself.
     ///
     /// # Errors
-    /// A [`RoleError`] where the interface does not answer as agreed, as for all functions here.
+    /// A [`RoleError`] where the interface does not answer as specified; this holds for all functions here.
     pub fn describe(&self) -> Result<Description, RoleError> {
         let description: Description = self.ask("describe itself", &Request::Describe)?;
         if description.version == VERSION {
@@ -256,7 +255,7 @@ impl Emulator {
         }
     }
 
-    /// Names the allocation that holds an address, for findings.
+    /// Sets the name of the allocation that holds an address, for findings.
     ///
     /// # Errors
     /// As for [`Self::describe`].
@@ -264,8 +263,8 @@ impl Emulator {
         self.tell("name a buffer", &Request::Label { pointer, name })
     }
 
-    /// Says where a buffer begins inside the allocation that holds the address: kernels are out of
-    /// bounds before it, and findings count from there.
+    /// Sets the start of a buffer inside the allocation that holds the address. Accesses before it are out of bounds,
+    /// and findings count offsets from it.
     ///
     /// # Errors
     /// As for [`Self::describe`].
@@ -273,7 +272,7 @@ impl Emulator {
         self.tell("bound a buffer", &Request::Begin { pointer })
     }
 
-    /// Marks a range as never written; its bytes stay.
+    /// Marks a range as never written; its bytes do not change.
     ///
     /// # Errors
     /// As for [`Self::describe`].
@@ -281,7 +280,7 @@ impl Emulator {
         self.tell("forget a buffer", &Request::Forget { pointer, bytes })
     }
 
-    /// How much of a range was not written since it was forgotten.
+    /// The number of bytes of a range that were not written since it was marked.
     ///
     /// # Errors
     /// As for [`Self::describe`].
@@ -292,7 +291,7 @@ impl Emulator {
         )
     }
 
-    /// Sets how launches are carried out.
+    /// Configures the launches that follow.
     ///
     /// # Errors
     /// As for [`Self::describe`].
@@ -300,7 +299,7 @@ impl Emulator {
         self.tell("configure itself", &Request::Configure(configuration))
     }
 
-    /// The launches since the last call, in order.
+    /// Takes the reports of the launches since the last call, in order.
     ///
     /// # Errors
     /// As for [`Self::describe`].
@@ -330,8 +329,8 @@ impl Emulator {
         let mut reply = vec![0_u8; FIRST_CAPACITY];
         loop {
             let mut length = 0;
-            // SAFETY: the entry is the emulated driver's and has this type by agreement; both
-            // buffers are as long as said and outlive the call.
+            // SAFETY: the entry is the emulated driver's and has this type by specification; both buffers have the
+            // given sizes and outlive the call.
             let code = unsafe {
                 (self.entry)(
                     request.as_ptr().cast(),

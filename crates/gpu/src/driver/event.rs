@@ -1,4 +1,4 @@
-//! Device time between two points of the stream.
+//! Device time between two points of a stream.
 
 use std::ptr;
 
@@ -17,7 +17,7 @@ pub struct Stopwatch {
 struct Event(sys::CUevent);
 
 impl Stopwatch {
-    /// Starts measuring behind everything launched so far.
+    /// Records the start after everything launched so far.
     ///
     /// # Errors
     /// The driver's error.
@@ -30,24 +30,24 @@ impl Stopwatch {
         Ok(watch)
     }
 
-    /// Marks the end behind everything launched so far, waits for it, and gives the time
-    /// between the marks in microseconds.
+    /// Records the end after everything launched so far, waits for it, and returns the time between the two events in
+    /// microseconds.
     ///
     /// # Errors
     /// The driver's error, which may be the error of the work itself.
     pub fn stop(self) -> Result<f64, DriverError> {
         type Elapsed = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> u32;
         self.stop.record()?;
-        // SAFETY: the event is alive until `self` goes.
+        // SAFETY: the event exists until `self` is dropped.
         let waited = unsafe { result::event::synchronize(self.stop.0) };
         checked("cuEventSynchronize", waited)?;
-        // Drivers under 570 lack the second generation.
+        // Drivers before 570 lack the second version.
         let (call, elapsed) = symbol::<Elapsed>("cuEventElapsedTime_v2")
             .or_else(|| symbol::<Elapsed>("cuEventElapsedTime"))
             .ok_or_else(|| missing("cuEventElapsedTime"))?;
         let mut milliseconds = 0.0;
-        // SAFETY: `Elapsed` is the function's type in NVIDIA's header; both events are alive,
-        // and the pointer is valid for a write.
+        // SAFETY: `Elapsed` is the function's type in NVIDIA's header; both events exist, and the pointer is valid
+        // for a write.
         let code = unsafe { elapsed(&raw mut milliseconds, self.start.0, self.stop.0) };
         accepted(call, code)?;
         Ok(f64::from(milliseconds) * 1e3)
@@ -61,7 +61,7 @@ impl Event {
     }
 
     fn record(&self) -> Result<(), DriverError> {
-        // SAFETY: the event is alive, and the null stream is the context's own.
+        // SAFETY: the event exists, and the null stream is the context's own.
         let recorded = unsafe { result::event::record(self.0, ptr::null_mut()) };
         checked("cuEventRecord", recorded)
     }
@@ -69,8 +69,8 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: the event is alive and used by nobody afterwards. A refusal means that the
-        // context is broken, which takes the event with it.
+        // SAFETY: the event exists and is not used afterwards. A refusal means that the context is broken; the event
+        // is then destroyed with it.
         let _ = unsafe { result::event::destroy(self.0) };
     }
 }

@@ -1,5 +1,5 @@
-//! Device memory that frees itself, with or without a guard: addresses beside it at which there is
-//! nothing, so that the hardware itself stops whoever goes there.
+//! Device memory that is freed when its value is dropped, optionally next to unmapped guard addresses, at which the
+//! hardware stops an access.
 
 use cudarc::driver::{result, sys};
 
@@ -13,25 +13,25 @@ pub struct Allocation {
     backing: Backing,
 }
 
-/// Which end of a guarded range touches the guard.
+/// The side of a guarded range on which the guard lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
-    /// What lies in front of the range is not there.
+    /// The addresses before the range are unmapped.
     Before,
-    /// What lies behind the range is not there.
+    /// The addresses after the range are unmapped.
     Behind,
 }
 
-/// What holds a range.
+/// The kind of memory behind a range.
 #[derive(Debug)]
 enum Backing {
     /// The driver's allocator.
     Heap,
-    /// A mapping of the device's smallest unit or several, between reserved units with nothing in.
+    /// A mapping of one or more of the device's smallest units, between reserved units without mappings.
     Mapping(Mapping),
 }
 
-/// Memory mapped into the middle of a reserved range. Each part is given back if it came to be.
+/// Memory mapped into the middle of a reserved range. Each part that was created is released.
 #[derive(Debug)]
 struct Mapping {
     reserved: sys::CUdeviceptr,
@@ -42,10 +42,10 @@ struct Mapping {
 }
 
 impl Allocation {
-    /// Takes `bytes` bytes, at least one, with unspecified content.
+    /// Allocates `bytes` bytes, at least one, with unspecified content.
     ///
     /// # Errors
-    /// The driver's error, out of memory above all.
+    /// The driver's error, usually out of memory.
     pub fn new(bytes: usize) -> Result<Self, DriverError> {
         // SAFETY: a context is current on this thread wherever this module is used.
         let base = unsafe { result::malloc_sync(bytes.max(1)) };
@@ -56,7 +56,7 @@ impl Allocation {
         })
     }
 
-    /// Takes `bytes` bytes, at least one, that begin or end where nothing can be reached.
+    /// Allocates `bytes` bytes, at least one, next to unmapped addresses.
     ///
     /// # Errors
     /// The driver's error.
@@ -110,11 +110,11 @@ impl Allocation {
         })
     }
 
-    /// Takes the right to write to a guarded range away, from the host as well. Says whether the
-    /// driver maps memory for reading alone; of a range without a guard it never does.
+    /// Makes a guarded range read-only, for the host as well. Returns false if the driver cannot map memory for
+    /// reading only, or if the range has no guard.
     ///
     /// # Errors
-    /// The driver's error for another reason.
+    /// Any other error of the driver.
     pub fn protect(&mut self) -> Result<bool, DriverError> {
         let Backing::Mapping(mapping) = &mut self.backing else {
             return Ok(false);
@@ -122,7 +122,7 @@ impl Allocation {
         granted(mapping.allow(sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ))
     }
 
-    /// Bytes of the driver's allocation in front of the range.
+    /// Number of bytes between the start of the driver's allocation and the range.
     pub fn lead(&self) -> usize {
         match &self.backing {
             Backing::Mapping(Mapping {
@@ -133,7 +133,7 @@ impl Allocation {
         }
     }
 
-    /// The first address.
+    /// Address of the first byte.
     pub fn base(&self) -> u64 {
         self.base
     }
@@ -147,7 +147,7 @@ impl Allocation {
     /// If `content` is longer than the range.
     pub fn upload(&mut self, content: &[u8]) -> Result<(), DriverError> {
         assert!(content.len() <= self.bytes, "an upload stays inside");
-        // SAFETY: the range is alive and at least as long as `content`.
+        // SAFETY: the range exists and is at least as long as `content`.
         let copied = unsafe { result::memcpy_htod_sync(self.base, content) };
         checked("cuMemcpyHtoD", copied)
     }
@@ -158,13 +158,13 @@ impl Allocation {
     /// The driver's error, which may be the error of an earlier launch.
     pub fn download(&self) -> Result<Vec<u8>, DriverError> {
         let mut content = vec![0_u8; self.bytes];
-        // SAFETY: the range is alive and as long as `content`.
+        // SAFETY: the range exists and is as long as `content`.
         let copied = unsafe { result::memcpy_dtoh_sync(&mut content, self.base) };
         checked("cuMemcpyDtoH", copied)?;
         Ok(content)
     }
 
-    /// Copies `content` to the range from `offset` on.
+    /// Copies `content` to the range, starting at `offset`.
     ///
     /// # Errors
     /// The driver's error.
@@ -176,12 +176,12 @@ impl Allocation {
             self.holds(offset, content.len()),
             "a copy stays inside the range"
         );
-        // SAFETY: the part lies inside the range, which is alive.
+        // SAFETY: the part lies inside the range, which exists.
         let copied = unsafe { result::memcpy_htod_sync(self.base + offset as u64, content) };
         checked("cuMemcpyHtoD", copied)
     }
 
-    /// Copies the range from `offset` on to `content`.
+    /// Copies part of the range, starting at `offset`, to `content`.
     ///
     /// # Errors
     /// The driver's error, which may be the error of an earlier launch.
@@ -193,19 +193,19 @@ impl Allocation {
             self.holds(offset, content.len()),
             "a copy stays inside the range"
         );
-        // SAFETY: the part lies inside the range, which is alive.
+        // SAFETY: the part lies inside the range, which exists.
         let copied = unsafe { result::memcpy_dtoh_sync(content, self.base + offset as u64) };
         checked("cuMemcpyDtoH", copied)
     }
 
-    /// Whether a part lies inside the range.
+    /// Returns true if a part lies inside the range.
     pub fn holds(&self, offset: usize, bytes: usize) -> bool {
         offset
             .checked_add(bytes)
             .is_some_and(|end| end <= self.bytes)
     }
 
-    /// Sets `bytes` bytes from `offset` on to one value.
+    /// Sets `bytes` bytes, starting at `offset`, to one value.
     ///
     /// # Errors
     /// The driver's error.
@@ -214,16 +214,16 @@ impl Allocation {
     /// If the part is not inside the range.
     pub fn fill(&mut self, offset: usize, bytes: usize, value: u8) -> Result<(), DriverError> {
         assert!(self.holds(offset, bytes), "a fill stays inside");
-        // SAFETY: the part lies inside the range, which is alive.
+        // SAFETY: the part lies inside the range, which exists.
         let filled = unsafe { result::memset_d8_sync(self.base + offset as u64, value, bytes) };
         checked("cuMemsetD8", filled)
     }
 }
 
-/// Whether rights were granted; a driver that knows no such rights refuses in one of two ways.
+/// Returns true if access was granted, and false for the two errors of a driver that does not support such rights.
 ///
 /// # Errors
-/// The driver's error for another reason.
+/// Any other error of the driver.
 pub(super) fn granted(asked: Result<(), DriverError>) -> Result<bool, DriverError> {
     const UNKNOWN: [u32; 2] = [
         sys::CUresult::CUDA_ERROR_INVALID_VALUE as u32,
@@ -237,7 +237,7 @@ pub(super) fn granted(asked: Result<(), DriverError>) -> Result<bool, DriverErro
 }
 
 impl Mapping {
-    /// Lets the device use what is mapped in this way; nothing if nothing is.
+    /// Sets the access rights of the mapping; does nothing if nothing is mapped.
     fn allow(&mut self, flags: sys::CUmemAccess_flags) -> Result<(), DriverError> {
         let Some((start, size)) = self.mapped else {
             return Ok(());
@@ -246,7 +246,7 @@ impl Mapping {
             location: self.place,
             flags,
         };
-        // SAFETY: the range is mapped, and one description is there to be read.
+        // SAFETY: the range is mapped, and one description can be read.
         let asked = unsafe { sys::cuMemSetAccess(start, size, &raw const access, 1) };
         checked("cuMemSetAccess", asked.result())
     }
@@ -257,8 +257,8 @@ impl Drop for Allocation {
         if matches!(self.backing, Backing::Mapping(_)) {
             return;
         }
-        // SAFETY: the range is alive and used by nobody afterwards. After a fault of the device
-        // the driver refuses, and the memory goes with the process.
+        // SAFETY: the range exists and is not used afterwards. After a fault of the device the driver refuses, and
+        // the memory is released when the process ends.
         let freed = unsafe { result::free_sync(self.base) };
         note_release(checked("cuMemFree", freed));
     }
@@ -267,16 +267,16 @@ impl Drop for Allocation {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if let Some((start, size)) = self.mapped {
-            // SAFETY: the range was mapped and is used by nobody afterwards.
+            // SAFETY: the range was mapped and is not used afterwards.
             let unmapped = unsafe { sys::cuMemUnmap(start, size) };
             note_release(checked("cuMemUnmap", unmapped.result()));
         }
         if let Some(memory) = self.memory {
-            // SAFETY: the memory was created and nothing maps it any more.
+            // SAFETY: the memory was created and is no longer mapped.
             let released = unsafe { sys::cuMemRelease(memory) };
             note_release(checked("cuMemRelease", released.result()));
         }
-        // SAFETY: the addresses were reserved and hold nothing any more.
+        // SAFETY: the addresses were reserved and contain no mapping any more.
         let freed = unsafe { sys::cuMemAddressFree(self.reserved, self.reserved_bytes) };
         note_release(checked("cuMemAddressFree", freed.result()));
     }

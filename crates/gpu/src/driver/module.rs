@@ -7,20 +7,20 @@ use cudarc::driver::{result, sys};
 
 use super::{DriverError, Stream, accepted, checked, is_exported, missing, note_release};
 
-/// An image on the device.
+/// An image that is loaded on the device.
 #[derive(Debug)]
 pub struct Module(sys::CUmodule);
 
-/// A kernel of a [`Module`], alive as long as that.
+/// A kernel of a [`Module`], which it borrows.
 #[derive(Debug)]
 pub struct Kernel<'a> {
     function: sys::CUfunction,
-    /// Bytes of each parameter in order, as the driver read them from the loaded image.
+    /// Size of each parameter in bytes, in order, as the driver read them from the loaded image.
     parameters: Vec<usize>,
     module: std::marker::PhantomData<&'a Module>,
 }
 
-/// A variable of a [`Module`], alive as long as that.
+/// A variable of a [`Module`], which it borrows.
 #[derive(Debug)]
 pub struct Variable<'a> {
     base: sys::CUdeviceptr,
@@ -29,17 +29,17 @@ pub struct Variable<'a> {
 }
 
 impl Variable<'_> {
-    /// The first address.
+    /// Address of the first byte.
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    /// Its size.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Overwrites it from its start.
+    /// Overwrites the variable from its start.
     ///
     /// # Errors
     /// The driver's error.
@@ -48,12 +48,12 @@ impl Variable<'_> {
     /// If `content` is longer than the variable.
     pub fn write(&self, content: &[u8]) -> Result<(), DriverError> {
         assert!(content.len() <= self.bytes, "a copy stays inside");
-        // SAFETY: the variable is alive and at least as long as `content`.
+        // SAFETY: the variable exists and is at least as long as `content`.
         let copied = unsafe { result::memcpy_htod_sync(self.base, content) };
         checked("cuMemcpyHtoD", copied)
     }
 
-    /// Reads it from its start.
+    /// Reads the variable from its start.
     ///
     /// # Errors
     /// The driver's error, which may be the error of an earlier launch.
@@ -62,7 +62,7 @@ impl Variable<'_> {
     /// If `content` is longer than the variable.
     pub fn read(&self, content: &mut [u8]) -> Result<(), DriverError> {
         assert!(content.len() <= self.bytes, "a copy stays inside");
-        // SAFETY: the variable is alive and at least as long as `content`.
+        // SAFETY: the variable exists and is at least as long as `content`.
         let copied = unsafe { result::memcpy_dtoh_sync(content, self.base) };
         checked("cuMemcpyDtoH", copied)
     }
@@ -79,7 +79,7 @@ impl Module {
             return Err(missing("cuModuleGetGlobal"));
         }
         let (mut base, mut bytes) = (0, 0);
-        // SAFETY: the module is alive, the name terminated, and both pointers valid for a write.
+        // SAFETY: the module exists, the name is terminated, and both pointers are valid for a write.
         let found = unsafe {
             sys::cuModuleGetGlobal_v2(&raw mut base, &raw mut bytes, self.0, name.as_ptr())
         };
@@ -109,7 +109,7 @@ impl Module {
     /// The driver's error; "not found" for a name that no kernel can have.
     pub fn kernel(&self, name: &str) -> Result<Kernel<'_>, DriverError> {
         let name = CString::new(name).unwrap_or_default();
-        // SAFETY: the module is alive until `self` goes.
+        // SAFETY: the module exists until `self` is dropped.
         let function = unsafe { result::module::get_function(self.0, name) };
         let function = checked("cuModuleGetFunction", function)?;
         Ok(Kernel {
@@ -122,20 +122,20 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // SAFETY: the module is alive, and no `Kernel` outlives it. A refusal means that the
-        // context is broken, which takes the module with it.
+        // SAFETY: the module exists, and no `Kernel` outlives it. A refusal means that the context is broken; the
+        // module is then destroyed with it.
         let unloaded = unsafe { result::module::unload(self.0) };
         note_release(checked("cuModuleUnload", unloaded));
     }
 }
 
-/// Bytes of each parameter of a function, in order.
+/// Size of each parameter of a function in bytes, in order.
 fn parameters(function: sys::CUfunction) -> Result<Vec<usize>, DriverError> {
     let mut sizes = Vec::new();
     loop {
         let (mut offset, mut bytes) = (0, 0);
-        // SAFETY: the function is alive, since its module is; both pointers are valid for a write;
-        // `Gpu::open` has found the symbol.
+        // SAFETY: the function exists, because its module does; both pointers are valid for a write; `Gpu::open` has
+        // found the symbol.
         let told = unsafe {
             sys::cuFuncGetParamInfo(function, sizes.len(), &raw mut offset, &raw mut bytes)
         };
@@ -154,42 +154,42 @@ pub struct Shape {
     pub grid: [u32; 3],
     /// Threads of a block in x, y, z.
     pub block: [u32; 3],
-    /// Dynamic shared memory of a block, bytes.
+    /// Dynamic shared memory per block, bytes.
     pub shared_bytes: u32,
-    /// Whether the grid synchronises as a whole.
+    /// True if the blocks synchronise across the grid.
     pub cooperative: bool,
 }
 
 impl Kernel<'_> {
-    /// Bytes of each parameter in order, as the driver read them from the loaded image.
+    /// Size of each parameter in bytes, in order, as the driver read them from the loaded image.
     pub fn parameters(&self) -> &[usize] {
         &self.parameters
     }
 
-    /// Lets launches ask for up to `bytes` of dynamic shared memory.
+    /// Raises the limit of a launch's dynamic shared memory to `bytes`.
     ///
     /// # Errors
     /// The driver's error where the device has less.
     pub fn allow_shared(&self, bytes: u32) -> Result<(), DriverError> {
         let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
-        // SAFETY: the function is alive as long as its module, which this type borrows.
+        // SAFETY: the function exists as long as its module, which this type borrows.
         let set =
             unsafe { result::function::set_function_attribute(self.function, attribute, bytes) };
         checked("cuFuncSetAttribute", set)
     }
 
-    /// Launches on the context's own stream. `arguments` holds each parameter's bytes. The device
-    /// checks what the kernel does with addresses among them.
+    /// Launches on the context's own stream. `arguments` holds each parameter's bytes. The device checks the kernel's
+    /// use of addresses among them.
     ///
     /// # Errors
-    /// The driver's error. "Invalid value", without a call of the driver, if the arguments are not
-    /// as many as the image has parameters, or not of their sizes.
+    /// The driver's error. "Invalid value", without a call of the driver, if the number or the sizes of the arguments
+    /// differ from the image's parameters.
     pub fn launch(&self, shape: Shape, arguments: &[Vec<u8>]) -> Result<(), DriverError> {
         self.enqueue(shape, arguments, ptr::null_mut())
     }
 
-    /// Launches on a stream that runs beside the context's own.
+    /// Launches on a stream that runs concurrently with the context's own.
     ///
     /// # Errors
     /// As for [`Self::launch`].
@@ -209,7 +209,7 @@ impl Kernel<'_> {
         arguments: &[Vec<u8>],
         stream: sys::CUstream,
     ) -> Result<(), DriverError> {
-        // The driver reads as many bytes behind each pointer as the image has for the parameter.
+        // The driver reads as many bytes through each pointer as the image's parameter has.
         let given = arguments.iter().map(Vec::len);
         if !given.eq(self.parameters.iter().copied()) {
             return accepted(
@@ -224,9 +224,9 @@ impl Kernel<'_> {
         let [gx, gy, gz] = shape.grid;
         let [bx, by, bz] = shape.block;
         if shape.cooperative {
-            // SAFETY: the function is alive as long as its module, which `self` borrows. There is a
-            // pointer for each parameter of the image, to as many bytes as the driver says that the
-            // parameter has, and the driver copies them before it returns. The stream is alive.
+            // SAFETY: the function exists as long as its module, which `self` borrows. There is a pointer for each
+            // parameter of the image, to as many bytes as the driver reports for the parameter, and the driver copies
+            // them before it returns. The stream exists.
             let launched = unsafe {
                 result::launch_cooperative_kernel(
                     self.function,

@@ -1,10 +1,10 @@
-//! What kernels may ask to stay in the second level cache against its usual course.
+//! L2 cache persistence, which kernels may request for their accesses.
 
 use cudarc::driver::sys::{CUlimit, CUresult};
 
 use super::{DriverError, Gpu, accepted, symbol};
 
-/// Answers of a device or driver where nothing persists.
+/// Error codes of a device or driver without persisting accesses.
 const NOTHING_PERSISTS: [u32; 3] = [
     CUresult::CUDA_ERROR_INVALID_VALUE as u32,
     CUresult::CUDA_ERROR_UNSUPPORTED_LIMIT as u32,
@@ -12,8 +12,8 @@ const NOTHING_PERSISTS: [u32; 3] = [
 ];
 
 impl Gpu {
-    /// Has no part of the cache set aside for what is to persist. Without that, what kernels ask for
-    /// is a hint.
+    /// Sets the part of the L2 cache for persisting accesses to zero. Without such a part, requests of kernels are
+    /// only hints.
     ///
     /// # Errors
     /// The driver's error.
@@ -27,7 +27,7 @@ impl Gpu {
         tolerated(accepted(call, unsafe { set(limit, 0) }))
     }
 
-    /// Makes whatever persists in the cache ordinary again.
+    /// Resets all persisting cache lines to normal.
     ///
     /// # Errors
     /// The driver's error, which may be the error of an earlier launch.

@@ -1,4 +1,4 @@
-//! A second queue of work, which waits for nothing of the first and which the first does not wait for.
+//! A second stream, which does not synchronise with the context's own stream.
 
 use std::ptr;
 
@@ -6,15 +6,15 @@ use cudarc::driver::sys;
 
 use super::{DriverError, accepted, is_exported, missing, note_release};
 
-/// Work on it runs beside that of the context's own stream.
+/// A stream whose work runs concurrently with that of the context's own stream.
 #[derive(Debug)]
 pub struct Stream(sys::CUstream);
 
 impl Stream {
-    /// Makes one.
+    /// Creates a stream.
     ///
     /// # Errors
-    /// The driver's error; "not supported" where it lacks the calls.
+    /// The driver's error; "not supported" if it lacks the functions.
     pub fn new() -> Result<Self, DriverError> {
         for name in [
             "cuStreamCreate",
@@ -33,12 +33,12 @@ impl Stream {
         Ok(Self(stream))
     }
 
-    /// Waits until everything launched on it has ended.
+    /// Waits until everything launched on this stream has ended.
     ///
     /// # Errors
     /// The driver's error.
     pub fn synchronize(&self) -> Result<(), DriverError> {
-        // SAFETY: the stream is alive.
+        // SAFETY: the stream exists.
         let waited = unsafe { sys::cuStreamSynchronize(self.0) };
         accepted("cuStreamSynchronize", waited as u32)
     }
@@ -48,7 +48,7 @@ impl Stream {
     }
 }
 
-/// Waits until everything launched on the context's own stream has ended, whatever others do.
+/// Waits until everything launched on the context's own stream has ended, independent of other streams.
 ///
 /// # Errors
 /// The driver's error, which may be the error of the work itself.
@@ -63,7 +63,7 @@ pub fn settle() -> Result<(), DriverError> {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: the stream is alive and used by nobody afterwards.
+        // SAFETY: the stream exists and is not used afterwards.
         let destroyed = unsafe { sys::cuStreamDestroy_v2(self.0) };
         note_release(accepted("cuStreamDestroy", destroyed as u32));
     }

@@ -1,4 +1,4 @@
-//! Memory of the kinds that only experiments ask for: mapped page by page, page-locked, managed.
+//! Kinds of memory that only experiments use: mapped by page, page-locked, managed.
 
 use std::ffi::c_void;
 
@@ -7,8 +7,7 @@ use cudarc::driver::sys;
 use super::memory::granted;
 use super::{DriverError, Gpu, accepted, is_exported, missing, note_release};
 
-/// Memory mapped at the start of a range of addresses twice as long, whose second half is not
-/// mapped at all.
+/// Memory that is mapped at the start of a range of addresses twice as long; the second half is unmapped.
 #[derive(Debug)]
 pub struct Mapped {
     base: sys::CUdeviceptr,
@@ -18,10 +17,10 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// Maps the smallest amount the device can, for reading and writing.
+    /// Maps the smallest amount that the device supports, for reading and writing.
     ///
     /// # Errors
-    /// The driver's error; "not supported" where it lacks the calls.
+    /// The driver's error; "not supported" if it lacks the functions.
     pub fn new(gpu: &Gpu) -> Result<Self, DriverError> {
         for name in [
             "cuMemGetAllocationGranularity",
@@ -46,7 +45,7 @@ impl Mapped {
             unsafe { sys::cuMemGetAllocationGranularity(&raw mut bytes, &raw const kind, least) };
         accepted("cuMemGetAllocationGranularity", asked as u32)?;
         let mut base = 0;
-        // SAFETY: the pointer is valid for a write, and any place will do.
+        // SAFETY: the pointer is valid for a write, and any address is acceptable.
         let reserved = unsafe { sys::cuMemAddressReserve(&raw mut base, 2 * bytes, bytes, 0, 0) };
         accepted("cuMemAddressReserve", reserved as u32)?;
         let mut mapped = Self {
@@ -60,7 +59,7 @@ impl Mapped {
         let created = unsafe { sys::cuMemCreate(&raw mut handle, bytes, &raw const kind, 0) };
         accepted("cuMemCreate", created as u32)?;
         mapped.handle = Some(handle);
-        // SAFETY: the first half of the reserved range is free, and the handle is alive.
+        // SAFETY: the first half of the reserved range is free, and the handle exists.
         let placed = unsafe { sys::cuMemMap(base, bytes, 0, handle, 0) };
         accepted("cuMemMap", placed as u32)?;
         mapped.is_mapped = true;
@@ -71,10 +70,10 @@ impl Mapped {
         Ok(mapped)
     }
 
-    /// Takes the right to write away. Says whether the driver grants that.
+    /// Removes the right to write. Returns false if the driver does not support that.
     ///
     /// # Errors
-    /// The driver's error for another reason.
+    /// Any other error of the driver.
     pub fn forbid_writes(&self, gpu: &Gpu) -> Result<bool, DriverError> {
         let asked = self.allow(
             gpu,
@@ -83,12 +82,12 @@ impl Mapped {
         granted(asked)
     }
 
-    /// The first address.
+    /// Address of the first byte.
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    /// Bytes that are mapped.
+    /// Size of the mapping in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -104,7 +103,7 @@ impl Mapped {
     }
 }
 
-/// Memory of the device, private to this process.
+/// Properties of device memory that is private to this process.
 fn properties(gpu: &Gpu) -> sys::CUmemAllocationProp {
     sys::CUmemAllocationProp {
         type_: sys::CUmemAllocationType_enum::CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -125,8 +124,8 @@ fn properties(gpu: &Gpu) -> sys::CUmemAllocationProp {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: each step undoes one of `new` that succeeded, in the opposite order. After a
-        // fault of the device the driver refuses, and the process is about to end.
+        // SAFETY: each step undoes one of `new` that succeeded, in the opposite order. After a fault of the device
+        // the driver refuses, and the process is about to end.
         unsafe {
             if self.is_mapped {
                 let unmapped = sys::cuMemUnmap(self.base, self.bytes);
@@ -141,7 +140,7 @@ impl Drop for Mapped {
     }
 }
 
-/// Four bytes that the host can read and the device may be able to write.
+/// Four bytes that the host can read and that the device may be able to write.
 #[derive(Debug)]
 pub enum Shared {
     /// Ordinary memory of the process.
@@ -153,12 +152,12 @@ pub enum Shared {
 }
 
 impl Shared {
-    /// Zero in ordinary memory.
+    /// Creates zero in ordinary memory.
     pub fn pageable() -> Self {
         Self::Pageable(Box::new(0))
     }
 
-    /// Zero in page-locked memory.
+    /// Creates zero in page-locked memory.
     ///
     /// # Errors
     /// The driver's error.
@@ -170,12 +169,12 @@ impl Shared {
         // SAFETY: the pointer is valid for a write.
         let allocated = unsafe { sys::cuMemAllocHost_v2(&raw mut place, 4) };
         accepted("cuMemAllocHost", allocated as u32)?;
-        // SAFETY: the driver gave four bytes, aligned to a page.
+        // SAFETY: the driver allocated four bytes, aligned to a page.
         unsafe { place.cast::<u32>().write_volatile(0) };
         Ok(Self::Pinned(place.cast()))
     }
 
-    /// Zero in managed memory.
+    /// Creates zero in managed memory.
     ///
     /// # Errors
     /// The driver's error.
@@ -189,12 +188,12 @@ impl Shared {
         let allocated = unsafe { sys::cuMemAllocManaged(&raw mut place, 4, everywhere) };
         accepted("cuMemAllocManaged", allocated as u32)?;
         let place = place as *mut u32;
-        // SAFETY: managed memory is the host's, too, while no kernel runs.
+        // SAFETY: the host may access managed memory while no kernel runs.
         unsafe { place.write_volatile(0) };
         Ok(Self::Managed(place))
     }
 
-    /// Its address.
+    /// Address of the memory.
     pub fn address(&self) -> u64 {
         match self {
             Self::Pageable(place) => std::ptr::from_ref(place.as_ref()) as u64,
@@ -202,30 +201,30 @@ impl Shared {
         }
     }
 
-    /// Writes a word that kernels may be reading meanwhile.
+    /// Writes a word that kernels may be reading at the same time.
     pub fn set(&mut self, value: u32) {
         let place = match self {
             Self::Pageable(place) => std::ptr::from_mut(place.as_mut()),
             Self::Pinned(place) | Self::Managed(place) => *place,
         };
-        // SAFETY: the memory is alive until `self` goes, and aligned for a word.
+        // SAFETY: the memory exists until `self` is dropped, and is aligned for a word.
         unsafe { place.write_volatile(value) };
     }
 
-    /// What it holds. Of managed memory call it only while no kernel runs.
+    /// The current value. For managed memory this may only be called while no kernel runs.
     pub fn value(&self) -> u32 {
         let place = match self {
             Self::Pageable(place) => std::ptr::from_ref(place.as_ref()),
             Self::Pinned(place) | Self::Managed(place) => *place,
         };
-        // SAFETY: the memory is alive until `self` goes. A device may have changed it.
+        // SAFETY: the memory exists until `self` is dropped. A device may have changed it.
         unsafe { place.read_volatile() }
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: the memory came from these calls' counterparts and is used by nobody afterwards.
+        // SAFETY: the memory was allocated with the counterparts of these functions and is not used afterwards.
         unsafe {
             match self {
                 Self::Pageable(_) => {}
